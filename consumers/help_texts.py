@@ -1,6 +1,7 @@
 """Help as it is written: the command line's classes, under which a help text is text and no markup.
 
-Who prints the help takes `[features]` for a tag and leaves it out. Nothing in our help texts is meant as one.
+Who prints the help takes `[features]` for a tag and leaves it out. Nothing in our help texts is meant as one. The
+line breaks of a docstring are kept, too, and are not those of the terminal; so each paragraph becomes one line.
 """
 
 from __future__ import annotations
@@ -24,12 +25,17 @@ def _escaped(parts: Iterable[Any]) -> Iterator[None]:
 
     written = [(part, part.help) for part in parts if getattr(part, "help", None)]
     for part, text in written:
-        part.help = escape(text)
+        part.help = escape(_joined(text))
     try:
         yield
     finally:
         for part, text in written:
             part.help = text
+
+
+def _joined(text: str) -> str:
+    """Return a text with each paragraph in one line, for the terminal to wrap."""
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in text.split("\n\n"))
 
 
 @contextmanager

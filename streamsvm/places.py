@@ -1,8 +1,8 @@
 """Numbers that another program wrote, and places in topics: the range is looked at first, then there is a number.
 
-Whoever may write to a topic chooses every byte of its headers, keys and values. Python reads integers of any size, and
-underscores, signs and digits of every script; an array, a float or a client does not take them. So a number of a header
-or a key is read here, and one of a JSON record has one of the types below, which `msgspec` checks.
+A program that may write to a topic chooses every byte of its headers, keys and values. Python reads integers of any
+size, and underscores, signs and digits of every script; an array, a float or a client does not take them. So a number
+of a header or a key is read here, and one of a JSON record has one of the types below, which `msgspec` checks.
 
 The ranges are those of Kafka's protocol: a partition and a leader epoch are int32, an offset is an int64. Whether a
 topic *has* a partition or an offset is another question, which its reader must ask.

@@ -1,14 +1,16 @@
-"""How a branch is plugged into the trunk, which does not know its name.
+"""How a branch is plugged into the trunk, which does not contain its name.
 
-The trunk is the one sentence of the design. What that sentence does not need is a *branch*: a folder of its own in
-`streamsvm/branches/` and one in `consumers/branches/`; or a *room*, which adds choices to options and names to the
-package: a folder of `streamsvm` itself. Each has a module `plug` that says, in a mapping ``PLUGS`` of plain text, what
-it has for which socket: ``{"message_parts": ("streamsvm.branches.x.part:PART",)}``; and at a socket of choices by which
-name, as in ``{"svm.solver": {"other": "streamsvm.x.solvers:Other"}}``. Whoever in the trunk has a socket asks for what
-is plugged in there. A folder that is deleted takes everything of the branch with it.
+The trunk is what the one sentence of the design needs. Everything else is a *branch*: a folder in
+`streamsvm/branches/`, in `consumers/branches/`, or in both; or a *room*, a folder of `streamsvm` itself, which adds
+choices to options and names to the package.
 
-Nothing of a branch is loaded before its socket is asked for, and then only what stands at that socket; of choices, what
-a name stands for is loaded when that name is asked for.
+Each folder has a module `plug` with a mapping ``PLUGS`` of plain text. It lists, by socket, where the branch's objects
+are: ``{"message_parts": ("streamsvm.branches.x.part:PART",)}``. A socket of choices also has a name for each:
+``{"svm.solver": {"other": "streamsvm.x.solvers:Other"}}``. A module of the trunk that has a socket calls `plugged` with
+the socket's name, and gets the objects. If a folder is deleted, everything of the branch is gone with it.
+
+Nothing of a branch is imported before one of its sockets is read, and then only what is listed for that socket. Of
+choices, only the one that is chosen is imported.
 """
 
 from __future__ import annotations

@@ -197,7 +197,7 @@ def _name(axis: str, spelled: Spelled) -> str:
 
 
 def _said(axis: str, value: object, spelled: Spelled) -> str:
-    """Say which value an axis has, without secrets."""
+    """Return which value an axis has, without secrets."""
     name = _name(axis, spelled)
     if not is_given(value):
         return NOT_GIVEN.get(axis, f"{name} is not given")
@@ -612,16 +612,23 @@ def _access() -> Iterator[Row]:
 
 
 def _evaluate() -> Iterator[Row]:
-    for option in ("--prequential", "--probability"):
-        yield Row(
-            axis=_EVALUATE,
-            feature=given(option),
-            without=MORE_LABELS,
-            why="it is evaluated for two labels",
-            remedy="Leave {feature} out.",
-            kind="not built",
-        )
-    for option in ("--lag", "--leaf-rows"):
+    yield Row(
+        axis=_EVALUATE,
+        feature=given("--probability"),
+        without=MORE_LABELS,
+        why="it is evaluated for two labels",
+        remedy="Leave {feature} out.",
+        kind="not built",
+    )
+    yield Row(
+        axis=_EVALUATE,
+        feature=given("--prequential"),
+        without=given("svm.C"),
+        why="C is the penalty of all rows together, of which memories that forget count a part",
+        remedy="Give svm.alpha (--alpha) instead.",
+        kind="nature",
+    )
+    for option in ("--lag", "--leaf-rows", "--every-leaves", "--peers"):
         yield Row(
             axis=_EVALUATE,
             feature=given(option),
@@ -775,7 +782,7 @@ def require(configured: Configured, spelled: Spelled | None = None) -> None:
 
 
 def without_effect(configured: Configured) -> str:
-    """Say why a feature has no effect with what else is configured; empty if it has."""
+    """Return why a feature has no effect with what else is configured; empty if it has."""
     for row in _rows_of(frozenset(configured)):
         if not row.refused and row.is_met(configured):
             return f"{_said(row.without.axis, configured[row.without.axis], {})}: {row.why}"
@@ -808,8 +815,8 @@ def _lines(of: list[Row]) -> Iterator[str]:
     for row in of:
         features.setdefault((row.without.words, row.why, row.kind, row.refused), []).append(row.feature.words)
     others: dict[tuple[str, str, Kind, bool], list[str]] = {}
-    for (without, why, kind, refused), first in features.items():
-        others.setdefault((", ".join(first), why, kind, refused), []).append(without)
+    for (without, why, kind, refused), together in features.items():
+        others.setdefault((", ".join(together), why, kind, refused), []).append(without)
     for (first, why, kind, refused), second in others.items():
         needed = [words.removeprefix("no ") for words in second if words.startswith("no ")]
         against = [words for words in second if not words.startswith("no ")]

@@ -29,11 +29,11 @@ HEAVY: Final = ("sklearn", "scipy.stats", "pandas")
 TIMEOUT_S: Final = 300.0
 
 LIMITS: Final[Mapping[str, int]] = {
-    "lines outside branches, papers and drop-ins": 72_000,
-    "lines of the trunk of learning and publishing": 53_500,
+    "lines outside branches, papers and drop-ins": 72_700,  # rows that wait until a stream repeats them
+    "lines of the trunk of learning and publishing": 53_900,
     "modules that a reader loads": 74,
     "modules that `streamsvm --help` loads": 36,  # two a branch, and those with its commands
-    "modules that a linear trainer loads": 420,  # codecs and options of branches, each in a module of its own
+    "modules that a linear trainer loads": 421,  # codecs and options of branches, each in a module of its own
     "modules that a linear trainer loads, others' included": 1_560,
     "options that `streamsvm train --help` shows": 13,
     "commands that `streamsvm --help` and its groups show": 20,

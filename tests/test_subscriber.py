@@ -509,7 +509,7 @@ def test_with_nothing_good_there_is_no_model(connection: Connection, models: str
     truncate(trainer)
     with ModelSubscriber(connection, NAME, models_topic=models) as waiting:
         eventually(lambda: waiting.refused == 1, "refused")
-        with pytest.raises(NoModel, match=r"not within 0.05 s: .* is not a streamsvm.model message"):
+        with pytest.raises(NoModel, match=r"was loaded within 0.05 s: .* is not a streamsvm.model message"):
             waiting.wait_ready(0.05)
         with pytest.raises(NoModel, match="no version of pulsar is loaded yet"):
             _ = waiting.model

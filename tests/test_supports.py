@@ -23,7 +23,6 @@ from consumers.branches.history.verifying import require_of_all
 from consumers.cli.app import app
 from consumers.evaluate.configured import check_followable
 from consumers.evaluate.plan import Plan
-from consumers.evaluate.predict_then_train import PrequentialPlan, evaluate_prequentially
 from consumers.evaluate.run import evaluate
 from consumers.host.runtime import schemas_of
 from consumers.loader import load
@@ -304,12 +303,14 @@ VERSIONS: Final[Mapping[str, Callable[[], object]]] = {
 }
 COMMANDS: Final[Mapping[str, Callable[[], object]]] = {
     "`--events` / `--format` other than `onnx`": command("model", "export", "--events"),
-    "`--prequential` / more than two labels": lambda: evaluate_prequentially(source(3), PrequentialPlan()),
     "`--probability` / more than two labels": lambda: evaluate(
         source(3), Plan(memory_points=64, probability="sigmoid")
     ),
+    "`--prequential` / `svm.C`": command("evaluate", "--dataset", "htru2", "--prequential", "--C", "5"),
     "`--lag` / no `--prequential`": command("evaluate", "--dataset", "htru2", "--lag", "5"),
     "`--leaf-rows` / no `--prequential`": command("evaluate", "--dataset", "htru2", "--leaf-rows", "5"),
+    "`--every-leaves` / no `--prequential`": command("evaluate", "--dataset", "htru2", "--every-leaves", "5"),
+    "`--peers` / no `--prequential`": command("evaluate", "--dataset", "htru2", "--peers"),
     "`--partitions` / no `--config`": command("evaluate", "--dataset", "htru2", "--partitions", "2"),
     "`--config` / `labels.topic`": lambda: check_followable(load({"points": POINTS, "labels": LATE})),
     "`--config` / `coreset.window_s`": lambda: check_followable(
@@ -418,7 +419,7 @@ SIZES: Final[Mapping[str, str]] = {
     "streamsvm/config/svm.py:_require_room_for": "a size is too small for the number of labels",
     "streamsvm/joining/joiner.py:Joiner._grow": "more rows wait than may",
     "consumers/evaluate/plan.py:Plan.check": "more partitions than a budget has room for",
-    "consumers/evaluate/predict_then_train.py:evaluate_prequentially": "the lag and the leaf divide each other",
+    "consumers/evaluate/predict_then_train.py:PrequentialPlan.check": "the lag and the leaf divide each other",
     "consumers/settings/input_settings.py:RegistryConfig._one_identity": "an address has no user of its own",
     "consumers/branches/workers/settings.py:WorkerConfig._fixed_or_shared": "an ordinal is below the number of workers",
 }

@@ -13,7 +13,9 @@ from streamsvm.secrecy import is_secret
 
 def config(
     file: Annotated[Path | None, typer.Option("--config", help="Show the values in force with this TOML file.")] = None,
-    effective: Annotated[bool, typer.Option(help="Show the values in force, secrets masked, as JSON.")] = False,
+    effective: Annotated[
+        bool, typer.Option("--effective", help="Show the values in force, secrets masked, as JSON.")
+    ] = False,
 ) -> None:
     """List every option: its flag, environment variable, type, default and meaning."""
     from consumers.options import fields, flag, sections, shown_default, shown_type, variable

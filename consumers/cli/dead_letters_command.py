@@ -41,7 +41,7 @@ def dead_letters_command(
         ),
     ] = "",
     yes: Annotated[
-        bool, typer.Option("--yes", help="With --resend: send without a question. Where nobody can answer one, needed.")
+        bool, typer.Option("--yes", help="With --resend: send without asking. Needed where nobody can answer.")
     ] = False,
     mended: Annotated[
         Path | None,

@@ -7,21 +7,25 @@ from typing import Annotated
 
 import typer
 
-from streamsvm.algorithms import ReducerName
+from streamsvm.algorithms import ReducerName, names
 
 
 def demo(
     reducer: Annotated[
-        ReducerName, typer.Option(help="How many points are reduced to few: coreset.reducer.")
+        ReducerName,
+        typer.Option(
+            metavar="NAME",
+            help=f"How many points are reduced to few, coreset.reducer: {', '.join(names('coreset.reducer'))}.",
+        ),
     ] = "calibrated",
     keep_open: Annotated[
-        bool, typer.Option(help="Keep running after the table, so that the live page stays available.")
+        bool, typer.Option("--keep-open", help="Keep running after the table, so that the live page stays available.")
     ] = False,
     write_csv: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Instead, write 6,000 rows of the survey, labeled noise or pulsar, as a CSV file to try replay with.",
+            help="Run no demo: write 6,000 rows of the survey, labeled noise or pulsar, to a CSV file for replay.",
         ),
     ] = None,
 ) -> None:

@@ -26,7 +26,7 @@ from consumers.cli.file_flags import (
     event_file,
 )
 from consumers.host.untrusted_text import printable
-from streamsvm.algorithms import ReducerName, StructureName
+from streamsvm.algorithms import ReducerName, StructureName, names
 from streamsvm.errors import ConfigurationError
 from streamsvm.supports import require
 
@@ -77,15 +77,26 @@ def evaluate_command(
     gamma: Annotated[str | None, typer.Option(help="RBF width: scale, auto or a number. Default: scale.")] = None,
     structure: Annotated[
         StructureName | None,
-        typer.Option(help="How buckets merge: coreset.structure. Default without --config: chain."),
+        typer.Option(
+            metavar="NAME",
+            help=f"How buckets merge, coreset.structure: {', '.join(names('coreset.structure'))}. Default without "
+            "--config: chain.",
+        ),
     ] = None,
     reducer: Annotated[
         ReducerName | None,
-        typer.Option(help="How many points are reduced to few: coreset.reducer. Default: calibrated."),
+        typer.Option(
+            metavar="NAME",
+            help=f"How many points are reduced to few, coreset.reducer: {', '.join(names('coreset.reducer'))}. "
+            "Default: calibrated.",
+        ),
     ] = None,
     probability: Annotated[
         Literal["sigmoid", "isotonic"] | None,
-        typer.Option(help="Also judge probabilities, by Brier score and log loss: svm.probability."),
+        typer.Option(
+            metavar="KIND",
+            help="Also judge probabilities, sigmoid or isotonic, by Brier score and log loss: svm.probability.",
+        ),
     ] = None,
     class_weight: Annotated[
         str | None,
@@ -106,7 +117,7 @@ def evaluate_command(
         str | None,
         typer.Option(
             metavar="FIGURE=SHARE",
-            help="Choose the threshold for precision=0.9, recall=0.9 or alarm_rate=0.01 instead: svm.target.",
+            help="Instead of --cost: the threshold for precision=0.9, recall=0.9 or alarm_rate=0.01, svm.target.",
         ),
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of the split, the order and every method. Default: 0.")] = None,
@@ -115,7 +126,7 @@ def evaluate_command(
         bool | None,
         typer.Option(
             "--optimum/--no-optimum",
-            help="Also train on all points, which the gaps are measured against: most of the time that it all takes. "
+            help="Also train on all points, and measure gaps against that optimum. It takes most of the time. "
             "Default: only if points times features are at most 67 million.",
         ),
     ] = None,
@@ -123,17 +134,31 @@ def evaluate_command(
         bool,
         typer.Option(
             "--prequential",
-            help="Instead: keep the file's order, predict each row before it is learned, and compare every "
-            "coreset.memory with others. For a stream that changes.",
+            help="Keep the file's order instead of shuffling it, predict each row before it is learned, and compare every "
+            "coreset.memory, by accuracy, balanced accuracy, AUC, average precision and log loss. For a stream that "
+            "changes.",
         ),
     ] = False,
     lag: Annotated[
         int | None,
         typer.Option(help="With --prequential: labels come so many rows at a time. Default: those of a leaf."),
     ] = None,
-    leaf_rows: Annotated[
-        int | None, typer.Option(help="With --prequential: rows of a leaf, and between two versions. Default: 2000.")
+    leaf_rows: Annotated[int | None, typer.Option(help="With --prequential: rows of a leaf. Default: 2000.")] = None,
+    every_leaves: Annotated[
+        int | None,
+        typer.Option(
+            help="With --prequential: leaves between two versions. Default: 1; without --leaf-rows, in a file of more "
+            "than 200,000 rows, as many as leave 100 versions."
+        ),
     ] = None,
+    peers: Annotated[
+        bool,
+        typer.Option(
+            "--peers",
+            help="With --prequential: also run exact machines of the newest rows, and SGD, with labels as late as ours "
+            "and row by row. Takes several times as long.",
+        ),
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
 ) -> None:
     """Learn a file's points in one shuffled pass with a chosen memory, and compare; needs no broker.
@@ -146,6 +171,7 @@ def evaluate_command(
 
     from consumers.cli.file_options import SkippedRowCounter, in_flags, rows_by_recipe, source_of
     from consumers.evaluate import (
+        FLAGS,
         Plan,
         PrequentialPlan,
         describe,
@@ -158,6 +184,7 @@ def evaluate_command(
         notes,
         of_points,
         partitions_of,
+        prequential_notes,
         progress_bar,
         settings_of,
     )
@@ -166,7 +193,8 @@ def evaluate_command(
         raise ConfigurationError(
             "evaluate needs either a file or --dataset", "For example: streamsvm evaluate --dataset htru2"
         )
-    require({"--prequential": prequential, "--lag": lag, "--leaf-rows": leaf_rows})
+    order = {"--lag": lag, "--leaf-rows": leaf_rows, "--every-leaves": every_leaves, "--peers": peers or None}
+    require({"--prequential": prequential, **order})
     require({"--config": config is not None, "--partitions": partitions})
     learning = {
         "memory_points": memory_points,
@@ -227,10 +255,20 @@ def evaluate_command(
             if ignored := not_followed(settings):
                 said.append(f"not followed here: {', '.join(ignored)}")
         if prequential:
-            order = PrequentialPlan(
-                leaf_rows=leaf_rows or 2_000, lag=lag, kernel=plan.kernel, alpha=plan.alpha, seed=plan.seed
+            plan.check()
+            require({"--prequential": True, "svm.C": plan.C}, FLAGS)
+            found = evaluate_prequentially(
+                source,
+                PrequentialPlan(
+                    leaf_rows=leaf_rows,
+                    lag=lag,
+                    every_leaves=every_leaves,
+                    peers=peers,
+                    svm=plan.svm if settings is None else settings.svm,
+                    seed=plan.seed,
+                ),
+                step,
             )
-            found = evaluate_prequentially(source, order, step)
         else:
             rejected = (lambda: left_out.rows) if by_recipe else (lambda: 0)
             report = evaluate(source, plan, step=step, rejected=rejected)
@@ -239,6 +277,8 @@ def evaluate_command(
             typer.echo(json.dumps(found.plain(), indent=2))
         else:
             Console().print(describe_prequential(found))
+            for line in (*said, *prequential_notes(found)):
+                typer.echo(printable(line))
         return
     if as_json:
         typer.echo(json.dumps(report.plain(), indent=2))

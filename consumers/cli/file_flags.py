@@ -15,7 +15,11 @@ PointsFile = Annotated[Path | None, typer.Argument(help="CSV, LIBSVM, JSON lines
 Dataset = Annotated[str | None, typer.Option(help="A bundled data set instead of a file: htru2.")]
 Format = Annotated[
     Literal["csv", "svm", "jsonl", "parquet", "npz"] | None,
-    typer.Option("--format", help="Format of the file; default: by its file extension."),
+    typer.Option(
+        "--format",
+        metavar="FORMAT",
+        help="Format of the file: csv, svm, jsonl, parquet or npz. Default: by its extension.",
+    ),
 ]
 LabelColumn = Annotated[str | None, typer.Option(help="Name or index of the label column.")]
 WeightColumn = Annotated[str | None, typer.Option(help="Name or index of the weight column.")]

@@ -201,7 +201,7 @@ class Labels:
 
 
 def next_step(topic: str, source: PointSource, labels: Sequence[Label]) -> str:
-    """Say how to learn what was sent: the command, or what is in its way.
+    """Return how to learn what was sent: the command, or what is in its way.
 
     Parameters
     ----------

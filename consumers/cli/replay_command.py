@@ -66,7 +66,11 @@ def replay_command(
     rate: Annotated[float | None, typer.Option(help="Points per second; default: as fast as possible.")] = None,
     record_format: Annotated[
         RecordFormat,
-        typer.Option(help="Format of the records; avro needs registry.url and registers its schema there."),
+        typer.Option(
+            metavar="FORMAT",
+            help="Format of the records: json, json-array, arrow or avro. avro needs registry.url and registers its "
+            "schema there.",
+        ),
     ] = "json",
     rows_per_record: Annotated[int, typer.Option(help="Points per record; more than 1 writes arrays.")] = 1,
     skip_incomplete: SkipIncomplete = False,

@@ -29,11 +29,11 @@ def verify_command(
         ),
     ] = False,
     keep: Annotated[
-        int | None, typer.Option(min=64, metavar="ROWS", help="Rows that a certificate keeps whole; 10000 by default.")
+        int | None, typer.Option(min=64, metavar="ROWS", help="With --certificate: rows to keep whole. Default: 10000.")
     ] = None,
     reads: Annotated[
         int | None,
-        typer.Option(min=1, help="How often a certificate reads the input at most, 1 by default; more can prove more."),
+        typer.Option(min=1, help="With --certificate: most reads of the input; more can prove more. Default: 1."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the whole report as JSON.")] = False,
 ) -> None:

@@ -300,7 +300,7 @@ def _solver_to_compare() -> str:
 
 
 def _faults(stage: _Stage, received: list[Version], peak: int) -> list[str]:
-    """Say what did not go as the demo promises."""
+    """Return what did not go as the demo promises."""
     published = int(stage.metric("streamsvm_publishes_total", outcome="published"))
     loaded = stage.loaded.version.number if stage.loaded else 0
     checks = {

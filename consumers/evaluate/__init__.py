@@ -4,7 +4,7 @@ Nothing here needs a broker. Times are of this machine and this moment: compare 
 """
 
 from consumers.evaluate.configured import not_followed, of_points, partitions_of, settings_of
-from consumers.evaluate.plan import EvaluationReport, EvaluationRow, Plan
+from consumers.evaluate.plan import FLAGS, EvaluationReport, EvaluationRow, Plan
 from consumers.evaluate.predict_then_train import PrequentialPlan, evaluate_prequentially
 from consumers.evaluate.reading import load
 from consumers.evaluate.results_table import (
@@ -13,11 +13,13 @@ from consumers.evaluate.results_table import (
     describe_thresholds,
     headline,
     notes,
+    prequential_notes,
     progress_bar,
 )
 from consumers.evaluate.run import evaluate
 
 __all__ = [
+    "FLAGS",
     "EvaluationReport",
     "EvaluationRow",
     "Plan",
@@ -33,6 +35,7 @@ __all__ = [
     "notes",
     "of_points",
     "partitions_of",
+    "prequential_notes",
     "progress_bar",
     "settings_of",
 ]

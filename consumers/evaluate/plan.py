@@ -9,7 +9,7 @@ from typing import Any, Final, Literal
 import numpy as np
 
 from streamsvm.algorithms import ReducerName, StructureName
-from streamsvm.config import Label, ModelConfig
+from streamsvm.config import Label, ModelConfig, SvmConfig
 from streamsvm.errors import ConfigurationError
 from streamsvm.estimators import CoresetSVC
 from streamsvm.estimators.evaluation import ProbabilityScores, Scores
@@ -145,6 +145,18 @@ class Plan:
             class_weight=self.weights_of_labels,
             train_points=max(DEFAULT_TRAIN_POINTS, self.memory_points),
             seed=self.seed,
+        )
+
+    @property
+    def svm(self) -> SvmConfig:
+        """The options of training, for versions of a stream; `check` comes first."""
+        return SvmConfig(
+            kernel=self.kernel,
+            gamma=self.gamma,
+            alpha=self.alpha,
+            C=self.C,
+            probability=self.probability,
+            class_weight="none" if self.class_weight is None else self.class_weight,
         )
 
     @property

@@ -1,49 +1,62 @@
 """Test, then train: rows in their own order, each predicted by what was learned of the labels that came before it.
 
-Labels come in portions of `lag` rows, each when its last row has been predicted. Whenever `leaf_rows` more rows were
-learned, a model is made, as a trainer makes a version. Every contender is judged on the same rows: those after the
-first portion, and after the first leaf.
+Labels come in portions of `lag` rows, each when its last row has been predicted. After the first leaf, and then
+whenever `every_leaves` more leaves were learned, a model is made, as a trainer makes a version; a row is answered by
+the newest model. Every contender is judged on the same rows: those after the first portion, and after the first leaf.
+
+Figures are scikit-learn's, over all judged rows at once, by the decision value that each row had when it was answered.
+Probabilities are those of a version with `svm.probability = sigmoid`; as long as a version has none, the shares of the
+labels known so far.
 """
 
 from __future__ import annotations
 
 import time
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
-from functools import partial
-from typing import Any, Final, Literal, Protocol
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
-from sklearn.linear_model import SGDClassifier
+from pydantic import ValidationError
+from sklearn.metrics import log_loss
 
-from consumers.evaluate.plan import Step, silent
+from consumers.evaluate.plan import REMARK, Step, silent
+from consumers.evaluate.prequential_contenders import (
+    Answers,
+    Contender,
+    CoresetContender,
+    ExactContender,
+    SgdContender,
+    majority,
+    no_change,
+    shares_before,
+)
 from consumers.evaluate.reading import load
 from streamsvm.choices import MemoryName
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
-from streamsvm.coreset.moments import Moments
 from streamsvm.errors import ConfigurationError
-from streamsvm.estimators.evaluation import SGD_SETTINGS
+from streamsvm.estimators.evaluation import SGD_SETTINGS, Scores, probability_scores, scores
 from streamsvm.ingest.files.source import PointSource
-from streamsvm.learning.learner import Learner
-from streamsvm.learning.recipe import make
-from streamsvm.learning.training import train
-from streamsvm.model.machine import Model
-from streamsvm.points import Points, Position, Rows
-from streamsvm.supports import LABELS, require
+from streamsvm.learning.learner import warm_up
+from streamsvm.model.kernels import Float
+from streamsvm.points import Points
 
 AT_ONCE: Final = 1
 """A lag of one row: each label is known before the next row comes."""
+LEAF_ROWS: Final = 2_000
+"""Rows of a leaf where nobody says otherwise."""
+MOST_VERSIONS: Final = 100
+"""Models that are made of a file where nobody says how many leaves lie between two: of 581,000 rows of 54 features a
+model for each leaf would take minutes, most of it solving. Blocks of `over_time` are as many or fewer."""
 EXACT_ROWS: Final = (2_000, 10_000)
 """Windows of which an exact machine is trained."""
 WINDOW_LEAVES: Final = 16
 HALF_LIFE_LEAVES: Final = 8
-NO_CUT: Final = 1 << 30
-MOST_SHORT: Final = 0.5
-"""Share of the weight above which short horizons have taken over."""
-Signs = NDArray[np.int8]
-Right = NDArray[np.bool_]
+BLOCKS: Final = 100
+"""Of `over_time`."""
+STEP_ROWS: Final = 2_000
+"""Rows after which progress is told at the earliest."""
+FIGURES: Final = ("accuracy", "balanced_accuracy", "auc", "average_precision", "log_loss")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,25 +65,47 @@ class PrequentialPlan:
 
     Attributes
     ----------
-    leaf_rows : int
-        Rows between two versions.
+    leaf_rows : int or None
+        Rows of a leaf; None: `LEAF_ROWS`.
     lag : int or None
         Rows of a portion of labels; None: those of a leaf.
-    kernel : "linear" or "rbf"
-    alpha : float or None
+    every_leaves : int or None
+        Leaves between two models; None: 1, and where leaf_rows is None as many as make `MOST_VERSIONS` models.
+    peers : bool
+        Whether exact machines of the newest rows and SGD run, too.
+    svm : SvmConfig
+        Of every version; its probability is `sigmoid` here.
     seed : int
     """
 
-    leaf_rows: int = 2_000
+    leaf_rows: int | None = None
     lag: int | None = None
-    kernel: Literal["linear", "rbf"] = "linear"
-    alpha: float | None = None
+    every_leaves: int | None = None
+    peers: bool = False
+    svm: SvmConfig = field(default_factory=SvmConfig)
     seed: int = 0
+
+    @property
+    def rows_of_leaf(self) -> int:
+        """Rows of a leaf."""
+        return LEAF_ROWS if self.leaf_rows is None else self.leaf_rows
 
     @property
     def rows_of_lag(self) -> int:
         """Rows of a portion of labels."""
-        return self.leaf_rows if self.lag is None else self.lag
+        return self.rows_of_leaf if self.lag is None else self.lag
+
+    @property
+    def first(self) -> int:
+        """The first row that is judged."""
+        return max(self.rows_of_leaf, self.rows_of_lag)
+
+    def version_rows(self, rows: int) -> int:
+        """Return the rows between two models of a stream of so many."""
+        if self.every_leaves is not None:
+            return self.every_leaves * self.rows_of_leaf
+        leaves = 1 if self.leaf_rows is not None else max(1, -(-rows // (self.rows_of_leaf * MOST_VERSIONS)))
+        return leaves * self.rows_of_leaf
 
     def check(self, rows: int) -> None:
         """Refuse what does not make sense.
@@ -79,34 +114,46 @@ class PrequentialPlan:
         ------
         ConfigurationError
         """
-        if self.leaf_rows < 1:
-            raise ConfigurationError(f"--leaf-rows is {self.leaf_rows}", "Give 1 or more.")
-        if self.rows_of_lag < 1:
+        for option, value in (("--leaf-rows", self.leaf_rows), ("--every-leaves", self.every_leaves)):
+            if value is not None and value < 1:
+                raise ConfigurationError(f"{option} is {value}", "Give 1 or more.")
+        lag, leaf = self.rows_of_lag, self.rows_of_leaf
+        if lag < 1:
             raise ConfigurationError(f"--lag is {self.lag}", "Give 1 or more; 1: each label is known at once.")
         if rows < 2 * self.first:
             raise ConfigurationError(
                 f"{rows:,} rows are less than twice the {self.first:,} after which the first version can be judged",
                 "Lower --leaf-rows or --lag, or give more rows.",
             )
+        if lag % leaf and leaf % lag:
+            raise ConfigurationError(
+                f"--lag is {lag}, but --leaf-rows is {leaf}",
+                "Give a lag that divides the leaf, or a multiple of the leaf.",
+            )
 
-    @property
-    def first(self) -> int:
-        """The first row that is judged."""
-        return max(self.leaf_rows, self.rows_of_lag)
+    def config(self, dimension: int, memory: MemoryName, classes: int = 2, **coreset: Any) -> ModelConfig:
+        """Return the configuration of one of our contenders.
 
-    def config(self, dimension: int, memory: MemoryName, **coreset: Any) -> ModelConfig:
-        """Return the configuration of one of our contenders."""
-        return ModelConfig(
-            points=PointsConfig(dimension=dimension),
-            coreset=CoresetConfig(leaf_rows=self.leaf_rows, audit_points=0, max_partitions=1, memory=memory, **coreset),
-            svm=SvmConfig(kernel=self.kernel, alpha=self.alpha),
-            seed=self.seed,
-        )
+        Raises
+        ------
+        ConfigurationError
+            If an option makes no sense with the others.
+        """
+        try:
+            return ModelConfig(
+                points=PointsConfig(dimension=dimension, labels=tuple(range(classes))),
+                coreset=CoresetConfig(leaf_rows=self.rows_of_leaf, max_partitions=1, memory=memory, **coreset),
+                svm=self.svm.model_copy(update={"probability": self.svm.probability or "sigmoid"}),
+                seed=self.seed,
+            )
+        except ValidationError as error:
+            reason = error.errors()[0]["msg"].removeprefix("Value error, ")
+            raise ConfigurationError(reason, "See streamsvm evaluate --help.") from None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrequentialRow:
-    """How one contender did.
+    """How one contender did on the judged rows.
 
     Attributes
     ----------
@@ -114,10 +161,15 @@ class PrequentialRow:
     kernel : str
         Empty of one that has none.
     lag : int
-    accuracy : float
-        Share of the judged rows that were predicted right.
-    seconds : float
-        Wall time of learning and predicting.
+    accuracy, balanced_accuracy : float
+    auc : float or None
+        Of more than two labels the mean over each against the rest; None of rows of one label only.
+    average_precision : float or None
+        None of rows of one label only, and of more than two labels.
+    log_loss : float or None
+        None of one that has no probabilities.
+    seconds, cpu_seconds : float
+        Wall and CPU time of learning and predicting.
     note : str
     """
 
@@ -125,8 +177,18 @@ class PrequentialRow:
     kernel: str = ""
     lag: int
     accuracy: float
+    balanced_accuracy: float
+    auc: float | None
+    average_precision: float | None
+    log_loss: float | None
     seconds: float
+    cpu_seconds: float
     note: str = ""
+
+    @property
+    def title(self) -> str:
+        """The contender as people read it."""
+        return f"{self.contender}{', rbf' if self.kernel == 'rbf' else ''}{', at once' if self.lag == AT_ONCE else ''}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,10 +200,13 @@ class PrequentialReport:
     source : str
     rows_judged : int
     dimension : int
-    leaf_rows, lag : int
+    labels : int
+    leaf_rows, lag, version_rows : int
+        Rows of a leaf, of a portion of labels, and between two models.
     rows : tuple of PrequentialRow
-    over_time : mapping of str to list of float
-        Accuracy of each contender at the chosen lag, a number for each `every` rows.
+    over_time, auc_over_time : mapping of str to list of float
+        Accuracy and AUC of each contender at the chosen lag, a number for each `every` rows; the AUC is None where
+        these rows have one label only.
     every : int
     takeovers : tuple of int
         Rows at which horizons shorter than a tenth of the stream took over in `adaptive`.
@@ -150,10 +215,13 @@ class PrequentialReport:
     source: str
     rows_judged: int
     dimension: int
+    labels: int
     leaf_rows: int
     lag: int
+    version_rows: int
     rows: tuple[PrequentialRow, ...]
     over_time: dict[str, list[float]]
+    auc_over_time: dict[str, list[float | None]]
     every: int
     takeovers: tuple[int, ...]
 
@@ -162,285 +230,191 @@ class PrequentialReport:
         return asdict(self)
 
 
-class Contender(Protocol):
-    """Predicts, and learns what came."""
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """Labeled rows in their order, and how many labels they have."""
 
-    def predict(self, X: NDArray[np.floating]) -> Signs:
-        """Return -1 or +1 for each row."""
-        ...
+    points: Points
+    classes: int
 
-    def learn(self, points: Points) -> None:
-        """Take labeled rows, in their order."""
-        ...
+    def none(self) -> Answers:
+        """Return room for the answers to all rows."""
+        shape = len(self.points) if self.classes == 2 else (len(self.points), self.classes)
+        return Answers(np.zeros(shape), np.full(shape, np.nan))
 
 
 def evaluate_prequentially(source: PointSource, plan: PrequentialPlan, step: Step = silent) -> PrequentialReport:
-    """Read a source, and run every contender over it.
+    """Read a source, and run every contender over it; each row is remarked as soon as it is there.
 
     Raises
     ------
     ConfigurationError
-        If the source has not two labels, or is too short.
+        If the source has fewer than two labels, or is too short.
     """
     points, labels = load(source, step)
-    require({"--prequential": True, LABELS: len(labels)}, {LABELS: source.name})
     plan.check(len(points))
-    if plan.rows_of_lag % plan.leaf_rows and plan.leaf_rows % plan.rows_of_lag:
-        raise ConfigurationError(
-            f"--lag is {plan.lag}, but --leaf-rows is {plan.leaf_rows}",
-            "Give a lag that divides the leaf, or a multiple of the leaf.",
-        )
-    found = [run_entry(one, points, plan, step) for one in entries(points.dimension, plan)]
-    every = max(plan.leaf_rows, (len(points) - plan.first) // 100)
-    best = best_of_sgd([row for row, _, _ in found])
-    at_lag = {row.contender: right for row, right, _ in found if row.lag == plan.rows_of_lag and _is_shown(row, best)}
+    stream = Stream(points, len(labels))
+    step("warming up", 0, None)
+    warm_up(plan.config(points.dimension, "all", stream.classes))
+    every = max(plan.rows_of_leaf, (len(points) - plan.first) // BLOCKS)
+    rows, blocks, takeovers = list[PrequentialRow](), dict[str, list[Scores]](), tuple[int, ...]()
+    for row, answers, taken_over in contenders(stream, plan, step):
+        step(remark(row), 0, REMARK)
+        rows.append(row)
+        takeovers = taken_over or takeovers
+        if row.lag == plan.rows_of_lag:
+            blocks[row.contender] = list(_blocks(points, answers, plan.first, every))
     return PrequentialReport(
         source=source.name,
         rows_judged=len(points) - plan.first,
         dimension=points.dimension,
-        leaf_rows=plan.leaf_rows,
+        labels=len(labels),
+        leaf_rows=plan.rows_of_leaf,
         lag=plan.rows_of_lag,
-        rows=best,
-        over_time={name: _over_time(right[plan.first :], every) for name, right in at_lag.items()},
+        version_rows=plan.version_rows(len(points)),
+        rows=tuple(rows),
+        over_time={name: [one.accuracy for one in own] for name, own in blocks.items()},
+        auc_over_time={name: [one.auc for one in own] for name, own in blocks.items()},
         every=every,
-        takeovers=next((rows for row, _, rows in found if row.contender == "adaptive"), ()),
+        takeovers=takeovers,
     )
 
 
-@dataclass(frozen=True)
-class Entry:
-    """A contender before it runs: its name, how it is made, and at which lag."""
-
-    name: str
-    begin: Callable[[], Contender]
-    lag: int
-    kernel: str = ""
-    note: str = ""
+def remark(row: PrequentialRow) -> str:
+    """Return how a contender did, in one line."""
+    figures = [f"{name.replace('_', ' ')} {value:.4f}" for name in FIGURES if (value := getattr(row, name)) is not None]
+    return f"{row.title}: {', '.join(figures)}, {row.seconds:.1f} s"
 
 
-def entries(dimension: int, plan: PrequentialPlan) -> Iterator[Entry]:
-    """Yield everyone who is compared: ours, then the others."""
-    yield from _ours(dimension, plan)
-    yield from others(dimension, plan)
+Ran = tuple[PrequentialRow, Answers, tuple[int, ...]]
+"""How a contender did, its answers to all rows, and the rows at which short horizons took over."""
 
 
-def _ours(dimension: int, plan: PrequentialPlan) -> Iterator[Entry]:
-    lag, leaf = plan.rows_of_lag, plan.leaf_rows
+def contenders(stream: Stream, plan: PrequentialPlan, step: Step = silent) -> Iterator[Ran]:
+    """Run everyone who is compared, and yield how each did: ours, the baselines, and peers if they are asked for."""
+    for name, note, config in memories(stream.points.dimension, plan, stream.classes):
+        contender = CoresetContender(config, plan.version_rows(len(stream.points)))
+        yield run(name, contender, stream, plan, step, note=note, kernel=plan.svm.kernel)
+    for lag in dict.fromkeys((plan.rows_of_lag, AT_ONCE)):
+        yield whole("majority", majority(stream.points, stream.classes, lag), stream, plan, lag)
+        newest = no_change(stream.points, stream.classes, lag)
+        yield whole("no-change", newest, stream, plan, lag, "the newest label known")
+    if plan.peers:
+        yield from _peers(stream, plan, step)
 
-    def ours(name: str, memory: MemoryName, note: str, **coreset: Any) -> Entry:
-        config = plan.config(dimension, memory, **coreset)
-        return Entry(name, lambda: CoresetContender(config, leaf), lag, plan.kernel, note)
 
+def memories(dimension: int, plan: PrequentialPlan, classes: int = 2) -> Iterator[tuple[str, str, ModelConfig]]:
+    """Yield ours: a name, what it is made of, and its configuration."""
+    leaf = plan.rows_of_leaf
     window, half_life = WINDOW_LEAVES * leaf, HALF_LIFE_LEAVES * leaf
-    yield ours("all", "all", "everything since the beginning")
-    yield ours("window", "window", f"the last {window:,} rows", window_points=window, span_rows=leaf)
-    yield ours("decay", "decay", f"half after {half_life:,} rows", half_life_points=half_life, span_rows=leaf)
-    yield ours("adaptive", "adaptive", f"spans of {leaf:,} rows", span_rows=leaf)
-    if plan.kernel == "linear":
-        default = plan.config(dimension, "adaptive").coreset.span_rows
-        if default != leaf:
-            yield ours("adaptive, default span", "adaptive", f"spans of {default:,} rows")
+    spans: dict[str, tuple[MemoryName, str, Mapping[str, int]]] = {
+        "all": ("all", "everything since the beginning", {}),
+        "window": ("window", f"the last {window:,} rows", {"window_points": window, "span_rows": leaf}),
+        "decay": ("decay", f"half after {half_life:,} rows", {"half_life_points": half_life, "span_rows": leaf}),
+        "adaptive": ("adaptive", f"spans of {leaf:,} rows", {"span_rows": leaf}),
+    }
+    for name, (memory, note, sizes) in spans.items():
+        yield name, note, plan.config(dimension, memory, classes, **sizes)
+    default = plan.config(dimension, "adaptive", classes)
+    if plan.svm.kernel == "linear" and default.coreset.span_rows != leaf:
+        yield "adaptive, default span", f"spans of {default.coreset.span_rows:,} rows", default
 
 
-def others(dimension: int, plan: PrequentialPlan) -> Iterator[Entry]:
-    """Yield exact machines of the newest rows, SGD and the baselines."""
-    lag, leaf = plan.rows_of_lag, plan.leaf_rows
-    for rows in EXACT_ROWS:
-        name, svm = f"SVM of the last {rows:,}", SvmConfig(kernel=plan.kernel, alpha=plan.alpha)
-        yield Entry(name, partial(_Exact, rows, leaf, svm), lag, plan.kernel, "trained each leaf")
-    lags = (lag,) if lag == AT_ONCE else (lag, AT_ONCE)
-    for own in lags:
-        for settings in SGD_SETTINGS:
-            yield Entry("SGD", partial(_Sgd, settings, dimension, plan), own, "linear", str(settings))
-        yield Entry("majority", _Majority, own)
-        yield Entry("no-change", _NoChange, own, note="the newest label known")
-
-
-def run_entry(
-    entry: Entry, points: Points, plan: PrequentialPlan, step: Step = silent
-) -> tuple[PrequentialRow, Right, tuple[int, ...]]:
-    """Return how a contender did, which rows it got right, and where short horizons took over."""
-    contender, right, begun = entry.begin(), np.zeros(len(points), np.bool_), time.perf_counter()
-    for start in range(0, len(points), entry.lag):
-        part = points.take(slice(start, start + entry.lag))
-        right[start : start + len(part)] = contender.predict(part.X) == part.y
-        contender.learn(part)
-        if start % (100 * entry.lag) == 0:
-            step(entry.name, start, len(points))
-    seconds = time.perf_counter() - begun
-    takeovers = tuple(contender.takeovers) if isinstance(contender, CoresetContender) else ()
-    row = PrequentialRow(
-        contender=entry.name,
-        kernel=entry.kernel,
-        lag=entry.lag,
-        accuracy=float(right[plan.first :].mean()),
-        seconds=seconds,
-        note=entry.note,
+def _peers(stream: Stream, plan: PrequentialPlan, step: Step) -> Iterator[Ran]:
+    """Yield exact machines of the newest rows, and SGD: the best of its settings in hindsight."""
+    config, versions = (
+        plan.config(stream.points.dimension, "all", stream.classes),
+        plan.version_rows(len(stream.points)),
     )
-    return row, right, takeovers
+    for rows in EXACT_ROWS:
+        exact = ExactContender(config, rows, versions)
+        yield run(f"SVM of the last {rows:,}", exact, stream, plan, step, kernel=plan.svm.kernel)
+    ran = list[tuple[Ran, dict[str, Any]]]()
+    for settings in SGD_SETTINGS:
+        try:
+            ran.append((run("SGD", SgdContender(config, settings), stream, plan, step, kernel="linear"), settings))
+        except ValueError:  # these settings overflow
+            continue
+    if not ran:
+        return
+    (row, answers, _), settings = max(ran, key=lambda one: one[0][0].accuracy)
+    words = ", ".join(f"{name}={value!r}" for name, value in settings.items())
+    yield replace(row, note=f"the best of {len(SGD_SETTINGS)} in hindsight: {words}"), answers, ()
+    if plan.rows_of_lag != AT_ONCE:
+        one = SgdContender(config, settings)
+        yield run("SGD", one, stream, plan, step, lag=AT_ONCE, note="the same settings, row by row", kernel="linear")
 
 
-def _over_time(right: Right, every: int) -> list[float]:
-    return [float(right[start : start + every].mean()) for start in range(0, len(right), every)]
+def run(
+    name: str,
+    contender: Contender,
+    stream: Stream,
+    plan: PrequentialPlan,
+    step: Step = silent,
+    *,
+    lag: int | None = None,
+    note: str = "",
+    kernel: str = "",
+) -> Ran:
+    """Let a contender predict portion by portion, and learn each portion after it; by default at the plan's lag."""
+    points, lag = stream.points, lag or plan.rows_of_lag
+    answers, wall, cpu, told = stream.none(), time.perf_counter(), time.process_time(), 0
+    for start in range(0, len(points), lag):
+        part = points.take(slice(start, start + lag))
+        answers.put(start, contender.predict(part.X))
+        contender.learn(part)
+        if start - told >= STEP_ROWS:
+            told = start
+            step(name, start, len(points))
+    times = time.perf_counter() - wall, time.process_time() - cpu
+    row = _row(name, answers, stream, plan, lag, times, note, kernel)
+    return row, answers, tuple(contender.takeovers) if isinstance(contender, CoresetContender) else ()
 
 
-class CoresetContender:
-    """One of ours: the trainer's learner, and a model for each leaf.
-
-    Parameters
-    ----------
-    config : ModelConfig
-    leaf_rows : int
-        Rows between two models.
-    partitions : int
-        To which rows are dealt in turn.
-
-    Attributes
-    ----------
-    takeovers : list of int
-        Rows after which short horizons took over.
-    """
-
-    def __init__(self, config: ModelConfig, leaf_rows: int, partitions: int = 1) -> None:
-        self._config, self._leaf_rows, self._partitions = config, leaf_rows, partitions
-        self._learner = Learner(config, {partition: Position(0) for partition in range(partitions)}, NO_CUT)
-        self._model: Model | None = None
-        self._at = 0
-        self.takeovers: list[int] = []
-        self._is_short = False
-
-    def predict(self, X: NDArray[np.floating]) -> Signs:
-        """Return -1 or +1 for each row."""
-        if self._model is None:
-            return np.ones(len(X), np.int8)
-        return np.where(self._model.decision_function(X.astype(np.float32)) > 0.0, 1, -1).astype(np.int8)
-
-    def learn(self, points: Points) -> None:
-        """Take labeled rows, in their order."""
-        before = self._at
-        for partition in range(self._partitions):
-            own = points.take(slice((partition - before) % self._partitions, None, self._partitions))
-            self._learn(partition, own)
-        self._at += len(points)
-        if self._at // self._leaf_rows > before // self._leaf_rows:
-            self._model = make(self._learner.cut(), self._config).trained.model
-            is_short = (self._learner.short_share() or 0.0) > MOST_SHORT
-            if is_short and not self._is_short:
-                self.takeovers.append(self._at)
-            self._is_short = is_short
-
-    def _learn(self, partition: int, points: Points) -> None:
-        n, at = len(points), self._learner.positions[partition].offset
-        self._learner.learn(
-            Rows(
-                partition=partition,
-                offset=np.arange(at, at + n),
-                row=np.zeros(n, np.int64),
-                last=np.ones(n, np.bool_),
-                time_ms=np.full(n, -1, np.int64),
-                accepted=np.ones(n, np.bool_),
-                points=Points(points.X.astype(np.float32), points.y, points.weight.astype(np.float64)),
-                leader_epoch=np.full(n, -1, np.int64),
-            )
-        )
+def whole(name: str, answers: Answers, stream: Stream, plan: PrequentialPlan, lag: int, note: str = "") -> Ran:
+    """Return how one did whose answers to all rows are known."""
+    return _row(name, answers, stream, plan, lag, (0.0, 0.0), note, ""), answers, ()
 
 
-class _Newest:
-    """The newest rows, and a machine that is made of them after each leaf."""
-
-    def __init__(self, rows: int, leaf_rows: int) -> None:
-        self._rows, self._leaf_rows, self._at = rows, leaf_rows, 0
-        self._parts: deque[Points] = deque()
-        self._kept = 0
-
-    def learn(self, points: Points) -> None:
-        before = self._at
-        self._parts.append(points)
-        self._kept, self._at = self._kept + len(points), before + len(points)
-        while self._kept - len(self._parts[0]) >= self._rows:
-            self._kept -= len(self._parts.popleft())
-        if self._at // self._leaf_rows > before // self._leaf_rows:
-            points = Points.union(list(self._parts))
-            self._train(points.take(slice(-self._rows, None)))
-
-    def _train(self, points: Points) -> None:
-        raise NotImplementedError
-
-
-class _Exact(_Newest):
-    def __init__(self, rows: int, leaf_rows: int, svm: SvmConfig) -> None:
-        super().__init__(rows, leaf_rows)
-        self._svm = svm
-        self._model: Model | None = None
-
-    def predict(self, X: NDArray[np.floating]) -> Signs:
-        if self._model is None:
-            return np.ones(len(X), np.int8)
-        return np.where(self._model.decision_function(X) > 0.0, 1, -1).astype(np.int8)
-
-    def _train(self, points: Points) -> None:
-        self._model = train(points, Moments.zero(points.dimension).add(points), self._svm).model
+def _row(
+    name: str,
+    answers: Answers,
+    stream: Stream,
+    plan: PrequentialPlan,
+    lag: int,
+    times: tuple[float, float],
+    note: str,
+    kernel: str,
+) -> PrequentialRow:
+    judged = slice(plan.first, None)
+    points, found = stream.points.take(judged), scores(stream.points.take(judged), answers.decision[judged])
+    loss = None
+    if answers.has_probabilities:
+        loss = loss_of(points, answers.filled(shares_before(stream.points, stream.classes, lag))[judged])
+    return PrequentialRow(
+        contender=name,
+        kernel=kernel,
+        lag=lag,
+        accuracy=found.accuracy,
+        balanced_accuracy=found.balanced_accuracy,
+        auc=found.auc,
+        average_precision=found.average_precision,
+        log_loss=loss,
+        seconds=times[0],
+        cpu_seconds=times[1],
+        note=note,
+    )
 
 
-class _Sgd:
-    """`SGDClassifier` over features scaled by what was seen of them."""
-
-    def __init__(self, settings: dict[str, Any], dimension: int, plan: PrequentialPlan) -> None:
-        alpha = SvmConfig.DEFAULT_ALPHA if plan.alpha is None else plan.alpha
-        self._machine = SGDClassifier(loss="hinge", alpha=alpha, random_state=plan.seed, **settings)
-        self._moments, self._is_fitted = Moments.zero(dimension), False
-
-    def _scaled(self, X: NDArray[np.floating]) -> NDArray[np.float64]:
-        sd = np.sqrt(self._moments.square / self._moments.weight)
-        return np.asarray((X - self._moments.mean) / np.where(sd > 0.0, sd, 1.0), np.float64)
-
-    def predict(self, X: NDArray[np.floating]) -> Signs:
-        return self._machine.predict(self._scaled(X)) if self._is_fitted else np.ones(len(X), np.int8)
-
-    def learn(self, points: Points) -> None:
-        self._moments = self._moments.add(points)
-        self._machine.partial_fit(self._scaled(points.X), points.y, classes=[-1, 1], sample_weight=points.weight)
-        self._is_fitted = True
+def loss_of(points: Points, probability: Float) -> float:
+    """Return the log loss of probabilities of the second label, shape (n,), or of each label, shape (n, n_classes)."""
+    if probability.ndim == 1:
+        return probability_scores(points, probability).log_loss
+    labels = np.arange(probability.shape[1])
+    return float(log_loss(points.y, probability, sample_weight=points.weight, labels=labels))
 
 
-class _Majority:
-    def __init__(self) -> None:
-        self._sum = 0.0
-
-    def predict(self, X: NDArray[np.floating]) -> Signs:
-        return np.full(len(X), 1 if self._sum > 0.0 else -1, np.int8)
-
-    def learn(self, points: Points) -> None:
-        self._sum += float(points.weight @ points.y)
-
-
-class _NoChange:
-    def __init__(self) -> None:
-        self._newest = 1
-
-    def predict(self, X: NDArray[np.floating]) -> Signs:
-        return np.full(len(X), self._newest, np.int8)
-
-    def learn(self, points: Points) -> None:
-        self._newest = int(points.y[-1])
-
-
-def _is_shown(row: PrequentialRow, best: Sequence[PrequentialRow]) -> bool:
-    return any(row.contender == one.contender and row.accuracy == one.accuracy for one in best)
-
-
-def best_of_sgd(rows: Sequence[PrequentialRow]) -> tuple[PrequentialRow, ...]:
-    """Return the rows with one SGD for each lag: the best in hindsight."""
-    best: dict[int, PrequentialRow] = {}
-    for row in rows:
-        if row.contender == "SGD" and (row.lag not in best or row.accuracy > best[row.lag].accuracy):
-            best[row.lag] = row
-    kept, seen = [], set[int]()
-    for row in rows:
-        if row.contender != "SGD":
-            kept.append(row)
-        elif row.lag not in seen:
-            seen.add(row.lag)
-            note = f"the best of {len(SGD_SETTINGS)} in hindsight: {best[row.lag].note}"
-            kept.append(replace(best[row.lag], note=note))
-    return tuple(kept)
+def _blocks(points: Points, answers: Answers, first: int, every: int) -> Iterator[Scores]:
+    for start in range(first, len(points), every):
+        block = slice(start, start + every)
+        yield scores(points.take(block), answers.decision[block])

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Final
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from consumers.evaluate.plan import REMARK, EvaluationReport, EvaluationRow, Step
-from consumers.evaluate.predict_then_train import PrequentialReport
+from consumers.evaluate.predict_then_train import AT_ONCE, PrequentialReport
+
+LINE_EVERY_S: Final = 10.0
+"""Seconds between two lines of one phase where there is no terminal."""
 
 
 def headline(report: EvaluationReport) -> str:
@@ -51,22 +56,22 @@ def describe(report: EvaluationReport) -> Table:
 
 def describe_prequential(report: PrequentialReport) -> Table:
     """Return how every contender did, in the order in which they ran."""
-    table = Table(
-        title=f"{report.source}: {report.rows_judged:,} rows, each predicted before it was learned; labels "
-        f"{report.lag:,} rows at a time",
-        title_justify="left",
-    )
-    for heading in ("", "labels", "accuracy", "seconds", "note"):
-        table.add_column(heading, justify="right" if heading in ("accuracy", "seconds") else "left")
+    apart = "" if report.version_rows == report.leaf_rows else f", a model every {report.version_rows:,}"
+    title = f"{report.source}: {report.rows_judged:,} rows, each predicted before it was learned; labels "
+    title += "at once" if report.lag == AT_ONCE else f"{report.lag:,} rows at a time"
+    table = Table(title=title + apart, title_justify="left", padding=0)
+    table.add_column("", overflow="fold")
+    for heading in ("accuracy", "balanced", "AUC", "AP", "log loss", "seconds"):
+        table.add_column(heading, justify="right", no_wrap=True)
     for row in report.rows:
-        table.add_row(
-            f"{row.contender}{', rbf' if row.kernel == 'rbf' else ''}",
-            "at once" if row.lag == 1 else f"{row.lag:,} late",
-            _share(row.accuracy),
-            f"{row.seconds:.1f}",
-            row.note,
-        )
+        figures = (row.accuracy, row.balanced_accuracy, row.auc, row.average_precision, row.log_loss)
+        table.add_row(row.title, *map(_share, figures), f"{row.seconds:.1f}")
     return table
+
+
+def prequential_notes(report: PrequentialReport) -> list[str]:
+    """Return what each contender is made of, one line each."""
+    return [f"{row.title}: {row.note}" for row in report.rows if row.note]
 
 
 def describe_thresholds(report: EvaluationReport) -> Table | None:
@@ -117,24 +122,27 @@ def _gap(row: EvaluationRow, uncertainty: float | None) -> str:
     return f"< {uncertainty:.1e}" if row.gap < uncertainty else f"{row.gap:.2e}"
 
 
-def _lines() -> Step:
-    """Return what prints a line a phase to standard error."""
-    said = ""
+def line_progress(clock: Callable[[], float] = time.monotonic) -> Step:
+    """Return what prints a line a phase to standard error, and one each `LINE_EVERY_S` seconds while a phase lasts."""
+    said, due = "", 0.0
 
-    def step(what: str, done: int, total: int | None) -> None:  # noqa: ARG001
-        nonlocal said
-        if what != said:
-            said = what
-            print(what, file=sys.stderr, flush=True)  # noqa: T201
+    def step(what: str, done: int, total: int | None) -> None:
+        nonlocal said, due
+        now = clock()
+        if what == said and now < due:
+            return
+        far = f": {done:,}{f' of {total:,}' if total else ''}" if what == said else ""
+        said, due = what, now + LINE_EVERY_S
+        print(what + far, file=sys.stderr, flush=True)  # noqa: T201
 
     return step
 
 
 @contextmanager
 def progress_bar() -> Iterator[Step]:
-    """Show on standard error how far the block is: a bar on a terminal, with remarks above it; else a line a phase."""
+    """Show on standard error how far the block is: a bar on a terminal, with remarks above it; else lines."""
     if not sys.stderr.isatty():
-        yield _lines()
+        yield line_progress()
         return
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True) as bar:

@@ -183,7 +183,7 @@ def _prepared(plan: Plan, train: Points, step: Step) -> ModelConfig:
 
 
 def _without_optimum(plan: Plan, train: Points) -> str:
-    """Say why the optimum is not sought; nothing if it is."""
+    """Return why the optimum is not sought; nothing if it is."""
     if plan.find_optimum is not None:
         return "" if plan.find_optimum else "not computed"
     if plan.kernel == "rbf" and len(train) > MOST_RBF_POINTS:
@@ -257,7 +257,7 @@ def _streamsvm(
 
 
 def _tied(decision: Float) -> Iterator[str]:
-    """Say that nearly all rows lie at one margin, where the hinge loss does not separate them."""
+    """Yield a remark if nearly all rows lie at one margin, where the hinge loss does not separate them."""
     share = max(float(np.mean(np.abs(decision - margin) < MARGIN_WIDTH)) for margin in (-1.0, 1.0))
     if share > MOSTLY_TIED:
         yield (
@@ -267,7 +267,7 @@ def _tied(decision: Float) -> Iterator[str]:
 
 
 def _kept(learned: TrainingResult, rows: int) -> Iterator[str]:
-    """Say what a gap comes from where no point was reduced, and what of a budget lies idle."""
+    """Yield remarks on what a gap comes from where no point was reduced, and what of a budget lies idle."""
     made, coreset = learned.made, learned.config.coreset
     if learned.clipped:
         yield f"{learned.clipped:,} rows were clipped (coreset.max_leverage, clip_sd)"

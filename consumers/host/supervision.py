@@ -68,7 +68,7 @@ class Supervision:
                 self._send(*lines)
 
     def _status(self) -> str:
-        """Say in one line what is going on."""
+        """Return the state of the process, in one line."""
         if self._stop.is_set():
             return "stopping"
         ready, answer = self._health.ready()

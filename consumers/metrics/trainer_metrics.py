@@ -92,8 +92,8 @@ OWN: Final = (
         "Rows since the start of which coreset.max_leverage or coreset.clip_sd clipped a feature, or the former "
         "the weight.",
         "A few are normal; outlier_drawn_in in the log names the farthest. Rising `features`: the scale of a "
-        "feature changed, or clip_sd is too small. `weight` above 0: single rows have over a hundredth of all "
-        "weight before them; who wrote them?",
+        "feature changed, or clip_sd is too small. `weight` above 0: find out who wrote rows of over a hundredth "
+        "of all weight before them.",
         ("what",),
         panel="Coreset: reductions and clipped rows",
     ),

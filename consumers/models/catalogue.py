@@ -3,9 +3,10 @@
 A question about an old version reads the newest records, finds the version by its number in O(log n) reads, and reads
 backwards from there. What strangers wrote between the two is not seen; it is not believed either.
 
-Whoever may only write to the models topic can put records under the key of any version, and tombstones. So a version
-counts as what it is once its hash follows from the aliases topic (`streamsvm.registry.anchoring`), and as retired once
-that topic, or the audit trail, says so; everything else that stands under a number is kept apart, and named.
+A program that may write to the models topic only can put records under the key of any version, and tombstones. So a
+version counts as what it is once its hash follows from the aliases topic (`streamsvm.registry.anchoring`), and as
+retired once that topic, or the audit trail, says so; everything else that stands under a number is kept apart, and
+named.
 
 Invariant: what is read has the end of the topic; of the versions themselves only what is asked for is kept.
 """

@@ -131,7 +131,8 @@ def export(
         typer.Option("--format", help="json: the message itself; onnx: a graph for ONNX runtimes."),
     ] = "json",
     events: Annotated[
-        bool, typer.Option("--events", help="onnx: take the fields of raw events, by the version's features.")
+        bool,
+        typer.Option("--events", help="With --format onnx: take the fields of raw events, by the version's features."),
     ] = False,
     out: Annotated[Path | None, typer.Option(help="File to write; default: standard output.")] = None,
 ) -> None:
@@ -162,7 +163,10 @@ def pin_command(
         typer.Option(help="Name the version by this alias, any name you choose, such as stable; pin nothing."),
     ] = None,
     remove: Annotated[
-        bool, typer.Option("--remove", help="Remove the pin, or the alias: readers of `current` follow the trainer.")
+        bool,
+        typer.Option(
+            "--remove", help="Remove the pin, so that readers of `current` follow the trainer; with --alias the alias."
+        ),
     ] = False,
     reason: Reason = "",
 ) -> None:
@@ -229,7 +233,9 @@ def follow_command(
     ],
     from_: Annotated[
         int | None,
-        typer.Option("--from", min=1, help="Version to begin with where there is no file. Default: the newest."),
+        typer.Option(
+            "--from", min=1, help="Version to begin with if the file of --position does not exist. Default: the newest."
+        ),
     ] = None,
 ) -> None:
     """Run a command for each published version, in their order and at least once, until stopped.

@@ -4,9 +4,9 @@ The record `name@head` of the aliases topic names the newest version; those betw
 are found by their numbers, proven by hashes as for any reader (`streamsvm.registry.anchoring`). A file keeps the number
 and the hash of the version that was done last. It is replaced after the command ended with status 0, so a kill in
 between runs the command once more, and never leaves a version out. A command that fails is tried again, ever later, and
-the versions after it wait: whoever reads what the command writes sees no gap.
+the versions after it wait: a reader of what the command writes sees no gap.
 
-A version that nobody can have any more, because it was retired, or that cannot be trusted, is said and passed over.
+A version that was retired, or that cannot be trusted, is logged and passed over.
 """
 
 from __future__ import annotations

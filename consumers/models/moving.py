@@ -1,6 +1,6 @@
-"""Moves of people: an alias, a pin, a retirement, each with its audit entry in one transaction.
+"""Moves aliases and pins, and retires versions, for people; each act is one transaction with its audit entry.
 
-Whoever moves takes one transactional id first, which all movers of a model share and the trainer's publishing does not:
+Each move takes one transactional id first, which all movers of a model share and the trainer's publishing does not:
 so it fences no trainer, and of two that move at once the one that took the id first is fenced before it has written
 anything. What a move is decided on is read after the id is taken, so that it still holds when the transaction commits.
 A mover that was fenced, or does not know what became of its commit, decides anew on what it then finds; therefore a

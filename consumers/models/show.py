@@ -124,7 +124,7 @@ def _objective(fit: Fit) -> str:
 
 
 def _certificate(loaded: Loaded) -> str:
-    """Say how far the version can be from the best possible model, or why it does not."""
+    """Return how far the version can be from the best possible model, or why it does not."""
     if loaded.certified is not None:
         found = loaded.certified
         return str(found) if found.gap is None else f"{found}: {found.figures()}"
@@ -138,7 +138,7 @@ def _certificate(loaded: Loaded) -> str:
 
 
 def _skill(loaded: Loaded) -> str:
-    """Say what was found of its answers when it was published."""
+    """Return what was known of the quality of its answers when it was published."""
     skill, labels = loaded.skill, loaded.version.labels
     if skill is None:
         return "not measured"
@@ -161,7 +161,7 @@ def _skill(loaded: Loaded) -> str:
 
 
 def _audit(audit: Audit | None, fit: Fit) -> str:
-    """Say what the objective over the whole stream is, and whether the training set's fits it."""
+    """Return what the objective over the whole stream is, and whether the training set's fits it."""
     if audit is None:
         return "none: no audit sample was kept"
     verdict = "" if audit.low <= fit.objective <= audit.high else "; the training set's objective lies outside"
@@ -181,7 +181,7 @@ def _probability_of(model: AnyModel) -> str:
 
 
 def _probability(probability: Probability | None) -> str:
-    """Say how a decision value f becomes a probability of the positive label."""
+    """Return how a decision value f becomes a probability of the positive label."""
     if probability is None:
         return "none"
     if isinstance(probability, Sigmoid):
@@ -191,17 +191,17 @@ def _probability(probability: Probability | None) -> str:
 
 
 def _threshold(threshold: Threshold | None) -> str:
-    """Say above which decision value the second label is answered, why, and what is expected there."""
+    """Return above which decision value the second label is answered, why, and what is expected there."""
     return "0: neither svm.cost nor svm.target is configured" if threshold is None else described(threshold)
 
 
 def _events(recipe: object | None) -> str:
-    """Say what the version evaluates of an event."""
+    """Return what the version evaluates of an event."""
     return "none: the input is points" if recipe is None else recipes_of(recipe).described(recipe)
 
 
 def cut_text(cut: tuple[PartitionCut, ...]) -> str:
-    """Say where a cut lies in each partition."""
+    """Return where a cut lies in each partition."""
     return ", ".join(f"[{part.partition}] {part.offset}+{part.row}" for part in cut)
 
 

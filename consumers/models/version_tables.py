@@ -183,7 +183,7 @@ def _time(milliseconds: int) -> str | None:
 
 
 def head_line(names: Aliases, name: str) -> str:
-    """Say in one line what readers have."""
+    """Return what readers have, in one line."""
     pin, current = names.named.get(pin_key(name)), names.named.get(current_key(name))
     if pin is not None:
         behind = f"; current is {current.number}" if current and current.number != pin.number else ""

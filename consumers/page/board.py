@@ -1,7 +1,7 @@
 """Where a main loop leaves what the page shows: one immutable value, replaced at most once a second and at versions.
 
 The loop pays for a few numbers a bucket, and at each version for a bounded projection of its training set; everything
-else, the border of a kernel machine above all, is worked out in the thread of whoever asks. Training sets are not kept.
+else, the border of a kernel machine above all, is worked out in the thread of the request. Training sets are not kept.
 """
 
 from __future__ import annotations

@@ -125,7 +125,7 @@ def _lines(place: Place, segments: Segments) -> str:
 
 
 def component(projection: Projection, index: int, names: Sequence[str]) -> str:
-    """Say what a principal component is: its share of the variance, and the two features that weigh most in it."""
+    """Return what a principal component is: its share of the variance, and the two features that weigh most in it."""
     axis = projection.axes[index]
     largest = [feature for feature in np.argsort(-np.abs(axis))[:2] if axis[feature]]
     mostly = ", ".join(

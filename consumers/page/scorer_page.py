@@ -128,7 +128,7 @@ def _scoring(scoring: ScoringPart) -> list[Markup]:
 
 
 def _first(values: Sequence[float | None], shown: Callable[[float], str]) -> str:
-    """Say the one value that is no line yet."""
+    """Return the one value that is no line yet."""
     for value in values:
         if value is not None:
             return f"{shown(value)} so far; the chart begins with the second value."

@@ -78,7 +78,7 @@ def verdict_of(facts: ScorerFacts, snapshot: ServingSnapshot) -> VerdictStatus:
 
 
 def _late(history: Sequence[ScoringMoment]) -> str:
-    """Say how far behind its input a scorer is, if it is."""
+    """Return how far behind its input a scorer is, if it is."""
     newest = history[-RATE_MOMENTS:]
     if len(newest) < RATE_MOMENTS or not newest[-1].lag:
         return ""

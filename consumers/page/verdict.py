@@ -123,7 +123,7 @@ def _headline(facts: Facts) -> str:
 
 
 def _unjudged(facts: Facts) -> str:
-    """Say why it is not known whether the version is good."""
+    """Return why it is not known whether the version is good."""
     doubt = doubt_of(facts.skill, facts.labels) if facts.skill is not None else ""
     if not doubt and facts.skill is not None and facts.skill.state == "some":
         return "it knew something when it was published; no newer points of both labels were scored since this start"
@@ -136,7 +136,7 @@ def _first(facts: Facts) -> str:
 
 
 def _behind(facts: Facts) -> str:
-    """Say how far the newest version is behind, if it is."""
+    """Return how far the newest version is behind, if it is."""
     if facts.lag is not None and facts.lag > facts.cut_rows:
         return f"{facts.lag:,} records wait to be read; version {facts.number} is the newest"
     if facts.covered is not None and facts.learned - facts.covered >= BEHIND_CUTS * facts.cut_rows:
@@ -145,7 +145,7 @@ def _behind(facts: Facts) -> str:
 
 
 def _faults(facts: Facts) -> list[str]:
-    """Say what is not good."""
+    """Return what is not good."""
     accuracy, balanced, gate = facts.accuracy, facts.balanced_accuracy, facts.gate
     found = []
     if gate is not None and gate.outcome == "refused":

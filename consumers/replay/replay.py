@@ -423,7 +423,7 @@ def _records(
 class _Pace:
     """A token bucket: one token a point, refilled at the rate, never holding more than a short burst.
 
-    Taking may leave it in debt; whoever took then waits the debt off. So one wait is enough, however coarse the clock.
+    Taking may leave it in debt; the caller then waits the debt off. So one wait is enough, however coarse the clock.
     """
 
     def __init__(self, rate_per_s: float, rows_per_record: int, now: float) -> None:

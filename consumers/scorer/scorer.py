@@ -1,7 +1,7 @@
 """The scorer: unlabeled points in at a topic, scores out at another, by the version that is current.
 
 `streamsvm score` makes a `Scorer` and calls `run`. `consumers.scorer.life` opens everything that a start needs, or
-nothing; the loop is here. One round of the loop (`_turn`) reads at most one batch, scores it by the version that is in
+nothing; the loop is here. One turn of the loop (`_turn`) reads at most one batch, scores it by the version that is in
 use at that moment (`consumers.scorer.serving`), and hands it over in one transaction (`_deliver`, `_hand_over`).
 
 Exactly once

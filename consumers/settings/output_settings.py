@@ -35,8 +35,8 @@ class OutputConfig(Section):
     )
     first_current: Literal["skilled", "any"] = Field(
         default="skilled",
-        description="Which version may become the first current one: none that is no better than chance "
-        "(`skilled`; needs quality.enabled and the gate), or the first.",
+        description="Which version may become the first current one: one that is better than chance (`skilled`; "
+        "needs quality.enabled and the gate), or any.",
     )
     keep_versions: Annotated[int, Field(ge=1)] | None = Field(
         default=None,

@@ -79,8 +79,8 @@ class ScoringConfig(ReadRecipe, Section):
 
     reasons: Annotated[int, Field(ge=0, le=100)] = Field(
         default=0,
-        description="Say in each score which so many fields add most to the decision value, beside the mean row. "
-        "Linear versions of two labels only; a scorer ends on any other.",
+        description="Name in each score so many fields: those that add most to the decision value, "
+        "compared with the mean row. Linear versions of two labels only; a scorer ends on any other.",
     )
 
     format: PointsFormat = Field(

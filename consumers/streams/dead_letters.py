@@ -1,10 +1,10 @@
-"""Rejected records on their way to a dead-letter topic: encoded, counted, and said in the log now and then.
+"""Rejected records on their way to a dead-letter topic: encoded, counted, and logged from time to time.
 
 At least once: a start reads again from its checkpoint and sends those letters again, each with the id that it had.
 
-Where nothing was ever valid, the configuration is likely the wrong one, and its letters say nothing of the records. So
-of such a start a handful of letters is sent, and the rest wait for the first valid row. No checkpoint is written before
-it: what waits is read again by the next start, under a better configuration.
+If no row was ever valid, the configuration is probably wrong, and letters would blame the records for it. So in such a
+start a handful of letters is sent, and the rest wait for the first valid row. No checkpoint is written before it: the
+next start, with a better configuration, reads those records again.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from streamsvm.kafka import Message, Record, TopicInfo
 log = structlog.get_logger("streamsvm.deadletters")
 
 SAID_EVERY_S: Final = 10.0
-"""A stream of bad records is one log line in so many seconds, with how many rows it stands for."""
+"""A stream of bad records becomes one log line in so many seconds, with the number of rows since the last one."""
 
 
 HANDFUL: Final = 5
 """Letters that are sent while nothing was valid yet: enough to see what is wrong."""
 MOST_WAITING_BYTES: Final = 64_000_000
-"""What letters may take that wait for the first valid row; beyond it all are sent."""
+"""Most bytes of letters that wait for the first valid row. Beyond it all are sent: they must not fill the memory."""
 
 
 class DeadLetters:
@@ -65,11 +65,11 @@ class DeadLetters:
         self._waiting: list[Message] = []
         self._waiting_bytes, self._let_through = 0, 0
         self.newest: RejectedRecord | None = None
-        """What was rejected last, for people; None before that."""
+        """The record that was rejected last, for people; None before the first."""
         metrics.begin("streamsvm_dead_letters", "reason", REASONS)
 
     def fit(self, topic: TopicInfo, client_bytes: int) -> None:
-        """Let no letter be larger than what the dead-letter topic and the client take.
+        """Limit the size of letters to what the dead-letter topic and the client accept.
 
         Raises
         ------
@@ -86,7 +86,7 @@ class DeadLetters:
         self._most_bytes = min(limit, deadletter.LARGEST_BYTES)
 
     def wait_for(self, valid: Callable[[], bool]) -> None:
-        """Let all but a handful of letters wait until a row was valid; `valid` is called until then."""
+        """Keep all but a handful of letters until a row was valid; `valid` is called until then."""
         self._valid = valid
 
     @property
@@ -95,7 +95,7 @@ class DeadLetters:
         return self._let_through > 0 and self._valid is not None and not self._valid()
 
     def why_waiting(self, topic: str) -> str:
-        """Say, for people, that something was rejected and nothing was valid yet; empty otherwise."""
+        """Return a sentence if rows were rejected and none was valid yet; empty otherwise."""
         if not self.waits:
             return ""
         more = f"; {len(self._waiting):,} more letters wait for the first valid row" if self._waiting else ""
@@ -109,7 +109,7 @@ class DeadLetters:
         return self.released()
 
     def released(self) -> list[Message]:
-        """Return the letters that waited, whatever was valid: their positions are about to be kept."""
+        """Return the letters that waited, even if no row was valid: their positions are about to be saved."""
         waiting, self._waiting, self._waiting_bytes = self._waiting, [], 0
         return waiting
 

@@ -1,17 +1,20 @@
 """Whether a topic is still the one that was read: checked with the records, not by the clock.
 
-A topic that is deleted and made again keeps its name, and its offsets begin at 0 again. A reader in the midst of the
-old log reads on in the new one, if that is long enough, without any error. So what is made of records counts only once
-the topic's id was asked for *after* the newest of these records was fetched, and is the id that was known before: then
-all of them are of one log. The answer costs one request: 0.2 ms of processor time, 1 ms of waiting.
+A topic that is deleted and created again keeps its name, and its offsets begin at 0 again. A reader in the middle of
+the old log reads on in the new one, if that is long enough, without any error. So results of records count only once
+the topic's id was read *after* the newest of these records was fetched, and is the id that was known before: then all
+of them are of one log. The check costs one request: 0.2 ms of processor time, 1 ms of waiting.
 
-A broker may answer a little later than it serves records: the id comes from the metadata of whichever broker is asked,
+The trainer calls `TopicIdentity.confirm` right before it publishes a version, and the scorer right before it commits a
+batch.
+
+A broker may answer a little later than it serves records: the id comes from the metadata of the broker that is asked,
 and in a cluster these lag behind one another by about the time that the controller's log takes to reach all of them.
 
-Where the broker gives no ids, records are compared instead: at each question the newest record before the position is
-read, and then the one that was read at the question before, which must be the same still. The new one is read first,
-so that it is of the log of the old one. A record that retention removed says nothing. The embedded broker cannot delete
-a topic: nothing is asked there.
+Where the broker reports no ids, records are compared instead. Each check reads the newest record before the position,
+and then the one that the check before had read, which must still be the same. The new one is read first, so that it is
+of the log of the old one. A record that retention removed proves nothing. The embedded broker cannot delete a topic:
+there nothing is checked.
 """
 
 from __future__ import annotations
@@ -41,9 +44,9 @@ class TopicIdentity:
     cluster : Cluster
     topic : str
     topic_id : str
-        The id under which it was read first; empty where the broker gives none.
+        The id under which it was read first; empty if the broker reports none.
     reached : mapping of partition to int
-        The next offset to read in each partition, for brokers that give no ids.
+        The next offset to read in each partition, for brokers that report no ids.
     remedy : str, optional
         What a person can do if the topic was recreated.
     """
@@ -66,7 +69,7 @@ class TopicIdentity:
             self.confirm(reached)
 
     def confirm(self, reached: Mapping[int, int]) -> None:
-        """Return if what was fetched until now is of this topic; blocks at most about the request timeout.
+        """Raise unless everything fetched until now is of this topic; blocks at most about the request timeout.
 
         Without ids, it blocks for two reads of each partition.
 
@@ -82,9 +85,9 @@ class TopicIdentity:
         LogGap
             If there is no such topic, twice in a row: a broker that has just started may not know its topics yet.
         TransientError
-            If the broker does not say: ask again before anything is made of the records.
+            If the broker does not answer: call this again before the records are used.
         ConfigurationError
-            If the broker refuses us.
+            If the broker refuses this client.
         """
         try:
             if self.topic_id:
@@ -92,6 +95,7 @@ class TopicIdentity:
             elif self._compares:
                 self._compare_records(reached)
         except TopicMissing as missing:
+            # Not at the first time: a broker that has just started may not know its topics yet.
             if self._missing:
                 raise LogGap(f"the topic {self._topic} no longer exists", self.remedy) from missing
             self._missing = True
@@ -120,6 +124,7 @@ class TopicIdentity:
             }
             for partition, (offset, known) in self._marks.items():
                 record = self._fetched(reader, partition, offset)
+                # A record that is gone is only then no sign of another log if the log begins after it.
                 if record is None and offset < self._cluster.log_range(self._topic, partition)[0]:
                     continue  # retention removed it
                 if record is None or _hash(record) != known:

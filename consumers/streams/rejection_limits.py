@@ -127,7 +127,7 @@ class RejectionLimits:
                 raise self._wrong_stream(*self._passed_limit())
 
     def _passed_limit(self) -> tuple[str, str]:
-        """Say which limit is passed now, and its option; two empty texts if none is."""
+        """Return which limit is passed now, and its option; two empty texts if none is."""
         most, most_share = self._config.max_consecutive_dead_letters, self._config.max_dead_letter_share
         if most and self._consecutive >= most:
             return f"{self._consecutive} records in a row", "max_consecutive_dead_letters"

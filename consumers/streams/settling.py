@@ -1,9 +1,12 @@
 """Ends what dead transactions of one transactional id left in the partitions, and completes what readers see a part of.
 
-`streamsvm.delivery.settlement` lists the cases and judges them; this module asks the broker and writes. It runs each
-time an id is taken over, before anything is committed under the id. While a transaction is open that this id cannot
-end, it says whose transaction it is and waits. After three transaction timeouts it takes the other id over, or, if it
-may not, prints the exact command with which a person can end the transaction.
+`streamsvm.delivery.settlement` lists the cases and judges them; this module reads from the broker and writes. A trainer
+(`consumers.streams.version_settlement`) and a scorer (`score_settlement`) each have a subclass. `settle` is called each
+time an id is taken over, before anything is committed under the id.
+
+While a transaction is open that this id cannot end, a settlement logs whose transaction it is, and waits. After three
+transaction timeouts its owner cannot be alive: then the settlement takes the other id over, or, if it may not, prints
+the exact command with which a person can end the transaction.
 
 Invariant: a settlement aborts, and then completes by a transaction of its own. It never commits records that it did not
 write.
@@ -56,11 +59,11 @@ FILLER_KEY: Final = b"streamsvm@settling"
 
 
 class Unsettled(TransientError):
-    """A transaction holds readers up that cannot be ended from here, or not yet."""
+    """An open transaction blocks readers, and cannot be ended from here, or not yet."""
 
 
 class PersonNeeded(Unsettled):
-    """A transaction holds readers up that only a person can end."""
+    """An open transaction blocks readers, and only a person can end it."""
 
 
 class Settlement(ABC):
@@ -73,8 +76,8 @@ class Settlement(ABC):
     places : sequence of (str, int)
         Every partition that the id writes to.
     family : str
-        Prefix of the ids that may be taken over if their transactions hold readers up. Anybody can write any id into
-        the stamp of a record, so a stamp alone must not make us fence that id's owner.
+        Prefix of the ids that may be taken over if their transactions block readers. Anybody can write any id into the
+        stamp of a record, so a stamp alone must not be enough to fence that id's owner.
     transaction_timeout_s : float
         Transaction timeout of all writers to these partitions.
     monotonic : callable
@@ -129,11 +132,12 @@ class Settlement(ABC):
         # No transactions there, so nothing can hang.
         if self._cluster.embedded:
             return
-        # Taken once, before anything of ours is written: a later end would lie behind our own open transaction.
+        # Read once, before this process writes anything: a later end would be behind a transaction of its own.
         ends = {place: mark.end for place, mark in self._cluster.marks(self._places).items()}
-        # A commit is answered before its markers are written: most of what hangs ends by itself within moments.
+        # A broker answers a commit before it writes the markers, so most open transactions end by themselves in a
+        # moment.
         blocked = self._blocked(ends, GRACE_S)
-        # Kept for completing: after the sweep the partitions no longer show what had hung there.
+        # Kept for `_complete`: after the sweep the partitions no longer show which records were open.
         left_open = dict(blocked)
         if blocked:
             self._say(blocked)
@@ -144,7 +148,7 @@ class Settlement(ABC):
             self._end_others(blocked)
             blocked = self._blocked(ends, SWEPT_S)
         self._complete(publisher, left_open)
-        # Nothing hangs any more: the times of waiting would only pile up.
+        # Nothing is open any more: times of waiting that are kept would be wrong for the next open transaction there.
         self._since.clear()
 
     @abstractmethod
@@ -156,7 +160,7 @@ class Settlement(ABC):
         """Return the settlement of another id of the family, for the same partitions."""
 
     def _swept_with(self, blocked: Iterable[Place]) -> set[Place]:
-        """Return where to abort: each hanging partition, and those that a successor checks if this process dies."""
+        """Return the partitions to abort in: each blocked one, and those a successor checks if this process dies."""
         return set(blocked)
 
     # ------------------------------------------------------------------- ending
@@ -180,7 +184,7 @@ class Settlement(ABC):
         )
 
     def _end_others(self, blocked: Mapping[Place, int]) -> None:
-        """Take over the ids whose transactions hold readers up, when those cannot be alive any more."""
+        """Take over the ids whose transactions block readers, if their owners cannot be alive any more."""
         theirs: dict[str, list[Place]] = {}
         refusals: list[Unsettled] = []
         for place, offset in blocked.items():
@@ -190,13 +194,13 @@ class Settlement(ABC):
             else:
                 refusals.append(refusal)
         if not theirs:
-            # Of several reasons the one that a person must act on goes first: the others end by themselves.
+            # Of several reasons the one that needs a person is raised: the others end by themselves.
             raise next((one for one in refusals if isinstance(one, PersonNeeded)), refusals[0])
         for who, places in theirs.items():
             self._settle_for(who, places)
 
     def _blame(self, place: Place, offset: int) -> tuple[str, Unsettled | None]:
-        """Return the id whose transaction holds readers up, and why it cannot be ended now; None if it can."""
+        """Return the id whose transaction blocks readers, and why it cannot be ended now; None if it can."""
         now = self._monotonic()
         # Our own waiting is counted, not the record's age: its timestamp is another machine's clock.
         waited_s = now - self._since.setdefault((place, offset), now)

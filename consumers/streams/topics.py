@@ -248,7 +248,7 @@ def check_input(found: TopicInfo) -> None:
 
 
 def unfit_input(found: TopicInfo) -> list[str]:
-    """Say why a topic cannot be a trainer's input; nothing if it can."""
+    """Return why a topic cannot be a trainer's input; nothing if it can."""
     policy = found.config.get("cleanup.policy", "delete")
     if "compact" not in policy:
         return []

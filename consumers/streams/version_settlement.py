@@ -89,7 +89,7 @@ class VersionSettlement(Settlement):
         mine = self._cluster.stored([aliases], self._is_mine, timeout_s=READ_TIMEOUT_S)
         unnamed = self._unnamed(mine)
         if unnamed:
-            # Whoever took the id from us meanwhile may be publishing: this fails for all but the id's owner.
+            # Another process may have taken the id meanwhile, and be publishing: this fails unless the id is ours.
             publisher.sweep(filler_messages({aliases}))
             mine = self._cluster.stored([aliases], self._is_mine, timeout_s=READ_TIMEOUT_S)
             unnamed = self._unnamed(mine)

@@ -1,9 +1,9 @@
 """The socket at which a branch takes part in a trainer: in its start, and in the life that follows.
 
-A branch plugs a `TrainerPlug` in at the socket `trainer`, which says whether the configuration wants the branch, and
-which `Attachment` to make then. Nothing else of a branch that is not wanted is loaded. The trunk asks all attachments
-at each step, in the order of the branches' names; one that has nothing to say there inherits the answer that changes
-nothing.
+A branch plugs in a `TrainerPlug` at the socket `trainer`. It decides by the configuration whether the branch is wanted,
+and names the `Attachment` to make then; nothing else of an unwanted branch is imported. At each step of a start the
+trunk calls all attachments, in the order of the branches' names. Every method of the base class does nothing, or
+returns what changes nothing, so a branch overrides only the steps in which it takes part.
 """
 
 from __future__ import annotations

@@ -1,4 +1,12 @@
-"""Checkpoints on time: written at an interval, tried again after a failure, and an alarm when none worked for long."""
+"""Checkpoints on time: written at an interval, tried again after a failure, and an alarm when none worked for long.
+
+A `Saver` belongs to one life. The main loop calls `save_on` of `consumers.trainer.life`, which begins a checkpoint here
+when one is due, and works on it for `STEPS_S` in each turn: a large state must not stop the loop for a second. What a
+checkpoint contains is `streamsvm.checkpoint.snapshot`; how it reaches the disk, `streamsvm.checkpoint.directory`.
+
+A checkpoint is a cache: the log decides, and a trainer without any reads the log again. So a failed one is reported and
+tried again, and does not end the process. What does end it is a directory that another process has locked.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +24,9 @@ from streamsvm.checkpoint.snapshot import Snapshot
 from streamsvm.errors import DirectoryTaken, TransientError
 
 STEPS_S: Final = 0.02
-"""How long a turn of the loop works on a checkpoint before it goes on; the step that is under way then is finished."""
+"""How long a turn of the loop works on a checkpoint; a step that has begun is finished."""
 LOOK_INTERVAL_S: Final = 1.0
-"""How often a look is taken at the directory: two system calls."""
+"""How often the directory is checked, which takes two system calls."""
 
 log = structlog.get_logger("streamsvm.trainer")
 
@@ -60,7 +68,7 @@ class Saver:
 
     @property
     def due(self) -> bool:
-        """Whether it is time for a checkpoint; in a directory that had to be made anew it is."""
+        """Whether it is time for a checkpoint; always in a directory that had to be created again."""
         return self._taken_again or self._monotonic() - self._tried_at >= self._config.interval_s
 
     def save(self, snapshot: Snapshot) -> None:
@@ -69,9 +77,9 @@ class Saver:
         Raises
         ------
         DirectoryTaken
-            If the directory was replaced, and another process holds it.
+            If the directory was replaced, and another process has locked it.
         TransientError
-            If the disk refuses; the checkpoints before it are untouched.
+            If the disk refuses; earlier checkpoints are untouched.
         """
         self.begin(snapshot)
         while not self.go_on():
@@ -79,8 +87,8 @@ class Saver:
 
     def begin(self, snapshot: Snapshot) -> None:
         """Begin a checkpoint, in place of one that is not finished; raises as `save`."""
-        # Of the attempt and not of its success: a disk that refuses is tried again after the interval, not at every
-        # turn.
+        # The time of the attempt, not of its success: a disk that refuses is tried again after the interval, and not in
+        # every turn.
         self._tried_at = self._monotonic()
         self._taken_again = False
         self._spent_s, self._sequence = 0.0, snapshot.sequence
@@ -119,7 +127,7 @@ class Saver:
         log.debug("checkpoint_written", sequence=self._sequence, bytes=size)
 
     def passed(self) -> None:
-        """Note that there is nothing to write; it is looked at again after the interval."""
+        """Note that there is nothing to write; the next attempt is after the interval."""
         self._tried_at = self._good_at = self._monotonic()
 
     def failed(self, error: TransientError) -> None:
@@ -149,7 +157,7 @@ class Saver:
         if self._monotonic() - self._looked_at >= LOOK_INTERVAL_S:
             self._look()
         age_s = self._monotonic() - self._good_at
-        # Age alone is no fault: an idle trainer with a long interval has an old checkpoint, too.
+        # Age alone is not a fault: the checkpoint of an idle trainer with a long interval is old, too.
         late = bool(self._failure) and age_s > self._config.max_age_s
         why = f"no checkpoint for {age_s:.0f} s: {self._failure}" if late else ""
         self._health.require("checkpoint", self._lost or why)
@@ -165,7 +173,7 @@ class Saver:
                 self._say(error.what, error.remedy)
 
     def _keep(self) -> None:
-        """Check that the directory still exists; if it had to be made anew, a checkpoint is due at once."""
+        """Check that the directory still exists; if it had to be created again, a checkpoint is due at once."""
         lost = self._directory.keep()
         if lost:
             self._say(
@@ -173,7 +181,7 @@ class Saver:
                 "A new, empty directory was created, and the old checkpoints are gone: find out who removes the "
                 "directory.",
             )
-            # An empty directory protects nothing: the next turn saves, whatever the interval.
+            # After a restart from an empty directory the whole log would be read again. So the next turn saves.
             self._taken_again = True
 
     def _say(self, what: str, remedy: str) -> None:

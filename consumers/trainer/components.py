@@ -1,8 +1,7 @@
 """What a trainer is made of besides its settings: the world it works in.
 
 `consumers.cli.train` makes `Components` for a real trainer, and names only what has no default. Tests and simulations
-replace what they need to control: the clock, the disk, the broker, the thread that trains. Everything with a side
-effect or a thread is in this list, so that no other module has to be patched.
+replace what they need to control: the clock, the disk, the broker, the thread that trains.
 """
 
 from __future__ import annotations

@@ -1,5 +1,8 @@
 """Runs the quality gate: keeps the points to judge by and the current model, and judges each candidate.
 
+`consumers.trainer.stream_quality` owns it and passes on the rows that were learned; `judge` is called for each version
+before it is published.
+
 The rules are in `streamsvm.quality.gate`. After a start the gate has no points yet, and judges by the audit sample
 until enough points were read. During a replay nothing is published, so nothing is judged. The newest head record names
 the versions with which a candidate is compared, so that they are known after a restart.
@@ -265,7 +268,7 @@ def _say_refused(version: Version, gate: Gate) -> None:
 
 
 def _incomparable(version: Version, present: Version) -> str:
-    """Say why two versions cannot be scored on the same points; empty if they can."""
+    """Return why two versions cannot be scored on the same points; empty if they can."""
     if version.model.dimension != present.model.dimension:
         return f"{present.key} has {present.model.dimension} features"
     if version.labels != present.labels:

@@ -46,7 +46,7 @@ HOLD_BEFORE_PAUSE_S: Final = 1.0
 BACKLOG_BATCHES: Final = 4
 """How many batches are read at once while the input has more to read. With many partitions a batch has few records of
 each, and some work is done once per batch and partition: it costs less per record in a large batch. A still larger one
-would make the rounds of the loop too long."""
+would make the turns of the loop too long."""
 
 
 class NothingValid(Exception):
@@ -251,7 +251,7 @@ class Intake(OneProcess):
         return len(records)
 
     def hold(self) -> None:
-        """Do not read in this round; after a while pause the input, and only serve its client."""
+        """Do not read in this turn; after a while pause the input, and only serve its client."""
         if self._pause.paused:
             # Polled although paused: only in a poll does the client report a lost broker, or a deleted topic.
             self.read(1, 0.0)

@@ -63,7 +63,7 @@ class Life:
     attachments : Attachments
         Branches that are on.
     parts : tuple of Part
-        What these branches do in every round of the loop.
+        What these branches do in every turn of the loop.
     """
 
     config: ModelConfig

@@ -33,7 +33,7 @@ def narrowest(topic: TopicInfo, client_bytes: int, unknown: int) -> tuple[int, s
 
 
 def way_out(config: ModelConfig, limit: int, needed: int) -> str:
-    """Say which option makes versions small enough, if one does, and what the limit would have to be."""
+    """Return which option makes versions small enough, if one does, and what the limit would have to be."""
     fewer = naming.terms_within(config, limit)
     option = "coreset.train_points" if config.svm.landmarks is None else "svm.landmarks"
     instead = f"Lower {option} to {fewer}, or raise" if fewer else "Raise"

@@ -46,8 +46,8 @@ log = structlog.get_logger("streamsvm.trainer")
 MEASURE_EVERY_S: Final = 0.5
 MEASURED_SHARE: Final = 0.02
 SELDOM_S: Final = 5.0
-"""Gauges are set twice a second; where that would take more than this share of the loop's time, less often, but once in
-so many seconds in any case."""
+"""Gauges are set every `MEASURE_EVERY_S`. If that would take more than `MEASURED_SHARE` of the loop's time they are set
+less often, but at least every `SELDOM_S`."""
 
 Event = Assigned | CaughtUp | CutDeclined | CutTaken | RowsLearned | Published | Refused | Superseded
 
@@ -106,7 +106,7 @@ class Observer:
         self._health.require("input", "")
 
     def _past(self, life: Life) -> Past:
-        """Return what the topics show of the time before; nothing where nobody looks."""
+        """Return what the topics show of earlier versions; nothing if there is no page to show it on."""
         if not self._shown:
             return NOTHING
         settings = self._settings
@@ -120,16 +120,16 @@ class Observer:
         )
 
     def looks(self) -> None:
-        """Note that the loop looks whether a cut is due."""
+        """Note the time at which the loop checks whether a cut is due."""
         if self._freshness is not None:
             self._freshness.looked(self._clock.monotonic())
 
     def turns(self) -> None:
-        """Note that a turn of the main loop begins."""
+        """Note the time at which a turn of the main loop begins."""
         self._turns.next(self._clock.monotonic())
 
     def started(self, life: Life) -> None:
-        """Say what was started."""
+        """Log what was started."""
         self._turns = Turns(self._clock.monotonic())
         log.info(
             "started",
@@ -213,7 +213,7 @@ class Observer:
         return 0.0 if self._training_since is None else self._clock.monotonic() - self._training_since
 
     def look_after_training(self) -> None:
-        """Say when a training takes so long that its thread must be stuck."""
+        """Report a training that takes so long that its thread must be stuck."""
         running_s = self._training_s
         stuck = running_s > self._settings.training.stuck_after_s
         self._health.suspect("training", f"a model has been training for {running_s:.0f} s" if stuck else "")
@@ -328,7 +328,7 @@ class Observer:
             )
 
     def _warn_of_missing_labels(self, version: Version) -> None:
-        """Say which labels never came: with two of every version, with more when their number changes."""
+        """Warn of labels that never came: with two of every version, with more when their number changes."""
         missing = version.missing_labels
         seen = [one for one in version.labels if one not in missing]
         self._metrics.put("streamsvm_model_labels_missing", len(missing))

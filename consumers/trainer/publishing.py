@@ -162,7 +162,7 @@ class VersionPublisher:
         )
 
     def _after_doubt(self, made: Made) -> Published | Superseded:
-        """Say whether the head read after a doubt shows this one to be published."""
+        """Return whether the head read after a doubt shows this one to be published."""
         doubted, self._in_doubt = self._in_doubt, None
         # The head that was read decides: the version was published if, and only if, the head is at this very cut.
         if doubted is None or dict(made.cut.positions) != self._delivery.published_cut:

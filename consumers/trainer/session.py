@@ -1,8 +1,8 @@
 """One process's right to publish: taken at the start, given up at a doubt, and taken again.
 
 `streamsvm.delivery.machine.Delivery` is the state machine, and its page explains the states; this module does the work
-on a broker, and is its only driver. A start calls `look` (which harms nobody) and `take_over`. The main loop calls
-`publish` for each version, and `renew` in every round, which does nothing unless there is a doubt.
+on a broker, and drives it. A start calls `look` (which harms nobody) and `take_over`. The main loop calls
+`publish` for each version, and `renew` in every turn, which does nothing unless there is a doubt.
 
 A producer is used until its first doubt. The next one takes the transactional id over, and settles every partition that
 the id writes to (`consumers.streams.settling`), before anything is committed. A version counts as published when

@@ -1,4 +1,8 @@
-"""Where a trainer's rows come from: the socket at which the input topic, or what a branch puts in its place, stands."""
+"""Where a trainer's rows come from: the socket for the input topic, or for what a branch puts in its place.
+
+`consumers.trainer.intake.Intake` is the trunk's source. Branches have others: rows that were joined with labels, and
+rows that other processes learned.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +16,7 @@ from streamsvm.points import Positions
 
 
 class Source(Protocol):
-    """Brings rows, or what others learned of rows, into a pipeline, in one life of a trainer."""
+    """Brings rows, or what other processes learned of rows, into a pipeline, in one life of a trainer."""
 
     @property
     def waits_for_schema(self) -> bool:
@@ -24,7 +28,7 @@ class Source(Protocol):
 
     @property
     def newest_rejected(self) -> RejectedRecord | None:
-        """What was rejected last; None before that, or where others know it."""
+        """The record that was rejected last; None before the first, or if other processes decode."""
 
     @property
     def ends(self) -> Ends:

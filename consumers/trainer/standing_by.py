@@ -1,11 +1,11 @@
 """Several copies of a trainer, of which one works: the others stand by, and take over by themselves when it is gone.
 
-A consumer group says whose turn it is: that of the copy that owns the one partition of the aliases topic. The group is
-about who lives, and nothing more: what keeps two copies that both believe it is their turn from publishing side by side
-is the transactional id, as ever. So a turn that is lost for a moment costs time, never a version.
+A consumer group decides whose turn it is: the copy that owns the one partition of the aliases topic works. The group
+only shows which copies are alive. What keeps two copies that both believe it is their turn from publishing side by side
+is the transactional id, as always. So a turn that is lost for a moment costs time, never a version.
 
-Sticky assignment leaves the partition where it is when copies come and go. Whoever loses its turn, because the broker
-did not hear of it for the session's timeout, ends, and stands by when its supervisor starts it again.
+Sticky assignment leaves the partition where it is when copies come and go. A copy loses its turn if the broker did not
+hear from it for the session's timeout. It then ends, and stands by when its supervisor starts it again.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ log = structlog.get_logger("streamsvm.trainer")
 
 LOOK_EVERY_S: Final = 0.05
 ASK_EVERY_S: Final = 0.5
-"""How often a working trainer asks whose turn it is."""
+"""How often a working trainer checks that it is still its turn."""
 FROZEN_WAIT_S: Final = 0.2
 PARTITION: Final = 0
 LOST: Final = "No action needed: started again, it stands by. If this is often: look for pauses of machine or network."
@@ -61,7 +61,7 @@ class Turn:
         self._due_at = 0.0
 
     def wait(self) -> bool:
-        """Stand by until it is this copy's turn; return whether it is, and not the stop that came.
+        """Stand by until it is this copy's turn; return False if the process was stopped before.
 
         Raises
         ------
@@ -84,7 +84,7 @@ class Turn:
         return not self._stop.is_set()
 
     def check(self) -> None:
-        """See now and then that it is still this copy's turn.
+        """Check from time to time that it is still this copy's turn.
 
         Raises
         ------
@@ -103,7 +103,7 @@ class Turn:
             )
 
     def wait_for_frozen(self, taken: StateError) -> bool:
-        """Wait a moment for what the copy before still holds, as one does that is frozen; return whether to stop.
+        """Wait a moment for a lock of the former copy, which may be suspended; return whether to stop.
 
         Raises
         ------

@@ -82,7 +82,7 @@ class QualityWatch:
         self._gate.note(rows)
 
     def judge(self, version: Version, cut: Cut) -> Gate | None:
-        """Say what the gate says; of a version that would become the first current one, whether it is worth it."""
+        """Return what the gate says; of a version that would become the first current one, whether it is worth it."""
         said = self._gate.judge(version, cut)
         if said is None or said.holds_back or self.present is not None or self._any_may_be_first:
             return said
@@ -93,7 +93,7 @@ class QualityWatch:
         return structs.replace(said, outcome="refused", why=f"it would be the first current version, and {wrong}")
 
     def skill(self, version: Version, cut: Cut, gate: Gate | None) -> AnySkill | None:
-        """Say whether a version knows something; None where quality is not measured.
+        """Return whether a version knows something; None where quality is not measured.
 
         The newest points were answered by the versions before it. They say nothing of one that the gate refuses.
         """

@@ -1,7 +1,7 @@
 """The first half of a start: refuse what must be refused, compile, take the model over.
 
 Called by `consumers.trainer.beginning.begin`. The order spares a running trainer of the same model. First the topics
-are read and nothing is written (`Startup.look`): a start that must be refused is refused here. Then everything is
+are read, and no record is written (`Startup.look`): a start that must be refused is refused here. Then everything is
 compiled, which takes up to a minute, while the predecessor goes on publishing. Only then is the model taken over
 (`Startup.run`). From that moment no other process publishes, so that what was found stays true while a life is made of
 it.

@@ -2,7 +2,7 @@
 
 `streamsvm train` makes a `Trainer` of its settings and its `Components`, and calls `run`. This module is the main loop:
 it decides when each part does its work, and leaves to the parts what the work is. Read it after
-`consumers.trainer.life`, which lists the parts, and read `_turn` first: one call is one round of the loop, and its
+`consumers.trainer.life`, which lists the parts, and read `_turn` first: one call is one turn of the loop, and its
 lines are in the order in which things must happen.
 
 Two threads. The main thread reads, learns, publishes and saves. The training thread
@@ -57,7 +57,7 @@ from streamsvm.registry.signing import Signer
 log = structlog.get_logger("streamsvm.trainer")
 
 POLL_S: Final = 0.1
-"""How long a round waits for records. Longer, and a stop or a finished training would wait for the poll."""
+"""How long a turn waits for records. Longer, and a stop or a finished training would wait for the poll."""
 BUSY_POLL_S: Final = 0.01
 """While a model trains: how long its result may wait for the loop."""
 START_OVER_AFTER_S: Final = 1.0
@@ -202,7 +202,7 @@ class Trainer:
                     raise Stopped from taken
 
     def _turn(self, life: Life) -> None:
-        """Do one round of the main loop; works or blocks at most about `POLL_S`, but for a publish or a slow disk."""
+        """Do one turn of the main loop; works or blocks at most about `POLL_S`, but for a publish or a slow disk."""
         self._health.beat()
         # First, whether this process may still work at all: as a standby that took over, and as the model's owner.
         if self._turn_to_train is not None:
@@ -225,7 +225,7 @@ class Trainer:
             won = part.turn()
             if won is not None:
                 self._observer.promoted(won)
-        # Last, so that a checkpoint contains all that this round did.
+        # Last, so that a checkpoint contains all that this turn did.
         life.save_on()
         life.saver.watch()
         self._observer.look_after_training()
@@ -254,7 +254,7 @@ class Trainer:
         self._observer.note(assigned, life)
 
     def _learn(self, life: Life) -> bool:
-        """Learn the rows that wait, until a due cut must wait; return whether the time of a round ran out before."""
+        """Learn the rows that wait, until a due cut must wait; return whether the time of a turn ran out before."""
         clock = self._components.clock.monotonic
         self._observer.looks()
         begun = clock()
@@ -267,7 +267,7 @@ class Trainer:
                 for part in life.parts:
                     part.learned(event.rows)
             elif isinstance(event, CutTaken):
-                # At once, not at the end of the round: the training thread may be idle, and learning goes on beside it.
+                # At once, not at the end of the turn: the training thread may be idle, and learning goes on beside it.
                 crash_point("cut.emitted")
                 self._train(life)
             elif isinstance(event, CaughtUp):

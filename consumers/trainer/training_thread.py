@@ -1,7 +1,8 @@
 """The training thread: one cut in, everything that is made of it out, while the poll loop goes on.
 
-Making the training set and training it release the GIL (LIBSVM and numba do), so the loop keeps its pace. The thread
-never touches Kafka or a file.
+The main loop calls `submit` with a cut and `take` for the result (`consumers.trainer.trainer`). Making the training set
+and training release the interpreter's lock (compiled code does), so the loop keeps its pace. The thread uses neither
+Kafka nor files, and what it computes does not depend on when it runs.
 """
 
 from __future__ import annotations

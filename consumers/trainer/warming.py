@@ -96,7 +96,7 @@ class WarmUp:
         self._what = what
 
     def _log_progress(self) -> None:
-        """Say that it takes a while, once it does, and how far it is, until it is done."""
+        """Log how far the compiling is, from the moment at which it takes long until it is done."""
         if self._done.wait(LONG_COMPILE_S):
             return
         self._health.require("start", COMPILING)

@@ -1,7 +1,7 @@
 """The input of versions, gone through again: one learner at a time, brought from cut to cut.
 
-Invariant: nothing is written, and nothing is needed of whoever published. Of the input a bounded backlog is held; for a
-certificate as many rows as who asks wants to keep, for a version of a branch as many as its lineage says.
+Invariant: nothing is written, and nothing is needed from the publisher. Of the input a bounded backlog is in memory;
+for a certificate as many rows as who asks wants to keep, for a version of a branch as many as its lineage says.
 """
 
 from __future__ import annotations
@@ -189,7 +189,7 @@ class Replayed:
         return InputSource(self._cluster, recomputation, self._timeout_s, self._schemas, self._without)
 
     def _missing(self, version: Version, others: Sequence[OtherLog]) -> str:
-        """Say which part of what a version was made from the logs beside its input do not hold, or nothing."""
+        """Return which part of what a version was made from the logs beside its input do not hold, or nothing."""
         said = (log.missing(version, *self.log_of(log.topic)) for log in others)
         return next(filter(None, said), "")
 

@@ -1,11 +1,11 @@
-"""The few calls that durability hangs on, as a port: one directory, its files, and when each of them is on the disk.
+"""The few calls on which durability depends, as a port: one directory, its files, and when each is on the disk.
 
 A file system promises less than its calls suggest. What `Disk.write` wrote may be lost, in part or as zeros, until
 `Disk.sync`; what `Disk.rename` and `Disk.remove` did may be undone, one without the other, until `Disk.sync_names`.
-Whoever uses a disk through this port can be tested against every state that a power loss may leave.
+Code that uses a disk through this port can be tested against every state that a power loss may leave.
 
 Invariant: nothing here retries. After a failed `sync` the content is unknown for good, even if a later one succeeds
-(Rebello et al. 2020, "Can Applications Recover from fsync Failures?"): such a file is to be written anew.
+(Rebello et al. 2020, "Can Applications Recover from fsync Failures?"): such a file must be written again.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from streamsvm.private import (
 
 LOCK: Final = "lock"
 FULL: Final = (errno.ENOSPC, errno.EDQUOT)
-"""What a disk says that takes nothing more for now, rather than from this user."""
+"""Errors of a disk that is full. They pass, unlike those of a directory that this user may not write."""
 _CHECKPOINTS: Final = "checkpoint-"
 
 
 class LockLost(OSError):
-    """The directory was removed or replaced: what its name leads to now is not what this process took."""
+    """The directory was removed or replaced: its name no longer leads to the directory that this process locked."""
 
     def __init__(self, why: str) -> None:
         super().__init__(errno.ESTALE, why)
@@ -177,7 +177,9 @@ class FileSystem:
         self._forget(name)
         self._refuse_if_lost()
         handle = open_new(self._directory / name)
+        # Kept open until `sync`: some kernels report a failed write-back only to handles that were open when it failed.
         self._written[name] = handle
+        # `os.write` may write less than it was given.
         rest = memoryview(content)
         while rest:
             rest = rest[os.write(handle, rest) :]
@@ -207,7 +209,7 @@ class FileSystem:
         _sync_directory(self._directory)
 
     def _refuse_if_lost(self) -> None:
-        """Find out that the lock's name no longer leads to the file that this process holds."""
+        """Raise `LockLost` if the lock's name no longer leads to the file that this process has locked."""
         if self._lock is None:
             return
         try:
@@ -225,7 +227,7 @@ class FileSystem:
 
 
 def _make(directory: Path) -> None:
-    """Make a directory and those above it; on return each is in the one above for good."""
+    """Create a directory and its parents; on return the entry of each survives a power loss."""
     if directory.is_dir():
         return
     _make(directory.parent)

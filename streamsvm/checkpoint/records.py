@@ -5,7 +5,8 @@ record of that name has that bucket. A *partition record* holds everything else 
 screen and the audit sample among it, and names its buckets. Both have the frame of `streamsvm.checkpoint.framing`, with
 ``SSVMBUCK`` or ``SSVMPART``, and the trunks and parts of checkpoints.
 
-Invariant: the same state gives the same bytes, whoever encodes it. A partition is decoded only with all of its buckets.
+Invariant: the same state gives the same bytes, in whatever process it is encoded. A partition is decoded only with all
+of its buckets.
 """
 
 from __future__ import annotations

@@ -29,25 +29,28 @@ class CoresetOptions(MemoryLength, KernelSizes):
     structure: StructureName | None = Field(
         default=None,
         description="How buckets merge: `tree` keeps up to `buckets`; `chain` keeps one, which is reduced again "
-        "with every leaf. Default: `tree` for a linear kernel, `chain` for `rbf` and under 700 points "
-        "a partition." + described("coreset.structure"),
+        "with every leaf. Default: `tree` for a linear kernel; `chain` for `rbf`, and where a memory budget "
+        "gives a partition fewer than 700 points." + described("coreset.structure"),
     )
     memory_points: Annotated[int, Field(ge=16, le=1 << 30)] | None = Field(
         default=None,
-        description="Most points in all partitions: buckets, leaves and audit samples. A point takes 4 bytes a "
-        "feature (8 for float64) and 9 more. Each of `max_partitions` gets an equal part, from which "
-        "`leaf_rows`, `bucket_points` and `audit_points` follow.",
+        description="Most points in all partitions: buckets, leaves and audit samples, of 4 bytes a feature (8 for "
+        "float64) and 9 more. Each of `max_partitions` gets an equal part, used or not, from which `leaf_rows`, "
+        "`bucket_points` and `audit_points` follow. Default: no budget, but at most 11,000 points a partition (four "
+        "buckets and a leaf of 2,000, an audit sample of 1,000), more if `memory` is not `all`; for `rbf` see "
+        "`memory_bytes`.",
     )
     memory_bytes: Annotated[int, Field(ge=1, le=1 << 50)] | None = Field(
         default=None,
         description="Instead of memory_points: most bytes of points, moments, a training set with its audit "
         "sample, and the largest reduction. Training, the Kafka client and points that only a cut "
-        "still needs come on top.",
+        "still needs come on top. Default: for `rbf` with landmarks 64 MB, which is 20,600 points of 8 features "
+        "for each of 8 partitions; else no budget.",
     )
     buckets: Annotated[Annotated[int, Field(ge=2, le=64)] | None, BeforeValidator(none_in_words)] = Field(
         default=4,
-        description="Most buckets of a `tree` with `calibrated`. none, or with `fan_in` or another reducer: a "
-        "counter of base `fan_in`.",
+        description="Most buckets of a `tree` of the reducer `calibrated`. none: `fan_in` buckets of a level merge "
+        "into one of the next; so too if `fan_in` is given, or with another reducer.",
     )
     fan_in: Annotated[int, Field(ge=2, le=64)] = Field(
         default=2,
@@ -115,9 +118,10 @@ class CoresetOptions(MemoryLength, KernelSizes):
     )
     max_leverage: Annotated[Annotated[float, Field(gt=0, le=1)] | None, BeforeValidator(none_in_words)] = Field(
         default=0.1,
-        description="Largest share by which one row may increase the variance of a feature and, at a tenth of it, "
-        "the total weight. What is beyond is clipped, never below ten standard deviations or ten mean "
-        "weights. none: one point at 1e30 stays in the scaler for ever.",
+        description="Largest share by which one row may increase the variance of a feature and, at a tenth of "
+        "it, the total weight; ten standard deviations and ten mean weights always may. A row beyond is left out "
+        "of versions until ten others are like it; then all are learned as they came. none: one point at 1e30 "
+        "stays in the scaler for ever.",
     )
     max_partitions: Annotated[int, Field(ge=1, le=100_000)] = Field(
         default=64,

@@ -164,6 +164,10 @@ class Accounting(ABC):
         """Return the account of rows that were all kept, each learned as it came or with other values."""
 
     @abstractmethod
+    def of_left_out(self, drawn_in: Points, came: Points) -> Account:
+        """Return the account, of no points, of rows that wait: as they came, and drawn in."""
+
+    @abstractmethod
     def of_changed(self, known: LeafAccount | None, learned: Points, came: Points, kept: int) -> LeafAccount | None:
         """Return the account of an open leaf after more rows; None as long as all of its rows came as they are.
 

@@ -1,6 +1,6 @@
 """Conditions in which a coreset may be no better than a plain sample: what each means, and when to say so.
 
-Whoever says it, in a log or by a warning, says it with the first count, then again each time the count has grown
+It is reported, in a log or by a warning, with the first count, then again each time the count has grown
 tenfold: that stays short however long the condition lasts.
 """
 

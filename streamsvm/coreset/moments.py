@@ -1,5 +1,9 @@
 """Exact, mergeable moments of a weighted stream, for the scaler of a version.
 
+Every leaf and bucket has the moments of *all* its rows, also of those that were not kept. Features are standardised by
+them, and C is set by their total weight. They are small (two numbers per feature) and exact, so nothing about scale or
+weight ever has an error of sampling.
+
 Invariant: moments depend on the points and their order only, never on how the stream was cut into batches: a leaf adds
 its points one after another, and finished moments merge in a fixed order.
 
@@ -46,7 +50,8 @@ class Moments:
     def weight(self) -> float:
         """Total weight U."""
         total = 0.0
-        for own in self.class_weight.tolist():  # not `sum`, whose rounding depends on Python's version
+        # Not `sum`: from Python 3.12 on it rounds differently, and C would have other bits.
+        for own in self.class_weight.tolist():
             total += own
         return total
 
@@ -119,7 +124,8 @@ def add_in_order(X, y, weight, class_weight, mean, square):  # type: ignore[no-u
     for i in range(X.shape[0]):
         u = weight[i]
         class_weight[(1 if y[i] > 0 else 0) if two else y[i]] += u
-        share = u / _total(class_weight)  # not a running total: it must not depend on the call's border
+        # Not a running total: it would begin at 0 in each call, and the bits would depend on where a batch ends.
+        share = u / _total(class_weight)
         for j in range(X.shape[1]):
             shift = np.float64(X[i, j]) - mean[j]
             mean[j] += share * shift

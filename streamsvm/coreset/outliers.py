@@ -1,8 +1,9 @@
 """Bounds on what one point can do: how far it lies in a feature, and how much of the weight it is.
 
 One row whose features are 1e30 stays in mean and variance for ever, and with it no later model tells anything apart.
-Here no row adds much more than a share s, `coreset.max_leverage`, to the sum of squares of a feature that its
-partition sealed before: its value is drawn in to the mean plus or minus
+But where a stream has spikes of its own, they are data. Here a row that would add much more than a share s,
+`coreset.max_leverage`, to the sum of squares of a feature that its partition sealed before is drawn in, unless the
+stream repeats such values (`streamsvm.coreset.own_tail`). Drawn in, a value is the mean plus or minus
 
     sd * max(10, sqrt(s U / u)),
 
@@ -10,16 +11,19 @@ u its own weight, U and sd of what was sealed, and never nearer than the farthes
 Samuelson's inequality a value that 1 / s points of equal weight have, or a hundredth of few ones, never lies farther:
 with the default, whatever ten points of the past had is never changed; and of a rare indicator one point in a bucket is
 enough, or one in the past where the buckets have lost it: where they hold nothing beyond one sd, s is 1. The bound
-grows with the stream and with the spread, so that a feature that changes its scale is followed over some leaves. A
-feature that has not varied yet says nothing of its scale, and the farthest bound of the others holds for it. A weight
-is drawn in to a tenth of s U, but not below ten times the mean: a single wrong label of a tenth of all weight turns a
-model, one of a hundredth hardly moves it.
+grows with the stream and with the spread. A feature that has not varied yet says nothing of its scale, and the farthest
+bound of the others holds for it. A weight beyond a tenth of s U, or ten times the mean, counts as ten mean weights: a
+single wrong label of a tenth of all weight turns a model.
+
+Rows that are drawn in are kept as they came, too, while they are few (`Waiting`), and judged again at the end of each
+leaf and at each cut (`streamsvm.learning.bounding`): what the stream has repeated by then comes in as it came.
 
 A first leaf has no past: its own moments bound it, after up to ten of its points (a twentieth of few ones) were set
 aside in each feature: those farthest from the median come to lie where the next one lies.
 
-Invariant: the bounds of a leaf are a function of what its partition sealed before it, or of a first leaf's own points.
-Points within their bounds keep their bytes. Nothing is bounded at scoring: the model is one of the points as learned.
+Invariant: the bounds of a leaf are a function of what its partition sealed before it, or of a first leaf's own points;
+who waits is one of the rows before, too. Points within their bounds keep their bytes. Nothing is bounded at scoring:
+the model is one of the points as learned.
 
 Sources: leverage (Hoaglin and Welsch 1978), of one feature at a time; Samuelson 1968; winsorising (Dixon 1960).
 """
@@ -28,7 +32,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
@@ -36,6 +40,7 @@ from numpy.typing import NDArray
 
 from streamsvm.compiling import njit
 from streamsvm.coreset.moments import Moments
+from streamsvm.coreset.own_tail import REPEATED, Extremes
 from streamsvm.coreset.row_kernels import farthest_from
 from streamsvm.points import Points, Position, Weights
 
@@ -114,7 +119,7 @@ class Found:
     worst: Excess
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class OutlierBounds:
     """How far the points of a leaf may lie.
 
@@ -127,6 +132,15 @@ class OutlierBounds:
     held : ndarray of shape (d,)
         The farthest that is known to be no outlier.
     heaviest : float
+        The greatest weight that is no stranger's.
+    moderate : float
+        As what a stranger's weight counts.
+    body : ndarray of shape (d,)
+        Ten standard deviations.
+    rows : int
+        Rows that the moments are of.
+    known, single : tuple of Points
+        Points that stand for these rows, and rows themselves.
     """
 
     mean: Float
@@ -134,6 +148,12 @@ class OutlierBounds:
     budget: float
     held: Float
     heaviest: float
+    moderate: float
+    body: Float
+    rows: int
+    known: tuple[Points, ...] = ()
+    single: tuple[Points, ...] = ()
+    _made: list[Extremes] = field(default_factory=list, repr=False)
 
     @staticmethod
     def of(moments: Moments, held: Sequence[Points], share: float) -> OutlierBounds:
@@ -141,7 +161,7 @@ class OutlierBounds:
         farthest = np.zeros(len(moments.mean))
         for points in held:
             farthest_from(points.X, moments.mean, farthest)
-        return _bounds(moments.mean, moments.square, moments.weight, moments.count, farthest, share)
+        return _bounds(moments.mean, moments.square, moments.weight, moments.count, farthest, share, known=tuple(held))
 
     @staticmethod
     def of_first_leaf(points: Points, share: float) -> OutlierBounds:
@@ -156,20 +176,32 @@ class OutlierBounds:
             reach = _ranked(np.abs(column - centre), n - 1 - aside)
             mean[j], square[j] = _clipped_moments(column, weight, centre - reach, centre + reach)
             held[j] = reach + abs(centre - mean[j])
-        return _bounds(mean, square, float(np.einsum("i->", weight)), n, held, share)
+        return _bounds(mean, square, float(np.einsum("i->", weight)), n, held, share, single=(points,))
 
-    def draw_in(self, points: Points, accepted: Mask | None = None) -> tuple[Points, Found | None]:
-        """Return the points within their bounds, and what was changed; the given ones and None, if nothing was.
+    def draw_in(
+        self, points: Points, accepted: Mask | None = None, waiting: Points | None = None
+    ) -> tuple[Points, Found | None]:
+        """Return the points within their bounds, but for the stream's own tail, and what was changed.
+
+        The given points and None, if nothing was.
 
         Parameters
         ----------
         points : Points
+            Known rows, or copies of them.
         accepted : ndarray of shape (n,), bool, optional
             Which points count; the others keep their meaningless values.
+        waiting : Points, optional
+            Rows that are known besides those of buckets.
         """
+        sorted_out = self.sort_out(points, accepted, waiting)
+        return sorted_out.points, sorted_out.found
+
+    def beyond(self, points: Points, accepted: Mask | None = None) -> Mask | None:
+        """Return which of the points that count lie beyond a bound, shape (n,); None if none does."""
         valid = np.ones(len(points), np.bool_) if accepted is None else accepted
         beyond = np.empty(len(points), np.bool_)
-        if not _beyond(
+        found = _beyond(
             points.X,
             points.weight,
             valid,
@@ -180,30 +212,163 @@ class OutlierBounds:
             self.heaviest,
             LEAST_SD,
             beyond,
-        ):
-            return points, None
-        rows = np.flatnonzero(beyond)
-        weight = np.minimum(points.weight[rows], self.heaviest)
-        reach = np.maximum(self.unit * np.maximum(LEAST_SD, np.sqrt(self.budget / weight))[:, None], self.held)
-        X = points.X.copy()
-        X[rows] = np.clip(points.X[rows], self.mean - reach, self.mean + reach)
-        all_weights = points.weight.copy()
-        all_weights[rows] = weight
-        drawn_in = Points(X, points.y, all_weights)
-        return drawn_in, self._found(points.take(rows), drawn_in.take(rows), rows, reach)
+        )
+        return beyond if found else None
 
-    def _found(self, before: Points, after: Points, rows: NDArray[np.intp], reach: Float) -> Found:
-        away = np.abs(before.X - self.mean)
-        excess = np.divide(away, reach, out=np.zeros_like(away), where=np.isfinite(reach))
+    def sort_out(
+        self, points: Points, accepted: Mask | None = None, waiting: Points | None = None, room: int | None = None
+    ) -> SortedOut:
+        """Draw in what the stream does not repeat, and say what it was.
+
+        Parameters
+        ----------
+        points, accepted, waiting
+            As of `draw_in`.
+        room : int, optional
+            Given: the points are new rows, each of which is judged by those before it; a stranger among them waits, and
+            is known from there on, until so many wait.
+        """
+        beyond = self.beyond(points, accepted)
+        if beyond is None:
+            return SortedOut(points, None, None)
+        rows = np.flatnonzero(beyond)
+        came = points.take(rows)
+        heavy = came.weight > self.heaviest
+        weight = np.where(heavy, self.moderate, came.weight)
+        reach = np.maximum(self.unit * np.maximum(LEAST_SD, np.sqrt(self.budget / weight))[:, None], self.held)
+        extremes = self._extremes()
+        away = extremes.distances(came)
+        asked = np.column_stack([away[:, :-1] > reach, heavy])
+        known = extremes.distances(came.take(slice(0, 0)) if waiting is None else waiting)
+        waits = np.zeros(len(rows), np.bool_)
+        if room is None:
+            strange = asked & ~extremes.repeat(away, asked, known, REPEATED + 1)
+        else:
+            strange = _judged_in_order(extremes, away, asked, known, room, waits)
+        if not strange.any():
+            return SortedOut(points, None, None)
+        X, all_weights = points.X.copy(), points.weight.copy()
+        X[rows] = np.where(strange[:, :-1], np.clip(came.X, self.mean - reach, self.mean + reach), came.X)
+        all_weights[rows] = np.where(strange[:, -1], weight, came.weight)
+        drawn_in = Points(X, points.y, all_weights)
+        return SortedOut(
+            drawn_in,
+            self._found(came, drawn_in.take(rows), rows, strange, away[:, :-1], reach),
+            rows[waits] if waits.any() else None,
+        )
+
+    def own_tail(self, waiting: Waiting, more: Sequence[Points]) -> Mask:
+        """Return which rows that wait are within their bounds by now, or the stream's own, given more known points.
+
+        A first leaf's rows are known to its bounds, those that wait among them.
+        """
+        if self.single:
+            judged = self.sort_out(waiting.came)
+        else:
+            beside = Extremes(self.mean, self.body, self.rows, self.moderate / LEAST_WEIGHT, [*self.known, *more])
+            judged = replace(self, _made=[beside]).sort_out(waiting.came, None, waiting.came)
+        return ~differing_rows(waiting.came, judged.points)
+
+    def _extremes(self) -> Extremes:
+        if not self._made:
+            self._made.append(
+                Extremes(self.mean, self.body, self.rows, self.moderate / LEAST_WEIGHT, self.known, self.single)
+            )
+        return self._made[0]
+
+    def _found(
+        self, before: Points, after: Points, rows: NDArray[np.intp], strange: Mask, away: Float, reach: Float
+    ) -> Found:
+        excess = np.divide(away, reach, out=np.zeros_like(away), where=np.isfinite(reach) & strange[:, :-1])
         row, feature = (int(at) for at in np.unravel_index(int(excess.argmax()), excess.shape))
         value, bound = float(before.X[row, feature]), float(after.X[row, feature])
         worst = Excess(int(rows[row]), feature, value, bound, float(excess[row, feature]))
-        heaviest = int(before.weight.argmax())
-        weight = float(before.weight[heaviest])
+        heavy = np.where(strange[:, -1], before.weight, 0.0)
+        heaviest = int(heavy.argmax())
+        weight = float(heavy[heaviest])
         if weight / self.heaviest > max(1.0, worst.size):
-            worst = Excess(int(rows[heaviest]), None, weight, self.heaviest, weight / self.heaviest)
-        moved = int(np.count_nonzero((excess > 1.0).any(axis=1)))
-        return Found(moved, int(np.count_nonzero(before.weight > self.heaviest)), worst)
+            worst = Excess(int(rows[heaviest]), None, weight, self.moderate, weight / self.heaviest)
+        moved = int(np.count_nonzero(strange[:, :-1].any(axis=1)))
+        return Found(moved, int(np.count_nonzero(strange[:, -1])), worst)
+
+
+def _judged_in_order(extremes: Extremes, away: Float, asked: Mask, known: Float, room: int, waits: Mask) -> Mask:
+    """Return which values are strange, each row by those known before it, and mark those rows that wait."""
+    strange, start = np.zeros(asked.shape, np.bool_), 0
+    while start < len(away):
+        found = asked[start:] & ~extremes.repeat(away[start:], asked[start:], known)
+        any_of = found.any(axis=1)
+        if len(known) >= room or not any_of.any():
+            strange[start:] = found
+            break
+        first = int(any_of.argmax())
+        strange[start + first] = found[first]
+        waits[start + first] = True
+        known = np.concatenate([known, away[start + first : start + first + 1]])
+        start += first + 1
+    return strange
+
+
+def differing_rows(one: Points, other: Points) -> Mask:
+    """Return which rows of two sets differ in a feature or in their weight, shape (n,)."""
+    return np.asarray((one.X != other.X).any(axis=1) | (one.weight != other.weight))
+
+
+@dataclass(frozen=True, slots=True)
+class SortedOut:
+    """Points with what is strange of them drawn in.
+
+    Attributes
+    ----------
+    points : Points
+        All of them; the given ones, if nothing was.
+    found : Found or None
+        None if nothing was.
+    waits : ndarray of shape (k,), or None
+        Which of them wait; the other strangers are learned as they were drawn in.
+    """
+
+    points: Points
+    found: Found | None
+    waits: NDArray[np.intp] | None
+
+    def stay(self) -> Mask:
+        """Return which points do not wait, shape (n,)."""
+        stay = np.ones(len(self.points), np.bool_)
+        if self.waits is not None:
+            stay[self.waits] = False
+        return stay
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Rows of which it is not known yet whether they are a stream's own, in the order of the log.
+
+    Attributes
+    ----------
+    came : Points
+        As they came.
+    learned : Points
+        Drawn in: what moments and totals take for them, and what is learned of those whose weight alone is strange.
+    """
+
+    came: Points
+    learned: Points
+
+    def __len__(self) -> int:
+        return len(self.came)
+
+    def take(self, rows: NDArray[np.intp] | Mask) -> Waiting:
+        """Select rows."""
+        return Waiting(self.came.take(rows), self.learned.take(rows))
+
+    def followed_by(self, later: Waiting) -> Waiting:
+        """Return these rows and later ones."""
+        return Waiting(Points.union([self.came, later.came]), Points.union([self.learned, later.learned]))
+
+    def only_heavy(self) -> Mask:
+        """Return which rows are strange by their weight alone, shape (n,): these count, as they were drawn in."""
+        return ~np.asarray((self.came.X != self.learned.X).any(axis=1))
 
 
 @dataclass(slots=True)
@@ -242,7 +407,16 @@ def bounded_weights(weight: Weights) -> Weights:
     return np.minimum(weight, most)
 
 
-def _bounds(mean: Float, square: Float, total: float, count: int, held: Float, share: float) -> OutlierBounds:
+def _bounds(
+    mean: Float,
+    square: Float,
+    total: float,
+    count: int,
+    held: Float,
+    share: float,
+    known: tuple[Points, ...] = (),
+    single: tuple[Points, ...] = (),
+) -> OutlierBounds:
     sd = np.sqrt(np.maximum(square, 0.0) / total)
     sd[sd <= CONSTANT * np.abs(mean)] = 0.0
     varied = sd > 0.0
@@ -250,9 +424,21 @@ def _bounds(mean: Float, square: Float, total: float, count: int, held: Float, s
     farthest = float((np.abs(mean) + usual * sd)[varied].max(initial=0.0))
     stand_in = (farthest + np.abs(mean)) / usual if farthest else np.full(len(mean), np.inf)
     heaviest = total * max(WEIGHT_PART * share, LEAST_WEIGHT / count)
+    body = LEAST_SD * sd
     sd[held <= sd] /= math.sqrt(share)
     rounding = 1.0 + ROUNDING  # a value that is stored as float32 lies beside the bound that it was drawn in to
-    return OutlierBounds(mean, np.where(varied, sd, stand_in), share * total, held * rounding, heaviest)
+    return OutlierBounds(
+        mean=mean,
+        unit=np.where(varied, sd, stand_in),
+        budget=share * total,
+        held=held * rounding,
+        heaviest=heaviest,
+        moderate=total * LEAST_WEIGHT / count,
+        body=body,
+        rows=count,
+        known=known,
+        single=single,
+    )
 
 
 def _ranked(values: NDArray[np.floating], rank: int) -> float:

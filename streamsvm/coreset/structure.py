@@ -16,9 +16,9 @@ border, and two readers of one log build the same bytes.
 Two structures remember everything. A *tree* has a bounded number of buckets: when there is one too many, the two
 neighbours that stand for the least weight become one. Its memory is in use all the time. (The *counter* of the paper,
 whose buckets merge like the digits of a number, keeps room for a bucket on every level of a stream that may never come,
-and half of that room is empty; it stands in `streamsvm.papers`.) A *chain* has one bucket, which is reduced again
-together with every leaf. There an old point passes as many reductions as leaves came after it. In return each reduction
-sees all that is kept of the partition, and bucket and leaf can each take a large share of the memory.
+and half of that room is empty.) A *chain* has one bucket, which is reduced again together with every leaf. There an old
+point passes as many reductions as leaves came after it. In return each reduction sees all that is kept of the
+partition, and bucket and leaf can each take a large share of the memory.
 
 For buckets that depend on their own range of the log only there is `streamsvm.coreset.spans`; other structures are
 plugged in (`streamsvm.sockets`).

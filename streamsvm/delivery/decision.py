@@ -1,5 +1,9 @@
 """Decides how a start continues, from what it finds: one table for all cases, from a first start to a replaced log.
 
+`consumers.trainer.startup` reads the topics, the checkpoints and the log, and calls `decide` with what it found;
+nothing here does I/O. The result is `Begin`, `Resume`, or an error that a person must act on. To read: `decide`, then
+`_refusal`, which lists what makes a checkpoint unusable, in the order in which it is checked.
+
 Invariant: a start that could be silently wrong is refused. The refusal names both values and the exact option with
 which to begin anew. A reset names the incarnation that it ends, so that an option left in a unit file takes effect only
 once.
@@ -65,10 +69,10 @@ class SideLog(Protocol):
     """A log beside the input that a branch reads, as a start finds it."""
 
     def difference(self, snapshot: Snapshot, present: Present) -> str:
-        """Say in what it, or the input, is another than a checkpoint was made from; empty: in nothing."""
+        """Return how it, or the input, differs from what a checkpoint was made from; empty: not at all."""
 
     def gaps(self, snapshot: Snapshot) -> Iterator[str]:
-        """Say where it does not hold what was read, or what is to be read next."""
+        """Yield where it does not hold what was read, or what is to be read next."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,7 +235,7 @@ def _later(one: Head | None, other: Head | None) -> Head | None:
 
 
 def _under_another_name(present: Present) -> str:
-    """Say how other features can learn while readers keep the versions of the old ones."""
+    """Return how other features can learn while readers keep the versions of the old ones."""
     directory = f" --checkpoint-directory {shlex.quote(f'{present.checkpoints}-next')}" if present.checkpoints else ""
     return (
         f"; or let readers keep {present.name} for now, and another name learn the records that the topic retains: "
@@ -252,7 +256,7 @@ def _refuse_or_reset(refusal: str, present: Present, ended: int, head: Head | No
 
 
 def _refusal(candidate: Candidate, present: Present) -> _Refusal | None:
-    """Say why this checkpoint must not be used, or nothing."""
+    """Return why this checkpoint must not be used, or nothing."""
     snapshot, continued = candidate.snapshot, _continued(candidate, present)
     changed = _changed(snapshot, continued)
     if changed:
@@ -358,7 +362,7 @@ def _stands(snapshot: Snapshot, head: Head | None, name: str) -> Iterator[_Stand
 
 
 def _gaps(candidate: Candidate, present: Present) -> Iterator[str]:
-    """Say where the log does not hold what was read, or what is to be read next."""
+    """Yield where the log does not hold what was read, or what is to be read next."""
     for stand in _stands(candidate.snapshot, present.head, present.name):
         where = f"{present.topic}[{stand.partition}]"
         if stand.partition not in present.log:

@@ -1,6 +1,6 @@
 """What happened on the way from rows to a published version: facts, to be counted, logged or shown.
 
-Whoever acts returns these; who observes them (metrics, log, page) changes nothing that is published.
+Pipeline and publisher return them. Observers (metrics, log, page) read them, and change nothing that is published.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ nothing here waits for anything, `tests/simulation` can run a hundred thousand o
 
 The states
 ----------
-LOOKING. Every start begins here. The process has read the topics and has written nothing. It has no producer, and so
+LOOKING. Every start begins here. The process has read the topics and has written no record. It has no producer, and so
 it has not fenced anybody: a start that is refused now (`streamsvm.delivery.decision`) leaves a running trainer alone.
 The event FIT ends this state.
 

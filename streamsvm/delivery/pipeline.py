@@ -134,7 +134,7 @@ class Pipeline(Reading):
         StateError
             If the log passes the newest version's cut without standing at it.
         """
-        # Measured once a call, which is once a round of the loop: points of a cut that is taken below count in the
+        # Measured once a call, which is once a turn of the loop: points of a cut that is taken below count in the
         # next.
         self.points_peak = max(self.points_peak, self.points_held() + max(map(len, self.backlog), default=0))
         while True:

@@ -8,8 +8,8 @@
 4. the alias `current`, unless the quality gate refused the version (`pointers`);
 5. an entry of the audit trail (`pointers`).
 
-The last three name the offset of the first, which the broker gives when it stores the record. That is why there are two
-functions, and why the second is called within the transaction, with the offsets.
+Head and alias name the offset of the version's record, which the broker gives when it stores the record. That is why
+there are two functions, and why the second is called within the transaction, with the offsets.
 
 Invariant: the value of a version's record depends on no clock, so that `verify` can compute the same bytes. Times, the
 session and durations are in the headers (`_unhashed`).

@@ -66,20 +66,21 @@ class FixedGoal:
 
 
 class Reading:
-    """What is between reading and learning.
+    """Everything between reading and learning.
 
     Parameters
     ----------
     goal : Goal
     learner : Partitions
-        Whoever takes over what others learned is offered no rows.
+        One that only takes over what other processes learned is offered no rows.
     name, topic : str
         Of the model and of its input.
     read_to : mapping of partition to int
-        Where to read on past a position that the log no longer holds, and held nothing to learn.
+        Where to read on past positions that the log no longer has, and that had nothing to learn.
     waiting_rows : mapping of partition to Rows, or None
-        Where no row can be read again by itself, since rows are made of more than the input, those that wait at the
-        start: whatever was made waits until it is learned. None: the rows are those of the input.
+        None: rows are those of the input, and what was read and not learned can be read again. Otherwise rows are made
+        from more than the input (joined labels), and cannot be read again by themselves: these are the rows that wait
+        at the start, and each row waits until it is learned.
     """
 
     def __init__(
@@ -104,7 +105,7 @@ class Reading:
         self._beyond: deque[Rows] = deque()
 
     def begin(self, goal: Goal, *, read_to: Mapping[int, int], points_elsewhere: int) -> None:
-        """Take up what somebody else decided; `assign` is due then.
+        """Begin with what another process decided; the caller then calls `assign`.
 
         Parameters
         ----------
@@ -112,7 +113,7 @@ class Reading:
         read_to : mapping of partition to int
             Of partitions that are new here.
         points_elsewhere : int
-            Valid points of this incarnation that others learned.
+            Valid points of this incarnation that other processes learned.
         """
         self._goal = goal
         self._read_to = {**read_to, **self._read_to}
@@ -129,12 +130,12 @@ class Reading:
         return self._fetched
 
     def assign(self, ends: Ends) -> Assigned:
-        """Return where to read on from the learner's positions; what was read and not learned is forgotten.
+        """Return where to read on from the learner's positions; what was read and not learned is dropped.
 
         Raises
         ------
         StateError
-            If the learner stands where the newest version was cut, and holds another training set.
+            If the learner is at the newest version's cut, and has another training set.
         """
         self.pass_markers(ends)
         positions, published = self.learner.positions, self._goal.published_cut
@@ -143,16 +144,18 @@ class Reading:
         if not self._again:
             differs = self._compared()
             if read_again and positions != published:
-                self.learner.call_for_cut()  # while reading again, cuts of what lies past the newest one were declined
+                # Leaves past the newest version's cut were learned before, and their cuts were declined while reading
+                # again. Without this they would be in no version until more leaves come.
+                self.learner.call_for_cut()
         else:
-            # Partitions that already stand at the cut must wait there: with one row more, the same training set would
-            # not come again.
+            # A partition that has reached the cut must wait there for the others: with one more row the training set at
+            # the cut could not be compared with the version's.
             positions = {p: at for p, at in positions.items() if p in published and at < published[p]}
         if self._keeps_rows:
             self.backlog.extendleft(reversed(self._beyond))
             self._beyond.clear()
         else:
-            # Rows that wait were read for other positions than those that are read from now on.
+            # The log is read again from the learner's positions, so rows that still wait would come twice.
             self.backlog.clear()
         self._fetched = {partition: self._read_to.get(partition, at.offset) for partition, at in positions.items()}
         return Assigned(dict(self._fetched), self._again, not self._again and positions == published, differs)
@@ -174,13 +177,14 @@ class Reading:
 
     def pass_markers(self, ends: Ends) -> None:
         """Note where reading goes on although no position does: past markers of transactions and aborted records."""
-        if self._keeps_rows:  # who makes the rows knows how far it has read
+        # The source of joined rows notes by itself how far each of its logs was read.
+        if self._keeps_rows:
             return
         positions, passed = self.learner.positions, {}
         for partition, fetched in self._fetched.items():
             end = ends.get(partition)
             learned = max(positions[partition], Position(self._read_to.get(partition, 0)))
-            # Only where everything fetched is learned: else the end would step over rows that still wait.
+            # Only if everything that was fetched is learned: otherwise reading on at the end would skip rows that wait.
             if end is not None and learned >= Position(fetched):
                 passed[partition] = end
         self.read_on_at(passed)
@@ -193,7 +197,7 @@ class Reading:
 
     @property
     def ahead(self) -> dict[int, int]:
-        """The offset before which each partition holds nothing that is still to be learned."""
+        """The offset of each partition before which nothing is left to learn."""
         return {p: self._read_to.get(p, at.offset) for p, at in self.learner.positions.items()}
 
     def _compared(self) -> str:
@@ -208,8 +212,8 @@ class Reading:
     def learn(self) -> Iterator[Step]:
         """Learn the backlog, step by step, until it ends, or reading again is over.
 
-        Between two steps it may be left off: the next call goes on. After `CaughtUp` nothing more comes, and `assign`
-        is due.
+        The caller may stop after any step: the next call goes on from there. After `CaughtUp` nothing more is learned
+        until `assign` was called.
 
         Raises
         ------
@@ -235,19 +239,19 @@ class Reading:
 
     def _learn_rows(self, rows: Rows) -> RowsLearned:
         """Learn from rows what is new in them, up to the newest version's cut or the next due one."""
-        # After a restart the first batch may begin before the position: a record is fetched whole, and rows of it may
-        # be learned.
+        # After a restart the first batch may begin before the position: a record is fetched as a whole, and some of its
+        # rows may be learned already.
         known = rows.index_of(self.learner.position(rows.partition))
         published = self._goal.published_cut if self._again else {}
         done = self.learner.learn(rows, until=published.get(rows.partition))
         rest = rows.slice(done, len(rows))
-        # While reading again, what lies past the cut is dropped: it is read once more when the cut has been met. Rows
-        # that were made of more than the input cannot be read once more: they wait until then.
+        # While reading again, rows past the cut are dropped: they are read once more when all partitions have reached
+        # it. Joined rows cannot be read once more, so they wait until then.
         if len(rest) and self._keeps_rows and self._again and self._reached(rows.partition):
             self._beyond.append(rest)
         elif len(rest) and not (self._again and self._reached(rows.partition)):
-            # The learner stopped short of the cut although rows are there: they begin past it, so the log lost what lay
-            # between.
+            # The learner stopped before the cut although there are rows: they begin past the cut. So the log has lost
+            # the records in between.
             if self._again and not self.learner.cut_due:
                 self._refuse_gap(rows.partition, f"continues at offset {int(rest.offset[0])}")
             self.backlog.appendleft(rest)
@@ -267,7 +271,7 @@ class Reading:
             return
         for partition in self._fetched:
             end, cut = ends.get(partition), self._goal.published_cut[partition]
-            # The end was met and no row came for the rest of the cut: waiting longer would wait for ever.
+            # The end of the log was reached and the rest of the cut did not come: it would never come.
             if end is not None and Position(end) >= cut > self.learner.position(partition):
                 self._refuse_gap(partition, f"ends at offset {end}")
 

@@ -1,4 +1,7 @@
-"""Judges what is left of a transaction whose markers did not reach every partition, and says what completes it.
+"""Judges what is left of a transaction whose markers did not reach every partition, and returns what completes it.
+
+This is the part of a settlement without I/O: `consumers.streams.settling` reads the records of an attempt from the
+broker, calls `judge`, and publishes what the judgement names. `streamsvm.delivery.machine` says when that happens.
 
 A coordinator decides a transaction, logs the decision, answers the commit, and only then writes a marker into each
 partition. If the coordinator dies in between and comes back, markers may be missing for good, in some or all
@@ -201,7 +204,7 @@ def _judged(attempt: str, found: Sequence[AttemptRecord], models_topic: str, dec
 
 
 def _fault(version: AttemptRecord | None, pointers: Iterable[AttemptRecord]) -> str:
-    """Say why a version and the records that name it do not fit together; empty if they do, or there are none."""
+    """Return why a version and the records that name it do not fit together; empty if they do, or there are none."""
     heads = [part for part in pointers if (part.key or b"").endswith(_HEAD.encode())]
     if version is None:
         return f"the version that {heads[0].where} names is no longer in the log" if heads else ""

@@ -425,7 +425,7 @@ class DropIn:
 
     def _fit_machine(self, X: Any, y: Float, sample_weight: Float, seed: int, train: Callable[..., None]) -> None:
         """Train in the place of scikit-learn's call of LIBSVM; see `_ended_by_libsvm` and `_train`."""
-        # Whoever solves, linear algebra has one thread, as inside `Threads`; a callable kernel keeps what it had.
+        # For every solver linear algebra has one thread, as inside `Threads`; a callable kernel keeps its number.
         with algebra_threads(1) if self._solved_here else nullcontext():
             self._fit_moved(X, y, sample_weight, seed, train)
         # What is not finite is an error of scikit-learn's in a moment.

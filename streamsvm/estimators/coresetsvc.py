@@ -100,8 +100,8 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Standard deviations beyond which features are clipped; see the option of that name.
     max_leverage : float or None, default 0.1
         Largest share by which one row may increase the variance of a feature, or the total weight, over what came
-        before. Values beyond are clipped, with a warning that names the farthest row. None: no bound. See the option of
-        that name.
+        before. A row beyond is left out until ten others are like it, with a warning that names the farthest one. None:
+        no bound. See the option of that name.
     tune : "auto" or None, default None
         Choose `alpha` (or `C`), and `gamma`, by five-fold cross-validation on the points held, each time a model is
         trained; see `streamsvm.learning.tuning`.
@@ -424,7 +424,7 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return np.array([b for _, b in self._raw_planes()])
 
     def __sklearn_tags__(self) -> Any:
-        """Say that rows are mappings where there are features."""
+        """Return scikit-learn's tags; with features, rows are mappings and not arrays."""
         tags = super().__sklearn_tags__()
         if self.features is not None:
             tags.input_tags.two_d_array = False

@@ -2,7 +2,7 @@
 
 Columns: `x`, a FixedSizeList of float32 or float64, or instead of it one numeric column for each of
 `points.feature_names`; `y`; optionally `w` (null: 1) and `id`. Other columns are not read. `op` means what it does in
-JSON. Dictionaries are not accepted: whoever writes points writes numbers.
+JSON. Dictionaries are not accepted, because points consist of numbers.
 """
 
 from __future__ import annotations

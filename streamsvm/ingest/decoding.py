@@ -1,7 +1,7 @@
 """The socket `decoders`: records that hold something other than points, and who makes rows of them.
 
 A *recipe* says what the content of such records becomes. The trunk knows of a recipe no more than that it is an object:
-whoever is plugged in says which recipes it decodes by.
+each one that is plugged in names the recipes that it can decode by.
 """
 
 from __future__ import annotations

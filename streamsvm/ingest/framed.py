@@ -124,7 +124,7 @@ def _malformed(header: bytes) -> InvalidPoint:
 
 
 def _likeness(value: bytes) -> str:
-    """Say what a value without a frame looks like."""
+    """Return what a value without a frame looks like."""
     if value.lstrip(b" \t\r\n")[:1] in (b"{", b"["):
         return ": it looks like plain JSON"
     for begins, what in _LIKE.items():

@@ -80,7 +80,7 @@ class ClientLog:
             logger.log(level, "%s", line)
 
     def summarise(self) -> None:
-        """Say how often each line came again, where a minute has passed since it was said; returns at once."""
+        """Log how often each line was repeated, a minute after it was logged last; returns at once."""
         if self._clock() < self._due_at:
             return
         for repeated in self._take_due():

@@ -69,7 +69,7 @@ class OutcomeUnknown(TransientError):
 class DamagedBatch(FatalError):
     """Bytes of the log that cannot be read, or that would decompress to more than the client takes.
 
-    A reader never gets past them by itself; whoever wanted a single record can do without it.
+    A reader never gets past them by itself; a caller that wanted a single record can do without it.
     """
 
 

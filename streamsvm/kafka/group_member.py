@@ -1,9 +1,9 @@
 """A member of a consumer group that reads nothing: the group says whose partitions are whose.
 
-Whoever reads them does so by positions of its own, with a client of its own (`streamsvm.kafka.consuming`). Two members
-may believe for a while that they own the same partition: whoever relies on this must be safe then.
+They are read by positions of the reader's own, with a client of its own (`streamsvm.kafka.consuming`). For a while two
+members may each believe that they own the same partition: a caller must be safe then, too.
 
-Callbacks only note what the group decided; whoever polls acts on it.
+Callbacks only note what the group decided; the thread that polls acts on it.
 """
 
 from __future__ import annotations

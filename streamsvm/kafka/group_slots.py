@@ -1,20 +1,20 @@
 """Slots: the numbers by which the members of one group are known, whatever process each of them is.
 
-A slot gives its holder two names that depend on the group and the number alone. Under the first, the instance id, the
-holder is a static member of the group: a successor in the same slot replaces it without a rebalance. The second is the
-transactional id: a successor in the same slot takes it over and ends what the predecessor left open. Names that a
-process made up for itself would leave that to nobody.
+A slot gives its owner two names that depend on the group and the number alone. The first is the instance id: with it
+the owner is a static member of the group, and a successor in the same slot replaces it without a rebalance. The second
+is the transactional id: a successor in the same slot takes it over and ends what the predecessor left open. If each
+process made up its own names, nobody would end what a dead one left open.
 
-Nobody hands slots out. Whoever wants one asks the group's coordinator who is there, and takes the lowest number that no
-living member holds. Two that take the same number at once are told apart by the broker: the later to join replaces the
-earlier, which finds itself fenced and claims again. A slot says only under which names a member works. What keeps a
-member that was replaced from committing is the group's generation, as ever (`streamsvm.kafka.membership`).
+No server hands slots out. A process that needs one reads the list of members from the group's coordinator, and takes
+the lowest number that no living member has. If two take the same number at once, the broker decides: the later to join
+replaces the earlier, which is fenced and claims another number. A slot only determines names. What keeps a member that
+was replaced from committing is the group's generation, as always (`streamsvm.kafka.membership`).
 
 A member that was killed stays listed until its session has run out. Its slot can be taken at once by a process that
-knows the member to be dead, because the member's client id names the host and the process id: the process is gone
-from this very host, or the process id is the claimant's own, as in a container that was started again. Neither is
-proof where hosts share a name or containers a host's name. So a process replaces the dead at its first claim only: two
-living processes that take each other for dead come to rest in two slots.
+knows the member to be dead, because the member's client id names the host and the process id: the process is gone from
+this very host, or the process id is the claimant's own, as in a container that was started again. Neither is proof
+where hosts share a name or containers a host's name. So a process replaces the dead at its first claim only: two living
+processes that take each other for dead come to rest in two slots.
 
 Source: KIP-345, for static members.
 """
@@ -142,7 +142,7 @@ class GroupSlots:
         ConfigurationError
             If the broker forbids the question.
         """
-        # A number that a person gave is taken without a question: whoever has it is fenced, as with any restart.
+        # A configured number is taken whatever the list of members shows: another owner is fenced, as in any restart.
         asks = self._fixed is None and not self._connection.embedded
         members = members_of(self._connection, self._group) if asks else []
         with _lock:

@@ -1,8 +1,8 @@
 """A member of a consumer group, and its right to say how far the group has come.
 
-Whoever publishes what it made of some records commits their positions in the same transaction, or else after it. Both
-are safe only while the member holds the partitions, which others may be given at any time. Hence the rules here:
-rebalances are served inside `poll` and nowhere else, a batch that one interrupts is not returned, and the
+A program that publishes results of some records commits their positions in the same transaction, or else after it.
+Both are safe only while the member has the partitions, which the group may give to others at any time. Hence the rules
+here: rebalances are served inside `poll` and nowhere else, a batch that one interrupts is not returned, and the
 `MemberProgress` of a batch carries the group's generation of that moment, by which the broker refuses a member that was
 replaced since.
 
@@ -296,7 +296,7 @@ class Subscription:
     def unplaced(self) -> str:
         """Why the last `poll` could not ask where the group stands, and so returned nothing; empty if it could.
 
-        A broker does not say it while a transaction is open that commits positions of the group, whoever left it open.
+        A broker does not return it while any transaction is open that commits positions of the group.
         """
         return self._unplaced
 

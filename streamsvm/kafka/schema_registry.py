@@ -5,7 +5,7 @@ registry plainly says does not exist is told apart from whatever else goes wrong
 nothing is decided by it. So may a refusal of credentials that were accepted before: a registry, or a proxy before it,
 that starts again.
 
-Invariant: whoever answers in the registry's place cannot cost more than a bounded time and memory. An answer has a
+Invariant: a hostile server in the registry's place cannot cost more than a bounded time and memory. An answer has a
 largest size and a time by which it must have come as a whole, is never unpacked, and leads to no other address.
 """
 
@@ -138,7 +138,7 @@ class SchemaRegistry:
     def files(self, schema_id: int | str) -> Mapping[str, str] | None:
         """Return a Protobuf schema's text under the empty name, and that of each file that it refers to under its name.
 
-        Nothing is kept: whoever asks keeps what it makes of them. None if the registry says there is no such schema.
+        Nothing is kept here: the caller keeps what it makes of them. None if the registry says there is no such schema.
 
         Raises
         ------
@@ -233,7 +233,7 @@ class SchemaRegistry:
             self._client = self._make_client()
             with suppress(Exception):
                 client.close()
-            raise RegistryUnavailable(f"no whole answer came within {self._patience_s:g} s") from None
+            raise RegistryUnavailable(f"the answer was not complete within {self._patience_s:g} s") from None
         else:
             self._accepted = True
             return found

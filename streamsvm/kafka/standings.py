@@ -1,8 +1,8 @@
-"""How far a consumer group has come, and which attempt moved it there.
+"""The positions of a consumer group, and the attempt that committed each of them.
 
-A publisher commits the positions of a batch in the transaction of what was made of it, and says in their metadata which
-attempt that was (`streamsvm.kafka.membership.MemberProgress`). Who comes after a publisher that died reads it here: the
-positions tell whether the attempt was decided, and a position that is *in doubt* has a transaction without an end.
+A publisher commits the positions of a batch in the same transaction as the batch's results, and names the attempt in
+their metadata (`streamsvm.kafka.membership.MemberProgress`). The successor of a publisher that died reads them here:
+they show whether the attempt was decided. A position *in doubt* belongs to a transaction without an end.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ class GroupStanding:
     offset : int or None
         The next offset to read, as it was committed last; None where the group has no position.
     in_doubt : bool
-        Whether a transaction that moves it has no end yet: nobody may read on from `offset` then.
+        Whether a transaction that moves it has no end yet: no member may read on from `offset` then.
     attempt, transactional_id : str
-        Which attempt of whom moved it there; empty where that is not said.
+        The attempt that committed it, and its publisher's id; empty if the metadata has none.
     time_ms : int
-        When that attempt added the position, in milliseconds since the epoch; 0 where that is not said.
+        When that attempt added the position, in milliseconds since the epoch; 0 if the metadata has none.
     topic_id : str
-        Of the topic in whose log the position is; empty where that is not said.
+        Of the topic in whose log the position is; empty if the metadata has none.
     """
 
     offset: int | None = None
@@ -53,7 +53,7 @@ class GroupStanding:
 
 
 class Standings:
-    """Asks how far a group has come, over one kept connection, without disturbing the member that polls.
+    """Reads a group's positions, over a connection of its own, without disturbing the member that polls.
 
     Parameters
     ----------
@@ -75,10 +75,12 @@ class Standings:
         Raises
         ------
         BrokerUnavailable, TransientError
-            If the group's coordinator does not say it in time.
+            If the group's coordinator does not answer in time.
         ConfigurationError
-            If the broker forbids the question: who may read as the group may ask.
+            If the broker forbids the request: it needs the permission to read as the group.
         """
+        # Two requests where there is a doubt: a stable read refuses the position of an open transaction, and the other
+        # read returns the one that was committed before.
         found = self._ask(partitions, require_stable=True)
         doubted = [partition for partition, one in found.items() if one.in_doubt]
         committed = self._ask(doubted, require_stable=False)
@@ -99,8 +101,10 @@ class Standings:
         try:
             answer = future.result().topic_partitions
         except KafkaException as error:
-            self._admin.poll(0)  # serves the callbacks that know why
-            self._admin = None  # the next question is asked with what a new client finds out
+            # Callbacks give the reason of a failure. A new client is made for the next request, because this one may
+            # have cached a coordinator that is gone.
+            self._admin.poll(0)
+            self._admin = None
             raise self._link.failure(error_of(error), doing) from error
         self._link.saw_answer()
         found = {}
@@ -122,16 +126,16 @@ class Standings:
         """
         deadline, pause_s = time.monotonic() + timeout_s, _SHORTEST_LOOK_S
         while True:
-            said = "a transaction is still open there"
+            reason = "a transaction is still open there"
             try:
                 if not any(standing.in_doubt for standing in self.of(positions).values()):
                     return
             except TransientError as error:
-                said = error.what
+                reason = error.what
             if time.monotonic() >= deadline:
                 raise OutcomeUnknown(
                     f"the positions of group {self._group} were committed, but could not be read back within "
-                    f"{timeout_s:g} s: {said}",
+                    f"{timeout_s:g} s: {reason}",
                     "Create a new publisher, and read the group's positions before publishing again.",
                 )
             time.sleep(pause_s)
@@ -139,7 +143,7 @@ class Standings:
 
 
 def standing_of(tp: TopicPartition) -> GroupStanding:
-    """Return what a committed position says; its metadata may be another program's."""
+    """Return a committed position with what its metadata names; the metadata may be another program's."""
     offset = tp.offset if tp.offset >= 0 else None
     words = (tp.metadata or "").split(" ", 3)
     if len(words) < 4 or not words[1].isdecimal() or len(words[1]) > 15:

@@ -194,7 +194,7 @@ def _given(topic_id: str) -> str | None:
 
 
 def _alike(admin: AdminClient, connection: Connection, topic: str) -> str:
-    """Say which topics have names like this one's, as far as the broker shows them to us."""
+    """Return which topics have names like this one's, as far as the broker shows them to us."""
     try:
         names = admin.list_topics(timeout=connection.request_timeout_s).topics
     except KafkaException:

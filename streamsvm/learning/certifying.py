@@ -1,6 +1,6 @@
 """Who reads all rows of a model again to prove how near it is to the best one: a branch, at the socket ``certifying``.
 
-Without such a branch no model can be certified, and whoever asks is told so.
+Without such a branch no model can be certified, and a command that needs a certificate is refused.
 """
 
 from __future__ import annotations

@@ -135,6 +135,8 @@ class Cut:
         Offset after the newest record of a log beside the input that counted; empty where there is none.
     ledger : AllRows or None
         All rows, each counted once; None where nobody keeps an account of them.
+    left_out : int
+        Rows that no point of the training set stands for, because they lie beyond `coreset.max_leverage`.
     """
 
     positions: Mapping[int, Position]
@@ -149,6 +151,7 @@ class Cut:
     met: Met | None = field(default=None, compare=False)
     beside_offsets: Mapping[int, int] = field(default_factory=dict)
     ledger: AllRows | None = None
+    left_out: int = 0
 
     @property
     def learned(self) -> Learned:
@@ -301,6 +304,7 @@ def _made(standings: Mapping[int, PartitionAtCut], config: ModelConfig, task: Ta
         ledger=None
         if accounting is None or not all(part.totals for part in parts.values())
         else accounting.of_cut([one for part in parts.values() for one in part.totals], found),
+        left_out=sum(part.left_out for part in parts.values()),
     )
 
 

@@ -49,7 +49,7 @@ def log_loss(decision: Float, y: Signs, weight: Float) -> float:
 
 
 def cost_of(missed: float, alarm: float) -> Judge:
-    """Return the judge by minus the mean cost at the threshold that makes it least.
+    """Return a judge whose score is the mean cost at the best threshold, negated.
 
     Parameters
     ----------

@@ -1,7 +1,8 @@
-"""What a partition remembers of its rows: the object that it asks, whatever `coreset.memory` is.
+"""What a partition remembers of its rows, behind one interface for every value of `coreset.memory`.
 
-A memory has the structure that sealed leaves go into, knows what was learned besides what is still held, and says what
-counts in a cut. `EverythingKept` is the trunk's; others are plugged in (`streamsvm.learning.memory_kinds`).
+`streamsvm.learning.partition.Partition` has one `PartitionMemory`. The memory owns the structure that sealed leaves go
+into, keeps totals of rows whose points are gone, and determines which buckets count in a cut. `EverythingKept` is the
+trunk's: all rows count alike. Others, which forget, are plugged in (`streamsvm.learning.memory_kinds`).
 
 Invariant: every answer is a pure function of the partition's rows in log order, the configuration and the seed.
 """
@@ -42,7 +43,7 @@ class Horizon(NamedTuple):
 
 
 class Weighing(Protocol):
-    """What counts, and how much, of a partition as it stood at a cut; nothing in it changes any more."""
+    """Which buckets of a partition count at a cut, and how much; nothing in it changes any more."""
 
     @property
     def now_ms(self) -> int:
@@ -70,7 +71,7 @@ class Weighing(Protocol):
 
 
 class MemoryState(Protocol):
-    """What a memory knows besides buckets, for a checkpoint."""
+    """What a memory keeps besides buckets, for a checkpoint."""
 
     @property
     def learned(self) -> Learned:
@@ -103,7 +104,7 @@ class PartitionMemory(ABC):
 
     @property
     def learns_horizons(self) -> bool:
-        """Whether it finds out by itself which rows count."""
+        """Whether the horizons are learned from the stream, and not configured."""
         return False
 
     @property
@@ -114,7 +115,7 @@ class PartitionMemory(ABC):
     @property
     @abstractmethod
     def leaf_number(self) -> int:
-        """By what the open leaf is named, beside seed and partition."""
+        """The number that names the open leaf, together with seed and partition."""
 
     @abstractmethod
     def learned(self, leaf: Extent) -> Learned:
@@ -122,14 +123,14 @@ class PartitionMemory(ABC):
 
     @abstractmethod
     def begin_after(self, learned: Learned) -> None:
-        """Take what was learned before the base for granted."""
+        """Set the totals of what was learned before the base."""
 
     def note(self, rows: Rows, leaf_rows: int) -> None:  # noqa: B027
-        """Look at rows before they are added to an open leaf that has so many."""
+        """Note rows before they are added to an open leaf that has `leaf_rows` rows."""
 
     @abstractmethod
     def rows_to_screen(self, known: int, share: float) -> int:
-        """Return how many rows the next leaf may span: a share of those that are known to it, where it may choose."""
+        """Return how many rows the next leaf may span: a share of the rows before it, or a fixed number."""
 
     @abstractmethod
     def ends_a_span(self, leaf_rows: int) -> bool:
@@ -137,7 +138,7 @@ class PartitionMemory(ABC):
 
     @abstractmethod
     def seen(self, leaf: Extent) -> Moments | None:
-        """Return moments of all rows that a full leaf's pilot is for; None: of its node alone."""
+        """Return the moments of all rows that a full leaf's pilot stands for; None: those of its node alone."""
 
     @abstractmethod
     def insert(

@@ -12,8 +12,8 @@ does the rest, in this order:
 4. make the next leaf's screen from the buckets (`_next_screen`): with a screen the leaf spans many more rows, and keeps
    those that matter.
 
-The order matters. Bounds and screen of the next leaf are computed after the merge, so that a checkpoint, which contains
-the buckets only, is enough to compute them again.
+The order matters. Bounds are computed after the merge, from the buckets as they stay, so that a checkpoint need not
+contain them. The screen comes last, because it may use a pilot that the merge has solved.
 
 `standing` returns the partition as it is now, for a cut or a checkpoint, without copying anything. It can do that
 because buckets never change, and because leaf and audit sample take new memory before they change what was handed out.
@@ -36,7 +36,7 @@ import numpy as np
 
 from streamsvm.config import ModelConfig
 from streamsvm.coreset.audit_sample import Held
-from streamsvm.coreset.leaf import Leaf, account_of
+from streamsvm.coreset.leaf import Leaf
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.outliers import Tally
 from streamsvm.coreset.reducers.base import Observed
@@ -45,11 +45,11 @@ from streamsvm.coreset.shift import KeptPointsWatch, is_steady
 from streamsvm.coreset.structure import Extent, Learned, PilotOf
 from streamsvm.learning.accounts import accounting_of
 from streamsvm.learning.auditing import make_reservoirs
-from streamsvm.learning.bounding import Bounding, first_bounds
+from streamsvm.learning.bounding import Bounding, account_of_sealed, first_bounds
 from streamsvm.learning.leaf_screens import Sealed, screens_of
 from streamsvm.learning.memories import PartitionMemory, memory_of
 from streamsvm.learning.partition_at_cut import PartitionAtCut
-from streamsvm.learning.partition_state import OpenLeaf, PartitionState
+from streamsvm.learning.partition_state import OpenLeaf, PartitionState, with_waiting
 from streamsvm.learning.tasks import Task
 from streamsvm.points import Points, Position, Rows
 
@@ -100,13 +100,17 @@ class Partition:
 
     @property
     def points_held(self) -> int:
-        """Points of buckets, open leaf and audit sample."""
-        return self.structure.points_held + len(self.leaf) + sum(map(len, self.audit))
+        """Points of buckets, open leaf and audit sample, and the rows that wait."""
+        return self.structure.points_held + len(self.leaf) + self._waiting + sum(map(len, self.audit))
 
     @property
     def count(self) -> int:
         """Valid points learned since the base."""
-        return self.sealed_count + self.leaf.count
+        return self.sealed_count + self.leaf.count + self._waiting
+
+    @property
+    def _waiting(self) -> int:
+        return 0 if self.bounding.waiting is None else len(self.bounding.waiting)
 
     @property
     def sealed_count(self) -> int:
@@ -116,7 +120,7 @@ class Partition:
     @property
     def learned(self) -> Learned:
         """Totals of all rows learned since the base."""
-        return self.memory.learned(self.leaf.extent)
+        return with_waiting(self.memory.learned(self.leaf.extent), self.bounding.waiting)
 
     def show(self, witness: Witness) -> None:
         """Call a witness with all points that are learned from now on; with those of a first leaf when it is sealed."""
@@ -127,7 +131,7 @@ class Partition:
     def show_open(self) -> None:
         """Call the witness with the points of an open first leaf, as a cut has them; nothing is learned after that."""
         if self._witness is not None and self.bounding.of_first_leaf:
-            self._witness(self.leaf.points, self.standing().open_points(self._config, self._task))
+            self._witness(self.leaf.points, self.standing().open_rows(self._config))
         self._witness = None
 
     def begin_after(self, learned: Learned) -> None:
@@ -142,15 +146,17 @@ class Partition:
         # From here on the partition is another one than it was at the last `standing`.
         self._standing = None
         self.memory.note(rows, before)
-        bounded = self.bounding.drawn_in(rows)
-        # The audit sample gets the rows bounded, and not clipped: a model is judged by the loss of the rows as they
-        # are, and without bounds a single outlier would decide that loss.
+        bounded, stay = self.bounding.drawn_in(rows)
+        # The audit sample gets the rows bounded, and not clipped: they are clipped when a cut is made, by the bounds of
+        # that moment (`PartitionAtCut.clipped_audit`).
         for reservoir in self.audit:
             reservoir.add(bounded)
         clipped = self.bounding.clip(bounded)
         if self._witness is not None and not self.bounding.of_first_leaf:
             self._witness(rows.points.take(rows.accepted), clipped.points.take(rows.accepted))
         is_changed = self._accounting is not None and clipped.points is not rows.points
+        if stay is not rows.accepted:
+            clipped = replace(clipped, accepted=stay)
         self.leaf.add(clipped, rows.points if is_changed else None)
         self.leader_epoch = int(rows.leader_epoch[-1])
         if rows.beside_offset is not None:
@@ -184,17 +190,15 @@ class Partition:
 
     def _insert(self, solved: dict[tuple[Position, Position], Any]) -> None:
         """Put the full leaf into the structure; add to `solved` the pilots that this solves."""
-        # All that is needed of the full leaf is read before `seal`, after which the leaf is a new one.
-        kept, screened, known = self.leaf.points, self.leaf.screened, self.leaf.totals
+        screened, known = self.leaf.screened, self.leaf.totals
         ends_a_span = self.memory.ends_a_span(self.leaf.rows)
         audit = self._audit_so_far() if ends_a_span else ()
-        points, extent = self.bounding.seal(self.leaf, self.observed)
-        accounting = self._accounting
-        totals = None if accounting is None else account_of(points, kept, screened, known, accounting)
+        sealed = self.bounding.seal(self.leaf, self.observed, ends_a_span=ends_a_span)
+        totals = None if self._accounting is None else account_of_sealed(sealed, screened, known, self._accounting)
         if self._witness is not None and self.bounding.of_first_leaf:
-            self._witness(kept, points)
-        pilots = self._pilots(solved, self.memory.seen(extent), None if screened is None else screened.screen)
-        self.memory.insert(points, extent, pilots, audit, totals)
+            self._witness(sealed.rows, sealed.drawn_in)
+        pilots = self._pilots(solved, self.memory.seen(sealed.extent), None if screened is None else screened.screen)
+        self.memory.insert(sealed.points, sealed.extent, pilots, audit, totals)
         if ends_a_span:
             self.audit = make_reservoirs(self._partition, self._config, self._task)
 
@@ -204,7 +208,8 @@ class Partition:
         states = tuple(reservoir.state() for reservoir in self.audit)
         if bounds is None:
             return states
-        return tuple(replace(sample, points=bounds.draw_in(sample.points)[0]) for sample in states)
+        waiting = None if self.bounding.waiting is None else self.bounding.waiting.came
+        return tuple(replace(sample, points=bounds.draw_in(sample.points, None, waiting)[0]) for sample in states)
 
     def _pilots(
         self, solved: dict[tuple[Position, Position], Any], seen: Moments | None, rule: LeafRule | None = None
@@ -302,6 +307,7 @@ class Partition:
                 memory=self.memory.state(),
                 beside_offset=self.beside_offset,
                 leaf_totals=self.leaf.totals,
+                waiting=self.bounding.waiting,
             )
             self._standing = PartitionAtCut(
                 state=state,
@@ -339,7 +345,7 @@ class Partition:
         leaf_rows, screened = self._config.coreset.leaf_rows, saved.screened
         screener = None if screened is None else screened.resumed(self._leaf_name, leaf_rows)
         self.leaf.restore(saved.leaf_points, saved.leaf_extent, screener, saved.leaf_totals)
-        self.bounding.reopen(len(saved.leaf_points))
+        self.bounding.reopen(len(saved.leaf_points), saved.waiting)
         # Not in a checkpoint: bounds follow from the buckets that were just restored.
         self._renew_bounds()
         # A state without audit samples leaves the reservoirs empty, as they begin.

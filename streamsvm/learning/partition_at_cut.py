@@ -1,4 +1,7 @@
-"""A partition as it stood at a cut, and what it brings to the cut.
+"""A partition as it was at a cut, and the points, moments and audit sample that it contributes.
+
+`Partition.standing` makes a `PartitionAtCut` in the main loop, at no cost. The training thread calls `parts`, possibly
+much later: the partition has learned on by then, and the result must be the same.
 
 Invariant: nothing here changes after it is made, whatever the partition learns.
 """
@@ -17,11 +20,11 @@ from streamsvm.coreset.audit_sample import EVERY_LABEL, LABELS, Held, Sampled, m
 from streamsvm.coreset.clipping import FeatureRanges
 from streamsvm.coreset.leaf import account_of
 from streamsvm.coreset.moments import Moments
-from streamsvm.coreset.outliers import Found, OutlierBounds
+from streamsvm.coreset.outliers import Found, OutlierBounds, Waiting
 from streamsvm.coreset.reducers.base import Observed
 from streamsvm.learning.accounts import accounting_of
 from streamsvm.learning.auditing import audit_shares
-from streamsvm.learning.bounding import Places, first_bounds
+from streamsvm.learning.bounding import Judged, Places, first_bounds, first_judged
 from streamsvm.learning.memories import Horizon, Weighing
 from streamsvm.learning.partition_state import PartitionState
 from streamsvm.learning.tasks import Task
@@ -30,7 +33,7 @@ from streamsvm.points import Points
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionAtCut:
-    """A partition as it stood at a cut. Nothing in it changes any more, whatever the partition learns.
+    """A partition as it was at a cut. Nothing in it changes any more, whatever the partition learns.
 
     Attributes
     ----------
@@ -38,13 +41,13 @@ class PartitionAtCut:
         Buckets by reference; the arrays of leaf and audit sample are those of the partition, which copies them before
         it changes them.
     bounds : FeatureRanges or None
-        By which the next row is clipped.
+        The bounds by which the next row is clipped.
     outlier_bounds : OutlierBounds or None
         None before anything was sealed.
     places : tuple of (offsets, rows)
         Where the points of a first leaf stand in the log; empty where that is not known.
     weighing : Weighing or None
-        What counts, and how much; None: all that is held, as it is.
+        Which buckets count, and how much; None: all, as they are.
     """
 
     state: PartitionState
@@ -69,8 +72,10 @@ class PartitionAtCut:
             The latest time of all partitions.
         """
         state = self.state
-        points, moments, found = self._open_points(config, task)
+        leaf = self._open_part(config, task)
+        points, moments = leaf.points, leaf.moments
         weighing = self.weighing
+        # One factor for each bucket, and the last one for the open leaf. A memory that forgets gives factors below 1.
         factors = [1.0] * (len(state.buckets) + 1) if weighing is None else weighing.factors(now_ms, moments)
         sets = [(bucket.points, bucket.extent.moments) for bucket in state.buckets] + [(points, moments)]
         counting = [(*one, factor) for one, factor in zip(sets, factors, strict=True) if factor > 0.0]
@@ -81,19 +86,20 @@ class PartitionAtCut:
             points=tuple(own.scaled(factor) for own, _, factor in counting if len(own)),
             moments=whole,
             audit=tuple(self._sampled(factors, whole.class_weight, config, task)),
-            found=found,
+            found=leaf.found,
             horizons=self.horizons(now_ms),
-            totals=self._totals(points, accounting_of(config, task)),
+            totals=self._totals(leaf, accounting_of(config, task)),
+            left_out=0 if leaf.others is None else int(np.count_nonzero(~leaf.others.only_heavy())),
         )
 
-    def _totals(self, open_points: Points, accounting: Accounting | None) -> tuple[tuple[Points, Account], ...]:
-        """Return all parts with their accounts; empty where nobody keeps any, or a bucket has none."""
+    def _totals(self, leaf: OpenPart, accounting: Accounting | None) -> tuple[tuple[Points, Account], ...]:
+        """Return all parts with their accounts; empty where no accounts are kept, or a bucket has none."""
         if accounting is None:
             return ()
         found = [(bucket.points, bucket.totals) for bucket in self.state.buckets]
-        leaf = self.state
-        of_leaf = account_of(open_points, leaf.leaf_points, leaf.screened, leaf.leaf_totals, accounting)
-        found.append((open_points, of_leaf))
+        state = self.state
+        of_leaf = account_of(leaf.calm, leaf.held, state.screened, state.leaf_totals, accounting)
+        found.append((leaf.points, None if of_leaf is None else leaf.account(of_leaf, accounting)))
         known = tuple((points, totals) for points, totals in found if totals is not None)
         return known if len(known) == len(found) else ()
 
@@ -101,22 +107,33 @@ class PartitionAtCut:
         """Return the newest rows that count, and their share, the longest first; empty where nothing is forgotten."""
         return () if self.weighing is None else self.weighing.horizons(now_ms)
 
-    def open_points(self, config: ModelConfig, task: Task) -> Points:
-        """Return the points of the open leaf as a cut has them."""
-        return self._open_points(config, task)[0]
+    def open_part(self, config: ModelConfig, task: Task) -> tuple[Points, Moments]:
+        """Return points and moments of the open leaf and of what waits, as a cut has them."""
+        leaf = self._open_part(config, task)
+        return leaf.points, leaf.moments
 
-    def _open_points(self, config: ModelConfig, task: Task) -> tuple[Points, Moments, Found | None]:
-        """Return points and moments of the open leaf, a first leaf clipped as if sealed; and the outliers of that."""
-        state = self.state
+    def open_rows(self, config: ModelConfig) -> Points:
+        """Return all rows of an open first leaf, drawn in."""
         bounds = self._first_bounds(config)
-        if bounds is None:
-            points = state.leaf_points
-            calm = points if state.screened is None else state.screened.calibrated(points, Observed())
-            return calm, state.leaf_extent.moments, None
-        points, found = bounds.draw_in(state.leaf_points)
-        if found is None:
-            return points, state.leaf_extent.moments, None
-        return points, Moments.zero(points.dimension, task.classes).add(points), found
+        return self.state.leaf_points if bounds is None else bounds.draw_in(self.state.leaf_points)[0]
+
+    def _open_part(self, config: ModelConfig, task: Task) -> OpenPart:
+        state, bounds = self.state, self._first_bounds(config)
+        points = held = state.leaf_points
+        moments, waiting, found = state.leaf_extent.moments, state.waiting, None
+        if bounds is not None:
+            judged = first_judged(bounds, points, config.coreset)
+            if judged.found is not None:
+                found, stay = judged.found, judged.stay()
+                if judged.waits is not None:
+                    waiting = Waiting(held.take(judged.waits), judged.points.take(judged.waits))
+                points, held = judged.points.take(stay), held.take(stay)
+                moments = Moments.zero(points.dimension, task.classes).add(points)
+        elif state.screened is not None:
+            points = state.screened.calibrated(points, Observed())
+        leaf = OpenPart(points=points, moments=moments, calm=points, held=held, found=found)
+        bounds = bounds or self.outlier_bounds
+        return leaf if waiting is None or bounds is None else leaf.with_judged(Judged.of(waiting, bounds, [points]))
 
     def _sampled(
         self, factors: Sequence[float], class_weight: NDArray[np.float64], config: ModelConfig, task: Task
@@ -138,9 +155,10 @@ class PartitionAtCut:
     def clipped_audit(self, config: ModelConfig) -> Iterator[Held]:
         """Yield the audit sample, or that of each label, clipped like the next row: models learn clipped points."""
         outliers = self.outlier_bounds or self._first_bounds(config)
-        for sample in self.state.audit:
-            points = sample.points if self.bounds is None else self.bounds.clip(sample.points)[0]
-            yield replace(sample, points=points if outliers is None else outliers.draw_in(points)[0])
+        waiting = None if self.state.waiting is None else self.state.waiting.came
+        for held in self.state.audit:
+            points = held.points if self.bounds is None else self.bounds.clip(held.points)[0]
+            yield replace(held, points=points if outliers is None else outliers.draw_in(points, None, waiting)[0])
 
     def _first_bounds(self, config: ModelConfig) -> OutlierBounds | None:
         return first_bounds(config.coreset, self.outlier_bounds, self.state.leaf_points)
@@ -148,7 +166,7 @@ class PartitionAtCut:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CutParts:
-    """What a partition brings to a cut, under the weights that it has there.
+    """The parts of a cut that come from one partition, under the weights that they have in the cut.
 
     Attributes
     ----------
@@ -161,9 +179,11 @@ class CutParts:
     found : Found or None
         The outliers of an open first leaf.
     horizons : tuple of Horizon
-        What they are of; empty where nothing is forgotten.
+        Which rows count, and their shares; empty where nothing is forgotten.
     totals : tuple of (Points, Account)
-        Of buckets and open leaf; empty where nobody keeps them.
+        Of buckets and open leaf; empty where no accounts are kept.
+    left_out : int
+        Rows that none of the points stands for, because they lie beyond `coreset.max_leverage`, and nothing else does.
     """
 
     points: tuple[Points, ...]
@@ -172,3 +192,55 @@ class CutParts:
     found: Found | None
     horizons: tuple[Horizon, ...]
     totals: tuple[tuple[Points, Account], ...] = ()
+    left_out: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenPart:
+    """The open leaf at a cut, with the rows that wait.
+
+    Attributes
+    ----------
+    points : Points
+        What counts of both.
+    moments : Moments
+        Of both.
+    calm, held : Points
+        What counts of the leaf, and the rows behind it as they came.
+    found : Found or None
+        The outliers of a first leaf.
+    own : Points or None
+        Rows that waited and are the stream's own; None where none waited.
+    others : Waiting or None
+        The others.
+    """
+
+    points: Points
+    moments: Moments
+    calm: Points
+    held: Points
+    found: Found | None
+    own: Points | None = None
+    others: Waiting | None = None
+
+    def with_judged(self, judged: Judged) -> OpenPart:
+        """Return the same with rows that waited."""
+        others = judged.others
+        return replace(
+            self,
+            points=Points.union([self.calm, judged.own, others.learned.take(others.only_heavy())]),
+            moments=self.moments.add(judged.own).add(others.learned),
+            own=judged.own,
+            others=others,
+        )
+
+    def account(self, of_leaf: Account, accounting: Accounting) -> Account:
+        """Return the account of the leaf with that of rows that waited, or wait."""
+        if self.own is None or self.others is None:
+            return of_leaf
+        heavy = self.others.only_heavy()
+        some, left_out = self.others.take(heavy), self.others.take(~heavy)
+        more = [accounting.of_rows(self.own, self.own), accounting.of_rows(some.learned, some.came)]
+        if len(left_out):
+            more.append(accounting.of_left_out(left_out.learned, left_out.came))
+        return of_leaf.followed_by(more)

@@ -1,15 +1,19 @@
-"""Pilots: the rough solutions of a node's own problem, by which a reducer finds what matters.
+"""Pilots: the rough solutions of a node's own problem, by which a reducer finds the points that matter.
 
-A linear pilot knows nothing of what a kernel machine will find hard: its margins order the points by another question.
-So where a kernel is trained, the node's own problem is solved with that kernel, gamma resolved from the node's points
-as training resolves it from its own, and the reducer gets decision values instead of coefficients.
+A structure, a training set and a screen each need one, and get it by way of `streamsvm.learning.tasks.Task.pilot`. A
+pilot is rough on purpose: the reducer needs to know which points are near the margin, and a certified lower bound of
+the optimum, and no more.
+
+A linear pilot does not show which points are hard for a kernel machine: its margins order the points differently. So
+where a kernel is trained, the node's own problem is solved with that kernel, and the reducer gets decision values
+instead of coefficients. Gamma is resolved from the node's points as training resolves it from its own.
 
 Invariant: a pure function of its arguments; bounded by iterations, never by time.
 
 A node reduced under the full regulariser would let the union of K nodes err by K times as much of it. So it gets the
 share U_node / U of |w|^2 / 2, which is the problem of penalty C U / U_node up to a factor, and sensitivities are
-ratios. C is the penalty that a training of everything seen would use; with a fixed C and several partitions a partition
-knows its own weight only, which costs accuracy of the bounds, never determinism.
+ratios. C is the penalty that a training of everything seen would use. With a fixed C and several partitions a partition
+has its own weight only, which costs accuracy of the bounds, never determinism.
 """
 
 from __future__ import annotations
@@ -70,7 +74,7 @@ class NodePilots:
     Attributes
     ----------
     wanted : callable
-        Tells whether a configuration has them.
+        Returns whether a configuration has them.
     solve : callable
         Solves one.
     """
@@ -125,6 +129,7 @@ def linear_pilot(points: Points, weight: float, seen: Moments, config: SvmConfig
     upper = node.penalty * weighted
     if points.dimension <= FEW_FEATURES:
         rough = rough_machine(Z, points.y, upper, GAP)
+        # Newton's method can give up before it meets the gap. The solver below then takes over, from a cold start.
         if rough.met:
             return node.pilot(rough.coefficients, rough.intercept, rough.bound * (1.0 - ROUNDING))
     problem = Problem(
@@ -153,6 +158,7 @@ def kernel_pilot(points: Points, weight: float, seen: Moments, config: SvmConfig
     Z, upper = np.ascontiguousarray(node.scaled()), node.penalty * node.weighted()
     run = BlockDescent(Z, points.y, upper, training.kernel_of(node.scaler, seen, config), TOLERANCE)
     run.advance(MOST_ITERATIONS)
+    # From scratch: the bound is certified only by an exact F.
     run.refresh()
     intercept = run.centred_intercept
     bound = max(0.0, optimality_of(run.F, points.y, upper, run.alpha, intercept).dual)

@@ -1,4 +1,7 @@
-"""What is learned of the labels: to separate two, or each of several from the rest, over one structure.
+"""The task of the labels: to separate two, or each of several from the rest, over one structure.
+
+`TwoClasses` has one problem and one machine. `OneVsRest` and `OneVsOne` have several machines, and one structure, whose
+points serve all of their problems. `streamsvm.learning.recipe` trains one machine for each of `Task.problems`.
 
 Invariant: a task is a pure choice of reducer and pilot; partitions, leaves, cuts and checkpoints are the same for all.
 The task of a configuration is `task_of`: the daemon's and the verifier's. An estimator, whose classes are found in what
@@ -48,7 +51,7 @@ MOST_CLASSES = MOST_LABELS
 
 
 class Task(Protocol):
-    """What a learner's points are labeled for.
+    """What the labels of a learner's points are for.
 
     Attributes
     ----------
@@ -82,7 +85,7 @@ class Task(Protocol):
         ...
 
     def class_weights_of(self, svm: SvmConfig, seen: NDArray[np.float64]) -> tuple[float, ...]:
-        """Return by what the weights of each label are multiplied, by the exact weight of each that was seen."""
+        """Return the factor of each label's weights, computed from the exact weight of each label that was seen."""
         ...
 
     def answers(self, values: NDArray[np.float64]) -> NDArray[np.int8]:
@@ -150,8 +153,8 @@ class OneVsRest:
     classes : int
         3 to `MOST_CLASSES`.
     class_weight : "balanced", tuple of float, or None
-        By what the weights of each class are multiplied, in every problem, as in scikit-learn's SVC; "balanced": each
-        class gets an equal part of the total weight, as counted up to the node or the cut.
+        The factor of each class's weights, in every problem, as in scikit-learn's SVC; "balanced": each class gets an
+        equal part of the total weight, as counted up to the node or the cut.
     """
 
     classes: int
@@ -201,7 +204,7 @@ class OneVsRest:
         return joined(models, self.classes, self.scheme)
 
     def class_weights(self, seen: NDArray[np.float64]) -> tuple[float, ...]:
-        """Return by what the weights of each class are multiplied.
+        """Return the factor of each class's weights.
 
         Parameters
         ----------

@@ -301,7 +301,7 @@ def _answered(trained: Trained, sample: Sequence[Sampled], config: SvmConfig) ->
 def limited(config: SvmConfig) -> AbstractContextManager[object]:
     """Give linear algebra the configured number of threads, in the whole process, while the block runs.
 
-    `train` does so itself. Whoever learns beside it, in another thread, must hold the same limit around all of its
+    `train` does so itself. A thread that learns beside it must set the same limit around all of its
     life: a pilot of many features is solved with linear algebra too, and its bits would depend on whether a training
     happens to run at that moment. See `streamsvm.process_wide` for blocks that overlap.
     """

@@ -98,7 +98,7 @@ class ClassSkill(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def class_complaint(skill: ClassSkill, labels: Sequence[Any], *, weighted: bool) -> str:
-    """Say in a clause what is wrong with a version that never answers a label, or knows nothing; empty if nothing is.
+    """Return a clause on what is wrong with a version that never answers a label or knows nothing; empty if none.
 
     Parameters
     ----------
@@ -127,7 +127,7 @@ def class_complaint(skill: ClassSkill, labels: Sequence[Any], *, weighted: bool)
 
 
 def class_doubt(skill: ClassSkill) -> str:
-    """Say in a clause why it is not clear yet whether a version knows something; empty if it is."""
+    """Return, as a clause, why it is not clear yet whether a version knows something; empty if it is."""
     if skill.state != "unknown":
         return ""
     figures = skill.figures
@@ -142,7 +142,7 @@ def class_doubt(skill: ClassSkill) -> str:
 
 
 def class_summary(skill: ClassSkill, labels: Sequence[Any]) -> str:
-    """Say in a clause how a version's answers are: overall, and the label that is answered worst."""
+    """Return, as a clause, how a version's answers are: overall, and the label that is answered worst."""
     figures = skill.figures
     if figures is None:
         return "not measured"

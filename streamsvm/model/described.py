@@ -15,7 +15,7 @@ MOST_LABELS: Final = 128
 
 
 def label_fault(labels: Sequence[Label]) -> str:
-    """Say why labels cannot be used together; empty if they can."""
+    """Return why labels cannot be used together; empty if they can."""
     if not 2 <= len(labels) <= MOST_LABELS:
         return f"holds {len(labels)} {'label' if len(labels) == 1 else 'labels'}; there must be 2 to {MOST_LABELS}"
     first, seen = labels[0], set[Label]()
@@ -29,7 +29,7 @@ def label_fault(labels: Sequence[Label]) -> str:
 
 
 def points_fault(dimension: int, labels: tuple[Label, ...], feature_names: tuple[str, ...]) -> str:
-    """Say why there are no points of so many features, such labels and names; empty if there are."""
+    """Return why there are no points of so many features, such labels and names; empty if there are."""
     if not 1 <= dimension <= MOST_FEATURES:
         return f"dimension is {dimension}; it must be 1 to {MOST_FEATURES:,}"
     if fault := label_fault(labels):

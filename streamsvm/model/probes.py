@@ -82,7 +82,7 @@ def probes_of(model: AnyModel) -> Probes:
 def check_own(model: AnyModel, given: Probes) -> None:
     """Compare a model with the probes that came with it, and with those of its own choice where they are others.
 
-    Whoever made the message chose the probes in it: where the model's own do not hold, it cannot be evaluated soundly
+    The author of a message chose the probes in it: where the model's own do not hold, it cannot be evaluated soundly
     in float64, whatever the message says.
 
     Raises

@@ -1,6 +1,6 @@
 """The socket `recipes`: what a version makes of rows that are not features yet.
 
-The trunk knows of a recipe no more than that it is a Struct: whoever is plugged in evaluates it.
+To the trunk a recipe is any Struct: the branch that is plugged in evaluates it.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Recipes(ABC):
 
     @abstractmethod
     def described(self, recipe: Any) -> str:
-        """Say for people what a recipe evaluates."""
+        """Return what a recipe evaluates, for people."""
 
     @abstractmethod
     def largest_bytes(self, recipe: Any) -> int:

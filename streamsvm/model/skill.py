@@ -99,7 +99,7 @@ class Skill(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def complaint(skill: Skill, labels: tuple[Any, Any], *, weighted: bool) -> str:
-    """Say in a clause what is wrong with a version that gives one answer, or knows nothing; empty if nothing is.
+    """Return, as a clause, what is wrong with a version that gives one answer, or knows nothing; empty if nothing is.
 
     Parameters
     ----------
@@ -123,7 +123,7 @@ def complaint(skill: Skill, labels: tuple[Any, Any], *, weighted: bool) -> str:
 
 
 def doubt(skill: Skill, labels: tuple[Any, Any]) -> str:
-    """Say in a clause why it is not clear yet whether a version knows something; empty if it is."""
+    """Return, as a clause, why it is not clear yet whether a version knows something; empty if it is."""
     figures = skill.figures
     if skill.state != "unknown":
         return ""

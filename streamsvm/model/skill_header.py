@@ -40,14 +40,14 @@ def decode(headers: Iterable[tuple[str, bytes]]) -> AnySkill | None:
 
 
 def complaint_of(skill: AnySkill, labels: Sequence[Any], *, weighted: bool) -> str:
-    """Say in a clause what is wrong with a version's answers, of two labels or of more; empty if nothing is."""
+    """Return, as a clause, what is wrong with a version's answers, of two labels or of more; empty if nothing is."""
     if isinstance(skill, ClassSkill):
         return class_complaint(skill, labels, weighted=weighted)
     return complaint(skill, (labels[0], labels[1]), weighted=weighted)
 
 
 def doubt_of(skill: AnySkill, labels: Sequence[Any]) -> str:
-    """Say in a clause why it is not clear yet whether a version knows something; empty if it is."""
+    """Return, as a clause, why it is not clear yet whether a version knows something; empty if it is."""
     if isinstance(skill, ClassSkill):
         return class_doubt(skill)
     return doubt(skill, (labels[0], labels[1]))

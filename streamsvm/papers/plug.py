@@ -21,7 +21,7 @@ PLUGS: Final[Mapping[str, Mapping[str, str] | tuple[str, ...]]] = {
         "scikit-learn's SVC. `liblinear` (LinearSVC) and `pegasos` (SGDClassifier) support the linear kernel only, and "
         "give no bound on the distance to the optimum.",
         "coreset.reducer": "Experimental: `sensitivity` is Alg. 1 of the paper on coresets.",
-        "coreset.clusters": "Experimental: only `sensitivity` is such a reducer.",
+        "coreset.clusters": "Experimental: of `sensitivity` only.",
         "coreset.structure": "Experimental: `counter` is Alg. 2 of the paper on coresets, and what a `tree` without "
         "`buckets` is: buckets merge like the digits of a counter of base `fan_in`.",
     },

@@ -1,7 +1,9 @@
-"""What the aliases topic says of a model: the one table that its records are read into.
+"""The records of a model in the aliases topic: head, aliases, pin, retired versions, as one table.
 
-The topic is compacted; of each key the newest record counts. One that cannot be read changes nothing, and is a fault
-until a readable one follows, so that nobody's typing error takes a model away from its readers.
+Subscriber, `verify`, the commands of `streamsvm model` and a trainer's start all read the topic through this module, so
+that they agree on what a record means. The topic is compacted; of each key the newest record counts. A record that
+cannot be read changes nothing, and is a fault until a readable one follows: a person's typing error does not take a
+model away from its readers.
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ BESIDE: Final = "#"
 
 
 def models_there(name: str, others: Collection[str]) -> str:
-    """Return what to do where a topic has no model of a name: the models that it has, and the one that was meant."""
+    """Return what to do if a topic has no model of a name: the models that it has, and the most similar name."""
     if not others:
         return "No version was published there yet: start the trainer, or check output.models_topic."
     listed, more = ", ".join(sorted(others)[:MOST_LISTED]), len(others) - MOST_LISTED
@@ -90,7 +92,7 @@ class Aliases:
 
     @property
     def roots(self) -> tuple[Alias, ...]:
-        """From where the chain of hashes leads to the other versions: the head; every alias where there is none."""
+        """The records from which the chain of hashes begins: the head; if there is none, every alias."""
         return (self.head.alias,) if self.head else tuple(self.named.values())
 
     def is_retired(self, number: int) -> bool:
@@ -100,12 +102,12 @@ class Aliases:
 
 
 class AliasTable:
-    """Takes in records of the aliases topic, in their order.
+    """The table, filled with records of the aliases topic in their order.
 
     Parameters
     ----------
     name : str
-        Of the model; records of others only tell that there are others.
+        Of the model; of other models only the names are kept.
     """
 
     def __init__(self, name: str) -> None:
@@ -115,7 +117,7 @@ class AliasTable:
         self.forget()
 
     def forget(self) -> None:
-        """Begin anew, before the topic is read from its beginning."""
+        """Empty the table, before the topic is read from its beginning again."""
         self._head: Head | None = None
         self._retired: Retired | None = None
         self._left_out: LeftOut | UnknownRecord | None = None
@@ -123,12 +125,14 @@ class AliasTable:
         self._faults: dict[str, str] = {}
 
     def note(self, record: Record) -> str:
-        """Take a record in; return what is wrong with it, empty if it can be read or is none of this model's."""
+        """Add a record; return what is wrong with it, empty if it can be read or belongs to another model."""
         key = record.key or b""
         self._hear_of(record)
         if not key.startswith(self._prefix):
             return ""
         name = key.decode(errors="replace")
+        # Any newer record of the key ends the fault; if it cannot be read either, it is the fault from now on. What the
+        # last readable record said stays in force meanwhile.
         self._faults.pop(name, None)
         try:
             self._set(name, record.value)
@@ -158,7 +162,8 @@ class AliasTable:
     def _hear_of(self, record: Record) -> None:
         name = (record.key or b"").split(b"@", 1)[0].decode(errors="replace")
         if name != self._name and record.key == owner_key(name).encode():
-            return  # its trainer was started, and has published nothing
+            # An owner record alone: the other model's trainer was started, and has published nothing.
+            return
         if name and name not in self._models and record.value is not None and len(self._models) < MOST_MODELS:
             self._models |= {name}
 

@@ -1,4 +1,9 @@
-"""One version from the log, checked before anybody scores by it: by its name, its number or its hash."""
+"""One version from the log, checked before it is used: by its alias, its number or its hash.
+
+`load_version` loads one and returns; `streamsvm.registry.subscriber` follows an alias. Both pass each record through
+`check`: the key, the SHA-256, the signature if keys are given, the format, the number of features, and the probes that
+the version carries. A record that fails is refused with a reason, and never used.
+"""
 
 from __future__ import annotations
 

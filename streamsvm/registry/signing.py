@@ -6,7 +6,7 @@ public keys takes a version that one of them signed, and no other; of two keys t
 it signed is wanted any more.
 
 The private key is read from a file that only its owner may read. The library (``cryptography``) is imported where a key
-is read, so that whoever signs nothing does not need it.
+is read, so that a trainer that does not sign does not need it.
 """
 
 from __future__ import annotations

@@ -295,10 +295,10 @@ class ModelSubscriber:
         self._raise_fault()
         if loaded is not None and fits(loaded):
             return loaded
-        ended = "the subscriber was closed" if self._stopping.is_set() else f"not within {timeout_s:g} s"
+        ended = "before the subscriber was closed" if self._stopping.is_set() else f"within {timeout_s:g} s"
         serving = f"; {loaded.version.key} serves" if loaded else ""
         why = f": {self._missing}" if self._missing else ""
-        raise NoModel(f"no version{which} of {self._name} was loaded, {ended}{serving}{why}")
+        raise NoModel(f"no version{which} of {self._name} was loaded {ended}{serving}{why}")
 
     def _require(self) -> Loaded:
         loaded = self.loaded

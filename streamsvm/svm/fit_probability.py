@@ -45,7 +45,7 @@ TOLERANCE: Final = 1e-8
 
 
 def objection(decision: Float, y: NDArray[np.int8]) -> str:
-    """Say why points do not suffice to fit probabilities; empty if they do."""
+    """Return why points do not suffice to fit probabilities; empty if they do."""
     for label, which in ((-1, "negative"), (1, "positive")):
         if (count := int(np.count_nonzero(y == label))) < LEAST_POINTS:
             return f"the audit sample holds {count} points of the {which} label, but {LEAST_POINTS} are needed"

@@ -1,7 +1,8 @@
 """The one interface of every solver: a `Problem` in, a `Solution` out, and the answers that need no solver.
 
-A solver that did not converge says so in a field of its solution; it does not raise. Invalid input (NaN,
-infinity, labels other than -1 and +1) is a caller's mistake and raises `ValueError`.
+A solver that did not converge reports it in a field of its solution; it does not raise, because a daemon publishes the
+version all the same, and shows the gap. Invalid input (NaN, infinity, labels other than -1 and +1) is a caller's
+mistake and raises `ValueError`.
 """
 
 from __future__ import annotations
@@ -133,6 +134,8 @@ def _check(problem: Problem) -> None:
             f"Z has shape {Z.shape}, y {y.shape}, upper {upper.shape}; they must be (n, d), (n,) and (n,), with n "
             "and d positive"
         )
+    # Minimum and maximum instead of `isfinite`: no array of booleans as large as Z. The comparison below is written so
+    # that NaN fails it.
     values = Z if isinstance(Z, np.ndarray) else np.append(Z.data, 0.0)
     if not (values.max() <= LARGEST_FEATURE and values.min() >= -LARGEST_FEATURE):
         raise ValueError(f"a feature is NaN, infinite, or beyond {LARGEST_FEATURE:g} in magnitude")

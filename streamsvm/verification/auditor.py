@@ -164,7 +164,7 @@ class Auditor:
         return Outcome.UNAVAILABLE if parts is None else Outcome.IDENTICAL
 
     def notes(self) -> list[str]:
-        """Say which numbers the topic does not hold at its beginning."""
+        """Return which numbers the topic does not hold at its beginning."""
         first = min((*self._survey.found, *self._survey.retired, *self._survey.gone), default=1)
         if first == 1:
             return []

@@ -328,7 +328,7 @@ def configuration_of(lineage: Lineage) -> ModelConfig:
 
 
 def missing_input(version: Version, topic_id: str | None, log: Mapping[int, tuple[int, int]]) -> str:
-    """Say which part of a version's input the log does not hold, or nothing.
+    """Return which part of a version's input the log does not hold, or nothing.
 
     Parameters
     ----------

@@ -127,7 +127,7 @@ class VerificationReport:
         return {outcome: found[outcome] for outcome in Outcome if found[outcome]}
 
     def lines(self) -> Iterator[str]:
-        """Say each finding in a line; versions in a row that share a reason share its line."""
+        """Yield each finding in a line; versions in a row that share a reason share its line."""
         for fault in self.faults:
             yield fault
         for row in self.rows:

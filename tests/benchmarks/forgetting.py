@@ -4,8 +4,8 @@
 
 - ``streams``: prequential accuracy, labels a leaf late, of each memory and of windows of fixed length (the best of them
   in hindsight is the mark), rows until the accuracy after a change is within a point of where it ends up, and the CPU
-  time of a row beside that of `all`. `--others`: exact machines of the newest rows, SGD and the baselines, too;
-  `--peers PYTHON`, an interpreter that has them: streams of River's own generators, River's trees and LightGBM;
+  time of a row beside that of `all`; `--peers PYTHON`, an interpreter that has it: streams of River's own generators,
+  too. Others' learners on streams are compared by `tests.benchmarks.worth`;
 - ``changes``: the rows until then after each of 12 changes off the borders of leaves;
 - ``window``, ``decay``: gap to the exact optimum of the weighted rows, beside a fresh sample of as many points;
 - ``partitions``: the same stream dealt to four partitions;
@@ -20,28 +20,18 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import subprocess
-import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Final, Literal, Self
+from typing import Any, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from consumers.evaluate.plan import silent
-from consumers.evaluate.predict_then_train import (
-    AT_ONCE,
-    CoresetContender,
-    PrequentialPlan,
-    PrequentialRow,
-    best_of_sgd,
-    others,
-    run_entry,
-)
+from consumers.evaluate.predict_then_train import PrequentialPlan
+from consumers.evaluate.prequential_contenders import CoresetContender
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
 from streamsvm.coreset.moments import Moments
 from streamsvm.learning.learner import Learner
@@ -52,6 +42,7 @@ from streamsvm.points import Points, Position, Rows
 from streamsvm.svm.objective import primal_objective
 from tests.benchmarks.changing import MADE, SEA_BORDERS, Stream, sea, turned
 from tests.benchmarks.summaries import state_bytes
+from tests.benchmarks.worth_environment import Others
 from tests.streams import rows_of
 
 LEAF: Final = 200
@@ -65,17 +56,19 @@ CHUNK: Final = 200_000
 """Rows that are repeated where a stream is long."""
 PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
 THEIR_STREAMS: Final = ("AGRAWAL", "Hyperplane")
-THEIRS: Final = {"forest": "River's adaptive random forest", "tree": "River's Hoeffding adaptive tree"}
-"""Contenders of the other interpreter that learn row by row."""
-BOOSTED: Final = "LightGBM of the last 10,000"
 Kernel = Literal["linear", "rbf"]
 Right = NDArray[np.bool_]
 Figures = dict[str, Any]
 
 
+def plan_of(leaf_rows: int = LEAF, kernel: Kernel = "linear", seed: int = 0) -> PrequentialPlan:
+    """Return a plan of so short leaves, with labels a leaf late."""
+    return PrequentialPlan(leaf_rows=leaf_rows, svm=SvmConfig(kernel=kernel), seed=seed)
+
+
 def contenders(dimension: int, kernel: Kernel = "linear", seed: int = 0) -> Iterator[tuple[str, ModelConfig]]:
     """Yield what is compared, by name."""
-    plan = PrequentialPlan(leaf_rows=LEAF, kernel=kernel, seed=seed)
+    plan = plan_of(LEAF, kernel, seed)
     yield "all", plan.config(dimension, "all")
     yield "adaptive", plan.config(dimension, "adaptive", span_rows=LEAF)
     if kernel == "linear":
@@ -89,11 +82,10 @@ def contenders(dimension: int, kernel: Kernel = "linear", seed: int = 0) -> Iter
 def prequential(stream: Stream, config: ModelConfig, partitions: int = 1) -> Right:
     """Return which rows were predicted right, each before it was learned; rows are dealt to partitions in turn."""
     X, y, _ = stream
-    contender = CoresetContender(config, LEAF, partitions)
-    right = np.zeros(len(y), np.bool_)
+    contender, right = CoresetContender(config, LEAF, partitions), np.zeros(len(y), np.bool_)
     for start in range(0, len(y), LEAF):
         part = Points(X[start : start + LEAF], y[start : start + LEAF], np.ones(len(y[start : start + LEAF])))
-        right[start : start + len(part)] = contender.predict(part.X) == part.y
+        right[start : start + len(part)] = (contender.predict(part.X).decision > 0.0) == (part.y > 0)
         contender.learn(part)
     return right
 
@@ -114,70 +106,10 @@ def recovery(right: Right, changes: Sequence[int]) -> float | None:
     return float(np.median(recoveries(right, changes))) if changes else None
 
 
-class Peers:
-    """The contenders and streams of another interpreter, `changing_peers.py`.
-
-    Parameters
-    ----------
-    python : str
-        The interpreter.
-    """
-
-    def __init__(self, python: str) -> None:
-        self._folder = tempfile.TemporaryDirectory()
-        self._process = subprocess.Popen(
-            [python, str(Path(__file__).with_name("changing_peers.py"))],
-            env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": ""},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self._process.communicate()
-        self._folder.cleanup()
-
-    def stream(self, name: str, rows: int) -> Stream:
-        """Return a stream of River's generator of this name."""
-        file = self._file("made.npz")
-        self._ask(f"make\t{name}\t{file}\t{rows} 0")
-        with np.load(file) as found:
-            return found["X"], found["y"], found["changes"].tolist()
-
-    def prequential(self, name: str, stream: Stream, lag: int) -> tuple[Right, float]:
-        """Return which rows a contender predicted right, and its CPU seconds."""
-        given, answer = self._file("stream.npz"), self._file("right.npy")
-        np.savez(given, X=stream[0], y=stream[1])
-        seconds = self._ask(f"run\t{name}\t{given}\t{answer}\t{lag} {LEAF} 0")
-        return np.load(answer), seconds
-
-    def _file(self, name: str) -> Path:
-        return Path(self._folder.name) / name
-
-    def _ask(self, line: str) -> float:
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.write(line + "\n")
-        self._process.stdin.flush()
-        answered = self._process.stdout.readline()
-        if not answered:
-            raise SystemExit(f"the process of --peers ended with {self._process.wait()}")
-        told = json.loads(answered)
-        if "missing" in told:
-            raise SystemExit(f"the interpreter of --peers lacks a library: {told['missing']}")
-        return float(told["seconds"])
-
-
 def of_streams(
     streams: Mapping[str, Stream],
     chosen: Sequence[str],
     kernel: Kernel,
-    peers: Peers | None,
-    *,
-    beside: bool,
     seed: int = 0,
 ) -> Iterator[Figures]:
     """Yield how each contender, or each of those that are named, does on each stream."""
@@ -193,10 +125,6 @@ def of_streams(
             times = None if of_all is None else round(seconds / of_all, 2)
             told = contender if kernel == "linear" else f"{contender}, {kernel}"
             yield {"stream": name, "contender": told, **_figures(right, stream, seconds), "times_all": times}
-        if beside:
-            yield from ({"stream": name, **figures} for figures in of_others(stream, kernel))
-        if peers is not None:
-            yield from ({"stream": name, **figures} for figures in of_peers(stream, peers))
 
 
 def _figures(right: Right, stream: Stream, seconds: float) -> Figures:
@@ -205,38 +133,6 @@ def _figures(right: Right, stream: Stream, seconds: float) -> Figures:
         "recovery_rows": recovery(right, stream[2]),
         "us_a_row": round(1e6 * seconds / len(right), 1),
     }
-
-
-def of_others(stream: Stream, kernel: Kernel = "linear") -> Iterator[Figures]:
-    """Yield exact machines of the newest rows, the best SGD in hindsight and the baselines; no-change at once, too."""
-    X, y, _ = stream
-    points, plan = Points(X, y, np.ones(len(y))), PrequentialPlan(leaf_rows=LEAF, kernel=kernel)
-    found: list[tuple[PrequentialRow, Right, float]] = []
-    for entry in others(points.dimension, plan):
-        if entry.lag == AT_ONCE and entry.name != "no-change":
-            continue
-        begun = time.process_time()
-        row, right, _ = run_entry(entry, points, plan, silent)
-        found.append((row, right, time.process_time() - begun))
-    best = {(row.contender, row.accuracy, row.lag) for row in best_of_sgd([row for row, _, _ in found])}
-    for row, right, seconds in found:
-        if (row.contender, row.accuracy, row.lag) in best:
-            best.discard((row.contender, row.accuracy, row.lag))
-            yield {"contender": _late(row.contender, row.lag), **_figures(right, stream, seconds), "note": row.note}
-
-
-def of_peers(stream: Stream, peers: Peers, lags: Sequence[int] = (LEAF,)) -> Iterator[Figures]:
-    """Yield River's trees at each lag, and LightGBM, which is grown after each leaf."""
-    for lag in lags:
-        for key, told in THEIRS.items():
-            right, seconds = peers.prequential(key, stream, lag)
-            yield {"contender": _late(told, lag), **_figures(right, stream, seconds)}
-    right, seconds = peers.prequential("lightgbm", stream, LEAF)
-    yield {"contender": BOOSTED, **_figures(right, stream, seconds)}
-
-
-def _late(contender: str, lag: int) -> str:
-    return f"{contender}, labels at once" if lag == AT_ONCE else contender
 
 
 def with_many_changes(sets: Mapping[str, tuple[Any, Any]]) -> Iterator[tuple[str, Stream]]:
@@ -268,9 +164,9 @@ def of_changes(sets: Mapping[str, tuple[Any, Any]], chosen: Sequence[str]) -> It
 def of_partitions(streams: Mapping[str, Stream]) -> Iterator[Figures]:
     """Yield what four partitions lose against one, each with leaves of as many rows."""
     for name, stream in streams.items():
-        config = PrequentialPlan(leaf_rows=LEAF).config(stream[0].shape[1], "adaptive", span_rows=LEAF)
+        config = plan_of().config(stream[0].shape[1], "adaptive", span_rows=LEAF)
         for partitions, leaf in ((1, LEAF), (4, LEAF), (4, LEAF // 4)):
-            own = PrequentialPlan(leaf_rows=leaf).config(stream[0].shape[1], "adaptive", span_rows=leaf)
+            own = plan_of(leaf).config(stream[0].shape[1], "adaptive", span_rows=leaf)
             right = prequential(stream, own if leaf != LEAF else config, partitions)
             yield {
                 "stream": name,
@@ -419,8 +315,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--kernel", choices=("linear", "rbf"), default="linear", help="of the streams' contenders")
     parser.add_argument("--made-rows", type=int, default=ROWS, help="of each stream made here (default %(default)s)")
     parser.add_argument("--seed", type=int, default=0, help="of our samples on the streams (default %(default)s)")
-    parser.add_argument("--others", action="store_true", help="exact machines, SGD and the baselines beside them, too")
-    parser.add_argument("--peers", default="", metavar="PYTHON", help="interpreter that has river and lightgbm")
+    parser.add_argument(
+        "--peers", default="", metavar="PYTHON", help="interpreter that has river (tests.benchmarks.worth)"
+    )
     parser.add_argument("--rows", type=int, default=10_000_000, help="of the longest stream (default %(default)s)")
     parser.add_argument("--json", action="store_true")
     asked = parser.parse_args(arguments)
@@ -430,7 +327,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         with np.load(Path(path)) as found:
             sets[name] = found["X"].astype(np.float64), np.where(found["y"] > 0, 1, -1).astype(np.int8)
     with ExitStack() as stack:
-        peers = stack.enter_context(Peers(asked.peers)) if asked.peers else None
+        peers = stack.enter_context(Others(asked.peers)) if asked.peers else None
         for part, figures in _parts(asked, sets, peers):
             line = {"part": part, **figures}
             print(
@@ -440,12 +337,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def streams_of(
-    sets: Mapping[str, tuple[Any, Any]], in_order: Sequence[str], peers: Peers | None, made_rows: int = ROWS
+    sets: Mapping[str, tuple[Any, Any]], in_order: Sequence[str], peers: Others | None, made_rows: int = ROWS
 ) -> dict[str, Stream]:
     """Return all streams by name."""
     streams: dict[str, Stream] = {name: made(made_rows) for name, made in MADE.items()}
     if peers is not None:
-        streams |= {f"{name} of River": peers.stream(name, made_rows) for name in THEIR_STREAMS}
+        streams |= {f"{name} of River": peers.make(name, made_rows) for name in THEIR_STREAMS}
     for name, (X, y) in sets.items():
         if name in in_order:
             streams[name] = X, y, []
@@ -457,13 +354,13 @@ def streams_of(
 
 
 def _parts(
-    asked: argparse.Namespace, sets: Mapping[str, tuple[Any, Any]], peers: Peers | None
+    asked: argparse.Namespace, sets: Mapping[str, tuple[Any, Any]], peers: Others | None
 ) -> Iterator[tuple[str, Figures]]:
     streams = streams_of(sets, asked.in_order, peers, asked.made_rows)
     streams = {name: own for name, own in streams.items() if not asked.streams or name in asked.streams}
     calm = {name: own for name, own in sets.items() if name not in asked.in_order}
     parts: dict[str, Iterator[Figures]] = {
-        "streams": of_streams(streams, asked.contenders, asked.kernel, peers, beside=asked.others, seed=asked.seed),
+        "streams": of_streams(streams, asked.contenders, asked.kernel, asked.seed),
         "partitions": of_partitions(streams),
         "changes": of_changes(calm, asked.contenders),
     }

@@ -37,7 +37,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import tempfile
 import time
 import tomllib
 import warnings
@@ -74,7 +73,7 @@ from streamsvm.model.kernels import RbfKernel
 from streamsvm.model.machine import KernelMachine
 from streamsvm.points import Points, Position
 from streamsvm.svm.fit_probability import fit_probability
-from tests.benchmarks.peers import Others
+from tests.benchmarks.worth_environment import Others
 
 Float = NDArray[np.float64]
 
@@ -280,8 +279,8 @@ def hist_gb(train: Points, test: Points, budget: int, seed: int) -> Answer:
 
 def foreign(train: Points, test: Points, budget: int, seed: int, others: Others, name: str) -> Answer:
     """Ask the other interpreter."""
-    made = others.run(name, None, train, test, seed)
-    held = others.told.get("bytes", len(train) * _point_bytes(train.dimension))
+    made = others.fit(name, train, test, seed)
+    held = len(train) * _point_bytes(train.dimension) if made.bytes is None else made.bytes
     return Answer(decision=made.decision, positive=made.positive, seconds=made.seconds, bytes=held)
 
 
@@ -416,8 +415,7 @@ def run(asked: argparse.Namespace, say: Callable[[str], None]) -> list[Row]:
         stack.enter_context(threadpool_limits(1))
         others = None
         if asked.peers:
-            others = Others(asked.peers, Path(stack.enter_context(tempfile.TemporaryDirectory())))
-            stack.callback(others.close)
+            others = stack.enter_context(Others(asked.peers))
         elif missing := [name for name in names if name in THEIRS]:
             say(f"{', '.join(missing)} left out: --peers PYTHON is not given")
         there = contenders(names, options, others)

@@ -40,8 +40,6 @@ import json
 import math
 import os
 import statistics
-import subprocess
-import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -79,10 +77,10 @@ from streamsvm.learning.recipe import make
 from streamsvm.learning.tasks import TwoClasses
 from streamsvm.points import Points
 from tests.benchmarks.thresholds import load
+from tests.benchmarks.worth_environment import Others
 
 Float = NDArray[np.float64]
 
-ROOT: Final = Path(__file__).parents[2]
 SETS: Final = ("htru2", "credit_default", "a9a", "elec2", "w8a", "ijcnn1", "skin", "cod_rna")
 TEST_SHARE: Final = 0.2
 PORTION: Final = 1_000
@@ -251,64 +249,11 @@ def hist_gb(train: Points, test: Points, seed: int) -> Answer:
     return Answer(positive - 0.5, positive, seconds, 0.0, len(train))
 
 
-class Others:
-    """The contenders of another interpreter, `peers_others.py`.
-
-    Parameters
-    ----------
-    python : str
-        The interpreter.
-    folder : Path
-        For the rows and the answers.
-
-    Attributes
-    ----------
-    told : dict
-        All that was said with the newest answer.
-    """
-
-    def __init__(self, python: str, folder: Path) -> None:
-        self._folder = folder
-        self.told: dict[str, Any] = {}
-        self._process = subprocess.Popen(
-            [python, str(ROOT / "tests" / "benchmarks" / "peers_others.py")],
-            env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": ""},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-
-    def close(self) -> None:
-        """End the process."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.close()
-        self._process.stdout.close()
-        self._process.wait()
-
-    def run(self, name: str, held: int | None, train: Points, test: Points, seed: int) -> Answer:
-        """Ask for one contender's answer, which holds so many points, or all.
-
-        Raises
-        ------
-        ModuleNotFoundError
-            If the interpreter has no such library.
-        """
-        files = [self._folder / each for each in ("train.npz", "test.npz", "answer.npy")]
-        np.savez(files[0], X=train.X, y=train.y)
-        np.savez(files[1], X=test.X)
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.write(" ".join(map(str, (name, *files, seed))) + "\n")
-        self._process.stdin.flush()
-        line = self._process.stdout.readline()
-        if not line:
-            raise SystemExit(f"{name}: the process of --peers ended with {self._process.wait()}")
-        self.told = told = json.loads(line)
-        if "missing" in told:
-            raise ModuleNotFoundError(told["missing"])
-        positive = np.load(files[2]).astype(np.float64)
-        return Answer(positive - 0.5, positive, told["seconds"], 0.0, len(train) if held is None else held)
+def foreign(train: Points, test: Points, seed: int, others: Others, name: str) -> Answer:
+    """Ask the other interpreter; raises ModuleNotFoundError if it has no such library."""
+    told = others.fit(name, train, test, seed)
+    held = THEIRS[name]
+    return Answer(told.decision, told.positive, told.seconds, 0.0, len(train) if held is None else held)
 
 
 OURS: Final[Mapping[str, Contender]] = {
@@ -538,9 +483,8 @@ def main(arguments: list[str] | None = None) -> None:
         if wanted and not asked.peers:
             say(f"{', '.join(wanted)} left out: --peers PYTHON is not given")
         elif wanted:
-            others = Others(asked.peers, Path(stack.enter_context(tempfile.TemporaryDirectory())))
-            stack.callback(others.close)
-            contenders |= {name: partial(others.run, name, THEIRS[name]) for name in wanted}
+            others = stack.enter_context(Others(asked.peers))
+            contenders |= {name: partial(foreign, others=others, name=name) for name in wanted}
         say(HEADING)
         for name in sets:
             X, y = load(name, asked.data)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tests.benchmarks.changing import sea
-from tests.benchmarks.forgetting import CHANGES, LEAF, SMOOTH, of_lengths, of_others, recoveries, with_many_changes
+from tests.benchmarks.forgetting import CHANGES, LEAF, SMOOTH, of_lengths, recoveries, with_many_changes
 
 
 def test_a_recovery_is_counted_from_the_change() -> None:
@@ -23,15 +23,6 @@ def test_changes_are_off_the_borders_of_leaves() -> None:
     assert name == "SEA"
     assert len(stream[2]) == CHANGES
     assert all(change % LEAF for change in stream[2])
-
-
-def test_the_others_are_as_late_as_ours() -> None:
-    """One SGD, the best of its settings, the exact machines and the baselines; only no-change also knows at once."""
-    X, y, _ = sea(1_000)
-    found = [row["contender"] for row in of_others((X, y, []))]
-    assert found == [
-        "SVM of the last 2,000", "SVM of the last 10,000", "SGD", "majority", "no-change", "no-change, labels at once",
-    ]  # fmt: skip
 
 
 def test_a_long_stream_is_told_at_its_end() -> None:

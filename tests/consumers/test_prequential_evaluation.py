@@ -7,38 +7,124 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.metrics import (
+    accuracy_score,
+    average_precision_score,
+    balanced_accuracy_score,
+    log_loss,
+    roc_auc_score,
+)
 from typer.testing import CliRunner
 
 from consumers.cli.app import app
 from consumers.evaluate import PrequentialPlan, evaluate_prequentially
+from consumers.evaluate.plan import REMARK
+from consumers.evaluate.predict_then_train import LEAF_ROWS, MOST_VERSIONS, Stream, contenders
+from consumers.evaluate.prequential_contenders import Due, majority, no_change, shares_before
+from consumers.evaluate.results_table import LINE_EVERY_S, line_progress
+from streamsvm.config import SvmConfig
 from streamsvm.errors import ConfigurationError
 from streamsvm.ingest.files.opening import open_source
+from streamsvm.points import Points
+
+OURS = ["all", "window", "decay", "adaptive"]
 
 
-@pytest.fixture
-def turning(tmp_path: Path) -> Path:
-    """A file of 1,200 rows whose rule turns in the middle; the label of every second row repeats the one before."""
+def turning_rows() -> tuple[np.ndarray, np.ndarray]:
+    """Return 1,200 rows whose rule turns in the middle."""
     random = np.random.default_rng(0)
     X = random.normal(size=(1_200, 2))
     y = np.where(X[:, 0] + 0.1 * random.normal(size=1_200) > 0.0, 1, -1)
     y[600:] *= -1
+    return X, y
+
+
+@pytest.fixture
+def turning(tmp_path: Path) -> Path:
+    """A file of the rows whose rule turns."""
+    X, y = turning_rows()
     path = tmp_path / "turning.npz"
     np.savez(path, X=X, y=y)
     return path
 
 
+def of_three(rows: int = 900) -> Points:
+    """Return rows of three labels that planes tell apart, but for some."""
+    random = np.random.default_rng(2)
+    y = random.choice(3, rows, p=[0.5, 0.3, 0.2])
+    X = np.array([[0.0, 2.0], [2.0, -1.0], [-2.0, -1.0]])[y] + random.normal(size=(rows, 2))
+    return Points(X, y.astype(np.int8), np.ones(rows))
+
+
 def test_every_contender_is_judged_on_the_same_rows(turning: Path) -> None:
-    """Who forgets beats who does not; the baselines stand beside."""
-    report = evaluate_prequentially(open_source(turning), PrequentialPlan(leaf_rows=40))
+    """Who forgets beats who does not; the baselines stand beside, and peers where they are asked for."""
+    report = evaluate_prequentially(open_source(turning), PrequentialPlan(leaf_rows=40, peers=True))
     rows = {(row.contender, row.lag): row for row in report.rows}
     accuracy = {name: row.accuracy for (name, lag), row in rows.items() if lag == 40}
     assert report.rows_judged == 1_160
     assert {"all", "window", "decay", "adaptive", "SGD", "majority", "no-change"} <= accuracy.keys()
     assert accuracy["adaptive"] > 0.9 > 0.85 > accuracy["all"]
     assert accuracy["window"] > accuracy["all"]
+    assert rows["adaptive", 40].log_loss < 0.5 < np.log(2.0) < rows["all", 40].log_loss
     assert rows["SGD", 1].accuracy > 0.5
-    assert len(report.over_time["adaptive"]) == -(-1_160 // report.every)
+    assert rows["SVM of the last 2,000", 40].log_loss is None
+    assert len(report.over_time["adaptive"]) == len(report.auc_over_time["adaptive"]) == -(-1_160 // report.every)
     assert any(600 < row <= 900 for row in report.takeovers)
+
+
+def test_peers_run_by_option_only(turning: Path) -> None:
+    """They take most of the time."""
+    report = evaluate_prequentially(open_source(turning), PrequentialPlan(leaf_rows=100))
+    assert [row.contender for row in report.rows if row.lag == 100] == [
+        *OURS, "adaptive, default span", "majority", "no-change",
+    ]  # fmt: skip
+    assert {row.contender for row in report.rows if row.lag == 1} == {"majority", "no-change"}
+
+
+def test_figures_are_scikit_learns() -> None:
+    """Over all judged rows at once, by the decision value and the probability that each was answered with."""
+    X, y = turning_rows()
+    stream, plan = Stream(Points(X, y.astype(np.int8), np.ones(1_200)), 2), PrequentialPlan(leaf_rows=100)
+    row, answers, _ = next(contenders(stream, plan))
+    decision, positive, truth = answers.decision[100:], answers.probability[100:], y[100:]
+    assert np.isfinite(positive).all()
+    assert row.accuracy == pytest.approx(accuracy_score(truth, np.where(decision > 0.0, 1, -1)))
+    assert row.balanced_accuracy == pytest.approx(balanced_accuracy_score(truth, np.where(decision > 0.0, 1, -1)))
+    assert row.auc == pytest.approx(roc_auc_score(truth, decision))
+    assert row.average_precision == pytest.approx(average_precision_score(truth, decision))
+    assert row.log_loss == pytest.approx(log_loss(truth, positive, labels=[-1, 1]))
+
+
+def test_several_labels() -> None:
+    """The log loss is that of the shares of all labels; average precision is one of two labels."""
+    points, plan = of_three(), PrequentialPlan(leaf_rows=100, peers=True)
+    found = {(row.contender, row.lag): (row, answers) for row, answers, _ in contenders(Stream(points, 3), plan)}
+    row, answers = found["adaptive", 100]
+    truth = points.y[100:]
+    assert row.accuracy == pytest.approx(accuracy_score(truth, answers.decision[100:].argmax(axis=1)))
+    assert row.accuracy > 0.85 > 0.6 > found["majority", 100][0].accuracy
+    shares = answers.filled(shares_before(points, 3, 100))[100:]
+    assert row.log_loss == pytest.approx(log_loss(truth, shares, labels=[0, 1, 2]))
+    assert row.log_loss < 0.5 < found["majority", 100][0].log_loss
+    assert row.auc > 0.95
+    assert row.average_precision is None
+    assert found["SGD", 100][0].accuracy > 0.8
+    assert found["SVM of the last 2,000", 100][0].accuracy > 0.85
+
+
+def test_kernel_machines_follow_what_no_plane_does() -> None:
+    """A ring turns inside out."""
+    random = np.random.default_rng(1)
+    X = random.normal(size=(1_200, 2))
+    y = np.where((X**2).sum(axis=1) > 1.4, 1, -1).astype(np.int8)
+    y[600:] *= -1
+    stream = Stream(Points(X, y, np.ones(1_200)), 2)
+    plan = PrequentialPlan(leaf_rows=100, svm=SvmConfig(kernel="rbf"))
+    rows = {row.contender: row for row, _, _ in contenders(stream, plan)}
+    assert rows["adaptive"].kernel == "rbf"
+    assert rows["adaptive"].accuracy > 0.8 > rows["majority"].accuracy + 0.2
 
 
 def test_no_label_is_known_before_its_portion_ends(tmp_path: Path) -> None:
@@ -51,6 +137,58 @@ def test_no_label_is_known_before_its_portion_ends(tmp_path: Path) -> None:
     assert found["no-change", 10] == 0.5
 
 
+@settings(deadline=None, max_examples=30)
+@given(st.lists(st.integers(0, 2), min_size=1, max_size=40), st.integers(1, 7))
+def test_baselines_are_those_of_a_loop(labels: list[int], lag: int) -> None:
+    """The most frequent label, and the newest one, of all portions before the row's."""
+    points = Points(np.zeros((len(labels), 1)), np.array(labels, np.int8), np.ones(len(labels)))
+    often, newest = majority(points, 3, lag).decision, no_change(points, 3, lag).decision
+    for row in range(len(labels)):
+        known = labels[: row // lag * lag]
+        counts = [known.count(label) for label in range(3)]
+        assert often[row].argmax() == counts.index(max(counts))
+        assert newest[row].argmax() == (known[-1] if known else 0)
+
+
+def test_a_model_is_made_after_the_first_leaf_and_then_after_each_so_many() -> None:
+    """So that every judged row is answered by a model, however seldom they are made."""
+    due = Due(100, 300)
+    made = [due.rows for _ in range(20) if due.after(50)]
+    assert made == [100, 300, 600, 900]
+
+
+def test_a_long_file_has_fewer_versions_unless_somebody_says_otherwise() -> None:
+    """A leaf each up to 200,000 rows."""
+    most = LEAF_ROWS * MOST_VERSIONS
+    assert PrequentialPlan().version_rows(most) == LEAF_ROWS
+    assert PrequentialPlan().version_rows(581_000) == 3 * LEAF_ROWS
+    assert PrequentialPlan(leaf_rows=200).version_rows(581_000) == 200
+    assert PrequentialPlan(every_leaves=4).version_rows(581_000) == 4 * LEAF_ROWS
+
+
+def test_each_contender_is_told_before_the_next_begins(turning: Path) -> None:
+    """Nobody waits for the last one to see the first."""
+    told = list[tuple[str, int | None]]()
+    plan = PrequentialPlan(leaf_rows=100)
+    evaluate_prequentially(open_source(turning), plan, lambda what, done, total: told.append((what, total)))
+    remarks = [what.partition(":")[0] for what, total in told if total == REMARK]
+    assert remarks[: len(OURS)] == OURS
+    names = [what.partition(":")[0] for what, _ in told if what.partition(":")[0] in OURS]
+    assert list(dict.fromkeys(names)) == OURS
+    assert "AUC" not in remarks[0]
+
+
+def test_lines_say_how_far_a_long_phase_is(capsys: pytest.CaptureFixture[str]) -> None:
+    """One when it begins, and one every ten seconds, where there is no terminal."""
+    now = [0.0]
+    step = line_progress(lambda: now[0])
+    for done in range(0, 50, 10):
+        step("all", done, 50)
+        now[0] += LINE_EVERY_S / 2
+    step("window", 0, None)
+    assert capsys.readouterr().err.splitlines() == ["all", "all: 20 of 50", "all: 40 of 50", "window"]
+
+
 def test_the_command_prints_json(turning: Path) -> None:
     """With the fields that a program reads."""
     done = CliRunner().invoke(
@@ -58,21 +196,28 @@ def test_the_command_prints_json(turning: Path) -> None:
     )
     assert done.exit_code == 0, done.output
     found = json.loads(done.stdout)
-    assert {"contender", "kernel", "lag", "accuracy", "seconds", "note"} == found["rows"][0].keys()
-    assert found["rows"][0] | {"seconds": 0, "accuracy": 0, "note": ""} == {
-        "contender": "all",
-        "kernel": "linear",
-        "lag": 50,
-        "accuracy": 0,
-        "seconds": 0,
-        "note": "",
-    }
+    figures = {"accuracy", "balanced_accuracy", "auc", "average_precision", "log_loss", "seconds", "cpu_seconds"}
+    row = found["rows"][0]
+    assert row.keys() == {"contender", "kernel", "lag", "note"} | figures
+    assert (row["contender"], row["kernel"], row["lag"]) == ("all", "linear", 50)
+    assert all(row[name] > 0.0 for name in figures)
+
+
+def test_the_command_prints_a_table(turning: Path) -> None:
+    """Every figure, as wide as a terminal; what a contender is made of stands below."""
+    done = CliRunner().invoke(app, ["evaluate", str(turning), "--prequential", "--leaf-rows", "100"])
+    assert done.exit_code == 0, done.output
+    assert all(heading in done.stdout for heading in ("accuracy", "balanced", "AUC", "AP", "log loss", "seconds"))
+    assert "window: the last 1,600 rows" in done.stdout
+    assert max(map(len, done.stdout.splitlines())) <= 80
+    assert "adaptive: accuracy 0." in done.stderr
 
 
 @pytest.mark.parametrize(
     ("plan", "said"),
     [
         (PrequentialPlan(leaf_rows=0), "--leaf-rows is 0"),
+        (PrequentialPlan(every_leaves=0), "--every-leaves is 0"),
         (PrequentialPlan(leaf_rows=100, lag=0), "--lag is 0"),
         (PrequentialPlan(leaf_rows=1_000), "1,200 rows are less than twice the 1,000"),
         (PrequentialPlan(leaf_rows=100, lag=30), "--lag is 30, but --leaf-rows is 100"),

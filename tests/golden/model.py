@@ -18,6 +18,7 @@ from streamsvm.model.machine import KernelMachine, LinearMachine, Machine, Model
 from streamsvm.model.probability import Isotonic, Probability, Sigmoid
 from streamsvm.model.threshold import Judged, Threshold
 from streamsvm.model.version import (
+    LeftOut,
     Lineage,
     Memory,
     PartitionCut,
@@ -113,6 +114,7 @@ def _whole(version: Version) -> Lineage:
                 ),
             ),
         ),
+        left_out=LeftOut(rows=3, max_leverage=0.125),
         facts=tuple(sorted(facts, key=lambda fact: type(fact).__name__)),
     )
 

@@ -23,7 +23,7 @@ CHALLENGES: Final = (
         "streamsvm_challenger_version",
         "gauge",
         "Number of the challenger; 0: none.",
-        "The same for long, with few streamsvm_challenge_labels: does a scorer with scoring.shadow run?",
+        "The same for long, with few streamsvm_challenge_labels: check that a scorer with scoring.shadow runs.",
         panel="Challenges: champion and challenger",
     ),
     Definition(

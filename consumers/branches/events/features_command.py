@@ -46,14 +46,17 @@ def infer(
         Literal[FileFormat, TopicFormat] | None,
         typer.Option(
             "--format",
-            help="csv, jsonl or parquet: of the file; default: by its extension. The others: of the topic's records; "
-            "default: auto, by their header content-type, else JSON.",
+            metavar="FORMAT",
+            help="Of a file: csv, jsonl or parquet; default: by its extension. Of a topic's records: json, arrow, "
+            "avro, json-schema, protobuf or auto; default: auto, by their header content-type, else JSON.",
         ),
     ] = None,
     delimiter: Annotated[str | None, typer.Option(help="Character between the cells of a CSV.")] = None,
     envelope: Annotated[
         Literal["none", "connect", "debezium", "cloudevents"],
-        typer.Option(help="With --topic: what is around an event."),
+        typer.Option(
+            metavar="NAME", help="With --topic: what is around an event: connect, debezium, cloudevents or none."
+        ),
     ] = "none",
     rows: Annotated[
         int, typer.Option(min=2, help="Most events to look at; of a file, drawn from its first million.")

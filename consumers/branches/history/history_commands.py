@@ -55,7 +55,9 @@ def build_command(
     ] = None,
     except_: Annotated[
         list[str] | None,
-        typer.Option("--except", metavar="FROM/TO", help="Leave this stretch out; may be repeated."),
+        typer.Option(
+            "--except", metavar="FROM/TO", help="Leave out the rows from one time to another; may be repeated."
+        ),
     ] = None,
     where: Annotated[
         str | None, typer.Option(metavar="partition=0,3", help="Only these partitions of the input. Default: all.")
@@ -67,7 +69,7 @@ def build_command(
         str | None,
         typer.Option(
             metavar="hour|day|week",
-            help="Publish nothing; print a table, CSV or JSON, of the coefficients of a model of each such stretch.",
+            help="Publish nothing; print a table, CSV or JSON, of the coefficients for each hour, day or week.",
         ),
     ] = None,
     as_json: AsJson = False,
@@ -181,7 +183,9 @@ def forget_command(
     settings: Settings,
     position: Annotated[
         list[str] | None,
-        typer.Option("--position", metavar="PARTITION:OFFSET[.ROW]", help="Of a row to forget; may be repeated."),
+        typer.Option(
+            "--position", metavar="PARTITION:OFFSET[.ROW]", help="Forget the row at this position; may be repeated."
+        ),
     ] = None,
     id_: Annotated[
         list[str] | None,
@@ -189,20 +193,30 @@ def forget_command(
     ] = None,
     key: Annotated[
         list[str] | None,
-        typer.Option("--key", help="Forget all rows of records with this key; may be repeated. As --id."),
+        typer.Option(
+            "--key", help="Forget all rows of records with this key; may be repeated. The whole log is read for it."
+        ),
     ] = None,
     yes: Annotated[
-        bool, typer.Option("--yes", help="Do it. Default: only say what would be done, and what it costs.")
+        bool,
+        typer.Option("--yes", help="Forget the rows. Without --yes: only say what would be done, and what it costs."),
     ] = False,
     archive_only: Annotated[
-        bool, typer.Option("--archive-only", help="Only from the archive, not from what the trainer learned; at once.")
+        bool,
+        typer.Option(
+            "--archive-only", help="Forget rows in the archive only, not in what the trainer learned; at once."
+        ),
     ] = False,
     retire: Annotated[
         bool, typer.Option("--retire", help="Retire the versions of these rows that no alias or pin names.")
     ] = False,
     report_file: Annotated[
         Path | None,
-        typer.Option("--report", metavar="FILE", help="Write the report there: JSON to *.json, Markdown else."),
+        typer.Option(
+            "--report",
+            metavar="FILE",
+            help="Write the report to this file: JSON if its name ends with .json, else Markdown.",
+        ),
     ] = None,
     reason: Annotated[str, typer.Option("--reason", help="Why, for the audit trail.")] = "",
     as_json: AsJson = False,

@@ -216,7 +216,7 @@ class _Loop:
         while not self._stopping:
             ready = [key for key, _ in self._selector.select(_TURN_S)]
             self._send_answers()
-            # Whoever is here is served before anyone new comes in, who might push him out.
+            # Connections that are open are served before new ones are accepted, which might push them out.
             for key in ready:
                 if isinstance(key.data, HttpConnection) and key.data in self._connections:
                     self._advance(key.data)

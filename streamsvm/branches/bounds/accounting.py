@@ -13,6 +13,7 @@ from streamsvm.branches.bounds.frames import Frame, distances, factor_of
 from streamsvm.branches.bounds.totals import (
     BESIDE,
     EXPECTED,
+    Changed,
     ChangedRows,
     Condensed,
     Ledger,
@@ -39,6 +40,10 @@ class TotalsAccounting(Accounting):
     def of_rows(self, learned: Points, came: Points) -> Totals:
         """See `Accounting`."""
         return Totals.of_rows(learned, came)
+
+    def of_left_out(self, drawn_in: Points, came: Points) -> Totals:
+        """See `Accounting`."""
+        return Totals(np.zeros(0), came, changed=Changed.none(came.dimension).add(drawn_in, came))
 
     def of_changed(self, known: LeafAccount | None, learned: Points, came: Points, kept: int) -> LeafAccount | None:
         """See `Accounting`."""

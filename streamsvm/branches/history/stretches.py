@@ -10,7 +10,7 @@ Invariant: a piece is a pure function of its own rows, the configuration and the
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -140,23 +140,10 @@ class SpanPartition(Partition):
     def pieces(self) -> list[Piece]:
         """Return everything learned since the beginning, that of an open span too, as a cut has it."""
         standing = self.standing()
-        points = standing.open_points(self._config, self._task)
-        extent = standing.state.leaf_extent
-        if points is not standing.state.leaf_points and standing.state.screened is None:
-            extent = _with_moments(extent, Moments.zero(points.dimension, self._task.classes).add(points))
+        points, moments = standing.open_part(self._config, self._task)
+        extent = replace(standing.state.leaf_extent, moments=moments)
         own = Piece(points, extent, tuple(standing.clipped_audit(self._config)))
         return [*map(Piece.of, standing.state.buckets), own]
-
-
-def _with_moments(extent: Extent, moments: Moments) -> Extent:
-    return Extent(
-        start=extent.start,
-        end=extent.end,
-        rows=extent.rows,
-        first_time_ms=extent.first_time_ms,
-        last_time_ms=extent.last_time_ms,
-        moments=moments,
-    )
 
 
 @dataclass(frozen=True, slots=True)

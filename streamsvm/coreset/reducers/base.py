@@ -1,5 +1,10 @@
 """Reducers: from many weighted points to at most m, and the random numbers they may use.
 
+A reducer is called by `streamsvm.coreset.structure.Structure.node` for a bucket, and by
+`streamsvm.learning.cutting.training_set` for a training set. `UniformReducer` samples by weight alone. The production
+reducer (`streamsvm.coreset.reducers.calibrated`) needs a `Pilot`: a rough solution of the node's own problem, which the
+caller solves and passes, so that no coreset depends on a solver.
+
 Invariant: a reducer is a pure function of its arguments. Its generator is keyed by (seed, purpose, partition, level,
 index) through Philox, a counter-based generator, so that no node's numbers depend on when, where or after what it runs.
 """
@@ -37,15 +42,15 @@ class Pilot:
     lower_bound : float
         A certified lower bound of the optimum; 0 where none but 0 is known, as with one label.
     class_weight : tuple of two floats
-        By what the problem multiplies the weights u of negative and positive points: see `reduce_for`.
+        The factors of the weights u of negative and positive points in the problem: see `reduce_for`.
     decisions : ndarray of shape (n,), float64, or None
         Decision values of a kernel machine at the node's n points, in their order; coefficients are 0 then.
     band : float
         Largest share of the kept points that may be the rows nearest the kink, as they are: see
         `streamsvm.coreset.band`.
     crowded : bool
-        So much of the weight is active that no point is worth more than another. Points are sampled in proportion to
-        weight.
+        Whether so much of the weight is active that no point is more important than another. Points are then sampled in
+        proportion to weight.
     """
 
     penalty: float
@@ -120,7 +125,7 @@ class Observed:
     strained : int
         A weight met its upper bound, or a total was not met.
     shifted : int
-        Leaves unlike what their partition held before them: the stream is sorted, or drifts. See
+        Leaves that differ from the buckets before them: the stream is sorted, or drifts. See
         `streamsvm.coreset.shift`.
     eta : float
         Greatest relative move of a weight.
@@ -156,11 +161,11 @@ class Observed:
 
 
 class Weighed(Protocol):
-    """What every kind of pilot says of the weights of its problem."""
+    """What every kind of pilot has: the weights of its problem, and a bound of the optimum."""
 
     @property
     def class_weight(self) -> tuple[float, ...]:
-        """By what the problem multiplies the weights of each class."""
+        """The factor of the weights of each class in the problem."""
         ...
 
     @property
@@ -197,11 +202,12 @@ P = TypeVar("P", bound=Weighed)
 
 
 def reduce_for(reducer: Reducer[P], points: Points, m: int, random: np.random.Generator, pilot: P | None) -> Points:
-    """Reduce for the problem of a pilot, whose class weights make it another than that of the points' own weights.
+    """Reduce for the problem of a pilot, in which the weights of each class are multiplied by a factor.
 
-    The reducer sees points as heavy as the problem has them; what comes back has the points' own kind of weight again,
-    so that class weights may change, as balanced ones do, while a bucket lives. Reducers that then go by weight alone,
-    without a bound or with room for one point only, keep the total of the points' own weights.
+    The reducer is given the points with the weights that they have in the problem. Its result is divided by the factors
+    again, so that a bucket always has the points' own weights: balanced class weights change while a bucket exists. If
+    the reducer would sample by weight alone (no bound, or room for one point only), the factors are left out, which
+    keeps the total of the points' own weights.
     """
     # Where class weights change nothing, multiplying and dividing by them would only round.
     if pilot is None or set(pilot.class_weight) == {1.0} or pilot.lower_bound <= 0.0 or m < 2:
@@ -234,7 +240,8 @@ class UniformReducer:
         if len(points) <= m:
             return points
         inclusion = inclusion_probabilities(points.weight, m)
-        # Stable: an unstable sort's order of equals is the library's business, and the sample would follow it.
+        # Stable: otherwise the order of points with the same label, and with it the sample, would depend on the
+        # library's version.
         order = np.argsort(points.y, kind="stable")
         chosen = np.sort(order[systematic(inclusion[order], m, float(random.random()))])
         return points.take(chosen).reweighted(points.weight[chosen] / inclusion[chosen])

@@ -6,6 +6,7 @@ part               stands in a version
 `classes`          of more than two labels: what each machine tells apart, and how each was fitted
 `half_precision`   whose support vectors are float16 and whose dual coefficients are float32 values
 `info_audit`       whose objective over the whole stream is estimated
+`info_left_out`    that rows beyond `coreset.max_leverage` were left out of
 `info_memory`      that is not of everything that was learned
 `probability`      that has probabilities
 `threshold`        that answers the second label above another decision value than 0
@@ -30,6 +31,7 @@ from streamsvm.model.parts import (
     audit_part,
     classes_part,
     half_precision_part,
+    left_out_part,
     memory_part,
     probability_part,
     threshold_part,
@@ -46,6 +48,7 @@ FIRST: Final[tuple[MessagePart, ...]] = (
 )
 OWN: Final[tuple[MessagePart, ...]] = (
     audit_part.PART,
+    left_out_part.PART,
     memory_part.PART,
     probability_part.PART,
     threshold_part.PART,

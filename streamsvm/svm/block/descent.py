@@ -16,8 +16,7 @@ in R, and the solver ends when it is below the tolerance.
 The first level of caching in the paper prefers pairs whose columns are cached, as long as their violation exceeds a
 share eta of the largest one. Here the cache is a block W of a few hundred points with all kernel values among them:
 
-1. the points of S with the greatest F and the points of R with the least F join half of the previous block
-   (`working_set.choose`);
+1. points of S with the greatest F and of R with the least F join half of the previous block (`working_set.choose`);
 2. pairs inside W are moved until the violation inside W is at most the share `SHARE` of its first value
    (`working_set.solve_block`);
 3. F is brought up to date once, by the columns of the points that moved (`RbfBlocks.add`; for the linear kernel by the
@@ -83,8 +82,7 @@ CROWDED: Final = 0.8
 WHOLE: Final = 384
 """Problems of up to this many points are solved as one block."""
 SHARE: Final = 0.1
-"""A block is solved until its violation is this share of its first value: the paper's eta. A smaller share would spend
-steps on values that change when the next block moves."""
+"""A block is solved until its violation is this share of its first value: the paper's eta."""
 FLOOR: Final = 0.5
 """No block is solved to a smaller violation than this share of the tolerance: the run ends at the tolerance anyway."""
 SINGLE: Final = 1e-5
@@ -109,8 +107,7 @@ PROGRESS: Final = 0.5
 low."""
 
 MOST_DECISIVE: Final = 0.9
-"""If F must be recomputed at more than this share of the points, it is recomputed at all of them: then `moved` can be
-set to zero, and later bounds of the errors are smaller."""
+"""If F must be recomputed at more than this share of the points, it is recomputed at all of them."""
 LOOK: Final = 100
 """Number of blocks between two checks that the objective f still falls."""
 EPSILON: Final = float(np.finfo(np.float64).eps)
@@ -201,7 +198,6 @@ class BlockDescent:
         self.source, size = self.begin()
         self.scale = self.source.scale if isinstance(self.source, ProductBlocks | MatrixBlocks) else 1.0
         self.centre = self.source.centre if isinstance(self.source, LinearBlocks) else np.zeros(Z.shape[1])
-        # The kernel values are divided by `scale`, so b is multiplied by it, and so are its bounds.
         bound = self._y * (upper * self.scale)
         self.low, self.high = np.minimum(bound, 0.0), np.maximum(bound, 0.0)
         # In b = y a the equality is sum b = 0 for both labels: a step raises one b and lowers another by the same
@@ -299,22 +295,19 @@ class BlockDescent:
             # `verify` could not compute the same bits again.
             if self._spent_ns > self.patience_ns:
                 self.jump(stop - self.iterations)
-            # The gap is top - bottom. It is the running one: F was updated block by block since it was last exact.
             top, bottom = self.find_extremes()
             rounding = self.rounding
             # Below the rounding errors of F a gap has no meaning: more blocks would move points back and forth. Written
             # with `not`, so that a NaN gap ends the loop and is judged by `_confirm`.
             reached = not top - bottom >= max(self.tolerance, rounding)
-            # In this order: `_move` is called, and does the work, only if there is something to do. Whatever makes it
-            # pointless, the running gap does not decide: `_confirm` recomputes F and continues if the true gap is
-            # larger.
+            # In this order: `_move`, which does the work, is called only if there is something to do. The running gap
+            # never decides: `_confirm` recomputes F, and the run continues if the true gap is larger.
             if reached or self._stagnant() or not self._move(top, bottom, rounding, stop - self.iterations):
                 if not self._confirm():
                     return
             elif self._ended(top - bottom):
                 return
-        # The limit on steps was reached. `converged`, the objectives and the bias are then computed from an exact F,
-        # too.
+        # The limit on steps was reached: what is reported then comes from an exact F, too.
         if not self.exact:
             self._confirm()
 
@@ -357,7 +350,6 @@ class BlockDescent:
         return float(top), float(bottom)
 
     def _recompute(self, targets: Index) -> None:
-        # Only support vectors contribute; the others have b = 0.
         support = np.flatnonzero(self.b)
         self.F[targets] = self.source.scores(support, self.b[support], targets) - self.target[targets]
 
@@ -390,8 +382,7 @@ class BlockDescent:
 
     def _stagnant(self) -> bool:
         """Whether the last `LOOK` blocks did not lower f: steps are lost in rounding, and the true gap must decide."""
-        # A violation may rise for a while although f falls, so progress is judged by f. It costs a pass over all
-        # points, and is therefore not computed after every block.
+        # By f, since a violation may rise while f falls; it costs a pass over all points, so not after every block.
         if self.blocks < self._next_look:
             return False
         self._next_look = self.blocks + LOOK
@@ -425,8 +416,7 @@ class BlockDescent:
         if not 1 < free <= face.MOST_FREE or self._crowded_ns < self._crowd_patience * face.newton_ns(free):
             return False
         leave = np.count_nonzero(face.leaving(self.F, self.b, self.low, self.high, self.tolerance))
-        # While many points still leave their bounds, the free points are not those of the optimum. Newton's method
-        # would solve for the wrong set.
+        # While many points still leave their bounds, Newton's method would solve for another set than the optimum's.
         return bool(leave <= FEW_LEAVE * free)
 
     def _leap(self, limit: int) -> bool:
@@ -434,16 +424,14 @@ class BlockDescent:
         if self._precise is None:
             assert not isinstance(self.source, LinearBlocks)
             self._precise = self._in_double() if self._single else self.source
-        # F is the right-hand side of Newton's equations: errors that float32 blocks left in it would be solved for,
-        # too.
+        # F is the right-hand side of Newton's equations: its errors of float32 would be solved for, too.
         if self.moved.any():
             self.refresh()
         before = self._precise.computed
         bounds = self.low, self.high
         steps = face.move_all(self._precise, self.F, self.b, *bounds, self.tolerance, limit)
         self._columns_before += self._precise.computed - before if self._precise is not self.source else 0
-        # After a success infinity makes the next attempt due at once. After a failure it is due when blocks have cost
-        # enough again.
+        # Infinity makes the next attempt due at once; after a failure it is due when blocks have cost enough again.
         self._crowded_ns = np.inf if steps else 0.0
         # After a failed leap the next is tried four times later: failures stay cheap.
         self._crowd_patience *= 1.0 if steps else 4.0
@@ -463,10 +451,8 @@ class BlockDescent:
         # Solving a block beyond the rounding errors of F would only move points back and forth.
         floor = max(FLOOR * self.tolerance, rounding)
         step_ns = STEP_NS * len(members)
-        # The block ends where the interior-point method falls due: `patience_ns` is infinite unless that is still
-        # ahead.
+        # The block ends where the interior-point method falls due (never, where `patience_ns` is infinite).
         most_steps = int(min(limit, BLOCK_STEPS, 1.0 + max(0.0, self.patience_ns - self._spent_ns) / step_ns))
-        # Linear blocks are never solved by Newton's method: with few free points pairs are cheaper.
         inside = solve_block if isinstance(self.source, LinearBlocks) else face.solve_block
         steps = inside(K, members, self.F, self.b, self.low, self.high, share, floor, most_steps, change)
         moved = np.flatnonzero(change)

@@ -29,14 +29,15 @@ from streamsvm.model.kernels import Float
 from streamsvm.vector_math import least, most, widest_vectors
 
 CLASSES = 1024
-"""Number of classes into which violations are divided to select the extremes; class 0: no violation."""
+"""Number of classes into which violations are divided to select the extremes; class 0: no violation. More classes would
+select more exactly, and need more passes in `_threshold`."""
 
 LEAST_CURVATURE = 1e-12
 """Replaces a curvature along a pair that is not positive, as LIBSVM's tau does."""
 
 
 class TwoGroups(NamedTuple):
-    """Kernel values among the points of two groups, by parts; rows of the whole are put together where a step asks.
+    """Kernel values among the points of two groups, by parts; a row of the whole is put together when a step needs it.
 
     Attributes
     ----------
@@ -150,6 +151,7 @@ def choose(F, b, low, high, top, bottom, previous, fresh, places, mark, members)
     int
         Points in the block, at most `len(members)`.
     """
+    # Passes over all points instead of a sort: classes, thresholds, and a selection in the order of the points.
     falls, rises = places[0], places[1]
     _classify(F, b, low, high, top, bottom, falls, rises)
     last_fall, some_falls, all_falls = _threshold(falls, fresh)
@@ -159,6 +161,8 @@ def choose(F, b, low, high, top, bottom, previous, fresh, places, mark, members)
         if falls[j] < last_fall and rises[j] < last_rise:
             continue
         taken = falls[j] > last_fall or rises[j] > last_rise
+        # Of the last class only some points are wanted. The running share takes them at even distances: the first ones
+        # would favour points that came early.
         if falls[j] == last_fall:
             fall_share += some_falls
             if fall_share >= all_falls:
@@ -173,6 +177,7 @@ def choose(F, b, low, high, top, bottom, previous, fresh, places, mark, members)
             members[count] = j
             mark[j] = True
             count += 1
+    # Free points of the previous block first: they are the ones that are still moving.
     for free_ones in (True, False):
         for i in previous:
             free = low[i] < b[i] < high[i]
@@ -180,6 +185,7 @@ def choose(F, b, low, high, top, bottom, previous, fresh, places, mark, members)
                 members[count] = i
                 mark[i] = True
                 count += 1
+    # Cleared by the members and not as a whole: the block is small, and `mark` is as long as the problem.
     for i in members[:count]:
         mark[i] = False
     return count
@@ -267,6 +273,7 @@ def descend(K, F, b, low, high, share, floor, limit):  # type: ignore[no-untyped
     """Step along pairs until the violation is small enough; K is a matrix or `TwoGroups`, F and b are changed."""
     widest_vectors()
     m, values = len(F), values_of(K)
+    # Constants in the type of the kernel values: a float64 literal would make the inner loop float64.
     number = values.dtype.type
     zero, two, least_curvature = number(0.0), number(2.0), number(LEAST_CURVATURE)
     rise, fall = np.empty(m), np.empty(m)
@@ -274,6 +281,8 @@ def descend(K, F, b, low, high, share, floor, limit):  # type: ignore[no-untyped
     top, bottom = -np.inf, np.inf
     for j in range(m):
         diagonal[j] = diagonal_of(K, j)
+        # 0 or infinity, to be added to F: a point that cannot move in a direction then never is an extreme of it,
+        # without a branch in the loops below.
         rise[j] = 0.0 if b[j] < high[j] else np.inf
         fall[j] = 0.0 if b[j] > low[j] else np.inf
         bottom = least(bottom, F[j] + rise[j])

@@ -1,0 +1,315 @@
+"""River, LightGBM and CapyMOA for `tests.benchmarks.worth` and others: `python worth_peers.py`, then lines on stdin.
+
+Needs none of this project, so that it runs in an environment of its own (numpy; each library only where its contenders
+are to be measured; CapyMOA needs Java, too). A line has words with tabs between them:
+
+- `fit CONTENDER TRAIN TEST ANSWER SEED`: learn an npz file with `X` and `y` (-1 or +1), in one pass if the contender is
+  a stream's, and write what is said of the rows of another (`X`) as an npy file: a score that is above 0 for +1, and
+  the probability of +1, shape (n, 2);
+- `follow CONTENDER STREAM ANSWER LAG LEAF SEED`: answer each row of a stream, an npz file like TRAIN, before its label
+  is learned, in portions of LAG rows, and write the same; what is not learned row by row is grown anew after each LEAF
+  rows;
+- `make STREAM FILE ROWS SEED`: write a generator's stream as an npz file with `X`, `y`, and `changes`, the rows at
+  which the rule changes.
+
+The answer is one line of JSON: `seconds` of CPU (a fit's without reading files and predicting; a stream's with
+predicting), `bytes` where a contender can count what it holds, or what is `missing`.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import itertools
+import json
+import os
+import sys
+import time
+from typing import Any
+
+import numpy as np
+
+BATCH = 1_000
+"""Rows that are made into lists at once."""
+WINDOW_ROWS = 10_000
+"""Of the boosted trees that follow a stream."""
+ENSEMBLE = 10
+"""Trees of a forest, as River has by default; CapyMOA's default of 100 takes ten times as long."""
+LEAST = 1e-6
+"""Of a probability: shares of votes reach 0 and 1, where the log loss has no value."""
+RTG_RULES = 4
+"""Trees by which rows of the random tree generator are labeled one after the other."""
+RTG_NOMINALS, RTG_VALUES = 5, 5
+JVM = "-Xmx4g -Xss10M -XX:+UseSerialGC"
+"""Options of the virtual machine: collections take no threads of their own, so that CPU times are of one."""
+AGRAWAL_RULES = 10
+"""Of AGRAWAL: each of them for a tenth of the stream, in the order of their numbers."""
+
+
+def scored(positive: Any) -> Any:
+    """Return scores and probabilities, neither 0 nor 1, of probabilities of +1."""
+    positive = np.asarray(positive, np.float64)
+    return np.column_stack((positive - 0.5, np.clip(positive, LEAST, 1.0 - LEAST)))
+
+
+# ------------------------------------------------------------------------------------------------------------- learners
+
+
+class River:
+    """A learner of River that takes rows one by one."""
+
+    def __init__(self, model: Any) -> None:
+        self._model = model
+
+    def answer(self, X: Any) -> Any:
+        return scored(self.positive(X))
+
+    def positive(self, X: Any) -> Any:
+        said = [self._model.predict_proba_one(dict(enumerate(x))) for x in X.tolist()]
+        return np.array([one.get(True, 0.5 if not one else 0.0) for one in said])
+
+    def learn(self, X: Any, y: Any) -> None:
+        for start in range(0, len(y), BATCH):
+            part = slice(start, start + BATCH)
+            for x, label in zip(X[part].tolist(), (y[part] > 0).tolist(), strict=True):
+                self._model.learn_one(dict(enumerate(x)), label)
+
+    def bytes(self) -> int | None:
+        return int(self._model._raw_memory_usage) if hasattr(self._model, "_raw_memory_usage") else None
+
+
+class Linear(River):
+    """River's logistic regression, whose probabilities are computed at once: many times faster, and checked."""
+
+    def positive(self, X: Any) -> Any:
+        scaler, rule = self._model["StandardScaler"], self._model["LogisticRegression"]
+        names = range(X.shape[1])
+        mean = np.array([scaler.means[name] for name in names])
+        spread = np.sqrt(np.array([scaler.vars[name] for name in names]))
+        w = np.array([rule.weights.get(name, 0.0) for name in names])
+        Z = np.divide(X - mean, spread, out=np.zeros(X.shape), where=spread > 0.0)
+        answered = 1.0 / (1.0 + np.exp(-np.clip(Z @ w + rule.intercept, -700.0, 700.0)))
+        for expected, own in zip(super().positive(X[:20]), answered, strict=False):
+            assert abs(own - expected) < 1e-9, (own, expected)
+        return answered
+
+
+class Boosted:
+    """LightGBM at its defaults, in one thread: of the newest rows, grown after each leaf; of all that came, if None."""
+
+    def __init__(self, leaf: int | None, seed: int) -> None:
+        self._library, self._leaf, self._seed, self._at = importlib.import_module("lightgbm"), leaf, seed, 0
+        self._X: list[Any] = []
+        self._y: list[Any] = []
+        self._trees: Any = None
+
+    def answer(self, X: Any) -> Any:
+        return scored(np.full(len(X), 0.5) if self._trees is None else self._trees.predict(X))
+
+    def learn(self, X: Any, y: Any) -> None:
+        self._X.append(X)
+        self._y.append(y)
+        before, self._at = self._at, self._at + len(y)
+        if self._leaf is None or self._at // self._leaf > before // self._leaf:
+            most = None if self._leaf is None else -WINDOW_ROWS
+            X, y = np.concatenate(self._X)[most:], np.concatenate(self._y)[most:]
+            self._X, self._y = [X], [y]
+            if len(np.unique(y)) == 2:
+                options = {"objective": "binary", "num_threads": 1, "seed": self._seed, "verbose": -1}
+                self._trees = self._library.train(options, self._library.Dataset(X, (y > 0).astype(np.int8)))
+
+    def bytes(self) -> int:
+        return sum(own.nbytes for own in (*self._X, *self._y))
+
+
+class Moa:
+    """A learner of CapyMOA, over MOA in a virtual machine of this process."""
+
+    def __init__(self, made: Any, dimension: int) -> None:
+        from capymoa.core import Instance, LabeledInstance
+        from capymoa.stream import Schema
+
+        names = [f"x{column}" for column in range(dimension)]
+        self._schema = Schema.from_custom([*names, "y"], "y", {"y": ["-1", "1"]})
+        self._instance, self._labeled = Instance, LabeledInstance
+        self._model = made(self._schema)
+
+    def answer(self, X: Any) -> Any:
+        """Score by the logarithm of the odds: boosted trees are so sure that their probabilities are all 0 or 1."""
+        rows = (self._instance.from_array(self._schema, x) for x in X.astype(np.float64))
+        said = [self._model.predict_proba(row) for row in rows]
+        shares = np.array([(0.5, 0.5) if one is None or not np.isfinite(one).all() else one for one in said])
+        logs = np.log(np.maximum(shares, np.finfo(np.float64).tiny))
+        return np.column_stack((logs[:, 1] - logs[:, 0], scored(shares[:, 1])[:, 1]))
+
+    def learn(self, X: Any, y: Any) -> None:
+        for x, label in zip(X.astype(np.float64), (y > 0).astype(int).tolist(), strict=True):
+            self._model.train(self._labeled.from_array(self._schema, x, label))
+
+    def bytes(self) -> int:
+        """Return what the heap shrinks by as the learner goes."""
+        whole = self._heap()
+        self._model = None
+        return max(0, whole - self._heap())
+
+    def _heap(self) -> int:
+        """Return the bytes of the virtual machine's heap that are in use after collections."""
+        from java.lang import Runtime, System  # type: ignore[import-not-found]
+
+        machine = Runtime.getRuntime()
+        for _ in range(2):
+            gc.collect()
+            System.gc()
+        return int(machine.totalMemory() - machine.freeMemory())
+
+
+def river(dimension: int, leaf: int | None, seed: int) -> Any:
+    """Return a linear model that is learned row by row."""
+    from river import linear_model, preprocessing
+
+    return Linear(preprocessing.StandardScaler() | linear_model.LogisticRegression())
+
+
+def forest(dimension: int, leaf: int | None, seed: int) -> Any:
+    """Return River's adaptive random forest, ten trees."""
+    from river import forest as trees
+
+    return River(trees.ARFClassifier(n_models=ENSEMBLE, seed=seed))
+
+
+def lightgbm(dimension: int, leaf: int | None, seed: int) -> Any:
+    """Return boosted trees."""
+    return Boosted(leaf, seed)
+
+
+def moa(kind: str, **options: Any) -> Any:
+    """Return what makes a learner of CapyMOA."""
+
+    def made(dimension: int, leaf: int | None, seed: int) -> Any:
+        learner = getattr(importlib.import_module("capymoa.classifier"), kind)
+        return Moa(lambda schema: learner(schema, random_seed=seed + 1, **options), dimension)
+
+    return made
+
+
+CONTENDERS = {
+    "river": river,
+    "lightgbm": lightgbm,
+    "forest": forest,
+    "moa_forest": moa("AdaptiveRandomForestClassifier", ensemble_size=ENSEMBLE),
+    "moa_patches": moa("StreamingRandomPatches", ensemble_size=ENSEMBLE),
+    "moa_sgbt": moa("StreamingGradientBoostedTrees"),
+}
+
+
+def fit(contender: str, train: str, test: str, answer: str, seed: str) -> dict[str, Any]:
+    """Learn one file, and answer another."""
+    with np.load(train) as held, np.load(test) as aside:
+        X, y, Z = held["X"], held["y"], aside["X"]
+    model, begun = CONTENDERS[contender](X.shape[1], None, int(seed)), time.process_time()
+    model.learn(X, y)
+    seconds = time.process_time() - begun
+    np.save(answer, model.answer(Z))
+    return told(seconds, model)
+
+
+def follow(contender: str, stream: str, answer: str, lag: str, leaf: str, seed: str) -> dict[str, Any]:
+    """Answer each portion of a stream, then learn it."""
+    with np.load(stream) as held:
+        X, y = held["X"], held["y"]
+    model, said = CONTENDERS[contender](X.shape[1], int(leaf), int(seed)), np.empty((len(y), 2))
+    begun = time.process_time()
+    for start in range(0, len(y), int(lag)):
+        part = slice(start, start + int(lag))
+        said[part] = model.answer(X[part])
+        model.learn(X[part], y[part])
+    seconds = time.process_time() - begun
+    np.save(answer, said)
+    return told(seconds, model)
+
+
+def told(seconds: float, model: Any) -> dict[str, Any]:
+    """Return what is said of a run."""
+    held = model.bytes()
+    return {"seconds": seconds} if held is None else {"seconds": seconds, "bytes": held}
+
+
+# -------------------------------------------------------------------------------------------------------------- streams
+
+
+def rtg(rows: int, seed: int) -> tuple[Any, Any, list[int]]:
+    """Return MOA's random tree generator: five numbers and five attributes of five values, as 25 columns of 0 and 1."""
+    from capymoa.stream.generator import RandomTreeGenerator
+
+    X, y, changes = [], [], [rows * rule // RTG_RULES for rule in range(1, RTG_RULES)]
+    for rule, (begin, end) in enumerate(itertools.pairwise([0, *changes, rows])):
+        one = RandomTreeGenerator(
+            instance_random_seed=10 * seed + rule + 1,
+            tree_random_seed=10 * seed + rule + 1,
+            num_nominals=RTG_NOMINALS,
+            num_vals_per_nominal=RTG_VALUES,
+        )
+        for _ in range(end - begin):
+            row = one.next_instance()
+            X.append(row.x.copy())
+            y.append(row.y_index)
+    whole = np.array(X)
+    codes = whole[:, :RTG_NOMINALS, None] == np.arange(RTG_VALUES)
+    columns = np.column_stack((whole[:, RTG_NOMINALS:], codes.reshape(len(whole), -1)))
+    return columns.astype(np.float64), np.array(y), changes
+
+
+def agrawal(rows: int, seed: int) -> tuple[Any, Any, list[int]]:
+    """Return River's applicants for a loan, whose bank goes by its ten rules one after the other."""
+    from river.datasets import synth
+
+    found: list[Any] = []
+    changes = [rows * rule // AGRAWAL_RULES for rule in range(1, AGRAWAL_RULES)]
+    for rule, (begin, end) in enumerate(itertools.pairwise([0, *changes, rows])):
+        one = synth.Agrawal(classification_function=rule, seed=seed + rule, perturbation=0.05)
+        found += itertools.islice(one, end - begin)
+    return (*_columns(found), changes)
+
+
+def hyperplane(rows: int, seed: int) -> tuple[Any, Any, list[int]]:
+    """Return River's turning hyperplane, of which two weights move."""
+    from river.datasets import synth
+
+    one = synth.Hyperplane(seed=seed, n_features=10, n_drift_features=2, mag_change=0.001)
+    return (*_columns(list(itertools.islice(one, rows))), [])
+
+
+def _columns(found: list[Any]) -> tuple[Any, Any]:
+    return np.array([list(x.values()) for x, _ in found], np.float64), np.array([bool(label) for _, label in found])
+
+
+STREAMS = {"RTG": rtg, "AGRAWAL": agrawal, "Hyperplane": hyperplane}
+
+
+def make(stream: str, file: str, rows: str, seed: str) -> dict[str, Any]:
+    """Write a stream."""
+    begun = time.process_time()
+    X, y, changes = STREAMS[stream](int(rows), int(seed))
+    np.savez(file, X=X, y=np.where(y, 1, -1).astype(np.int8), changes=np.array(changes, np.int64))
+    return {"seconds": time.process_time() - begun}
+
+
+VERBS = {"fit": fit, "follow": follow, "make": make}
+
+
+def main() -> None:
+    """Answer line after line."""
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what libraries print is no answer
+    os.environ.setdefault("CAPYMOA_JVM_ARGS", JVM)
+    for line in sys.stdin:
+        verb, *words = line.rstrip("\n").split("\t")
+        try:
+            found = VERBS[verb](*words)
+        except ModuleNotFoundError as error:
+            found = {"missing": str(error)}
+        print(json.dumps(found), file=answers, flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -12,7 +12,7 @@ SPARK_STAMP := $(SPARK)/.made
 SHIPPED := requirements/extras.txt requirements/runtime.txt requirements/spark.txt
 SOURCES := streamsvm consumers tests
 
-.PHONY: wheel reader-wheel env demo broker spark test test-quick test-long fuzz simulation faults lint bench requirements sbom audit clean test-deploy readers budget
+.PHONY: wheel reader-wheel env demo broker spark test test-quick test-long fuzz simulation faults lint bench requirements sbom release audit clean test-deploy readers budget
 
 env: $(STAMP)
 
@@ -138,6 +138,11 @@ $(TOOLS_STAMP): requirements/tools.txt
 
 sbom: $(TOOLS_STAMP)
 	@for file in $(SHIPPED); do $(TOOLS)/bin/python deploy/sbom.py $$file dist/sbom-$$(basename $$file .txt).cdx.json || exit; done
+
+# Every artefact of the commit, twice the same bytes, into dist/release; each is installed alone on PYTHONS and tried.
+PYTHONS ?= $(PYTHON)
+release: $(RUNS_STAMP) $(TOOLS_STAMP)
+	$(BIN)/python deploy/release.py dist/release $(TOOLS)/bin/python $(PYTHONS)
 
 audit: $(TOOLS_STAMP)
 	@$(TOOLS)/bin/python deploy/audit.py $(SHIPPED) requirements/build.txt requirements/dev.txt; \

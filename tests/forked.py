@@ -35,6 +35,7 @@ LOADED: Final = (
     "tests.faults.altered",
     "tests.faults.planted",
     "tests.loaded",
+    "tests.upgrade.later",
 )
 """What processes import, most of it when they run. One that is not named here is imported by each process."""
 

@@ -36,7 +36,7 @@ from streamsvm.model.pointers import Head
 from streamsvm.model.version import PartitionCut
 from streamsvm.points import Position, Rows
 from tests.faults.disks import RefusingDisk, VolatileDisk
-from tests.golden.checkpoint import HERE as GOLDEN
+from tests.golden import HERE as GOLDEN
 from tests.golden.checkpoint import as_json, handmade, handmade_taken
 from tests.golden.every_checkpoint import HANDMADE, PARTS
 from tests.golden.rewritten import joined, parts, sealed, with_parts
@@ -176,6 +176,25 @@ def test_an_unknown_part_is_refused_by_its_name(place: str, name: str) -> None:
     told = "the file has the part 'secret', which this build does not know. Use the build that wrote it, or a newer one"
     with pytest.raises(CorruptCheckpoint, match=told):
         codec.decode(with_parts(name, place, lambda own: own.append({"part": "secret", "x": [1]})))
+
+
+def test_the_release_that_wrote_an_unknown_part_is_named() -> None:
+    """It, or a newer one, reads the file."""
+    header, arrays = parts(codec.encode(handmade()))
+    header["build"]["streamsvm"] = "0.1.1"
+    header["parts"].append({"part": "secret"})
+    with pytest.raises(
+        CorruptCheckpoint, match=r"Use streamsvm 0\.1\.1, which wrote it, or a newer one; or start .*--reset"
+    ):
+        codec.decode(joined(header, arrays))
+
+
+def test_a_field_that_a_later_release_adds_to_the_head_is_passed_over() -> None:
+    """As in the aliases topic, of which the head is a copy."""
+    header, arrays = parts(codec.encode(handmade()))
+    for own in (header["head"], header["head"]["gate"]):
+        own["later"] = {"x": [1]}
+    assert as_json(codec.decode(joined(header, arrays))) == as_json(handmade())
 
 
 @pytest.mark.parametrize(("place", "name"), PLACES)

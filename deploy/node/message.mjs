@@ -50,6 +50,8 @@ const isTable = (rows, count, width) => Array.isArray(rows) && rows.length === c
 /** Return the parts of a message that answers depend on, by their names. */
 export function parts(message) {
   const found = {};
+  const wrote = message.lineage?.build?.streamsvm;
+  const remedy = wrote ? `. Upgrade the reader to streamsvm ${wrote}, which wrote it, or later` : "";
   let before = "";
   for (const part of message.parts) {
     const name = part?.part;
@@ -60,7 +62,7 @@ export function parts(message) {
     if (Object.hasOwn(PARTS, name)) {
       exactly(part, PARTS[name], `the part '${name}'`);
       found[name] = part;
-    } else must(name.startsWith("info_"), `it has the part '${name}', which this reader does not know`);
+    } else must(name.startsWith("info_"), `it has the part '${name}', which this reader does not know${remedy}`);
   }
   return found;
 }

@@ -43,12 +43,11 @@ from streamsvm.points import Points, Position
 
 _Result = TypeVar("_Result")
 
-FILE: Final = RecordFormat(
-    b"SSVMCKPT",
-    "file",
-    "Use the build that wrote it; or start under a new name; or move the checkpoints away and start again: the trainer "
-    "then prints the --reset that begins anew.",
+_ANEW: Final = (
+    "or start under a new name; or move the checkpoints away and start again: the trainer then prints the --reset that "
+    "begins anew."
 )
+FILE: Final = RecordFormat(b"SSVMCKPT", "file", f"Use the build that wrote it; {_ANEW}")
 
 
 def _cut(positions: Pairs[Position], leader_epochs: Pairs[int], **fields: Any) -> Cut:
@@ -176,6 +175,8 @@ def decode(content: bytes) -> Snapshot:
         If a byte is damaged, the file is cut short, its format is another one, or it has a part that is not known.
     """
     header, reader = FILE.opened(content, PlacedSnapshot)
+    if wrote := header.build.get("streamsvm"):
+        reader.remedy = f"Use streamsvm {wrote}, which wrote it, or a newer one; {_ANEW}"
     partitions = {placed.partition: reader.value(placed) for placed in header.partitions}
     snapshot = reader.made(
         header,

@@ -199,12 +199,18 @@ class StateReader:
     arrays : memoryview
     what : str
         Whose they are, for errors.
+
+    Attributes
+    ----------
+    remedy : str
+        What to do about a part that this build does not know.
     """
 
     def __init__(self, arrays: memoryview, what: str = "record") -> None:
         self._arrays = arrays
         self._what = what
         self._at = 0
+        self.remedy = NEWER_BUILD
 
     def array(self, placed: PlacedArray) -> NDArray[Any]:
         """Read the next array.
@@ -276,7 +282,7 @@ class StateReader:
             found, _ = named_parts(placed, parts)
         except UnknownPart as error:
             what = f"the {self._what} has the part {error.name!r}, which this build does not know"
-            raise CorruptCheckpoint(what, NEWER_BUILD) from None
+            raise CorruptCheckpoint(what, self.remedy) from None
         except ValueError as error:
             raise CorruptCheckpoint(f"the {self._what}'s header is damaged: {error}") from None
         for name, raw in found.items():

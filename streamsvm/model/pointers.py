@@ -1,6 +1,8 @@
 """The records of the aliases topic, as JSON: the head, the owner, retired versions, aliases, and what the gate said.
 
-A record of these has no format number: a field is added with a default, so that older readers and writers go on.
+A record of these has no format number. The head, what it says of the gate, and the owner may get fields, with defaults:
+older builds pass over them. An alias and the retired versions stay as they are, since half of what is meant would be
+obeyed otherwise: what comes later has a key of its own, and builds pass over keys that they do not know.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from streamsvm.places import Count, Offset, OffsetOrUnknown, Partition, Row
 Record = TypeVar("Record")
 
 
-class GatePart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class GatePart(msgspec.Struct, frozen=True):
     """One partition's part of the points that the quality gate scored: those from `begin` to before `end`.
 
     Attributes
@@ -33,7 +35,7 @@ class GatePart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     end: tuple[Offset, Row]
 
 
-class GateRival(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class GateRival(msgspec.Struct, frozen=True):
     """A version with which the quality gate compared: its place, as in an alias, and its balanced accuracy.
 
     Attributes
@@ -51,7 +53,7 @@ class GateRival(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     balanced_accuracy: float | None
 
 
-class Gate(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class Gate(msgspec.Struct, frozen=True, kw_only=True):
     """The verdict of the quality gate on a version; see `streamsvm.quality.gate`.
 
     The verdict depends on how much had been read when the version was ready, so it is never part of the hashed value.
@@ -120,7 +122,7 @@ class Alias(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
         return self.number, self.sha256, self.offset
 
 
-class Head(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class Head(msgspec.Struct, frozen=True, kw_only=True):
     """The newest version of the models topic. Every transaction that publishes writes it; a starting trainer reads it.
 
     Attributes
@@ -189,7 +191,7 @@ class Retired(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return Retired(self.below, kept, beyond)
 
 
-class Owner(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Owner(msgspec.Struct, frozen=True):
     """The process that publishes: its random name, and the time when it took over (ISO 8601)."""
 
     session: str

@@ -24,6 +24,7 @@ import msgspec
 from streamsvm.sockets import LIBRARY, PLUG, import_name
 from tests.branches.removed import PACKAGES, copy_without, run_in
 from tests.forked import ROOT
+from tests.golden import HERE
 
 TRUNK: Final = (
     "tests/codec",
@@ -76,7 +77,7 @@ def copied(branch: str, into: Path) -> Path:
             shutil.copy2(path, into)
     (into / SCHEMA).write_text(run_in(into, "-m", "streamsvm.model.schemas"))
     parts = message_parts(branch)
-    for path in (into / "tests" / "golden").glob("model-1-*.json") if parts else ():
+    for path in (into / HERE.relative_to(ROOT)).glob("model-1-*.json") if parts else ():
         value = msgspec.json.decode(path.read_bytes())
         left = [part for part in value["parts"] if part["part"] not in parts]
         if left != value["parts"]:

@@ -49,7 +49,16 @@ def kafka_jars() -> Path:
     jars.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=jars.parent) as work:
         fresh = Path(work) / "jars"
-        command = ["mvn", "-B", "-q", "-f", str(POM), COPY_JARS, "-DincludeScope=runtime"]
+        command = [
+            "mvn",
+            "-B",
+            "-q",
+            "-f",
+            str(POM),
+            COPY_JARS,
+            "-DincludeScope=runtime",
+            f"-Dkafka.version={KAFKA_VERSION}",
+        ]
         done = subprocess.run(
             [*command, f"-DoutputDirectory={fresh}"], cwd=work, capture_output=True, text=True, check=False
         )

@@ -1,6 +1,9 @@
 """Settings of a test broker of one node: nothing replicated, nothing slow, nothing created by accident."""
 
-KAFKA_VERSION = "4.3.1"
+import os
+
+KAFKA_VERSION = os.environ.get("STREAMSVM_TEST_KAFKA", "4.3.1")
+"""Which release of Apache Kafka is started where one is."""
 
 SETTINGS = {
     "offsets.topic.replication.factor": "1",

@@ -9,7 +9,8 @@ import pytest
 from streamsvm.config import PointsConfig
 from streamsvm.ingest.decoder import PointDecoder
 from tests.codec.rows import ARROW, AVRO, Raw, Shelf
-from tests.golden.points import EXPECTED, HERE, SCHEMAS, records
+from tests.golden import HERE
+from tests.golden.points import EXPECTED, SCHEMAS, records
 
 HEADERS = {"json": (), "arrow": ARROW, "arrow32": ARROW, "avro": AVRO}
 FILES = sorted(HERE.glob("*.point"))

@@ -26,11 +26,24 @@ from streamsvm.model.fit import Audit
 from streamsvm.model.kernels import RbfKernel
 from streamsvm.model.machine import KernelMachine, LinearMachine, Scaler
 from streamsvm.model.parts import names
-from streamsvm.model.pointers import Alias, Head, decode_alias, decode_head, encode_alias, encode_head
+from streamsvm.model.pointers import (
+    Alias,
+    Head,
+    Owner,
+    Retired,
+    decode_alias,
+    decode_head,
+    decode_owner,
+    decode_retired,
+    encode_alias,
+    encode_head,
+    encode_owner,
+    encode_retired,
+)
 from streamsvm.model.version import Lineage, PartitionCut, StreamSummary, Version
 from streamsvm.points import Points
 from streamsvm.registry import cloud_events as events
-from tests.golden import every_model
+from tests.golden import HERE, every_model
 from tests.golden import model as golden
 from tests.golden.checkpoint import as_json
 from tests.schemas import model_schema
@@ -329,6 +342,20 @@ def test_alias_and_head_records_survive_their_bytes() -> None:
         decode_alias(encode_head(head))
     with pytest.raises(InvalidMessage, match="head"):
         decode_head(b"{}")
+
+
+def test_what_a_later_release_adds_to_a_record_of_aliases() -> None:
+    """A field of the head or the owner is passed over; of an alias or of retired versions it is not."""
+    head, owner = decode_head((HERE / "head.record").read_bytes()), Owner("s", "2026-01-31T12:00:00Z")
+    more = b',"later":{"x":[1]}}'
+    assert decode_head(encode_head(head)[:-1] + more) == head
+    assert decode_owner(encode_owner(owner)[:-1] + more) == owner
+    for value, decode in (
+        (encode_alias(Alias(7, "ab", 12)), decode_alias),
+        (encode_retired(Retired(9, (), ())), decode_retired),
+    ):
+        with pytest.raises(InvalidMessage, match="later"):
+            decode(value[:-1] + more)
 
 
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])

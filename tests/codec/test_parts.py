@@ -83,6 +83,15 @@ def test_an_unknown_part_is_refused_by_name(name: str) -> None:
     )
 
 
+def test_the_release_that_wrote_an_unknown_part_is_named() -> None:
+    """It, or a later one, reads the version."""
+    value = with_parts({"part": "zone"})
+    value["lineage"]["build"]["streamsvm"] = "0.1.1"
+    with pytest.raises(UnknownFormat) as refused:
+        decode(value)
+    assert refused.value.remedy == "Upgrade the reader to streamsvm 0.1.1, which wrote it, or later."
+
+
 @pytest.mark.parametrize("kind", every_model.KINDS)
 def test_an_unknown_part_that_no_answer_depends_on_is_passed_over(kind: str) -> None:
     """First, between and last; the version is the same, and names them."""

@@ -51,7 +51,7 @@ def test_it_runs_programs_of_this_tree() -> None:
     """Each step that is not an action is an executable file here, which bash can parse."""
     steps = [step for job in parsed(WORKFLOW)["jobs"].values() for step in job["steps"]]
     programs = [ROOT / step["run"] for step in steps if "run" in step]
-    assert len(programs) == 3
+    assert len(programs) == 4
     for program in programs:
         assert shutil.which(program) is not None, f"{program} cannot be executed"
         assert said("bash", "-n", program) == ""

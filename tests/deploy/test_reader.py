@@ -28,10 +28,11 @@ from streamsvm.model import message as model_codec
 from streamsvm.registry.loading import Loaded
 from tests.brokers.fixtures import TestBroker
 from tests.deploy.files import DEPLOY, ROOT
+from tests.golden import HERE
 from tests.test_subscriber import NAME, Trainer, version_of
 
 READER = DEPLOY / "reader"
-GOLDEN = sorted((ROOT / "tests" / "golden").glob("model-1-*.json"))
+GOLDEN = sorted(HERE.glob("model-1-*.json"))
 X = [[0.5, -2.0], [3.0, 1.0]]
 FOLLOWING = f"""
 import json, sys

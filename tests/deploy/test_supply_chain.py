@@ -43,14 +43,24 @@ DOCUMENT = {
 }
 
 
-@pytest.fixture(scope="module")
-def sbom() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("sbom", DEPLOY / "sbom.py")
+def program(name: str) -> ModuleType:
+    """Return a program of deploy/ as a module."""
+    spec = importlib.util.spec_from_file_location(name, DEPLOY / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture(scope="module")
+def sbom() -> ModuleType:
+    return program("sbom")
+
+
+@pytest.fixture(scope="module")
+def release() -> ModuleType:
+    return program("release")
 
 
 @pytest.mark.parametrize("file", REQUIREMENTS, ids=lambda file: file.name)
@@ -136,3 +146,28 @@ def test_an_audit_says_what_it_knows(
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     assert done.returncode == status, done.stderr
     assert told in done.stdout + done.stderr
+
+
+def test_the_image_is_built_of_what_is_there(release: ModuleType) -> None:
+    """Its context has the Dockerfile, what pip installs, the sources and the entrypoint, and nothing of the tests."""
+    found = release.context(ROOT)
+    assert {"deploy/Dockerfile", "deploy/image/", "requirements/extras.txt", "streamsvm/", "pyproject.toml"} <= {*found}
+    assert all((ROOT / path).exists() for path in found)
+    assert not [path for path in found if path.startswith("tests")]
+
+
+def test_two_builds_that_differ_are_no_release(
+    release: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The files are named, and nothing is written to where the release would be."""
+
+    def build(_: Path, out: Path, __: Path) -> None:
+        (out / "same").write_text("a")
+        (out / "other").write_text(str(out))
+
+    monkeypatch.setattr(release, "build", build)
+    monkeypatch.setattr(release, "run", lambda *_, **__: "")
+    with pytest.raises(release.Failed, match=r"differ in other$"):
+        release.built_twice(tmp_path, tmp_path)
+    assert release.main(tmp_path / "out", tmp_path, []) == 1
+    assert not (tmp_path / "out").exists()

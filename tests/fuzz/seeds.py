@@ -36,7 +36,8 @@ from tests.codec.rows import POINT, POINTS, Raw
 from tests.codec.test_bounds import FOURTH, bomb, with_version
 from tests.codec.test_model import version_of
 from tests.codec.test_points import BAD
-from tests.fuzz.targets import CORPUS, GOLDEN, SHELF
+from tests.fuzz.targets import CORPUS, SHELF
+from tests.golden import HERE
 from tests.golden.every_model import KINDS
 from tests.golden.model import path_of
 from tests.plugged import of_branches
@@ -140,7 +141,7 @@ def corpora() -> dict[str, list[bytes]]:
         "retired": [encode_retired(Retired(9, (2, 5), ()))],
         "letter": letters(),
         "label": [b'{"id": "a", "y": 1}', b'[{"id": 7, "y": -1}, {"y": 1}]', b"-1", b'{"y": 1, "more": {"id": []}}'],
-        "checkpoint": [path.read_bytes() for path in sorted(GOLDEN.glob("checkpoint-1-*.ssvm"))],
+        "checkpoint": [path.read_bytes() for path in sorted(HERE.glob("checkpoint-1-*.ssvm"))],
         "state-record": state_records(),
         "score": scores(),
         "version-headers": version_headers(),

@@ -65,9 +65,9 @@ from streamsvm.registry.loading import _published_at
 from streamsvm.verification.auditor import incarnation_in
 from tests.codec.rows import ARROW, AVRO, POINT, POINTS, InColumns, Raw, Shelf
 from tests.fuzz.mutation import Mutator
+from tests.golden import HERE
 
 CORPUS: Final = Path(__file__).parent / "corpus"
-GOLDEN: Final = Path(__file__).parents[1] / "golden"
 LARGEST: Final = LARGEST_FEATURE["float64"]
 INTEGER_DIGITS: Final = 0
 """No limit on the digits of an integer: the reference shall read what is written."""
@@ -708,7 +708,7 @@ MESSAGES: Final = {
     "http": (HTTP_WORDS, _http),
 }
 OWN: Final = {
-    name: Target(name, kept(name, *(GOLDEN / file for file in files)), words, look)
+    name: Target(name, kept(name, *(HERE / file for file in files)), words, look)
     for name, (words, look, files) in RECORDS.items()
 } | {name: Target(name, kept(name), words, messages(look)) for name, (words, look) in MESSAGES.items()}
 

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any, Final
 
 from streamsvm.ingest.scored import BatchScorer
@@ -14,11 +13,12 @@ from streamsvm.kafka import Record
 from streamsvm.model import message as codec
 from streamsvm.registry.loading import Loaded
 from streamsvm.supports import Unsupported
+from tests.golden import HERE
 from tests.golden.every_model import KINDS
 from tests.golden.model import parts_of, path_of
 from tests.interop.inputs import in_python
 
-FILE: Final = Path(__file__).parent / "answers.json"
+FILE: Final = HERE / "answers.json"
 POINTS: Final[list[Any]] = [
     [0.1, -2.5, 1e6],
     [5.0, -2.4, -3e38],

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -23,7 +22,6 @@ from streamsvm.model.pointers import Alias, Gate, GatePart, GateRival, Head
 from streamsvm.model.version import PartitionCut, TuningInForce
 from streamsvm.points import Points, Position
 
-HERE = Path(__file__).parent
 RECENT = (GateRival(40, "12" * 32, 55, 0.875), GateRival(38, "34" * 32, 51, None))
 
 

@@ -12,7 +12,8 @@ from typing import Final
 
 from streamsvm.checkpoint.format import encode
 from streamsvm.checkpoint.snapshot import Snapshot
-from tests.golden.checkpoint import HERE, as_json, handmade, handmade_taken, handmade_waiting
+from tests.golden import HERE
+from tests.golden.checkpoint import as_json, handmade, handmade_taken, handmade_waiting
 from tests.plugged import of_branches
 
 OWN: Final[Mapping[str, Callable[[], Snapshot]]] = {

@@ -26,9 +26,9 @@ from streamsvm.model.version import (
     StreamSummary,
     Version,
 )
+from tests.golden import HERE
 from tests.plugged import of_branches
 
-HERE: Final = Path(__file__).parent
 KERNELS: Final = ("linear", "rbf")
 NAMES: Final = ("mean", "kurtosis µ", "dm")
 KINDS: Final = (

@@ -6,15 +6,13 @@ must be read for ever.
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 
 from streamsvm.ingest import arrow, avro
 from streamsvm.ingest.decoder import encode
 from streamsvm.points import Points
+from tests.golden import HERE
 
-HERE = Path(__file__).parent
 SCHEMAS = {1: avro.schema_of(1, many=False), 2: avro.schema_of(1, many=True)}
 X = np.array([[0.1, -2.5e30], [1.0, 2.0], [1e-40, 16777217.0]])
 Y = (1, 7, -1)

@@ -72,6 +72,12 @@ def inside(value: Value, path: tuple[str | int, ...]) -> Any:
     return found
 
 
+def of_a_later_release(value: Value) -> None:
+    """Add a part that no reader knows, of a release that names itself."""
+    value["lineage"]["build"]["streamsvm"] = "0.1.1"
+    with_part({"part": "zone"})(value)
+
+
 def names_of(value: Value) -> list[str]:
     """Return the names of the parts, in their order."""
     return [part["part"] for part in value["parts"]]
@@ -100,6 +106,9 @@ PLANTED: Final = {
     "an unknown part, first": Planted("linear", with_part({"part": "above"}, 0), "'above'"),
     "an unknown part, between": Planted("linear", with_part({"part": "later", "x": 1}, 1), "'later'"),
     "an unknown part, last": Planted("linear", with_part({"part": "zone"}), "'zone'"),
+    "an unknown part, of a release that names itself": Planted(
+        "linear", of_a_later_release, "Upgrade the reader to streamsvm 0.1.1"
+    ),
     "an unknown part that only begins like info_": Planted("linear", with_part({"part": "info"}, 0), "'info'"),
     "an info_ part, alone": Planted("linear", with_field("parts", to=[{"part": "info_x"}]), ""),
     "an info_ part, first": Planted("linear", with_part({"part": "info_", "x": {"y": [1]}}, 0), ""),

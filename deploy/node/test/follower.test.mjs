@@ -5,7 +5,7 @@ import { readFileSync } from "node:fs";
 import { test } from "node:test";
 import { Follower, RefusedMessage } from "streamsvm-reader";
 
-const value = readFileSync(new URL("../../../tests/golden/model-1-linear.json", import.meta.url));
+const value = readFileSync(new URL("../../../tests/golden/0.1.0/model-1-linear.json", import.meta.url));
 const sha256 = createHash("sha256").update(value).digest("hex");
 const alias = { number: 42, sha256, offset: 5 };
 const record = (change = {}) => ({ key: Buffer.from("pulsar@42"), value, offset: "5", headers: { "streamsvm.sha256": Buffer.from(sha256) }, ...change });

@@ -5,7 +5,7 @@ import { test } from "node:test";
 import { InvalidFeatures, Model, RefusedMessage, readScores } from "streamsvm-reader";
 import { columnsOf } from "../recipe.mjs";
 
-const golden = (name) => readFileSync(new URL(`../../../tests/golden/${name}`, import.meta.url));
+const golden = (name) => readFileSync(new URL(`../../../tests/golden/0.1.0/${name}`, import.meta.url));
 const { models, scores } = JSON.parse(golden("answers.json")), cells = JSON.parse(golden("notations.json"));
 
 /** Compare numbers within 1e-12, relative beyond 1, and all else exactly. */

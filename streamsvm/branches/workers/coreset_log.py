@@ -328,9 +328,9 @@ class PartitionLog:
                 stored.complete = complete
                 return complete
             except CorruptCheckpoint as error:
-                stored.fault = error.what
+                stored.fault = str(error)
                 self._lacks |= self._parts_lost and bool(self._missing(own, stored.manifest))
-                self._fault(stored.offset, own.opening.prefix + stored.manifest.key, error.what)
+                self._fault(stored.offset, own.opening.prefix + stored.manifest.key, stored.fault)
         return None
 
     def adopt(self, complete: Complete) -> None:

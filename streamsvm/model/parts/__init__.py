@@ -20,7 +20,7 @@ added here, and nowhere else: a module with `PART`, a schema beside it, and a li
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Final
 
@@ -93,7 +93,7 @@ def decode_into(draft: Draft, parts: Sequence[msgspec.Raw]) -> tuple[str, ...]:
     try:
         found, passed_over = named_parts(parts, names())
     except UnknownPart as error:
-        raise UnknownFormat(f"the message cannot be read: {error}", "Upgrade the reader.") from None
+        raise UnknownFormat(f"the message cannot be read: {error}", _upgrade(draft.lineage.build)) from None
     except ValueError as error:
         raise InvalidMessage(f"the message cannot be read: {error}") from None
     if len(draft.labels) > 2 and classes_part.PART.name not in found:
@@ -108,3 +108,9 @@ def decode_into(draft: Draft, parts: Sequence[msgspec.Raw]) -> tuple[str, ...]:
             raise InvalidMessage(f"the part {part.name!r} cannot be read: {error}") from None
         part.decode(form, draft)
     return passed_over
+
+
+def _upgrade(build: Mapping[str, str]) -> str:
+    """Return what to do about a part that only another build knows, which a lineage names."""
+    wrote = build.get("streamsvm")
+    return f"Upgrade the reader to streamsvm {wrote}, which wrote it, or later." if wrote else "Upgrade the reader."

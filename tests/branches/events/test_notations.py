@@ -6,7 +6,6 @@ import base64
 import json
 import math
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,8 +19,9 @@ from streamsvm.config import PointsConfig
 from streamsvm.ingest.decoder import PointDecoder
 from tests.branches.events.reference import Rejected, columns
 from tests.codec.rows import InColumns, Raw, whys
+from tests.golden import HERE
 
-CELLS: list[dict[str, Any]] = json.loads((Path(__file__).parents[2] / "golden" / "notations.json").read_text("utf-8"))
+CELLS: list[dict[str, Any]] = json.loads((HERE / "notations.json").read_text("utf-8"))
 
 
 def recipe_of(options: dict[str, Any]) -> Any:

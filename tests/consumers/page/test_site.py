@@ -11,7 +11,6 @@ from datetime import timedelta
 from html import unescape
 from html.parser import HTMLParser
 from importlib.resources import files
-from pathlib import Path
 
 import msgspec
 import numpy as np
@@ -31,6 +30,7 @@ from streamsvm.model.machine import KernelMachine, Model, Scaler
 from streamsvm.registry.loading import Loaded
 from tests.consumers.page import boards
 from tests.consumers.page.boards import HOSTILE, T0
+from tests.golden import HERE
 from tests.streams import gaussian
 
 PICTURE = boards.drawing(np.array([1.0, -0.5, 0.2]))
@@ -224,7 +224,7 @@ def test_a_page_before_anything_happened_is_complete() -> None:
 
 def test_a_scorer_shows_the_version_that_serves() -> None:
     """Number, hash, points covered and how long it has served; every number is that of the status."""
-    value = (Path(__file__).parents[2] / "golden" / "model-1-linear.json").read_bytes()
+    value = (HERE / "model-1-linear.json").read_bytes()
     version = model_codec.decode(value)
     metrics, health, board = Metrics(SCORER), Health(stuck_after_s=60.0, clock=lambda: 0.0), ScorerBoard()
     health.require("model", "")

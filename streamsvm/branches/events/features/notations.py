@@ -18,7 +18,8 @@ complement integer of 1 to 64 bytes, big endian; the value is the integer divide
 with `value`, such a text, and `scale`, an integer, has its own scale. So Kafka Connect writes `Decimal`, and Debezium
 `VariableScaleDecimal`, in JSON without their schemas.
 
-Readers in other languages implement these rules from the message's schema; `tests/golden/notations.json` has cells.
+Readers in other languages implement these rules from the message's schema; `notations.json` in `tests/golden/0.1.0` has
+cells.
 """
 
 from __future__ import annotations

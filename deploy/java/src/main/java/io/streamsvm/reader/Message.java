@@ -52,7 +52,8 @@ record Message(JsonNode trunk, Map<String, JsonNode> parts) {
     /** Return the parts of a message that answers depend on, by their names. */
     static Map<String, JsonNode> parts(JsonNode trunk) {
         Map<String, JsonNode> found = new HashMap<>();
-        String before = "";
+        String before = "", wrote = trunk.path("lineage").path("build").path("streamsvm").asText();
+        String remedy = wrote.isEmpty() ? "" : ". Upgrade the reader to streamsvm " + wrote + ", which wrote it, or later";
         for (JsonNode part : trunk.get("parts")) {
             String name = part.path("part").asText();
             must(part.path("part").isTextual() && !name.isEmpty(), "an entry of `parts` has no name");
@@ -62,7 +63,7 @@ record Message(JsonNode trunk, Map<String, JsonNode> parts) {
             if (PARTS.containsKey(name)) {
                 exactly(part, PARTS.get(name), "the part '" + name + "'");
                 found.put(name, part);
-            } else must(name.startsWith("info_"), "it has the part '" + name + "', which this reader does not know");
+            } else must(name.startsWith("info_"), "it has the part '" + name + "', which this reader does not know" + remedy);
         }
         return found;
     }

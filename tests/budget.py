@@ -29,14 +29,14 @@ HEAVY: Final = ("sklearn", "scipy.stats", "pandas")
 TIMEOUT_S: Final = 300.0
 
 LIMITS: Final[Mapping[str, int]] = {
-    "lines outside branches, papers and drop-ins": 72_700,  # rows that wait until a stream repeats them
-    "lines of the trunk of learning and publishing": 53_900,
+    "lines outside branches, papers and drop-ins": 74_000,  # pages of modules, reasons as comments; rows that wait; a version at once
+    "lines of the trunk of learning and publishing": 54_800,  # the same
     "modules that a reader loads": 74,
     "modules that `streamsvm --help` loads": 36,  # two a branch, and those with its commands
-    "modules that a linear trainer loads": 423,  # codecs and options of branches, each in a module of its own
-    "modules that a linear trainer loads, others' included": 1_560,
+    "modules that a linear trainer loads": 426,  # codecs and options of branches, each in a module of its own
+    "modules that a linear trainer loads, others' included": 1_561,
     "options that `streamsvm train --help` shows": 13,
-    "commands that `streamsvm --help` and its groups show": 21,  # one more: `history search`
+    "commands that `streamsvm --help` and its groups show": 20,
     "metrics of a plain trainer": 59,  # one more: erased rows, which any model may have
     "threads of a plain trainer": 5,
     "calls of a seal, 1 partition": 1_340,

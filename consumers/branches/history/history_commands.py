@@ -313,7 +313,7 @@ def forget_command(
     raise typer.Exit(1 if report.absent or not report.done else 0)
 
 
-@app.command("search", cls=OptionsOnDemand)
+@app.command("search", cls=RareOnDemand)
 @with_settings(*TRAINER_SECTIONS, "output", "scoring", common=CLIENT)
 def search_command(
     settings: Settings,

@@ -11,6 +11,7 @@ Invariant: it only reads. Nothing of what is found is shown, only where it is an
 from __future__ import annotations
 
 import gzip
+import zlib
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from consumers.branches.history.erased_rows import shown
 from consumers.settings import Settings
@@ -29,13 +31,14 @@ from streamsvm.ingest.decoder import PointDecoder
 from streamsvm.kafka import Cluster, Record, SchemaRegistry
 from streamsvm.model import message as model_codec
 from streamsvm.model.classes import AnyModel
-from streamsvm.model.machine import KernelMachine
+from streamsvm.model.machine import KernelMachine, Scaler
 from streamsvm.points import Position
 
 INPUT: Final = "input"
 MOST_PLACES: Final = 20
 """Of one store and form, so many are named."""
-PIECE_BYTES: Final = 1 << 26
+PIECE_BYTES: Final = 1 << 23
+"""Of a file at once. Looking through a piece takes some 20 times its bytes of memory."""
 OVERLAP_BYTES: Final = 1 << 20
 """Pieces of a file overlap by more than any trace is long, but that of a record of more than a megabyte."""
 
@@ -158,7 +161,7 @@ def search(
 class _Searching:
     def __init__(self, cluster: Cluster, settings: Settings, traces: Traces, timeout_s: float) -> None:
         self._cluster, self._settings, self.traces, self._timeout_s = cluster, settings, traces, timeout_s
-        self._scaled: dict[bytes, Traces] = {}
+        self._kept: dict[bytes, _Kept] = {}
 
     def through(self, store: RowStore, given: Sequence[Path]) -> tuple[Looked, list[Leftover]]:
         """Look through one store."""
@@ -212,7 +215,7 @@ class _Searching:
                 while piece := file.read(PIECE_BYTES):
                     met |= self.traces.met(kept + piece)
                     size, kept = size + len(piece), piece[-OVERLAP_BYTES:]
-        except (OSError, EOFError) as error:
+        except (OSError, EOFError, zlib.error) as error:
             yield f"{path} cannot be read: {error}", -1, frozenset()
             return
         yield str(path), size, frozenset(met)
@@ -243,24 +246,37 @@ class _Searching:
         key = record.key or b""
         if record.value is None or b"@" not in key:
             return frozenset()
-        if key not in self._scaled:
+        if key not in self._kept:
             try:
-                model = model_codec.decode(record.value).model
+                self._kept[key] = _kept(model_codec.decode(record.value).model)
             except InvalidMessage:
                 return frozenset()
-            own = [one for one in self.traces.contents if len(one.values) == model.dimension]
-            self._scaled[key] = Traces(_as_kept(model, own))
-        return self._scaled[key].met(content)
+        return Traces(self._kept[key].of(self.traces.contents)).met(content)
 
 
-def _as_kept(model: AnyModel, contents: Sequence[Content]) -> Iterator[Content]:
-    """Yield rows as a version and its ONNX copy keep them."""
-    for content in contents:
-        scaled = content.scaled(model.scaler)
-        yield scaled
-        if isinstance(model.machine, KernelMachine) and len(model.machine.support):
-            centre = model.machine.support.mean(axis=0)
-            yield Content(place=content.place, values=2.0 * (scaled.values - centre))
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """How a version and its ONNX copy keep rows: all that is remembered of it until its copy comes."""
+
+    dimension: int
+    scaler: Scaler
+    centre: NDArray[np.float64] | None
+
+    def of(self, contents: Sequence[Content]) -> Iterator[Content]:
+        """Yield rows as they are kept."""
+        for content in contents:
+            if len(content.values) != self.dimension:
+                continue
+            scaled = content.scaled(self.scaler)
+            yield scaled
+            if self.centre is not None:
+                yield Content(place=content.place, values=2.0 * (scaled.values - self.centre))
+
+
+def _kept(model: AnyModel) -> _Kept:
+    machine = model.machine
+    centre = machine.support.mean(axis=0) if isinstance(machine, KernelMachine) and len(machine.support) else None
+    return _Kept(model.dimension, model.scaler, centre)
 
 
 def contents_in_log(

@@ -31,7 +31,7 @@ from streamsvm.branches.workers.files_part import (
 )
 from streamsvm.branches.workers.key_partitions import partitions_of
 from streamsvm.config import PointsConfig
-from streamsvm.errors import ConfigurationError, InvalidMessage, StateError
+from streamsvm.errors import ConfigurationError, InvalidMessage, StateError, TransientError
 from streamsvm.points import Position, Rows
 from tests.branches.workers.files.tables import FEATURES, FIRST_MS, LAYOUT, partition_of, plan_of, table, write
 from tests.streams import DIMENSION, gaussian
@@ -355,6 +355,17 @@ def test_letters_are_lines_of_json(tmp_path: Path) -> None:
     letters.close()
     lines = (tmp_path / "letters" / "partition-00001.jsonl").read_bytes().splitlines()
     assert [msgspec.json.decode(line, type=dict[str, Any])["row"] for line in lines] == [7, 7]
+
+
+def test_a_letter_that_the_disk_takes_half_of_is_not_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The backfill stops before a manifest passes it."""
+    letters = LetterFiles(tmp_path / "letters", Metrics(WORKER))
+    bad = RejectedRow(partition=1, file="a.csv", row=7, column="f1", reason="wrong_type", message="x[1] is null")
+    writes = os.write
+    monkeypatch.setattr(os, "write", lambda file, line: writes(file, line[: len(line) // 2]))
+    with pytest.raises(TransientError, match="No space left"):
+        letters.write((bad,))
+    letters.close()
 
 
 def test_the_survey_counts_what_is_read(tmp_path: Path) -> None:

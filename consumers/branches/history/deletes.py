@@ -30,7 +30,7 @@ from consumers.host.runtime import schemas_of
 from consumers.metrics import Metrics
 from consumers.settings import Settings
 from consumers.streams.abandonable import Aside
-from consumers.streams.topics import READ_TIMEOUT_S, KnownPointers, check_input
+from consumers.streams.topics import READ_TIMEOUT_S, KnownPointers
 from consumers.trainer.attachment import Attachment, Making, Part, StartOver, World
 from consumers.trainer.session import InDoubt
 from streamsvm.branches.history.deletes import (
@@ -107,8 +107,20 @@ class Deletes(Attachment):
         self._topic_id = ""
 
     def check(self, source: TopicInfo) -> None:  # noqa: ARG002 - the topic has partitions of its own
-        """Refuse a topic that loses deletes."""
-        check_input(self.world.components.cluster.describe(self._options.topic))
+        """Refuse a topic that loses deletes.
+
+        Raises
+        ------
+        ConfigurationError
+        """
+        topic = self._options.topic
+        policy = self.world.components.cluster.describe(topic).config.get("cleanup.policy", "delete")
+        if "compact" in policy:
+            raise ConfigurationError(
+                f"the topic of deletes {topic} can lose deletes: its cleanup.policy is {policy}",
+                f"Set the policy: kafka-configs --alter --entity-type topics --entity-name {topic} --add-config "
+                "cleanup.policy=delete; and retention.ms so that it keeps them while no trainer runs.",
+            )
 
     def found(self, topic: TopicInfo, pointers: KnownPointers) -> None:
         """Take in which rows were erased, and how far deletes were carried out."""
@@ -178,6 +190,7 @@ class CarriesOut(Part):
         self._looked = offsets_of(applied.input)
         self._search: Aside[Batch | None] | None = None
         self._sending: tuple[Sequence[tuple[int, Position]], Applied, Callable[[], None]] | None = None
+        self._refused: Mapping[int, int] = {}
         self._due_at = 0.0
         self._youngest: float | None = None
         self._looked_at = world.components.clock.monotonic()
@@ -238,7 +251,9 @@ class CarriesOut(Part):
         ]
         impossible = self._impossible(len(rows) + sum(map(len, known.values()))) if rows else ""
         if impossible:
-            self._metrics.increase("streamsvm_deletes", max(1, len(batch.fresh)), outcome="past_retention")
+            if batch.ends != self._refused:  # it is tried again, and counted once
+                self._metrics.increase("streamsvm_deletes", max(1, len(batch.fresh)), outcome="past_retention")
+            self._refused = batch.ends
             log.error("deletes_refused", rows=len(rows), what=impossible[0], remedy=impossible[1])
             self._due_at = self._world.components.clock.monotonic() + max(self._options.every_s, 60.0)
             return

@@ -30,7 +30,7 @@ from tests.branches.history.test_erasing import content, record_of, rejected, se
 from tests.branches.history.test_replacing import names_of, run_until_replaced
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.trainers import Running, encoded, run_until, versions
-from tests.kafka.foreign import delete_records, delete_topic
+from tests.kafka.foreign import alter_topic, delete_records, delete_topic
 from tests.streams import gaussian
 
 ROWS = 150
@@ -361,6 +361,15 @@ def test_deletes_that_retention_took_are_counted(sought: list[set[str]]) -> None
     assert look(log_of(("a", 500), first=7), 2).lost == 5
     empty = look(log_of(first=7), 2)
     assert (empty.lost, empty.ends, empty.fresh) == (5, {0: 7}, ())
+
+
+def test_a_topic_that_loses_deletes_is_refused(real_broker: TestBroker, tmp_path: Path) -> None:
+    """By its own name, not as an input."""
+    connection = real_broker.connection
+    own = deleting(connection, real_broker.name("compacted"), tmp_path)
+    alter_topic(connection, own.deletes.topic, "cleanup.policy", "compact")
+    with pytest.raises(ConfigurationError, match=f"{own.deletes.topic} can lose deletes: .* is compact"):
+        run_until_it_fails(own, connection)
 
 
 @pytest.mark.quick

@@ -70,6 +70,12 @@ def _found(path: Path, root: Path) -> FoundFile:
     if not stat.S_ISREG(known.st_mode):
         raise ConfigurationError(f"{path} is no file that can be read twice", "Give a regular file or a folder.")
     relative = path.relative_to(root)
+    try:
+        relative.as_posix().encode()
+    except UnicodeEncodeError:
+        raise ConfigurationError(
+            f"the name {str(path)!a} is not UTF-8, and versions name their files", "Rename the file."
+        ) from None
     pairs = (part.split("=", 1) for part in relative.parts[:-1] if "=" in part)
     return FoundFile(
         path=str(path.absolute()),

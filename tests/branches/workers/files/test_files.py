@@ -279,6 +279,14 @@ def test_what_is_no_regular_file_is_refused(tmp_path: Path) -> None:
         found_in([tmp_path / "pipe.csv"])
 
 
+def test_a_name_that_no_version_can_say_is_refused(tmp_path: Path) -> None:
+    """A name may be any bytes; one that is not UTF-8 cannot stand in a record."""
+    path = Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff.csv"))
+    path.write_text("a\n1\n")
+    with pytest.raises(ConfigurationError, match="is not UTF-8"):
+        found_in([tmp_path])
+
+
 def test_files_that_are_none_are_refused(tmp_path: Path) -> None:
     """Folders without any, unknown endings, and names that are the same."""
     with pytest.raises(ConfigurationError, match="no points were found in"):

@@ -36,7 +36,8 @@ class CoresetOptions(MemoryLength, KernelSizes):
         default=None,
         description="Most points in all partitions: buckets, leaves and audit samples, of 4 bytes a feature (8 for "
         "float64) and 9 more. Each of `max_partitions` gets an equal part, used or not, from which `leaf_rows`, "
-        "`bucket_points` and `audit_points` follow. Default: no budget, but at most 11,000 points a partition (four "
+        "`bucket_points` and `audit_points` follow; rows that wait (`max_leverage`) come on top, at most a fiftieth "
+        "of a leaf, 20 or more. Default: no budget, but at most 11,000 points a partition (four "
         "buckets and a leaf of 2,000, an audit sample of 1,000), more if `memory` is not `all`; for `rbf` see "
         "`memory_bytes`.",
     )

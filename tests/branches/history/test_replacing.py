@@ -178,6 +178,15 @@ def test_what_the_gate_would_have_said_stands_in_the_verdict(outcome: str, said:
 
 
 @pytest.mark.quick
+def test_a_report_that_has_no_folder_is_refused_before_anything_is_done(tmp_path: Path) -> None:
+    """Else the rows would be gone, and the report of it, too."""
+    given = ["--name", "m", "--bootstrap-servers", "127.0.0.1:1", "--position", "0:3", "--yes"]
+    refused = run("history", "forget", *given, "--report", str(tmp_path / "none" / "report.json"))
+    assert refused.returncode == 78
+    assert "there is no folder" in refused.stderr
+
+
+@pytest.mark.quick
 @pytest.mark.parametrize(("pinned", "said"), [(3, True), (4, False), (None, False)])
 def test_a_pin_to_a_version_of_the_rows_is_named_once(
     monkeypatch: pytest.MonkeyPatch, pinned: int | None, said: bool

@@ -30,9 +30,10 @@ DELETES: Final = (
         "streamsvm_deletes",
         "counter",
         "Deletes of `deletes.topic` by `outcome`: `carried_out`; `unknown`, no row has the name; `doubled`, the name "
-        "had one before; `unreadable`, none; `past_retention`, the log cannot be learned again. And rows: `early`, "
-        "they came after their delete; `later`, they are younger and were learned.",
-        "`past_retention`: begin anew, as the log of the trainer says. `unreadable`: look at who writes the topic.",
+        "had one before; `unreadable`, none; `lost`, retention removed it unread; `past_retention`, the log cannot be "
+        "learned again. And rows: `early`, they came after their delete; `later`, they are younger and were learned.",
+        "`past_retention`: begin anew, as the log of the trainer says. `unreadable`: look at who writes the topic. "
+        "`lost`: send it again, and keep the topic for longer.",
         ("outcome",),
         panel="Quality: deletes, and rows that were erased",
     ),

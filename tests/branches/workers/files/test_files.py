@@ -129,7 +129,7 @@ def test_a_folder_is_partitioned_by_a_column(tmp_path: Path) -> None:
         write(tmp_path / "all" / f"p={day}" / "a.parquet", table(50, day))
     write(tmp_path / "all" / "_temporary" / "b.parquet", table(50))
     (tmp_path / "all" / "_SUCCESS").touch()
-    layout = Layout(label="y", features=FEATURES, partition="p")
+    layout = Layout.of(label="y", features=FEATURES, partition="p")
     plan = plan_of([tmp_path / "all"], layout, 2)
     assert [file.name for file in plan.origin.files] == ["p=0/a.parquet", "p=1/a.parquet"]
     assert plan.origin.rows == {0: 50, 1: 50}
@@ -138,7 +138,7 @@ def test_a_folder_is_partitioned_by_a_column(tmp_path: Path) -> None:
 
 def test_an_empty_partition_begins_where_the_stream_goes_on(tmp_path: Path) -> None:
     """And an empty file has no rows."""
-    layout = Layout(label="y", features=FEATURES, partition="p")
+    layout = Layout.of(label="y", features=FEATURES, partition="p")
     paths = [
         write(tmp_path / "a.parquet", table(20, p=[2] * 20)),
         write(tmp_path / "b.parquet", table(0, p=pa.array([], pa.int64()))),
@@ -169,7 +169,7 @@ def test_a_cell_of_a_csv_that_is_no_number_rejects_its_row(tmp_path: Path) -> No
     """The rest of the file is read."""
     path = tmp_path / "a.csv"
     path.write_text("f0,f1,f2,y,user\n1,2,3,1,a\n1,two,3,-1,a\n1,2,3,yes,a\n1,nan,3,1,a\n4,5,6,-1,a\n")
-    plan = plan_of([path], Layout(label="y", features=FEATURES, key="user"))
+    plan = plan_of([path], Layout.of(label="y", features=FEATURES, key="user"))
     assert [(bad.row, bad.column) for bad in rejected(plan)] == [(2, "f1"), (3, "y"), (4, "f1")]
     (rows,) = whole(plan).values()
     assert rows.accepted.tolist() == [True, False, False, False, True]
@@ -181,7 +181,9 @@ def test_vectors_and_other_types_are_read(tmp_path: Path) -> None:
     at = pa.array(FIRST_MS + np.arange(30), pa.timestamp("ms")).cast(pa.timestamp("us"))
     label = pa.array(["no", "yes"] * 15).dictionary_encode()
     points = pa.table({"x": X.tolist(), "label": label, "id": range(30), "at": at})
-    plan = plan_of([write(tmp_path / "a.arrow", points)], Layout(label="label", features=("x",), key="id", time="at"))
+    plan = plan_of(
+        [write(tmp_path / "a.arrow", points)], Layout.of(label="label", features=("x",), key="id", time="at")
+    )
     found = whole(plan, config=PointsConfig(dimension=DIMENSION, labels=("no", "yes")))
     partition = partition_of([str(k) for k in range(30)], 3)
     for own, rows in found.items():
@@ -220,13 +222,13 @@ def test_a_csv_whose_lines_change_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text("f0,f1,f2,y,user\n1,2,3,1,a\n1,2,3,4,1,a\n")
     with pytest.raises(ConfigurationError, match=r"a.csv cannot be read: .*Expected 5 columns, got 6"):
-        plan_of([path], Layout(label="y", features=FEATURES, key="user"))
+        plan_of([path], Layout.of(label="y", features=FEATURES, key="user"))
 
 
 @pytest.mark.parametrize("number", [-1, 3])
 def test_a_partition_that_is_none_is_refused(tmp_path: Path, number: int) -> None:
     """By file and row."""
-    layout = Layout(label="y", features=FEATURES, partition="p")
+    layout = Layout.of(label="y", features=FEATURES, partition="p")
     with pytest.raises(ConfigurationError, match=f"row 2, column p: it is {number}, but the topic has 3 partitions"):
         plan_of([write(tmp_path / "a.parquet", table(2, p=[0, number]))], layout)
 

@@ -34,6 +34,7 @@ DELETES: Final = (
         "they came after their delete; `later`, they are younger and were learned.",
         "`past_retention`: begin anew, as the log of the trainer says. `unreadable`: look at who writes the topic.",
         ("outcome",),
+        panel="Quality: deletes, and rows that were erased",
     ),
 )
 OF_DELETES: Final = BranchMetrics(
@@ -45,11 +46,12 @@ ERASURE: Final = (
     Definition(
         "streamsvm_erasure",
         "gauge",
-        "Of erased rows of the input, by `figure`: `rows`, how many are left out; `waits`, 1 while the newest version "
+        "Of erased rows of the input, by `what`: `rows`, how many are left out; `waits`, 1 while the newest version "
         "may be of some; `reach`, how far that can be from the best model without them, in parts of its length.",
         "`waits` at 1 for longer than a start reads the log: look at the log of the trainer. A `reach` near 0 says "
         "that the rows hardly matter.",
-        ("figure",),
+        ("what",),
+        panel="Quality: deletes, and rows that were erased",
     ),
 )
 OF_ERASURE: Final = BranchMetrics(

@@ -68,7 +68,7 @@ class SealedLeaf:
     rows, drawn_in : Points
         All rows of the leaf, as they came and drawn in; of a first leaf some of them may wait.
     first_bounds : OutlierBounds or None
-        Of a first leaf.
+        Of a first leaf with outliers.
     """
 
     points: Points
@@ -215,12 +215,12 @@ class Bounding:
         """
         rows, bounds = leaf.points, first_bounds(self._coreset, self.outlier_bounds, leaf.points)
         points, extent = leaf.seal(observed)
-        held, drawn_in = rows, points
+        held, drawn_in, used = rows, points, None
         if bounds is not None:
             judged = first_judged(bounds, points, self._coreset)
             if judged.found is not None:
                 note_in_leaf(self._tally, judged.found, self._partition, extent, self.places)
-                drawn_in, stay = judged.points, judged.stay()
+                drawn_in, stay, used = judged.points, judged.stay(), bounds
                 points, held = drawn_in.take(stay), rows.take(stay)
                 if judged.waits is not None:
                     self._let_wait(Waiting(rows.take(judged.waits), drawn_in.take(judged.waits)))
@@ -242,16 +242,14 @@ class Bounding:
             came_in=came_in,
             rows=rows,
             drawn_in=drawn_in,
-            first_bounds=bounds,
+            first_bounds=used,
         )
 
-    def draw_in_audit(self, sealed: SealedLeaf, audit: Sequence[Reservoir]) -> None:
-        """Let audit samples have a first leaf that was just sealed as it is learned, but what waits as it came."""
-        if sealed.first_bounds is None:
-            return
+    def draw_in_audit(self, bounds: OutlierBounds, audit: Sequence[Reservoir]) -> None:
+        """Let audit samples have a first leaf, sealed under bounds just now, as it is learned; what waits as it came."""
         for reservoir in audit:
             came = reservoir.points
-            points, found = sealed.first_bounds.draw_in(came)
+            points, found = bounds.draw_in(came)
             if found is not None:
                 strange = np.flatnonzero(differing_rows(came, points))
                 if self.waiting is not None:

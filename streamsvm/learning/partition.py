@@ -198,7 +198,8 @@ class Partition:
         ends_a_span = self.memory.ends_a_span(self.leaf.rows)
         audit = self._audit_so_far() if ends_a_span else ()
         sealed = self.bounding.seal(self.leaf, self.observed, ends_a_span=ends_a_span)
-        self.bounding.draw_in_audit(sealed, self.audit)
+        if sealed.first_bounds is not None:
+            self.bounding.draw_in_audit(sealed.first_bounds, self.audit)
         totals = None if self._accounting is None else account_of_sealed(sealed, screened, known, self._accounting)
         if self._witness is not None and self.bounding.of_first_leaf:
             self._witness(sealed.rows, sealed.drawn_in)

@@ -162,7 +162,7 @@ class PartitionAtCut:
         learned as it came stays so, also where buckets hold nothing like it any more: bounds of all rows are charged
         for what was drawn in, and for nothing else.
         """
-        first = self._first_bounds(config)
+        first = None if self.outlier_bounds is not None else self._first_bounds(config)
         for held in self.state.audit:
             points = held.points if self.bounds is None else self.bounds.clip(held.points)[0]
             if first is not None:

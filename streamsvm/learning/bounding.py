@@ -246,7 +246,7 @@ class Bounding:
         )
 
     def draw_in_audit(self, bounds: OutlierBounds, audit: Sequence[Reservoir]) -> None:
-        """Let audit samples have a first leaf, sealed under bounds just now, as it is learned; what waits as it came."""
+        """Let audit samples have a first leaf, just sealed under bounds, as it is learned; what waits as it came."""
         for reservoir in audit:
             came = reservoir.points
             points, found = bounds.draw_in(came)

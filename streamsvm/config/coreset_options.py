@@ -35,10 +35,11 @@ class CoresetOptions(MemoryLength, KernelSizes):
     memory_points: Annotated[int, Field(ge=16, le=1 << 30)] | None = Field(
         default=None,
         description="Most points in all partitions: buckets, leaves and audit samples, of 4 bytes a feature (8 for "
-        "float64) and 9 more; outliers that wait, a fiftieth of a leaf but 20 to 1,000 rows, come on top. Each of "
-        "`max_partitions` gets an equal part, used or not, from which `leaf_rows`, `bucket_points` and `audit_points` "
-        "follow. Default: no budget, but at most 11,000 points a partition (four buckets and a leaf of 2,000, an audit "
-        "sample of 1,000), more if `memory` is not `all`; for `rbf` see `memory_bytes`.",
+        "float64) and 9 more. Each of `max_partitions` gets an equal part, used or not, from which `leaf_rows`, "
+        "`bucket_points` and `audit_points` follow; rows that wait (`max_leverage`) come on top, at most a fiftieth "
+        "of a leaf, 20 or more. Default: no budget, but at most 11,000 points a partition (four "
+        "buckets and a leaf of 2,000, an audit sample of 1,000), more if `memory` is not `all`; for `rbf` see "
+        "`memory_bytes`.",
     )
     memory_bytes: Annotated[int, Field(ge=1, le=1 << 50)] | None = Field(
         default=None,

@@ -21,13 +21,13 @@ class OutputConfig(Section):
     )
     model_format: Literal["json", "onnx"] = Field(
         default="json",
-        description="`onnx`: a copy of every version in the topic models_topic + `.onnx`. Needs the extra: pip "
-        "install '.[onnx]' in the folder of the sources.",
+        description="`onnx`: a copy of every version in the topic models_topic + `.onnx`. Needs pip install '.[onnx]' "
+        "in the folder of the sources.",
     )
     gate_margin: Annotated[Annotated[float, Field(ge=0, lt=1)] | None, BeforeValidator(none_in_words)] = Field(
         default=0.1,
-        description="A version becomes current only if its balanced accuracy is at most this much below that of "
-        "the current ones. none: every version becomes current.",
+        description="How far below that of the current ones a version's balanced accuracy may be to become current. "
+        "none: every version does.",
     )
     gate_versions: Annotated[int, Field(ge=1, le=32)] = Field(
         default=5,
@@ -35,23 +35,21 @@ class OutputConfig(Section):
     )
     first_current: Literal["skilled", "any"] = Field(
         default="skilled",
-        description="Which version may become the first current one: one that is better than chance (`skilled`; "
-        "needs quality.enabled and the gate), or any.",
+        description="Which version may become the first current one: one better than chance (`skilled`; needs "
+        "quality.enabled and the gate), or any.",
     )
     keep_versions: Annotated[int, Field(ge=1)] | None = Field(
         default=None,
-        description="Newest versions to keep. Others that no alias or pin names are retired by tombstones. "
-        "Default: all.",
+        description="Newest versions to keep; others that nothing names are retired by tombstones. Default: all.",
     )
     signing_key_file: Path | None = Field(
         default=None,
         description="PEM file of the Ed25519 private key that signs every version; only its owner may have access. "
-        "Needs the extra: pip install '.[sign]' in the folder of the sources.",
+        "Needs pip install '.[sign]' in the folder of the sources.",
     )
     trusted_keys_file: Path | None = Field(
         default=None,
-        description="PEM file of Ed25519 public keys. Readers accept only what one of them signed. Needs the extra "
-        "`sign`, too.",
+        description="PEM file of Ed25519 public keys: readers accept only what one of them signed (extra `sign`).",
     )
     trusted_keys: Annotated[tuple[str, ...], BeforeValidator(split_at_commas)] = Field(
         default=(),

@@ -29,11 +29,8 @@ DELETES: Final = (
     Definition(
         "streamsvm_deletes",
         "counter",
-        "Deletes of `deletes.topic` by `outcome`: `carried_out`; `unknown`, no row has the name; `doubled`, the name "
-        "had one before; `unreadable`, none; `lost`, retention removed it unread; `past_retention`, the log cannot be "
-        "learned again. And rows: `early`, they came after their delete; `later`, they are younger and were learned.",
-        "`past_retention`: begin anew, as the log of the trainer says. `unreadable`: look at who writes the topic. "
-        "`lost`: send it again, and keep the topic for longer.",
+        "Deletes of deletes.topic, and rows of theirs, by the outcomes of streamsvm/ARCHIVE.md.",
+        "`past_retention`: begin anew, as the log says. `unreadable`: who writes the topic? `lost`: send it again.",
         ("outcome",),
         panel="Quality: deletes, and rows that were erased",
     ),
@@ -47,10 +44,10 @@ ERASURE: Final = (
     Definition(
         "streamsvm_erasure",
         "gauge",
-        "Of erased rows of the input, by `what`: `rows`, how many are left out; `waits`, 1 while the newest version "
-        "may be of some; `reach`, how far that can be from the best model without them, in parts of its length.",
-        "`waits` at 1 for longer than a start reads the log: look at the log of the trainer. A `reach` near 0 says "
-        "that the rows hardly matter.",
+        "Of erased rows: `rows`, how many are left out; `waits`, 1 while the newest version may be of some; `reach`, "
+        "how far that can be from the best model without them, in parts of its length.",
+        "`waits` at 1 for longer than a start reads the log: see the trainer's log. `reach` near 0: the rows hardly "
+        "matter.",
         ("what",),
         panel="Quality: deletes, and rows that were erased",
     ),

@@ -19,10 +19,10 @@ DEFINITIONS: Final = (
     Definition(
         "streamsvm_labels",
         "counter",
-        "Rows and labels that the join decided: joined, of these joined_early (the label came first); absent rows; "
-        "unmatched_label; doubled_row, doubled_label and changed_label, of which the first one counts.",
-        "Many unmatched labels: labels.horizon is too short, or the topics are not partitioned alike. Many absent "
-        "rows with labels.absent = negative: late labels are learned as negative.",
+        "What the join decided: joined, of these joined_early (the label came first); absent rows; unmatched_label; "
+        "doubled_row, doubled_label and changed_label, of which the first counts.",
+        "Many unmatched: labels.horizon is too short, or the topics are not partitioned alike. Many absent with "
+        "labels.absent = negative: late labels are learned as negative.",
         ("outcome",),
         panel="Late labels: rows and labels",
     ),
@@ -58,7 +58,7 @@ DEFINITIONS: Final = (
         "streamsvm_join_waiting_seconds",
         "gauge",
         "Seconds for which a partition of one log has waited for a record of the other.",
-        "Growing: that topic is idle; nothing is joined until a record, or a watermark, is written to it.",
+        "Growing: that topic is idle; it needs a record or a watermark.",
         panel="Late labels: rows within the horizon",
     ),
     Definition(
@@ -71,8 +71,8 @@ DEFINITIONS: Final = (
     Definition(
         "streamsvm_join_times_ahead",
         "counter",
-        "Records whose timestamp is so far ahead that it does not count.",
-        "Rising: see StreamsvmTimesAhead in the runbook.",
+        "Records with timestamps too far ahead to count.",
+        "Rising: see StreamsvmTimesAhead.",
         ("log",),
         panel="Late labels: rows and labels",
     ),

@@ -46,15 +46,15 @@ class WorkerConfig(Section):
 
     ordinal: Annotated[int, Field(ge=0, le=9_999)] | None = Field(
         default=None,
-        description="Number of this worker, from 0 on: it owns the partitions p with p mod `of` = `ordinal`. "
-        "Default: a consumer group shares them.",
+        description="Number of this worker, from 0 on: it owns the partitions p with p mod `of` = `ordinal`. Default: "
+        "a consumer group.",
     )
     of: Annotated[int, Field(ge=1, le=10_000)] | None = Field(default=None, description="Number of workers.")
     group: str = Field(default="", description="Default: `streamsvm-` + the model's name + `-workers`.")
     group_protocol: Literal["classic", "consumer"] = Field(
         default="classic",
-        description="`classic`: cooperative-sticky, with a session of 6 s; `consumer` (KIP-848, Kafka 4 on): by "
-        "the broker's setting, 45 s.",
+        description="`classic`: cooperative-sticky, a session of 6 s; `consumer` (KIP-848, Kafka 4): by the broker's "
+        "setting, 45 s.",
     )
     publish_interval_s: Annotated[float, Field(gt=0)] = Field(
         default=1.0,
@@ -62,8 +62,8 @@ class WorkerConfig(Section):
     )
     publish_after_s: Annotated[float, Field(gt=0)] = Field(
         default=30.0,
-        description="Seconds after which a manifest is written even without a completed leaf: as much is read "
-        "again when a partition moves.",
+        description="Seconds after which a manifest is written even without a full leaf: as much is read again when a "
+        "partition moves.",
     )
 
     @model_validator(mode="after")

@@ -39,7 +39,7 @@ class TrainingResult:
     config : ModelConfig
     made : Made
     clipped : int
-        Rows of which a feature or the weight was clipped.
+        Rows beyond `coreset.max_leverage`, or of which `coreset.clip_sd` clipped a feature.
     """
 
     config: ModelConfig

@@ -89,9 +89,9 @@ OWN: Final = (
     Definition(
         "streamsvm_coreset_clipped_rows",
         "gauge",
-        "Rows since the start of which coreset.max_leverage or coreset.clip_sd clipped a feature, or the former "
-        "the weight.",
-        "A few are normal; outlier_drawn_in in the log names the farthest. Rising `features`: the scale of a "
+        "Rows since the start beyond coreset.max_leverage, by a feature or by their weight; `features` also counts "
+        "those that coreset.clip_sd clipped.",
+        "A few are normal; outlier_set_aside in the log names the farthest. Rising `features`: the scale of a "
         "feature changed, or clip_sd is too small. `weight` above 0: find out who wrote rows of over a hundredth "
         "of all weight before them.",
         ("what",),

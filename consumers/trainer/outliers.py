@@ -1,7 +1,7 @@
-"""Names the farthest row that `coreset.max_leverage` drew in: in the log, seldom.
+"""Names the farthest row beyond `coreset.max_leverage`: in the log, seldom.
 
 A line comes with the first value that lies ten times farther than permitted, then each time the farthest is ten times
-as far as the last one told, or as many rows were drawn in as ten times those told: a handful of lines, whatever comes.
+as far as the last one told, or ten times as many rows lie beyond as were told: a handful of lines, whatever comes.
 The metrics count every row.
 """
 
@@ -42,15 +42,15 @@ class OutlierLog:
             return
         self._count, self._excess = count, worst.excess
         log.warning(
-            "outlier_drawn_in",
+            "outlier_set_aside",
             rows=found.rows,
             weights=found.weights,
             place=place(self._topic, worst),
             what="weight" if worst.feature is None else f"feature {worst.feature}",
             value=worst.value,
-            learned_as=worst.bound,
+            counts_as=worst.bound,
             times_too_far=worst.excess,
-            remedy="find out who wrote this record. A feature whose scale really changed is followed over some leaves",
+            remedy="find out who wrote this record. Once ten others are like it, all are learned as they came",
         )
 
 

@@ -2,8 +2,9 @@
 
 One row whose features are 1e30 stays in mean and variance for ever, and with it no later model tells anything apart.
 But where a stream has spikes of its own, they are data. Here a row that would add much more than a share s,
-`coreset.max_leverage`, to the sum of squares of a feature that its partition sealed before is drawn in, unless the
-stream repeats such values (`streamsvm.coreset.own_tail`). Drawn in, a value is the mean plus or minus
+`coreset.max_leverage`, to the sum of squares of a feature that its partition sealed before is left out of training
+sets until the stream repeats such values (`streamsvm.coreset.own_tail`). In moments and totals it counts as drawn in:
+a value is then the mean plus or minus
 
     sd * max(10, sqrt(s U / u)),
 
@@ -15,8 +16,9 @@ grows with the stream and with the spread. A feature that has not varied yet say
 bound of the others holds for it. A weight beyond a tenth of s U, or ten times the mean, counts as ten mean weights: a
 single wrong label of a tenth of all weight turns a model.
 
-Rows that are drawn in are kept as they came, too, while they are few (`Waiting`), and judged again at the end of each
-leaf and at each cut (`streamsvm.learning.bounding`): what the stream has repeated by then comes in as it came.
+Such rows wait, as they came, while they are few (`Waiting`), and are judged again at the end of each leaf and at each
+cut (`streamsvm.learning.bounding`): what the stream has repeated by then is learned as it came. What does not wait,
+because too many do, is learned as drawn in, and so is a row whose weight alone is strange.
 
 A first leaf has no past: its own moments bound it, after up to ten of its points (a twentieth of few ones) were set
 aside in each feature: those farthest from the median come to lie where the next one lies.
@@ -68,7 +70,7 @@ CONSTANT: Final = 1e-9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outlier:
-    """A value that was drawn in.
+    """A value beyond its bound.
 
     Attributes
     ----------
@@ -78,7 +80,7 @@ class Outlier:
     feature : int or None
         None: it is a weight.
     value, bound : float
-        As it came, and as it was learned.
+        As it came, and as moments and totals take it.
     excess : float
         Its distance over the permitted one, above 1.
     """
@@ -105,12 +107,12 @@ class Excess:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What was drawn in.
+    """What lay beyond the bounds.
 
     Attributes
     ----------
     rows, weights : int
-        Rows of which a feature, or the weight, was changed.
+        Rows beyond in a feature, or by their weight.
     worst : Excess
     """
 
@@ -373,7 +375,7 @@ class Waiting:
 
 @dataclass(slots=True)
 class Tally:
-    """What was drawn in since this was made: it decides nothing, and no state holds it.
+    """What lay beyond the bounds since this was made: it decides nothing, and no state holds it.
 
     Attributes
     ----------

@@ -459,7 +459,7 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Prove how far the model can be from the best one over rows, usually those that it was fitted to.
 
         Takes a pass over the rows (`streamsvm.learning.certifying`). Rows count as they are given, in the type in which
-        the first rows were learned (float32 or float64): an outlier that was clipped in learning is not clipped here.
+        the first rows were learned (float32 or float64): an outlier that learning left out or clipped, too.
 
         Parameters
         ----------

@@ -178,7 +178,7 @@ class Stream:
             )
 
     def _warn_of_outliers(self, stacklevel: int) -> None:
-        """Name the farthest value that was drawn in, with the first one, then each time they are ten times as many."""
+        """Name the farthest value beyond its bound, with the first one, then each time they are ten times as many."""
         found = self.learner.outliers()
         count, worst = found.rows + found.weights, found.worst
         if worst is None or worst.excess < TELLING or count < max(1, AGAIN_AT * self._warned):
@@ -191,9 +191,9 @@ class Stream:
             else (f"{worst.begin.offset} to {worst.end.offset - 1}")
         )
         warnings.warn(
-            f"{found.rows} rows and {found.weights} weights are outliers and were clipped; the farthest is row "
-            f"{offsets} of all rows learned: {what} is {worst.value:g} and was learned as {worst.bound:g} (see "
-            "max_leverage)",
+            f"{found.rows} rows and {found.weights} weights are outliers (see max_leverage); the farthest is row "
+            f"{offsets} of all rows learned: {what} is {worst.value:g}, and counts as {worst.bound:g} until ten others "
+            "are like it",
             UserWarning,
             stacklevel=stacklevel,
         )

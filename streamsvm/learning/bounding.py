@@ -142,7 +142,7 @@ class Bounding:
 
     @property
     def tally(self) -> Tally:
-        """What `coreset.max_leverage` clipped since this object was made, with the last cut of an open first leaf."""
+        """What lay beyond `coreset.max_leverage` since this was made, with the last cut of an open first leaf."""
         whole = Tally()
         whole.add(self._tally)
         whole.add(self._of_open_leaf)

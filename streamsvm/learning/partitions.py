@@ -165,7 +165,7 @@ class Partitions(ABC):
         return sum(own.bounding.clipped for own in self._partitions.values()) + self.outliers().rows
 
     def outliers(self) -> Tally:
-        """Return what `coreset.max_leverage` drew in since this learner was made."""
+        """Return what lay beyond `coreset.max_leverage` since this learner was made."""
         whole = Tally()
         for own in self._partitions.values():
             whole.add(own.bounding.tally)

@@ -152,7 +152,7 @@ def ours(train: Points, test: Points, budget: int, seed: int, options: Mapping[s
     begun, held = time.process_time(), 0
     stream = Stream(config, TwoClasses())
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # conditions of the coreset, and outliers that were clipped
+        warnings.simplefilter("ignore")  # conditions of the coreset, and outliers
         for start in range(0, len(train), PORTION):
             stream.learn(train.take(slice(start, start + PORTION)))
             held = max(held, stream.learner.points_held)

@@ -15,9 +15,9 @@ training, each seed in an order of its own. Every case is run with the bound and
 Figures: balanced accuracy on the test, in hundredths; the objective a unit of weight, alpha/2 |w|^2 + mean hinge loss,
 over the clean training rows (of *rescaled*: over the rescaled ones), in hundredths; `usual` is the same without the one
 row in two hundred that lies farthest from the median in any feature, by its mean absolute deviation. `gain` is with the
-bound less without: negative is a loss in accuracy, positive a loss in objective. `drawn in` counts rows, and `excess`
-is how many times too far the farthest lay. A figure of several seeds is the mean; least and greatest gains stand beside
-it.
+bound less without: negative is a loss in accuracy, positive a loss in objective. `drawn in` counts rows beyond
+the bound, and `excess` is how many times too far the farthest lay. A figure of several seeds is the mean; least and
+greatest gains stand beside it. What the rule does with tails and strangers: results/tails.txt.
 """
 
 from __future__ import annotations

@@ -137,7 +137,7 @@ def streamsvm(train: Points, test: Points, seed: int, **svm: Any) -> Answer:
     begun, held = time.process_time(), 0
     stream = Stream(config, TwoClasses())
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=".* are outliers and were clipped")  # a few rows of real sets are
+        warnings.filterwarnings("ignore", message=".* are outliers")  # a few rows of real sets are
         for start in range(0, len(train), PORTION):
             stream.learn(train.take(slice(start, start + PORTION)))
             held = max(held, stream.learner.points_held)

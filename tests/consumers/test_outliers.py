@@ -47,7 +47,7 @@ def test_the_record_is_named(settings: Settings, connection: Connection, capsys:
     """Topic, partition, offset, feature and value, in one line; the metric counts it; the models stay sane."""
     produce(connection, settings.input.topic, [*records(90), FAR, *records(69, seed=1)])
     running = run_until(settings, connection, 160)
-    said = [line for line in capsys.readouterr().out.splitlines() if "outlier_drawn_in" in line]
+    said = [line for line in capsys.readouterr().out.splitlines() if "outlier_set_aside" in line]
     assert len(said) == 1
     assert f"{settings.input.topic}[0]@90 row 0" in said[0]
     assert "value=1.00000001" in said[0]

@@ -116,7 +116,7 @@ def refine(
     if not math.isfinite(certificate.reached):
         raise StateError(
             f"the objective of {version.key} over all rows is beyond what float64 holds, so nothing can be proven",
-            "Look for rows of extreme values: coreset.max_leverage draws them in.",
+            "Look for rows of extreme values: coreset.max_leverage leaves them out.",
         )
     refined = Refined(
         name=version.name,

@@ -31,7 +31,7 @@ class WorkerReport:
     observed : Observed
         What reductions met since that learner was made.
     outliers : Tally
-        What `coreset.max_leverage` drew in.
+        Rows beyond `coreset.max_leverage`.
     clipped : int
         Rows that clipping changed.
     """

@@ -795,7 +795,7 @@ HEAD: Final = """\
 Made from the table in `streamsvm/supports.py`: `python -m streamsvm.supports > deploy/SUPPORTS.md`.
 
 Whatever is not listed goes together; what is listed is refused before anything is learned or changed. *With* names what
-a feature does not go with, *without* what it needs. A line has no meaning otherwise, unless it ends in *not built yet*:
+a feature does not go with, *without* what it needs. A line has no meaning otherwise, unless it ends in *not built*:
 that would be useful, and nobody has built it.
 """
 NOT_REFUSED: Final = " (without effect, not refused)"
@@ -821,7 +821,7 @@ def _lines(of: list[Row]) -> Iterator[str]:
         needed = [words.removeprefix("no ") for words in second if words.startswith("no ")]
         against = [words for words in second if not words.startswith("no ")]
         sides = [f"{side} {' or '.join(words)}" for side, words in (("without", needed), ("with", against)) if words]
-        note = ("" if refused else NOT_REFUSED) + ("" if kind == "nature" else "; *not built yet*")
+        note = ("" if refused else NOT_REFUSED) + ("" if kind == "nature" else "; *not built*")
         yield f"- {first} {', or '.join(sides)}: {why}{note}"
 
 

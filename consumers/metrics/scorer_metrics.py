@@ -48,17 +48,15 @@ OWN: Final = (
         "streamsvm_scores",
         "counter",
         "Scores committed, by predicted label: `negative`, `positive`, or of more than two labels the label as JSON.",
-        "The share changes: the input changed, or another version serves; see streamsvm_score_drift.",
+        "The share changes: another input or version; see streamsvm_score_drift.",
         ("label",),
         panel="Scorer: points, labels and batches",
     ),
     Definition(
         "streamsvm_score_values",
         "histogram",
-        "Decision values committed; 0 is the boundary, -1 and 1 are the margins. There are buckets only, because "
-        "values may be negative.",
-        "Another shape under the same version: the input changed. All between -0.1 and 0.1: the model separates "
-        "nothing.",
+        "Decision values committed; 0 is the boundary, -1 and 1 are the margins. Buckets only.",
+        "Another shape under one version: the input changed. All between -0.1 and 0.1: nothing is separated.",
         buckets=SCORE_BUCKETS,
         bulk=True,
         panel="Scorer: decision values",
@@ -75,17 +73,15 @@ OWN: Final = (
     Definition(
         "streamsvm_score_drift",
         "gauge",
-        "Population stability index of the newest scoring.drift_window scores against those of the versions' audit "
-        "samples; NaN with too few scores.",
-        "Above streamsvm_score_drift_chance: something changed. Above 0.25: much; see StreamsvmScoresDrifted in "
-        "the runbook.",
+        "Population stability index of the newest scoring.drift_window scores against the versions' audit samples; "
+        "NaN: too few.",
+        "Above streamsvm_score_drift_chance: something changed. Above 0.25: see StreamsvmScoresDrifted.",
         panel="Scorer: drift of scores, and the limit of chance",
     ),
     Definition(
         "streamsvm_score_drift_chance",
         "gauge",
-        "What streamsvm_score_drift exceeds by chance once in a thousand times; it falls as window and audit "
-        "sample grow.",
+        "What streamsvm_score_drift exceeds by chance once in a thousand times.",
         "Near 0.25: raise scoring.drift_window, or coreset.audit_points at the trainer.",
         panel="Scorer: drift of scores, and the limit of chance",
     ),
@@ -99,7 +95,7 @@ OWN: Final = (
     Definition(
         "streamsvm_scored_batches",
         "counter",
-        "Batches committed with their positions, or put back to be scored again.",
+        "Batches committed, or put back to be scored again.",
         "Many put back: the log says why.",
         ("outcome",),
         panel="Scorer: points, labels and batches",
@@ -129,8 +125,8 @@ OWN: Final = (
     Definition(
         "streamsvm_model_messages_refused",
         "counter",
-        "Model messages refused as damaged, foreign or unfit; the version before stays in use.",
-        "Above 0: the log names the record and the fault.",
+        "Model messages refused as damaged, foreign or unfit.",
+        "Above 0: see StreamsvmModelMessageRefused.",
         panel="Scorer: points, labels and batches",
     ),
 )

@@ -9,9 +9,8 @@ from consumers.metrics.definition import Definition
 OUTPUT_BLOCKED: Final = Definition(
     "streamsvm_output_held_up_seconds",
     "gauge",
-    "Seconds for which an output partition's last stable offset has stood still below its end; of several, the "
-    "longest.",
-    "More than a few: a transaction stays open, and readers of committed records receive nothing newer.",
+    "Seconds for which an output partition's last stable offset has stood still below its end, at most.",
+    "More than a few: see StreamsvmReadersHeldUp.",
     panel="Input: waiting for others",
 )
 
@@ -19,7 +18,7 @@ INPUT_RECORDS: Final = Definition(
     "streamsvm_input_records",
     "counter",
     "Records read from the input.",
-    "Flat while producers write: check lag and readiness.",
+    "Flat while producers write: see lag and readiness.",
     ("partition",),
     panel="Input: records read by partition",
 )
@@ -28,7 +27,7 @@ INPUT_ROWS: Final = Definition(
     "streamsvm_input_rows",
     "counter",
     "Rows learned or scored (`accepted`), or `rejected`.",
-    "A rising share of rejected rows: read the dead letters.",
+    "More rejected: read the dead letters.",
     ("outcome",),
     panel="Input: rows",
 )
@@ -36,9 +35,8 @@ INPUT_ROWS: Final = Definition(
 INPUT_LAG_RECORDS: Final = Definition(
     "streamsvm_input_lag_records",
     "gauge",
-    "Committed records that the trainer, or the scorer's group, has not read. A scorer shows its own partitions.",
-    "Growing: the daemon is too slow. Trainer: check the training time, or use the policy `latest`. Scorer: start "
-    "another in its group.",
+    "Committed records not read; a scorer shows its own partitions.",
+    "Growing: too slow. Trainer: see the training time, or take the policy `latest`. Scorer: start another.",
     ("partition",),
     panel="Input: lag by partition",
 )
@@ -46,8 +44,8 @@ INPUT_LAG_RECORDS: Final = Definition(
 INPUT_OPEN_TRANSACTION_RECORDS: Final = Definition(
     "streamsvm_input_open_transaction_records",
     "gauge",
-    "Records behind the beginning of a producer's open transaction. A partition that never had any is not shown.",
-    "Stays: nobody who reads committed records gets past the transaction; see StreamsvmOpenTransaction in the runbook.",
+    "Records behind the beginning of a producer's open transaction.",
+    "Stays: see StreamsvmOpenTransaction.",
     ("partition",),
     panel="Input: lag by partition",
 )
@@ -55,9 +53,9 @@ INPUT_OPEN_TRANSACTION_RECORDS: Final = Definition(
 INPUT_MOSTLY_REJECTED: Final = Definition(
     "streamsvm_input_mostly_rejected",
     "gauge",
-    "1 while more of the newest records are rejected than max_dead_letter_share or max_consecutive_dead_letters "
-    "allow, and the daemon goes on because its input is proven.",
-    "1: the daemon is not ready. Find out who writes to the input; `streamsvm dead-letters` shows the records.",
+    "1 while more of the newest records are rejected than max_dead_letter_share or max_consecutive_dead_letters allow, "
+    "of an input that is proven.",
+    "1: not ready; see StreamsvmMostlyRejected.",
     panel="Input: rows",
 )
 
@@ -65,7 +63,7 @@ DEAD_LETTERS: Final = Definition(
     "streamsvm_dead_letters",
     "counter",
     "Rejected rows.",
-    "`streamsvm dead-letters` shows each record, why it was rejected, and what to do.",
+    "`streamsvm dead-letters` shows each record, why, and what to do.",
     ("reason",),
     panel="Input: dead letters by reason",
 )
@@ -73,9 +71,8 @@ DEAD_LETTERS: Final = Definition(
 UNREAD_FIELDS: Final = Definition(
     "streamsvm_unread_fields",
     "counter",
-    "Rows with a field that is not read, once per field; of at most 16 fields.",
-    "Rising: a producer writes a field under another name, such as `weight` for `w`, which then has its default. "
-    "The log names each field once.",
+    "Rows with a field that is not read, once a field; of 16 fields at most.",
+    "Rising: a producer writes a field under another name, such as `weight` for `w`; the log names each once.",
     panel="Input: fields and rows that are not used",
 )
 
@@ -83,16 +80,15 @@ ABSENT_FIELDS: Final = Definition(
     "streamsvm_absent_fields",
     "gauge",
     "Declared fields that the newest events, at least 100, all lack.",
-    "Above 0: a producer renamed or dropped a field, which the log names. Events that may lack it are scored as if "
-    "it were missing, others are dead letters.",
+    "Above 0: a producer renamed or dropped a field, which the log names.",
     panel="Input: fields and rows that are not used",
 )
 
 PASSED_OVER_ROWS: Final = Definition(
     "streamsvm_passed_over_rows",
     "counter",
-    "Deletions and other rows of a change log that hold no event; they count neither as accepted nor as rejected.",
-    "`delete` rising: what was learned of deleted rows stays learned, unless you begin a new incarnation.",
+    "Deletions and other rows of a change log without an event: neither accepted nor rejected.",
+    "`delete` rising: what was learned of these rows stays learned.",
     ("reason",),
     panel="Input: fields and rows that are not used",
 )
@@ -101,6 +97,6 @@ REGISTRY_WAITING_SECONDS: Final = Definition(
     "streamsvm_registry_waiting_seconds",
     "gauge",
     "Seconds for which the input has waited for the schema registry.",
-    "Above 0: the registry does not answer. Nothing is lost or rejected.",
+    "Above 0: the registry does not answer; nothing is lost.",
     panel="Input: waiting for others",
 )

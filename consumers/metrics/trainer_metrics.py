@@ -56,15 +56,14 @@ OWN: Final = (
         "streamsvm_coreset_weight",
         "gauge",
         "Total weight of the accepted points.",
-        "Growing much faster than streamsvm_input_rows: some points have large weights, and decide the model.",
+        "Growing much faster than streamsvm_input_rows: a few heavy points decide the model.",
         panel="Coreset: weight, and points of the newest version",
     ),
     Definition(
         "streamsvm_coreset_reduce_seconds",
         "histogram",
         "Seconds to seal a leaf, with its reduction and merges.",
-        "Times the leaves a second it is the main loop's share for coresets. Near 1: raise coreset.leaf_rows or "
-        "lower coreset.bucket_points.",
+        "Times the leaves a second near 1: raise coreset.leaf_rows or lower coreset.bucket_points.",
         buckets=REDUCE_BUCKETS_S,
         panel="Training: what holds the main loop up",
     ),
@@ -74,7 +73,7 @@ OWN: Final = (
         "Reductions since the start: `calibrated`; `by_weight`, one label only; `crowded`, of an `rbf` machine "
         "with over a third of the weight active; `uncalibrated`, too few points for the features; `strained`, "
         "weights at their bound. Also `shifted`: leaves unlike all that their partition held.",
-        "Any but `calibrated`: see StreamsvmCoresetDegraded in the runbook.",
+        "Any but `calibrated`: see StreamsvmCoresetDegraded.",
         ("outcome",),
         panel="Coreset: reductions and clipped rows",
     ),
@@ -91,9 +90,8 @@ OWN: Final = (
         "gauge",
         "Rows since the start beyond coreset.max_leverage, by a feature or by their weight; `features` also counts "
         "those that coreset.clip_sd clipped.",
-        "A few are normal; outlier_set_aside in the log names the farthest. Rising `features`: the scale of a "
-        "feature changed, or clip_sd is too small. `weight` above 0: find out who wrote rows of over a hundredth "
-        "of all weight before them.",
+        "A few are normal; outlier_set_aside in the log names the farthest. Rising `features`: the scale of a feature "
+        "changed, or clip_sd is too small. `weight`: a row had over a hundredth of all weight before it.",
         ("what",),
         panel="Coreset: reductions and clipped rows",
     ),
@@ -122,7 +120,7 @@ OWN: Final = (
         "streamsvm_training_seconds",
         "histogram",
         "Seconds of solver (`train`) and choice of C and gamma (`tune`).",
-        "Above the time between two cuts: versions are skipped, or the input waits. If `tune` takes most, lower "
+        "Above the time between two cuts: versions are skipped, or the input waits. Mostly `tune`: lower "
         "svm.tune_points, or raise svm.tune_every_leaves.",
         ("step",),
         buckets=TRAINING_BUCKETS_S,
@@ -132,8 +130,7 @@ OWN: Final = (
         "streamsvm_trainings",
         "counter",
         "Training sets: converged; iteration_limit; or skipped for a newer one (policy `latest`).",
-        "iteration_limit: the model is inaccurate. Check C, the scaling of features and svm.max_iterations. "
-        "skipped is normal where input is faster than training.",
+        "iteration_limit: see StreamsvmTrainingUnfinished. skipped is normal where input is faster than training.",
         ("outcome",),
         panel="Versions: trained, published and judged",
     ),
@@ -141,7 +138,7 @@ OWN: Final = (
         "streamsvm_model_version",
         "gauge",
         "Number of the newest published version.",
-        "Flat while rows are learned: check the training time and the log.",
+        "Flat while rows are learned: see StreamsvmModelStale.",
         panel="Versions: number and age",
     ),
     Definition(
@@ -163,8 +160,7 @@ OWN: Final = (
         "streamsvm_model_rows_behind",
         "gauge",
         "Rows, learned or rejected, that the newest version does not cover.",
-        "More than a few times streamsvm_model_rows_between_cuts: no version is published. Check the training time "
-        "and the log.",
+        "More than a few times streamsvm_model_rows_between_cuts: see StreamsvmModelStale.",
         panel="Versions: rows that the newest does not cover",
     ),
     Definition(
@@ -177,8 +173,8 @@ OWN: Final = (
     Definition(
         "streamsvm_model_points_covered",
         "gauge",
-        "Valid points that the newest version covers.",
-        "The difference to streamsvm_input_rows is not in the model yet.",
+        "Valid points of the newest version.",
+        "Of streamsvm_input_rows the rest is not in the model yet.",
         panel="Coreset: weight, and points of the newest version",
     ),
     Definition(
@@ -192,15 +188,14 @@ OWN: Final = (
         "streamsvm_model_objective",
         "gauge",
         "Objective of the newest version on its training set.",
-        "Outside the interval of streamsvm_audit_objective: the coreset misjudges the model.",
+        "Outside of streamsvm_audit_objective: the coreset misjudges the model.",
         panel="Training: objective, and the audit of it",
     ),
     Definition(
         "streamsvm_audit_objective",
         "gauge",
         "Objective of the newest version over the whole stream, estimated from the audit sample, with a 95 % interval.",
-        "If streamsvm_model_objective is outside, version after version: raise coreset.memory_points, and see "
-        "streamsvm_coreset_reductions. Too wide an interval: raise coreset.audit_points.",
+        "streamsvm_model_objective outside: see StreamsvmAuditDisagrees. Too wide: raise coreset.audit_points.",
         ("end",),
         panel="Training: objective, and the audit of it",
     ),
@@ -208,7 +203,7 @@ OWN: Final = (
         "streamsvm_publishes",
         "counter",
         "Versions published, or refused by the broker.",
-        "refused: the log names the version and the limit; the next version takes its number.",
+        "refused: see StreamsvmPublishRefused.",
         ("outcome",),
         panel="Versions: trained, published and judged",
     ),
@@ -216,8 +211,7 @@ OWN: Final = (
         "streamsvm_gate_verdicts",
         "counter",
         "Verdicts of the quality gate: passed, refused, unscored (too few points), or waits for a challenge.",
-        "refused: the current version stays; see StreamsvmGateHolds in the runbook. Only unscored: a label has "
-        "hardly any points.",
+        "refused: see StreamsvmGateHolds. Only unscored: a label has hardly any points.",
         ("outcome",),
         panel="Versions: trained, published and judged",
     ),
@@ -226,8 +220,8 @@ OWN: Final = (
         "gauge",
         "Balanced accuracy on the gate's points of the newest version (`candidate`), the `current` one, and the "
         "`best` of output.gate_versions.",
-        "All fall: the stream changes faster than the models. `best` above `current`: versions became worse step "
-        "by step, each within the margin.",
+        "All fall: the stream changes faster than the models. `best` above `current`: versions became worse in small "
+        "steps.",
         ("of",),
         panel="Versions: balanced accuracy at the gate",
     ),
@@ -236,7 +230,7 @@ OWN: Final = (
         "gauge",
         "How far the newest version's objective over all rows can be from the best possible, as a share of it; "
         "NaN: nothing is proven.",
-        "Wide: see StreamsvmBoundsWiden in the runbook.",
+        "Wide: see StreamsvmBoundsWiden.",
         panel="Quality: certified gap to the best model",
     ),
     Definition(
@@ -244,14 +238,13 @@ OWN: Final = (
         "gauge",
         "Whether the newest version's answers are better than chance: 1 yes, -1 no, 0 not clear yet. By balanced "
         "accuracy and AUC on the newest scored points, else the audit sample.",
-        "-1: see StreamsvmNoSkill in the runbook. 0 for long: a label is rare; raise quality.window or "
-        "coreset.audit_points.",
+        "-1: see StreamsvmNoSkill. 0 for long: raise quality.window or coreset.audit_points.",
         panel="Quality: what the newest version knows",
     ),
     Definition(
         "streamsvm_model_labels_never_answered",
         "gauge",
-        "Labels with enough points to judge that the newest version never answers, or of several labels nearly never.",
+        "Labels with enough points that the newest version never answers, or of several nearly never.",
         "Above 0: the label is rare (svm.class_weight = balanced), or the features say nothing of it.",
         panel="Quality: what the newest version knows",
     ),
@@ -259,14 +252,14 @@ OWN: Final = (
         "streamsvm_model_labels_missing",
         "gauge",
         "Labels of points.labels of which the newest version has no point.",
-        "Above 0 for long: see StreamsvmLabelsMissing in the runbook.",
+        "Above 0 for long: see StreamsvmLabelsMissing.",
         panel="Quality: what the newest version knows",
     ),
     Definition(
         "streamsvm_class_weighted",
         "gauge",
         "1 if svm.class_weight is configured, else 0.",
-        "1: plain accuracy below that of the more frequent label is expected.",
+        "1: accuracy may be below `majority`.",
         panel="Quality: what the newest version knows",
     ),
     Definition(
@@ -291,7 +284,7 @@ OWN: Final = (
         "counter",
         "Points scored by the current version before they were learned: all, or, with n > 16 support vectors, one "
         "in every n / 16.",
-        "Flat while rows are learned: no version is current, the log is being replayed, or quality.enabled is off.",
+        "Flat while rows are learned: no version is current, a replay, or quality.enabled is off.",
         panel="Input: rows",
     ),
     Definition(
@@ -299,8 +292,8 @@ OWN: Final = (
         "gauge",
         "Accuracy on the newest quality.window scored points: of the current version (`model`), of plain SGD on "
         "every 64th point (`sgd`), of always predicting the more frequent label (`majority`).",
-        "model falling: the stream or its labels changed. model below sgd: the stream drifts, or the coreset is "
-        "too small. model below majority: see svm.class_weight.",
+        "model falling: the stream or its labels changed. Below sgd: drift, or too small a coreset. Below majority: "
+        "see svm.class_weight.",
         ("scorer",),
         panel="Quality: accuracy on new points",
     ),
@@ -323,8 +316,7 @@ OWN: Final = (
     Definition(
         "streamsvm_prequential_label_recall",
         "gauge",
-        "With more than two labels: share of each label, on the same points, that was answered right. `label` is "
-        "JSON; at most 128 values.",
+        "Of more than two labels: share of each, on the same points, that was answered right. `label` is JSON.",
         "Low: the label is rare (svm.class_weight = balanced), or others resemble it. NaN: none came lately.",
         ("label",),
         panel="Quality: new points by label (more than two labels)",
@@ -332,8 +324,7 @@ OWN: Final = (
     Definition(
         "streamsvm_prequential_label_share",
         "gauge",
-        "With more than two labels: share of the same points that has each label (`true`), and that is answered "
-        "with it.",
+        "Of more than two labels: share of the same points that has each (`true`), and that is answered with it.",
         "answered far below true: the label is missed.",
         ("label", "of"),
         panel="Quality: new points by label (more than two labels)",
@@ -349,22 +340,22 @@ OWN: Final = (
     Definition(
         "streamsvm_producer_renewals",
         "counter",
-        "Times that the producer of versions was replaced, after a commit of unknown outcome or an outage.",
-        "A few with every outage are normal. Many without one: see the log.",
+        "Times that the producer of versions was replaced.",
+        "A few an outage are normal. Else see StreamsvmProducerRenewing.",
         panel="Versions: copies and producers",
     ),
     Definition(
         "streamsvm_standby",
         "gauge",
         "1 while this copy stands by for another (training.standby).",
-        "Exactly one copy should say 0. All at 1: the broker does not answer, or no copy works.",
+        "One copy has 0. All at 1: the broker does not answer, or no copy works.",
         panel="Versions: copies and producers",
     ),
     Definition(
         "streamsvm_loop_longest_turn_seconds",
         "gauge",
-        "Longest turn of the main loop within the last half minute to minute; waiting for records takes 0.1 s.",
-        "Above a second: see StreamsvmLoopHeldUp in the runbook.",
+        "Longest turn of the main loop of late; waiting for records takes 0.1 s.",
+        "Above a second: see StreamsvmLoopHeldUp.",
         panel="Training: what holds the main loop up",
     ),
     Definition(
@@ -378,7 +369,7 @@ OWN: Final = (
         "streamsvm_input_headroom_records",
         "gauge",
         "Records between the first one that the log still holds and the trainer's position.",
-        "Falling to 0: retention is about to remove unread records; see StreamsvmRetentionNear in the runbook.",
+        "Falling to 0: see StreamsvmRetentionNear.",
         ("partition",),
         panel="Input: records ahead of retention",
     ),
@@ -386,7 +377,7 @@ OWN: Final = (
         "streamsvm_checkpoint_timestamp_seconds",
         "gauge",
         "When the newest checkpoint was written, seconds since the epoch.",
-        "Old: see streamsvm_checkpoint_failures; a restart reads again from then on.",
+        "Old: a restart reads again from then on; see StreamsvmCheckpointStale.",
         panel="Checkpoint: age and failures",
     ),
     Definition(
@@ -408,7 +399,7 @@ OWN: Final = (
         "streamsvm_checkpoint_failures",
         "counter",
         "Checkpoints that could not be written.",
-        "Above 0: check the disk; the log names the file and the error.",
+        "Above 0: the log names file and error.",
         panel="Checkpoint: age and failures",
     ),
 )

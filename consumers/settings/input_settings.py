@@ -33,31 +33,30 @@ class InputConfig(Section):
     )
     batch_records: Annotated[int, Field(ge=1, le=100_000)] = Field(
         default=4_000,
-        description="Most records taken from the client at once; up to four times as many while more wait.",
+        description="Most records taken at once; four times as many while more wait.",
     )
     on_gap: Literal["fail", "reset"] = Field(
         default="fail",
-        description="Where the log lacks records that are to be read, or was recreated: `fail` stops with a "
-        "message; `reset` begins a new incarnation at `start`.",
+        description="Where the log lacks records that are to be read, or was recreated: `fail` stops; `reset` begins a "
+        "new incarnation at `start`.",
     )
     watch_interval_s: Annotated[float, Field(gt=0)] = Field(
         default=30.0,
-        description="Seconds between two checks for such gaps and for new partitions.",
+        description="Seconds between two checks for gaps and new partitions.",
     )
     max_dead_letter_share: Annotated[float, Field(ge=0, le=1)] = Field(
         default=0.5,
-        description="Largest share of rejected records among the last 1000. Beyond it the trainer stops, or, once "
-        "the input is proven (`proven_after_points`), is not ready. 0: no limit.",
+        description="Largest share of rejected records among the last 1000. Beyond it the trainer stops or, of a "
+        "proven input, is not ready. 0: no limit.",
     )
     max_consecutive_dead_letters: Annotated[int, Field(ge=0)] = Field(
         default=1_000,
-        description="Number of rejected records in a row that has the same consequence. 0: no limit.",
+        description="Rejected records in a row that have the same consequence. 0: no limit.",
     )
     proven_after_points: Annotated[int, Field(ge=0)] = Field(
         default=1_000,
-        description="Number of valid points after which an incarnation's input is proven. Before, the two limits "
-        "above stop the trainer with status 78; afterwards /readyz answers 503, so nobody can stop the "
-        "trainer by bad records. 0: from the start.",
+        description="Valid points after which an incarnation's input is proven. Before, too many rejected records stop "
+        "the trainer (78); afterwards /readyz answers 503, so nobody stops it by bad records.",
     )
 
     @field_validator("start", mode="after")
@@ -98,7 +97,7 @@ class RegistryConfig(Section):
     )
     timeout_s: Annotated[float, Field(gt=0, le=60)] = Field(
         default=2.0,
-        description="Seconds to wait for an answer. Without one the input waits, and the registry is asked again.",
+        description="Seconds to wait for an answer, before the registry is asked again.",
     )
 
     @model_validator(mode="after")

@@ -26,8 +26,8 @@ class OutputConfig(Section):
     )
     gate_margin: Annotated[Annotated[float, Field(ge=0, lt=1)] | None, BeforeValidator(none_in_words)] = Field(
         default=0.1,
-        description="A version becomes current only if its balanced accuracy is at most this much below that of "
-        "the current ones. none: every version becomes current.",
+        description="How far below that of the current ones a version's balanced accuracy may be to become current. "
+        "none: every version does.",
     )
     gate_versions: Annotated[int, Field(ge=1, le=32)] = Field(
         default=5,
@@ -35,13 +35,12 @@ class OutputConfig(Section):
     )
     first_current: Literal["skilled", "any"] = Field(
         default="skilled",
-        description="Which version may become the first current one: one that is better than chance (`skilled`; "
-        "needs quality.enabled and the gate), or any.",
+        description="Which version may become the first current one: one better than chance (`skilled`; needs "
+        "quality.enabled and the gate), or any.",
     )
     keep_versions: Annotated[int, Field(ge=1)] | None = Field(
         default=None,
-        description="Newest versions to keep. Others that no alias or pin names are retired by tombstones. "
-        "Default: all.",
+        description="Newest versions to keep; others that nothing names are retired by tombstones. Default: all.",
     )
     signing_key_file: Path | None = Field(
         default=None,
@@ -50,8 +49,7 @@ class OutputConfig(Section):
     )
     trusted_keys_file: Path | None = Field(
         default=None,
-        description="PEM file of Ed25519 public keys. Readers accept only what one of them signed. Needs the extra "
-        "`sign`, too.",
+        description="PEM file of Ed25519 public keys: readers accept only what one of them signed (extra `sign`).",
     )
     trusted_keys: Annotated[tuple[str, ...], BeforeValidator(split_at_commas)] = Field(
         default=(),

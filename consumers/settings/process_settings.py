@@ -31,13 +31,13 @@ class HttpConfig(Section):
     )
     page: bool = Field(
         default=True,
-        description="Serve the live page at / and /status.json. Both show names of topics and features, and a "
-        "projection of points.",
+        description="Serve the live page at / and /status.json, with names of topics and features, and a projection of "
+        "points.",
     )
     stuck_after_s: Annotated[float, Field(gt=0)] = Field(
         default=120.0,
-        description="Seconds without a turn of the main loop after which /healthz answers 503. One publish to a "
-        "slow broker may take 80.",
+        description="Seconds without a turn of the main loop after which /healthz answers 503. A slow publish may take "
+        "80.",
     )
     tls_certificate: Path | None = Field(
         default=None,
@@ -46,13 +46,13 @@ class HttpConfig(Section):
     tls_key: Path | None = Field(default=None, description="PEM file of the certificate's private key.")
     allowed_hosts: Annotated[tuple[str, ...], BeforeValidator(split_names)] = Field(
         default=(),
-        description="Host names that are answered, besides `localhost`, `http.host` and IP addresses; others get "
-        "421, against DNS rebinding. `*`: any.",
+        description="Host names that are answered, besides `localhost`, `http.host` and IP addresses; others get 421. "
+        "`*`: any.",
     )
     bearer_file: Path | None = Field(
         default=None,
-        description="File with a bearer token of 16 characters or more, which every request except probes must "
-        "send; read again when it changes. Without HTTPS it is sent in the clear.",
+        description="File with a bearer token of 16 characters or more, which every request except probes must send; "
+        "read again when it changes.",
     )
     tls_client_ca: Path | None = Field(
         default=None,

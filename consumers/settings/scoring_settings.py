@@ -29,18 +29,17 @@ class ScoringConfig(ReadRecipe, Section):
     group: str = Field(default="", description="Default: the model's name + `-scorer`.")
     on_gap: Literal["fail", "beginning"] = Field(
         default="fail",
-        description="Where the input lacks the group's position, or is another topic of that name: `fail` stops "
-        "with status 78; `beginning` scores from the first record.",
+        description="Where the input lacks the group's position, or was recreated: `fail` stops with status 78; "
+        "`beginning` scores from the first record.",
     )
     slot: Annotated[int, Field(ge=0, le=9_999)] | None = Field(
         default=None,
-        description="Number of this scorer in its group. A scorer whose slot another takes ends with status 70. "
-        "Default: the lowest that is free.",
+        description="Number of this scorer in its group. One whose slot another takes ends with status 70. Default: "
+        "the lowest free one.",
     )
     batch_records: Annotated[int, Field(ge=1, le=100_000)] = Field(
         default=2_000,
-        description="Most records of a transaction. Larger ones cost less a record, but are scored again as a "
-        "whole when they fail.",
+        description="Most records of a transaction. Larger ones cost less a record, but fail as a whole.",
     )
     max_record_bytes: Annotated[int, Field(ge=64, le=1 << 30)] = Field(
         default=1_000_000,
@@ -63,13 +62,12 @@ class ScoringConfig(ReadRecipe, Section):
     )
     proven_after_records: Annotated[int, Field(ge=0, le=10_000)] = Field(
         default=1,
-        description="Records that this model must have scored, ever, before the input is proven. Before, the two "
-        "limits above stop the scorer with status 78, without committing the batch; afterwards /readyz "
-        "answers 503. 0: from the start.",
+        description="Records that this model must have scored, ever, before the input is proven. Before, too many "
+        "rejected records stop the scorer (78), without committing the batch; afterwards /readyz answers 503.",
     )
     drift_window: Annotated[int, Field(ge=0, le=10_000_000)] = Field(
         default=10_000,
-        description="Newest scores to compare with those of the version's audit sample, 200 at least. 0: none.",
+        description="Newest scores to compare with the version's audit sample, 200 at least. 0: none.",
     )
 
     pass_fields: Annotated[tuple[str, ...], BeforeValidator(split_names)] = Field(
@@ -79,8 +77,8 @@ class ScoringConfig(ReadRecipe, Section):
 
     reasons: Annotated[int, Field(ge=0, le=100)] = Field(
         default=0,
-        description="Name this many fields in each score: those that add most to the decision value, "
-        "compared with the mean row. Linear versions of two labels only; a scorer ends on any other.",
+        description="Name this many fields in each score: those that add most to the decision value. Linear versions "
+        "of two labels only; a scorer ends on any other.",
     )
 
     format: PointsFormat = Field(

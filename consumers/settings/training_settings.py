@@ -18,13 +18,13 @@ class TrainingConfig(Section):
 
     every_leaves: Annotated[int, Field(ge=1)] = Field(
         default=1,
-        description="Leaves of `coreset.leaf_rows` rows, over all partitions, after which a new model is due. A "
-        "screened leaf counts as several.",
+        description="Leaves of `coreset.leaf_rows` rows, over all partitions, after which a model is due. A screened "
+        "leaf counts as several.",
     )
     policy: Literal["latest", "every"] = Field(
         default="latest",
-        description="When a training set falls due while a model trains: `latest` reads on and trains the newest "
-        "due set next; `every` trains each, and pauses the input meanwhile.",
+        description="When a set falls due while a model trains: `latest` trains the newest due set next; `every` "
+        "trains each, and pauses the input meanwhile.",
     )
     share: Annotated[float, Field(gt=0, le=1)] = Field(
         default=0.2,
@@ -33,7 +33,7 @@ class TrainingConfig(Section):
     standby: bool = Field(
         default=False,
         description="Stand by while another copy works, and take over within 6 s when it is gone. Copies share the "
-        "checkpoint directory and the group `streamsvm-` + the model's name + `-trainers`.",
+        "checkpoint directory and the group `streamsvm-NAME-trainers`.",
     )
     stuck_after_s: Annotated[float, Field(gt=0)] = Field(
         default=3_600.0, description="Seconds of one training after which /healthz answers 503."
@@ -54,12 +54,11 @@ class CheckpointConfig(Section):
     generations: Annotated[int, Field(ge=1, le=100)] = Field(default=3, description="Checkpoint files to keep.")
     max_age_s: Annotated[float, Field(gt=0)] = Field(
         default=600.0,
-        description="Seconds without a good checkpoint after which /readyz answers 503. Models are still published.",
+        description="Seconds without a good checkpoint after which /readyz answers 503.",
     )
     trust_directory: bool = Field(
         default=False,
-        description="Accept a directory that other users may write to or own, which is refused otherwise. Only for "
-        "a volume that no other process can reach.",
+        description="Accept a directory that others may write to or own: for a volume that no other process can reach.",
     )
 
 
@@ -73,8 +72,8 @@ class QualityConfig(Section):
 
     enabled: bool = Field(
         default=True,
-        description="Score every point with the current version before learning it, beside a baseline, for "
-        "metrics. A large kernel machine scores only every k-th point.",
+        description="Score every point with the current version before learning it, beside a baseline, for metrics; a "
+        "large kernel machine only every k-th.",
     )
     window: Annotated[int, Field(ge=100, le=1 << 22)] = Field(
         default=10_000, description="Newest scored points that the figures cover."

@@ -35,22 +35,20 @@ class CoresetOptions(MemoryLength, KernelSizes):
     memory_points: Annotated[int, Field(ge=16, le=1 << 30)] | None = Field(
         default=None,
         description="Most points in all partitions: buckets, leaves and audit samples, of 4 bytes a feature (8 for "
-        "float64) and 9 more. Each of `max_partitions` gets an equal part, used or not, from which `leaf_rows`, "
-        "`bucket_points` and `audit_points` follow. Default: no budget, but at most 11,000 points a partition (four "
-        "buckets and a leaf of 2,000, an audit sample of 1,000), more if `memory` is not `all`; for `rbf` see "
-        "`memory_bytes`.",
+        "float64) and 9 more. Each of `max_partitions` gets an equal part, from which `leaf_rows`, `bucket_points` "
+        "and `audit_points` follow. Default: at most 11,000 points a partition (four buckets and a leaf of 2,000, "
+        "1,000 of audit), more if `memory` is not `all`; for `rbf` see `memory_bytes`.",
     )
     memory_bytes: Annotated[int, Field(ge=1, le=1 << 50)] | None = Field(
         default=None,
-        description="Instead of memory_points: most bytes of points, moments, a training set with its audit "
-        "sample, and the largest reduction. Training, the Kafka client and points that only a cut "
-        "still needs come on top. Default: for `rbf` with landmarks 64 MB, which is 20,600 points of 8 features "
-        "for each of 8 partitions; else no budget.",
+        description="Instead of memory_points: most bytes of points, moments, a training set, and the largest "
+        "reduction; training and the Kafka client come on top. Default: for `rbf` with landmarks 64 MB (20,600 points "
+        "of 8 features for each of 8 partitions); else none.",
     )
     buckets: Annotated[Annotated[int, Field(ge=2, le=64)] | None, BeforeValidator(none_in_words)] = Field(
         default=4,
-        description="Most buckets of a `tree` of the reducer `calibrated`. none: `fan_in` buckets of a level merge "
-        "into one of the next; so too if `fan_in` is given, or with another reducer.",
+        description="Most buckets of a `tree`. none, `fan_in` given or another reducer than `calibrated`: `fan_in` "
+        "buckets of a level merge into one of the next.",
     )
     fan_in: Annotated[int, Field(ge=2, le=64)] = Field(
         default=2,
@@ -58,30 +56,29 @@ class CoresetOptions(MemoryLength, KernelSizes):
     )
     memory: MemoryName = Field(
         default="all",
-        description="Which rows a model is of: `all` alike; a `window` of the newest; with a weight that halves "
-        "after a half-life (`decay`); or several horizons, by how models of each did on new rows "
-        "(`adaptive`). Each partition forgets by its own rows.",
+        description="Which rows a model is of: `all` alike; a `window` of the newest; with weights that halve after a "
+        "half-life (`decay`); or several horizons, by how each did on new rows (`adaptive`). Each partition forgets "
+        "by its own rows.",
     )
     span_rows: Annotated[int, Field(ge=1, le=1 << 40)] | None = Field(
         default=None,
         description="Unless `memory` is `all`: rows of a bucket, a multiple of `leaf_rows`. Fewer follow a change "
-        "sooner and take more time. Default: eight leaves of 100 points a feature, fewer of smaller "
-        "ones, at most an eighth of the window or half-life.",
+        "sooner and take more time. Default: eight leaves of 100 points a feature, at most an eighth of the window or "
+        "half-life.",
     )
     leaf_rows: Annotated[int, Field(ge=1, le=1 << 24)] = Field(
         default=2_000,
-        description="Rows, accepted or not, after which a leaf that is not screened is sealed; the most points of "
-        "a leaf.",
+        description="Rows, accepted or not, after which an unscreened leaf is sealed; most points of a leaf.",
     )
     screening: Annotated[float, Field(ge=0, le=1)] = Field(
         default=0.25,
-        description="For a linear kernel: largest size of a leaf, as a share of the rows before it. Rows beyond "
-        "`leaf_rows` are kept by their margin, or added to exact totals. 0: no screening.",
+        description="Linear kernel: largest leaf, as a share of the rows before it. Rows beyond `leaf_rows` are kept "
+        "by their margin, or added to exact totals. 0: no screening.",
     )
     band: Annotated[float, Field(ge=0, le=0.9)] = Field(
         default=0.5,
-        description="Largest share of a bucket that holds the rows nearest the margin as they are. For a linear "
-        "kernel, two labels, `memory = all` and buckets of 300 points or more. 0: none.",
+        description="Largest share of a bucket for the rows nearest the margin, as they are. Linear kernel, two "
+        "labels, `memory = all` and buckets of 300 points or more only. 0: none.",
     )
     class_screening: bool = Field(
         default=True,
@@ -90,22 +87,20 @@ class CoresetOptions(MemoryLength, KernelSizes):
     )
     totals: bool = Field(
         default=True,
-        description="Keep totals of all rows that were let go, so that every version says how far it can be from "
-        "the best model. For a linear kernel, two labels and `memory = all`; what is learned does not "
-        "depend on it.",
+        description="Keep totals of all rows let go, so that every version says how far it can be from the best model. "
+        "Linear kernel, two labels and `memory = all` only; nothing learned depends on it.",
     )
     bucket_points: Annotated[int, Field(ge=1, le=1 << 24)] = Field(
         default=2_000, description="Most points in a bucket. More reduce the error."
     )
     audit_points: Annotated[int, Field(ge=0, le=1 << 24)] = Field(
         default=1_000,
-        description="Points of each partition's audit sample, by which every version estimates its objective. Of a "
-        "memory budget at most a twentieth. 0: no estimate.",
+        description="Points of each partition's audit sample, by which versions estimate their objective. Of a memory "
+        "budget at most a twentieth. 0: none.",
     )
     audit_by_label: bool = Field(
         default=True,
-        description="Draw half of the audit sample from each label, so that a rare one has enough points for "
-        "skill, thresholds, probabilities and the gate. Of two labels only.",
+        description="Draw half of the audit sample from each of two labels, so that a rare one has enough points.",
     )
     train_points: Annotated[int, Field(ge=2, le=1 << 24)] = Field(
         default=20_000,
@@ -113,15 +108,14 @@ class CoresetOptions(MemoryLength, KernelSizes):
     )
     clip_sd: Annotated[float, Field(ge=3, le=1e6)] | None = Field(
         default=None,
-        description="Clip features at this many standard deviations of the leaves before; the first leaf at its "
-        "own, if outliers are fewer than 1 / clip_sd^2 of it. Not for features that are rarely set.",
+        description="Clip features at this many standard deviations of the leaves before; the first leaf at its own. "
+        "Not for features that are rarely set.",
     )
     max_leverage: Annotated[Annotated[float, Field(gt=0, le=1)] | None, BeforeValidator(none_in_words)] = Field(
         default=0.1,
-        description="Largest share by which one row may increase the variance of a feature and, at a tenth of "
-        "it, the total weight; ten standard deviations and ten mean weights always may. A row beyond is left out "
-        "of versions until ten others are like it; then all are learned as they came. none: one point at 1e30 "
-        "stays in the scaler for ever.",
+        description="Largest share by which one row may increase the variance of a feature and, at a tenth of it, the "
+        "total weight; ten standard deviations and ten mean weights always may. A row beyond is left out of versions "
+        "until ten others are like it; then all are learned as they came. none: one point at 1e30 ends learning.",
     )
     max_partitions: Annotated[int, Field(ge=1, le=100_000)] = Field(
         default=64,

@@ -23,8 +23,7 @@ class PointsConfig(Section):
     dimension: Annotated[int, Field(ge=1, le=100_000)] = Field(description="Number of features of every point.")
     labels: Annotated[tuple[Label, ...], BeforeValidator(split_at_commas)] = Field(
         default=(-1, 1),
-        description="The labels as written in the records, 2 to 128 of one type. Of two, the second is positive: a "
-        "decision value above 0, or the version's threshold, means it.",
+        description="The labels as the records have them, 2 to 128 of one type. Of two, the second is positive.",
     )
     feature_names: Annotated[tuple[str, ...], BeforeValidator(split_at_commas)] = Field(
         default=(),
@@ -38,15 +37,14 @@ class PointsConfig(Section):
     )
     max_record_bytes: Annotated[int, Field(ge=64, le=1 << 30)] = Field(
         default=1_000_000,
-        description="Largest size of a record's value, in bytes. A larger record becomes a dead letter and is not "
-        "decoded.",
+        description="Most bytes of a record's value; a larger record becomes a dead letter.",
     )
     max_rows_per_record: Annotated[int, Field(ge=1, le=1 << 24)] = Field(
         default=10_000, description="Most rows in one record; with more it becomes a dead letter as a whole."
     )
     max_decoded_bytes: Annotated[int, Field(ge=1 << 20, le=1 << 40)] | None = Field(
         default=None,
-        description="Most bytes that decoding one record may take, estimated before. Default: 256 times "
+        description="Most bytes that decoding a record may take, estimated before. Default: 256 times "
         "`max_record_bytes`.",
     )
 

@@ -55,25 +55,23 @@ class SvmConfig(Section):
     class_weight: Literal["none", "balanced"] | Annotated[tuple[ClassWeight, ...], BeforeValidator(split_at_commas)] = (
         Field(
             default="none",
-            description="Factors for the weights of each label, in the order of `points.labels`, such as 1,10; or "
-            "`balanced`: each label has the same total weight.",
+            description="Factors for the weights of each label, in the order of `points.labels`, such as 1,10; "
+            "`balanced`: equal total weights.",
         )
     )
     multiclass: Annotated[Multiclass | None, BeforeValidator(none_in_words)] = Field(
         default=None,
-        description="Machines of more than two labels: for each pair, of which the label with most votes is the "
-        "answer, or for each label, less right where labels lie between others. Default: pairs up to "
-        "32 labels.",
+        description="Machines of more than two labels: for each pair, which vote, or for each label, less right where "
+        "labels lie between others. Default: pairs up to 32 labels.",
     )
     standardize: bool = Field(
         default=True,
-        description="Scale features to zero mean and unit variance over the stream up to the cut. false: take away "
-        "the mean only, which changes no machine.",
+        description="Scale features to zero mean and unit variance. false: take away the mean only, which changes no "
+        "machine.",
     )
     probability: Literal["sigmoid", "isotonic"] | None = Field(
         default=None,
-        description="Give every version probabilities, fitted to the audit sample. `isotonic` needs some thousand "
-        "coreset.audit_points.",
+        description="Probabilities, fitted to the audit sample. `isotonic` needs some thousand coreset.audit_points.",
     )
     cost: Annotated[
         tuple[float, float] | None,
@@ -82,9 +80,8 @@ class SvmConfig(Section):
         BeforeValidator(none_in_words),
     ] = Field(
         default=None,
-        description="The cost of a missed positive and that of a false alarm, in any unit: 50,1. Every version "
-        "gets the threshold of the least mean cost over the audit sample. class_weight does not affect "
-        "it.",
+        description="The cost of a missed positive and that of a false alarm: 50,1. Versions get the threshold of the "
+        "least mean cost over the audit sample, whatever class_weight.",
     )
     target: Annotated[
         dict[Literal["precision", "recall", "alarm_rate"], float] | None,
@@ -92,37 +89,35 @@ class SvmConfig(Section):
         BeforeValidator(target_in_words),
     ] = Field(
         default=None,
-        description="Instead of `cost`, one of `precision=0.9` (of the alarms, so many are right), `recall=0.9` "
-        "(of the positives, so many are found) and `alarm_rate=0.01` (at most so many of all points). "
-        "In a TOML file: target = {recall = 0.9}. The audit sample must hold ten points of each label.",
+        description="Instead of `cost`, one of `precision=0.9` (of the alarms, so many are right), `recall=0.9` (of "
+        "the positives, so many are found) and `alarm_rate=0.01` (at most so many of all points). In TOML: target = "
+        "{recall = 0.9}. Needs ten points of each label in the audit sample.",
     )
     tolerance: Annotated[float, Field(gt=0, le=1)] = Field(
         default=1e-3, description="KKT gap at which the solver stops."
     )
     max_iterations: Annotated[int, Field(ge=1)] = Field(
         default=10_000_000,
-        description="Most iterations of the solver; the model is then marked as not converged.",
+        description="Most iterations of the solver; then the model is not converged.",
     )
     threads: Annotated[int, Field(ge=1, le=256)] = Field(
         default=1, description="Threads of linear algebra in training. The last bits of a model depend on it."
     )
     landmarks: Annotated[Annotated[int, Field(ge=2, le=1 << 20)] | None, BeforeValidator(none_in_words)] = Field(
         default=None,
-        description="Most support vectors of a published `rbf` machine; a larger one is approximated by at most "
-        "4,096, and the duality gap says what that costs. Default with coreset.landmarks: as many as a "
-        "message of 900,000 bytes holds; else all.",
+        description="Most support vectors of a published `rbf` machine; a larger one is approximated, and the duality "
+        "gap says what that costs. Default with coreset.landmarks: as many as 900,000 bytes hold, 4,096 at most; else "
+        "all.",
     )
     precision: Precision = Field(
         default="double",
-        description="Numbers of a published `rbf` machine: 64 bits, or (`half`) support vectors in 16 and dual "
-        "coefficients in 32, unless that changes the machine by more than `tolerance`. Default with "
-        "coreset.landmarks: `half`.",
+        description="Numbers of a published `rbf` machine: 64 bits, or (`half`, the default with coreset.landmarks) "
+        "support vectors in 16 and dual coefficients in 32, unless that changes it by more than `tolerance`.",
     )
     round_first: bool = Field(
         default=False,
-        description="With `precision = half`: round the scaled points before training, instead of the support "
-        "vectors afterwards, which changes a machine of large gamma or boxes. Default with "
-        "coreset.landmarks: true.",
+        description="With `precision = half`: round the scaled points before training, not the support vectors "
+        "afterwards. Default with coreset.landmarks: true.",
     )
     tune: Literal["auto"] | None = Field(
         default=None,
@@ -132,12 +127,11 @@ class SvmConfig(Section):
     )
     tune_every_leaves: Annotated[int, Field(ge=1)] = Field(
         default=50,
-        description="Tune again after so many leaves of `coreset.leaf_rows` rows, over all partitions.",
+        description="Tune again after so many leaves of `coreset.leaf_rows` rows.",
     )
     tune_points: Annotated[int, Field(ge=16, le=1 << 24)] = Field(
         default=5_000,
-        description="Most points that tuning uses. Time grows faster than linearly. Default with "
-        "coreset.landmarks: 10,000.",
+        description="Most points that tuning uses. Default with coreset.landmarks: 10,000.",
     )
     tune_alphas: Annotated[tuple[Alpha, ...], BeforeValidator(split_at_commas)] = Field(
         default=(), description="Values of alpha to choose among."
@@ -148,9 +142,8 @@ class SvmConfig(Section):
 
     tune_scoring: TuneScoring = Field(
         default="accuracy",
-        description="By what `tune` chooses: the weighted `accuracy`; `log_loss` of the sigmoid that fits best; "
-        "the mean of `cost` at its best threshold; ... With more than two labels `accuracy` or "
-        "`balanced_accuracy`.",
+        description="By what `tune` chooses; `log_loss` of the sigmoid that fits best, the mean `cost` at its best "
+        "threshold. With more than two labels one of the accuracies.",
     )
 
     DEFAULT_ALPHA: ClassVar[float] = 1e-4

@@ -12,10 +12,10 @@ CHALLENGES: Final = (
     Definition(
         "streamsvm_challenges",
         "counter",
-        "Challenges that ended: better and passed, where the challenger became current; worse, undecided, "
-        "unlabeled and void, where it did not.",
-        "unlabeled or passed: see StreamsvmChallengeWithoutLabels in the runbook. Only undecided: versions are as "
-        "good as the current one.",
+        "Challenges that ended: the challenger became current (better, passed), or did not (worse, undecided, "
+        "unlabeled, void).",
+        "unlabeled or passed: see StreamsvmChallengeWithoutLabels. Only undecided: versions are as good as the current "
+        "one.",
         ("outcome",),
         panel="Challenges: champion and challenger",
     ),
@@ -23,7 +23,7 @@ CHALLENGES: Final = (
         "streamsvm_challenger_version",
         "gauge",
         "Number of the challenger; 0: none.",
-        "The same for long, with few streamsvm_challenge_labels: check that a scorer with scoring.shadow runs.",
+        "The same for long, with few streamsvm_challenge_labels: does a scorer with scoring.shadow run?",
         panel="Challenges: champion and challenger",
     ),
     Definition(
@@ -37,7 +37,7 @@ CHALLENGES: Final = (
         "streamsvm_challenge_scores_left_out",
         "gauge",
         "Of the scores in the open challenge, those that do not count: `unreadable`, or `nowhere` in the input.",
-        "Above 0: another program writes to that topic; the log names the first record.",
+        "Above 0: another program writes there; the log names the first record.",
         ("reason",),
         panel="Challenges: champion and challenger",
     ),
@@ -69,7 +69,7 @@ SHADOW: Final = (
         "streamsvm_shadow_version",
         "gauge",
         "Number of the version that scoring.shadow names; 0: none can be scored on these records.",
-        "0 for long: nobody set the alias, or the log says shadow_not_scored.",
+        "0 for long: no such alias, or shadow_not_scored in the log.",
         panel="Scorer: version and its age",
     ),
 )

@@ -23,9 +23,9 @@ class ChallengeOptions(Section):
 
     gate: Literal["margin", "shadow"] = Field(
         default="margin",
-        description="`shadow`: a version that passes the margin becomes current only after it was better, on "
-        "labels of rows that a scorer with scoring.shadow = @challenger scored by both. Labels come "
-        "from labels.topic, or from the input, which then has to be scoring.topic.",
+        description="`shadow`: a version that passes the margin becomes current only after it was better on rows that "
+        "a scorer with scoring.shadow = @challenger scored by both. Labels come from labels.topic, or from the input, "
+        "which then has to be scoring.topic.",
     )
     gate_figure: Literal["auc", "accuracy", "log_loss", "cost"] = Field(
         default="auc",
@@ -33,8 +33,8 @@ class ChallengeOptions(Section):
     )
     gate_labels: Annotated[int, Field(ge=160, le=1_000_000)] = Field(
         default=20_000,
-        description="Labels after which a challenger that was not better has lost. An AUC of 0.8725 instead of "
-        "0.85 takes some 5300 labels at 50 % positives, some 39000 at 2 %; later challenges more.",
+        description="Labels after which a challenger that was not better has lost. An AUC of 0.8725 for 0.85 takes "
+        "some 5300 at 50 % positives, 39000 at 2 %; later challenges more.",
     )
     gate_wait: Duration = Field(
         default=7 * 86_400.0,

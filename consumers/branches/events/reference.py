@@ -28,8 +28,8 @@ _OPTIONS: Final = (
         "any but cross",
         "`missing`",
         "`reject`",
-        "An event without the field becomes a dead letter. `indicator`: a column of its own is 1, and the "
-        "feature's others are 0. `{constant = 3}`: it counts as this value; not for times.",
+        "An event without the field becomes a dead letter. `indicator`: a column of its own is 1, the others 0. "
+        "`{constant = 3}`: it counts as this value; not for times.",
     ),
     (
         "number",

@@ -27,9 +27,8 @@ class EventsConfig(Section):
 
     label: Annotated[Mapping[str, Any] | None, BeforeValidator(table_in_words)] = Field(
         default=None,
-        description='The field of the label and its values: label = {field = "is_fraud", negative = [false], '
-        "positive = [true]}. Scores carry the first of several values; another value makes a dead "
-        "letter.",
+        description='The label: label = {field = "is_fraud", negative = [false], positive = [true]}. Of several '
+        "values scores carry the first; another value makes a dead letter.",
     )
     weight: str | tuple[str | int, ...] | None = Field(default=None, description="Field of the weight; without it 1.")
     id: str | tuple[str | int, ...] | None = Field(
@@ -43,8 +42,7 @@ class EventsConfig(Section):
     )
     envelope: Envelope = Field(
         default="none",
-        description="What stands around an event: Kafka Connect's schema and payload, Debezium's change, a "
-        "CloudEvent. A record without its envelope becomes a dead letter.",
+        description="What stands around an event: Kafka Connect's schema and payload, Debezium's change, a CloudEvent.",
     )
 
 

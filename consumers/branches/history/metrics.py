@@ -47,8 +47,8 @@ ERASURE: Final = (
         "gauge",
         "Of erased rows of the input, by `figure`: `rows`, how many are left out; `waits`, 1 while the newest version "
         "may be of some; `reach`, how far that can be from the best model without them, in parts of its length.",
-        "`waits` at 1 for longer than a start reads the log: look at the log of the trainer. A `reach` near 0 says "
-        "that the rows hardly matter.",
+        "`waits` at 1 for longer than a start reads the log: see the trainer's log. `reach` near 0: the rows hardly "
+        "matter.",
         ("figure",),
     ),
 )

@@ -38,8 +38,7 @@ class ArchiveConfig(Section):
     )
     bucket_points: Annotated[int | None, Field(ge=1, le=1 << 24)] = Field(
         default=None,
-        description="Most points of a span's bucket; a longer one has more, by the square root of its length. "
-        "Default: 1000, or 15 a feature.",
+        description="Most points of a span's bucket; longer ones have more. Default: 1000, or 15 a feature.",
     )
     keep_days: Annotated[float | None, Field(gt=0)] = Field(
         default=None,
@@ -50,8 +49,7 @@ class ArchiveConfig(Section):
     )
     trust_directory: bool = Field(
         default=False,
-        description="Accept a directory that other users may write to or own, which is refused otherwise. Only for "
-        "a volume that no other process can reach.",
+        description="Accept a directory that others may write to or own: for a volume that no other process can reach.",
     )
 
 
@@ -60,8 +58,8 @@ class DeletesConfig(Section):
 
     topic: Annotated[str, Field(max_length=249)] = Field(
         default="",
-        description="Topic of deletes, not compacted, whose records the trainer carries out: it erases every row that "
-        "a delete names and that is not younger, and publishes at once. Default: none.",
+        description="Topic of deletes, not compacted: the trainer erases every row that a delete names and that is not "
+        "younger, and publishes at once. Default: none.",
     )
     by: By = Field(
         default="id",
@@ -70,12 +68,12 @@ class DeletesConfig(Section):
     )
     every_s: Annotated[float, Field(ge=0)] = Field(
         default=3_600.0,
-        description="Seconds that deletes are collected for. All of them are one erasure, for which the log is read "
-        "twice: once to find the rows, once to learn it again.",
+        description="Seconds of deletes that are one erasure, for which the log is read twice: to find the rows, and "
+        "to learn again.",
     )
     early_s: Annotated[float, Field(ge=0)] = Field(
         default=86_400.0,
-        description="How long a delete that met no row yet is looked for again in what came since, every `every_s`.",
+        description="How long a delete that met no row is looked for again, every `every_s`.",
     )
 
 

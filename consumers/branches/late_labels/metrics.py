@@ -58,7 +58,7 @@ DEFINITIONS: Final = (
         "streamsvm_join_waiting_seconds",
         "gauge",
         "Seconds for which a partition of one log has waited for a record of the other.",
-        "Growing: that topic is idle; nothing is joined until a record, or a watermark, is written to it.",
+        "Growing: that topic is idle; it needs a record or a watermark.",
         panel="Late labels: rows within the horizon",
     ),
     Definition(
@@ -71,8 +71,8 @@ DEFINITIONS: Final = (
     Definition(
         "streamsvm_join_times_ahead",
         "counter",
-        "Records whose timestamp is so far ahead that it does not count.",
-        "Rising: see StreamsvmTimesAhead in the runbook.",
+        "Records with timestamps too far ahead to count.",
+        "Rising: see StreamsvmTimesAhead.",
         ("log",),
         panel="Late labels: rows and labels",
     ),

@@ -23,7 +23,7 @@ class LabelsConfig(JoinConfig):
 
     topic: Annotated[str, Field(max_length=249)] = Field(
         default="",
-        description="Topic of the labels, with as many partitions as the input, and keyed alike.",
+        description="Topic of the labels, with the input's partitions and keys.",
     )
     dead_letter_topic: str = Field(
         default="",
@@ -31,13 +31,13 @@ class LabelsConfig(JoinConfig):
     )
     idle_s: Annotated[float | None, Field(gt=0)] = Field(
         default=None,
-        description="Seconds without labels, while rows of a partition wait, after which the trainer writes "
-        "watermarks to `topic`. Default: never.",
+        description="Seconds without labels, while rows wait, after which the trainer writes watermarks to `topic`. "
+        "Default: never.",
     )
     most_rows: Annotated[int, Field(ge=1_024, le=1 << 30)] = Field(
         default=10_000_000,
-        description="Most rows within the horizon in one partition; with more the trainer ends. A row takes some "
-        "37 bytes, its features and weight.",
+        description="Most rows within the horizon in one partition; with more the trainer ends. A row takes 37 bytes "
+        "and its features.",
     )
 
     @property

@@ -13,7 +13,7 @@ CORESETS: Final = (
         "streamsvm_coresets_records",
         "counter",
         "Records written to the coresets topic.",
-        "Manifests flat while producers write: the worker owns nothing, or waits; see /readyz.",
+        "Manifests flat while producers write: see /readyz.",
         ("kind",),
         panel="Workers: the coresets topic",
     ),
@@ -28,7 +28,7 @@ CORESETS: Final = (
         "streamsvm_coresets_passed_over",
         "counter",
         "Damaged, foreign or incomplete records of the coresets topic.",
-        "Above 0: another program writes to the topic, or it is not compacted; the log names each.",
+        "Above 0: another program writes there, or the topic is not compacted; the log names each.",
         panel="Workers: the coresets topic",
     ),
     Definition(
@@ -43,7 +43,7 @@ CORESETS: Final = (
         "streamsvm_worker_partitions",
         "gauge",
         "Partitions that this worker learns; 0 of a trainer.",
-        "0 of a worker: others own them all, or no trainer has opened them; see /readyz.",
+        "0 of a worker: see /readyz.",
         panel="Workers: partitions and manifests",
     ),
 )
@@ -53,7 +53,7 @@ ADOPTED: Final = (
         "streamsvm_coresets_adopted",
         "counter",
         "States of partitions adopted from the coresets topic.",
-        "Flat while workers write: the trainer waits for a training, or cannot read the topic.",
+        "Flat while workers write: a training runs, or the topic cannot be read.",
         panel="Workers: the coresets topic",
     ),
 )
@@ -61,7 +61,7 @@ CREW: Final = (
     Definition(
         "streamsvm_workers",
         "gauge",
-        "Worker processes (training.workers).",
+        "Processes of training.workers.",
         "For reading streamsvm_worker_cpu_seconds.",
         panel="Workers: partitions and manifests",
     ),
@@ -69,7 +69,7 @@ CREW: Final = (
         "streamsvm_worker_cpu_seconds",
         "counter",
         "Processor time of each worker process.",
-        "A rate near 1: that worker's partitions fall behind first. Raise training.workers.",
+        "A rate near 1: raise training.workers.",
         ("worker",),
         panel="Process: processors, and time since the start",
     ),

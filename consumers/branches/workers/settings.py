@@ -46,8 +46,8 @@ class WorkerConfig(Section):
 
     ordinal: Annotated[int, Field(ge=0, le=9_999)] | None = Field(
         default=None,
-        description="Number of this worker, from 0 on: it owns the partitions p with p mod `of` = `ordinal`. "
-        "Default: a consumer group shares them.",
+        description="Number of this worker, from 0 on: it owns the partitions p with p mod `of` = `ordinal`. Default: "
+        "a consumer group.",
     )
     of: Annotated[int, Field(ge=1, le=10_000)] | None = Field(default=None, description="Number of workers.")
     group: str = Field(default="", description="Default: `streamsvm-` + the model's name + `-workers`.")
@@ -62,8 +62,8 @@ class WorkerConfig(Section):
     )
     publish_after_s: Annotated[float, Field(gt=0)] = Field(
         default=30.0,
-        description="Seconds after which a manifest is written even without a completed leaf: as much is read "
-        "again when a partition moves.",
+        description="Seconds after which a manifest is written even without a full leaf: as much is read again when a "
+        "partition moves.",
     )
 
     @model_validator(mode="after")

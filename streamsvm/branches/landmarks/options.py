@@ -20,9 +20,8 @@ class LandmarkOptions(KernelSizes):
     landmarks: Annotated[Annotated[int, Field(ge=8, le=1_024)] | None, BeforeValidator(none_in_words)] = Field(
         default=None,
         description="For `rbf`: landmark points that approximate a pilot, so that leaves can be screened. Default: "
-        "256. Landmarks change other defaults: `max_partitions` to 8, `train_points` to 100,000, and `memory_bytes` "
-        "to 64 MB unless a budget, `leaf_rows` or `bucket_points` is given. none: no screening; the other defaults "
-        "stay.",
+        "256. They change defaults: `max_partitions` to 8, `train_points` to 100,000, and `memory_bytes` to 64 MB "
+        "unless a budget, `leaf_rows` or `bucket_points` is given. none: no screening.",
     )
     leaf_parts: Annotated[Annotated[int, Field(ge=4, le=1_024)] | None, BeforeValidator(none_in_words)] = Field(
         default=None,

@@ -25,8 +25,7 @@ class JoinConfig(Section):
     )
     horizon: Duration = Field(
         default=0.0,
-        description="How long a row waits for its label, by the two logs: seconds, or 90m, 36h, 14d. Rows wait in "
-        "memory.",
+        description="How long a row waits for its label, in memory, by the two logs: seconds, or 90m, 36h, 14d.",
     )
     early: Duration = Field(
         default=60.0,
@@ -34,8 +33,8 @@ class JoinConfig(Section):
     )
     absent: AbsentLabel = Field(
         default="negative",
-        description="What becomes of a row without a label at the end: it is learned under the first label, "
-        "dropped, or becomes a dead letter.",
+        description="What becomes of a row without a label: it is learned under the first label, dropped, or a dead "
+        "letter.",
     )
 
 

@@ -21,8 +21,7 @@ class OutputConfig(Section):
     )
     model_format: Literal["json", "onnx"] = Field(
         default="json",
-        description="`onnx`: a copy of every version in the topic models_topic + `.onnx`. Needs the extra: pip "
-        "install '.[onnx]' in the folder of the sources.",
+        description="`onnx`: a copy of every version in the topic models_topic + `.onnx` (extra `onnx`).",
     )
     gate_margin: Annotated[Annotated[float, Field(ge=0, lt=1)] | None, BeforeValidator(none_in_words)] = Field(
         default=0.1,
@@ -44,8 +43,8 @@ class OutputConfig(Section):
     )
     signing_key_file: Path | None = Field(
         default=None,
-        description="PEM file of the Ed25519 private key that signs every version; only its owner may have access. "
-        "Needs the extra: pip install '.[sign]' in the folder of the sources.",
+        description="PEM file of the Ed25519 private key that signs every version; only its owner may have access "
+        "(extra `sign`).",
     )
     trusted_keys_file: Path | None = Field(
         default=None,

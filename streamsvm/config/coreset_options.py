@@ -18,8 +18,8 @@ class CoresetOptions(MemoryLength, KernelSizes):
 
     reducer: ReducerName = Field(
         default="calibrated",
-        description="How points are reduced: `uniform` samples by weight, `calibrated` by the margin of a pilot "
-        "model, with exact totals." + described("coreset.reducer"),
+        description="How points are reduced: `uniform` by weight, `calibrated` by the margin of a pilot model, with "
+        "exact totals." + described("coreset.reducer"),
     )
     clusters: Literal["log", "elbow", "silhouette"] | Annotated[int, Field(ge=1, le=1_000)] = Field(
         default="log",
@@ -28,9 +28,9 @@ class CoresetOptions(MemoryLength, KernelSizes):
     )
     structure: StructureName | None = Field(
         default=None,
-        description="How buckets merge: `tree` keeps up to `buckets`; `chain` keeps one, which is reduced again "
-        "with every leaf. Default: `tree` for a linear kernel; `chain` for `rbf`, and where a memory budget "
-        "gives a partition fewer than 700 points." + described("coreset.structure"),
+        description="How buckets merge: `tree` keeps up to `buckets`; `chain` one, which is reduced again with every "
+        "leaf. Default: `tree` for a linear kernel; `chain` for `rbf`, and where a "
+        "budget gives a partition fewer than 700 points." + described("coreset.structure"),
     )
     memory_points: Annotated[int, Field(ge=16, le=1 << 30)] | None = Field(
         default=None,

@@ -38,8 +38,7 @@ class ChallengeOptions(Section):
     )
     gate_wait: Duration = Field(
         default=7 * 86_400.0,
-        description="How long a challenge lasts at most, in the time of the learned records: seconds, or 90m, 36h, "
-        "14d.",
+        description="How long a challenge lasts at most, by the learned records: seconds, or 90m, 36h, 14d.",
     )
     gate_unlabeled: Literal["keep", "pass"] = Field(
         default="keep",
@@ -57,8 +56,8 @@ class ShadowScoring(Section):
 
     shadow: Annotated[str, Field(max_length=249, pattern=r"^(@?[A-Za-z0-9._-]+(/[A-Za-z0-9._-]+)?)?$")] = Field(
         default="",
-        description="Add another version's answer, under `shadow`: an alias, such as `@challenger`; or the current "
-        "version of another trainer's `topic`, or `topic/name`.",
+        description="Add another version's answer, under `shadow`: of an alias, such as `@challenger`; or the current "
+        "one of another `topic` or `topic/name`.",
     )
 
 

@@ -61,15 +61,14 @@ _OPTIONS: Final = (
         "hash",
         "`bits`",
         "required",
-        "2^bits columns, 1 to 10 bits, of which a value's hash chooses one. Values in one column are mistaken for "
-        "each other.",
+        "2^bits columns, 1 to 10 bits, of which a value's hash chooses one.",
     ),
     ("hash", "`seed`", "0", "Chooses another hash."),
     (
         "time",
         "`parts`",
         "hour, weekday",
-        "Of `hour`, `weekday`, `month` (sine and cosine each) and `age` (days since the field in `since`).",
+        "Of `hour`, `weekday`, `month` (sine and cosine each), `age` (days since `since`).",
     ),
     (
         "time",
@@ -81,7 +80,7 @@ _OPTIONS: Final = (
         "time",
         "`format`",
         "`iso8601`",
-        "Text such as 2026-01-31T12:00:00Z; or a number since the epoch: `s`, `ms` or `us`.",
+        "Text such as 2026-01-31T12:00:00Z; or a number since the epoch: `s`, `ms`, `us`.",
     ),
     ("time", "`since`", "-", "Field from which the age counts."),
     ("flag", "", "", "1 for `true` or 1, 0 for `false` or 0."),

@@ -53,8 +53,8 @@ class WorkerConfig(Section):
     group: str = Field(default="", description="Default: `streamsvm-` + the model's name + `-workers`.")
     group_protocol: Literal["classic", "consumer"] = Field(
         default="classic",
-        description="`classic`: cooperative-sticky, with a session of 6 s; `consumer` (KIP-848, Kafka 4 on): by "
-        "the broker's setting, 45 s.",
+        description="`classic`: cooperative-sticky, a session of 6 s; `consumer` (KIP-848, Kafka 4): by the broker's "
+        "setting, 45 s.",
     )
     publish_interval_s: Annotated[float, Field(gt=0)] = Field(
         default=1.0,

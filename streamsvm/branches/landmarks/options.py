@@ -20,14 +20,13 @@ class LandmarkOptions(KernelSizes):
     landmarks: Annotated[Annotated[int, Field(ge=8, le=1_024)] | None, BeforeValidator(none_in_words)] = Field(
         default=None,
         description="For `rbf`: landmark points that approximate a pilot, so that leaves can be screened. Default: "
-        "256. They change defaults: `max_partitions` to 8, `train_points` to 100,000, and `memory_bytes` to 64 MB "
-        "unless a budget, `leaf_rows` or `bucket_points` is given. none: no screening.",
+        "256. They change defaults: `max_partitions` to 8, `train_points` to 100,000, `memory_bytes` to 64 MB unless "
+        "sizes are given. none: no screening.",
     )
     leaf_parts: Annotated[Annotated[int, Field(ge=4, le=1_024)] | None, BeforeValidator(none_in_words)] = Field(
         default=None,
-        description="With landmarks: a leaf has a partition's points divided by this number; twice that if the "
-        "partition has more than 50,000. Default: 32. none: divided by 16, but at least 500, or a quarter of the "
-        "partition's points if that is less.",
+        description="With landmarks: a leaf has a partition's points divided by this number; twice that beyond 50,000 "
+        "points. Default: 32. none: divided by 16, but at least 500 or a quarter of the points.",
     )
 
     LANDMARKS: ClassVar[int] = 256

@@ -13,8 +13,8 @@ HEAD: Final = """# Metrics
 Made by `python deploy/metrics.py` from `consumers/metrics/` and `consumers/branches/*/metrics.py`.
 
 First what a metric counts, then, *in italics*, what to do when it moves. A name in `_total` is a counter; a histogram
-says so; the others are gauges. Labels stand in braces. Units are seconds, bytes, points, rows and records. Metrics of
-late labels, workers, challenges and the archive are there only where these are on. Alerts (`Streamsvm...`):
+says so; the others are gauges. Labels stand in braces; timestamps are seconds since the epoch. Metrics of late
+labels, workers, challenges and the archive are there only where these are on. Alerts (`Streamsvm...`):
 [RUNBOOK.md](RUNBOOK.md).
 """
 PROCESS_HEAD: Final = """## Every process

@@ -795,8 +795,8 @@ HEAD: Final = """\
 Made from the table in `streamsvm/supports.py`: `python -m streamsvm.supports > deploy/SUPPORTS.md`.
 
 Whatever is not listed goes together; what is listed is refused before anything is learned or changed. *With* names what
-a feature does not go with, *without* what it needs. A line has no meaning otherwise, unless it ends in *not built*:
-that would be useful, and nobody has built it.
+a feature does not go with, *without* what it needs. Lines that end in *not built* would be useful; the others have no
+meaning.
 """
 NOT_REFUSED: Final = " (without effect, not refused)"
 

@@ -118,7 +118,7 @@ OWN: Final = (
     Definition(
         "streamsvm_serving_loaded_timestamp_seconds",
         "gauge",
-        "When the serving version was loaded, seconds since the epoch.",
+        "When the serving version was loaded.",
         "Old: no newer version came.",
         panel="Scorer: version and its age",
     ),

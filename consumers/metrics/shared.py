@@ -53,8 +53,7 @@ INPUT_OPEN_TRANSACTION_RECORDS: Final = Definition(
 INPUT_MOSTLY_REJECTED: Final = Definition(
     "streamsvm_input_mostly_rejected",
     "gauge",
-    "1 while more of the newest records are rejected than max_dead_letter_share or max_consecutive_dead_letters allow, "
-    "of an input that is proven.",
+    "1 while more of the newest records of a proven input are rejected than its options allow.",
     "1: not ready; see StreamsvmMostlyRejected.",
     panel="Input: rows",
 )

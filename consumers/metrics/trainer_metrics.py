@@ -70,9 +70,9 @@ OWN: Final = (
     Definition(
         "streamsvm_coreset_reductions",
         "gauge",
-        "Reductions since the start: `calibrated`; `by_weight`, one label only; `crowded`, of an `rbf` machine "
-        "with over a third of the weight active; `uncalibrated`, too few points for the features; `strained`, "
-        "weights at their bound. Also `shifted`: leaves unlike all that their partition held.",
+        "Reductions since the start: `calibrated`; `by_weight`, one label only; `crowded`, over a third of an `rbf` "
+        "machine's weight active; `uncalibrated`, too few points for the features; `strained`, weights at their "
+        "bound. `shifted`: leaves unlike all that their partition held.",
         "Any but `calibrated`: see StreamsvmCoresetDegraded.",
         ("outcome",),
         panel="Coreset: reductions and clipped rows",
@@ -80,8 +80,8 @@ OWN: Final = (
     Definition(
         "streamsvm_memory_short_share",
         "gauge",
-        "With coreset.memory = adaptive: share of the training weight of horizons below a tenth of their "
-        "partition's rows, where it is greatest; else NaN.",
+        "With coreset.memory = adaptive: greatest share of the training weight of horizons below a tenth of their "
+        "partition's rows.",
         "Near 0: old rows still hold. Above 0.5: the stream has changed.",
         panel="Coreset: weight, and points of the newest version",
     ),
@@ -98,7 +98,7 @@ OWN: Final = (
     Definition(
         "streamsvm_points_held",
         "gauge",
-        "Points in memory, also those of training sets in flight.",
+        "Points in memory, also of training sets in flight.",
         "Bounded by the configuration; plan memory by this figure.",
         panel="Coreset: points held",
     ),
@@ -129,7 +129,7 @@ OWN: Final = (
     Definition(
         "streamsvm_trainings",
         "counter",
-        "Training sets: converged; iteration_limit; or skipped for a newer one (policy `latest`).",
+        "Training sets: converged; iteration_limit; skipped for a newer one.",
         "iteration_limit: see StreamsvmTrainingUnfinished. skipped is normal where input is faster than training.",
         ("outcome",),
         panel="Versions: trained, published and judged",
@@ -144,7 +144,7 @@ OWN: Final = (
     Definition(
         "streamsvm_model_published_timestamp_seconds",
         "gauge",
-        "When the newest version was published, seconds since the epoch.",
+        "When the newest version was published.",
         "Old while rows are learned: see streamsvm_model_version.",
         panel="Versions: number and age",
     ),
@@ -228,16 +228,16 @@ OWN: Final = (
     Definition(
         "streamsvm_model_certified_gap",
         "gauge",
-        "How far the newest version's objective over all rows can be from the best possible, as a share of it; "
-        "NaN: nothing is proven.",
+        "How far the newest version's objective over all rows can be from the best, as a share of it; NaN: nothing is "
+        "proven.",
         "Wide: see StreamsvmBoundsWiden.",
         panel="Quality: certified gap to the best model",
     ),
     Definition(
         "streamsvm_model_skill",
         "gauge",
-        "Whether the newest version's answers are better than chance: 1 yes, -1 no, 0 not clear yet. By balanced "
-        "accuracy and AUC on the newest scored points, else the audit sample.",
+        "Whether the newest version is better than chance: 1 yes, -1 no, 0 not clear yet. By balanced accuracy and AUC "
+        "on the newest scored points, else the audit sample.",
         "-1: see StreamsvmNoSkill. 0 for long: raise quality.window or coreset.audit_points.",
         panel="Quality: what the newest version knows",
     ),
@@ -265,8 +265,8 @@ OWN: Final = (
     Definition(
         "streamsvm_model_balanced_accuracy",
         "gauge",
-        "Balanced accuracy when the newest version was published: of the newest points, each by the version "
-        "current then (`newest`), and of the audit sample by the new one (`audit`). NaN under 20 points of a label.",
+        "Balanced accuracy at the newest publication: of the newest points, each by the version current then "
+        "(`newest`), and of the audit sample (`audit`). NaN under 20 points of a label.",
         "Near 0.5: chance.",
         ("sample",),
         panel="Quality: decisions and ranking of the newest version",
@@ -282,8 +282,8 @@ OWN: Final = (
     Definition(
         "streamsvm_prequential_points",
         "counter",
-        "Points scored by the current version before they were learned: all, or, with n > 16 support vectors, one "
-        "in every n / 16.",
+        "Points scored by the current version before they were learned: all, or with n > 16 support vectors one in n / "
+        "16.",
         "Flat while rows are learned: no version is current, a replay, or quality.enabled is off.",
         panel="Input: rows",
     ),
@@ -376,7 +376,7 @@ OWN: Final = (
     Definition(
         "streamsvm_checkpoint_timestamp_seconds",
         "gauge",
-        "When the newest checkpoint was written, seconds since the epoch.",
+        "When the newest checkpoint was written.",
         "Old: a restart reads again from then on; see StreamsvmCheckpointStale.",
         panel="Checkpoint: age and failures",
     ),

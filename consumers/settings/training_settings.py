@@ -32,8 +32,7 @@ class TrainingConfig(Section):
     )
     standby: bool = Field(
         default=False,
-        description="Stand by while another copy works, and take over within 6 s when it is gone. Copies share the "
-        "checkpoint directory and the group `streamsvm-NAME-trainers`.",
+        description="Stand by while another copy works, and take over within 6 s when it is gone.",
     )
     stuck_after_s: Annotated[float, Field(gt=0)] = Field(
         default=3_600.0, description="Seconds of one training after which /healthz answers 503."

@@ -61,8 +61,8 @@ class SvmConfig(Section):
     )
     multiclass: Annotated[Multiclass | None, BeforeValidator(none_in_words)] = Field(
         default=None,
-        description="Machines of more than two labels: for each pair, which vote, or for each label, less right where "
-        "labels lie between others. Default: pairs up to 32 labels.",
+        description="Machines of more than two labels: for each pair, which vote, or for each label. Default: pairs up "
+        "to 32 labels.",
     )
     standardize: bool = Field(
         default=True,
@@ -91,7 +91,7 @@ class SvmConfig(Section):
         default=None,
         description="Instead of `cost`, one of `precision=0.9` (of the alarms, so many are right), `recall=0.9` (of "
         "the positives, so many are found) and `alarm_rate=0.01` (at most so many of all points). In TOML: target = "
-        "{recall = 0.9}. Needs ten points of each label in the audit sample.",
+        "{recall = 0.9}. The audit sample needs ten points of each label.",
     )
     tolerance: Annotated[float, Field(gt=0, le=1)] = Field(
         default=1e-3, description="KKT gap at which the solver stops."

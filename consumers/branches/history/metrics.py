@@ -29,10 +29,10 @@ DELETES: Final = (
     Definition(
         "streamsvm_deletes",
         "counter",
-        "Deletes of `deletes.topic` by `outcome`: `carried_out`; `unknown`, no row has the name; `doubled`, the name "
-        "had one before; `unreadable`, none; `past_retention`, the log cannot be learned again. And rows: `early`, "
-        "they came after their delete; `later`, they are younger and were learned.",
-        "`past_retention`: begin anew, as the log of the trainer says. `unreadable`: look at who writes the topic.",
+        "Deletes of `deletes.topic`: `carried_out`; `unknown`, no row has the name; `doubled`, the name had one "
+        "before; `unreadable`; `past_retention`, the log cannot be learned again. And rows: `early`, after their "
+        "delete; `later`, younger and learned.",
+        "`past_retention`: begin anew, as the log says. `unreadable`: who writes the topic?",
         ("outcome",),
     ),
 )
@@ -45,8 +45,8 @@ ERASURE: Final = (
     Definition(
         "streamsvm_erasure",
         "gauge",
-        "Of erased rows of the input, by `figure`: `rows`, how many are left out; `waits`, 1 while the newest version "
-        "may be of some; `reach`, how far that can be from the best model without them, in parts of its length.",
+        "Of erased rows: `rows`, how many are left out; `waits`, 1 while the newest version may be of some; `reach`, "
+        "how far that can be from the best model without them, in parts of its length.",
         "`waits` at 1 for longer than a start reads the log: see the trainer's log. `reach` near 0: the rows hardly "
         "matter.",
         ("figure",),

@@ -19,10 +19,10 @@ DEFINITIONS: Final = (
     Definition(
         "streamsvm_labels",
         "counter",
-        "Rows and labels that the join decided: joined, of these joined_early (the label came first); absent rows; "
-        "unmatched_label; doubled_row, doubled_label and changed_label, of which the first one counts.",
-        "Many unmatched labels: labels.horizon is too short, or the topics are not partitioned alike. Many absent "
-        "rows with labels.absent = negative: late labels are learned as negative.",
+        "What the join decided: joined, of these joined_early (the label came first); absent rows; unmatched_label; "
+        "doubled_row, doubled_label and changed_label, of which the first counts.",
+        "Many unmatched: labels.horizon is too short, or the topics are not partitioned alike. Many absent with "
+        "labels.absent = negative: late labels are learned as negative.",
         ("outcome",),
         panel="Late labels: rows and labels",
     ),

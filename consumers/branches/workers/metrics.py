@@ -34,7 +34,7 @@ CORESETS: Final = (
     Definition(
         "streamsvm_coresets_manifest_timestamp_seconds",
         "gauge",
-        "When the newest manifest was written, or seen by the trainer, seconds since the epoch.",
+        "When the newest manifest was written, or seen by the trainer.",
         "Old while there is more to read: the worker is gone or stuck.",
         ("partition",),
         panel="Workers: partitions and manifests",

@@ -273,7 +273,7 @@ def test_points_are_evaluated_by_a_configuration_too(tmp_path: Path) -> None:
             '[labels]\ntopic = "labels"\nhorizon = "1h"\n',
             "labels.topic = labels: a file of rows has its labels",
         ),
-        ('memory = "window"\nwindow_s = 60.0\n', "coreset.window_s = 60.0: it counts by the times of records"),
+        ('memory = "window"\nwindow_s = 60.0\n', "coreset.window_s = 60.0: the rows of a file have no times"),
     ],
 )
 def test_what_a_file_cannot_have_is_refused(tmp_path: Path, more: str, says: str) -> None:

@@ -34,6 +34,7 @@ DELETES: Final = (
         "delete; `later`, younger and learned.",
         "`past_retention`: begin anew, as the log says. `unreadable`: who writes the topic?",
         ("outcome",),
+        panel="Erasure: deletes and erased rows",
     ),
 )
 OF_DELETES: Final = BranchMetrics(
@@ -50,6 +51,7 @@ ERASURE: Final = (
         "`waits` at 1 for longer than a start reads the log: see the trainer's log. `reach` near 0: the rows hardly "
         "matter.",
         ("figure",),
+        panel="Erasure: deletes and erased rows",
     ),
 )
 OF_ERASURE: Final = BranchMetrics(

@@ -152,7 +152,7 @@ def _refuse_foreign(
     if engine == "process" and master is not None:
         raise ConfigurationError("--master is for Spark", "Give --engine spark, or leave it out.")
     if engine == "spark" and processes is not None:
-        raise ConfigurationError("--processes is for --engine process", "Spark runs one task a partition.")
+        raise ConfigurationError("--processes is not for Spark", "Spark runs one task a partition.")
 
 
 def _from_coresets(settings: Settings) -> Settings:

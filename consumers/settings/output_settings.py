@@ -21,7 +21,8 @@ class OutputConfig(Section):
     )
     model_format: Literal["json", "onnx"] = Field(
         default="json",
-        description="`onnx`: a copy of every version in the topic models_topic + `.onnx` (extra `onnx`).",
+        description="`onnx`: a copy of every version in the topic models_topic + `.onnx`. Needs pip install '.[onnx]' "
+        "in the folder of the sources.",
     )
     gate_margin: Annotated[Annotated[float, Field(ge=0, lt=1)] | None, BeforeValidator(none_in_words)] = Field(
         default=0.1,
@@ -43,8 +44,8 @@ class OutputConfig(Section):
     )
     signing_key_file: Path | None = Field(
         default=None,
-        description="PEM file of the Ed25519 private key that signs every version; only its owner may have access "
-        "(extra `sign`).",
+        description="PEM file of the Ed25519 private key that signs every version; only its owner may have access. "
+        "Needs pip install '.[sign]', too.",
     )
     trusted_keys_file: Path | None = Field(
         default=None,

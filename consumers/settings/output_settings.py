@@ -45,7 +45,7 @@ class OutputConfig(Section):
     signing_key_file: Path | None = Field(
         default=None,
         description="PEM file of the Ed25519 private key that signs every version; only its owner may have access. "
-        "Needs pip install '.[sign]', too.",
+        "Needs pip install '.[sign]' in the folder of the sources.",
     )
     trusted_keys_file: Path | None = Field(
         default=None,

@@ -36,8 +36,9 @@ class CoresetOptions(MemoryLength, KernelSizes):
         default=None,
         description="Most points in all partitions: buckets, leaves and audit samples, of 4 bytes a feature (8 for "
         "float64) and 9 more. Each of `max_partitions` gets an equal part, from which `leaf_rows`, `bucket_points` "
-        "and `audit_points` follow. Default: at most 11,000 points a partition (four buckets and a leaf of 2,000, "
-        "1,000 of audit), more if `memory` is not `all`; for `rbf` see `memory_bytes`.",
+        "and `audit_points` follow; rows that wait (`max_leverage`) come on top, at most a fiftieth of a leaf, 20 or "
+        "more. Default: at most 11,000 points a partition (four buckets and a leaf of 2,000, 1,000 of audit), more if "
+        "`memory` is not `all`; for `rbf` see `memory_bytes`.",
     )
     memory_bytes: Annotated[int, Field(ge=1, le=1 << 50)] | None = Field(
         default=None,

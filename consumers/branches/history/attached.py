@@ -125,13 +125,13 @@ class History(Attachment):
         from consumers.branches.history.retiring import Retiring
 
         retiring = Retiring(making.settings, parts.cluster, erased.retires, parts.clock.now)
-        parts.metrics.put("streamsvm_erasure", len(erased.rows), figure="rows")
-        parts.metrics.put("streamsvm_erasure", nan if erased.reach is None else erased.reach, figure="reach")
+        parts.metrics.put("streamsvm_erasure", len(erased.rows), what="rows")
+        parts.metrics.put("streamsvm_erasure", nan if erased.reach is None else erased.reach, what="reach")
 
         def turn() -> None:
             head = delivery.head
             without = head is None or head.incarnation == delivery.incarnation
-            parts.metrics.put("streamsvm_erasure", float(not without), figure="waits")
+            parts.metrics.put("streamsvm_erasure", float(not without), what="waits")
             if delivery.ready and head is not None and without:
                 retiring.turn(head.number)
 

@@ -34,7 +34,7 @@ DELETES: Final = (
         "delete; `later`, younger and learned.",
         "`past_retention`: begin anew, as the log says. `unreadable`: who writes the topic?",
         ("outcome",),
-        panel="Erasure: deletes and erased rows",
+        panel="Quality: deletes, and rows that were erased",
     ),
 )
 OF_DELETES: Final = BranchMetrics(
@@ -50,8 +50,8 @@ ERASURE: Final = (
         "how far that can be from the best model without them, in parts of its length.",
         "`waits` at 1 for longer than a start reads the log: see the trainer's log. `reach` near 0: the rows hardly "
         "matter.",
-        ("figure",),
-        panel="Erasure: deletes and erased rows",
+        ("what",),
+        panel="Quality: deletes, and rows that were erased",
     ),
 )
 OF_ERASURE: Final = BranchMetrics(

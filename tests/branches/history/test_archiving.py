@@ -195,7 +195,7 @@ def test_what_cannot_be_archived_is_refused(tmp_path: Path) -> None:
         Settings(points=PointsConfig(dimension=2), archive=archive, labels=LabelsConfig(topic="l", horizon=60.0))
     kept = Kept(tmp_path)
     several = ModelConfig(points=PointsConfig(dimension=2, labels=(0, 1, 2)))
-    with pytest.raises(ConfigurationError, match=r"points\.labels has 3 labels: an archive is of two"):
+    with pytest.raises(ConfigurationError, match=r"points\.labels has 3 labels: archives are of two"):
         archive_config(several, kept.config)
     uneven = kept.config.model_copy(update={"span_rows": 65})
     with pytest.raises(ConfigurationError, match=r"archive\.span_rows = 65 is not a multiple of archive\.leaf_rows"):

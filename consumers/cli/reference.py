@@ -25,7 +25,7 @@ Made from the settings' own declarations: `python -m consumers.cli.reference > d
 An option stands in a TOML file (`--config FILE` or `STREAMSVM_CONFIG`) as `topic` under `[input]`, in the environment
 as `STREAMSVM_INPUT__TOPIC`, or on the command line as `--input-topic`; the last of these counts. `streamsvm config
 --effective` shows what is in force. Options of the Kafka client stand under `[kafka]` with librdkafka's own names
-(`STREAMSVM_KAFKA__BOOTSTRAP_SERVERS`). Secrets come from files (`--secrets DIRECTORY`) or the environment only.
+(`STREAMSVM_KAFKA__BOOTSTRAP_SERVERS`). [Secrets](../SECURITY.md#secrets).
 
 In parentheses stands the default, or the type of an option that has none; of choices the default is bold. Sections
 marked *decides the model* are hashed into every version's lineage: a trainer refuses to go on under another value and

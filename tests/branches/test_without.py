@@ -17,6 +17,8 @@ ALLOWED = {
     # Rows of the fault matrix that are about a branch.
     "tests/faults/test_challenges.py": {"challenges"},
     "tests/faults/test_group_workers.py": {"workers"},
+    # Every process that may be of an older or a later release than its neighbours.
+    "tests/upgrade/test_upgrade.py": {"workers"},
     "tests/faults/test_late_labels.py": {"late_labels", "history", "events"},
     # Every format of a registry, and files of a trainer's rows, are of points and of raw events.
     "tests/consumers/test_evaluated_version.py": {"events"},

@@ -124,7 +124,8 @@ class History(Attachment):
             return lambda: None
         from consumers.branches.history.retiring import Retiring
 
-        retiring = Retiring(making.settings, parts.cluster, erased.retires, parts.clock.now)
+        newest = max((newest for *_, newest in erased.rows), default=0)
+        retiring = Retiring(making.settings, parts.cluster, erased.retires, newest, parts.clock.now)
         parts.metrics.put("streamsvm_erasure", len(erased.rows), what="rows")
         parts.metrics.put("streamsvm_erasure", nan if erased.reach is None else erased.reach, what="reach")
 

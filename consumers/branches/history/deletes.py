@@ -9,7 +9,9 @@ one begins without the rows and publishes at once. Where no row is named, only h
 A delete that met nothing may be early: as long as it is young, what came since is looked at for it again.
 
 Invariant: whatever is carried out stands in the log of aliases before anything else changes, so a trainer that is
-killed anywhere carries it out at its next start.
+killed anywhere carries it out at its next start. No version is published between the record, which names the newest
+one, and the end of the life: where nobody knows whether the record is there, the life ends, too, and the next one reads
+it.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from math import inf
 from typing import Final
 
 import structlog
@@ -27,7 +30,7 @@ from consumers.host.runtime import schemas_of
 from consumers.metrics import Metrics
 from consumers.settings import Settings
 from consumers.streams.abandonable import Aside
-from consumers.streams.topics import READ_TIMEOUT_S, KnownPointers, check_input
+from consumers.streams.topics import READ_TIMEOUT_S, KnownPointers
 from consumers.trainer.attachment import Attachment, Making, Part, StartOver, World
 from consumers.trainer.session import InDoubt
 from streamsvm.branches.history.deletes import (
@@ -41,8 +44,8 @@ from streamsvm.branches.history.deletes import (
 )
 from streamsvm.branches.history.deletes_part import DeletesApplied
 from streamsvm.branches.history.erased import MOST, Erased, encode_erased
-from streamsvm.errors import InvalidMessage, StateError, StreamsvmError
-from streamsvm.kafka import Cluster, Message, PublishRefused, TopicInfo
+from streamsvm.errors import ConfigurationError, InvalidMessage, StateError, StreamsvmError
+from streamsvm.kafka import Cluster, Message, PublishRefused, Record, TopicInfo
 from streamsvm.learning.recipe import Origin
 from streamsvm.model import trail
 from streamsvm.model.left_out import left_out_key
@@ -52,7 +55,9 @@ from streamsvm.sections import section
 log = structlog.get_logger("streamsvm.trainer")
 
 LOOK_EVERY_S: Final = 5.0
-OUTCOMES: Final = ("carried_out", "unknown", "doubled", "early", "later", "past_retention", "unreadable")
+OUTCOMES: Final = ("carried_out", "unknown", "doubled", "early", "later", "past_retention", "unreadable", "lost")
+MOST_NAMES: Final = 1_000_000
+"""Different names in the topic of deletes: with their times some 200 MB while they are looked for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,10 +72,12 @@ class Batch:
         All of them.
     fresh : tuple of str
         Names of those that were not carried out before.
-    doubled, unreadable : int
-        Of these.
-    found : FoundRows
-        The rows.
+    doubled, unreadable, lost : int
+        Of these; and records that retention removed before they were read.
+    youngest : float
+        Time of the youngest of all, in milliseconds.
+    found : FoundRows or None
+        The rows; None where there was no reason to look for them.
     """
 
     ends: Mapping[int, int]
@@ -78,7 +85,9 @@ class Batch:
     fresh: tuple[str, ...]
     doubled: int
     unreadable: int
-    found: FoundRows
+    lost: int
+    youngest: float
+    found: FoundRows | None
 
 
 class Deletes(Attachment):
@@ -98,8 +107,20 @@ class Deletes(Attachment):
         self._topic_id = ""
 
     def check(self, source: TopicInfo) -> None:  # noqa: ARG002 - the topic has partitions of its own
-        """Refuse a topic that loses deletes."""
-        check_input(self.world.components.cluster.describe(self._options.topic))
+        """Refuse a topic that loses deletes.
+
+        Raises
+        ------
+        ConfigurationError
+        """
+        topic = self._options.topic
+        policy = self.world.components.cluster.describe(topic).config.get("cleanup.policy", "delete")
+        if "compact" in policy:
+            raise ConfigurationError(
+                f"the topic of deletes {topic} can lose deletes: its cleanup.policy is {policy}",
+                f"Set the policy: kafka-configs --alter --entity-type topics --entity-name {topic} --add-config "
+                "cleanup.policy=delete; and retention.ms so that it keeps them while no trainer runs.",
+            )
 
     def found(self, topic: TopicInfo, pointers: KnownPointers) -> None:
         """Take in which rows were erased, and how far deletes were carried out."""
@@ -168,8 +189,11 @@ class CarriesOut(Part):
         self._applied, self._erased = applied, erased
         self._looked = offsets_of(applied.input)
         self._search: Aside[Batch | None] | None = None
-        self._sending: tuple[Sequence[Message], Applied, Erased | None, Callable[[], None]] | None = None
+        self._sending: tuple[Sequence[tuple[int, Position]], Applied, Callable[[], None]] | None = None
+        self._refused: Mapping[int, int] = {}
         self._due_at = 0.0
+        self._youngest: float | None = None
+        self._looked_at = world.components.clock.monotonic()
         self._metrics.begin("streamsvm_deletes", "outcome", OUTCOMES)
 
     def turn(self) -> None:
@@ -192,8 +216,10 @@ class CarriesOut(Part):
             options=self._options,
             topic=settings.input.topic,
             topic_id=self._making.topic_id,
-            applied=offsets_of(self._applied.deletes),
+            applied=self._applied,
             looked=dict(self._looked),
+            youngest=self._youngest,
+            is_time=parts.clock.monotonic() - self._looked_at >= self._options.every_s,
             now_ms=parts.clock.now().timestamp() * 1e3,
         )
 
@@ -202,42 +228,47 @@ class CarriesOut(Part):
         try:
             if not self._search.finished(0.0):
                 return
-            found = self._search.returned
+            batch, self._search = self._search.returned, None
+            if batch is not None:
+                self._youngest = batch.youngest
+                if batch.found is not None:
+                    self._take(batch, batch.found)
+        except _OtherDeletes as error:
+            raise StartOver(str(error)) from None
         except StreamsvmError as error:
+            self._search = None
             log.warning("deletes_wait", what=error.what, remedy=error.remedy or "no action needed: it is tried again")
-            found = None
-        self._search = None
-        if found is not None:
-            self._take(found)
 
-    def _take(self, batch: Batch) -> None:
+    def _take(self, batch: Batch, found: FoundRows) -> None:
         """Decide what becomes of what was found."""
         known = {} if self._erased is None else self._erased.places()
         base = self._making.pipeline.base
         rows = [
             (partition, at)
-            for partition, own in sorted(batch.found.places.items())
+            for partition, own in sorted(found.places.items())
             for at in sorted(own)
             if partition in base and at >= base[partition] and at not in known.get(partition, ())
         ]
         impossible = self._impossible(len(rows) + sum(map(len, known.values()))) if rows else ""
         if impossible:
-            self._metrics.increase("streamsvm_deletes", max(1, len(batch.fresh)), outcome="past_retention")
+            if batch.ends != self._refused:  # it is tried again, and counted once
+                self._metrics.increase("streamsvm_deletes", max(1, len(batch.fresh)), outcome="past_retention")
+            self._refused = batch.ends
             log.error("deletes_refused", rows=len(rows), what=impossible[0], remedy=impossible[1])
             self._due_at = self._world.components.clock.monotonic() + max(self._options.every_s, 60.0)
             return
-        self._looked = dict(batch.found.ends)
+        self._looked, self._looked_at = dict(found.ends), self._world.components.clock.monotonic()
         applied = Applied(
             topic=self._applied.topic,
             topic_id=self._applied.topic_id,
             by=self._applied.by,
             deletes=pairs_of(batch.ends),
-            input=pairs_of(batch.found.ends),
+            input=pairs_of(found.ends),
         )
         if rows or applied.deletes != self._applied.deletes:
-            self._sending = (*self._messages(rows, applied), partial(self._count, batch, len(rows)))
+            self._sending = rows, applied, partial(self._count, batch, found, len(rows))
         else:
-            self._count(batch, 0)
+            self._count(batch, found, 0)
 
     def _impossible(self, rows: int) -> tuple[str, str] | str:
         """Say why the log cannot be learned again without rows, and what to do; empty if it can."""
@@ -259,8 +290,8 @@ class CarriesOut(Part):
                 )
         return ""
 
-    def _count(self, batch: Batch, rows: int) -> None:
-        met = batch.found.met_ids | batch.found.met_keys
+    def _count(self, batch: Batch, found: FoundRows, rows: int) -> None:
+        met = found.met_ids | found.met_keys
         fresh = set(batch.fresh)
         for outcome, count in (
             ("carried_out", len(fresh & met)),
@@ -268,19 +299,26 @@ class CarriesOut(Part):
             ("early", 0 if fresh else rows),
             ("doubled", batch.doubled),
             ("unreadable", batch.unreadable),
-            ("later", batch.found.younger if fresh else 0),
+            ("later", found.younger if fresh else 0),
+            ("lost", batch.lost),
         ):
             self._metrics.increase("streamsvm_deletes", count, outcome=outcome)
+        if batch.lost:
+            log.error(
+                "deletes_lost",
+                topic=self._applied.topic,
+                records=batch.lost,
+                remedy="retention removed them before the trainer read them: send them again, and set retention.ms of "
+                "the topic so that it keeps deletes for as long as a trainer may be stopped",
+            )
 
-    def _messages(
-        self, rows: Sequence[tuple[int, Position]], applied: Applied
-    ) -> tuple[Sequence[Message], Applied, Erased | None]:
-        """Return the records of what is carried out, and what is known after them."""
+    def _messages(self, rows: Sequence[tuple[int, Position]], applied: Applied) -> list[Message]:
+        """Return the records of what is carried out; they name the newest version, so make them when they are sent."""
         settings, output, delivery = self._settings, self._settings.output, self._world.delivery
         name, before, head = settings.name, self._erased, delivery.head
         how_far = Message(output.aliases_topic, encode_applied(applied), applied_key(name).encode(), partition=0)
         if not rows:
-            return [how_far], applied, None
+            return [how_far]
         newest = 0 if head is None else head.number
         continued = head is not None and bool(delivery.published_cut) and settings.svm.tune is None
         erased = Erased(
@@ -303,20 +341,21 @@ class CarriesOut(Part):
             time=self._world.components.clock.now().isoformat(),
         )
         key = left_out_key(name).encode()
-        messages = [
+        return [
             Message(output.aliases_topic, encode_erased(erased), key, partition=0),
             how_far,
             Message(output.audit_topic, trail.encode(entry), key, partition=0),
         ]
-        return messages, applied, erased
 
     def _send(self) -> None:
         assert self._sending is not None
-        messages, applied, erased, count = self._sending
+        rows, applied, count = self._sending
         try:
-            self._world.session.publish(messages)
-        except InDoubt:  # the same records twice say the same
-            return
+            self._world.session.publish(self._messages(rows, applied))
+        except InDoubt:
+            if rows:  # it may stand there: a version of the rows that came after it would be named by nobody
+                raise StartOver(f"whether deletes of {applied.topic} are recorded is to be read") from None
+            return  # the same record twice says the same
         except PublishRefused as refusal:
             self._sending = None
             log.error("deletes_refused", what=refusal.what, remedy=refusal.remedy)
@@ -325,53 +364,115 @@ class CarriesOut(Part):
         self._applied = applied
         self._deletes.carried_on(applied)
         count()
-        if erased is not None:
+        if rows:
             raise StartOver(f"deletes of {applied.topic} take rows out of what was learned")
+
+
+class _OtherDeletes(Exception):
+    """The topic of deletes is another one than the one that was read so far."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Find:
-    """One look at the deletes, in a thread of its own; returns None where nothing is to be done yet."""
+    """One look at the deletes, in a thread of its own; returns None where nothing new is known.
+
+    Attributes
+    ----------
+    applied : Applied
+        How far deletes were carried out.
+    looked : mapping of partition to int
+        How far rows were looked for.
+    youngest : float or None
+        Time of the youngest delete, in milliseconds, once all were read.
+    is_time : bool
+        Whether `every_s` have passed since rows were looked for.
+    """
 
     cluster: Cluster
     settings: Settings
     options: DeletesConfig
     topic: str
     topic_id: str
-    applied: Mapping[int, int]
+    applied: Applied
     looked: Mapping[int, int]
+    youngest: float | None
+    is_time: bool
     now_ms: float
 
     def __call__(self) -> Batch | None:
-        deletes = self.options.topic
-        ranges = {p: self.cluster.log_range(deletes, p) for p in self.cluster.describe(deletes).partitions}
-        ends = {partition: end for partition, (_, end) in ranges.items()}
-        if not any(end > first for first, end in ranges.values()):
+        deletes, applied = self.applied.topic, offsets_of(self.applied.deletes)
+        described = self.cluster.describe(deletes)
+        if (described.topic_id or "") != self.applied.topic_id:
+            raise _OtherDeletes(f"the topic {deletes} was deleted and made again")
+        ranges = {p: self.cluster.log_range(deletes, p) for p in described.partitions}
+        first = {p: max(begin, min(applied.get(p, 0), end)) for p, (begin, end) in ranges.items()}
+        is_new = any(end > applied.get(p, 0) for p, (_, end) in ranges.items())
+        if is_new and self._is_young(first, ranges):
             return None
-        wanted, fresh, oldest, youngest = Wanted(self.options.by), dict[str, None](), float("inf"), -1.0
+        if not is_new and not self._may_be_early(self.youngest):
+            return None
+        return self._read(first, ranges, is_new=is_new)
+
+    def _is_young(self, first: Mapping[int, int], ranges: Mapping[int, tuple[int, int]]) -> bool:
+        """Return whether the oldest delete that was not carried out is to wait for more; only new ones are read."""
+        oldest = inf
+        for partition, (_, end) in sorted(ranges.items()):
+            if first[partition] < end:
+                records = self.cluster.read_to_end(
+                    self.options.topic, partition, start=first[partition], timeout_s=READ_TIMEOUT_S
+                )
+                oldest = min(oldest, min((_time_ms(record) for record in records), default=inf))
+        # A time far ahead is one of a clock that is wrong, or of another unit: it must not put the rest off for ever.
+        return abs(self.now_ms - oldest) < self.options.every_s * 1e3
+
+    def _may_be_early(self, youngest: float | None) -> bool:
+        """Return whether some delete is young enough to be looked for again, and there is something to look at."""
+        if youngest is not None and self.now_ms - youngest > self.options.early_s * 1e3:
+            return False
+        return self.is_time and self._has_grown()
+
+    def _read(self, first: Mapping[int, int], ranges: Mapping[int, tuple[int, int]], *, is_new: bool) -> Batch | None:
+        """Read all deletes, and the rows that they name: all of them if some are new, else those that came since.
+
+        Raises
+        ------
+        ConfigurationError
+            If there are too many.
+        """
+        applied = offsets_of(self.applied.deletes)
+        wanted, fresh, youngest = Wanted(self.options.by), dict[str, None](), -1.0
         doubled = unreadable = 0
-        for partition, (first, end) in sorted(ranges.items()):
-            if first >= end:
+        for partition, (begin, end) in sorted(ranges.items()):
+            if begin >= end:
                 continue
-            for record in self.cluster.read_to_end(deletes, partition, timeout_s=READ_TIMEOUT_S):
+            for record in self.cluster.read_to_end(self.options.topic, partition, timeout_s=READ_TIMEOUT_S):
+                if record.offset >= end:  # it came since, and belongs to the next batch
+                    break
                 before = wanted.doubled, wanted.unreadable
-                time_ms = -1 if record.timestamp_ms is None else record.timestamp_ms
-                name = wanted.add(record.key, record.value, time_ms)
-                youngest = max(youngest, time_ms)
-                if record.offset >= self.applied.get(partition, 0):
-                    oldest = min(oldest, time_ms)
+                name = wanted.add(record.key, record.value, _time_ms(record))
+                youngest = max(youngest, _time_ms(record))
+                if record.offset >= first[partition]:
                     doubled += wanted.doubled - before[0]
                     unreadable += wanted.unreadable - before[1]
                     if name:
                         fresh[name] = None
-        is_new = any(end > self.applied.get(partition, 0) for partition, end in ends.items())
-        if is_new and self.now_ms - oldest < self.options.every_s * 1e3:
-            return None
-        start: Mapping[int, int] | None = None
-        if not is_new:
-            if self.now_ms - youngest > self.options.early_s * 1e3 or not self._has_grown():
-                return None
-            start = self.looked
+                if len(wanted.until) > MOST_NAMES:
+                    raise ConfigurationError(
+                        f"the topic {self.options.topic} holds deletes of more than {MOST_NAMES:,} names",
+                        "Set retention.ms of the topic so that deletes which were carried out long ago are removed.",
+                    )
+        batch = Batch(
+            ends={partition: end for partition, (_, end) in ranges.items()},
+            wanted=wanted,
+            fresh=tuple(fresh),
+            doubled=doubled,
+            unreadable=unreadable,
+            lost=sum(max(0, begin - applied.get(partition, 0)) for partition, (begin, _) in ranges.items()),
+            youngest=youngest,
+            found=None,
+        )
+        if not is_new and not self._may_be_early(youngest):
+            return batch
         with schemas_of(self.settings) as schemas:
             found = looked_for(
                 self.cluster,
@@ -379,15 +480,19 @@ class _Find:
                 self.settings.models(),
                 {name: wanted.until[name] for name in wanted.ids},
                 {name: wanted.until[name] for name in wanted.keys},
-                start=start,
+                start=None if is_new else self.looked,
                 topic_id=self.topic_id,
                 schemas=schemas,
                 timeout_s=READ_TIMEOUT_S,
             )
-        return Batch(ends=ends, wanted=wanted, fresh=tuple(fresh), doubled=doubled, unreadable=unreadable, found=found)
+        return replace(batch, found=found)
 
     def _has_grown(self) -> bool:
         return any(
             self.cluster.log_range(self.topic, partition)[1] > self.looked.get(partition, 0)
             for partition in self.cluster.describe(self.topic).partitions
         )
+
+
+def _time_ms(record: Record) -> int:
+    return -1 if record.timestamp_ms is None else record.timestamp_ms

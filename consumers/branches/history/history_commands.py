@@ -264,6 +264,8 @@ def forget_command(
         )
     if report_file is not None and report_file.exists():
         raise ConfigurationError(f"the file {report_file} exists", "Give another --report: none is overwritten.")
+    if report_file is not None and not report_file.parent.is_dir():
+        raise ConfigurationError(f"there is no folder {report_file.parent}", "Give another --report: nothing was done.")
     connection = connect(settings, "forget")
     cluster, aliases = Cluster(connection), settings.output.aliases_topic
     with schemas_of(settings) as schemas, cluster.keeping():

@@ -29,10 +29,8 @@ DELETES: Final = (
     Definition(
         "streamsvm_deletes",
         "counter",
-        "Deletes of `deletes.topic`: `carried_out`; `unknown`, no row has the name; `doubled`, the name had one "
-        "before; `unreadable`; `past_retention`, the log cannot be learned again. And rows: `early`, after their "
-        "delete; `later`, younger and learned.",
-        "`past_retention`: begin anew, as the log says. `unreadable`: who writes the topic?",
+        "Deletes of deletes.topic, and rows of theirs, by the outcomes of streamsvm/ARCHIVE.md.",
+        "`past_retention`: begin anew, as the log says. `unreadable`: who writes the topic? `lost`: send it again.",
         ("outcome",),
         panel="Quality: deletes, and rows that were erased",
     ),

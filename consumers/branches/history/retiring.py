@@ -1,8 +1,9 @@
-"""Versions of erased rows, retired by the trainer once a version without the rows has taken their place.
+"""Versions of erased rows: the trainer retires those that it was asked to, and says where readers are held at one.
 
 The record of erased rows names those that a person asked to be retired (`streamsvm history forget --retire`) and that
 could not be then: the newest one, and what an alias or the pin named. Whatever still names one keeps it: the next
-version asks again.
+version asks again. Where deletes come as records nobody confirms a pin, so the trainer names one that holds readers at
+a version which may be of the rows.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from consumers.models.moving import Records, perform, retire
 from consumers.settings import Settings
 from streamsvm.errors import StreamsvmError
 from streamsvm.kafka import Cluster
-from streamsvm.registry.aliases import read_aliases
+from streamsvm.model.pointers import pin_key
+from streamsvm.registry.aliases import Aliases, read_aliases
 
 log = structlog.get_logger("streamsvm.trainer")
 
@@ -32,20 +34,23 @@ class Retiring:
     settings : Settings
     cluster : Cluster
     numbers : sequence of int
+    newest : int
+        The newest version that may be of erased rows.
     now : callable
         The time of day, for the audit trail.
     """
 
     def __init__(
-        self, settings: Settings, cluster: Cluster, numbers: Sequence[int], now: Callable[[], datetime]
+        self, settings: Settings, cluster: Cluster, numbers: Sequence[int], newest: int, now: Callable[[], datetime]
     ) -> None:
         self._settings, self._cluster, self._now = settings, cluster, now
         self._left = tuple(numbers)
+        self._newest, self._pin_is_known = newest, False
         self._looked_at = 0
 
     def turn(self, newest: int) -> None:
-        """Retire what is due if another version is the newest now; blocks for one transaction then."""
-        if not self._left or newest == self._looked_at:
+        """Retire what is due if another version is the newest now; blocks for a read and one transaction then."""
+        if (not self._left and self._pin_is_known) or newest == self._looked_at:
             return
         self._looked_at = newest
         try:
@@ -56,6 +61,7 @@ class Retiring:
     def _retire(self) -> None:
         settings, cluster = self._settings, self._cluster
         names = read_aliases(cluster, settings.name, settings.output.aliases_topic, READ_TIMEOUT_S)
+        self._name_pin(names)
         left = [number for number in self._left if names.retired is None or number not in names.retired]
         going = [number for number in left if number not in names.numbers]
         if going:
@@ -71,3 +77,15 @@ class Retiring:
                 remedy="move or remove what names them, as with streamsvm model pin --remove: the trainer retires them "
                 "at its next version",
             )
+
+    def _name_pin(self, names: Aliases) -> None:
+        """Say, once a life, that readers are held at a version that may be of the rows."""
+        pin = names.named.get(pin_key(self._settings.name))
+        if not self._pin_is_known and pin is not None and pin.number <= self._newest:
+            log.warning(
+                "erased_rows_pinned",
+                version=pin.number,
+                why="rows were erased that it may be of, and readers of current are pinned to it",
+                remedy="take the pin away with streamsvm model pin --remove",
+            )
+        self._pin_is_known = True

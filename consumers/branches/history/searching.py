@@ -11,6 +11,7 @@ Invariant: it only reads. Nothing of what is found is shown, only where it is an
 from __future__ import annotations
 
 import gzip
+import zlib
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from consumers.branches.history.erased_rows import shown
 from consumers.settings import Settings
@@ -29,13 +31,14 @@ from streamsvm.ingest.decoder import PointDecoder
 from streamsvm.kafka import Cluster, Record, SchemaRegistry
 from streamsvm.model import message as model_codec
 from streamsvm.model.classes import AnyModel
-from streamsvm.model.machine import KernelMachine
+from streamsvm.model.machine import KernelMachine, Scaler
 from streamsvm.points import Position
 
 INPUT: Final = "input"
 MOST_PLACES: Final = 20
 """Of one store and form, so many are named."""
-PIECE_BYTES: Final = 1 << 26
+PIECE_BYTES: Final = 1 << 23
+"""Of a file at once. Looking through a piece takes some 20 times its bytes of memory."""
 OVERLAP_BYTES: Final = 1 << 20
 """Pieces of a file overlap by more than any trace is long, but that of a record of more than a megabyte."""
 
@@ -155,10 +158,24 @@ def search(
     )
 
 
+@dataclass(frozen=True, slots=True)
+class _Item:
+    """Where something is; how many records or files, and bytes; what was met. -1 bytes: it could not be looked at."""
+
+    place: str
+    items: int
+    size: int
+    met: Found
+
+
+def _unread(why: str) -> _Item:
+    return _Item(why, 0, -1, frozenset())
+
+
 class _Searching:
     def __init__(self, cluster: Cluster, settings: Settings, traces: Traces, timeout_s: float) -> None:
         self._cluster, self._settings, self.traces, self._timeout_s = cluster, settings, traces, timeout_s
-        self._scaled: dict[bytes, Traces] = {}
+        self._kept: dict[bytes, _Kept] = {}
 
     def through(self, store: RowStore, given: Sequence[Path]) -> tuple[Looked, list[Leftover]]:
         """Look through one store."""
@@ -169,27 +186,28 @@ class _Searching:
             return Looked(store=store.name, where=where, skipped="it is what the rows were read from"), []
         met: dict[tuple[str, str], list[str]] = defaultdict(list)
         items, size, skipped = 0, 0, []
-        for place, content, found in self._items(store, given):
-            if content < 0:
-                skipped.append(place)
+        for one in self._items(store, given):
+            if one.size < 0:
+                skipped.append(one.place)
                 continue
-            items, size = items + 1, size + content
-            for pair in found:
-                met[pair].append(place)
+            items, size = items + one.items, size + one.size
+            for pair in one.met:
+                if len(met[pair]) < MOST_PLACES:
+                    met[pair].append(one.place)
         if store.given and not given:
             skipped.append(f"give its files with --also {store.name.replace(' ', '-')}=PATH")
         left = [
             Leftover(store=store.name, where=place, row=row, form=form)
             for (row, form), places in sorted(met.items())
-            for place in places[:MOST_PLACES]
+            for place in places
         ]
         return (
             Looked(store=store.name, where=where, items=items, bytes=size, skipped="; ".join(skipped)),
             left,
         )
 
-    def _items(self, store: RowStore, given: Sequence[Path]) -> Iterator[tuple[str, int, Found]]:
-        """Yield where something is, how many bytes it has, and what was met in it; -1 where nothing can be read."""
+    def _items(self, store: RowStore, given: Sequence[Path]) -> Iterator[_Item]:
+        """Yield what was looked at, and what cannot be."""
         for topic in store.topics(self._settings):
             yield from self._records(topic)
         for files in store.files(self._settings):
@@ -197,70 +215,87 @@ class _Searching:
         for path in given:
             yield from self._directory(path, "**/*") if path.is_dir() else self._file(path)
 
-    def _directory(self, directory: Path, pattern: str) -> Iterator[tuple[str, int, Found]]:
+    def _directory(self, directory: Path, pattern: str) -> Iterator[_Item]:
         if not directory.is_dir():
-            yield f"{directory} is not there", -1, frozenset()
+            yield _unread(f"{directory} is not there")
             return
         for path in sorted(directory.glob(pattern)):
             if path.is_file():
                 yield from self._file(path)
 
-    def _file(self, path: Path) -> Iterator[tuple[str, int, Found]]:
+    def _file(self, path: Path) -> Iterator[_Item]:
         met, size, kept = set[tuple[str, str]](), 0, b""
         try:
             with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
                 while piece := file.read(PIECE_BYTES):
                     met |= self.traces.met(kept + piece)
                     size, kept = size + len(piece), piece[-OVERLAP_BYTES:]
-        except (OSError, EOFError) as error:
-            yield f"{path} cannot be read: {error}", -1, frozenset()
+        except (OSError, EOFError, zlib.error) as error:
+            yield _unread(f"{path} cannot be read: {error}")
             return
-        yield str(path), size, frozenset(met)
+        yield _Item(str(path), 1, size, frozenset(met))
 
-    def _records(self, topic: str) -> Iterator[tuple[str, int, Found]]:
+    def _records(self, topic: str) -> Iterator[_Item]:
         try:
             partitions = self._cluster.describe(topic).partitions
         except TopicMissing:
-            yield f"there is no topic {topic}", -1, frozenset()
+            yield _unread(f"there is no topic {topic}")
             return
-        found: list[tuple[str, int, Found]] = []
+        found, items, size = list[_Item](), 0, 0
 
         def look(record: Record) -> bool:
+            nonlocal items, size
             content = b"\0".join(
                 (record.key or b"", record.value or b"", *(bytes(value or b"") for _, value in record.headers))
             )
+            items, size = items + 1, size + len(content)
             met = self.traces.met(content) | self._as_scaled(record, content)
-            found.append((f"{topic}[{record.partition}]@{record.offset}", len(content), met))
+            if met:  # the others are many, and nothing is said of one
+                found.append(_Item(f"{topic}[{record.partition}]@{record.offset}", 0, 0, met))
             return False
 
         for partition in partitions:
             self._cluster.stored([(topic, partition)], look, timeout_s=self._timeout_s)
             yield from found
             found.clear()
+        yield _Item(topic, items, size, frozenset())
 
     def _as_scaled(self, record: Record, content: bytes) -> Found:
         """Return what is met of the rows as a version scales them, in the version and in its copies."""
         key = record.key or b""
         if record.value is None or b"@" not in key:
             return frozenset()
-        if key not in self._scaled:
+        if key not in self._kept:
             try:
-                model = model_codec.decode(record.value).model
+                self._kept[key] = _kept(model_codec.decode(record.value).model)
             except InvalidMessage:
                 return frozenset()
-            own = [one for one in self.traces.contents if len(one.values) == model.dimension]
-            self._scaled[key] = Traces(_as_kept(model, own))
-        return self._scaled[key].met(content)
+        return Traces(self._kept[key].of(self.traces.contents)).met(content)
 
 
-def _as_kept(model: AnyModel, contents: Sequence[Content]) -> Iterator[Content]:
-    """Yield rows as a version and its ONNX copy keep them."""
-    for content in contents:
-        scaled = content.scaled(model.scaler)
-        yield scaled
-        if isinstance(model.machine, KernelMachine) and len(model.machine.support):
-            centre = model.machine.support.mean(axis=0)
-            yield Content(place=content.place, values=2.0 * (scaled.values - centre))
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """How a version and its ONNX copy keep rows: all that is remembered of it until its copy comes."""
+
+    dimension: int
+    scaler: Scaler
+    centre: NDArray[np.float64] | None
+
+    def of(self, contents: Sequence[Content]) -> Iterator[Content]:
+        """Yield rows as they are kept."""
+        for content in contents:
+            if len(content.values) != self.dimension:
+                continue
+            scaled = content.scaled(self.scaler)
+            yield scaled
+            if self.centre is not None:
+                yield Content(place=content.place, values=2.0 * (scaled.values - self.centre))
+
+
+def _kept(model: AnyModel) -> _Kept:
+    machine = model.machine
+    centre = machine.support.mean(axis=0) if isinstance(machine, KernelMachine) and len(machine.support) else None
+    return _Kept(model.dimension, model.scaler, centre)
 
 
 def contents_in_log(

@@ -15,7 +15,7 @@ CORESETS: Final = RowStore(
 )
 BACKFILLED: Final = RowStore(
     name="backfilled files",
-    holds="the rows themselves",
-    remains="files that were learned from, as they are",
+    holds="the rows themselves; of rejected ones, places and messages in the folder of --dead-letters",
+    remains="files that were learned from, and those of rejected rows, as they are",
     given=True,
 )

@@ -77,11 +77,17 @@ class Layout(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 
     label: str
     features: tuple[str, ...]
-    weight: str = ""
-    key: str = ""
-    partitioner: str = "murmur2"
-    partition: str = ""
-    time: str = ""
+    weight: str
+    key: str
+    partitioner: str
+    partition: str
+    time: str
+
+    @classmethod
+    def of(cls, label: str, features: tuple[str, ...], **given: str) -> Layout:
+        """Return a layout of which only some columns are there; the key's partitioner is ``murmur2`` unless given."""
+        whole = {"weight": "", "key": "", "partitioner": "murmur2", "partition": "", "time": ""} | given
+        return cls(label=label, features=features, **whole)
 
     @property
     def columns(self) -> tuple[str, ...]:

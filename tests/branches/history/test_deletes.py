@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import Producer
@@ -12,20 +15,22 @@ from confluent_kafka import Producer
 from consumers.branches.history import deletes as carried
 from consumers.branches.history.deletes_obeyed import DeletesObeyed
 from consumers.branches.history.erased_rows import ErasedRows
+from consumers.branches.history.finding import FoundRows
 from consumers.branches.history.settings import ArchiveConfig, DeletesConfig
 from consumers.settings import Settings
+from consumers.trainer.session import InDoubt, Session
 from consumers.verify.verify import verify
 from streamsvm.branches.history.deletes import Applied, Wanted, decode_applied, encode_applied
 from streamsvm.branches.history.deletes_part import DeletesApplied
 from streamsvm.branches.history.without_part import WithoutRows
-from streamsvm.errors import InvalidMessage
-from streamsvm.kafka import Cluster, Connection, TopicSpec
+from streamsvm.errors import ConfigurationError, InvalidMessage
+from streamsvm.kafka import Cluster, Connection, Message, Record, TopicInfo, TopicSpec
 from streamsvm.verification.report import Outcome
 from tests.branches.history.test_erasing import content, record_of, rejected, settings_of, started
-from tests.branches.history.test_replacing import names_of
+from tests.branches.history.test_replacing import names_of, run_until_replaced
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.trainers import Running, encoded, run_until, versions
-from tests.kafka.foreign import delete_records
+from tests.kafka.foreign import alter_topic, delete_records, delete_topic
 from tests.streams import gaussian
 
 ROWS = 150
@@ -174,6 +179,210 @@ def test_a_trainer_that_dies_once_the_record_stands_carries_it_out_at_its_next_s
     after = versions(connection, own)[len(before) :]
     assert [version.lineage.cut for version in after] == [before[-1].lineage.cut]
     assert verify(Cluster(connection), own).rows[-1].outcome is Outcome.IDENTICAL
+
+
+def test_a_version_that_comes_before_the_record_is_named_as_one_of_the_rows(
+    real_broker: TestBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The record is made when it is sent: what was published since the rows were found may be of them."""
+    connection = real_broker.connection
+    own = deleting(connection, real_broker.name("between"), tmp_path)
+    put(connection, own.input.topic, named(encoded(gaussian(60, 5))))
+    run_until(own, connection, 60)
+    before = len(versions(connection, own))
+    put(connection, own.deletes.topic, [delete("r30", 100)])
+    found, sends = threading.Event(), carried.CarriesOut._send
+
+    def late(part: carried.CarriesOut) -> None:
+        found.set()
+        if part._world.delivery.next_number > before + 1:
+            sends(part)
+
+    monkeypatch.setattr(carried.CarriesOut, "_send", late)
+    with Running(own, connection) as running:
+        running.wait_until(found.is_set)
+        assert names_of(connection, own).left_out is None
+        put(connection, own.input.topic, named(encoded(gaussian(130, 6))[60:], 60))
+        running.wait_until(lambda: names_of(connection, own).left_out is not None)
+    record = record_of(connection, own)
+    newest = record.rows[0][3]
+    assert newest > before
+    run_until_replaced(own, connection, newest + 1)
+    outcomes = [row.outcome for row in verify(Cluster(connection), own).rows]
+    assert outcomes[:newest] == [Outcome.LEFT_OUT] * newest
+    assert set(outcomes[newest:]) == {Outcome.IDENTICAL}
+
+
+def test_a_record_in_doubt_ends_the_life_before_anything_else_is_published(
+    real_broker: TestBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may stand there: the next life reads it, and obeys it."""
+    connection = real_broker.connection
+    own = deleting(connection, real_broker.name("doubt"), tmp_path)
+    put(connection, own.input.topic, named(encoded(gaussian(60, 5))))
+    run_until(own, connection, 60)
+    before = versions(connection, own)
+    put(connection, own.deletes.topic, [delete("r30", 100)])
+    publishes, erased = Session.publish, list[bytes]()
+
+    def doubtful(session: Session, messages: Sequence[Message], *more: Any) -> None:
+        publishes(session, messages, *more)
+        if messages[0].key == b"m@erased":
+            erased.append(messages[0].value or b"")
+            raise InDoubt("the answer was lost")
+
+    monkeypatch.setattr(Session, "publish", doubtful)
+    with Running(own, connection) as running:
+        running.wait_until(lambda: len(versions(connection, own)) > len(before))
+    after = versions(connection, own)[len(before) :]
+    assert len(erased) == 1
+    assert after[0].lineage.cut == before[-1].lineage.cut
+    assert after[0].lineage.fact(WithoutRows) == WithoutRows(sha256=record_of(connection, own).sha256)
+    assert verify(Cluster(connection), own).rows[-1].outcome is Outcome.IDENTICAL
+
+
+def test_a_topic_of_deletes_that_is_made_again_is_read_from_its_beginning(
+    real_broker: TestBroker, tmp_path: Path
+) -> None:
+    """Although it is shorter than what was read of the other one; what was erased stays erased."""
+    connection = real_broker.connection
+    own = deleting(connection, real_broker.name("again"), tmp_path)
+    put(connection, own.input.topic, named(encoded(gaussian(60, 5))))
+    put(connection, own.deletes.topic, [delete("r5", 100), delete("r6", 100), (None, b"no", 100)])
+    with Running(own, connection) as running:
+        running.wait_until(lambda: count(running, "carried_out") == 2)
+        delete_topic(connection, own.deletes.topic)
+        Cluster(connection).create([TopicSpec(own.deletes.topic, 1, config={"retention.ms": "-1"})])
+        put(connection, own.deletes.topic, [delete("r7", 100)])
+        running.wait_until(lambda: count(running, "carried_out") == 3)
+        running.wait_until(lambda: {at.offset for at in record_of(connection, own).places()[0]} == {5, 6, 7})
+
+
+@dataclass
+class Log:
+    """A topic of deletes without a broker: its records from an offset on, and what was read of it."""
+
+    records: list[Record]
+    first: int = 0
+    topic_id: str = "i"
+    read: list[int] = field(default_factory=list)
+
+    def describe(self, topic: str) -> TopicInfo:
+        return TopicInfo(topic, self.topic_id, (0,), {})
+
+    def log_range(self, topic: str, partition: int) -> tuple[int, int]:
+        return self.first, self.first + len(self.records)
+
+    def read_to_end(self, topic: str, partition: int, *, start: int | None = None, timeout_s: float) -> list[Record]:
+        self.read.append(self.first if start is None else start)
+        return [record for record in self.records if record.offset >= (start or 0)]
+
+
+NOW_MS = 1_000_000_000
+
+
+def log_of(*deletes: tuple[str, int], first: int = 0) -> Log:
+    """Return a log of deletes of names, each so many seconds old."""
+    values = [(b'{"op": "delete", "id": "%s"}' % name.encode(), NOW_MS - 1_000 * age_s) for name, age_s in deletes]
+    return Log([Record("d", 0, at, None, value, (), ms, None) for at, (value, ms) in enumerate(values, first)], first)
+
+
+def look(
+    log: Log, applied: int = 0, *, youngest: float | None = None, is_time: bool = True, every_s: float = 100.0
+) -> Any:
+    """Look at a log of deletes, of which so many were carried out."""
+    return carried._Find(
+        cluster=log,  # type: ignore[arg-type]
+        settings=Settings.model_validate(
+            {"name": "m", "kafka": {"bootstrap.servers": "b:1"}, "points": {"dimension": 2}}
+        ),
+        options=DeletesConfig(topic="d", every_s=every_s, early_s=1_000.0),
+        topic="events",
+        topic_id="e",
+        applied=Applied(topic="d", topic_id="i", by="id", deletes=((0, applied),), input=()),
+        looked={},
+        youngest=youngest,
+        is_time=is_time,
+        now_ms=NOW_MS,
+    )()
+
+
+@pytest.fixture
+def sought(monkeypatch: pytest.MonkeyPatch) -> list[set[str]]:
+    """Return the ids that rows are looked for of, each time."""
+    found: list[set[str]] = []
+
+    def looked_for(cluster: object, topic: str, config: object, ids: dict[str, int], *_: Any, **__: Any) -> FoundRows:
+        found.append(set(ids))
+        return FoundRows({0: 5})
+
+    monkeypatch.setattr(carried, "looked_for", looked_for)
+    return found
+
+
+@pytest.mark.quick
+def test_only_new_deletes_are_read_until_the_oldest_is_old_enough(sought: list[set[str]]) -> None:
+    """Then all are, since their rows may still come; a batch ends where it was looked at."""
+    log = log_of(("a", 900), ("b", 50))
+    assert look(log, 1) is None
+    assert (log.read, sought) == ([1], [])
+    log.records[1] = log_of(("a", 0), ("b", 150)).records[1]
+    batch = look(log, 1)
+    assert (batch.ends, batch.fresh, batch.lost) == ({0: 2}, ("b",), 0)
+    assert sought == [{"a", "b"}]
+
+
+@pytest.mark.quick
+def test_a_time_far_ahead_puts_no_delete_off(sought: list[set[str]]) -> None:
+    """As of a clock that is wrong, or counts another unit."""
+    assert look(log_of(("a", -(10**9)))).fresh == ("a",)
+    assert look(log_of(("a", -5))) is None
+    assert len(sought) == 1
+
+
+@pytest.mark.quick
+def test_rows_that_came_since_are_looked_at_only_for_young_deletes_and_not_all_the_time(
+    sought: list[set[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without that the whole topic would be read every few seconds."""
+    monkeypatch.setattr(carried._Find, "_has_grown", lambda self: True)
+    old, young = log_of(("a", 2_000)), log_of(("a", 500))
+    assert look(old, 1).found is None
+    assert look(old, 1, youngest=NOW_MS - 2e6) is None
+    assert look(young, 1, is_time=False) is None
+    assert (len(old.read), young.read, sought) == (1, [], [])
+    assert look(young, 1).found is not None
+    assert sought == [{"a"}]
+
+
+@pytest.mark.quick
+def test_deletes_that_retention_took_are_counted(sought: list[set[str]]) -> None:
+    """Also where nothing is left of the topic."""
+    assert look(log_of(("a", 500), first=7), 2).lost == 5
+    empty = look(log_of(first=7), 2)
+    assert (empty.lost, empty.ends, empty.fresh) == (5, {0: 7}, ())
+
+
+def test_a_topic_that_loses_deletes_is_refused(real_broker: TestBroker, tmp_path: Path) -> None:
+    """By its own name, not as an input."""
+    connection = real_broker.connection
+    own = deleting(connection, real_broker.name("compacted"), tmp_path)
+    alter_topic(connection, own.deletes.topic, "cleanup.policy", "compact")
+    with pytest.raises(ConfigurationError, match=f"{own.deletes.topic} can lose deletes: .* is compact"):
+        run_until_it_fails(own, connection)
+
+
+@pytest.mark.quick
+def test_more_names_than_memory_is_for_are_refused(sought: list[set[str]], monkeypatch: pytest.MonkeyPatch) -> None:
+    """And a topic that was made again is told."""
+    monkeypatch.setattr(carried, "MOST_NAMES", 2)
+    with pytest.raises(ConfigurationError, match="more than 2 names"):
+        look(log_of(("a", 500), ("b", 500), ("c", 500)))
+    other = log_of(("a", 500))
+    other.topic_id = "another"
+    with pytest.raises(carried._OtherDeletes, match="made again"):
+        look(other)
+    assert not sought
 
 
 @pytest.mark.quick

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
 import pytest
+import structlog
 
+from consumers.branches.history import retiring
 from consumers.settings import Settings
 from consumers.trainer.gatekeeping import Open
 from consumers.trainer.publishing import nevertheless
@@ -15,7 +18,7 @@ from consumers.verify.verify import verify
 from streamsvm.branches.history.without_part import WithoutRows
 from streamsvm.kafka import Cluster, Connection
 from streamsvm.learning.cutting import Cut
-from streamsvm.model.pointers import Gate
+from streamsvm.model.pointers import Alias, Gate, pin_key
 from streamsvm.model.version import Version
 from streamsvm.registry.aliases import Aliases, read_aliases
 from streamsvm.verification.report import Outcome
@@ -172,3 +175,28 @@ def test_what_the_gate_would_have_said_stands_in_the_verdict(outcome: str, said:
     assert unscored is not None
     assert (unscored.outcome, unscored.why) == ("unscored", "rows were erased; no points")
     assert nevertheless(None, "rows were erased") is None
+
+
+@pytest.mark.quick
+def test_a_report_that_has_no_folder_is_refused_before_anything_is_done(tmp_path: Path) -> None:
+    """Else the rows would be gone, and the report of it, too."""
+    given = ["--name", "m", "--bootstrap-servers", "127.0.0.1:1", "--position", "0:3", "--yes"]
+    refused = run("history", "forget", *given, "--report", str(tmp_path / "none" / "report.json"))
+    assert refused.returncode == 78
+    assert "there is no folder" in refused.stderr
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize(("pinned", "said"), [(3, True), (4, False), (None, False)])
+def test_a_pin_to_a_version_of_the_rows_is_named_once(
+    monkeypatch: pytest.MonkeyPatch, pinned: int | None, said: bool
+) -> None:
+    """Nobody confirms it where deletes come as records."""
+    named = {} if pinned is None else {pin_key("m"): Alias(pinned, "0" * 64, 7)}
+    monkeypatch.setattr(retiring, "read_aliases", lambda *_: Aliases(None, named))
+    settings = Settings.model_validate({"name": "m", "kafka": {"bootstrap.servers": "b:1"}})
+    one = retiring.Retiring(settings, None, (), 3, lambda: datetime.now(UTC))  # type: ignore[arg-type]
+    with structlog.testing.capture_logs() as logged:
+        one.turn(4)
+        one.turn(5)
+    assert [entry["event"] for entry in logged] == ["erased_rows_pinned"] * said

@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 from confluent_kafka import Producer
 
-from consumers.branches.history.searching import INPUT, Search, contents_in_log, search
+from consumers.branches.history.searching import INPUT, MOST_PLACES, Search, _Searching, contents_in_log, search
 from consumers.branches.history.settings import ArchiveConfig
 from consumers.settings import Settings
 from consumers.streams.row_stores import RowStore, every_store
-from streamsvm.branches.history.traces import FORMS, Content
+from streamsvm.branches.history.traces import FORMS, Content, Traces
 from streamsvm.config import SvmConfig
 from streamsvm.kafka import Cluster, Connection, TopicSpec
 from streamsvm.model.machine import KernelMachine
@@ -193,3 +193,17 @@ def test_the_command_says_where_something_is_left(real_broker: TestBroker, tmp_p
     clean = run(*asked)
     assert clean.returncode == 0, clean.stdout + clean.stderr
     assert "nothing was found" in clean.stdout
+
+
+@pytest.mark.quick
+def test_a_file_that_cannot_be_unpacked_is_named(tmp_path: Path) -> None:
+    """The others are looked at nevertheless; of a place no more is remembered than is said."""
+    whole = gzip.compress(b"customer-0 " * 50)
+    (tmp_path / "damaged.gz").write_bytes(whole[:12] + b"\xff" * 8 + whole[20:])
+    for number in range(MOST_PLACES + 5):
+        (tmp_path / f"{number:02d}.log").write_bytes(b"of customer-0")
+    logs = next(store for store in every_store() if store.name == "logs")
+    searching = _Searching(None, None, Traces(rows_to_plant()), 1.0)  # type: ignore[arg-type]
+    looked, left = searching.through(logs, [tmp_path])
+    assert (looked.items, len(left)) == (MOST_PLACES + 5, MOST_PLACES)
+    assert "damaged.gz cannot be read" in looked.skipped

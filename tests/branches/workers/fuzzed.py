@@ -69,7 +69,7 @@ def coresets() -> list[bytes]:
     cases = [headers + b"\n\n" + key + b"\n" + value for headers, key, value in records]
     cut = FilesCut(
         format=FILES_FORMAT, name="m", topic="t", topic_id="i", files=(NamedFile("a.csv", "ab" * 32, 3),),
-        layout=Layout(label="y", features=("f0", "f1"), key="user"), in_topic=False,
+        layout=Layout.of(label="y", features=("f0", "f1"), key="user"), in_topic=False,
         partitions=(FilesOfPartition(0, 1, 7), FilesOfPartition(1, 2, 9)),
     )  # fmt: skip
     files = b"\n\n" + files_key("m") + b"\n" + cut.encode()

@@ -13,7 +13,7 @@ def files(lineage: Lineage) -> FilesOrigin:
     first, *others = lineage.base
     return FilesOrigin(
         files=(NamedFile("day=1/a.parquet", "0f" * 32, 3), NamedFile("day=2/b.parquet", "f0" * 32, 2)),
-        layout=Layout(label="y", features=("x",), key="user", time="at"),
+        layout=Layout.of(label="y", features=("x",), key="user", time="at"),
         in_topic=False,
         partitions=(
             FilesOfPartition(first.partition, 5, first.offset + 1),

@@ -156,7 +156,7 @@ def layout_of(files: Sequence[FoundFile], settings: Settings, columns: Mapping[s
     features = tuple(named.split(",")) if named else points.feature_names
     if not features:
         features = ("x",) if "x" in table.names else tuple(name for name in table.names if name not in other)
-    layout = Layout(label=label, features=features, **given)
+    layout = Layout.of(label=label, features=features, **given)
     table.kinds(layout)  # refuses what is not there
     if len(features) > 1 and len(features) != points.dimension:
         raise ConfigurationError(

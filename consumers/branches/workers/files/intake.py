@@ -6,6 +6,7 @@ one that is not on the disk. Rows that are read again, after a kill, may have th
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -51,7 +52,9 @@ class LetterFiles:
         """
         try:
             for bad in rejected:
-                os.write(self._file(bad.partition), msgspec.json.encode(bad) + b"\n")
+                line = msgspec.json.encode(bad) + b"\n"
+                if os.write(self._file(bad.partition), line) < len(line):  # the disk became full within it
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
                 self._metrics.increase("streamsvm_dead_letters", 1, reason=bad.reason)
         except OSError as error:
             raise self._refused(error) from error

@@ -6,6 +6,7 @@ Of the columns only that is read by which a row's partition is chosen.
 from __future__ import annotations
 
 import hashlib
+import stat
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -66,7 +67,15 @@ def _found(path: Path, root: Path) -> FoundFile:
         raise ConfigurationError(f"{path} cannot be read: {error.strerror}", "Give a file or a folder.") from None
     if format_of(path) is None:
         raise ConfigurationError(f"{path} is of an unknown format", f"Give files that end in {', '.join(FORMATS)}.")
+    if not stat.S_ISREG(known.st_mode):
+        raise ConfigurationError(f"{path} is no file that can be read twice", "Give a regular file or a folder.")
     relative = path.relative_to(root)
+    try:
+        relative.as_posix().encode()
+    except UnicodeEncodeError:
+        raise ConfigurationError(
+            f"the name {str(path)!a} is not UTF-8, and versions name their files", "Rename the file."
+        ) from None
     pairs = (part.split("=", 1) for part in relative.parts[:-1] if "=" in part)
     return FoundFile(
         path=str(path.absolute()),
@@ -196,6 +205,8 @@ def partitions_in(
     if layout.key and not layout.partition:
         _, borders, text = decided.buffers()
         ends = np.frombuffer(borders, np.int64, rows + 1, decided.offset * 8)
+        if layout.partitioner == "crc32" and (empty := np.flatnonzero(ends[1:] == ends[:-1])).size:
+            raise _undecided(name, first_row + int(empty[0]), layout, "has no bytes, for which librdkafka draws lots")
         own = np.frombuffer(text, np.uint8) if text is not None and text.size else np.zeros(0, np.uint8)
         return partitions_of(own, ends, partitions, layout.partitioner)  # type: ignore[arg-type]
     found = np.asarray(decided.to_numpy(zero_copy_only=False), np.int64)

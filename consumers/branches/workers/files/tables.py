@@ -30,6 +30,10 @@ FORMATS: Final = {
     ".csv": "csv",
 }
 BATCH_ROWS: Final = 65_536
+BATCH_CELLS: Final = 1 << 22
+"""Most cells of a batch: 32 MiB of numbers. Of wider rows a batch has fewer; how many decides nothing."""
+LIST_CELLS: Final = 256
+"""What a list counts for whose type says no length."""
 CSV_BLOCK_BYTES: Final = 4 << 20
 
 
@@ -115,13 +119,17 @@ class TableFile:
                     yield pa.record_batch([found[name] for name in columns], names=list(columns))
 
     def _read(self, part: int, columns: list[str]) -> Iterator[Any]:
+        width = sum(_width(self._schema.field(name).type) for name in columns)
+        rows = max(1, min(BATCH_ROWS, BATCH_CELLS // max(1, width)))
         if self._format == "parquet":
             with pa.parquet.ParquetFile(self.path) as file:
-                yield from file.iter_batches(BATCH_ROWS, row_groups=[part], columns=columns, use_threads=False)
+                yield from file.iter_batches(rows, row_groups=[part], columns=columns, use_threads=False)
         elif self._format == "arrow":
             with pa.OSFile(str(self.path)) as source, pa.ipc.open_file(source) as file:
                 batch = file.get_batch(part).select(columns)
-            yield from (batch.slice(start, BATCH_ROWS) for start in range(0, len(batch), BATCH_ROWS))
+            # A file may say anything of its buffers: without this, offsets past their end would be read.
+            batch.validate(full=True)
+            yield from (batch.slice(start, rows) for start in range(0, len(batch), rows))
         else:
             with _csv(self.path, columns) as file:
                 yield from file
@@ -160,6 +168,13 @@ def _is_text(kind: Any) -> bool:
 def _is_vector(kind: Any) -> bool:
     lists = pa.types.is_fixed_size_list(kind) or pa.types.is_list(kind) or pa.types.is_large_list(kind)
     return bool(lists and pa.types.is_floating(kind.value_type))
+
+
+def _width(kind: Any) -> int:
+    """Return the cells of a row of a column."""
+    if pa.types.is_fixed_size_list(kind):
+        return int(kind.list_size)
+    return LIST_CELLS if pa.types.is_list(kind) or pa.types.is_large_list(kind) else 1
 
 
 def _fits(name: str, kind: Any, layout: Layout) -> bool:
@@ -265,6 +280,7 @@ def _cast(column: Any, kind: Any, convert: Callable[[str], Any]) -> Any:
 
 def _converted(cell: Any, convert: Callable[[str], Any]) -> Any:
     try:
-        return None if cell is None else convert(cell)
+        found = None if cell is None else convert(cell)
     except (ValueError, KeyError, OverflowError):
         return None
+    return None if type(found) is int and not -(1 << 63) <= found < 1 << 63 else found

@@ -19,7 +19,7 @@ from streamsvm.points import Points
 from tests.streams import DIMENSION, gaussian
 
 FEATURES = tuple(f"f{index}" for index in range(DIMENSION))
-LAYOUT = Layout(label="y", features=FEATURES, weight="w", key="user", time="at")
+LAYOUT = Layout.of(label="y", features=FEATURES, weight="w", key="user", time="at")
 FIRST_MS = 1_700_000_000_000
 
 

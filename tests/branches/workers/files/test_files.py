@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import zlib
 from pathlib import Path
 from typing import Any
@@ -11,10 +12,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from consumers.branches.workers.files import tables
 from consumers.branches.workers.files.intake import LetterFiles
 from consumers.branches.workers.files.plan import FilesPlan
 from consumers.branches.workers.files.rows import RejectedRow, rows_in
-from consumers.branches.workers.files.survey import found_in, survey
+from consumers.branches.workers.files.survey import found_in, opened, survey
 from consumers.branches.workers.metrics import WORKER
 from consumers.metrics import Metrics
 from streamsvm.branches.workers.files_part import (
@@ -29,7 +31,7 @@ from streamsvm.branches.workers.files_part import (
 )
 from streamsvm.branches.workers.key_partitions import partitions_of
 from streamsvm.config import PointsConfig
-from streamsvm.errors import ConfigurationError, InvalidMessage, StateError
+from streamsvm.errors import ConfigurationError, InvalidMessage, StateError, TransientError
 from streamsvm.points import Position, Rows
 from tests.branches.workers.files.tables import FEATURES, FIRST_MS, LAYOUT, partition_of, plan_of, table, write
 from tests.streams import DIMENSION, gaussian
@@ -127,7 +129,7 @@ def test_a_folder_is_partitioned_by_a_column(tmp_path: Path) -> None:
         write(tmp_path / "all" / f"p={day}" / "a.parquet", table(50, day))
     write(tmp_path / "all" / "_temporary" / "b.parquet", table(50))
     (tmp_path / "all" / "_SUCCESS").touch()
-    layout = Layout(label="y", features=FEATURES, partition="p")
+    layout = Layout.of(label="y", features=FEATURES, partition="p")
     plan = plan_of([tmp_path / "all"], layout, 2)
     assert [file.name for file in plan.origin.files] == ["p=0/a.parquet", "p=1/a.parquet"]
     assert plan.origin.rows == {0: 50, 1: 50}
@@ -136,7 +138,7 @@ def test_a_folder_is_partitioned_by_a_column(tmp_path: Path) -> None:
 
 def test_an_empty_partition_begins_where_the_stream_goes_on(tmp_path: Path) -> None:
     """And an empty file has no rows."""
-    layout = Layout(label="y", features=FEATURES, partition="p")
+    layout = Layout.of(label="y", features=FEATURES, partition="p")
     paths = [
         write(tmp_path / "a.parquet", table(20, p=[2] * 20)),
         write(tmp_path / "b.parquet", table(0, p=pa.array([], pa.int64()))),
@@ -167,7 +169,7 @@ def test_a_cell_of_a_csv_that_is_no_number_rejects_its_row(tmp_path: Path) -> No
     """The rest of the file is read."""
     path = tmp_path / "a.csv"
     path.write_text("f0,f1,f2,y,user\n1,2,3,1,a\n1,two,3,-1,a\n1,2,3,yes,a\n1,nan,3,1,a\n4,5,6,-1,a\n")
-    plan = plan_of([path], Layout(label="y", features=FEATURES, key="user"))
+    plan = plan_of([path], Layout.of(label="y", features=FEATURES, key="user"))
     assert [(bad.row, bad.column) for bad in rejected(plan)] == [(2, "f1"), (3, "y"), (4, "f1")]
     (rows,) = whole(plan).values()
     assert rows.accepted.tolist() == [True, False, False, False, True]
@@ -179,7 +181,9 @@ def test_vectors_and_other_types_are_read(tmp_path: Path) -> None:
     at = pa.array(FIRST_MS + np.arange(30), pa.timestamp("ms")).cast(pa.timestamp("us"))
     label = pa.array(["no", "yes"] * 15).dictionary_encode()
     points = pa.table({"x": X.tolist(), "label": label, "id": range(30), "at": at})
-    plan = plan_of([write(tmp_path / "a.arrow", points)], Layout(label="label", features=("x",), key="id", time="at"))
+    plan = plan_of(
+        [write(tmp_path / "a.arrow", points)], Layout.of(label="label", features=("x",), key="id", time="at")
+    )
     found = whole(plan, config=PointsConfig(dimension=DIMENSION, labels=("no", "yes")))
     partition = partition_of([str(k) for k in range(30)], 3)
     for own, rows in found.items():
@@ -218,15 +222,71 @@ def test_a_csv_whose_lines_change_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text("f0,f1,f2,y,user\n1,2,3,1,a\n1,2,3,4,1,a\n")
     with pytest.raises(ConfigurationError, match=r"a.csv cannot be read: .*Expected 5 columns, got 6"):
-        plan_of([path], Layout(label="y", features=FEATURES, key="user"))
+        plan_of([path], Layout.of(label="y", features=FEATURES, key="user"))
 
 
 @pytest.mark.parametrize("number", [-1, 3])
 def test_a_partition_that_is_none_is_refused(tmp_path: Path, number: int) -> None:
     """By file and row."""
-    layout = Layout(label="y", features=FEATURES, partition="p")
+    layout = Layout.of(label="y", features=FEATURES, partition="p")
     with pytest.raises(ConfigurationError, match=f"row 2, column p: it is {number}, but the topic has 3 partitions"):
         plan_of([write(tmp_path / "a.parquet", table(2, p=[0, number]))], layout)
+
+
+@pytest.mark.parametrize(("kind", "number"), [(".csv", "9" * 20), (".parquet", 1 << 63)])
+def test_a_partition_beyond_all_numbers_is_refused(tmp_path: Path, kind: str, number: object) -> None:
+    """With its row, as one that the topic does not have."""
+    numbers = pa.array([0, number], pa.uint64()) if kind == ".parquet" else ["0", number]
+    path = write(tmp_path / f"p{kind}", table(2, part=numbers))
+    layout = msgspec.structs.replace(LAYOUT, key="", partition="part")
+    with pytest.raises(ConfigurationError, match="row 2, column part"):
+        survey(found_in([path]), layout, 3)
+
+
+def test_an_empty_key_has_no_partition_under_crc32(tmp_path: Path) -> None:
+    """librdkafka draws lots for it; Java hashes it."""
+    path = write(tmp_path / "k.parquet", table(2, user=["a", ""]))
+    assert survey(found_in([path]), LAYOUT, 3).rows
+    with pytest.raises(ConfigurationError, match="row 2, column user: it has no bytes"):
+        survey(found_in([path]), msgspec.structs.replace(LAYOUT, partitioner="crc32"), 3)
+
+
+def test_offsets_past_the_end_of_a_buffer_are_refused(tmp_path: Path) -> None:
+    """An Arrow file may say anything of its buffers: it is refused before one is followed."""
+    keys = pa.array(["aa", "bb", "cc"], pa.large_string())
+    path = write(tmp_path / "k.arrow", table(3, user=keys))
+    sound, damaged = (np.array([0, one, 4, 6], np.int64).tobytes() for one in (2, 1 << 40))
+    content = path.read_bytes()
+    assert content.count(sound) == 1
+    path.write_bytes(content.replace(sound, damaged))
+    with pytest.raises(ConfigurationError, match="cannot be read"):
+        survey(found_in([path]), LAYOUT, 3)
+
+
+def test_wide_rows_are_read_in_smaller_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Memory is bounded by cells; the rows are the same."""
+    path = write(tmp_path / "w.parquet", table(300))
+    expected = whole(plan_of([path]))
+    monkeypatch.setattr(tables, "BATCH_CELLS", 10 * DIMENSION)
+    found = whole(plan_of([path]))
+    assert all(np.array_equal(found[partition].points.X, rows.points.X) for partition, rows in expected.items())
+    most = max(len(batch) for batch in opened(found_in([path])[0]).tables(0, FEATURES))
+    assert most == 10
+
+
+def test_what_is_no_regular_file_is_refused(tmp_path: Path) -> None:
+    """A pipe cannot be read twice."""
+    os.mkfifo(tmp_path / "pipe.csv")
+    with pytest.raises(ConfigurationError, match="is no file that can be read twice"):
+        found_in([tmp_path / "pipe.csv"])
+
+
+def test_a_name_that_no_version_can_say_is_refused(tmp_path: Path) -> None:
+    """A name may be any bytes; one that is not UTF-8 cannot stand in a record."""
+    path = Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff.csv"))
+    path.write_text("a\n1\n")
+    with pytest.raises(ConfigurationError, match="is not UTF-8"):
+        found_in([tmp_path])
 
 
 def test_files_that_are_none_are_refused(tmp_path: Path) -> None:
@@ -305,6 +365,17 @@ def test_letters_are_lines_of_json(tmp_path: Path) -> None:
     letters.close()
     lines = (tmp_path / "letters" / "partition-00001.jsonl").read_bytes().splitlines()
     assert [msgspec.json.decode(line, type=dict[str, Any])["row"] for line in lines] == [7, 7]
+
+
+def test_a_letter_that_the_disk_takes_half_of_is_not_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The backfill stops before a manifest passes it."""
+    letters = LetterFiles(tmp_path / "letters", Metrics(WORKER))
+    bad = RejectedRow(partition=1, file="a.csv", row=7, column="f1", reason="wrong_type", message="x[1] is null")
+    writes = os.write
+    monkeypatch.setattr(os, "write", lambda file, line: writes(file, line[: len(line) // 2]))
+    with pytest.raises(TransientError, match="No space left"):
+        letters.write((bad,))
+    letters.close()
 
 
 def test_the_survey_counts_what_is_read(tmp_path: Path) -> None:

@@ -277,7 +277,7 @@ def test_wide_rows_are_read_in_smaller_batches(tmp_path: Path, monkeypatch: pyte
 def test_what_is_no_regular_file_is_refused(tmp_path: Path) -> None:
     """A pipe cannot be read twice."""
     os.mkfifo(tmp_path / "pipe.csv")
-    with pytest.raises(ConfigurationError, match="is no file that can be read twice"):
+    with pytest.raises(ConfigurationError, match="cannot be read twice"):
         found_in([tmp_path / "pipe.csv"])
 
 

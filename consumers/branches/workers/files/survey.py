@@ -68,7 +68,7 @@ def _found(path: Path, root: Path) -> FoundFile:
     if format_of(path) is None:
         raise ConfigurationError(f"{path} is of an unknown format", f"Give files that end in {', '.join(FORMATS)}.")
     if not stat.S_ISREG(known.st_mode):
-        raise ConfigurationError(f"{path} is a pipe or a device, which cannot be read twice", "Give a regular file or a folder.")
+        raise ConfigurationError(f"{path} is a pipe: it cannot be read twice", "Give a regular file or a folder.")
     relative = path.relative_to(root)
     try:
         relative.as_posix().encode()

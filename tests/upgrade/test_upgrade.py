@@ -81,7 +81,7 @@ def without_gap(stage: Stage, *builds: str) -> None:
 
 
 def content(version: Version) -> str:
-    """Return the hash of what rows, configuration and cut decide of a version; not under which record of erased rows."""
+    """Return the hash of what rows, configuration and cut decide of a version; not of which erased rows it knows."""
     lineage = msgspec.structs.replace(version.lineage, facts=())
     return message.content_sha256(replace(version, lineage=lineage, passed_over=()))
 

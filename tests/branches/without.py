@@ -104,10 +104,15 @@ def remove_importers(branch: str, tree: Path) -> list[Path]:
 
 def importers(branch: str, tree: Path) -> list[Path]:
     """Return the files among the tests that import a branch, by themselves or through others."""
-    files = {path.relative_to(tree): path for path in sorted((tree / "tests").rglob("*.py"))}
-    imports = {_module(name): set(imported(path)) for name, path in files.items()}
-    reached = _reached(branch, imports)
-    return [name for name in files if _module(name) in reached]
+    imports = _imports(tree)
+    reached = _reached(branch, {_module(name): names for name, names in imports.items()})
+    return [name for name in imports if _module(name) in reached]
+
+
+@cache
+def _imports(tree: Path) -> Mapping[Path, set[str]]:
+    """Return what each file of the tests imports; read once, as eight branches are looked for."""
+    return {path.relative_to(tree): set(imported(path)) for path in sorted((tree / "tests").rglob("*.py"))}
 
 
 def imported(path: Path) -> Iterator[str]:

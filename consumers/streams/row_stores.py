@@ -94,7 +94,7 @@ OWN: Final = (
     ),
     RowStore(
         name="checkpoints",
-        holds="open leaves, reduced points, totals and pilots of all that was learned",
+        holds="open leaves, outliers that wait, reduced points, totals and pilots of all that was learned",
         taken_out="removed; what takes their place was never given the rows",
         remains="copies and backups made before this; a file system may keep removed bytes",
         files=lambda settings: (Files(settings.checkpoint.directory),),

@@ -296,18 +296,21 @@ class OutlierBounds:
 
 def _judged_in_order(extremes: Extremes, away: Float, asked: Mask, known: Float, room: int, waits: Mask) -> Mask:
     """Return which values are strange, each row by those known before it, and mark those rows that wait."""
-    strange, start = np.zeros(asked.shape, np.bool_), 0
+    strange, start, ahead = np.zeros(asked.shape, np.bool_), 0, 1
     while start < len(away):
-        found = asked[start:] & ~extremes.repeat(away[start:], asked[start:], known)
+        # Few ahead after a stranger, by which the others are judged anew, and more and more where none comes.
+        part = slice(start, None if len(known) >= room else start + ahead)
+        found = asked[part] & ~extremes.repeat(away[part], asked[part], known)
         any_of = found.any(axis=1)
         if len(known) >= room or not any_of.any():
-            strange[start:] = found
-            break
+            strange[part] = found
+            start, ahead = start + len(found), 2 * ahead
+            continue
         first = int(any_of.argmax())
         strange[start + first] = found[first]
         waits[start + first] = True
         known = np.concatenate([known, away[start + first : start + first + 1]])
-        start += first + 1
+        start, ahead = start + first + 1, 1
     return strange
 
 
@@ -368,9 +371,19 @@ class Waiting:
         """Return these rows and later ones."""
         return Waiting(Points.union([self.came, later.came]), Points.union([self.learned, later.learned]))
 
+    def places(self, points: Points) -> NDArray[np.intp]:
+        """Return where points stand here as they came, -1 for one that does not wait, shape (n,)."""
+        known = {name: at for at, name in enumerate(_names(self.came))}
+        return np.array([known.get(name, -1) for name in _names(points)], np.intp)
+
     def only_heavy(self) -> Mask:
         """Return which rows are strange by their weight alone, shape (n,): these count, as they were drawn in."""
         return ~np.asarray((self.came.X != self.learned.X).any(axis=1))
+
+
+def _names(points: Points) -> list[tuple[bytes, int, float]]:
+    rows = zip(points.X, points.y.tolist(), points.weight.tolist(), strict=True)
+    return [(x.tobytes(), y, weight) for x, y, weight in rows]
 
 
 @dataclass(slots=True)

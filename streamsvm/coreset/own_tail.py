@@ -94,30 +94,43 @@ class Extremes:
         """
         own = np.zeros(asked.shape, np.bool_)
         for j in np.flatnonzero(asked.any(axis=0)).tolist():
-            known, others_known = self._column(j), _Ranked.of_rows(waiting[:, j])
+            others_known = _Ranked.of_rows(waiting[:, j])
             at = np.flatnonzero(asked[:, j])
             value = away[at, j]
-            least, greatest = np.maximum(value / NEAR, self._body[j]), value * NEAR
-            near = known.between(least, greatest) + others_known.between(least, greatest)
+            own[at, j] = self._has(j, others_known, np.maximum(value / NEAR, self._body[j]), value * NEAR, others)
             if j < len(self._centre) and self._rows >= LEAST_ROWS:
-                factor = _factor(known.greatest(RANKS[-1]), others_known.greatest(RANKS[-1]))
-                least, greatest = value / factor, value * factor
-                near = np.maximum(near, known.between(least, greatest) + others_known.between(least, greatest))
-            own[at, j] = near >= others
+                factor = _factor(self._farthest(j).greatest(RANKS[-1]), others_known.greatest(RANKS[-1]))
+                own[at, j] |= self._has(j, others_known, value / factor, value * factor, others)
         return own
 
-    def _column(self, j: int) -> _Ranked:
-        """Return the distances of known rows in feature j, or their weights."""
+    def _has(self, j: int, others_known: _Ranked, least: Float, greatest: Float, rows: int) -> Mask:
+        """Return whether so many rows lie between two distances, both included; arrays of one shape."""
+        beside, known = others_known.between(least, greatest), self._farthest(j)
+        near = known.between(least, greatest)
+        if not known.has_all_from(least) and (near + beside < rows).any():
+            near = self._column(j).between(least, greatest)
+        return np.asarray(near + beside >= rows)
+
+    def _farthest(self, j: int) -> _Ranked:
+        """Return the distances of known rows in feature j, or their weights, but most of those within the body.
+
+        Only these are kept: whole columns would take six times the memory of float32 features.
+        """
         if j not in self._columns:
-            single = [self.distances_in(points, j) for points in self._single]
-            held = [] if j == len(self._centre) else [self.distances_in(points, j) for points in self._held]
-            distance = np.concatenate([np.empty(0), *single, *held])
-            count = np.ones(len(distance))
-            if held:
-                weight = np.concatenate([points.weight for points in self._held])
-                count[len(count) - len(weight) :] = np.maximum(1.0, weight / self._mean_weight)
-            self._columns[j] = _Ranked(distance, count)
+            self._columns[j] = self._column(j).beyond(self._body[j])
         return self._columns[j]
+
+    def _column(self, j: int) -> _Ranked:
+        """Return the distances of all known rows in feature j, or their weights."""
+        single = [self.distances_in(points, j) for points in self._single]
+        held = [] if j == len(self._centre) else [self.distances_in(points, j) for points in self._held]
+        distance = np.concatenate([np.empty(0), *single, *held])
+        count = np.ones(len(distance))
+        if held:
+            weight = np.concatenate([points.weight for points in self._held])
+            count[len(count) - len(weight) :] = np.maximum(1.0, weight / self._mean_weight)
+        order = np.argsort(distance, kind="stable")
+        return _Ranked(distance[order], count[order])
 
     def distances_in(self, points: Points, j: int) -> Float:
         """Return how far points lie from the centre in one feature, or their weights."""
@@ -128,20 +141,28 @@ class Extremes:
 
 
 class _Ranked:
-    """Distances in ascending order, and how many rows lie below each."""
+    """Distances in ascending order, all or the greatest, and how many rows lie below each."""
 
-    def __init__(self, distance: Float, count: Float) -> None:
-        order = np.argsort(distance, kind="stable")
-        self._distance, self._count = distance[order], count[order]
-        self._below = np.concatenate([np.zeros(1), np.cumsum(self._count)])
+    def __init__(self, distance: Float, count: Float, below: Float | None = None) -> None:
+        self._distance, self._count = distance, count
+        self._below = np.concatenate([np.zeros(1), np.cumsum(count)]) if below is None else below
 
     @staticmethod
     def of_rows(distance: Float) -> _Ranked:
-        """Return distances that are one row each."""
-        return _Ranked(distance, np.ones(len(distance)))
+        """Return distances, in any order, that are one row each."""
+        return _Ranked(np.sort(distance), np.ones(len(distance)))
+
+    def beyond(self, least: float) -> _Ranked:
+        """Return the distances above one, in arrays of their own, and at least those of the ranks."""
+        first = min(int(np.searchsorted(self._distance, least, "right")), max(0, len(self._distance) - RANKS[-1]))
+        return _Ranked(self._distance[first:].copy(), self._count[first:].copy(), self._below[first:].copy())
+
+    def has_all_from(self, least: Float) -> bool:
+        """Return whether it has all rows from the least of some distances on."""
+        return self._below[0] == 0.0 or bool((least > self._distance[0]).all())
 
     def between(self, least: Float, greatest: Float) -> Float:
-        """Return how many rows lie between two distances, both included; arrays of one shape."""
+        """Return how many of its rows lie between two distances, both included; arrays of one shape."""
         end = self._below[np.searchsorted(self._distance, greatest, "right")]
         between: Float = end - self._below[np.searchsorted(self._distance, least, "left")]
         return between

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from streamsvm.config import CoresetConfig
 from streamsvm.coreset.accounting import Account, Accounting
+from streamsvm.coreset.audit_sample import Reservoir
 from streamsvm.coreset.clipping import FeatureRanges, freed_of_outliers
 from streamsvm.coreset.leaf import Leaf, account_of
 from streamsvm.coreset.moments import Moments
@@ -66,6 +67,8 @@ class SealedLeaf:
         Those that waited.
     rows, drawn_in : Points
         All rows of the leaf, as they came and drawn in; of a first leaf some of them may wait.
+    first_bounds : OutlierBounds or None
+        Of a first leaf with outliers.
     """
 
     points: Points
@@ -74,6 +77,7 @@ class SealedLeaf:
     came_in: Points | None
     rows: Points
     drawn_in: Points
+    first_bounds: OutlierBounds | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,12 +215,12 @@ class Bounding:
         """
         rows, bounds = leaf.points, first_bounds(self._coreset, self.outlier_bounds, leaf.points)
         points, extent = leaf.seal(observed)
-        held, drawn_in = rows, points
+        held, drawn_in, used = rows, points, None
         if bounds is not None:
             judged = first_judged(bounds, points, self._coreset)
             if judged.found is not None:
                 note_in_leaf(self._tally, judged.found, self._partition, extent, self.places)
-                drawn_in, stay = judged.points, judged.stay()
+                drawn_in, stay, used = judged.points, judged.stay(), bounds
                 points, held = drawn_in.take(stay), rows.take(stay)
                 if judged.waits is not None:
                     self._let_wait(Waiting(rows.take(judged.waits), drawn_in.take(judged.waits)))
@@ -231,7 +235,26 @@ class Bounding:
         came_in, extent = self._let_in(bounds or self.outlier_bounds, points, extent, ends_a_span=ends_a_span)
         if came_in is not None:
             points = Points.union([points, came_in])
-        return SealedLeaf(points=points, extent=extent, held=held, came_in=came_in, rows=rows, drawn_in=drawn_in)
+        return SealedLeaf(
+            points=points,
+            extent=extent,
+            held=held,
+            came_in=came_in,
+            rows=rows,
+            drawn_in=drawn_in,
+            first_bounds=used,
+        )
+
+    def draw_in_audit(self, bounds: OutlierBounds, audit: Sequence[Reservoir]) -> None:
+        """Let audit samples have a first leaf, just sealed under bounds, as it is learned; what waits as it came."""
+        for reservoir in audit:
+            came = reservoir.points
+            points, found = bounds.draw_in(came)
+            if found is not None:
+                strange = np.flatnonzero(differing_rows(came, points))
+                if self.waiting is not None:
+                    strange = strange[self.waiting.places(came.take(strange)) < 0]
+                reservoir.put(strange, points.take(strange))
 
     def _let_in(
         self, bounds: OutlierBounds | None, points: Points, extent: Extent, *, ends_a_span: bool

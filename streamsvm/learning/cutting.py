@@ -136,7 +136,8 @@ class Cut:
     ledger : AllRows or None
         All rows, each counted once; None where nobody keeps an account of them.
     left_out : int
-        Rows that no point of the training set stands for, because they lie beyond `coreset.max_leverage`.
+        Rows that no point of the training set stands for, because they lie beyond `coreset.max_leverage`; of a memory
+        that forgets, those of open spans only: what a span ended without is not counted any more.
     """
 
     positions: Mapping[int, Position]

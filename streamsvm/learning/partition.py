@@ -33,6 +33,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from streamsvm.config import ModelConfig
 from streamsvm.coreset.audit_sample import Held
@@ -148,9 +149,12 @@ class Partition:
         self.memory.note(rows, before)
         bounded, stay = self.bounding.drawn_in(rows)
         # The audit sample gets the rows bounded, and not clipped: they are clipped when a cut is made, by the bounds of
-        # that moment (`PartitionAtCut.clipped_audit`).
+        # that moment (`PartitionAtCut.clipped_audit`). What waits it gets as it came, as it may be learned.
+        audited = (
+            bounded if stay is rows.accepted else replace(bounded, points=_chosen(stay, bounded.points, rows.points))
+        )
         for reservoir in self.audit:
-            reservoir.add(bounded)
+            reservoir.add(audited)
         clipped = self.bounding.clip(bounded)
         if self._witness is not None and not self.bounding.of_first_leaf:
             self._witness(rows.points.take(rows.accepted), clipped.points.take(rows.accepted))
@@ -194,6 +198,8 @@ class Partition:
         ends_a_span = self.memory.ends_a_span(self.leaf.rows)
         audit = self._audit_so_far() if ends_a_span else ()
         sealed = self.bounding.seal(self.leaf, self.observed, ends_a_span=ends_a_span)
+        if sealed.first_bounds is not None:
+            self.bounding.draw_in_audit(sealed.first_bounds, self.audit)
         totals = None if self._accounting is None else account_of_sealed(sealed, screened, known, self._accounting)
         if self._witness is not None and self.bounding.of_first_leaf:
             self._witness(sealed.rows, sealed.drawn_in)
@@ -382,6 +388,11 @@ class Partition:
         is_unlike = self.memory.is_unlike(self.leaf.extent.moments, self.leaf.points)
         if is_unlike is not None:
             self.structure.reducer.observed.shifted += is_unlike or self._has_turned()
+
+
+def _chosen(which: NDArray[np.bool_], one: Points, other: Points) -> Points:
+    """Return rows of the first set where these are chosen, else of the other."""
+    return Points(np.where(which[:, None], one.X, other.X), one.y, np.where(which, one.weight, other.weight))
 
 
 def _share(one: Points, other: Points) -> bool:

@@ -72,7 +72,7 @@ class PartitionAtCut:
             The latest time of all partitions.
         """
         state = self.state
-        leaf = self._open_part(config, task)
+        leaf = self.open_part(config, task)
         points, moments = leaf.points, leaf.moments
         weighing = self.weighing
         # One factor for each bucket, and the last one for the open leaf. A memory that forgets gives factors below 1.
@@ -85,7 +85,7 @@ class PartitionAtCut:
         return CutParts(
             points=tuple(own.scaled(factor) for own, _, factor in counting if len(own)),
             moments=whole,
-            audit=tuple(self._sampled(factors, whole.class_weight, config, task)),
+            audit=tuple(self._sampled(factors, whole.class_weight, config, task, leaf)),
             found=leaf.found,
             horizons=self.horizons(now_ms),
             totals=self._totals(leaf, accounting_of(config, task)),
@@ -107,17 +107,13 @@ class PartitionAtCut:
         """Return the newest rows that count, and their share, the longest first; empty where nothing is forgotten."""
         return () if self.weighing is None else self.weighing.horizons(now_ms)
 
-    def open_part(self, config: ModelConfig, task: Task) -> tuple[Points, Moments]:
-        """Return points and moments of the open leaf and of what waits, as a cut has them."""
-        leaf = self._open_part(config, task)
-        return leaf.points, leaf.moments
-
     def open_rows(self, config: ModelConfig) -> Points:
         """Return all rows of an open first leaf, drawn in."""
         bounds = self._first_bounds(config)
         return self.state.leaf_points if bounds is None else bounds.draw_in(self.state.leaf_points)[0]
 
-    def _open_part(self, config: ModelConfig, task: Task) -> OpenPart:
+    def open_part(self, config: ModelConfig, task: Task) -> OpenPart:
+        """Return the open leaf and what waits, as a cut has them."""
         state, bounds = self.state, self._first_bounds(config)
         points = held = state.leaf_points
         moments, waiting, found = state.leaf_extent.moments, state.waiting, None
@@ -136,12 +132,19 @@ class PartitionAtCut:
         return leaf if waiting is None or bounds is None else leaf.with_judged(Judged.of(waiting, bounds, [points]))
 
     def _sampled(
-        self, factors: Sequence[float], class_weight: NDArray[np.float64], config: ModelConfig, task: Task
+        self,
+        factors: Sequence[float],
+        class_weight: NDArray[np.float64],
+        config: ModelConfig,
+        task: Task,
+        leaf: OpenPart,
     ) -> Iterator[Sampled]:
         """Yield the audit sample, or that of each label, of everything that counts."""
         more = config.coreset.audit_points // (config.coreset.bucket_audit_points or 1)
         shares = audit_shares(config, task)
-        for place, ((label, most), own) in enumerate(zip(shares.items(), self.clipped_audit(config), strict=True)):
+        for place, ((label, most), own) in enumerate(
+            zip(shares.items(), self.clipped_audit(config, leaf), strict=True)
+        ):
             older = [
                 bucket.audit[place].scaled(factor)
                 for bucket, factor in zip(self.state.buckets, factors, strict=False)
@@ -152,16 +155,37 @@ class PartitionAtCut:
                 class_weight if label == EVERY_LABEL else np.where(np.equal(LABELS, label), class_weight, 0.0)
             )
 
-    def clipped_audit(self, config: ModelConfig) -> Iterator[Held]:
-        """Yield the audit sample, or that of each label, clipped like the next row: models learn clipped points."""
-        outliers = self.outlier_bounds or self._first_bounds(config)
-        waiting = None if self.state.waiting is None else self.state.waiting.came
+    def clipped_audit(self, config: ModelConfig, leaf: OpenPart) -> Iterator[Held]:
+        """Yield the audit sample, or that of each label, as its rows are learned, and clipped like the next row.
+
+        Of outliers only those of an open first leaf, and those that go on waiting, are not drawn in there yet. What was
+        learned as it came stays so, also where buckets hold nothing like it any more: bounds of all rows are charged
+        for what was drawn in, and for nothing else.
+        """
+        first = None if self.outlier_bounds is not None else self._first_bounds(config)
         for held in self.state.audit:
             points = held.points if self.bounds is None else self.bounds.clip(held.points)[0]
-            yield replace(held, points=points if outliers is None else outliers.draw_in(points, None, waiting)[0])
+            if first is not None:
+                points = first.draw_in(points)[0]
+            elif leaf.others is not None and self.outlier_bounds is not None:
+                points = _waiting_drawn_in(points, leaf.others, self.outlier_bounds)
+            yield replace(held, points=points)
 
     def _first_bounds(self, config: ModelConfig) -> OutlierBounds | None:
         return first_bounds(config.coreset, self.outlier_bounds, self.state.leaf_points)
+
+
+def _waiting_drawn_in(points: Points, waiting: Waiting, bounds: OutlierBounds) -> Points:
+    """Return points with those of rows that wait drawn in, all of which lie beyond their bounds."""
+    beyond = bounds.beyond(points)
+    if beyond is None:
+        return points
+    rows = np.flatnonzero(beyond)
+    places = waiting.places(points.take(rows))
+    rows, learned = rows[places >= 0], waiting.learned.take(places[places >= 0])
+    X, weight = points.X.copy(), points.weight.copy()
+    X[rows], weight[rows] = learned.X, learned.weight
+    return Points(X, points.y, weight)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +12,9 @@ from hypothesis import strategies as st
 
 from streamsvm.checkpoint import format as codec
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
-from streamsvm.coreset.own_tail import REPEATED, Extremes
+from streamsvm.coreset.moments import Moments
+from streamsvm.coreset.outliers import OutlierBounds
+from streamsvm.coreset.own_tail import RANKS, REPEATED, Extremes, Float
 from streamsvm.learning.learner import Learner
 from streamsvm.learning.recipe import Origin, make, version_of
 from streamsvm.points import Points, Position
@@ -148,6 +151,66 @@ def test_neither_batches_nor_a_checkpoint_change_what_waits(borders: list[int], 
     assert one.moments.square.tobytes() == other.moments.square.tobytes()
     assert one.left_out == other.left_out > 0
     assert codec.encode(snapshot_of(whole.state())) == codec.encode(snapshot_of(learner.state()))
+
+
+@pytest.mark.parametrize("tail", ["spikes", "cauchy"])
+def test_an_audit_is_of_rows_as_they_are_learned(tail: str) -> None:
+    """One of all rows is of those that came, however long they waited, but for a stranger: so bounds miss nothing."""
+    points = calm(4 * LEAF)
+    if tail == "spikes":
+        points.X[500::97, 1] = np.linspace(1e4, 3e4, len(points.X[500::97]))
+    else:
+        points.X[:, 1] = np.random.default_rng(1).standard_cauchy(len(points))
+    points.X[[7, 2_500], 0] = 1e25
+    learner, wanted = learner_of(200, "chain", audit_points=len(points), audit_by_label=False), points.X[:, 1]
+    learner.learn(rows_of(points))
+    cut = learner.cut()
+    (sample,) = cut.audit
+    assert cut.left_out == 2
+    assert sorted(sample.points.X[:, 1].tolist()) == sorted(wanted.tolist())
+    assert np.abs(sample.points.X[:, 0]).max() < 1e20
+    ledger = cut.ledger
+    assert ledger is not None
+    changed = ledger.totals.changed  # type: ignore[attr-defined]
+    assert changed.rows == cut.left_out
+
+
+def test_what_waits_is_judged_in_few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thousand strangers among four thousand rows are no thousand passes over all of them."""
+    random = np.random.default_rng(0)
+    known = Points(random.normal(size=(2_000, 3)).astype(np.float32), np.ones(2_000, np.int8), np.ones(2_000))
+    bounds = OutlierBounds.of(Moments.zero(3).add(known), [known], 0.1)
+    points = calm(4_000)
+    points.X[::2, 1] = (10.0 ** random.uniform(3, 37, 2_000)).astype(np.float32)
+    asked, repeat = list[int](), Extremes.repeat
+
+    def counted(self: Extremes, away: Float, *more: Any) -> Any:
+        asked.append(len(away))
+        return repeat(self, away, *more)
+
+    monkeypatch.setattr(Extremes, "repeat", counted)
+    judged = bounds.sort_out(points, None, None, 1_000)
+    assert judged.waits is not None
+    assert sum(asked) < 4 * 2_000
+    by_one, waiting = list[int](), points.take(slice(0, 0))
+    for row in range(0, 4_000, 2):
+        alone = bounds.sort_out(points.take(slice(row, row + 1)), None, waiting, 1_000)
+        if alone.waits is not None:
+            by_one.append(row)
+            waiting = Points.union([waiting, points.take(slice(row, row + 1))])
+    assert judged.waits.tolist() == by_one
+
+
+def test_only_the_farthest_known_rows_are_kept_ranked() -> None:
+    """Whole columns would take more memory than the points; where the others matter, they are looked at again."""
+    X = np.zeros((20_000, 2))
+    X[:100, 1], X[100:120, 1] = 1e6, 20.0
+    held = Points(X, np.ones(20_000, np.int8), np.ones(20_000))
+    extremes = Extremes(np.zeros(2), np.array([0.0, 50.0]), 20_000, 1.0, [held])
+    away = np.array([[30.0, 20.0, 0.0], [5e4, 30.0, 0.0], [1.0, 1e6, 0.0]])
+    own = extremes.repeat(away, away > 0.0, np.empty((0, 3)))
+    assert own.tolist() == [[False, True, False], [False, False, False], [False, True, False]]
+    assert [len(column._distance) for column in extremes._columns.values()] == [RANKS[-1], RANKS[-1]]
 
 
 def test_all_rows_are_accounted_for_once() -> None:

@@ -9,7 +9,7 @@ from consumers.streams.row_stores import RowStore
 
 CORESETS: Final = RowStore(
     name="coresets topic",
-    holds="states of workers: open leaves, reduced points and audit samples",
+    holds="states of workers: open leaves, outliers that wait, reduced points and audit samples",
     remains="states of workers until Kafka compacts them, if the topic was ever used for this model",
     topics=lambda settings: (coresets_topic(settings),),
 )

@@ -140,9 +140,9 @@ class SpanPartition(Partition):
     def pieces(self) -> list[Piece]:
         """Return everything learned since the beginning, that of an open span too, as a cut has it."""
         standing = self.standing()
-        points, moments = standing.open_part(self._config, self._task)
-        extent = replace(standing.state.leaf_extent, moments=moments)
-        own = Piece(points, extent, tuple(standing.clipped_audit(self._config)))
+        leaf = standing.open_part(self._config, self._task)
+        extent = replace(standing.state.leaf_extent, moments=leaf.moments)
+        own = Piece(leaf.points, extent, tuple(standing.clipped_audit(self._config, leaf)))
         return [*map(Piece.of, standing.state.buckets), own]
 
 

@@ -427,7 +427,6 @@ SIZES: Final[Mapping[str, str]] = {
     "consumers/evaluate/predict_then_train.py:PrequentialPlan.check": "the lag and the leaf divide each other",
     "consumers/settings/input_settings.py:RegistryConfig._one_identity": "an address has no user of its own",
     "consumers/branches/workers/settings.py:WorkerConfig._fixed_or_shared": "an ordinal is below the number of workers",
-    "consumers/branches/workers/commands.py:_refuse_foreign": "options of files, or of an engine, that was not chosen",
 }
 """Refusals that name two options and are no combination of features: two sizes do not fit, or one value is wrong."""
 

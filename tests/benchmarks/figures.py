@@ -1,8 +1,8 @@
 """Which published figures are older than the code that they are of: `make figures`.
 
-Pages take their figures from the files in `tests/benchmarks/results`. For each file that a page links to this says which
-command makes it, when it was last written, and how many commits have changed its sources since: with any, it is stale.
-`--run NAME --data DIR` runs the command of one; what it prints is compared and put into the file by a person.
+Pages take their figures from the files in `tests/benchmarks/results`. For each file that a page links to this says
+which command makes it, when it was last written, and how many commits have changed its sources since: with any, it is
+stale. `--run NAME --data DIR` runs the command of one; a person compares what it prints, and puts it into the file.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ CHALLENGES: Final = (
         "streamsvm_challenger_version",
         "gauge",
         "Number of the challenger; 0: none.",
-        "The same for long, with few streamsvm_challenge_labels: does a scorer with scoring.shadow run?",
+        "The same for long, with few streamsvm_challenge_labels: look whether a scorer has scoring.shadow.",
         panel="Challenges: champion and challenger",
     ),
     Definition(

@@ -230,7 +230,7 @@ def spoiled_set(n: int = 6_000) -> tuple[Points, Points]:
 def test_the_estimator_withstands_one_point_and_names_it(memory_points: int) -> None:
     """Whether points are reduced or all held."""
     points, test = spoiled_set()
-    with pytest.warns(UserWarning, match=r"row 3000 of all rows learned: feature \d is 1e\+30 and was learned as"):
+    with pytest.warns(UserWarning, match=r"row 3000 of all rows learned: feature \d is 1e\+30, and counts as"):
         machine = CoresetSVC(memory_points=memory_points).fit(points.X, points.y)
     assert balanced_accuracy_score(test.y, machine.predict(test.X)) > 0.87
     with warnings.catch_warnings():

@@ -164,9 +164,11 @@ class Trainer:
             try:
                 while not self._stop.is_set():
                     self._turn(life)
-            except (LogGap, OffsetOutOfRange):
+            except (LogGap, OffsetOutOfRange) as gap:
                 with suppress(TransientError):
                     life.confirm()  # a topic made again that is still shorter is named by both ids
+                if isinstance(gap, OffsetOutOfRange):  # the reader knows no way out, the trainer does
+                    raise LogGap(gap.what, life.identity.remedy) from gap
                 raise
             # Not in a `finally`: after an error nothing may be published or saved by a life whose state is in question.
             log.info("stopping", remedy="the trainer waits for the model in training; a second signal stops it at once")

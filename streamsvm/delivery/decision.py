@@ -345,7 +345,7 @@ def reads_on(snapshot: Snapshot, partition: int, first: int, end: int) -> int:
     nothing.
     """
     ahead = snapshot.ahead
-    if ahead is not None:
+    if ahead is not None and partition in ahead:
         return ahead[partition][0].offset
     read_to, position = snapshot.read_to.get(partition, 0), snapshot.positions[partition]
     return read_to if position.offset < first <= read_to <= end and not position.row else position.offset
@@ -353,7 +353,8 @@ def reads_on(snapshot: Snapshot, partition: int, first: int, end: int) -> int:
 
 def _stands(snapshot: Snapshot, head: Head | None, name: str) -> Iterator[_Stand]:
     learned = {part: (state.position, state.leader_epoch) for part, state in snapshot.learner.partitions.items()}
-    for partition, (at, leader_epoch) in (learned if snapshot.ahead is None else snapshot.ahead).items():
+    # The first checkpoint of a life is written before anything is read ahead.
+    for partition, (at, leader_epoch) in (learned | dict(snapshot.ahead or {})).items():
         yield _Stand("the checkpoint", partition, at, leader_epoch)
     if head is not None and head.incarnation == snapshot.incarnation:
         cut = positions(head.cut)

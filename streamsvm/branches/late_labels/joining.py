@@ -41,6 +41,11 @@ class Joining(ReadAhead):
         logs = {partition: state.features for partition, state in self.partitions.items()}
         return {partition: (log.next, log.leader_epoch) for partition, log in logs.items()}
 
+    @property
+    def labels_next(self) -> Mapping[int, Position]:
+        """The next label to read of each partition."""
+        return {**self.base, **{partition: state.labels.next for partition, state in self.partitions.items()}}
+
 
 def joining_of(snapshot: Snapshot) -> Joining | None:
     """Return the join of a checkpoint; None where labels come with the features."""

@@ -56,8 +56,8 @@ class LabelsPresent(SideLog):
                 "recreated"
             )
             return
-        for partition, state in sorted(joining.partitions.items()):
-            (first, end), at = self.log.get(partition, (0, 0)), state.labels.next
+        for partition, at in sorted(joining.labels_next.items()):
+            first, end = self.log.get(partition, (0, 0))
             where = f"{self.topic}[{partition}]"
             if at.offset > end or (at.offset == end and at.row):
                 yield (

@@ -61,3 +61,17 @@ def test_a_join_goes_on_where_both_logs_are_merged_not_where_learning_stands() -
     assert isinstance(decide(held, present(log={0: (9, 100)}, beside=(LABELS,))), Resume)
     with pytest.raises(StateError, match="retention removed 1 unread records"):
         decide(held, present(log={0: (10, 100)}, beside=(LABELS,)))
+
+
+def test_what_the_first_checkpoint_of_a_life_is_to_read_must_still_be_in_both_logs() -> None:
+    """It is written before anything is joined: where both logs begin to count is what comes next."""
+    held = joined()
+    joining, at = joining_of(held), held.learner.partitions[0].position.offset
+    assert joining is not None
+    first = with_joining(held, replace(joining, partitions={}, base={0: Position(3)}))
+    kept = {0: (at, 100)}, replace(LABELS, log={0: (3, 50)})
+    assert isinstance(decide(first, present(log=kept[0], beside=(kept[1],))), Resume)
+    with pytest.raises(StateError, match=rf"at offset {at} of t\[0\].*removed 1 unread records.*--reset m/1"):
+        decide(first, present(log={0: (at + 1, 100)}, beside=(kept[1],)))
+    with pytest.raises(StateError, match=r"at offset 3 of labels\[0\].*removed 2 unread records.*--reset m/1"):
+        decide(first, present(log=kept[0], beside=(replace(LABELS, log={0: (5, 50)}),)))

@@ -142,7 +142,7 @@ def test_every_delete_has_an_answer(real_broker: TestBroker, tmp_path: Path) -> 
 
 
 def test_a_row_past_retention_is_told_and_the_trainer_goes_on(real_broker: TestBroker, tmp_path: Path) -> None:
-    """The log lost its beginning, so nothing can be learned again: counted, logged, not ready, and no record is written."""
+    """The log lost its beginning, so nothing can be learned again: counted, logged, not ready, no record written."""
     connection = real_broker.connection
     own = deleting(connection, real_broker.name("retention"), tmp_path)
     put(connection, own.input.topic, named(encoded(gaussian(60, 5))))

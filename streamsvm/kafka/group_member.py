@@ -14,9 +14,18 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Final, Literal
 
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from streamsvm.kafka.client import CLOSE_TIMEOUT_S, FOLLOWS_PARTITIONS, SLICE_S, Link, close_within, make_consumer
+from streamsvm.errors import ConfigurationError, FatalError
+from streamsvm.kafka.client import (
+    CLOSE_TIMEOUT_S,
+    FOLLOWS_PARTITIONS,
+    SLICE_S,
+    ConnectionLog,
+    Link,
+    close_within,
+    make_consumer,
+)
 from streamsvm.kafka.connection import Connection, Option
 from streamsvm.kafka.failures import error_of, text_of
 from streamsvm.kafka.feed import Feed
@@ -30,11 +39,41 @@ _PROTOCOLS: Final[Mapping[str, Mapping[str, Option]]] = {
     "classic": {"group.protocol": "classic", "partition.assignment.strategy": "cooperative-sticky"},
     "consumer": {"group.protocol": "consumer"},
 }
+_JOINS_BY: Final = "ConsumerGroupHeartbeat"
+"""The request by which a member joins with the protocol `consumer`."""
+_UNKNOWN: Final = tuple(
+    str(KafkaError(code).str()) for code in (KafkaError._UNSUPPORTED_FEATURE, KafkaError.UNSUPPORTED_VERSION)
+)
+"""The client's words for a request that brokers before Kafka 4 lack, and for one that a broker of Kafka 4 refuses."""
 _LIVELINESS: Final[Mapping[str, Option]] = {"heartbeat.interval.ms": 1000, "session.timeout.ms": 6000}
 """As of `streamsvm.kafka.membership`: 6 s is the least that brokers allow by default. Of the protocol `consumer` both
 are the broker's settings."""
 
 logger = logging.getLogger("streamsvm.kafka")
+
+
+class _ProtocolLog(ConnectionLog):
+    """Passes a member's lines on, and notes one that says that the broker does not serve the protocol `consumer`.
+
+    Of a broker before Kafka 4 nothing else says so: the client falls silent, and never asks again. The line comes with
+    ``debug``; other lines of that are passed on only if a person wants them.
+
+    Attributes
+    ----------
+    refused : bool
+        Whether there was such a line. Serve the client's callbacks before looking.
+    """
+
+    def __init__(self, least: int) -> None:
+        super().__init__()
+        self._least, self.refused = least, False
+
+    def log(self, level: int, template: str, *args: object) -> None:
+        """Note and pass on one line; the signature is `logging.Logger.log`'s, which the client calls."""
+        text = str(args[-1]) if args else template
+        self.refused |= _JOINS_BY in text and any(words in text for words in _UNKNOWN)
+        if level >= self._least:
+            super().log(level, template, *args)
 
 
 class GroupMember:
@@ -54,13 +93,18 @@ class GroupMember:
         self._topic, self._group = topic, group
         self._owned = set[int]()
         self._link = Link(connection)
-        known = _PROTOCOLS["consumer" if connection.embedded else protocol]
+        known = dict(_PROTOCOLS["consumer" if connection.embedded else protocol])
+        debug = str(connection.options.get("debug", ""))
+        self._servers, self._log = connection.servers, _ProtocolLog(logging.DEBUG if debug else logging.INFO)
+        if known["group.protocol"] == "consumer":
+            known["debug"] = f"{debug},cgrp".lstrip(",")
         self._consumer = make_consumer(
             connection,
             self._link,
             group,
             defaults={**FOLLOWS_PARTITIONS, **(_LIVELINESS if known["group.protocol"] == "classic" else {})},
             fixed=known,
+            log=self._log,
         )
         self._feed = Feed(self._consumer, self._link, connection, topic, group=group)
         self._consumer.subscribe([topic], on_assign=self._given, on_revoke=self._taken, on_lost=self._taken)
@@ -71,9 +115,20 @@ class GroupMember:
         Raises
         ------
         TopicMissing, ConfigurationError, FatalError
-            As for `Input.poll`.
+            As for `Input.poll`; `ConfigurationError` also if the broker does not serve the group's protocol.
         """
-        self._feed.take(1, 0.0, gather=False)
+        try:
+            self._feed.take(1, 0.0, gather=False)
+        except FatalError:
+            if not self._log.refused:
+                raise
+        if self._log.refused:
+            raise ConfigurationError(
+                f"the broker at {self._servers} does not serve the protocol `consumer`, by which this process is to "
+                f"join the group {self._group}",
+                "Set worker.group_protocol = classic. The protocol `consumer` needs Kafka 4, its feature "
+                "`group.version` and `consumer` in the broker's `group.coordinator.rebalance.protocols`.",
+            )
         return frozenset(self._owned)
 
     def commit(self, positions: Mapping[int, int]) -> None:

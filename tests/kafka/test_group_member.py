@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing
@@ -9,9 +10,10 @@ from typing import get_args
 
 import pytest
 
-from streamsvm.errors import TopicMissing
-from streamsvm.kafka import Cluster, GroupMember, GroupProtocol, Message
+from streamsvm.errors import ConfigurationError, TopicMissing
+from streamsvm.kafka import Cluster, Connection, GroupMember, GroupProtocol, Message, TopicSpec
 from tests.brokers.fixtures import TestBroker
+from tests.brokers.jvm import CannotRun, JvmBroker
 from tests.brokers.settings import KAFKA_VERSION
 
 PARTITIONS = 4
@@ -43,7 +45,7 @@ def shared_out(owned: list[frozenset[int]]) -> bool:
 def test_a_group_shares_partitions_out(broker: TestBroker, stack: ExitStack, protocol: GroupProtocol) -> None:
     """One has all; a second one takes some; when that leaves, the first has all again. Records are read by nobody."""
     if protocol == "consumer" and KAFKA_VERSION.startswith("3."):
-        pytest.skip(f"Kafka {KAFKA_VERSION} does not know the protocol `consumer`")
+        pytest.skip(f"Kafka {KAFKA_VERSION} does not know the protocol `consumer`: refused, as the next test has it")
     cluster, topic, group = Cluster(broker.connection), broker.topic(PARTITIONS), broker.name("group")
     with closing(cluster.outbox()) as outbox:
         for partition in range(PARTITIONS):
@@ -58,6 +60,34 @@ def test_a_group_shares_partitions_out(broker: TestBroker, stack: ExitStack, pro
     second.close()
     until([first], shared_out)
     first.commit(dict.fromkeys(range(PARTITIONS), 1))
+
+
+@pytest.mark.long(keep=("3.9.1",))
+@pytest.mark.parametrize("version", ["3.9.1", "4.3.1"])
+def test_a_broker_without_the_protocol_is_named(
+    stack: ExitStack, caplog: pytest.LogCaptureFixture, version: str
+) -> None:
+    """One that is too old, and one that is told not to serve it: within seconds, and not by owning nothing for ever."""
+    try:
+        old = JvmBroker({"group.coordinator.rebalance.protocols": "classic"}, version=version)
+        stack.callback(old.stop)
+        old.start()
+    except CannotRun as missing:
+        pytest.skip(str(missing))
+    caplog.set_level(logging.DEBUG)
+    connection = Connection(options={"bootstrap.servers": old.bootstrap_servers})
+    Cluster(connection).create([TopicSpec("points", PARTITIONS)])
+    member = Cluster(connection).member("points", group="workers", protocol="consumer")
+    stack.callback(member.close)
+    with pytest.raises(ConfigurationError) as refused:
+        until([member], lambda _: False)
+    assert old.bootstrap_servers in refused.value.what
+    assert "the group workers" in refused.value.what
+    assert "worker.group_protocol = classic" in refused.value.remedy
+    assert not [line for line in caplog.messages if "CGRP" in line]  # asked for by nobody
+    classic = Cluster(connection).member("points", group="workers")
+    stack.callback(classic.close)
+    until([classic], shared_out)
 
 
 @pytest.mark.real_broker

@@ -41,10 +41,12 @@ _PROTOCOLS: Final[Mapping[str, Mapping[str, Option]]] = {
 }
 _JOINS_BY: Final = "ConsumerGroupHeartbeat"
 """The request by which a member joins with the protocol `consumer`."""
-_UNKNOWN: Final = tuple(
-    str(KafkaError(code).str()) for code in (KafkaError._UNSUPPORTED_FEATURE, KafkaError.UNSUPPORTED_VERSION)
+_REFUSALS: Final = tuple(
+    str(KafkaError(code).str())
+    for code in (KafkaError._UNSUPPORTED_FEATURE, KafkaError.UNSUPPORTED_VERSION, KafkaError.GROUP_ID_NOT_FOUND)
 )
-"""The client's words for a request that brokers before Kafka 4 lack, and for one that a broker of Kafka 4 refuses."""
+"""The client's words for a request that brokers before Kafka 4 lack, for one that a broker of Kafka 4 is told not to
+serve, and for one about a group of classic members that it is told to keep so."""
 _LIVELINESS: Final[Mapping[str, Option]] = {"heartbeat.interval.ms": 1000, "session.timeout.ms": 6000}
 """As of `streamsvm.kafka.membership`: 6 s is the least that brokers allow by default. Of the protocol `consumer` both
 are the broker's settings."""
@@ -53,25 +55,26 @@ logger = logging.getLogger("streamsvm.kafka")
 
 
 class _ProtocolLog(ConnectionLog):
-    """Passes a member's lines on, and notes one that says that the broker does not serve the protocol `consumer`.
+    """Passes a member's lines on, and notes one that says that the broker refuses the protocol `consumer`.
 
     Of a broker before Kafka 4 nothing else says so: the client falls silent, and never asks again. The line comes with
     ``debug``; other lines of that are passed on only if a person wants them.
 
     Attributes
     ----------
-    refused : bool
-        Whether there was such a line. Serve the client's callbacks before looking.
+    refused : str
+        Why, in the client's words; empty if it does not. Serve the client's callbacks before looking.
     """
 
     def __init__(self, least: int) -> None:
         super().__init__()
-        self._least, self.refused = least, False
+        self._least, self.refused = least, ""
 
     def log(self, level: int, template: str, *args: object) -> None:
         """Note and pass on one line; the signature is `logging.Logger.log`'s, which the client calls."""
         text = str(args[-1]) if args else template
-        self.refused |= _JOINS_BY in text and any(words in text for words in _UNKNOWN)
+        if _JOINS_BY in text:
+            self.refused = next((words for words in _REFUSALS if words in text), self.refused)
         if level >= self._least:
             super().log(level, template, *args)
 
@@ -115,7 +118,7 @@ class GroupMember:
         Raises
         ------
         TopicMissing, ConfigurationError, FatalError
-            As for `Input.poll`; `ConfigurationError` also if the broker does not serve the group's protocol.
+            As for `Input.poll`; `ConfigurationError` also if the broker refuses the protocol.
         """
         try:
             self._feed.take(1, 0.0, gather=False)
@@ -124,10 +127,10 @@ class GroupMember:
                 raise
         if self._log.refused:
             raise ConfigurationError(
-                f"the broker at {self._servers} does not serve the protocol `consumer`, by which this process is to "
-                f"join the group {self._group}",
-                "Set worker.group_protocol = classic. The protocol `consumer` needs Kafka 4, its feature "
-                "`group.version` and `consumer` in the broker's `group.coordinator.rebalance.protocols`.",
+                f"the broker at {self._servers} does not let this process join the group {self._group} by the protocol "
+                f"`consumer`: {self._log.refused}",
+                "Set worker.group_protocol = classic, the same for all workers of the group. `consumer` needs Kafka 4, "
+                "its feature group.version, and `consumer` in the broker's group.coordinator.rebalance.protocols.",
             )
         return frozenset(self._owned)
 

@@ -9,6 +9,7 @@ from contextlib import ExitStack, closing
 from typing import get_args
 
 import pytest
+from confluent_kafka import KafkaError
 
 from streamsvm.errors import ConfigurationError, TopicMissing
 from streamsvm.kafka import Cluster, Connection, GroupMember, GroupProtocol, Message, TopicSpec
@@ -62,32 +63,40 @@ def test_a_group_shares_partitions_out(broker: TestBroker, stack: ExitStack, pro
     first.commit(dict.fromkeys(range(PARTITIONS), 1))
 
 
-@pytest.mark.long(keep=("3.9.1",))
-@pytest.mark.parametrize("version", ["3.9.1", "4.3.1"])
-def test_a_broker_without_the_protocol_is_named(
-    stack: ExitStack, caplog: pytest.LogCaptureFixture, version: str
+@pytest.mark.long(keep=("too old",))
+@pytest.mark.parametrize(
+    ("version", "setting", "value", "why"),
+    [
+        ("3.9.1", "group.coordinator.rebalance.protocols", "classic", KafkaError._UNSUPPORTED_FEATURE),
+        ("4.3.1", "group.coordinator.rebalance.protocols", "classic", KafkaError.UNSUPPORTED_VERSION),
+        ("4.3.1", "group.consumer.migration.policy", "disabled", KafkaError.GROUP_ID_NOT_FOUND),
+    ],
+    ids=["too old", "told not to", "a classic group"],
+)
+def test_a_refused_protocol_is_named(
+    stack: ExitStack, caplog: pytest.LogCaptureFixture, version: str, setting: str, value: str, why: int
 ) -> None:
-    """One that is too old, and one that is told not to serve it: within seconds, and not by owning nothing for ever."""
+    """Within seconds, with the reason, and not by owning nothing for ever; the protocol `classic` works there."""
     try:
-        old = JvmBroker({"group.coordinator.rebalance.protocols": "classic"}, version=version)
-        stack.callback(old.stop)
-        old.start()
+        own = JvmBroker({setting: value}, version=version)
+        stack.callback(own.stop)
+        own.start()
     except CannotRun as missing:
         pytest.skip(str(missing))
     caplog.set_level(logging.DEBUG)
-    connection = Connection(options={"bootstrap.servers": old.bootstrap_servers})
-    Cluster(connection).create([TopicSpec("points", PARTITIONS)])
-    member = Cluster(connection).member("points", group="workers", protocol="consumer")
-    stack.callback(member.close)
-    with pytest.raises(ConfigurationError) as refused:
-        until([member], lambda _: False)
-    assert old.bootstrap_servers in refused.value.what
-    assert "the group workers" in refused.value.what
-    assert "worker.group_protocol = classic" in refused.value.remedy
-    assert not [line for line in caplog.messages if "CGRP" in line]  # asked for by nobody
-    classic = Cluster(connection).member("points", group="workers")
+    cluster = Cluster(Connection(options={"bootstrap.servers": own.bootstrap_servers}))
+    cluster.create([TopicSpec("points", PARTITIONS)])
+    classic = cluster.member("points", group="workers")
     stack.callback(classic.close)
     until([classic], shared_out)
+    member = cluster.member("points", group="workers", protocol="consumer")
+    stack.callback(member.close)
+    with pytest.raises(ConfigurationError) as refused:
+        until([member, classic], lambda _: False)
+    for said in (own.bootstrap_servers, "the group workers", KafkaError(why).str()):
+        assert said in refused.value.what
+    assert "worker.group_protocol = classic" in refused.value.remedy
+    assert not [line for line in caplog.messages if "CGRP" in line]  # lines of `debug`, which nobody asked for
 
 
 @pytest.mark.real_broker

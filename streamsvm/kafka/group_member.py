@@ -39,14 +39,8 @@ _PROTOCOLS: Final[Mapping[str, Mapping[str, Option]]] = {
     "classic": {"group.protocol": "classic", "partition.assignment.strategy": "cooperative-sticky"},
     "consumer": {"group.protocol": "consumer"},
 }
-_JOINS_BY: Final = "ConsumerGroupHeartbeat"
-"""The request by which a member joins with the protocol `consumer`."""
-_REFUSALS: Final = tuple(
-    str(KafkaError(code).str())
-    for code in (KafkaError._UNSUPPORTED_FEATURE, KafkaError.UNSUPPORTED_VERSION, KafkaError.GROUP_ID_NOT_FOUND)
-)
-"""The client's words for a request that brokers before Kafka 4 lack, for one that a broker of Kafka 4 is told not to
-serve, and for one about a group of classic members that it is told to keep so."""
+_REASONS: Final = (KafkaError._UNSUPPORTED_FEATURE, KafkaError.UNSUPPORTED_VERSION, KafkaError.GROUP_ID_NOT_FOUND)
+"""Why a broker refuses `consumer`: before Kafka 4; told not to serve it; told to keep a group of classic members so."""
 _LIVELINESS: Final[Mapping[str, Option]] = {"heartbeat.interval.ms": 1000, "session.timeout.ms": 6000}
 """As of `streamsvm.kafka.membership`: 6 s is the least that brokers allow by default. Of the protocol `consumer` both
 are the broker's settings."""
@@ -55,15 +49,10 @@ logger = logging.getLogger("streamsvm.kafka")
 
 
 class _ProtocolLog(ConnectionLog):
-    """Passes a member's lines on, and notes one that says that the broker refuses the protocol `consumer`.
+    """Passes lines on, and notes why the broker refuses the protocol `consumer`, in the client's words: `refused`.
 
     Of a broker before Kafka 4 nothing else says so: the client falls silent, and never asks again. The line comes with
     ``debug``; other lines of that are passed on only if a person wants them.
-
-    Attributes
-    ----------
-    refused : str
-        Why, in the client's words; empty if it does not. Serve the client's callbacks before looking.
     """
 
     def __init__(self, least: int) -> None:
@@ -73,8 +62,9 @@ class _ProtocolLog(ConnectionLog):
     def log(self, level: int, template: str, *args: object) -> None:
         """Note and pass on one line; the signature is `logging.Logger.log`'s, which the client calls."""
         text = str(args[-1]) if args else template
-        if _JOINS_BY in text:
-            self.refused = next((words for words in _REFUSALS if words in text), self.refused)
+        if "ConsumerGroupHeartbeat" in text:  # the request by which a member joins
+            known = (str(KafkaError(code).str()) for code in _REASONS)
+            self.refused = next((words for words in known if words in text), self.refused)
         if level >= self._least:
             super().log(level, template, *args)
 

@@ -483,7 +483,7 @@ def test_a_build_that_does_not_know_the_record_does_not_undo_it(
     produce(connection, clean, encoded(rejected(rows, PLACES)))
     run_until(clean, connection, ROWS)
     assert plain(newest(own)) == plain(newest(clean))
-    assert obeyed_of(newest(own)) == Obeyed(sha256=record_of(connection, own).sha256, continues=2)
+    assert obeyed_of(newest(own)) == Obeyed.of(record_of(connection, own), 2)
     with CheckpointDirectory(FileSystem(own.checkpoint.directory), 2) as directory:
         assert {each.snapshot.incarnation for each in directory.generations() if each.snapshot} == {3}
     every = versions(connection, own)

@@ -58,8 +58,8 @@ class KeptCheckpoints(Section):
 
     keep_bytes: Annotated[int | None, Field(ge=1)] = Field(
         default=None,
-        description="Keep older checkpoints, too, two for each doubling of the rows, up to so many bytes: after an "
-        "erasure only what came since the newest one from before the rows is learned again. Default: none.",
+        description="Most bytes of older checkpoints, two for each doubling of the rows: an erasure then learns only "
+        "what came since one from before the row. Default: none are kept.",
     )
 
 
@@ -121,7 +121,7 @@ KEPT: Final = SettingsOptions(
     section="checkpoint",
     mixin=KeptCheckpoints,
     after="generations",
-    axes=lambda settings: {KEEP_BYTES: section(settings, KeptCheckpoints).keep_bytes},
+    axes=lambda settings: {KEEP_BYTES: section(settings, KeptCheckpoints).keep_bytes, "svm.tune": settings.svm.tune},
 )
 
 DELETES: Final = settings_section(

@@ -9,7 +9,7 @@ from streamsvm.supports import Combinations, Row, above, given, missing
 
 KEEP_BYTES: Final = "checkpoint.keep_bytes"
 RULE_OF_DELETES: Final = "an option of `[deletes]`"
-_DELETES: Final = "Deletes of a topic of their own, and kept checkpoints"
+_DELETES: Final = "Deletes and kept checkpoints"
 
 
 def _rows() -> Iterator[Row]:

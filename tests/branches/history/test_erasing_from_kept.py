@@ -192,7 +192,7 @@ def test_where_retention_took_the_beginning_a_kept_checkpoint_does_and_without_o
 
 
 def test_deletes_as_records_begin_again_at_a_kept_checkpoint_too(real_broker: TestBroker, tmp_path: Path) -> None:
-    """The trainer does it by itself; the rows before the checkpoint are not learned a second time."""
+    """The trainer does it by itself, also where the log has lost what is before the checkpoint."""
     connection = real_broker.connection
     own = keeping(connection, real_broker.name("deletes"), tmp_path / "own")
     deletes = DeletesConfig.model_validate({"topic": real_broker.name("named"), "every_s": 0.0})
@@ -202,6 +202,7 @@ def test_deletes_as_records_begin_again_at_a_kept_checkpoint_too(real_broker: Te
         put(connection, own.input.topic, rows[at : at + STEP])
         run_until(own, connection, STEP)
     assert kept(own)[:3] == [150, 120, 90]
+    delete_records(connection, own.input.topic, 0, 80)
     put(connection, own.input.topic, rows[150:])
     own = own.model_copy(update={"deletes": deletes})
     put(connection, deletes.topic, [delete("r97", 300)])

@@ -25,8 +25,8 @@ with its standard error; 0.5 is chance:
 - `both`: by how much the loss grows from one to the other: deletion inference (Chen et al. 2021), open to whoever keeps
   the version before; `both_of_members` is the same against rows that stayed.
 
-``python -m tests.benchmarks.deletion --one-row [--rows N] [--every N]`` erases single rows of the generated set, at
-several ages. `of` is `trainer`, whose checkpoints are kept at doubling distances (`checkpoint.keep_bytes`) and come
+``python -m tests.benchmarks.deletion --one-row [--rows N] [--every N] [--age N,...]`` erases single rows of the
+generated set, at several ages. `of` is `trainer`, whose checkpoints are kept at doubling distances (`checkpoint.keep_bytes`) and come
 every so many rows, or `archive`, where the span of the row and the buckets above it are made again. `rows_read` and
 `seconds` are what that takes, with reading the kept files, and without the broker; `anew_seconds` is learning
 everything again, and `identical` says whether both come to the same bytes.
@@ -221,14 +221,12 @@ def measured(
             }
 
 
-def one_row(rows: int, every: int) -> Iterator[dict[str, Any]]:
+def one_row(rows: int, every: int, ages: Sequence[int] = ()) -> Iterator[dict[str, Any]]:
     """Yield what erasing single rows takes a trainer, and an archive."""
     points = points_of(Path(), GENERATED, rows)
-    ages = sorted({min(rows - 1, 10**power) for power in range(3, len(str(rows)))} | {rows // 2, rows - 1})
+    ages = ages or sorted({min(rows - 1, 10**power) for power in range(3, len(str(rows)))} | {rows // 2, rows - 1})
     with TemporaryDirectory() as place:
         trainer = Trained(points, Path(place), every)
-        warm = trainer.without(rows - 1)  # compiles what is left
-        assert warm["identical"]
         for age in ages:
             yield {"of": "trainer", **trainer.without(rows - 1 - age)}
     config = ModelConfig(points=PointsConfig(dimension=DIMENSION), svm=SvmConfig(alpha=1e-4))
@@ -381,9 +379,10 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--one-row", action="store_true")
     parser.add_argument("--every", type=int, default=50_000, help="rows between two checkpoints")
+    parser.add_argument("--age", type=lambda text: tuple(map(int, text.split(","))), default=())
     given = parser.parse_args()
     if given.one_row:
-        for row in one_row(given.rows, given.every):
+        for row in one_row(given.rows, given.every, given.age):
             print(json.dumps(row), flush=True)
         return
     if given.data is None:

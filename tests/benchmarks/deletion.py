@@ -26,10 +26,10 @@ with its standard error; 0.5 is chance:
   the version before; `both_of_members` is the same against rows that stayed.
 
 ``python -m tests.benchmarks.deletion --one-row [--rows N] [--every N] [--age N,...]`` erases single rows of the
-generated set, at several ages. `of` is `trainer`, whose checkpoints are kept at doubling distances (`checkpoint.keep_bytes`) and come
-every so many rows, or `archive`, where the span of the row and the buckets above it are made again. `rows_read` and
-`seconds` are what that takes, with reading the kept files, and without the broker; `anew_seconds` is learning
-everything again, and `identical` says whether both come to the same bytes.
+generated set, at several ages. `of` is `trainer`, whose checkpoints come every so many rows and are kept at doubling
+distances (`checkpoint.keep_bytes`), or `archive`, where the span of the row and the buckets above it are made again.
+`rows_read` and `seconds` are what that takes, with reading the kept files, and without the broker; `anew_seconds` is
+learning everything again, and `identical` says whether both come to the same bytes.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ class ArchiveConfig(Section):
     )
     trust_directory: bool = Field(
         default=False,
-        description="Accept a directory that others may write to or own: for a volume that no other process can reach.",
+        description="As `checkpoint.trust_directory`.",
     )
 
 
@@ -58,8 +58,7 @@ class KeptCheckpoints(Section):
 
     keep_bytes: Annotated[int | None, Field(ge=1)] = Field(
         default=None,
-        description="Most bytes of older checkpoints, two for each doubling of the rows: an erasure then learns only "
-        "what came since one from before the row. Default: none are kept.",
+        description="Most bytes of older checkpoints that are kept, so that an erasure learns less again. Default: none.",
     )
 
 

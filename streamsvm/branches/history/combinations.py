@@ -36,7 +36,7 @@ def _rows() -> Iterator[Row]:
         axis=_DELETES,
         feature=given(KEEP_BYTES),
         without=given("svm.tune"),
-        why="C and gamma are chosen anew of all rows that are left",
+        why="C and gamma are chosen anew",
         remedy="Remove one of the two: after an erasure everything is learned again.",
         kind="nature",
     )

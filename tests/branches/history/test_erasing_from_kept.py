@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pydantic import ValidationError
 
 from consumers.branches.history.erasing import Cost, erase
 from consumers.branches.history.forgetting import report_of
@@ -214,12 +213,3 @@ def test_deletes_as_records_begin_again_at_a_kept_checkpoint_too(real_broker: Te
     put(connection, clean.input.topic, named(encoded(rejected(POINTS, (97,)))))
     run_until(clean, connection, ROWS)
     assert plain(newest(own)) == plain(newest(clean))
-
-
-def test_what_cannot_pass_over_rows_keeps_nothing(tmp_path: Path) -> None:
-    """Workers, and C that is chosen anew: the option is refused."""
-    own = settings_of("refused", tmp_path)
-    options = own.model_dump(exclude_unset=True)
-    for name, values in (("training", {"policy": "latest", "workers": 2}), ("svm", {"tune": "auto"})):
-        with pytest.raises(ValidationError, match=r"checkpoint\.keep_bytes = 1, but"):
-            Settings(**{**options, "checkpoint": {"keep_bytes": 1}, name: values})

@@ -58,7 +58,7 @@ class KeptCheckpoints(Section):
 
     keep_bytes: Annotated[int | None, Field(ge=1)] = Field(
         default=None,
-        description="Most bytes of older checkpoints that are kept, so that an erasure learns less again. Default: none.",
+        description="Most bytes of older checkpoints to keep, so that an erasure learns less again. Default: none.",
     )
 
 

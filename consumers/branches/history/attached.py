@@ -45,6 +45,7 @@ class History(Attachment):
         self._erased: LeftOut | None = None
         self._obeyed: Obeyed | None = None
         self._generations: Sequence[Snapshot] = ()
+        self._rows: dict[tuple[int, int], int] = {}
 
     def found(self, topic: TopicInfo, pointers: KnownPointers) -> None:
         """Take in which rows of the input were erased.
@@ -130,14 +131,22 @@ class History(Attachment):
 
     def saved(self, snapshot: Snapshot) -> Snapshot:
         """Say under which record the checkpoint was made."""
+        if self._keep_bytes is not None:
+            rows = sum(state.learned.rows for state in snapshot.learner.partitions.values())
+            self._rows[snapshot.incarnation, snapshot.sequence] = rows
         return obeying(snapshot, self._obeyed)
+
+    def _rows_of(self, name: str) -> int | None:
+        """Return how many rows a checkpoint of this process has learned, which is asked once; None of another one's."""
+        _, incarnation, _, sequence = name.removesuffix(".ssvm").split("-")
+        return self._rows.pop((int(incarnation), int(sequence)), None)
 
     def part(self, making: Making) -> Part | None:
         """Return what archives; None where nothing is archived or was erased."""
         archivist = None if section(making.settings, ArchiveConfig).directory is None else self._archivist(making)
         if archivist is None and self._erased is None and self._keep_bytes is None:
             return None
-        return _Kept(making.settings, archivist, self._erased, self._turn(making))
+        return _Kept(making.settings, archivist, self._erased, self._turn(making), self._rows_of)
 
     def _turn(self, making: Making) -> Callable[[], None]:
         """Return what says whether the newest version is without the rows, and then retires those that are not."""
@@ -183,9 +192,15 @@ class _Kept(Part):
     """What is kept of the past, and what must not be."""
 
     def __init__(
-        self, settings: Settings, archivist: Archivist | None, erased: LeftOut | None, turn: Callable[[], None]
+        self,
+        settings: Settings,
+        archivist: Archivist | None,
+        erased: LeftOut | None,
+        turn: Callable[[], None],
+        rows_of: Callable[[str], int | None],
     ) -> None:
         self._settings, self._archivist, self._erased, self._turn = settings, archivist, erased, turn
+        self._rows_of = rows_of
 
     def began(self, checkpoints: CheckpointDirectory) -> None:
         settings, erased, most = self._settings, self._erased, section(self._settings, KeptCheckpoints).keep_bytes
@@ -195,7 +210,7 @@ class _Kept(Part):
             return
         from consumers.branches.history.earlier import past_of
 
-        checkpoints.retire = lambda disk, name: past_of(settings, disk).keep(name, most)
+        checkpoints.retire = lambda disk, name: past_of(settings, disk).keep(name, most, self._rows_of(name))
         if erased is not None:
             assert isinstance(erased, Erased)
             past_of(settings).remove_unless(partial(lacks, erased=erased))

@@ -22,9 +22,14 @@ def past_of(settings: Settings, disk: Disk | None = None) -> Past:
 
 def earlier_of(settings: Settings, past: Past, generations: Iterable[Snapshot]) -> Iterator[Snapshot]:
     """Yield from where learning may begin again, the newest first; nothing where nothing is to be kept."""
-    if section(settings, KeptCheckpoints).keep_bytes is not None:
-        yield from generations
-        yield from past.snapshots()
+    if section(settings, KeptCheckpoints).keep_bytes is None:
+        return
+    incarnation = None
+    for one in generations:  # those of another incarnation are of a stream that a reset gave up
+        if incarnation in {None, one.incarnation}:
+            incarnation = one.incarnation
+            yield one
+    yield from past.snapshots()
 
 
 def fits_log(cluster: Cluster, snapshot: Snapshot) -> bool:

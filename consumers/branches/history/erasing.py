@@ -35,6 +35,7 @@ from consumers.trainer.gatekeeping import present_of
 from consumers.trainer.session import InDoubt, Session
 from streamsvm.branches.history.erased import MOST, Erased, encode_erased
 from streamsvm.branches.history.erasure import beginning, emptied, lacks, obeys, remove_disobedient
+from streamsvm.branches.history.past import rows_of
 from streamsvm.checkpoint.directory import CheckpointDirectory
 from streamsvm.checkpoint.disk import Disk, FileSystem
 from streamsvm.checkpoint.snapshot import Snapshot
@@ -312,10 +313,9 @@ class _Erasure:
             If the log no longer holds what was learned.
         """
         snapshot, learner = self._snapshot, self._snapshot.learner
-        learned, begun = sum(state.learned.rows for state in learner.partitions.values()), self._beginning()
+        learned, begun = rows_of(snapshot), self._beginning()
         if begun is not None:
-            kept = sum(state.learned.rows for state in begun.learner.partitions.values())
-            rows = max(0, learned - kept)
+            rows = max(0, learned - rows_of(begun))
             return Cost(rows=rows, seconds=rows * self._seconds_a_row(schemas, begun), learned=learned)
         for partition, state in sorted(learner.partitions.items()):
             first, _ = self._log.get(partition, (0, -1))

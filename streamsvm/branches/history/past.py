@@ -67,15 +67,24 @@ class Past:
             return None
         return snapshot if snapshot.name == self._model else None
 
-    def keep(self, name: str, most_bytes: int) -> None:
+    def keep(self, name: str, most_bytes: int, rows: int | None = None) -> None:
         """Keep a generation that is superfluous, under another name, and remove what it makes superfluous.
+
+        Parameters
+        ----------
+        name : str
+        most_bytes : int
+            As of `superfluous`.
+        rows : int, optional
+            How many it has learned; where that is not known the file is read.
 
         Raises
         ------
         OSError
         """
-        snapshot = self.read(name)
-        rows = 0 if snapshot is None else sum(state.learned.rows for state in snapshot.learner.partitions.values())
+        if rows is None:
+            snapshot = self.read(name)
+            rows = 0 if snapshot is None else rows_of(snapshot)
         if not rows:  # the beginning needs no file
             self._disk.remove(name)
             return
@@ -104,6 +113,11 @@ class Past:
     def _files(self) -> list[_File]:
         found = [match for name in self._disk.names() if (match := _NAME.fullmatch(name)) and match[3] == self._model]
         return sorted((_File(int(match[2]), match[0]) for match in found), reverse=True)
+
+
+def rows_of(snapshot: Snapshot) -> int:
+    """Return how many rows a checkpoint has learned, of all partitions."""
+    return sum(state.learned.rows for state in snapshot.learner.partitions.values())
 
 
 def superfluous(rows: Sequence[int], sizes: Sequence[int], most_bytes: int) -> list[int]:

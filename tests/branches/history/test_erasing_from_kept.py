@@ -17,6 +17,7 @@ from consumers.settings import Settings
 from consumers.verify.verify import verify
 from streamsvm.branches.history.past import Past
 from streamsvm.checkpoint.disk import FileSystem
+from streamsvm.config import SvmConfig
 from streamsvm.errors import ConfigurationError
 from streamsvm.kafka import Cluster, Connection, TopicSpec
 from streamsvm.points import Position
@@ -213,3 +214,15 @@ def test_deletes_as_records_begin_again_at_a_kept_checkpoint_too(real_broker: Te
     put(connection, clean.input.topic, named(encoded(rejected(POINTS, (97,)))))
     run_until(clean, connection, ROWS)
     assert plain(newest(own)) == plain(newest(clean))
+
+
+def test_of_a_stream_that_a_reset_gave_up_none_is_kept(real_broker: TestBroker, tmp_path: Path) -> None:
+    """A later erasure must not bring it back."""
+    connection = real_broker.connection
+    own = keeping(connection, real_broker.name("reset"), tmp_path / "own")
+    learned(connection, own, 0, 90)
+    assert kept(own)
+    other = own.model_copy(update={"svm": SvmConfig(C=2.0)})
+    run_until(other, connection, 90, reset="m/1")
+    assert newest(other).incarnation == 2
+    assert not [file.name for file in own.checkpoint.directory.glob("checkpoint-000001-*.kept")]

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from consumers.branches.history.earlier import earlier_of, fits_log
 from streamsvm.branches.history.erased import Erased
 from streamsvm.branches.history.erased_part import Obeyed, obeyed_of, obeying
 from streamsvm.branches.history.erasure import beginning, emptied, lacks
@@ -17,10 +19,12 @@ from streamsvm.checkpoint.directory import CheckpointDirectory
 from streamsvm.checkpoint.disk import FileSystem
 from streamsvm.checkpoint.format import encode
 from streamsvm.checkpoint.snapshot import Snapshot
+from streamsvm.kafka import Cluster
 from streamsvm.learning.learner import Learner
 from streamsvm.model.pointers import Head
 from streamsvm.model.version import PartitionCut
 from streamsvm.points import Position
+from tests.consumers.trainers import settings_for
 from tests.streams import gaussian, rows_of, small_config
 
 MOST = 1 << 40
@@ -121,6 +125,9 @@ def test_generations_that_are_superfluous_are_renamed_and_read_again(tmp_path: P
     assert past.remove_unless(lambda one: one.positions[0].offset < 200) == late
     assert late
     assert other.exists()
+    (tmp_path / "checkpoint-000001-000000000000-000000000099.ssvm").write_bytes(b"not read where its rows are known")
+    past.keep("checkpoint-000001-000000000000-000000000099.ssvm", MOST, 395)
+    assert past.names[0] == "checkpoint-000001-000000000000-000000000099.000000000395.m.kept"
     with CheckpointDirectory(FileSystem(tmp_path), 1) as directory:
         directory.retire = lambda disk, name: Past(disk, "m").keep(name, 1)
         directory.save(learned(399, 11))
@@ -195,3 +202,47 @@ def test_what_is_learned_from_there_is_that_of_a_stream_that_rejected_the_row(of
         ends.append(encode(replace(newest, learner=held.state())))
     assert ends[0] == ends[1]
     assert ends[0] != encode(newest)
+
+
+def test_generations_of_a_stream_that_was_given_up_are_no_beginning(tmp_path: Path) -> None:
+    """Those of the newest incarnation are, then the kept ones; nothing is where nothing is to be kept."""
+    settings = settings_for("any", tmp_path)
+    keeping = settings.model_copy(update={"checkpoint": settings.checkpoint.model_copy(update={"keep_bytes": MOST})})
+    past = Past(FileSystem(tmp_path), "m")
+    file = tmp_path / "checkpoint-000001-000000000000-000000000001.ssvm"
+    file.write_bytes(encode(learned(40, 1)))
+    past.keep(file.name, MOST)
+    generations = [learned(200, 5, 2), learned(120, 4, 2), learned(160, 3, 1)]
+    assert [one.positions[0].offset for one in earlier_of(keeping, past, generations)] == [200, 120, 40]
+    assert list(earlier_of(settings, past, generations)) == []
+
+
+@pytest.mark.parametrize(
+    ("log", "epoch", "fits"),
+    [
+        ((0, 400), 3, True),
+        ((0, 400), None, True),  # the broker does not say
+        ((0, 400), 4, False),
+        ((100, 400), 4, True),  # retention took the record, and the next one is there
+        ((101, 400), 3, False),
+        ((0, 100), 3, True),
+        ((0, 99), 3, False),
+    ],
+)
+def test_a_checkpoint_fits_a_log_that_holds_what_it_read_last_and_what_comes_next(
+    log: tuple[int, int], epoch: int | None, fits: bool
+) -> None:
+    """Else another one may; a start compares the same, and refuses."""
+    snapshot = learned(100, 1)
+    state = replace(snapshot.learner.partitions[0], leader_epoch=3)
+    snapshot = replace(snapshot, learner=replace(snapshot.learner, partitions={0: state}))
+
+    class Broker:
+        def log_range(self, topic: str, partition: int) -> tuple[int, int]:
+            return log
+
+        def leader_epoch(self, topic: str, partition: int, offset: int) -> int | None:
+            assert (topic, partition, offset) == ("t", 0, 99)
+            return epoch
+
+    assert fits_log(cast("Cluster", Broker()), snapshot) is fits

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -226,3 +226,38 @@ def test_of_a_stream_that_a_reset_gave_up_none_is_kept(real_broker: TestBroker, 
     run_until(other, connection, 90, reset="m/1")
     assert newest(other).incarnation == 2
     assert not [file.name for file in own.checkpoint.directory.glob("checkpoint-000001-*.kept")]
+
+
+def test_of_several_partitions_one_checkpoint_is_from_before_the_rows_of_all(
+    real_broker: TestBroker, tmp_path: Path
+) -> None:
+    """Also a partition without erased rows begins again there; each ends as in a stream that rejected the rows."""
+    connection, gone = real_broker.connection, {0: 110, 1: 99}
+    streams = {partition: gaussian(150, 20 + partition) for partition in gone}
+    prefixes = [real_broker.name(name) for name in ("own", "clean")]
+    own, clean = (settings_of(prefix, tmp_path / str(at)) for at, prefix in enumerate(prefixes))
+    checkpoint = own.checkpoint.model_copy(update={"generations": 1, "keep_bytes": KEEP, "interval_s": 600.0})
+    own = own.model_copy(update={"checkpoint": checkpoint})
+    for each in (own, clean):
+        Cluster(connection).create([TopicSpec(each.input.topic, 2, config={"retention.ms": "-1"})])
+    for at in range(0, 120, STEP):
+        for partition, points in streams.items():
+            produce(connection, own, encoded(points)[at : at + STEP], at, partition)
+        run_until(own, connection, 2 * STEP)
+    positions = {partition: [Position(at)] for partition, at in gone.items()}
+    report, before = report_of(positions, "tester"), len(versions(connection, own))
+    assert erase(connection, own, positions, report, agree=Asked())
+    assert newest(own).positions == {0: Position(90), 1: Position(90)}
+    assert report.rows_to_read == 60
+    for partition, points in streams.items():
+        produce(connection, own, encoded(points)[120:], 120, partition)
+        produce(connection, clean, encoded(rejected(points, (gone[partition],))), 0, partition)
+    run_until(own, connection, 120)
+    run_until(clean, connection, 300)
+    assert newest(own).positions == newest(clean).positions == {0: Position(150), 1: Position(150)}
+    ends = [newest(each) for each in (own, clean)]
+    # Where cuts fall depends on the order in which the partitions' records come.
+    assert len({plain(replace(end, learner=replace(end.learner, leaves_since_cut=0))) for end in ends}) == 1
+    found = verify(Cluster(connection), own).rows
+    assert [row.outcome for row in found[before:]] == [Outcome.IDENTICAL] * (len(found) - before)
+    assert len(found) > before

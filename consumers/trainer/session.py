@@ -196,12 +196,7 @@ class Session:
         if not pending.over(timeout_s):
             return False
         self._sending = None
-
-        def outcome() -> list[int]:
-            pending.finished(0.0)
-            return pending.returned
-
-        self._conclude(outcome, committed)
+        self._conclude(lambda: pending.returned, committed)
         return True
 
     def _conclude(self, outcome: Callable[[], list[int]], committed: Committed) -> None:

@@ -47,19 +47,13 @@ class ByHand(Generic[T]):
 
     def __init__(self, call: Callable[[], T]) -> None:
         self._call, self.ends = call, False
-        self._returned: list[T] = []
 
     def over(self, timeout_s: float) -> bool:
         return self.ends
 
-    def finished(self, timeout_s: float) -> bool:
-        if self.ends:
-            self._returned.append(self._call())
-        return self.ends
-
     @property
     def returned(self) -> T:
-        return self._returned[0]
+        return self._call()
 
 
 class Recorded:
@@ -204,7 +198,7 @@ class HeldBack(Cluster):
 
     def __init__(self, connection: Connection) -> None:
         super().__init__(connection)
-        self.armed, self.stored, self.answers = False, threading.Event(), threading.Event()
+        self.armed, self.reached, self.answers = False, threading.Event(), threading.Event()
         self.error: Exception | None = None
         self.gap = False
 
@@ -218,7 +212,7 @@ class HeldBack(Cluster):
             offsets = publish(*given)
             if self.armed:
                 self.armed = False
-                self.stored.set()
+                self.reached.set()
                 assert self.answers.wait(DEADLINE_S)
                 if self.error is not None:
                     raise self.error
@@ -253,7 +247,7 @@ def hold_the_first_version(running: Running, cluster: HeldBack, settings: Settin
     running.wait_until_started()
     cluster.armed = True
     produce(cluster.connection, settings.input.topic, records(45))
-    running.wait_until(cluster.stored.is_set)
+    running.wait_until(cluster.reached.is_set)
 
 
 def published(connection: Connection, settings: Settings) -> list[tuple[int, int]]:

@@ -136,12 +136,6 @@ class Beside(Generic[T]):
         else:
             self._outcomes.append(lambda: returned)
 
-    def finished(self, timeout_s: float) -> bool:
-        if not self.over(timeout_s):
-            return False
-        self._outcomes[0]()
-        return True
-
     @property
     def returned(self) -> T:
         return self._outcomes[0]()

@@ -35,8 +35,8 @@ class StoredManifest:
 class StoredIncarnation:
     """What was read of one incarnation; the reader bounds the bytes of manifests, and of parts that none names.
 
-    A bucket's name says its bytes, so one that was decoded for a manifest is decoded for no other: `decoded` has those of
-    the adopted manifest, whose pieces are no longer held, and `met` those of the one that was complete last.
+    A bucket's name says its bytes, so one that was decoded for a manifest is decoded for no other: `decoded` has those
+    of the adopted manifest, whose pieces are no longer held, and `met` those of the one that was complete last.
     """
 
     opening: Opening

@@ -87,7 +87,8 @@ def bounded_pages(
                 values += sum(one[3] for one in pages if one[0] != DICTIONARY)
             if name in words and any(one[2] in DELTAS for one in pages):
                 words.remove(name)
-                longest = max([longest, *(one[1] for one in pages if one[2] == DELTA_BYTE_ARRAY)])
+                grows = [one[1] for one in pages if one[0] == DICTIONARY or one[2] == DELTA_BYTE_ARRAY]
+                longest = max([longest, *grows])
     require_bounded(path, f"row group {part}", needed + 8 * values, stored)
     return PageSizes(words, max(1, PART_BYTES // longest))
 

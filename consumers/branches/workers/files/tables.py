@@ -292,10 +292,19 @@ def labels(column: Any, known: Sequence[Label]) -> Any:
     if not _is_text(column.type):
         return numbers(column) if pa.types.is_decimal(column.type) else column
     # Longer than any of them, it stays unknown; a record has room for it.
-    column = pa.compute.utf8_slice_codeunits(column, 0, max(SHOWN, *(1 + len(str(label)) for label in known)))
+    column = _beginnings(column, max(SHOWN, *(1 + len(str(label)) for label in known)))
     if isinstance(known[0], bool):
         return _cast(column, pa.bool_(), {"true": True, "false": False}.__getitem__)
     return column if isinstance(known[0], str) else _cast(column, pa.float64(), float)
+
+
+def _beginnings(column: Any, most: int) -> Any:
+    """Return the first characters of text; null where it is not UTF-8, which Parquet's reader does not look at."""
+    try:
+        return pa.compute.utf8_slice_codeunits(column, 0, most)
+    except pa.ArrowInvalid:
+        cells = column.cast(pa.large_binary()).to_pylist()
+        return pa.array([_converted(cell, lambda text: text.decode()[:most]) for cell in cells], pa.string())
 
 
 def times(column: Any | None, rows: int) -> np.ndarray[Any, np.dtype[np.int64]]:
@@ -362,7 +371,7 @@ def _cast(column: Any, kind: Any, convert: Callable[[str], Any]) -> Any:
         return pa.array([_converted(cell, convert) for cell in column.to_pylist()], kind)
 
 
-def _converted(cell: Any, convert: Callable[[str], Any]) -> Any:
+def _converted(cell: Any, convert: Callable[[Any], Any]) -> Any:
     try:
         found = None if cell is None else convert(cell)
     except (ValueError, KeyError, OverflowError):

@@ -186,7 +186,7 @@ def test_a_line_or_a_header_of_a_csv_that_has_no_end_is_refused(tmp_path: Path) 
 
 
 def test_a_long_label_rejects_its_row_alone(tmp_path: Path) -> None:
-    """Also where a record would have no room for it, and where it is not UTF-8."""
+    """Also where a record would have no room for it."""
     config = PointsConfig(dimension=DIMENSION, labels=("no", "yes"))
     text = ["yes", "x" * 2_000_000, "no", "yesno"]
     layout = Layout.of(label="y", features=FEATURES, partition="p")
@@ -198,6 +198,16 @@ def test_a_long_label_rejects_its_row_alone(tmp_path: Path) -> None:
             (4, "y", "unknown_label"),
         ]
         assert whole(plan, config=config)[0].accepted.tolist() == [True, False, True, False]
+
+
+def test_a_label_that_is_not_utf_8_rejects_its_row_alone(tmp_path: Path) -> None:
+    """Parquet's reader does not look at it."""
+    config = PointsConfig(dimension=DIMENSION, labels=("no", "yes"))
+    y = pa.array([b"yes", b"\xff", b"no"], pa.binary()).view(pa.string())
+    path = write(tmp_path / "a.parquet", table(3, y=y, p=[0] * 3))
+    plan = plan_of([path], Layout.of(label="y", features=FEATURES, partition="p"), 1)
+    assert [(bad.row, bad.column) for bad in rejected(plan, config)] == [(2, "y")]
+    assert whole(plan, config=config)[0].accepted.tolist() == [True, False, True]
 
 
 def test_a_larger_file_may_take_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

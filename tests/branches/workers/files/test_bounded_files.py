@@ -158,11 +158,11 @@ def test_what_a_file_says_of_its_places_is_checked(tmp_path: Path) -> None:
 
 
 def test_a_page_that_is_not_what_it_says_is_refused(tmp_path: Path) -> None:
-    """Each byte of a Parquet file's pages changed: rows, or a refusal, and never more memory than is allowed."""
+    """Bytes of a Parquet file changed, one at a time: rows, or a refusal."""
     path = tmp_path / "a.parquet"
     pa.parquet.write_table(table(50, user=["k"] * 50), path, compression="snappy")
     content, refused = path.read_bytes(), 0
-    for at in range(4, min(2_000, len(content)), 7):
+    for at in range(4, len(content), 13):
         path.write_bytes(content[:at] + bytes([content[at] ^ 0x7F]) + content[at + 1 :])
         try:
             read_all(path)

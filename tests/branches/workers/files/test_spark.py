@@ -63,9 +63,9 @@ def environment_of_spark() -> dict[str, str]:
 def run(
     settings: Settings, connection: Connection, files: Files, master: str, folder: Path, *, submits: str = ""
 ) -> tuple[int, str]:
-    """Run a backfill by Spark in a process; return its status and what it wrote to standard error.
+    """Run a backfill by Spark in a process; return its status and what it wrote.
 
-    `submits` is the master of `spark-submit`, by which it is then started.
+    `submits` is the master of `spark-submit`, by which it is then started: that writes all to standard output.
     """
     job = Job(
         settings=plain(settings),
@@ -86,7 +86,7 @@ def run(
     done = subprocess.run(
         command, env=environment_of_spark(), cwd=ROOT, capture_output=True, text=True, timeout=JOB_S, check=False
     )
-    return done.returncode, done.stderr
+    return done.returncode, done.stdout + done.stderr
 
 
 def prepared(settings: Settings, connection: Connection, folder: Path, rows: int) -> Files:
@@ -142,7 +142,7 @@ def cluster_of_two(tmp_path: Path) -> Iterator[str]:
             process = subprocess.Popen(["bash", str(run_class), *command], env=own, stdout=log, stderr=log)
             stack.callback(process.wait)
             stack.callback(process.kill)
-        deadline = time.monotonic() + 60.0
+        deadline = time.monotonic() + JOB_S
         while (tmp_path / "master.log").read_text().count("Registering worker") < 2:
             assert time.monotonic() < deadline, (tmp_path / "master.log").read_text()[-3_000:]
             time.sleep(0.2)

@@ -187,15 +187,8 @@ spark.speculation.interval 10ms
 spark.speculation.minTaskRuntime 0ms
 spark.speculation.multiplier 0
 spark.speculation.quantile 0.1
-"""
-LOGGING = """
-rootLogger.level = info
-rootLogger.appenderRef.stderr.ref = stderr
-appender.stderr.type = Console
-appender.stderr.name = stderr
-appender.stderr.target = SYSTEM_ERR
-appender.stderr.layout.type = PatternLayout
-appender.stderr.layout.pattern = %m%n
+spark.eventLog.enabled true
+spark.eventLog.compress false
 """
 
 
@@ -207,14 +200,15 @@ def test_a_speculative_task_writes_the_same(
 ) -> None:
     """Spark begins a task a second time, beside the first, where it has a free core: the same bytes."""
     files = prepared(settings, connection, tmp_path, ROWS)
-    folder = tmp_path / "conf"
+    folder, events = tmp_path / "conf", tmp_path / "events"
     folder.mkdir()
-    (folder / "spark-defaults.conf").write_text(SPECULATION)
-    (folder / "log4j2.properties").write_text(LOGGING)
+    events.mkdir()
+    (folder / "spark-defaults.conf").write_text(f"{SPECULATION}spark.eventLog.dir {events.as_uri()}\n")
     monkeypatch.setenv("SPARK_CONF_DIR", str(folder))
     status, said = run(settings, connection, files, cluster_of_two, tmp_path)
     assert status == 0, said[-3_000:]
-    assert re.search(r"Starting task \d\.1 in stage", said), said[-3_000:]
+    begun = "".join(path.read_text() for path in events.rglob("*") if path.is_file())
+    assert '"Speculative":true' in begun
     assert manifests(settings, connection) == manifests(second(settings), connection)
 
 

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from consumers.branches.workers.files.bounds import PART_BYTES, require_bounded
 
-HEADER_BYTES: Final = 1 << 14
+HEADER_BYTES: Final = 1 << 12
 LONGEST_HEADER: Final = 16 << 20
 """Most bytes of the header of a page: pyarrow reads none that is longer."""
 DEEPEST: Final = 8

@@ -42,7 +42,7 @@ LIST_CELLS: Final = 256
 BATCH_TEXT_BYTES: Final = 1 << 25
 """Most bytes of a batch's text that stood in a dictionary, unless one cell has more."""
 SHOWN: Final = 100
-"""Characters of a label that is none."""
+"""Characters that are kept of a label that is not known."""
 CSV_BLOCK_BYTES: Final = 4 << 20
 CSV_COLUMNS: Final = 20_000
 """Most columns of a CSV: its reader takes 9 KB for each."""
@@ -79,6 +79,7 @@ class TableFile:
     def _opened(self) -> tuple[Any, int]:
         if self._format == "parquet":
             with pa.parquet.ParquetFile(self.path) as file:
+                self._metadata = file.metadata
                 return file.schema_arrow, file.num_row_groups
         if self._format == "arrow":
             self._blocks = ArrowBlocks(self.path)
@@ -152,8 +153,7 @@ class TableFile:
         kinds = {name: self._schema.field(name).type for name in columns}
         text = [name for name, kind in kinds.items() if _is_text(kind) or _is_binary(kind)]
         vectors = [name for name, kind in kinds.items() if _is_vector(kind)]
-        with pa.parquet.ParquetFile(self.path) as file:
-            return bounded_pages(self.path, file.metadata, part, columns, text, vectors)
+        return bounded_pages(self.path, self._metadata, part, columns, text, vectors)
 
     def _read(self, part: int, columns: list[str]) -> Iterator[Any]:
         width = sum(_width(self._schema.field(name).type) for name in columns)
@@ -161,9 +161,8 @@ class TableFile:
         if self._format == "parquet":
             pages = self._pages(part, columns)
             # Text as words and their numbers takes no more than its pages do.
-            with pa.parquet.ParquetFile(
-                self.path, read_dictionary=pages.words, buffer_size=PARQUET_BUFFER_BYTES
-            ) as file:
+            how = {"read_dictionary": pages.words, "buffer_size": PARQUET_BUFFER_BYTES}
+            with pa.parquet.ParquetFile(self.path, metadata=self._metadata, **how) as file:
                 yield from file.iter_batches(
                     min(rows, pages.most_rows), row_groups=[part], columns=columns, use_threads=False
                 )

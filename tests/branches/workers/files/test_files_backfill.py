@@ -148,6 +148,7 @@ def room(connection: Connection, topic: str) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.timeout(1_800)
 @pytest.mark.enough("real")
 def test_a_backfill_that_is_killed_goes_on(real_broker: TestBroker, tmp_path: Path) -> None:
     """A million rows; the command and its processes are killed three times, each after it has stored something."""

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
-import sys
 import threading
 from pathlib import Path
 
@@ -16,7 +12,6 @@ from confluent_kafka.admin import AdminClient
 from typer.testing import CliRunner
 
 from consumers.branches.workers.coresets_topic import CoresetsWriter, files_of, read_partition
-from consumers.branches.workers.crew import plain
 from consumers.branches.workers.files.backfill import Files, backfill_files, layout_of
 from consumers.branches.workers.files.survey import found_in
 from consumers.branches.workers.metrics import WORKER
@@ -32,7 +27,6 @@ from streamsvm.model.version import positions
 from streamsvm.points import Position
 from streamsvm.verification.report import Outcome
 from tests.branches.workers.files.history import Backfilling, History, given, large
-from tests.branches.workers.files.spark_run import Job
 from tests.branches.workers.files.tables import table, write
 from tests.branches.workers.group_workers import WorkerRunning, check_topic
 from tests.branches.workers.test_backfill import copy_openings, manifests, second
@@ -41,7 +35,6 @@ from tests.branches.workers.test_workers import PARTITIONS
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.trainers import Running, produce, versions
 
-ROOT = Path(__file__).parents[4]
 pytestmark = pytest.mark.enough("embedded")
 
 
@@ -145,51 +138,6 @@ def room(connection: Connection, topic: str) -> None:
     admin = AdminClient({"bootstrap.servers": Cluster(connection).servers})
     for done in admin.delete_records([TopicPartition(topic, p, 1) for p in range(PARTITIONS)]).values():
         done.result(30.0)
-
-
-@pytest.mark.long
-@pytest.mark.timeout(1_800)
-@pytest.mark.enough("real")
-def test_a_backfill_that_is_killed_goes_on(real_broker: TestBroker, tmp_path: Path) -> None:
-    """A million rows; the command and its processes are killed three times, each after it has stored something."""
-    connection = real_broker.connection
-    settings = large(adopting_settings(real_broker, tmp_path / "checkpoint"))
-    room(connection, settings.input.topic)
-    files = given([History.of(1_000_000).files(tmp_path / "files", count=20)], tmp_path, in_topic=False)
-    running = Backfilling(settings, connection, files, processes=1)
-    running.wait_until_recorded()
-    with Running(settings, connection) as trainer:
-        trainer.wait_until_started()
-    copy_openings(settings, connection)
-    running.stop.set()
-    assert running.wait() == 75
-    job = Job(
-        settings=plain(settings),
-        kafka=dict(connection.options),
-        embedded=connection.embedded,
-        paths=list(map(str, files.paths)),
-        columns=dict(files.columns),
-        in_topic=False,
-        dead_letters=str(files.dead_letters),
-        engine="process",
-    )
-    (tmp_path / "job.json").write_bytes(msgspec.json.encode(job))
-    command = [sys.executable, "-m", "tests.branches.workers.files.spark_run", str(tmp_path / "job.json")]
-    pause = threading.Event()
-    for _ in range(3):
-        before = manifests(settings, connection)
-        process = subprocess.Popen(command, cwd=ROOT, start_new_session=True)
-        while manifests(settings, connection) == before:
-            assert process.poll() is None
-            pause.wait(0.02)
-        os.killpg(process.pid, signal.SIGKILL)
-        assert process.wait() == -signal.SIGKILL
-    found = read_partition(Cluster(connection), settings, 0)[0].highest()
-    assert found is not None
-    assert found.manifest.at < Position(1)
-    assert subprocess.run(command, cwd=ROOT, check=False).returncode == 0
-    assert Backfilling(second(settings), connection, files).wait() == 0
-    assert manifests(settings, connection) == manifests(second(settings), connection)
 
 
 def test_files_go_before_a_topic(real_broker: TestBroker, tmp_path: Path) -> None:

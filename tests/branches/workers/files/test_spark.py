@@ -181,6 +181,37 @@ def test_spark_submit_names_the_master(
     assert manifests(settings, connection) == manifests(second(settings), connection)
 
 
+SPECULATION = """
+spark.speculation true
+spark.speculation.interval 10ms
+spark.speculation.minTaskRuntime 0ms
+spark.speculation.multiplier 0
+spark.speculation.quantile 0.1
+spark.eventLog.enabled true
+spark.eventLog.compress false
+"""
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+@needs_spark
+def test_a_speculative_task_writes_the_same(
+    settings: Settings, connection: Connection, tmp_path: Path, cluster_of_two: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark begins a task a second time, beside the first, where it has a free core: the same bytes."""
+    files = prepared(settings, connection, tmp_path, ROWS)
+    folder, events = tmp_path / "conf", tmp_path / "events"
+    folder.mkdir()
+    events.mkdir()
+    (folder / "spark-defaults.conf").write_text(f"{SPECULATION}spark.eventLog.dir {events.as_uri()}\n")
+    monkeypatch.setenv("SPARK_CONF_DIR", str(folder))
+    status, said = run(settings, connection, files, cluster_of_two, tmp_path)
+    assert status == 0, said[-3_000:]
+    begun = "".join(path.read_text() for path in events.rglob("events_*"))
+    assert '"Speculative":true' in begun
+    assert manifests(settings, connection) == manifests(second(settings), connection)
+
+
 @pytest.mark.long
 @needs_spark
 def test_a_task_that_is_killed_is_said_in_a_line(

@@ -29,7 +29,7 @@ HEAVY: Final = ("sklearn", "scipy.stats", "pandas")
 TIMEOUT_S: Final = 300.0
 
 LIMITS: Final[Mapping[str, int]] = {
-    "lines outside branches, papers and drop-ins": 74_285,  # the last: messages of Arrow files; why a broker refuses a group protocol
+    "lines outside branches, papers and drop-ins": 74_285,  # messages of Arrow files; refused group protocols
     "lines of the trunk of learning and publishing": 54_875,  # reasons as comments; rows that wait; a version at once
     "modules that a reader loads": 74,
     "modules that `streamsvm --help` loads": 36,  # two a branch, and those with its commands

@@ -205,9 +205,9 @@ def _decide(graph: Graph, X: str, scaler: Scaler, machine: Machine, output: str)
         weighted = _weighed(graph, Z, machine.coefficients)
     elif len(machine.dual):
         column, kernel = machine.dual.reshape(-1, 1), machine.kernel
-        if machine.precision == "half":
+        if machine.precision != "double":
             dual = _widened(graph, "dual", column, np.float32)
-            values = _kernel_of_half(graph, Z, machine.support, kernel)
+            values = _kernel_in_few_bits(graph, Z, _support(graph, machine), machine)
         else:
             values, dual = _kernel(graph, Z, machine.support, kernel), graph.constant("dual", column)
         weighted = graph.node("Squeeze", graph.node("MatMul", values, dual), "columns")
@@ -233,10 +233,22 @@ def _kernel(graph: Graph, Z: str, vectors: Float, kernel: RbfKernel) -> str:
     return _exponential(graph, norms, own, doubled, kernel)
 
 
-def _kernel_of_half(graph: Graph, Z: str, vectors: Float, kernel: RbfKernel) -> str:
-    """Do the same with vectors that are kept in 16 bits; the runtime works out what is constant when it loads."""
-    centre = graph.constant("centre", vectors.mean(axis=0))
-    support = graph.node("Sub", _widened(graph, "support", vectors, np.float16), centre)
+def _support(graph: Graph, machine: KernelMachine) -> str:
+    """Add support vectors as float16 values, or as places on a grid; return the name of their values."""
+    if machine.packing is None:
+        return _widened(graph, "support", machine.support, np.float16)
+    grid = machine.packing.grid
+    dtype = np.uint8 if int(grid.bits.max(initial=0)) <= 8 else np.uint16
+    places = _widened(graph, "support", grid.places(machine.support), dtype)
+    return graph.node(
+        "Add", graph.node("Mul", places, graph.constant("step", grid.step)), graph.constant("low", grid.low)
+    )
+
+
+def _kernel_in_few_bits(graph: Graph, Z: str, vectors: str, machine: KernelMachine) -> str:
+    """Do the same with vectors that are kept in few bits; the runtime works out what is constant when it loads."""
+    centre, kernel = graph.constant("centre", machine.support.mean(axis=0)), machine.kernel
+    support = graph.node("Sub", vectors, centre)
     A = graph.node("Sub", Z, centre)
     norms = graph.node("ReduceSum", graph.node("Mul", A, A), "columns", keepdims=1)
     own = graph.node("ReduceSum", graph.node("Mul", support, support), "columns", keepdims=0)
@@ -244,7 +256,7 @@ def _kernel_of_half(graph: Graph, Z: str, vectors: Float, kernel: RbfKernel) -> 
     return _exponential(graph, norms, own, graph.node("MatMul", A, twice), kernel)
 
 
-def _widened(graph: Graph, name: str, array: Float, dtype: type[Any]) -> str:
+def _widened(graph: Graph, name: str, array: NDArray[Any], dtype: type[Any]) -> str:
     """Add an array whose numbers fit into fewer bits, in these bits; return the name of what makes them float64."""
     from onnx import TensorProto
 

@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 from streamsvm.errors import ConfigurationError
 from streamsvm.model.classes import AnyModel, ClassModel
 from streamsvm.model.kernels import Float, RbfKernel
-from streamsvm.model.machine import LinearMachine, Machine, Model, Scaler
+from streamsvm.model.machine import KernelMachine, LinearMachine, Machine, Model, Scaler
 from streamsvm.model.message import SHA256_HEADER, encode, sha256
 from streamsvm.model.probability import Isotonic, Probability, Sigmoid
 from streamsvm.model.recipes import recipes_of

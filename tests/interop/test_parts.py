@@ -17,7 +17,7 @@ from tests.interop.inputs import Answer, answers_to_each, in_python
 
 LANGUAGES: Final = ("Python", "Node.js", "Java")
 DECISIVE: Final = sorted(name for name in names() if not name.startswith(PASSED_OVER))
-HOLDERS: Final = ("linear-threshold", "rbf-classes", "events-half")
+HOLDERS: Final = ("linear-threshold", "rbf-classes", "rbf-packed", "events-half")
 """Golden messages that together have every part that an answer depends on."""
 Value = dict[str, Any]
 Said = dict[str, dict[str, Answer | str]]

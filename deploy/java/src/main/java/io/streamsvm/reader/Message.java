@@ -19,7 +19,7 @@ record Message(JsonNode trunk, Map<String, JsonNode> parts) {
     static final Map<String, List<String>> PARTS = Map.of(
         "classes", fields("part scheme machines"),
         "half_precision", fields("part"),
-        "packed", fields("part", "columns", "support_vectors", "whole_error", "error"),
+        "packed", fields("part columns support_vectors whole_error error"),
         "probability", fields("part functions probes"),
         "recipe", fields("part recipe examples"),
         "threshold", fields("part value figure asked chosen met points positives precision recall alarm_rate cost"));

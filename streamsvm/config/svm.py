@@ -110,9 +110,9 @@ class SvmConfig(Section):
     )
     precision: Precision = Field(
         default="double",
-        description="Numbers of a published `rbf` machine: 64 bits, or (`half`) support vectors in 16 and dual "
-        "coefficients in 32, or (`packed`, the default with coreset.landmarks) support vectors in the bits that the "
-        "values of each feature need; unless that changes it by more than `tolerance`.",
+        description="Numbers of a published `rbf` machine: 64 bits; `half`: 16 of support vectors, 32 of dual "
+        "coefficients; `packed` (default with coreset.landmarks): as many as each feature needs. 64 if fewer change it "
+        "by more than `tolerance`.",
     )
     round_first: bool = Field(
         default=False,

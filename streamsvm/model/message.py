@@ -18,6 +18,7 @@ header `ce_dataschema` names it.
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import math
 from dataclasses import fields, replace
@@ -382,7 +383,10 @@ def _encode_machines(model: AnyModel) -> _Linear | _Rbf:
     precision = machine.precision if isinstance(machine, KernelMachine) else "double"
     packing = machine.packing if isinstance(machine, KernelMachine) else None
     of_support, of_dual = _bits(precision)
-    support = to_base64(machine.support, of_support) if packing is None else packing.grid.packed(machine.support)
+    if packing is None:
+        support = to_base64(machine.support, of_support)
+    else:
+        support = base64.b64encode(packing.grid.packed(machine.support).tobytes()).decode("ascii")
     return _Rbf(machine.kernel.gamma, support, to_base64(machine.dual, of_dual), intercepts)
 
 

@@ -77,14 +77,14 @@ class Grid:
         """Return scaled points at their nearest places."""
         return self.values(self.places(Z))
 
-    def packed(self, Z: Float) -> str:
-        """Return support vectors as base64 of their places."""
+    def packed(self, Z: Float) -> NDArray[np.uint8]:
+        """Return support vectors as they are written, shape (n, `vector_bytes`)."""
         columns = zip(self.places(Z).T, self.bits.tolist(), strict=True)
         bits = [column[:, None] >> np.arange(count, dtype=np.uint16) & 1 for column, count in columns]
-        return base64.b64encode(np.packbits(np.hstack(bits), axis=1, bitorder="little").tobytes()).decode()
+        return np.packbits(np.hstack(bits), axis=1, bitorder="little")
 
     def unpacked(self, text: str, count: int) -> Float:
-        """Return so many support vectors, shape (count, d), that `packed` wrote; raises `InvalidMessage`."""
+        """Return so many support vectors, shape (count, d), of base64 of `packed`; raises `InvalidMessage`."""
         try:
             raw = np.frombuffer(base64.b64decode(text, validate=True), np.uint8)
         except ValueError as error:

@@ -234,15 +234,35 @@ def _kernel(graph: Graph, Z: str, vectors: Float, kernel: RbfKernel) -> str:
 
 
 def _support(graph: Graph, machine: KernelMachine) -> str:
-    """Add support vectors as float16 values, or as places on a grid; return the name of their values."""
+    """Add support vectors as float16 values, or packed; return the name of their values."""
     if machine.packing is None:
         return _widened(graph, "support", machine.support, np.float16)
-    grid = machine.packing.grid
-    dtype = np.uint8 if int(grid.bits.max(initial=0)) <= 8 else np.uint16
-    places = _widened(graph, "support", grid.places(machine.support), dtype)
-    return graph.node(
-        "Add", graph.node("Mul", places, graph.constant("step", grid.step)), graph.constant("low", grid.low)
+    grid, count = machine.packing.grid, len(machine.support)
+    if not grid.vector_bytes:
+        return graph.constant("support", machine.support)
+    from onnx import TensorProto
+
+    packed = grid.packed(machine.support)[:, :, None]
+    shifted = graph.node(
+        "BitShift",
+        graph.constant("support", packed, np.uint8),
+        graph.constant("shifts", np.arange(8), np.uint8),
+        direction="RIGHT",
     )
+    bits = graph.node("Mod", shifted, graph.constant("two_states", 2, np.uint8))
+    flat = graph.node("Reshape", bits, graph.constant("bits_shape", [count, -1], np.int64))
+    # A feature's place is what its bits add to a running sum of all: whole numbers, exact in float64.
+    starts, worth = np.cumsum(grid.bits) - grid.bits, np.zeros(8 * grid.vector_bytes)
+    for start, many in zip(starts.tolist(), grid.bits.tolist(), strict=True):
+        worth[start : start + many] = 2.0 ** np.arange(many)
+    weighed = graph.node("Mul", graph.node("Cast", flat, to=TensorProto.DOUBLE), graph.constant("worth", worth))
+    axis, last = graph.constant("along_bits", 1, np.int64), len(worth) - 1
+    through, before = (graph.node("CumSum", weighed, axis, exclusive=one) for one in (0, 1))
+    ends = graph.constant("last_bits", np.clip(starts + grid.bits - 1, 0, last), np.int64)
+    begins = graph.constant("first_bits", np.clip(starts, 0, last), np.int64)
+    upto, less = graph.node("Gather", through, ends, axis=1), graph.node("Gather", before, begins, axis=1)
+    step = graph.constant("step", np.where(grid.bits > 0, grid.step, 0.0))
+    return graph.node("Add", graph.node("Mul", graph.node("Sub", upto, less), step), graph.constant("low", grid.low))
 
 
 def _kernel_in_few_bits(graph: Graph, Z: str, vectors: str, machine: KernelMachine) -> str:

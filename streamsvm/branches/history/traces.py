@@ -22,7 +22,7 @@ row of few, round values may have no trace of some form; `Traces.untold` says so
 
 from __future__ import annotations
 
-from base64 import b64decode, b64encode
+from base64 import b64encode
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from hashlib import blake2b, md5, sha1, sha256
@@ -59,8 +59,8 @@ class Content:
         Empty where it has none.
     key, record : bytes
         Of its record; empty where there is none.
-    packed : tuple of bytes
-        As a packed version and its ONNX copy write it.
+    packed : bytes
+        As a packed version and its ONNX copy write it; empty where none does.
     """
 
     place: str
@@ -68,15 +68,14 @@ class Content:
     id: str = ""
     key: bytes = b""
     record: bytes = b""
-    packed: tuple[bytes, ...] = ()
+    packed: bytes = b""
 
     def scaled(self, scaler: Scaler, grid: Grid | None = None) -> Content:
         """Return the values as a version scales, and maybe packs, them: that is how support vectors stand in it."""
         values = scaler.transform(np.asarray(self.values, np.float64)[None, :])
-        packed: tuple[bytes, ...] = ()
+        packed = b""
         if grid is not None:
-            places = grid.places(values)
-            packed = (b64decode(grid.packed(values)), places.astype(np.uint8).tobytes(), places.astype("<u2").tobytes())
+            packed = grid.packed(values).tobytes()
         return Content(place=self.place, values=values[0], packed=packed)
 
 
@@ -149,8 +148,8 @@ def _every(content: Content) -> Iterator[tuple[str, bytes]]:
     for form, kinds in (("value", _VALUES), ("half precision", _HALVES)):
         for raw in _numbers(values, telling, kinds):
             yield from ((form, trace) for trace in (raw, *_in_base64(raw)))
-    for raw in content.packed if telling.any() else ():
-        yield from (("value", trace) for trace in (raw, *_in_base64(raw)))
+    if telling.any():
+        yield from (("value", trace) for trace in (content.packed, *_in_base64(content.packed)))
     yield from (("text", text.encode()) for text in _texts(values, telling))
     if content.record:
         yield "text", content.record

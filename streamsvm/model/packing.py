@@ -4,7 +4,7 @@
   exactly these: a bit for a one-hot column, none for a constant one.
 - Any other has at least `FEW` places from its least value to its greatest, and so many more that neighbours are `FINE`
   of the kernel's width 1 / sqrt(gamma) apart, at most `MOST`. Beyond these, which only a feature of far outliers
-  reaches, a value becomes the last place on its side: a thousand widths away, where the kernel is 0 but for a point's
+  reaches, a value becomes the last place on its side: hundreds of widths away, where the kernel is 0 but for a point's
   own copy.
 
 Written, a vector is its places, feature after feature, each in the bits of its feature, the least bit first, from the
@@ -28,7 +28,7 @@ from streamsvm.model.kernels import Float
 FEW: Final = 255
 MOST: Final = 65_535
 """Places beside the first."""
-FINE: Final = 1 / 32
+FINE: Final = 1 / 128
 MOST_ENTRIES: Final = 1 << 26
 """Of all support vectors: half a gigabyte once they are read, however few bits they were written in."""
 _EVEN: Final = 1e-3

@@ -76,7 +76,7 @@ def test_a_grid_has_the_bits_that_its_feature_needs() -> None:
     assert (grid.bits[4], grid.step[4]) == (MOST.bit_length(), FINE / 2.0)
     others = np.arange(COUNT) != 7
     assert np.abs(grid.rounded(Z) - Z)[others, 4].max() <= grid.step[4] / 2.0 * (1.0 + 1e-9)
-    assert grid.rounded(Z)[7, 4] > 1_000.0 * 0.5  # a thousand widths of the kernel
+    assert grid.rounded(Z)[7, 4] > 200.0 * 0.5  # two hundred widths of the kernel
     np.testing.assert_array_equal(grid.rounded(grid.rounded(Z)), grid.rounded(Z))
 
 

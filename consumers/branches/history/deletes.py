@@ -250,6 +250,8 @@ class CarriesOut(Part):
             if partition in base and at >= base[partition] and at not in known.get(partition, ())
         ]
         impossible = self._impossible(len(rows) + sum(map(len, known.values()))) if rows else ""
+        # Somebody asked for rows to be gone, and they are not: a person has to know for as long as that is so.
+        self._world.components.health.require("deletes", impossible[0] if impossible else "")
         if impossible:
             if batch.ends != self._refused:  # it is tried again, and counted once
                 self._metrics.increase("streamsvm_deletes", max(1, len(batch.fresh)), outcome="past_retention")

@@ -7,9 +7,8 @@ Each trial shuffles a set by its own seed, holds a fifth out and gives the other
 DIR has NAME.npz files with `X` (numbers, dense) and `y`, two values of any kind, of which the greater is +1; NAMES are
 separated by spaces or commas, and without `--sets` every file of DIR is one. Rows with a value that is not finite in
 float32 are left out, as the trainer rejects them. The set `checkerboard` needs no file: 200,000 points over 10 x 10
-fields, of which 15 % have the other label, in what is held out, too; `terrain` is a hard table (`tests.benchmarks.terrain`) that
-needs none, either. `--noise` flips the labels of that share of the
-training rows; held-out rows keep theirs.
+fields, of which 15 % have the other label, in what is held out, too; nor does `terrain`, a hard table of 581,012 rows
+(`tests.benchmarks.terrain`). `--noise` flips the labels of that share of the training rows; held-out rows keep theirs.
 
 *Bytes* are those of the points held, at 4 a feature and 9 more, at any moment between two portions: buckets, the open
 leaf and the audit sample together. `--memory-bytes` bounds them, 64 MB by default; `--memory-share` is a share of what

@@ -1,8 +1,8 @@
 """A hard table of 54 features: places on a map, of which a row has ten numbers and 44 one-hot columns.
 
-The label is which side of two rough fields over the map a place lies on, moved by its kind of soil and its region. Of the
-map a row has only what follows from it: height, slope and aspect, light at three hours, distances to the nearest of some
-places, one of 4 regions and one of 40 kinds of soil. So columns interact, and labels of near rows are mostly equal.
+The label is on which side of two rough fields over the map a place lies, moved by its kind of soil and its region. Of
+the map a row has only what follows from it: height, slope and aspect, light at three hours, distances to the nearest of
+some places, one of 4 regions and one of 40 kinds of soil. So columns interact; labels of near rows are mostly equal.
 """
 
 from __future__ import annotations

@@ -511,7 +511,8 @@ def _found_in(
 
 
 def _agreed(cost: Cost, *, yes: bool) -> bool:
-    _say(f"the trainer's next start reads {cost.rows:,} rows again, which takes about {cost.seconds:,.0f} s")
+    of = f" of {cost.learned:,}, from a checkpoint of before these," if cost.rows < cost.learned else ""
+    _say(f"the trainer's next start reads {cost.rows:,} rows{of} again, which takes about {cost.seconds:,.0f} s")
     if not yes:
         _say("nothing was changed: give --yes to do it")
     return yes

@@ -399,7 +399,7 @@ def _add(tiles, rows, sparse, change, F):  # type: ignore[no-untyped-def]
         for first in range(0, m, chunk):
             last = min(m, first + chunk)
             _kernel_values(tiles, t, len(part), rows, sparse, first, last)
-            _add_rows(tiles.room, change[first:last], part)
+            add_rows(tiles.room, change[first:last], part)
 
 
 @njit(cache=True, nogil=True)
@@ -416,11 +416,11 @@ def _add_within(tiles, rows, sparse, weights, sums, begun, stride):  # type: ign
         for first in range(begin, end, chunk):
             last = min(end, first + chunk)
             _kernel_values(tiles, t, end - begin, rows, sparse, first, last)
-            _add_rows(tiles.room, weights[first:last], part)
+            add_rows(tiles.room, weights[first:last], part)
         for first in range(end, m, chunk):
             last = min(m, first + chunk)
             _kernel_values(tiles, t, end - begin, rows, sparse, first, last)
-            _add_rows(tiles.room, weights[first:last], part)
+            add_rows(tiles.room, weights[first:last], part)
             _add_columns(tiles.room, own, sums[first:last])
 
 
@@ -475,7 +475,7 @@ def _sparse_products(features, feature, value, start, stop, out):  # type: ignor
 
 
 @njit(cache=True, nogil=True)
-def _add_rows(values, weights, sums):  # type: ignore[no-untyped-def]
+def add_rows(values, weights, sums):  # type: ignore[no-untyped-def]
     """Add weights' values to `sums`, four rows at a time; slices of single rows let the compiler use vectors."""
     widest_vectors()
     m, width = len(weights), len(sums)

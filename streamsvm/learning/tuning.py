@@ -240,6 +240,7 @@ class Folds:
 
     @classmethod
     def of(cls, points: Points, cut: Cut, config: SvmConfig, task: Task, random: np.random.Generator) -> Folds:
+        """Deal the points of a cut."""
         scaler = training.scaler_of(cut.moments, config)
         weighted = points.class_weighted(task.class_weights_of(config, cut.moments.class_weight))
         return cls(

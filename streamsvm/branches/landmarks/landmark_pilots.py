@@ -110,9 +110,7 @@ def landmark_pilot(points: Points, weight: float, seen: Moments, config: ModelCo
     return _under(landmarks, node, points)
 
 
-def _under(
-    landmarks: Landmarks, node: NodeProblem, points: Points, known: Decided | None = None
-) -> LandmarkPilot:
+def _under(landmarks: Landmarks, node: NodeProblem, points: Points, known: Decided | None = None) -> LandmarkPilot:
     """Return the pilot of a node under landmarks."""
     tiny = float(np.finfo(np.float64).tiny)
     own = node.pilot(np.zeros(points.dimension), landmarks.intercept, tiny)

@@ -202,10 +202,10 @@ def places_among(rows, X, place):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True)
 def _equal(one, other):  # type: ignore[no-untyped-def]
+    same = True
     for j in range(len(one)):
-        if one[j] != other[j]:
-            return False
-    return True
+        same = same and one[j] == other[j]
+    return same
 
 
 @njit(nogil=True)

@@ -11,7 +11,7 @@ named by gamma and *box*, the greatest value of the dual variable of such a poin
    computed once for a gamma, and serve every fold and box.
 3. The next size is for the best of them: a quarter, but `FEWEST` at least. A cell whose neighbour of a smaller gamma is
    better counts as that one does, because gamma will grow; and so do both neighbours in gamma of the best one.
-   Where folds are not small, `ROUGH` of them judge all cells. At the last size the others judge the `LAST` best only.
+   Where folds are not small, `ROUGH` of them judge all cells. At the last size the others judge the `FEWEST` best only.
 4. Where gamma is not given, its best value at the last two sizes, each the vertex of a parabola in log gamma, is
    continued to the number of points that a model is trained on, by at most a square root.
 
@@ -56,8 +56,6 @@ ROUGH: Final = 2
 """Folds by which all cells of a size are judged."""
 ROUGH_POINTS: Final = 1_000
 """Points of a size from which that is enough; of fewer, every fold counts."""
-LAST: Final = 4
-"""Cells that all folds judge at the last size."""
 WHOLE: Final = 1_536
 """Points up to which a kernel matrix is kept. Of more, computing a value again is as fast as reading it."""
 TOLERANCE: Final = 0.03
@@ -184,7 +182,7 @@ def search(grid: Grid, random: np.random.Generator) -> list[GridScores]:
         enough = ROUGH if len(chosen) >= ROUGH_POINTS else len(grid.folds)
         rough = _judged(grid, size, cells, grid.folds[:enough])
         if place + 1 == len(sizes) and enough < len(grid.folds):
-            cells = promising(_mean(grid, size, rough), LAST) & cells
+            cells = promising(_mean(grid, size, rough), FEWEST, cells)
             rough = np.concatenate([np.where(cells, rough, np.nan), _judged(grid, size, cells, grid.folds[enough:])])
         found.append(_mean(grid, size, rough))
         cells = promising(found[-1], max(FEWEST, -(-cells.sum() // SHRINK)))
@@ -202,13 +200,14 @@ def nested(grid: Grid, random: np.random.Generator) -> list[NDArray[np.intp]]:
     return [np.flatnonzero(rank <= share) for share in shares if share == 1.0 or share * len(rank) >= LEAST]
 
 
-def promising(judged: GridScores, most: int) -> NDArray[np.bool_]:
-    """Return the cells that are worth a larger size."""
+def promising(judged: GridScores, most: int, among: NDArray[np.bool_] | None = None) -> NDArray[np.bool_]:
+    """Return the cells, among some or all, that are worth a larger size."""
     mean = np.nan_to_num(judged.mean, nan=-np.inf)
     hoped = mean.copy()
     hoped[1:] = np.maximum(hoped[1:], mean[:-1])
     gamma, box = judged.best
     hoped[max(0, gamma - 1) : gamma + 2, box] = np.inf
+    hoped[~(np.ones_like(judged.mean, np.bool_) if among is None else among)] = -np.inf
     order = np.lexsort((np.arange(hoped.size), -hoped.ravel()))[: int(most)]
     cells = np.zeros(hoped.size, np.bool_)
     cells[order] = True

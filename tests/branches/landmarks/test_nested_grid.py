@@ -7,8 +7,8 @@ import pytest
 from sklearn.metrics import balanced_accuracy_score, log_loss, roc_auc_score
 from sklearn.svm import SVC
 
-from streamsvm.learning import judging
 from streamsvm.branches.landmarks.nested_grid import Grid, GridScores, _path, continued, nested, promising, search
+from streamsvm.learning import judging
 from streamsvm.model.kernels import RbfKernel
 from tests.streams import ring
 

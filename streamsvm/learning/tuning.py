@@ -52,6 +52,8 @@ from streamsvm.svm.block.descent import BlockDescent
 
 SOCKET: Final = "tuning_searches"
 FOLDS: Final = SvmConfig.TUNE_FOLDS
+GROWTH: Final = 1.5
+"""By what a stream that forgets nothing has grown before a kernel machine with landmarks is tuned again."""
 STEPS: Final = (0.01, 0.1, 1.0, 10.0, 100.0)
 """Multiples of the configured alpha or C."""
 WIDTHS: Final = (1 / 16, 1 / 4, 1.0, 4.0, 16.0)
@@ -145,7 +147,11 @@ def is_due(rows: int, tuned_rows: int | None, config: ModelConfig) -> bool:
     if config.svm.tune is None:
         return False
     period = config.svm.tune_every_leaves * config.coreset.leaf_rows
-    return tuned_rows is None or rows // period > tuned_rows // period
+    if tuned_rows is None:
+        return True
+    # Landmarks make leaves so short that a search at each fiftieth would cost many times what learning does.
+    short = bool(config.coreset.kernel_option) and config.coreset.memory == "all"
+    return rows // period > tuned_rows // period and (not short or rows >= GROWTH * tuned_rows)
 
 
 def tune(cut: Cut, config: ModelConfig, task: Task | None = None) -> Tuned:

@@ -11,7 +11,7 @@ named by gamma and *box*, the greatest value of the dual variable of such a poin
    computed once for a gamma, and serve every fold and box.
 3. The next size is for the best of them: a quarter, but `FEWEST` at least. A cell whose neighbour of a smaller gamma is
    better counts as that one does, because gamma will grow; and so do both neighbours in gamma of the best one.
-   Where folds are not small, `ROUGH` of them judge all cells. At the last size the others judge the `FEWEST` best only.
+   Where folds are not small, `ROUGH` of them judge all cells. At the last size the others judge the `LAST` best only.
 4. Where gamma is not given, its best value at the last two sizes, each the vertex of a parabola in log gamma, is
    continued to the number of points that a model is trained on, by at most a square root.
 
@@ -56,6 +56,8 @@ ROUGH: Final = 2
 """Folds by which all cells of a size are judged."""
 ROUGH_POINTS: Final = 1_000
 """Points of a size from which that is enough; of fewer, every fold counts."""
+LAST: Final = 4
+"""Cells that all folds judge at the last size: the best, its neighbours in gamma, and one more."""
 WHOLE: Final = 1_536
 """Points up to which a kernel matrix is kept. Of more, computing a value again is as fast as reading it."""
 TOLERANCE: Final = 0.03
@@ -182,7 +184,7 @@ def search(grid: Grid, random: np.random.Generator) -> list[GridScores]:
         enough = ROUGH if len(chosen) >= ROUGH_POINTS else len(grid.folds)
         rough = _judged(grid, size, cells, grid.folds[:enough])
         if place + 1 == len(sizes) and enough < len(grid.folds):
-            cells = promising(_mean(grid, size, rough), FEWEST, cells)
+            cells = promising(_mean(grid, size, rough), LAST, cells)
             rough = np.concatenate([np.where(cells, rough, np.nan), _judged(grid, size, cells, grid.folds[enough:])])
         found.append(_mean(grid, size, rough))
         cells = promising(found[-1], max(FEWEST, -(-cells.sum() // SHRINK)))

@@ -235,6 +235,17 @@ def rbf_sums(
     return np.asarray(sums[targets], dtype=np.float64)
 
 
+def tile_rows(Z: Float, layout: Layout) -> TileRows:
+    """Return points as `add_kernel_rows` takes them."""
+    return _rows_of(Z, np.arange(len(Z)), layout, np.float64)
+
+
+def add_kernel_rows(Z: Float, rows: TileRows, layout: Layout, weights: Float, sums: Float) -> None:
+    """Add to every sum_j the sum over rows i of weights_i k(row_i, z_j); float64."""
+    if len(Z):
+        _add(_tiles_of(Z, np.arange(len(Z)), layout, np.float64), rows, layout.sparse, weights, sums)
+
+
 def _add_by(workers: WorkerPool, tiles: Tiles, rows: TileRows, sparse: bool, change: Float, F: Float) -> None:
     """Add change' K to F; every worker has some of the tiles, so no bit depends on their number."""
     width = tiles.half.shape[1]

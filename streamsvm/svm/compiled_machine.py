@@ -47,9 +47,9 @@ class CompiledMachine(KernelMachine):
 
 def compiled(model: AnyModel) -> AnyModel:
     """Return a model whose kernel machine is summed by compiled code, which is loaded here; others as they are."""
-    machine = model.machine if isinstance(model, Model) else None
-    if not isinstance(machine, KernelMachine) or not len(machine.dual):
+    if not isinstance(model, Model) or not isinstance(model.machine, KernelMachine) or not len(model.machine.dual):
         return model
+    machine = model.machine
     support = np.ascontiguousarray(machine.support)
     layout = layout_of(support, machine.kernel.gamma)
     made = CompiledMachine(

@@ -260,6 +260,12 @@ DAEMONS: Final[Mapping[str, Callable[[], object]]] = {
     "`deletes.topic` / `training.workers` above 1": settled(deletes={"topic": "d"}, training={"workers": 2}),
     "`deletes.topic` / `training.from_coresets`": settled(deletes={"topic": "d"}, training=ADOPTS),
     "`deletes.topic` / `labels.topic`": settled(deletes={"topic": "d"}, labels=LATE),
+    "`checkpoint.keep_bytes` / `training.workers` above 1": settled(
+        checkpoint={"keep_bytes": 1}, training={"workers": 2}
+    ),
+    "`checkpoint.keep_bytes` / `training.from_coresets`": settled(checkpoint={"keep_bytes": 1}, training=ADOPTS),
+    "`checkpoint.keep_bytes` / `labels.topic`": settled(checkpoint={"keep_bytes": 1}, labels=LATE),
+    "`checkpoint.keep_bytes` / `svm.tune`": settled(checkpoint={"keep_bytes": 1}, svm={"tune": "auto"}),
     "`deletes.topic` / `archive.directory`": settled(deletes={"topic": "d"}, archive={"directory": "a"}),
     "`archive.directory` / `training.workers` above 1": settled(archive={"directory": "a"}, training={"workers": 2}),
     "`archive.directory` / `training.from_coresets`": settled(archive={"directory": "a"}, training=ADOPTS),

@@ -39,6 +39,7 @@ class TrainingConfig(Section):
     )
 
 
+@open_to_branches("checkpoint")
 class CheckpointConfig(Section):
     """Where and how often state is saved."""
 

@@ -29,6 +29,10 @@ LARGEST_FILE_BYTES: Final = 1 << 34
 _NAME: Final = re.compile(r"checkpoint-(\d{6,})-(\d{12,})-(\d{12,})\.(ssvm|partial)", re.ASCII)
 
 
+def _removed(disk: Disk, name: str) -> None:
+    disk.remove(name)
+
+
 @dataclass(frozen=True, slots=True)
 class Generation:
     """One checkpoint file: a snapshot, or why it cannot be used, and what to do about it if that is known."""
@@ -65,6 +69,8 @@ class CheckpointDirectory:
         """The model of each file that was read or written, by the file's name; damaged ones are left out."""
         self._marks: dict[str, Mapping[str, RememberedPart]] = {}
         """The SHA-256 of the record of erased rows that each of these files names; empty where it names none."""
+        self.retire = _removed
+        """Takes a superfluous generation away. A branch may give it another name, which no method here reads."""
         disk.lock()
         crash_point("start.locked")
         for leftover in self._files("partial"):
@@ -241,7 +247,7 @@ class CheckpointDirectory:
         if len(good) == self._generations:
             for name in files:
                 if name not in {saved, *good} and not self._is_anothers(name, model):
-                    self._remove(name)
+                    self._remove(name, self.retire)
 
     def _is_good(self, name: str, model: str) -> bool:
         """Return whether a file is known to be valid, and of this model; one never met before is read, once."""
@@ -262,9 +268,9 @@ class CheckpointDirectory:
         self._models[name] = snapshot.name
         self._marks[name] = snapshot.marks
 
-    def _remove(self, name: str) -> None:
+    def _remove(self, name: str, how: Callable[[Disk, str], None] = _removed) -> None:
         try:
-            self._disk.remove(name)
+            how(self._disk, name)
         except OSError as error:
             raise TransientError(
                 f"the old checkpoint {name} in {self._disk} cannot be removed: {error.strerror}",

@@ -24,6 +24,12 @@ with its standard error; 0.5 is chance:
 - `after`: by the model of rebuilt buckets: what is left for readers once the others are retired;
 - `both`: by how much the loss grows from one to the other: deletion inference (Chen et al. 2021), open to whoever keeps
   the version before; `both_of_members` is the same against rows that stayed.
+
+``python -m tests.benchmarks.deletion --one-row [--rows N] [--every N] [--age N,...]`` erases single rows of the
+generated set, at several ages. `of` is `trainer`, whose checkpoints come every so many rows and are kept at doubling
+distances (`checkpoint.keep_bytes`), or `archive`, where the span of the row and the buckets above it are made again.
+`rows_read` and `seconds` are what that takes, with reading the kept files, and without the broker; `anew_seconds` is
+learning everything again, and `identical` says whether both come to the same bytes.
 """
 
 from __future__ import annotations
@@ -34,23 +40,35 @@ import math
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 import numpy as np
 from scipy.stats import rankdata
 
 from streamsvm.branches.bounds.certificate.deletion import reach, rescaled
+from streamsvm.branches.history.erased import Erased
+from streamsvm.branches.history.erasure import emptied
 from streamsvm.branches.history.names import Node
+from streamsvm.branches.history.past import Past
 from streamsvm.branches.history.recorder import Recorder, missing_parents, parent_of
 from streamsvm.branches.history.stretches import Piece, archived, cut_of
+from streamsvm.checkpoint.directory import CheckpointDirectory
+from streamsvm.checkpoint.disk import FileSystem
+from streamsvm.checkpoint.format import encode
 from streamsvm.checkpoint.records import encode_bucket
+from streamsvm.checkpoint.snapshot import Snapshot
 from streamsvm.config import ModelConfig, PointsConfig, SvmConfig
 from streamsvm.coreset.structure import Bucket
+from streamsvm.learning.learner import Learner
 from streamsvm.learning.recipe import Made, make
 from streamsvm.model.kernels import LinearKernel
 from streamsvm.model.left_out import masked
 from streamsvm.model.machine import LinearMachine
+from streamsvm.model.pointers import Head
+from streamsvm.model.version import PartitionCut
 from streamsvm.points import Points, Position, Rows
 from streamsvm.svm.problem import Problem
 from streamsvm.svm.solvers import StdaSolver
@@ -203,6 +221,115 @@ def measured(
             }
 
 
+def one_row(rows: int, every: int, ages: Sequence[int] = ()) -> Iterator[dict[str, Any]]:
+    """Yield what erasing single rows takes a trainer, and an archive."""
+    points = points_of(Path(), GENERATED, rows)
+    ages = ages or sorted({min(rows - 1, 10**power) for power in range(3, len(str(rows)))} | {rows // 2, rows - 1})
+    with TemporaryDirectory() as place:
+        trainer = Trained(points, Path(place), every)
+        for age in ages:
+            yield {"of": "trainer", **trainer.without(rows - 1 - age)}
+    config = ModelConfig(points=PointsConfig(dimension=DIMENSION), svm=SvmConfig(alpha=1e-4))
+    archive = archived(config, leaf_rows=LEAF, span_rows=SPAN_LEAVES * LEAF, bucket_points=1_000)
+    whole = Archived(points, config, archive)
+    for age in ages:
+        gone = np.array([max(0, len(whole.points) - 1 - age)])
+        nodes, seconds = whole.without(gone)
+        begun = time.perf_counter()
+        rejected = whole.recorded(range(0, len(whole.points), whole.span), gone, reject=True)
+        whole._join(rejected)
+        yield {
+            "of": "archive",
+            "rows": len(whole.points),
+            "age": age,
+            "rows_read": whole.span,
+            "seconds": round(seconds, 3),
+            "anew_seconds": round(time.perf_counter() - begun, 3),
+            "identical": nodes.keys() == rejected.keys(),
+        }
+
+
+class Trained:
+    """A set that a learner with defaults has learned, with the checkpoints that it kept."""
+
+    def __init__(self, points: Points, place: Path, every: int) -> None:
+        self.points, self._past = points, Past(FileSystem(place), "m")
+        self.config = ModelConfig(points=PointsConfig(dimension=points.dimension), svm=SvmConfig(alpha=1e-4))
+        learner = Learner(self.config, {0: BASE}, len(points))
+        with CheckpointDirectory(FileSystem(place), 3) as directory:
+            directory.retire = lambda disk, name: Past(disk, "m").keep(name, 1 << 40)
+            for sequence, at in enumerate(range(0, len(points), every), 1):
+                self._learn(learner, at, min(at + every, len(points)), -1)
+                directory.save(self._snapshot(learner, sequence))
+            self._generations = [each.snapshot for each in directory.generations() if each.snapshot is not None]
+        files = list(place.glob("*.kept"))
+        self.files, self.bytes = len(files), sum(file.stat().st_size for file in files)
+
+    def _learn(self, learner: Learner, start: int, end: int, gone: int) -> None:
+        for at in range(start, end, BATCH):
+            offset = np.arange(at, min(at + BATCH, end))
+            n = len(offset)
+            rows = Rows(
+                partition=0,
+                offset=offset,
+                row=np.zeros(n, np.int64),
+                last=np.ones(n, np.bool_),
+                time_ms=offset,
+                accepted=offset != gone,
+                points=self.points.take(offset),
+                leader_epoch=np.full(n, -1),
+            )
+            while len(rows):
+                rows = rows.slice(learner.learn(rows), len(rows))
+                if learner.cut_due:
+                    learner.decline_cut()
+
+    def _snapshot(self, learner: Learner, sequence: int) -> Snapshot:
+        return Snapshot(
+            name="m",
+            incarnation=1,
+            sequence=sequence,
+            topic="t",
+            topic_id="",
+            base={0: BASE},
+            configuration=self.config.canonical(),
+            configuration_sha256=self.config.sha256(),
+            build={},
+            head=None,
+            learner=learner.state(),
+            pending=None,
+        )
+
+    def without(self, gone: int) -> dict[str, Any]:
+        """Return what erasing a row takes, and learning everything again."""
+        erased, end = (
+            Erased(topic="t", topic_id="", incarnation=1, continues=1, rows=((0, gone, 0, 1),)),
+            len(self.points),
+        )
+        cut = (PartitionCut(0, end, 0, -1),)
+        head = Head(number=1, incarnation=1, cut=cut, sha256="", offset=0, training_set_sha256="", build={}, links=())
+        states, taken, read = [], [], 0
+        for earlier in (chain(self._generations, self._past.snapshots()), ()):
+            begun = time.perf_counter()
+            empty = emptied(self._generations[0], erased, head, earlier)
+            learner, start = Learner(self.config, {0: BASE}, end), empty.positions[0].offset
+            learner.restore(empty.learner)
+            self._learn(learner, start, end, gone)
+            taken.append(time.perf_counter() - begun)
+            states.append(encode(self._snapshot(learner, 1)))
+            read = read or end - start
+        return {
+            "rows": end,
+            "age": end - 1 - gone,
+            "rows_read": read,
+            "seconds": round(taken[0], 3),
+            "anew_seconds": round(taken[1], 3),
+            "identical": states[0] == states[1],
+            "files": self.files,
+            "bytes": self.bytes,
+        }
+
+
 def attacked(before: Made, after: Made, gone: Points, never: Points, left: Points) -> dict[str, Any]:
     """Return what rankings by losses tell of deleted rows."""
     of = {
@@ -244,13 +371,22 @@ def _over(made: Made, left: Points) -> float:
 def main() -> None:
     """Run the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--data", type=Path)
     parser.add_argument("--sets", nargs="+", default=["cod_rna", "ijcnn1"])
     parser.add_argument("--rows", type=int, default=50_000)
     parser.add_argument("--share", type=_numbers, default=SHARES)
     parser.add_argument("--where", type=lambda text: tuple(text.split(",")), default=WHERES)
     parser.add_argument("--json", action="store_true")
+    parser.add_argument("--one-row", action="store_true")
+    parser.add_argument("--every", type=int, default=50_000, help="rows between two checkpoints")
+    parser.add_argument("--age", type=lambda text: tuple(map(int, text.split(","))), default=())
     given = parser.parse_args()
+    if given.one_row:
+        for row in one_row(given.rows, given.every, given.age):
+            print(json.dumps(row), flush=True)
+        return
+    if given.data is None:
+        parser.error("--data is required")
     rows = []
     for name in given.sets:
         for row in measured(name, points_of(given.data, name, given.rows), given.share, given.where):

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from math import nan
 from typing import TYPE_CHECKING
 
-from consumers.branches.history.settings import ArchiveConfig
+from consumers.branches.history.settings import ArchiveConfig, KeptCheckpoints
 from consumers.settings import Settings
 from consumers.streams.topics import KnownPointers
 from consumers.trainer.attachment import Attachment, Making, Part, World
 from streamsvm.branches.history.erased import Erased
 from streamsvm.branches.history.erased_part import Obeyed, obeyed_of, obeying
-from streamsvm.branches.history.erasure import emptied, obeys, remove_disobedient
+from streamsvm.branches.history.erasure import emptied, lacks, obeys, remove_disobedient
 from streamsvm.branches.history.without_part import WithoutRows
 from streamsvm.checkpoint.directory import CheckpointDirectory
 from streamsvm.checkpoint.snapshot import Snapshot
@@ -44,6 +44,8 @@ class History(Attachment):
         super().__init__(world)
         self._erased: LeftOut | None = None
         self._obeyed: Obeyed | None = None
+        self._generations: Sequence[Snapshot] = ()
+        self._rows: dict[tuple[int, int], int] = {}
 
     def found(self, topic: TopicInfo, pointers: KnownPointers) -> None:
         """Take in which rows of the input were erased.
@@ -63,7 +65,8 @@ class History(Attachment):
         erased = self._erased
         if erased is None:
             return snapshots
-        return sorted(snapshots, key=lambda read: read.name == present.name and not obeys(read, erased))
+        self._generations = tuple(snapshots)
+        return sorted(self._generations, key=lambda read: read.name == present.name and not obeys(read, erased))
 
     def candidate(self, snapshot: Snapshot, present: Present) -> Snapshot:
         """Return a checkpoint without the rows.
@@ -74,18 +77,38 @@ class History(Attachment):
             If it names a record of erased rows where the topic has none.
         """
         erased = self._erased
-        read = snapshot if erased is None or snapshot.name != present.name else emptied(snapshot, erased, present.head)
+        read = snapshot
+        if erased is not None and snapshot.name == present.name:
+            from consumers.branches.history.earlier import earlier_of, fits_log, past_of
+
+            settings, cluster = self.world.settings, self.world.components.cluster
+            earlier = earlier_of(settings, past_of(settings), self._generations)
+            read = emptied(snapshot, erased, present.head, earlier, partial(fits_log, cluster))
         _refuse_without_record(read, present, erased)
         return read
 
     def begun(self, begun: Begin | Resume, topic: TopicInfo) -> None:  # noqa: ARG002
-        """Take in under which record the checkpoint was made that goes on."""
+        """Take in under which record the checkpoint was made that goes on; none is kept of what was given up."""
+        if isinstance(begun, Begin) or self._keep_bytes is None:
+            self._remove_kept()
         if self._erased is None:
             self._obeyed = None
         elif isinstance(begun, Resume):
             self._obeyed = obeyed_of(begun.snapshot)
         else:
-            self._obeyed = Obeyed(sha256=self._erased.sha256, continues=0)
+            assert isinstance(self._erased, Erased)
+            self._obeyed = Obeyed.of(self._erased, 0)
+
+    @property
+    def _keep_bytes(self) -> int | None:
+        return section(self.world.settings, KeptCheckpoints).keep_bytes
+
+    def _remove_kept(self) -> None:
+        place = self.world.settings.checkpoint.directory
+        if place.is_dir() and any(place.glob("*.kept")):
+            from consumers.branches.history.earlier import past_of
+
+            past_of(self.world.settings).remove_unless(lambda _: False)
 
     @property
     def continues(self) -> Continued:
@@ -108,14 +131,22 @@ class History(Attachment):
 
     def saved(self, snapshot: Snapshot) -> Snapshot:
         """Say under which record the checkpoint was made."""
+        if self._keep_bytes is not None:
+            rows = sum(state.learned.rows for state in snapshot.learner.partitions.values())
+            self._rows[snapshot.incarnation, snapshot.sequence] = rows
         return obeying(snapshot, self._obeyed)
+
+    def _rows_of(self, name: str) -> int | None:
+        """Return how many rows a checkpoint of this process has learned, which is asked once; None of another one's."""
+        _, incarnation, _, sequence = name.removesuffix(".ssvm").split("-")
+        return self._rows.pop((int(incarnation), int(sequence)), None)
 
     def part(self, making: Making) -> Part | None:
         """Return what archives; None where nothing is archived or was erased."""
         archivist = None if section(making.settings, ArchiveConfig).directory is None else self._archivist(making)
-        if archivist is None and self._erased is None:
+        if archivist is None and self._erased is None and self._keep_bytes is None:
             return None
-        return _Kept(making.settings.name, archivist, self._erased, self._turn(making))
+        return _Kept(making.settings, archivist, self._erased, self._turn(making), self._rows_of)
 
     def _turn(self, making: Making) -> Callable[[], None]:
         """Return what says whether the newest version is without the rows, and then retires those that are not."""
@@ -161,13 +192,28 @@ class _Kept(Part):
     """What is kept of the past, and what must not be."""
 
     def __init__(
-        self, name: str, archivist: Archivist | None, erased: LeftOut | None, turn: Callable[[], None]
+        self,
+        settings: Settings,
+        archivist: Archivist | None,
+        erased: LeftOut | None,
+        turn: Callable[[], None],
+        rows_of: Callable[[str], int | None],
     ) -> None:
-        self._name, self._archivist, self._erased, self._turn = name, archivist, erased, turn
+        self._settings, self._archivist, self._erased, self._turn = settings, archivist, erased, turn
+        self._rows_of = rows_of
 
     def began(self, checkpoints: CheckpointDirectory) -> None:
-        if self._erased is not None:  # what an older checkpoint holds of erased rows goes, too
-            remove_disobedient(checkpoints, self._erased, self._name)
+        settings, erased, most = self._settings, self._erased, section(self._settings, KeptCheckpoints).keep_bytes
+        if erased is not None:  # what an older checkpoint holds of erased rows goes, too
+            remove_disobedient(checkpoints, erased, settings.name)
+        if most is None:
+            return
+        from consumers.branches.history.earlier import past_of
+
+        checkpoints.retire = lambda disk, name: past_of(settings, disk).keep(name, most, self._rows_of(name))
+        if erased is not None:
+            assert isinstance(erased, Erased)
+            past_of(settings).remove_unless(partial(lacks, erased=erased))
 
     def turn(self) -> None:
         self._turn()

@@ -24,6 +24,7 @@ from typing import Final
 
 import structlog
 
+from consumers.branches.history.earlier import earlier_of, fits_log, past_of
 from consumers.branches.history.finding import FoundRows, looked_for
 from consumers.branches.history.settings import DeletesConfig
 from consumers.host.runtime import schemas_of
@@ -44,6 +45,7 @@ from streamsvm.branches.history.deletes import (
 )
 from streamsvm.branches.history.deletes_part import DeletesApplied
 from streamsvm.branches.history.erased import MOST, Erased, encode_erased
+from streamsvm.branches.history.erasure import beginning
 from streamsvm.errors import ConfigurationError, InvalidMessage, StateError, StreamsvmError
 from streamsvm.kafka import Cluster, Message, PublishRefused, Record, TopicInfo
 from streamsvm.learning.recipe import Origin
@@ -249,7 +251,9 @@ class CarriesOut(Part):
             for at in sorted(own)
             if partition in base and at >= base[partition] and at not in known.get(partition, ())
         ]
-        impossible = self._impossible(len(rows) + sum(map(len, known.values()))) if rows else ""
+        impossible = self._impossible(rows) if rows else ""
+        # Somebody asked for rows to be gone, and they are not: a person has to know for as long as that is so.
+        self._world.components.health.require("deletes", impossible[0] if impossible else "")
         if impossible:
             if batch.ends != self._refused:  # it is tried again, and counted once
                 self._metrics.increase("streamsvm_deletes", max(1, len(batch.fresh)), outcome="past_retention")
@@ -270,10 +274,11 @@ class CarriesOut(Part):
         else:
             self._count(batch, found, 0)
 
-    def _impossible(self, rows: int) -> tuple[str, str] | str:
+    def _impossible(self, rows: Sequence[tuple[int, Position]]) -> tuple[str, str] | str:
         """Say why the log cannot be learned again without rows, and what to do; empty if it can."""
         settings, pipeline, cluster = self._settings, self._making.pipeline, self._world.components.cluster
-        if rows > MOST:
+        erased = self._record(rows)
+        if len(erased.rows) > MOST:
             return (
                 f"more than {MOST:,} rows would be erased of one model",
                 "Write a topic without the rows, and begin anew from that.",
@@ -282,6 +287,8 @@ class CarriesOut(Part):
             first, _ = cluster.log_range(settings.input.topic, partition)
             begun = pipeline.base[partition]
             if at > begun and first > begun.offset:
+                if self._has_earlier(erased):
+                    return ""
                 return (
                     f"{settings.input.topic}[{partition}] begins at offset {first:,}, but the model began at "
                     f"{begun.offset:,}: it cannot be learned again without the rows",
@@ -289,6 +296,13 @@ class CarriesOut(Part):
                     f"{settings.name}/{self._world.delivery.incarnation}.",
                 )
         return ""
+
+    def _has_earlier(self, erased: Erased) -> bool:
+        """Return whether a checkpoint was kept from which the log can be learned again."""
+        settings, snapshot = self._settings, self._making.pipeline.snapshot(0, {})
+        earlier = earlier_of(settings, past_of(settings), ())
+        fits = partial(fits_log, self._world.components.cluster)
+        return beginning(snapshot, erased, self._world.delivery.head, erased.continues, earlier, fits) is not None
 
     def _count(self, batch: Batch, found: FoundRows, rows: int) -> None:
         met = found.met_ids | found.met_keys
@@ -314,24 +328,10 @@ class CarriesOut(Part):
 
     def _messages(self, rows: Sequence[tuple[int, Position]], applied: Applied) -> list[Message]:
         """Return the records of what is carried out; they name the newest version, so make them when they are sent."""
-        settings, output, delivery = self._settings, self._settings.output, self._world.delivery
-        name, before, head = settings.name, self._erased, delivery.head
+        settings, output, name = self._settings, self._settings.output, self._settings.name
         how_far = Message(output.aliases_topic, encode_applied(applied), applied_key(name).encode(), partition=0)
         if not rows:
             return [how_far]
-        newest = 0 if head is None else head.number
-        continued = head is not None and bool(delivery.published_cut) and settings.svm.tune is None
-        erased = Erased(
-            topic=settings.input.topic,
-            topic_id=self._making.topic_id,
-            incarnation=max(delivery.incarnation, before.incarnation if before is not None else 0),
-            continues=head.incarnation if continued and head is not None else 0,
-            rows=(
-                *(before.rows if before is not None else ()),
-                *((partition, at.offset, at.row, newest) for partition, at in rows),
-            ),
-            retires=before.retires if before is not None else (),
-        )
         entry = trail.RowsErased(
             name=name,
             topic=settings.input.topic,
@@ -342,10 +342,28 @@ class CarriesOut(Part):
         )
         key = left_out_key(name).encode()
         return [
-            Message(output.aliases_topic, encode_erased(erased), key, partition=0),
+            Message(output.aliases_topic, encode_erased(self._record(rows)), key, partition=0),
             how_far,
             Message(output.audit_topic, trail.encode(entry), key, partition=0),
         ]
+
+    def _record(self, rows: Sequence[tuple[int, Position]]) -> Erased:
+        """Return the record of erased rows, with these."""
+        settings, delivery, before = self._settings, self._world.delivery, self._erased
+        head = delivery.head
+        newest = 0 if head is None else head.number
+        continued = head is not None and bool(delivery.published_cut) and settings.svm.tune is None
+        return Erased(
+            topic=settings.input.topic,
+            topic_id=self._making.topic_id,
+            incarnation=max(delivery.incarnation, before.incarnation if before is not None else 0),
+            continues=head.incarnation if continued and head is not None else 0,
+            rows=(
+                *(before.rows if before is not None else ()),
+                *((partition, at.offset, at.row, newest) for partition, at in rows),
+            ),
+            retires=before.retires if before is not None else (),
+        )
 
     def _send(self) -> None:
         assert self._sending is not None

@@ -2,8 +2,9 @@
 
 What was learned of a row cannot be told from what was learned of others. So the places of erased rows become a record
 of the aliases topic, which every start and every `verify` reads; what was learned goes; and the trainer's next start
-reads the log again from where the model began, the rows counting as rejected when they came. Structure, checkpoint and
-later versions are then those of a stream in which they were rejected.
+reads the log again from where the model began, or from a checkpoint of before the rows that was kept
+(`checkpoint.keep_bytes`), the rows counting as rejected when they came. Structure, checkpoint and later versions are
+then those of a stream in which they were rejected.
 
 Order: the mark of the archive, where there is one (`consumers.branches.history.forgetting`); the record, in one
 transaction with its audit entry, under the trainer's own transactional id; then the checkpoints of this directory; then
@@ -15,7 +16,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -23,6 +24,7 @@ from typing import Final
 
 from consumers.branches.history.attached import refuse_erasure
 from consumers.branches.history.bounding import Reach, reach_without
+from consumers.branches.history.earlier import earlier_of, fits_log, past_of
 from consumers.branches.history.erased_rows import shown
 from consumers.branches.history.forgetting import Checkpoint, ForgettingReport
 from consumers.branches.history.stretches import Log, Ranges
@@ -32,7 +34,8 @@ from consumers.streams.topics import READ_TIMEOUT_S, KnownPointers, read_pointer
 from consumers.trainer.gatekeeping import present_of
 from consumers.trainer.session import InDoubt, Session
 from streamsvm.branches.history.erased import MOST, Erased, encode_erased
-from streamsvm.branches.history.erasure import emptied, obeys, remove_disobedient
+from streamsvm.branches.history.erasure import beginning, emptied, lacks, obeys, remove_disobedient
+from streamsvm.branches.history.past import rows_of
 from streamsvm.checkpoint.directory import CheckpointDirectory
 from streamsvm.checkpoint.disk import Disk, FileSystem
 from streamsvm.checkpoint.snapshot import Snapshot
@@ -68,10 +71,18 @@ class Cost:
         To be read and learned again.
     seconds : float
         How long that takes, by the first of them.
+    learned : int
+        Rows that were learned: as many are read where no checkpoint of before the erased ones was kept.
     """
 
     rows: int
     seconds: float
+    learned: int
+
+    @property
+    def seconds_for_all(self) -> float:
+        """How long reading all rows takes."""
+        return self.seconds * self.learned / max(1, self.rows)
 
 
 def erase(
@@ -140,7 +151,7 @@ def erase(
         cost = erasure.cost(schemas)
         report.rows_to_read, report.seconds_to_read = cost.rows, round(cost.seconds, 1)
         report.erasures_a_day = int(DAY_S / max(cost.seconds, 1.0))
-        report.bound = erasure.bound(schemas, wanted=bound or cost.seconds <= QUICK_S)
+        report.bound = erasure.bound(schemas, wanted=bound or cost.seconds_for_all <= QUICK_S)
         if not agree(cost):
             return False
         erasure.record(reason, marking, retire)
@@ -208,8 +219,9 @@ class _Erasure:
         self._config = ModelConfig.of_canonical(self._snapshot.configuration)
         self._log = self._log_of_input()
         self._wanted: list[tuple[int, Position]] = []
-        pointers = read_pointers(cluster, settings, timeout_s)
-        self._known, self._head = self._applying(pointers), pointers.head
+        self._past = past_of(settings, disk)
+        self._found = read_pointers(cluster, settings, timeout_s)
+        self._known, self._head = self._applying(self._found), self._found.head
 
     def _newest(self) -> Snapshot:
         for generation in self._directory.generations():
@@ -244,7 +256,13 @@ class _Erasure:
         """Whether something is to be done: rows to be recorded, or a checkpoint that may hold recorded ones."""
         known = self._known
         found = [each.snapshot for each in self._directory.generations() if each.snapshot is not None]
-        return bool(self._wanted) or (known is not None and not all(obeys(snapshot, known) for snapshot in found))
+        return bool(self._wanted) or (
+            known is not None
+            and not (
+                all(obeys(snapshot, known) for snapshot in found)
+                and all(lacks(snapshot, known) for snapshot in self._past.snapshots())
+            )
+        )
 
     def look(self, positions: Positions, schemas: SchemaRegistry | None) -> None:
         """Find out which of the rows there are."""
@@ -294,8 +312,12 @@ class _Erasure:
         ConfigurationError
             If the log no longer holds what was learned.
         """
-        snapshot, rows = self._snapshot, 0
-        for partition, state in sorted(snapshot.learner.partitions.items()):
+        snapshot, learner = self._snapshot, self._snapshot.learner
+        learned, begun = rows_of(snapshot), self._beginning()
+        if begun is not None:
+            rows = max(0, learned - rows_of(begun))
+            return Cost(rows=rows, seconds=rows * self._seconds_a_row(schemas, begun), learned=learned)
+        for partition, state in sorted(learner.partitions.items()):
             first, _ = self._log.get(partition, (0, -1))
             if state.position > snapshot.base[partition] and first > snapshot.base[partition].offset:
                 raise ConfigurationError(
@@ -306,12 +328,30 @@ class _Erasure:
                     "checkpoints; or build a model of the archive: streamsvm history forget --archive-only, then "
                     "streamsvm history build.",
                 )
-            rows += state.learned.rows
-        return Cost(rows=rows, seconds=rows * self._seconds_a_row(schemas))
+        return Cost(rows=learned, seconds=learned * self._seconds_a_row(schemas, None), learned=learned)
 
-    def _seconds_a_row(self, schemas: SchemaRegistry | None) -> float:
+    def _beginning(self) -> Snapshot | None:
+        """Return the checkpoint from which the next start learns again; None: from the beginning."""
+        known = self._known
+        if self._wanted:
+            known = self._recorded(self._found, self._head, ())
+        if known is None:
+            return None
+        return beginning(self._snapshot, known, self._head, known.continues, self._earlier(), self._fits)
+
+    def _earlier(self) -> Iterator[Snapshot]:
+        generations = (each.snapshot for each in self._directory.generations())
+        return earlier_of(self._settings, self._past, (one for one in generations if one is not None))
+
+    def _fits(self, snapshot: Snapshot) -> bool:
+        return fits_log(self._cluster, snapshot)
+
+    def _seconds_a_row(self, schemas: SchemaRegistry | None, start: Snapshot | None) -> float:
         """Learn the first rows once more, and throw the result away."""
         learner = Learner(self._config, self._snapshot.base, MEASURED_ROWS)
+        if start is not None:
+            learner.restore(start.learner)
+        starts = learner.positions
         done, begun = 0, time.monotonic()
         with (
             limited(self._config.svm),
@@ -320,7 +360,7 @@ class _Erasure:
             ) as ranges,
         ):
             for partition, state in sorted(self._snapshot.learner.partitions.items()):
-                for rows in ranges.rows(partition, self._snapshot.base[partition], state.position):
+                for rows in ranges.rows(partition, starts[partition], state.position):
                     if not done:
                         begun = time.monotonic()  # the first rows wait for the connection
                     learner.learn(rows)
@@ -368,21 +408,8 @@ class _Erasure:
                     f"{self._disk} is of {self._snapshot.incarnation}: another trainer has continued this model",
                     "Run the command where that trainer's checkpoints are. Nothing was changed.",
                 )
-            newest = head.number if head is not None else 0
             rows = [(partition, at.offset, at.row) for partition, at in self._wanted]
-            self._known = Erased(
-                topic=self._snapshot.topic,
-                topic_id=self._snapshot.topic_id,
-                incarnation=max(
-                    self._snapshot.incarnation,
-                    head.incarnation if head is not None else 0,
-                    before.incarnation if before is not None else 0,
-                ),
-                continues=self._continues(found, before),
-                rows=(*(before.rows if before is not None else ()), *((*row, newest) for row in rows)),
-                retires=self._retired(retire, before, newest),
-                reach=None if self._report.bound is None else self._report.bound.share,
-            )
+            self._known = self._recorded(found, head, retire)
             self._report.record_before = before.sha256 if before is not None else ""
             self._report.record = self._known.sha256
             self._report.takes_place = self._taken_place(head)
@@ -406,6 +433,26 @@ class _Erasure:
                     return
         finally:
             session.close()
+
+    def _recorded(self, found: KnownPointers, head: Head | None, retire: Sequence[int]) -> Erased:
+        """Return the record of erased rows, with those that are wanted."""
+        before, newest = self._applying(found), head.number if head is not None else 0
+        return Erased(
+            topic=self._snapshot.topic,
+            topic_id=self._snapshot.topic_id,
+            incarnation=max(
+                self._snapshot.incarnation,
+                head.incarnation if head is not None else 0,
+                before.incarnation if before is not None else 0,
+            ),
+            continues=self._continues(found, before),
+            rows=(
+                *(before.rows if before is not None else ()),
+                *((partition, at.offset, at.row, newest) for partition, at in self._wanted),
+            ),
+            retires=self._retired(retire, before, newest),
+            reach=None if self._report.bound is None else self._report.bound.share,
+        )
 
     def _retired(self, retire: Sequence[int], before: Erased | None, newest: int) -> tuple[int, ...]:
         """Return which versions the trainer retires: those of an erasure before, these, and what came since a look."""
@@ -435,21 +482,26 @@ class _Erasure:
         return own if is_continued and before is not None and self._snapshot.incarnation > before.incarnation else 0
 
     def empty(self) -> None:
-        """Put a checkpoint without anything learned in the place of those that may hold the rows."""
+        """Put a checkpoint of before the rows, or with nothing learned, in the place of those that may hold them."""
         assert self._known is not None
+        known, kept = self._known, self._past.names
         before = {each.name for each in self._directory.generations()}
-        self._report.checkpoints += [self._checkpoint(name, "removed") for name in sorted(before)]
-        snapshot = emptied(self._snapshot, self._known, self._head)
+        self._report.checkpoints += [self._checkpoint(name, "removed") for name in [*sorted(before), *kept]]
+        snapshot = emptied(self._snapshot, known, self._head, self._earlier(), self._fits)
         if snapshot is not self._snapshot:
             self._directory.save(replace(snapshot, sequence=snapshot.sequence + 1))
-        remove_disobedient(self._directory, self._known, self._settings.name)
-        left = {each.name for each in self._directory.generations()}
+        remove_disobedient(self._directory, known, self._settings.name)
+        self._past.remove_unless(lambda one: lacks(one, known))
+        left = {each.name for each in self._directory.generations()} | set(self._past.names)
         self._report.checkpoints = [one for one in self._report.checkpoints if one.name not in left]
         for each in self._directory.generations():
             if each.snapshot is None:
                 self._report.remains.append(f"the checkpoint {each.name}, which cannot be read: {each.fault}")
             else:
                 self._report.checkpoints.append(self._checkpoint(each.name, "is what the trainer continues from"))
+        self._report.checkpoints += [
+            self._checkpoint(name, "is kept: it is from before the rows") for name in self._past.names
+        ]
 
     def _checkpoint(self, name: str, what: str) -> Checkpoint:
         return Checkpoint(name=name, sha256=sha256(self._disk.read(name)).hexdigest(), what=what)

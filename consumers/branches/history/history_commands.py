@@ -346,7 +346,7 @@ def search_command(
     """Look for what is left of rows in every store that may carry them: values, half precision, text, ids and hashes.
 
     Rows are read from the log, or from --records; the trainer may run. Exit status: 0, nothing was found; 1, something
-    was, or some of the rows could not be read.
+    was, or some of the rows, or of the stores that the options name, could not be read.
     """
     from consumers.branches.history.erasing import model_configuration
     from consumers.branches.history.searching import contents_in_file, contents_in_log, search
@@ -374,7 +374,7 @@ def search_command(
         typer.echo(json.dumps({"missing": [*unmet, *missing], **asdict(found)}, indent=2))
     else:
         typer.echo(printable_lines("\n".join(found.lines([*unmet, *missing]))))
-    raise typer.Exit(1 if found.left or missing or unmet else 0)
+    raise typer.Exit(1 if found.left or found.unread or missing or unmet else 0)
 
 
 def _given(also: list[str]) -> dict[str, list[Path]]:
@@ -511,7 +511,8 @@ def _found_in(
 
 
 def _agreed(cost: Cost, *, yes: bool) -> bool:
-    _say(f"the trainer's next start reads {cost.rows:,} rows again, which takes about {cost.seconds:,.0f} s")
+    of = f" of {cost.learned:,}, from a checkpoint of before these," if cost.rows < cost.learned else ""
+    _say(f"the trainer's next start reads {cost.rows:,} rows{of} again, which takes about {cost.seconds:,.0f} s")
     if not yes:
         _say("nothing was changed: give --yes to do it")
     return yes

@@ -18,6 +18,7 @@ PLUGS: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "settings": (
         "consumers.branches.history.settings:ARCHIVE",
+        "consumers.branches.history.settings:KEPT",
         "consumers.branches.history.settings:DELETES",
     ),
     "trainer": (

@@ -63,7 +63,7 @@ class Leftover:
     form: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Looked:
     """What came of a store.
 
@@ -73,6 +73,8 @@ class Looked:
     where : str
     items, bytes : int
         Records and files that were looked at.
+    unread : int
+        Files, directories and topics of it that could not be read: nothing is known of them.
     skipped : str
         Why it, or a part of it, was not looked at; empty if all was.
     """
@@ -81,6 +83,7 @@ class Looked:
     where: str
     items: int = 0
     bytes: int = 0
+    unread: int = 0
     skipped: str = ""
 
 
@@ -105,6 +108,11 @@ class Search:
     looked: tuple[Looked, ...]
     left: tuple[Leftover, ...]
 
+    @property
+    def unread(self) -> int:
+        """How many files, directories and topics could not be read."""
+        return sum(one.unread for one in self.looked)
+
     def lines(self, missing: Sequence[str]) -> list[str]:
         """Return it for people; `missing` are rows that could not be read."""
         lines = [f"looked for {len(self.rows):,} rows by {self.traces:,} traces"]
@@ -114,6 +122,7 @@ class Search:
             skipped = f"; {one.skipped}" if one.skipped else ""
             lines.append(f"{one.store}: {one.items:,} items, {one.bytes:,} bytes, {one.where}{skipped}")
         lines += [f"FOUND {one.row} in {one.store}, {one.where}: {one.form}" for one in self.left]
+        lines += [f"{self.unread:,} places could not be read: nothing is known of them"] if self.unread else []
         return [*lines, f"{len(self.left):,} leftovers were found" if self.left else "nothing was found"]
 
 
@@ -160,16 +169,18 @@ def search(
 
 @dataclass(frozen=True, slots=True)
 class _Item:
-    """Where something is; how many records or files, and bytes; what was met. -1 bytes: it could not be looked at."""
+    """Where something is; how many records or files, and bytes; what was met; or why nothing was looked at."""
 
     place: str
-    items: int
-    size: int
-    met: Found
+    items: int = 0
+    size: int = 0
+    met: Found = frozenset()
+    skipped: bool = False
+    is_there: bool = True
 
 
 def _unread(why: str) -> _Item:
-    return _Item(why, 0, -1, frozenset())
+    return _Item(why, skipped=True)
 
 
 class _Searching:
@@ -185,9 +196,10 @@ class _Searching:
         if store.name == INPUT:
             return Looked(store=store.name, where=where, skipped="it is what the rows were read from"), []
         met: dict[tuple[str, str], list[str]] = defaultdict(list)
-        items, size, skipped = 0, 0, []
+        items, size, unread, skipped = 0, 0, 0, list[str]()
         for one in self._items(store, given):
-            if one.size < 0:
+            if one.skipped:
+                unread += one.is_there
                 skipped.append(one.place)
                 continue
             items, size = items + one.items, size + one.size
@@ -202,7 +214,7 @@ class _Searching:
             for place in places
         ]
         return (
-            Looked(store=store.name, where=where, items=items, bytes=size, skipped="; ".join(skipped)),
+            Looked(store.name, where, items, size, unread, "; ".join(skipped)),
             left,
         )
 
@@ -239,7 +251,7 @@ class _Searching:
         try:
             partitions = self._cluster.describe(topic).partitions
         except TopicMissing:
-            yield _unread(f"there is no topic {topic}")
+            yield _Item(f"there is no topic {topic}", skipped=True, is_there=False)
             return
         found, items, size = list[_Item](), 0, 0
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from pydantic import Field
 
-from consumers.settings_sockets import settings_section
-from streamsvm.branches.history.combinations import RULE_OF_DELETES
+from consumers.settings_sockets import SettingsOptions, settings_section
+from streamsvm.branches.history.combinations import KEEP_BYTES, RULE_OF_DELETES
 from streamsvm.branches.history.deletes_part import By
 from streamsvm.option_texts import named_directory
 from streamsvm.sections import Section, section
@@ -49,7 +49,16 @@ class ArchiveConfig(Section):
     )
     trust_directory: bool = Field(
         default=False,
-        description="Accept a directory that others may write to or own: for a volume that no other process can reach.",
+        description="As `checkpoint.trust_directory`.",
+    )
+
+
+class KeptCheckpoints(Section):
+    """Of `[checkpoint]`: what is kept of older checkpoints, for rows that are erased later."""
+
+    keep_bytes: Annotated[int | None, Field(ge=1)] = Field(
+        default=None,
+        description="Most bytes of older checkpoints to keep, so that an erasure learns less again. Default: none.",
     )
 
 
@@ -105,6 +114,13 @@ ARCHIVE: Final = settings_section(
     after="checkpoint",
     settle=_settle,
     axes=lambda settings: {"archive.directory": section(settings, ArchiveConfig).directory},
+)
+
+KEPT: Final = SettingsOptions(
+    section="checkpoint",
+    mixin=KeptCheckpoints,
+    after="generations",
+    axes=lambda settings: {KEEP_BYTES: section(settings, KeptCheckpoints).keep_bytes, "svm.tune": settings.svm.tune},
 )
 
 DELETES: Final = settings_section(

@@ -1,4 +1,4 @@
-"""What deletes of a topic of their own do not go with."""
+"""What deletes of a topic of their own, and checkpoints that are kept for erasures, do not go with."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import Final
 
 from streamsvm.supports import Combinations, Row, above, given, missing
 
+KEEP_BYTES: Final = "checkpoint.keep_bytes"
 RULE_OF_DELETES: Final = "an option of `[deletes]`"
-_DELETES: Final = "Deletes of a topic of their own"
+_DELETES: Final = "Deletes and kept checkpoints"
 
 
 def _rows() -> Iterator[Row]:
@@ -21,15 +22,24 @@ def _rows() -> Iterator[Row]:
         remedy="Name the topic of the deletes in deletes.topic, or remove the option.",
         kind="nature",
     )
-    for term in (above("training.workers", 1), given("training.from_coresets"), given("labels.topic")):
-        yield Row(
-            axis=_DELETES,
-            feature=topic,
-            without=term,
-            why="only one process with labels in the records can pass over erased rows",
-            remedy="Use one process with labels in the records, or remove deletes.topic.",
-            kind="not built",
-        )
+    for feature, option in ((topic, "deletes.topic"), (given(KEEP_BYTES), KEEP_BYTES)):
+        for term in (above("training.workers", 1), given("training.from_coresets"), given("labels.topic")):
+            yield Row(
+                axis=_DELETES,
+                feature=feature,
+                without=term,
+                why="only one process with labels in the records can pass over erased rows",
+                remedy=f"Use one process with labels in the records, or remove {option}.",
+                kind="not built",
+            )
+    yield Row(
+        axis=_DELETES,
+        feature=given(KEEP_BYTES),
+        without=given("svm.tune"),
+        why="C and gamma are chosen anew",
+        remedy="Remove one of the two: after an erasure everything is learned again.",
+        kind="nature",
+    )
     yield Row(
         axis=_DELETES,
         feature=topic,

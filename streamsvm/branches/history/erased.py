@@ -60,6 +60,10 @@ class Erased(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         """The hash by which checkpoints, archives and built versions name this record."""
         return sha256(encode_erased(self)).hexdigest()
 
+    def rows_sha256(self, count: int) -> str:
+        """Return the SHA-256 of the first rows; a later record begins with all rows of the one before it."""
+        return sha256(msgspec.json.encode(self.rows[:count])).hexdigest()
+
     def is_of(self, topic: str, topic_id: str) -> bool:
         """Return whether the rows are of this topic, not of another one of the same name."""
         return (self.topic, self.topic_id) == (topic, topic_id)

@@ -17,7 +17,7 @@ from tests.golden.checkpoint import handmade
 
 def handmade_erased() -> Snapshot:
     """Return the same, made under a record of erased rows."""
-    return obeying(handmade(), Obeyed(sha256="0e" * 32, continues=1))
+    return obeying(handmade(), Obeyed(sha256="0e" * 32, continues=1, rows=2, rows_sha256="1f" * 32))
 
 
 def built(lineage: Lineage) -> Built:

@@ -142,7 +142,7 @@ def test_every_delete_has_an_answer(real_broker: TestBroker, tmp_path: Path) -> 
 
 
 def test_a_row_past_retention_is_told_and_the_trainer_goes_on(real_broker: TestBroker, tmp_path: Path) -> None:
-    """The log lost its beginning, so nothing can be learned again: counted, logged, and no record is written."""
+    """The log lost its beginning, so nothing can be learned again: counted, logged, not ready, no record written."""
     connection = real_broker.connection
     own = deleting(connection, real_broker.name("retention"), tmp_path)
     put(connection, own.input.topic, named(encoded(gaussian(60, 5))))
@@ -152,6 +152,9 @@ def test_a_row_past_retention_is_told_and_the_trainer_goes_on(real_broker: TestB
     with Running(own, connection) as running:
         running.wait_until_started()
         running.wait_until(lambda: count(running, "past_retention") == 1)
+        ready, why = running.health.ready()
+        assert not ready
+        assert "cannot be learned again without the rows" in why["waiting_for"]["deletes"]
         put(connection, own.input.topic, named(encoded(gaussian(100, 6))[60:], 60))
         running.wait_for_rows(40)
     assert names_of(connection, own).left_out is None

@@ -66,11 +66,14 @@ def settings_of(prefix: str, directory: Path, **coreset: Any) -> Settings:
     return made.model_copy(update={"coreset": CoresetConfig(**{**own, "max_partitions": 4, **coreset}), "svm": svm})
 
 
-def produce(connection: Connection, settings: Settings, values: list[bytes], first: int = 0) -> None:
-    """Put records into partition 0; their times follow from their places."""
+def produce(
+    connection: Connection, settings: Settings, values: list[bytes], first: int = 0, partition: int = 0
+) -> None:
+    """Put records into a partition; their times follow from their places."""
     producer = Producer(dict(connection.options))
     for place, value in enumerate(values, first):
-        producer.produce(settings.input.topic, value, partition=0, timestamp=1_700_000_000_000 + 1_000 * place)
+        time_ms = 1_700_000_000_000 + 1_000 * place
+        producer.produce(settings.input.topic, value, partition=partition, timestamp=time_ms)
     assert not producer.flush(60.0)
 
 
@@ -483,7 +486,7 @@ def test_a_build_that_does_not_know_the_record_does_not_undo_it(
     produce(connection, clean, encoded(rejected(rows, PLACES)))
     run_until(clean, connection, ROWS)
     assert plain(newest(own)) == plain(newest(clean))
-    assert obeyed_of(newest(own)) == Obeyed(sha256=record_of(connection, own).sha256, continues=2)
+    assert obeyed_of(newest(own)) == Obeyed.of(record_of(connection, own), 2)
     with CheckpointDirectory(FileSystem(own.checkpoint.directory), 2) as directory:
         assert {each.snapshot.incarnation for each in directory.generations() if each.snapshot} == {3}
     every = versions(connection, own)

@@ -207,3 +207,6 @@ def test_a_file_that_cannot_be_unpacked_is_named(tmp_path: Path) -> None:
     looked, left = searching.through(logs, [tmp_path])
     assert (looked.items, len(left)) == (MOST_PLACES + 5, MOST_PLACES)
     assert "damaged.gz cannot be read" in looked.skipped
+    assert looked.unread == 1
+    found = Search(rows=(), traces=1, untold=(), looked=(looked,), left=())
+    assert found.lines([])[-2:] == ["1 places could not be read: nothing is known of them", "nothing was found"]

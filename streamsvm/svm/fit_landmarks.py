@@ -67,9 +67,10 @@ def fit_landmarks(
     for start in range(0, len(Z), AT_ONCE):
         part = slice(start, start + AT_ONCE)
         rows = np.append(kernel.gram(Z[part], landmarks), np.ones((len(Z[part]), 1)), axis=1)
-        weighted = rows * near[part, None]
-        matrix += rows.T @ weighted
-        right += weighted.T @ np.clip(decision[part], -REACH, REACH)
+        # Of an array with itself BLAS computes half, which is symmetric.
+        rows *= (root := np.sqrt(near[part]))[:, None]
+        matrix += rows.T @ rows
+        right += rows.T @ (root * np.clip(decision[part], -REACH, REACH))
     matrix[np.diag_indices(k)] += RIDGE * float(near.sum())
     found: Float = np.asarray(np.linalg.solve(matrix, right), dtype=np.float64)
     return found[:-1], float(found[-1])

@@ -15,6 +15,7 @@ from streamsvm.errors import StreamsvmError
 from streamsvm.kafka import Cluster, Connection, MemberProgress, Message, OutcomeUnknown, Publisher
 
 T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 LOOK_S: Final = 0.1
 """Between two looks whether to stop, in seconds."""
 
@@ -35,11 +36,15 @@ class Aside(Generic[T]):
         self._thread = threading.Thread(target=self._run, name="aside", daemon=True)
         self._thread.start()
 
-    def finished(self, timeout_s: float) -> bool:
-        """Wait at most `timeout_s` and return whether the call returned; what it raised is raised here."""
+    def over(self, timeout_s: float) -> bool:
+        """Wait at most `timeout_s` and return whether the call ended, well or not."""
         # Waiting in slices keeps the main loop alive, which beats between them.
         self._thread.join(timeout_s)
-        if self._thread.is_alive():
+        return not self._thread.is_alive()
+
+    def finished(self, timeout_s: float) -> bool:
+        """Wait at most `timeout_s` and return whether the call returned; what it raised is raised here."""
+        if not self.over(timeout_s):
             return False
         if self._failure is not None:
             raise self._failure
@@ -84,6 +89,31 @@ class Heeding(Protocol):
 
     def __call__(self, stop: Stop, beat: Callable[[], None], call: Callable[[], T], /) -> T:
         """Return what the call returns; raise `Stopped` if the process is stopped before that."""
+
+
+class Pending(Protocol[T_co]):
+    """A call that is being made, as `Aside` makes it."""
+
+    def over(self, timeout_s: float) -> bool:
+        """Wait at most `timeout_s` and return whether the call ended, well or not."""
+        ...
+
+    def finished(self, timeout_s: float) -> bool:
+        """Do the same, but what the call raised is raised here."""
+        ...
+
+    @property
+    def returned(self) -> T_co:
+        """What the call returned; only after it has."""
+        ...
+
+
+class MakePending(Protocol):
+    """Makes a call beside the main loop, as `Aside` does; one without a thread of its own replays exactly."""
+
+    def __call__(self, call: Callable[[], T], /) -> Pending[T]:
+        """Begin the call."""
+        ...
 
 
 class BoundedPublisher(Publisher):

@@ -13,7 +13,7 @@ from consumers.host.clock import Clock
 from consumers.host.runtime import Health
 from consumers.metrics import Metrics
 from consumers.page.board import TrainerBoard
-from consumers.streams.abandonable import Heeding, heeding
+from consumers.streams.abandonable import Aside, Heeding, MakePending, heeding
 from consumers.streams.ports import Stop, Worker
 from consumers.streams.standstill import MakeStandstill, Standstill
 from consumers.trainer.gatekeeping import MakeGate, gate_of
@@ -64,6 +64,8 @@ class Components:
         notices when the model belongs to another process.
     heeding : callable
         Takes a stop, a beat and a slow call of the start, and returns the call's result; a stop does not wait for it.
+    aside : callable
+        Takes a call, and makes it beside the main loop.
     """
 
     cluster: Cluster
@@ -81,3 +83,4 @@ class Components:
     make_standstill: MakeStandstill = Standstill
     make_owner_watch: MakeOwnerWatch = OwnerWatch
     heeding: Heeding = heeding
+    aside: MakePending = Aside

@@ -1,13 +1,13 @@
 """From a finished training to a published version: judged, assembled, and committed in one transaction.
 
-The main loop (`consumers.trainer.trainer.Trainer._publish`) calls `VersionPublisher.publish` with each finished
-training, one at a time. The records are made by `streamsvm.delivery.publication` and sent by
+The main loop (`consumers.trainer.trainer.Trainer._publish`) calls `VersionPublisher.begin` with each finished training,
+one at a time, and then `ended` in every turn. The records are made by `streamsvm.delivery.publication` and sent by
 `consumers.trainer.session`. Here the order is decided, and what became of the version is returned as an event.
 
 What can become of a version: it was published; it was refused, by the broker or because readers would refuse it, and
 the next version takes its number; it was superseded, because its cut had been published before; or nobody knows yet. In
-the last case `publish` returns None, the caller keeps the result, and calls again when the session has found out. The
-head on the topic then shows whether the version is there (`_after_doubt`).
+the last case both return None, the caller keeps the result, and begins again when the session has found out. The head
+on the topic then shows whether the version is there (`_after_doubt`).
 """
 
 from __future__ import annotations
@@ -43,6 +43,9 @@ from streamsvm.registry.signing import Signer
 HEADERS_BYTES: Final = 4_096
 """Room for a version's headers, beside its value."""
 UNLIMITED: Final = 1 << 62
+
+Outcome = Published | Refused | Superseded
+"""What can become of a version."""
 
 log = structlog.get_logger("streamsvm.trainer")
 
@@ -102,8 +105,8 @@ class VersionPublisher:
         self._in_doubt: Publication | None = None
         self._pending_entries: list[Message] = []
 
-    def publish(self, made: Made, topic_id: str, base: Positions) -> Published | Refused | Superseded | None:
-        """Publish a finished training as the next version, unless its cut was published before.
+    def begin(self, made: Made, topic_id: str, base: Positions) -> Outcome | None:
+        """Begin to publish a finished training as the next version, unless its cut was published before.
 
         A version that the broker, or any reader, refuses is dropped, and its audit entry waits for `write_pending`; the
         next one takes its number. One whose outcome is in doubt gives None: offer it again once the writer is renewed,
@@ -116,6 +119,11 @@ class VersionPublisher:
             Of the input; empty if the broker does not report topic ids.
         base : mapping of partition to Position
             Where the incarnation began.
+
+        Returns
+        -------
+        Published, Refused, Superseded or None
+            None where that is not known yet: `ended` will say.
 
         Raises
         ------
@@ -136,14 +144,32 @@ class VersionPublisher:
         try:
             # Decoded as a reader does it: a version that readers would refuse, such as one with NaN, is never sent.
             model_codec.decode(sent.value)
-            self._writer.publish(
-                publication.records(sent, self._topics, self._delivery, self._signer),
-                lambda offsets: publication.pointers(sent, self._topics, offsets),
-                lambda offsets: sent.head_at(offsets[0]),
-            )
+        except InvalidMessage as refusal:
+            self._in_doubt = None
+            return self._refused(sent, refusal)
+        self._writer.begin(
+            publication.records(sent, self._topics, self._delivery, self._signer),
+            lambda offsets: publication.pointers(sent, self._topics, offsets),
+            lambda offsets: sent.head_at(offsets[0]),
+        )
+        return None
+
+    def ended(self, timeout_s: float) -> Outcome | None:
+        """Wait at most `timeout_s` for what was begun, and return what became of it; None if that is not known.
+
+        Raises
+        ------
+        StreamsvmError
+            If nothing more can be published.
+        """
+        sent = self._in_doubt
+        assert sent is not None
+        try:
+            if not self._writer.ended(timeout_s):
+                return None
         except InDoubt:
             return None
-        except (PublishRefused, InvalidMessage) as refusal:
+        except PublishRefused as refusal:
             self._in_doubt = None
             return self._refused(sent, refusal)
         self._in_doubt = None

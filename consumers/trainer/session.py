@@ -2,7 +2,9 @@
 
 `streamsvm.delivery.machine.Delivery` is the state machine, and its page explains the states; this module does the work
 on a broker, and drives it. A start calls `look` (which harms nobody) and `take_over`. The main loop calls
-`publish` for each version, and `renew` in every turn, which does nothing unless there is a doubt.
+`begin` and `ended` for each version, and `renew` in every turn, which does nothing unless there is a doubt. A broker
+takes some 50 ms for a transaction, in which the loop goes on: it is made in a thread of its own, the only one that uses
+the producer meanwhile, and what became of it is noted by the loop.
 
 A producer is used until its first doubt. The next one takes the transactional id over, and settles every partition that
 the id writes to (`consumers.streams.settling`), before anything is committed. A version counts as published when
@@ -25,6 +27,7 @@ import structlog
 
 from consumers.metrics import Metrics
 from consumers.settings import Settings
+from consumers.streams.abandonable import Aside, MakePending, Pending
 from consumers.streams.settling import TIMEOUTS, PersonNeeded, Unsettled
 from consumers.streams.topics import READ_TIMEOUT_S, KnownPointers, read_pointers, written_places
 from consumers.streams.version_settlement import VersionSettlement
@@ -46,6 +49,12 @@ STUCK_S: Final = TIMEOUTS * TRANSACTION_TIMEOUT_S
 could wait for has passed its timeout."""
 JITTER: Final = 0.3
 """Random share of a pause, so that two processes do not try in step."""
+CLOSE_S: Final = 5.0
+"""How long a session that is closed waits for its transaction. Longer ones are left behind: whoever takes the id ends
+them, and readers see all of one or nothing."""
+
+Committed = Callable[[Sequence[int]], Head | None]
+"""Takes the offsets of what was committed, and returns the head that this wrote, if it wrote one."""
 
 
 class InDoubt(TransientError):
@@ -68,6 +77,8 @@ class Session:
     waiting : callable
         Called while a start waits for a transaction that it cannot end itself, with the reason. It waits a moment, and
         returns whether to go on waiting.
+    aside : callable
+        Makes a call beside the main loop.
     """
 
     def __init__(
@@ -80,6 +91,7 @@ class Session:
         *,
         wait: Callable[[float], object] = time.sleep,
         waiting: Callable[[str], bool] = lambda _: False,
+        aside: MakePending = Aside,
     ) -> None:
         self._settings = settings
         self._cluster = cluster
@@ -87,6 +99,8 @@ class Session:
         self._metrics = metrics
         self._monotonic = monotonic
         self._waiting = waiting
+        self._aside = aside
+        self._sending: tuple[Pending[list[int]], Committed] | None = None
         self._id = f"streamsvm/{settings.name}/{settings.output.models_topic}"
         self._settlement = VersionSettlement(
             cluster,
@@ -133,9 +147,9 @@ class Session:
         self,
         messages: Sequence[Message],
         last: Callable[[Sequence[int]], Sequence[Message]] | None = None,
-        committed: Callable[[Sequence[int]], Head | None] = lambda _: None,
+        committed: Committed = lambda _: None,
     ) -> None:
-        """Publish a group in one transaction; `committed` returns the head that it wrote, if it wrote one.
+        """Publish a group in one transaction, and wait for what becomes of it.
 
         Raises
         ------
@@ -145,8 +159,48 @@ class Session:
             If nothing was published, or that is unknown: call `renew` before anything else.
         """
         self._delivery.sends()
+        self._conclude(lambda: self._transaction(messages, last), committed)
+
+    def begin(
+        self,
+        messages: Sequence[Message],
+        last: Callable[[Sequence[int]], Sequence[Message]] | None,
+        committed: Committed,
+    ) -> None:
+        """Begin to publish a group in one transaction: `ended` says what became of it."""
+        self._delivery.sends()
+        self._sending = self._aside(lambda: self._transaction(messages, last)), committed
+
+    @property
+    def sending(self) -> bool:
+        """Whether a transaction was begun of which nobody has asked yet what became."""
+        return self._sending is not None
+
+    def ended(self, timeout_s: float) -> bool:
+        """Wait at most `timeout_s` and return whether what was begun is published.
+
+        Raises
+        ------
+        PublishRefused, InDoubt
+            As of `publish`.
+        """
+        assert self._sending is not None
+        pending, committed = self._sending
+        if not pending.over(timeout_s):
+            return False
+        self._sending = None
+
+        def outcome() -> list[int]:
+            pending.finished(0.0)
+            return pending.returned
+
+        self._conclude(outcome, committed)
+        return True
+
+    def _conclude(self, outcome: Callable[[], list[int]], committed: Committed) -> None:
+        """Note what became of a transaction: `outcome` returns its offsets, or raises why there are none."""
         try:
-            offsets = self._transaction(messages, last)
+            offsets = outcome()
         except PublishRefused:
             self._delivery.refused()
             raise
@@ -192,7 +246,7 @@ class Session:
         # Called at every turn of the loop: without a doubt there is nothing to do.
         if self._delivery.ready:
             return True
-        if self._monotonic() < self._due_at and not at_once:
+        if self.sending or (self._monotonic() < self._due_at and not at_once):
             return False
         try:
             self._renew()
@@ -223,9 +277,11 @@ class Session:
         log.warning("publish_waits", what=error.what, remedy=error.remedy)
 
     def close(self) -> None:
-        """Close the publisher, if there is one."""
-        if self._publisher is not None:
-            publisher, self._publisher = self._publisher, None
+        """Close the publisher, if there is one; of a transaction that is under way nothing is noted any more."""
+        sending, self._sending = self._sending, None
+        publisher, self._publisher = self._publisher, None
+        # The client is still inside a call that does not return, and is not safe to enter from a second thread.
+        if publisher is not None and (sending is None or sending[0].over(CLOSE_S)):
             publisher.close()
 
     def _renew(self) -> None:

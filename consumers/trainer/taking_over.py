@@ -121,6 +121,7 @@ def _session(settings: Settings, components: Components, delivery: Delivery) -> 
         monotonic=components.clock.monotonic,
         wait=components.stop.wait,
         waiting=_waiting(components.health, components.stop),
+        aside=components.aside,
     )
 
 

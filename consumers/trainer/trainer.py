@@ -5,8 +5,9 @@ it decides when each part does its work, and leaves to the parts what the work i
 `consumers.trainer.life`, which lists the parts, and read `_turn` first: one call is one turn of the loop, and its
 lines are in the order in which things must happen.
 
-Two threads. The main thread reads, learns, publishes and saves. The training thread
-(`consumers.trainer.training_thread`) only trains. So everything below runs in the main thread, and no lock is needed.
+Three threads. The main thread reads, learns, decides what is published, and saves. The training thread
+(`consumers.trainer.training_thread`) only trains, and another one only waits for the broker to commit a version
+(`consumers.trainer.session`). So everything below runs in the main thread, and no lock is needed.
 
 Who decides what
 ----------------
@@ -44,6 +45,7 @@ from consumers.trainer.components import Components
 from consumers.trainer.life import Life
 from consumers.trainer.observer import Observer
 from consumers.trainer.pacing import LEARN_S, Pace
+from consumers.trainer.publishing import Outcome
 from consumers.trainer.standing_by import LOST, Turn, TurnLost
 from consumers.trainer.startup import check_partitions
 from consumers.trainer.warming import warm_up
@@ -253,7 +255,8 @@ class Trainer:
         """Read, and note how long nothing, or not enough, came."""
         most, clock = self._settings.input.batch_records, self._components.clock.monotonic
         begun = clock()
-        came = life.intake.read(most, BUSY_POLL_S if life.pipeline.training else POLL_S)
+        is_busy = life.pipeline.training or life.session.sending
+        came = life.intake.read(most, BUSY_POLL_S if is_busy else POLL_S)
         if came < most:
             self._pace.waited(clock() - begun, came=came)
 
@@ -311,7 +314,9 @@ class Trainer:
     def _collect(self, life: Life, timeout_s: float) -> None:
         """Publish a finished training; a result whose publishing is in doubt is kept until the topic shows its fate."""
         pipeline, delivery = life.pipeline, life.delivery
-        if pipeline.unpublished is None:
+        if life.session.sending:
+            self._settle(life, life.versions.ended(timeout_s))
+        elif pipeline.unpublished is None:
             made = life.worker.take(timeout_s)
             if made is not None:
                 pipeline.trained(made)
@@ -337,10 +342,14 @@ class Trainer:
         except TransientError as error:
             life.session.unconfirmed(error)
             return
-        event = life.versions.publish(pipeline.unpublished, life.topic_id, pipeline.base)
+        event = life.versions.begin(pipeline.unpublished, life.topic_id, pipeline.base)
+        self._settle(life, life.versions.ended(0.0) if life.session.sending else event)
+
+    def _settle(self, life: Life, event: Outcome | None) -> None:
+        """Note what became of a version, once that is known."""
         if event is None:
             return
-        pipeline.settled()
+        life.pipeline.settled()
         self._observer.note(event, life)
         if isinstance(event, Refused):
             life.versions.write_pending()
@@ -378,7 +387,7 @@ class Trainer:
             if isinstance(event, CutTaken):
                 crash_point("cut.emitted")
             self._train(life, at_once=True)
-            if not life.session.renew(at_once=True):
+            if not (life.session.sending or life.session.renew(at_once=True)):
                 log.warning(
                     "stopped_in_doubt",
                     next_version=life.delivery.next_number,

@@ -30,6 +30,7 @@ SMALLEST: dict[str, Profile] = {
         "every", 1, 3, 400, {"kill": 3, "power loss": 1, "newest lost": 1, "refused": 1, **_DOUBTS}
     ),
     "slow training": Profile("latest", 1, 3, 400, {"kill": 3, "slow training": 3, "late poll": 3, "refused": 1}),
+    "slow publishing": Profile("latest", 1, 4, 400, {"kill": 3, "slow publish": 3, "late poll": 2, "unanswered": 1}),
     "two instances": Profile(
         "every", 1, 2, 400, {"copy": 1, "switch": 3, "kill": 1, "survivor": 1, **_DOUBTS}, two=True
     ),

@@ -9,7 +9,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Any, TypeVar
+from functools import partial
+from typing import Any, Generic, NoReturn, TypeVar
 
 import structlog
 
@@ -104,6 +105,39 @@ def heeding_inline(_stop: Stop, _beat: Callable[[], None], call: Callable[[], T]
     return call()
 
 
+class Beside(Generic[T]):
+    """See `consumers.streams.abandonable.Pending`: makes the call when it is asked about it, or takes its time."""
+
+    def __init__(self, world: World, life: Life, call: Callable[[], T]) -> None:
+        self._world, self._life, self._call = world, life, call
+        self._outcomes: list[Callable[[], T]] = []
+
+    def over(self, timeout_s: float) -> bool:
+        self._world.time += timeout_s
+        if not self._outcomes and not self._life.dead and not self._world.decide("sending", "", ["slow publish"]):
+            try:
+                returned = self._call()
+            except (StreamsvmError, AssertionError) as error:
+                self._outcomes.append(partial(_raised, error))
+            else:
+                self._outcomes.append(lambda: returned)
+        return bool(self._outcomes)
+
+    def finished(self, timeout_s: float) -> bool:
+        if not self.over(timeout_s):
+            return False
+        self._outcomes[0]()
+        return True
+
+    @property
+    def returned(self) -> T:
+        return self._outcomes[0]()
+
+
+def _raised(error: Exception) -> NoReturn:
+    raise error
+
+
 class Ended:
     """A thread that has ended."""
 
@@ -173,6 +207,7 @@ class Ports:
             make_standstill=InlineStandstill,
             make_owner_watch=InlineOwnerWatch,
             heeding=heeding_inline,
+            aside=partial(Beside, self.world, self.life),
         )
         return Trainer(settings, components, reset=reset, session=self.life.name)
 

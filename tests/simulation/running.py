@@ -22,6 +22,7 @@ BENIGN = (
     "small batch",
     "other partition",
     "slow training",
+    "slow publish",
     "letters arrive",
     "survivor",
 )
@@ -66,6 +67,7 @@ KINDS = (
     "disk",
     "person",
     "gate",
+    "sending",
 )
 """Every kind of choice: how often each deviates is drawn for each seed."""
 

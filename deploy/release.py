@@ -36,7 +36,10 @@ class Failed(Exception):
 def run(*command: str | Path, cwd: Path = ROOT, **variables: str) -> str:
     """Run a command without what this process has of Python's variables; return what it printed."""
     own = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
-    done = subprocess.run(command, cwd=cwd, env={**own, **variables}, capture_output=True, text=True, check=False)
+    try:
+        done = subprocess.run(command, cwd=cwd, env={**own, **variables}, capture_output=True, text=True, check=False)
+    except OSError as error:
+        raise Failed(f"{' '.join(map(str, command))}: {error}") from error
     if done.returncode:
         raise Failed(f"{' '.join(map(str, command))}: status {done.returncode}\n{done.stdout}{done.stderr}")
     return done.stdout
@@ -114,14 +117,13 @@ def tried(python: str, out: Path, sdist: Path, work: Path) -> Iterator[tuple[str
     """Install each wheel into an empty environment of a Python; yield the wheel and each command that it passed."""
     (notebook,) = re.findall(r"```python\n(import numpy.*?)```", (sdist / "README.md").read_text("utf-8"), re.DOTALL)
     alone = work / "vectors"
-    if not alone.exists():
-        shutil.copytree(sdist / "tests", alone / "tests")
+    shutil.copytree(sdist / "tests", alone / "tests")
     pinned = ("--require-hashes", "--requirement", str(sdist / "requirements" / "runtime.txt"))
     for wheel, installs, commands in (
         (the(out, "streamsvm-*.whl"), (pinned, ("--no-deps", "--no-index")), (*FIRST, ("python", "-c", notebook))),
         (the(out, "streamsvm_reader-*.whl"), ((),), ()),
     ):
-        folder = work / f"{wheel.name.split('-')[0]}-{Path(python).name}"
+        folder = work / wheel.name.split("-")[0]
         run(python, "-m", "venv", folder)
         programs, pip = folder / "bin", (folder / "bin" / "python", "-m", "pip", "--disable-pip-version-check", "-q")
         for how in installs:
@@ -153,13 +155,15 @@ def main(out: Path, tools: Path, pythons: Sequence[str]) -> int:
     with tempfile.TemporaryDirectory(prefix="streamsvm-release-") as made:
         work = Path(made)
         try:
+            versions = [run(python, "--version").strip() for python in pythons]  # before the minutes of a build
             found = built_twice(work, tools)
             print((found / SUMS).read_text(encoding="utf-8"), end="")
             (sdist,) = (path for path in (work / "again").iterdir() if path.is_dir())
             tried_in_node(found, sdist, work)
-            for python in pythons:
-                version = run(python, "--version").strip()
-                for wheel, command in tried(python, found, sdist, work):
+            for number, (python, version) in enumerate(zip(pythons, versions, strict=True)):
+                alone = work / f"python-{number}"  # by number: all of them may be called python3
+                alone.mkdir()
+                for wheel, command in tried(python, found, sdist, alone):
                     print(f"{version}: {wheel}: {command}", flush=True)
         except Failed as failed:
             print(f"NOT RELEASED: {failed}", file=sys.stderr)

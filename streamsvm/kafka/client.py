@@ -285,6 +285,7 @@ def make_consumer(
     defaults: Mapping[str, Option] | None = None,
     fixed: Mapping[str, Option] | None = None,
     on_commit: Callable[[KafkaError | None, list[TopicPartition]], None] | None = None,
+    log: ConnectionLog | None = None,
 ) -> Consumer:
     """Return a consumer that keeps our guarantees; `defaults` yield to the person's options, `fixed` do not.
 
@@ -319,7 +320,7 @@ def make_consumer(
     if on_commit is not None:
         callbacks["on_commit"] = on_commit
     try:
-        return Consumer({**options, **callbacks}, logger=CLIENT_LOG)
+        return Consumer({**options, **callbacks}, logger=log or CLIENT_LOG)
     except (KafkaException, ValueError, TypeError) as error:
         raise _bad_options(error, connection) from error
 

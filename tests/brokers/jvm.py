@@ -38,10 +38,10 @@ class CannotRun(Exception):
     """What is missing to run the broker here."""
 
 
-def kafka_jars() -> Path:
-    """Return the directory of Kafka's jars; the first call on a machine downloads them (43 MB)."""
+def kafka_jars(version: str = KAFKA_VERSION) -> Path:
+    """Return the directory of a Kafka's jars; the first call on a machine downloads them (43 MB)."""
     home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    jars = home / "streamsvm" / f"kafka-{KAFKA_VERSION}"
+    jars = home / "streamsvm" / f"kafka-{version}"
     if jars.is_dir():
         return jars
     if shutil.which("mvn") is None:
@@ -57,7 +57,7 @@ def kafka_jars() -> Path:
             str(POM),
             COPY_JARS,
             "-DincludeScope=runtime",
-            f"-Dkafka.version={KAFKA_VERSION}",
+            f"-Dkafka.version={version}",
         ]
         done = subprocess.run(
             [*command, f"-DoutputDirectory={fresh}"], cwd=work, capture_output=True, text=True, check=False
@@ -69,19 +69,19 @@ def kafka_jars() -> Path:
     return jars
 
 
-def class_archive(java: str) -> Path | None:
+def class_archive(java: str, version: str = KAFKA_VERSION) -> Path | None:
     """Return the archive of the classes that a broker loads, for this Java: a start takes a third less of it.
 
     The first call on a machine makes it, which takes two starts' time. None where it cannot be made.
     """
-    program, jars = Path(java).resolve(), kafka_jars()
+    program, jars = Path(java).resolve(), kafka_jars(version)
     made_for = hashlib.sha256(f"{program} {program.stat().st_mtime_ns} {JAVA_FLAGS}".encode()).hexdigest()[:12]
     archive = jars.with_name(f"{jars.name}-classes-{made_for}.jsa")
     if archive.exists():
         return archive
     with tempfile.TemporaryDirectory(dir=jars.parent) as work:
         fresh = Path(work) / archive.name
-        broker = JvmBroker(classes=f"-XX:ArchiveClassesAtExit={fresh}")
+        broker = JvmBroker(classes=f"-XX:ArchiveClassesAtExit={fresh}", version=version)
         try:
             broker.start()
             broker.shut_down(ARCHIVE_TIMEOUT_S)
@@ -136,6 +136,8 @@ class JvmBroker:
         Where it listens; 0: anywhere.
     classes : str
         Java's option about an archive of classes; by default the one of `class_archive` is used.
+    version : str
+        Of Apache Kafka.
     """
 
     def __init__(
@@ -148,14 +150,15 @@ class JvmBroker:
         heap_mb: int = HEAP_MB,
         port: int = 0,
         classes: str = "",
+        version: str = KAFKA_VERSION,
     ) -> None:
         java = shutil.which("java")
         if java is None:
             raise CannotRun("java is not installed")
-        if not classes and (archive := class_archive(java)) is not None:
+        if not classes and (archive := class_archive(java, version)) is not None:
             classes = f"-XX:SharedArchiveFile={archive}"
         flags = [f"-Xmx{heap_mb}m", *JAVA_FLAGS, *filter(None, [classes])]
-        self._java = [java, *flags, "-cp", str(kafka_jars() / "*")]
+        self._java = [java, *flags, "-cp", str(kafka_jars(version) / "*")]
         self._directory = Path(tempfile.mkdtemp(prefix="streamsvm-kafka-"))
         self._settings = self._directory / "server.properties"
         self._log = self._directory / "broker.log"

@@ -7,6 +7,7 @@ import importlib.util
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -171,3 +172,32 @@ def test_two_builds_that_differ_are_no_release(
         release.built_twice(tmp_path, tmp_path)
     assert release.main(tmp_path / "out", tmp_path, []) == 1
     assert not (tmp_path / "out").exists()
+
+
+def test_a_python_that_does_not_start_is_named_before_anything_is_built(
+    release: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One that is not there, and one that ends with an error, as a shim of another version does."""
+    monkeypatch.setattr(release, "built_twice", lambda *_: pytest.fail("it was built"))
+    for python in ("/nowhere/python3", shutil.which("false")):
+        assert release.main(tmp_path / "out", tmp_path, [sys.executable, python]) == 1
+        assert f"NOT RELEASED: {python} --version: " in capsys.readouterr().err
+
+
+def test_each_python_is_tried_in_a_folder_of_its_own(
+    release: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where all of them are called alike: an environment of one would not be an empty one of the next."""
+    tried: list[Path] = []
+
+    def built(work: Path, _: Path) -> Path:
+        (work / "again" / "sdist").mkdir(parents=True)
+        (work / release.SUMS).write_text("")
+        return work
+
+    monkeypatch.setattr(release, "built_twice", built)
+    monkeypatch.setattr(release, "tried_in_node", lambda *_: None)
+    monkeypatch.setattr(release, "tried", lambda _, __, ___, work: tried.append(work) or [])
+    monkeypatch.setattr(release, "digests", lambda _: {})
+    assert release.main(tmp_path / "out", tmp_path, [sys.executable, sys.executable]) == 0
+    assert len(set(tried)) == 2

@@ -438,7 +438,8 @@ def _structure() -> Iterator[Row]:
 
 
 def _small() -> Iterator[Row]:
-    for term in (given("svm.landmarks"), equal("svm.precision", "half"), given("svm.round_first")):
+    few_bits = equal("svm.precision", "half"), equal("svm.precision", "packed")
+    for term in (given("svm.landmarks"), *few_bits, given("svm.round_first")):
         yield Row(
             axis=SMALL,
             feature=term,
@@ -451,18 +452,19 @@ def _small() -> Iterator[Row]:
         axis=SMALL,
         feature=given("svm.round_first"),
         without=equal("svm.precision", "double"),
-        why="points are rounded to half precision",
-        remedy="Remove {feature}, or give svm.precision = half.",
+        why="points are rounded to few bits",
+        remedy="Remove {feature}, or give svm.precision = packed or half.",
         kind="nature",
     )
-    yield Row(
-        axis=SMALL,
-        feature=equal("svm.precision", "half"),
-        without=MORE_LABELS,
-        why="more than two labels are published in double precision only",
-        remedy=REMOVE,
-        kind="not built",
-    )
+    for term in few_bits:
+        yield Row(
+            axis=SMALL,
+            feature=term,
+            without=MORE_LABELS,
+            why="more than two labels are published in double precision only",
+            remedy=REMOVE,
+            kind="not built",
+        )
 
 
 def _archive() -> Iterator[Row]:

@@ -35,6 +35,7 @@ KINDS: Final = {
     "rbf": of_points(svm=RBF),
     "rbf, all support vectors": of_points(svm={**RBF, "landmarks": "none"}),
     "rbf, double": of_points(svm={**RBF, "precision": "double"}),
+    "rbf, half": of_points(svm={**RBF, "precision": "half"}),
     "rbf, rounded afterwards": of_points(svm={**RBF, "round_first": False, "tune_points": 99}),
     "three labels": of_points(points={"labels": ["a", "b", "c"]}),
     "three labels, balanced": of_points(points={"labels": [1, 2, 3]}, svm={**RBF, "class_weight": [1, 2, 3]}),

@@ -10,6 +10,7 @@ const TRUNK = ["format", "name", "version", "labels", "features", "model", "trai
 const PARTS = {
   classes: ["part", "scheme", "machines"],
   half_precision: ["part"],
+  packed: ["part", "columns", "support_vectors", "whole_error", "error"],
   probability: ["part", "functions", "probes"],
   recipe: ["part", "recipe", "examples"],
   threshold: ["part", "value", "figure", "asked", "chosen", "met", "points", "positives", "precision", "recall", "alarm_rate", "cost"],
@@ -101,8 +102,11 @@ function machinesOf(labels, { classes }) {
 }
 
 /** Refuse parts whose content cannot be used with the trunk. */
-function checkParts({ classes, half_precision: half, probability, recipe, threshold }, { labels, model, probes }, machines) {
+function checkParts({ classes, half_precision: half, packed, probability, recipe, threshold }, { features, labels, model, probes }, machines) {
   must(!half || (!classes && model.kernel === "rbf"), "the part 'half_precision' is for rbf machines of two labels");
+  must(!packed || (!classes && !half && model.kernel === "rbf"), "the part 'packed' is for rbf machines of two labels, without 'half_precision'");
+  must(!packed || (isTable(packed.columns, features.dimension, 3) && packed.columns.every(([, step, bits]) => step > 0 && Number.isInteger(bits) && bits >= 0 && bits <= 16)),
+    "the part 'packed' has no columns of these features");
   must(!threshold || (!classes && Number.isFinite(threshold.value)), "the part 'threshold' has no number for two labels");
   must(!recipe || (Array.isArray(recipe.recipe?.features) && Array.isArray(recipe.examples)), "the part 'recipe' has no features or no list of examples");
   if (!probability) return;

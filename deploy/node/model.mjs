@@ -22,6 +22,23 @@ function floats(model, field, bits) {
   return bits === 32 ? Float64Array.from(new Float32Array(buffer)) : new Float64Array(buffer);
 }
 
+/** Return s support vectors that are places on the grids of columns: the value at a place is low + place * step. */
+function unpacked(text, columns, s) {
+  const bytes = Buffer.from(`${text}`, "base64"), each = Math.ceil(columns.reduce((sum, [, , bits]) => sum + bits, 0) / 8);
+  must(bytes.length === s * each, `model.support_vectors has ${bytes.length} bytes for ${s} vectors of ${each}`);
+  must(s * columns.length <= 2 ** 26, "model.support_vectors has too many entries");
+  const support = new Float64Array(s * columns.length);
+  for (let i = 0, k = 0; i < s; i++) {
+    let bit = 8 * i * each;
+    for (const [low, step, bits] of columns) {
+      let place = 0;
+      for (let at = 0; at < bits; at++, bit++) place |= ((bytes[bit >> 3] >> (bit & 7)) & 1) << at;
+      support[k++] = low + place * step;
+    }
+  }
+  return support;
+}
+
 /** Return the pairs of K labels that machines of one against one are of. */
 const pairsOf = (K) => Array.from({ length: K }, (_, i) => Array.from({ length: K - 1 - i }, (_, j) => [i, i + 1 + j])).flat();
 
@@ -34,8 +51,8 @@ function machinesOf({ features: { mean, scale }, model, parts }) {
       const z = scaled(x);
       return intercepts.map((_, k) => sum(z, model.coefficients[k], k));
     };
-  const [wide, narrow] = parts.half_precision ? [32, 16] : [64, 64];
-  const support = floats(model, "support_vectors", narrow), dual = floats(model, "dual_coefficients", wide), d = mean.length, s = support.length / d;
+  const { half_precision: half, packed } = parts, d = mean.length, dual = floats(model, "dual_coefficients", half || packed ? 32 : 64);
+  const support = packed ? unpacked(model.support_vectors, packed.columns, dual.length) : floats(model, "support_vectors", half ? 16 : 64), s = support.length / d;
   must(Number.isInteger(s) && dual.length === s * intercepts.length, "model.support_vectors do not fit model.dual_coefficients");
   return (x) => {
     const z = scaled(x), kernels = Array.from({ length: s }, (_, i) => {

@@ -92,13 +92,14 @@ class ModelConfig(RecipeOptions, Section):
         object.__setattr__(self, "coreset", self.coreset.settled(self.points, self.svm.kernel))
         object.__setattr__(self, "svm", self.svm.settled(self.points.classes))
         if self.coreset.kernel_option:
-            precision = self.svm.precision if "precision" in self.svm.model_fields_set else "half"
+            precision = self.svm.precision if "precision" in self.svm.model_fields_set else "packed"
             defaults = {
                 "tune_points": SvmConfig.NESTED_TUNE_POINTS,
-                "landmarks": SvmConfig.landmarks_by_default(self.points.dimension, precision),
                 "precision": precision,
-                "round_first": precision == "half",
+                "round_first": precision != "double",
             }
+            if precision != "packed":  # of which a message holds as many as their bits allow
+                defaults["landmarks"] = SvmConfig.landmarks_by_default(self.points.dimension, precision)
             missing = {name: size for name, size in defaults.items() if name not in self.svm.model_fields_set}
             object.__setattr__(self, "svm", with_defaults(self.svm, missing))
         require({"svm.round_first": self.svm.round_first, "svm.precision": self.svm.precision})

@@ -24,7 +24,7 @@ Gamma = Annotated[float, Field(gt=0)]
 
 def support_vector_bytes(dimension: int, machines: int = 1, precision: Precision = "double") -> int:
     """Return the bytes of a support vector, with its coefficient in each machine, in a message, in base64."""
-    features, coefficients = (2, 4) if precision == "half" else (8, 8)
+    features, coefficients = (8, 8) if precision == "double" else (2, 4)
     return -(-(dimension * features + machines * coefficients) * 4 // 3) + 8
 
 
@@ -106,17 +106,17 @@ class SvmConfig(Section):
     landmarks: Annotated[Annotated[int, Field(ge=2, le=1 << 20)] | None, BeforeValidator(none_in_words)] = Field(
         default=None,
         description="Most support vectors of a published `rbf` machine; a larger one is approximated, and the duality "
-        "gap says what that costs. Default with coreset.landmarks: as many as 900,000 bytes hold, 4,096 at most; else "
-        "all.",
+        "gap says what that costs. Default: with `precision = packed` as many as 900,000 bytes hold, else all.",
     )
     precision: Precision = Field(
         default="double",
-        description="Numbers of a published `rbf` machine: 64 bits, or (`half`, the default with coreset.landmarks) "
-        "support vectors in 16 and dual coefficients in 32, unless that changes it by more than `tolerance`.",
+        description="Numbers of a published `rbf` machine: 64 bits; `half`: 16 of support vectors, 32 of dual "
+        "coefficients; `packed` (default with coreset.landmarks): as many as each feature needs. 64 if fewer change it "
+        "by more than `tolerance`.",
     )
     round_first: bool = Field(
         default=False,
-        description="With `precision = half`: round the scaled points before training, not the support vectors "
+        description="With `half` or `packed`: round the scaled points before training, not the support vectors "
         "afterwards. Default with coreset.landmarks: true.",
     )
     tune: Literal["auto"] | None = Field(
@@ -127,7 +127,8 @@ class SvmConfig(Section):
     )
     tune_every_leaves: Annotated[int, Field(ge=1)] = Field(
         default=50,
-        description="Tune again after so many leaves of `coreset.leaf_rows` rows.",
+        description="Tune again after so many leaves of `coreset.leaf_rows` rows; with landmarks and all of the past, "
+        "not before it has grown by half.",
     )
     tune_points: Annotated[int, Field(ge=16, le=1 << 24)] = Field(
         default=5_000,
@@ -159,10 +160,14 @@ class SvmConfig(Section):
     """Of a published machine's support vectors by default: brokers accept records of 1,000,000 bytes by default."""
 
     @classmethod
+    def packed_bytes(cls, dimension: int) -> int:
+        """Return how many bytes a message has for support vectors of so many features, in base64."""
+        return cls.MESSAGE_BYTES - cls.FEATURE_BYTES * dimension
+
+    @classmethod
     def landmarks_by_default(cls, dimension: int, precision: Precision) -> int:
         """Return how many support vectors of so many features a message has room for."""
-        room = cls.MESSAGE_BYTES - cls.FEATURE_BYTES * dimension
-        return max(2, room // support_vector_bytes(dimension, precision=precision))
+        return max(2, cls.packed_bytes(dimension) // support_vector_bytes(dimension, precision=precision))
 
     @model_validator(mode="after")
     def _go_together(self) -> Self:

@@ -103,7 +103,7 @@ def configuration_of(
                 else 0,
             ),
             svm=SvmConfig(
-                landmarks=None,  # no message has to have room for it
+                landmarks=1 << 20 if estimator.kernel == "rbf" else None,  # no message has to have room for it
                 kernel=estimator.kernel,
                 gamma=estimator.gamma,
                 alpha=estimator.alpha,

@@ -21,7 +21,8 @@ from streamsvm.learning.training import Trained
 from streamsvm.learning.tuning import Score
 from streamsvm.model.fit import Fit
 from streamsvm.model.kernels import RbfKernel
-from streamsvm.model.machine import KernelMachine, LinearMachine, Machine, Model, Scaler
+from streamsvm.model.machine import KernelMachine, LinearMachine, Machine, Model, Packing, Scaler
+from streamsvm.model.packing import Grid
 from streamsvm.model.probability import Isotonic, Probability, Sigmoid
 from streamsvm.model.threshold import Threshold
 from streamsvm.model.version_bounds import VersionBounds, read_bounds
@@ -141,6 +142,7 @@ def _plain_machine(machine: Machine) -> Plain:
         "dual": machine.dual,
         "intercept": machine.intercept,
         "precision": machine.precision,
+        "packing": None if machine.packing is None else asdict(machine.packing),
     }
 
 
@@ -169,4 +171,7 @@ def _machine(plain: Plain) -> Machine:
     if "coefficients" in plain:
         return LinearMachine(plain["coefficients"], plain["intercept"])
     kernel = RbfKernel(plain["gamma"])
-    return KernelMachine(kernel, plain["support"], plain["dual"], plain["intercept"], plain["precision"])
+    packing = plain["packing"]
+    if packing is not None:
+        packing = Packing(**{**packing, "grid": Grid(**packing["grid"])})
+    return KernelMachine(kernel, plain["support"], plain["dual"], plain["intercept"], plain["precision"], packing)

@@ -18,6 +18,7 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from streamsvm.errors import InvalidPoint
 from streamsvm.ingest.bounds import too_many_rows
@@ -77,7 +78,7 @@ def survey(value: bytes, most_rows: int, *, dictionaries: bool = False) -> tuple
 
 
 @dataclass(frozen=True, slots=True)
-class _ArrowMessage:
+class ArrowMessage:
     """A message's kind, where it starts, where its body begins, how long that is, and where its header's table is."""
 
     kind: int
@@ -87,7 +88,7 @@ class _ArrowMessage:
     header: int
 
 
-def _messages(value: bytes) -> Iterator[_ArrowMessage]:
+def _messages(value: bytes) -> Iterator[ArrowMessage]:
     """Yield the messages.
 
     Raises
@@ -97,73 +98,101 @@ def _messages(value: bytes) -> Iterator[_ArrowMessage]:
     """
     at = 0
     while at < len(value):
-        continuation, size = FRAME.unpack_from(value, at)
-        if continuation != CONTINUATION or size < 0:
-            raise ValueError(f"no message begins at byte {at}")
-        body = at + FRAME.size + size
-        if not size:
-            if body != len(value):
-                raise ValueError(f"{len(value) - body} bytes follow the end of the stream")
+        found = message_at(value, at)
+        if found is None:
+            if at + FRAME.size != len(value):
+                raise ValueError(f"{len(value) - at - FRAME.size} bytes follow the end of the stream")
             return
-        root = at + FRAME.size
-        message = root + _int(value, "<i", root, least=0)
-        version = _scalar(value, "<h", _field(value, message, 0))
-        if version != FIFTH:
-            raise ValueError(f"the message at byte {at} has format version {version + 1}, not {FIFTH + 1}")
-        body_bytes = _scalar(value, "<q", _field(value, message, 3))
-        if body + body_bytes > len(value):
+        end = found.body + found.body_bytes
+        if end > len(value):
             raise ValueError(
-                f"a body of {body_bytes} bytes is announced at byte {body}, but the value has only {len(value)} bytes"
+                f"a body of {found.body_bytes} bytes is announced at byte {found.body}, but the value has only "
+                f"{len(value)} bytes"
             )
-        at_header = _field(value, message, 2)
-        kind = _scalar(value, "<B", _field(value, message, 1))
-        yield _ArrowMessage(kind, at, body, body_bytes, at_header + _int(value, "<i", at_header, least=0))
-        at = body + body_bytes
+        yield found
+        at = end
 
 
-def _dictionary(value: bytes, message: _ArrowMessage) -> _ArrowMessage:
+def message_at(value: bytes, at: int) -> ArrowMessage | None:
+    """Return the message that begins at a byte; None where the stream ends. Its body may be elsewhere.
+
+    Raises
+    ------
+    ValueError, struct.error
+    """
+    continuation, size = FRAME.unpack_from(value, at)
+    if continuation != CONTINUATION or size < 0:
+        raise ValueError(f"no message begins at byte {at}")
+    if not size:
+        return None
+    root = at + FRAME.size
+    message = root + _int(value, "<i", root, least=0)
+    version = _scalar(value, "<h", field(value, message, 0))
+    if version != FIFTH:
+        raise ValueError(f"the message at byte {at} has format version {version + 1}, not {FIFTH + 1}")
+    body_bytes = _scalar(value, "<q", field(value, message, 3))
+    at_header = field(value, message, 2)
+    kind = _scalar(value, "<B", field(value, message, 1))
+    return ArrowMessage(kind, at, root + size, body_bytes, at_header + _int(value, "<i", at_header, least=0))
+
+
+def _dictionary(value: bytes, message: ArrowMessage) -> ArrowMessage:
     """Return the record batch of one column in a dictionary's message."""
-    if _field(value, message.header, 2) and _int(value, "<B", _field(value, message.header, 2)):
+    if field(value, message.header, 2) and _int(value, "<B", field(value, message.header, 2)):
         raise InvalidPoint("malformed_arrow", "the stream extends a dictionary, which is not supported; send it anew")
-    at = _field(value, message.header, 1)
+    return words_of(value, message)
+
+
+def words_of(value: bytes, message: ArrowMessage) -> ArrowMessage:
+    """Return the record batch in a dictionary's message; raises `ValueError` if there is none."""
+    at = field(value, message.header, 1)
     if not at:
         raise ValueError("a dictionary has no values")
     return replace(message, header=at + _int(value, "<i", at, least=0))
 
 
-def _check_batch(value: bytes, batch: _ArrowMessage) -> int:
+def _check_batch(value: bytes, batch: ArrowMessage) -> int:
     """Return the number of rows of a record batch that is safe to decode.
 
     Raises
     ------
     InvalidPoint, ValueError, struct.error
     """
-    if _field(value, batch.header, 3):
+    if is_compressed(value, batch):
         raise InvalidPoint(
             "malformed_arrow",
             "the record batch is compressed; send it uncompressed, and compress the topic instead",
         )
-    _check_buffers(value, batch)
-    return _scalar(value, "<q", _field(value, batch.header, 0))
+    buffers_of(value, batch)
+    return rows_of(value, batch)
 
 
-def _check_buffers(value: bytes, batch: _ArrowMessage) -> None:
-    """Look that the buffers of a record batch lie in its body, and are together no larger than it.
+def rows_of(value: bytes, batch: ArrowMessage) -> int:
+    """Return the number of rows that a record batch announces."""
+    return _scalar(value, "<q", field(value, batch.header, 0))
+
+
+def is_compressed(value: bytes, batch: ArrowMessage) -> bool:
+    """Return whether the buffers of a record batch are compressed."""
+    return field(value, batch.header, 3) > 0
+
+
+def buffers_of(value: bytes, batch: ArrowMessage) -> NDArray[np.int64]:
+    """Return offset and length of each buffer of a record batch: in its body, and together no larger than it.
 
     Raises
     ------
     ValueError, struct.error
     """
-    at = _field(value, batch.header, 2)
-    if not at:
-        return
-    at += _int(value, "<I", at)
-    count = _int(value, "<I", at)
+    at = field(value, batch.header, 2)
+    at += _int(value, "<I", at) if at else 0
+    count = _int(value, "<I", at) if at else 0
     if not count:
-        return
+        return np.empty((0, 2), np.int64)
     if at + 4 + count * BUFFER.size > len(value):
         raise ValueError(f"{count} buffers are announced at byte {at} of {len(value)}")
-    offset, length = np.frombuffer(value, "<i8", 2 * count, at + 4).reshape(count, 2).T
+    found = np.frombuffer(value, "<i8", 2 * count, at + 4).reshape(count, 2)
+    offset, length = found.T
     inside = (offset >= 0) & (length >= 0) & (length <= batch.body_bytes) & (offset <= batch.body_bytes - length)
     if not inside.all():
         first = int(np.argmin(inside))
@@ -172,9 +201,10 @@ def _check_buffers(value: bytes, batch: _ArrowMessage) -> None:
         )
     if int(length.sum()) > batch.body_bytes:
         raise ValueError(f"the buffers have {length.sum()} bytes together, but the body has {batch.body_bytes}")
+    return found
 
 
-def _field(value: bytes, table: int, index: int) -> int:
+def field(value: bytes, table: int, index: int) -> int:
     """Return where a field of a FlatBuffers table lies; 0 if it is left out."""
     vtable = table - _int(value, "<i", table)
     size = _int(value, "<H", vtable, least=4)

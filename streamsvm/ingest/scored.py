@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -43,6 +43,7 @@ from streamsvm.model.classes import AnyModel, ClassModel
 from streamsvm.model.reasons import Explainer, Reasons
 from streamsvm.model.version import Version
 from streamsvm.points import Features, Rows
+from streamsvm.svm.compiled_machine import compiled
 
 CONTENT_TYPE: Final = "application/json"
 MODEL_SHA256_HEADER: Final = "streamsvm.model.sha256"
@@ -248,7 +249,7 @@ class BatchScorer:
         self._reasons = reasons
         self._explainer = Explainer(version) if reasons else None
         self._passed = {written: path_of(written) for written in passed}
-        self._version = version
+        self._version = replace(version, model=compiled(version.model))
         self._sha256 = sha256.encode()
         self._max_message_bytes = max_message_bytes
         config = points_config(

@@ -139,18 +139,25 @@ def largest_bytes(config: ModelConfig) -> int:
     )
     if config.svm.kernel == "linear":
         return fixed + described + machines * points.dimension * NUMBER_BYTES
-    return (
-        fixed + described + _most_terms(config) * support_vector_bytes(points.dimension, machines, config.svm.precision)
-    )
+    if config.svm.precision == "packed":
+        fixed += points.dimension * 2 * NUMBER_BYTES + 128
+        if config.svm.landmarks is None:
+            one, room = _vector_bytes(config), config.svm.packed_bytes(points.dimension)
+            return fixed + described + max(min(room, _most_terms(config) * one), 2 * one)
+    return fixed + described + _most_terms(config) * _vector_bytes(config)
 
 
 def terms_within(config: ModelConfig, limit: int) -> int:
     """Return how many support vectors keep `largest_bytes` within a limit; 0 if none do, as of a linear machine."""
     if config.svm.kernel == "linear":
         return 0
-    one = support_vector_bytes(config.points.dimension, _machines(config), config.svm.precision)
-    rest = largest_bytes(config) - _most_terms(config) * one
-    return max(0, (limit - rest) // one)
+    one = _vector_bytes(config)
+    some = config.model_copy(update={"svm": config.svm.model_copy(update={"landmarks": 1})})
+    return max(0, (limit - largest_bytes(some)) // one + 1)
+
+
+def _vector_bytes(config: ModelConfig) -> int:
+    return support_vector_bytes(config.points.dimension, _machines(config), config.svm.precision)
 
 
 def _most_terms(config: ModelConfig) -> int:

@@ -284,7 +284,7 @@ class Partition:
             return None
         return screens.begun(
             Sealed(
-                points=Points.union([bucket.points for bucket in buckets]),
+                points=Points.union([bucket.points for bucket in buckets]) if buckets[1:] else buckets[0].points,
                 extent=whole,
                 pilot=solved.get((whole.start, whole.end)),
                 span=span,

@@ -31,7 +31,8 @@ from streamsvm.model.classes import AnyModel
 from streamsvm.model.deciles import Deciles, deciles_of
 from streamsvm.model.fit import Audit, Fit
 from streamsvm.model.kernels import Kernel, LinearKernel, RbfKernel
-from streamsvm.model.machine import KernelMachine, LinearMachine, Machine, Model, Scaler, in_half
+from streamsvm.model.machine import KernelMachine, LinearMachine, Machine, Model, Packing, Scaler, in_half
+from streamsvm.model.packing import MOST_ENTRIES, Grid
 from streamsvm.points import Points
 from streamsvm.process_wide import algebra_threads
 from streamsvm.svm.bias import best_intercept
@@ -102,14 +103,17 @@ def _trained(points: Points, moments: Moments, config: SvmConfig, solve: Callabl
     with limited(config):
         scaler = scaler_of(moments, config)
         config = _precise_enough(config, scaler, moments)
-        Z = in_half(scaler.transform(points.X)) if config.round_first else scaler.transform(points.X)
+        Z, kernel = scaler.transform(points.X), kernel_of(scaler, moments, config)
+        grid = Grid.of(Z, kernel.gamma) if config.precision == "packed" and isinstance(kernel, RbfKernel) else None
+        if config.round_first:
+            Z = in_half(Z) if grid is None else grid.rounded(Z)
         penalty, class_weight = config.penalty(moments.weight), config.class_weights(moments.class_weight)
         upper = penalty * points.class_weighted(class_weight).weight
         problem = Problem(
             Z=Z,
             y=points.y,
             upper=upper,
-            kernel=kernel_of(scaler, moments, config),
+            kernel=kernel,
             tolerance=config.tolerance,
             max_iterations=config.max_iterations,
         )
@@ -117,7 +121,7 @@ def _trained(points: Points, moments: Moments, config: SvmConfig, solve: Callabl
         model = Model(scaler, _machine(problem, solution))
         measured = _measure(problem, solution, model)
         if isinstance(model.machine, KernelMachine):
-            machine, measured = _written_down(model.machine, problem, points, config, measured)
+            machine, measured = _written_down(model.machine, problem, points, config, measured, grid)
             model = Model(scaler, machine)
     return Trained(
         model,
@@ -331,7 +335,7 @@ def _precise_enough(config: SvmConfig, scaler: Scaler, moments: Moments) -> SvmC
     """Return the configuration, in double precision where features, not standardised, do not suit 16 bits."""
     variance = float((moments.square / scaler.scale**2).mean()) / moments.weight
     least, most_in_half = VARIANCE_IN_HALF
-    if config.standardize or config.precision == "double" or least <= variance <= most_in_half:
+    if config.standardize or config.precision != "half" or least <= variance <= most_in_half:
         return config
     most = config.landmarks
     if most is not None:
@@ -370,6 +374,7 @@ class _Measured(NamedTuple):
     dual: float | None
     kkt_gap: float | None
     squared_norm: float
+    error: float = 0.0
 
 
 def _measure(problem: Problem, solution: Solution, model: Model) -> _Measured:
@@ -390,7 +395,12 @@ def _measure(problem: Problem, solution: Solution, model: Model) -> _Measured:
 
 
 def _written_down(
-    whole: KernelMachine, problem: Problem, points: Points, config: SvmConfig, measured: _Measured
+    whole: KernelMachine,
+    problem: Problem,
+    points: Points,
+    config: SvmConfig,
+    measured: _Measured,
+    grid: Grid | None,
 ) -> tuple[KernelMachine, _Measured]:
     """Return the machine of as many terms, and of numbers of as many bits, as are published, and its measures.
 
@@ -399,26 +409,54 @@ def _written_down(
     kept, over as many landmarks as fit into a message so.
     """
     machine, own = whole, measured
-    if config.landmarks is not None and len(whole.dual) > config.landmarks:
-        machine = fewer_terms(whole, problem.Z, points.y, points.weight, config.landmarks)
+    most = config.landmarks if grid is None else _room(grid, config)
+    if most is not None and len(whole.dual) > most:
+        machine = fewer_terms(whole, problem.Z, points.y, points.weight, most)
         own = _measured_again(machine, problem, measured)
     half = machine.halved() if config.precision == "half" else machine
+    if grid is not None:
+        half = machine.packed(Packing(grid, len(whole.dual), 0.0, 0.0))
     if half is machine:
         return machine, own
     rounded = _measured_again(half, problem, measured)
     largest = own.primal + config.tolerance * abs(own.primal)
     if not rounded.primal > largest:
-        return half, rounded
+        return _with_errors(half, rounded, whole, problem), rounded
     half = replace(half, intercept=_intercept_again(half, problem))
     rounded = _measured_again(half, problem, measured)
+    half = _with_errors(half, rounded, whole, problem)
     if not rounded.primal > largest:
         return half, rounded
-    if config.landmarks is not None:
+    if most is not None:
         most = config.landmarks_by_default(problem.Z.shape[1], "double")
         if len(machine.dual) > most:
             machine = fewer_terms(whole, problem.Z, points.y, points.weight, most)
             own = _measured_again(machine, problem, measured)
     return (machine, own) if own.primal < rounded.primal else (half, rounded)
+
+
+def _room(grid: Grid, config: SvmConfig) -> int:
+    """Return how many support vectors on a grid are published at most."""
+    if config.landmarks is not None:
+        return config.landmarks
+    room = config.packed_bytes(len(grid.bits)) * 3 // 4
+    return max(2, min(room // (grid.vector_bytes + 4), MOST_ENTRIES // len(grid.bits)))
+
+
+def _with_errors(machine: KernelMachine, measured: _Measured, whole: KernelMachine, problem: Problem) -> KernelMachine:
+    """Return a packed machine with what it and the whole machine answer wrongly; another one as it is."""
+    if machine.packing is None:
+        return machine
+    of_whole = measured.error
+    if len(machine.dual) < len(whole.dual):
+        of_whole = _error(decisions(whole, problem.Z), problem)
+    return replace(machine, packing=replace(machine.packing, whole_error=of_whole, error=measured.error))
+
+
+def _error(decision: NDArray[np.float64], problem: Problem) -> float:
+    """Return the share of the boxes of the points that decision values answer wrongly."""
+    is_wrong = (decision > 0.0) != (problem.y > 0)
+    return float(problem.upper[is_wrong].sum() / problem.upper.sum())
 
 
 def _intercept_again(machine: KernelMachine, problem: Problem) -> float:
@@ -431,10 +469,11 @@ def _measured_again(machine: KernelMachine, problem: Problem, whole: _Measured) 
 
     The KKT gap stays the solution's where terms were rounded only.
     """
-    decision, is_rounded = decisions(machine, problem.Z), len(machine.dual) == whole.support_vectors
+    decision = decisions(machine, problem.Z)
     norm = max(0.0, float(machine.dual @ decisions(replace(machine, intercept=0.0), machine.support)))
     primal = primal_objective(decision, problem.y, problem.upper, norm)
-    return _Measured(len(machine.dual), primal, whole.dual, whole.kkt_gap if is_rounded else None, norm)
+    gap = whole.kkt_gap if len(machine.dual) == whole.support_vectors else None
+    return _Measured(len(machine.dual), primal, whole.dual, gap, norm, _error(decision, problem))
 
 
 def _norm(machine: LinearMachine) -> float:

@@ -13,9 +13,7 @@ Of more than two labels there is such a run for each machine of the task, all at
 that all of them answer together is judged. A machine whose label is not among the other four folds, as that of a label
 that never came, answers as one that is trained on what is there.
 
-An RBF machine with landmarks (`coreset.landmarks`) is trained on up to a hundred times the points, so its grid is
-larger and searched over nested sizes: `streamsvm.learning.nested_grid`. There the box of a point of mean weight is what
-is chosen, and alpha follows from it and from the number of points that the cut is trained on.
+A branch may search another way (`Search`).
 
 Of equals the larger alpha wins, then the smaller gamma. The best mean is taken as it is: the rule of one standard error
 would prefer machines that are worse by what a fold's chance is, and folds of one training set share most of it.
@@ -44,23 +42,22 @@ from streamsvm.coreset.reducers.base import Purpose, generator, reduce_for
 from streamsvm.learning import training
 from streamsvm.learning.cutting import Cut
 from streamsvm.learning.judging import Judge, judge_of, label_judge_of
-from streamsvm.learning.nested_grid import Grid, GridScores, continued, search
 from streamsvm.learning.tasks import Task, task_of
 from streamsvm.model.kernels import Float, Kernel, LinearKernel, RbfKernel
 from streamsvm.model.machine import KernelMachine, LinearMachine, Machine, Scaler
 from streamsvm.points import Points, Position
+from streamsvm.sockets import plugged
 from streamsvm.svm.block import descent as fast
 from streamsvm.svm.block.descent import BlockDescent
 
+SOCKET: Final = "tuning_searches"
 FOLDS: Final = SvmConfig.TUNE_FOLDS
+GROWTH: Final = 1.5
+"""By what a stream that forgets nothing has grown before a kernel machine with landmarks is tuned again."""
 STEPS: Final = (0.01, 0.1, 1.0, 10.0, 100.0)
 """Multiples of the configured alpha or C."""
 WIDTHS: Final = (1 / 16, 1 / 4, 1.0, 4.0, 16.0)
 """Multiples of the configured gamma."""
-NESTED_WIDTHS: Final = (1 / 16, 1 / 4, 1.0, 2.0, 4.0, 8.0, 16.0, 64.0)
-"""Multiples of the configured gamma where the grid is nested."""
-NESTED_BOXES: Final = (0.1, 1.0, 3.0, 10.0, 30.0, 100.0)
-"""Of a point of mean weight, there."""
 MOST_ITERATIONS: Final = 1_000_000
 """Bound on the steps of one machine: one that meets it is judged as it is."""
 
@@ -150,7 +147,11 @@ def is_due(rows: int, tuned_rows: int | None, config: ModelConfig) -> bool:
     if config.svm.tune is None:
         return False
     period = config.svm.tune_every_leaves * config.coreset.leaf_rows
-    return tuned_rows is None or rows // period > tuned_rows // period
+    if tuned_rows is None:
+        return True
+    # Landmarks make leaves so short that a search at each fiftieth would cost many times what learning does.
+    short = bool(config.coreset.kernel_option) and config.coreset.memory == "all"
+    return rows // period > tuned_rows // period and (not short or rows >= GROWTH * tuned_rows)
 
 
 def tune(cut: Cut, config: ModelConfig, task: Task | None = None) -> Tuned:
@@ -167,12 +168,12 @@ def tune(cut: Cut, config: ModelConfig, task: Task | None = None) -> Tuned:
     """
     task, random = task or task_of(config), generator(config.seed, Purpose.TUNE, _counter(cut.points))
     with training.limited(config.svm):
-        folds = _Folds.of(_summary(cut, config, task, random), cut, config.svm, task, random)
-        nested = bool(config.coreset.kernel_option)
+        folds = Folds.of(_summary(cut, config, task, random), cut, config.svm, task, random)
+        search = next((one.scores for one in plugged(SOCKET, Search) if one.wanted(config)), None)
         if not folds.possible:
             scores: tuple[Score, ...] = ()
-        elif nested:
-            scores = _nested(folds, cut, config.svm, random)
+        elif search is not None:
+            scores = search(folds, cut, config.svm, random)
         else:
             scores = tuple(folds.scores())
     best = max(scores, key=lambda score: score.mean, default=None)
@@ -210,7 +211,7 @@ def _summary(cut: Cut, config: ModelConfig, task: Task, random: np.random.Genera
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Folds:
+class Folds:
     """The problem of a training set, dealt into folds.
 
     Attributes
@@ -244,7 +245,8 @@ class _Folds:
     task: Task
 
     @classmethod
-    def of(cls, points: Points, cut: Cut, config: SvmConfig, task: Task, random: np.random.Generator) -> _Folds:
+    def of(cls, points: Points, cut: Cut, config: SvmConfig, task: Task, random: np.random.Generator) -> Folds:
+        """Deal the points of a cut."""
         scaler = training.scaler_of(cut.moments, config)
         weighted = points.class_weighted(task.class_weights_of(config, cut.moments.class_weight))
         return cls(
@@ -352,38 +354,20 @@ class _Problem:
             yield _machine(run, self.Z, kernel)
 
 
-def _nested(folds: _Folds, cut: Cut, config: SvmConfig, random: np.random.Generator) -> tuple[Score, ...]:
-    """Search the grid over nested sizes."""
-    weight, points = cut.moments.weight, len(cut.points)
-    (kernel, *_) = folds.kernels
-    assert isinstance(kernel, RbfKernel)
-    configured = kernel.gamma / WIDTHS[0]
-    given = tuple(sorted(set(config.tune_gammas)))
-    boxes = {1.0 / (alpha * points) for alpha in config.tune_alphas} or set(NESTED_BOXES)
-    grid = Grid(
-        Z=folds.Z,
-        y=folds.points.y,
-        weight=folds.weight,
-        fold=folds.fold,
-        gammas=given or tuple(width * configured for width in NESTED_WIDTHS),
-        boxes=tuple(sorted(boxes)),
-        tolerance=config.tolerance,
-        judge=folds.judge,
-        folds=tuple(range(FOLDS)),
-    )
-    found = search(grid, random)
-    last = found[-1]
-    gamma, box = last.best
-    chosen = continued(found, grid.gammas, points) if not given else grid.gammas[gamma]
-    first = _scored(last, (gamma, box), grid, chosen, points, weight)
-    others = [(int(row), int(column)) for column, row in np.argwhere(np.isfinite(last.mean.T))]
-    rest = [_scored(last, cell, grid, grid.gammas[cell[0]], points, weight) for cell in others if cell != (gamma, box)]
-    return (first, *rest)
+@dataclass(frozen=True, slots=True)
+class Search:
+    """Another search, as a branch plugs it in.
 
+    Attributes
+    ----------
+    wanted : callable
+        Returns whether a configuration has it.
+    scores : callable
+        Returns the scores of the cells that it judged, from folds, cut, `svm` and random numbers.
+    """
 
-def _scored(judged: GridScores, cell: tuple[int, int], grid: Grid, gamma: float, points: int, weight: float) -> Score:
-    alpha = 1.0 / (grid.boxes[cell[1]] * points)
-    return Score(1.0 / (alpha * weight), alpha, gamma, float(judged.mean[cell]), float(judged.deviation[cell]))
+    wanted: Callable[[ModelConfig], bool]
+    scores: Callable[[Folds, Cut, SvmConfig, np.random.Generator], tuple[Score, ...]]
 
 
 def _machine(run: BlockDescent, Z: Float, kernel: Kernel) -> Machine:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -13,6 +13,7 @@ from streamsvm.choices import Precision
 from streamsvm.errors import ConfigurationError
 from streamsvm.model.features import check_decided, check_finite, features_of
 from streamsvm.model.kernels import Float, RbfKernel
+from streamsvm.model.packing import Grid
 from streamsvm.model.probability import Probability
 from streamsvm.model.threshold import Threshold
 from streamsvm.points import Features
@@ -81,6 +82,27 @@ class LinearMachine:
 
 
 @dataclass(frozen=True, slots=True)
+class Packing:
+    """How a kernel machine is written in few bits, and what it cost to make it so small.
+
+    Attributes
+    ----------
+    grid : Grid
+        On which its support vectors lie.
+    support_vectors : int
+        Of the machine that was trained.
+    whole_error, error : float
+        Share of the training set, each point counted as in the training, that the trained machine answers wrongly, and
+        that this one does.
+    """
+
+    grid: Grid
+    support_vectors: int
+    whole_error: float
+    error: float
+
+
+@dataclass(frozen=True, slots=True)
 class KernelMachine:
     """f(z) = sum_i dual_i k(support_i, z) + intercept, over scaled features.
 
@@ -93,7 +115,10 @@ class KernelMachine:
         y_i a_i.
     intercept : float
     precision : str
-        `half`: every entry of `support` is a float16 value, and every one of `dual` a float32 value.
+        `half`: every entry of `support` is a float16 value, and every one of `dual` a float32 value. `packed`: support
+        vectors lie on a grid, and every entry of `dual` is a float32 value.
+    packing : Packing or None
+        Of a packed machine.
     """
 
     kernel: RbfKernel
@@ -101,6 +126,7 @@ class KernelMachine:
     dual: Float
     intercept: float
     precision: Precision = "double"
+    packing: Packing | None = None
 
     def halved(self) -> KernelMachine:
         """Return this machine in half precision; itself without a term, or where a dual coefficient is beyond float32.
@@ -110,8 +136,14 @@ class KernelMachine:
         """
         if not len(self.dual) or float(np.abs(self.dual).max()) > LARGEST_SINGLE:
             return self
-        dual = self.dual.astype(np.float32).astype(np.float64)
-        return KernelMachine(self.kernel, in_half(self.support), dual, self.intercept, "half")
+        return replace(self, support=in_half(self.support), dual=in_single(self.dual), precision="half")
+
+    def packed(self, packing: Packing) -> KernelMachine:
+        """Return this machine on a grid; itself as `halved` does."""
+        if not len(self.dual) or float(np.abs(self.dual).max()) > LARGEST_SINGLE:
+            return self
+        support, dual = packing.grid.rounded(self.support), in_single(self.dual)
+        return replace(self, support=support, dual=dual, precision="packed", packing=packing)
 
     def decide(self, Z: Float) -> Float:
         """Return the decision values of scaled features, shape (n,)."""
@@ -126,6 +158,11 @@ class KernelMachine:
 def in_half(Z: Float) -> Float:
     """Return scaled features rounded to float16 values, as float64; those beyond `LARGEST_HALF` become that."""
     return np.clip(Z, -LARGEST_HALF, LARGEST_HALF).astype(np.float16).astype(np.float64)
+
+
+def in_single(dual: Float) -> Float:
+    """Return numbers rounded to float32 values, as float64."""
+    return dual.astype(np.float32).astype(np.float64)
 
 
 Machine = LinearMachine | KernelMachine

@@ -18,6 +18,7 @@ header `ce_dataschema` names it.
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import math
 from dataclasses import fields, replace
@@ -379,18 +380,23 @@ def _encode_machines(model: AnyModel) -> _Linear | _Rbf:
             intercepts = [machine.intercept]
         case KernelMachines():
             intercepts = machine.intercepts.tolist()
-    half = isinstance(machine, KernelMachine) and machine.precision == "half"
-    of_support, of_dual = _bits("half" if half else "double")
-    arrays = to_base64(machine.support, of_support), to_base64(machine.dual, of_dual)
-    return _Rbf(machine.kernel.gamma, *arrays, intercepts)
+    precision = machine.precision if isinstance(machine, KernelMachine) else "double"
+    packing = machine.packing if isinstance(machine, KernelMachine) else None
+    of_support, of_dual = _bits(precision)
+    if packing is None:
+        support = to_base64(machine.support, of_support)
+    else:
+        support = base64.b64encode(packing.grid.packed(machine.support).tobytes()).decode("ascii")
+    return _Rbf(machine.kernel.gamma, support, to_base64(machine.dual, of_dual), intercepts)
 
 
 def _decode_machines(form: _Linear | _Rbf, dimension: int, draft: Draft) -> Machines:
     count = draft.machines
     intercepts = bounded(vector(form.intercepts, count, "model.intercepts", "machines"), "model.intercepts")
     if isinstance(form, _Linear):
-        if draft.precision == "half":
-            raise InvalidMessage("the part 'half_precision' is for rbf machines")
+        if draft.precision != "double":
+            which = "half_precision" if draft.packing is None else "packed"
+            raise InvalidMessage(f"the part {which!r} is for rbf machines")
         if len(form.coefficients) != count:
             raise InvalidMessage(f"model.coefficients has {len(form.coefficients)} lists for {count} machines")
         rows = [vector(row, dimension, "coefficients") for row in form.coefficients]
@@ -398,8 +404,15 @@ def _decode_machines(form: _Linear | _Rbf, dimension: int, draft: Draft) -> Mach
     if not 0 < form.gamma < math.inf:
         raise InvalidMessage(f"gamma is {form.gamma}, which is not valid")
     of_support, of_dual = _bits(draft.precision)
-    support = bounded(from_base64(form.support_vectors, "support_vectors", of_support), "support_vectors")
     dual = bounded(from_base64(form.dual_coefficients, "dual_coefficients", of_dual), "dual_coefficients")
+    packing = draft.packing
+    if packing is None:
+        support = from_base64(form.support_vectors, "support_vectors", of_support)
+    else:
+        if len(packing.grid.bits) != dimension:
+            raise InvalidMessage(f"the part 'packed' has {len(packing.grid.bits)} columns for {dimension} features")
+        support = packing.grid.unpacked(form.support_vectors, len(dual)).ravel()
+    support = bounded(support, "support_vectors")
     vectors_count = len(support) // dimension
     if len(support) != vectors_count * dimension or len(dual) != vectors_count * count:
         raise InvalidMessage(
@@ -412,7 +425,7 @@ def _decode_machines(form: _Linear | _Rbf, dimension: int, draft: Draft) -> Mach
 
 def _bits(precision: Precision) -> tuple[Bits, Bits]:
     """Return the bits of a support vector's entries and of a dual coefficient."""
-    return (16, 32) if precision == "half" else (64, 64)
+    return (64, 64) if precision == "double" else (16, 32)
 
 
 def _single(machines: Machines, draft: Draft) -> Machine:
@@ -420,7 +433,7 @@ def _single(machines: Machines, draft: Draft) -> Machine:
     intercept = float(machines.intercepts[0])
     if isinstance(machines, LinearMachines):
         return LinearMachine(machines.coefficients[0], intercept)
-    return KernelMachine(machines.kernel, machines.support, machines.dual[0], intercept, draft.precision)
+    return KernelMachine(machines.kernel, machines.support, machines.dual[0], intercept, draft.precision, draft.packing)
 
 
 def _first(rows: Float | None) -> Float | None:

@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 from streamsvm.errors import ConfigurationError
 from streamsvm.model.classes import AnyModel, ClassModel
 from streamsvm.model.kernels import Float, RbfKernel
-from streamsvm.model.machine import LinearMachine, Machine, Model, Scaler
+from streamsvm.model.machine import KernelMachine, LinearMachine, Machine, Model, Scaler
 from streamsvm.model.message import SHA256_HEADER, encode, sha256
 from streamsvm.model.probability import Isotonic, Probability, Sigmoid
 from streamsvm.model.recipes import recipes_of
@@ -205,9 +205,9 @@ def _decide(graph: Graph, X: str, scaler: Scaler, machine: Machine, output: str)
         weighted = _weighed(graph, Z, machine.coefficients)
     elif len(machine.dual):
         column, kernel = machine.dual.reshape(-1, 1), machine.kernel
-        if machine.precision == "half":
+        if machine.precision != "double":
             dual = _widened(graph, "dual", column, np.float32)
-            values = _kernel_of_half(graph, Z, machine.support, kernel)
+            values = _kernel_in_few_bits(graph, Z, _support(graph, machine), machine)
         else:
             values, dual = _kernel(graph, Z, machine.support, kernel), graph.constant("dual", column)
         weighted = graph.node("Squeeze", graph.node("MatMul", values, dual), "columns")
@@ -233,10 +233,42 @@ def _kernel(graph: Graph, Z: str, vectors: Float, kernel: RbfKernel) -> str:
     return _exponential(graph, norms, own, doubled, kernel)
 
 
-def _kernel_of_half(graph: Graph, Z: str, vectors: Float, kernel: RbfKernel) -> str:
-    """Do the same with vectors that are kept in 16 bits; the runtime works out what is constant when it loads."""
-    centre = graph.constant("centre", vectors.mean(axis=0))
-    support = graph.node("Sub", _widened(graph, "support", vectors, np.float16), centre)
+def _support(graph: Graph, machine: KernelMachine) -> str:
+    """Add support vectors as float16 values, or packed; return the name of their values."""
+    if machine.packing is None:
+        return _widened(graph, "support", machine.support, np.float16)
+    grid, count = machine.packing.grid, len(machine.support)
+    if not grid.vector_bytes:
+        return graph.constant("support", machine.support)
+    from onnx import TensorProto
+
+    packed = grid.packed(machine.support)[:, :, None]
+    shifted = graph.node(
+        "BitShift",
+        graph.constant("support", packed, np.uint8),
+        graph.constant("shifts", np.arange(8), np.uint8),
+        direction="RIGHT",
+    )
+    bits = graph.node("Mod", shifted, graph.constant("two_states", 2, np.uint8))
+    flat = graph.node("Reshape", bits, graph.constant("bits_shape", [count, -1], np.int64))
+    # A feature's place is what its bits add to a running sum of all: whole numbers, exact in float64.
+    starts, worth = np.cumsum(grid.bits) - grid.bits, np.zeros(8 * grid.vector_bytes)
+    for start, many in zip(starts.tolist(), grid.bits.tolist(), strict=True):
+        worth[start : start + many] = 2.0 ** np.arange(many)
+    weighed = graph.node("Mul", graph.node("Cast", flat, to=TensorProto.DOUBLE), graph.constant("worth", worth))
+    axis, last = graph.constant("along_bits", 1, np.int64), len(worth) - 1
+    through, before = (graph.node("CumSum", weighed, axis, exclusive=one) for one in (0, 1))
+    ends = graph.constant("last_bits", np.clip(starts + grid.bits - 1, 0, last), np.int64)
+    begins = graph.constant("first_bits", np.clip(starts, 0, last), np.int64)
+    upto, less = graph.node("Gather", through, ends, axis=1), graph.node("Gather", before, begins, axis=1)
+    step = graph.constant("step", np.where(grid.bits > 0, grid.step, 0.0))
+    return graph.node("Add", graph.node("Mul", graph.node("Sub", upto, less), step), graph.constant("low", grid.low))
+
+
+def _kernel_in_few_bits(graph: Graph, Z: str, vectors: str, machine: KernelMachine) -> str:
+    """Do the same with vectors that are kept in few bits; the runtime works out what is constant when it loads."""
+    centre, kernel = graph.constant("centre", machine.support.mean(axis=0)), machine.kernel
+    support = graph.node("Sub", vectors, centre)
     A = graph.node("Sub", Z, centre)
     norms = graph.node("ReduceSum", graph.node("Mul", A, A), "columns", keepdims=1)
     own = graph.node("ReduceSum", graph.node("Mul", support, support), "columns", keepdims=0)
@@ -244,7 +276,7 @@ def _kernel_of_half(graph: Graph, Z: str, vectors: Float, kernel: RbfKernel) -> 
     return _exponential(graph, norms, own, graph.node("MatMul", A, twice), kernel)
 
 
-def _widened(graph: Graph, name: str, array: Float, dtype: type[Any]) -> str:
+def _widened(graph: Graph, name: str, array: NDArray[Any], dtype: type[Any]) -> str:
     """Add an array whose numbers fit into fewer bits, in these bits; return the name of what makes them float64."""
     from onnx import TensorProto
 

@@ -5,7 +5,7 @@
 
 Rows of each set are shuffled and standardised; a fifth of the set is held out, and `--rows` of the others are searched.
 The grid is 2^-5/d .. 2^4/d times 2^-4 .. 2^5 (fewer values: from the middle of that). `ours` is the nested grid of
-`streamsvm.learning.nested_grid`, as `svm.tune` runs it: every cell is judged on few points, few on all of them.
+`streamsvm.branches.landmarks.nested_grid`, as `svm.tune` runs it: every cell is judged on few points, few on all.
 
 `separate_s` is what all cells times folds take as fits of their own, by our solver to `tol` 1e-3, without judging them:
 `--sample` of the fits are made, spread over the grid, and their mean counts for all; `--exhaustive` makes and judges
@@ -30,9 +30,9 @@ from numpy.typing import NDArray
 from sklearn.svm import SVC
 from threadpoolctl import threadpool_limits
 
+from streamsvm.branches.landmarks.nested_grid import Grid, search
 from streamsvm.estimators.evaluation import split
 from streamsvm.learning.judging import accuracy
-from streamsvm.learning.nested_grid import Grid, search
 from streamsvm.learning.tuning import _dealt
 from streamsvm.model.kernels import RbfKernel
 from streamsvm.model.machine import KernelMachine

@@ -25,6 +25,7 @@ import hashlib
 import itertools
 import json
 import os
+import re
 import statistics
 import subprocess
 import sys
@@ -61,7 +62,10 @@ from tests.brokers.jvm import JvmBroker
 RECORDS: Final[Mapping[str, str]] = {"json": "json", "arrow": "arrow-4096"}
 """One point a record, or 4,096 rows of one."""
 ROUNDS: Final = 3
-TIMEOUT_S: Final = 600.0
+TIMEOUT_S: Final = 1_200.0
+KIND: Final = re.compile(rb"/\d+[^/]*/([bln])/")
+KINDS: Final = {b"b": "buckets", b"l": "open_leaves", b"n": "newest_rows", b"": "other"}
+"""What a key of the coresets topic is of; manifests, openings and tombstones are the rest."""
 
 
 def points_of(n: int, format_: str, partitions: int) -> int:
@@ -221,11 +225,12 @@ def run_group(
         Trainer(settings, components).run()
         cpu_s = [_cpu_s(process.pid) - before for process, before in zip(processes, begun, strict=True)]
         learned = _learned(Path(directory))
-        left = sum(
-            len(record.key or b"") + len(record.value or b"")
-            for partition in range(partitions)
-            for record in cluster.read_to_end(coresets_topic(settings), partition, timeout_s=TIMEOUT_S)
-        )
+        left = dict.fromkeys(KINDS.values(), 0)
+        for partition in range(partitions):
+            for record in cluster.read_to_end(coresets_topic(settings), partition, timeout_s=TIMEOUT_S):
+                found = KIND.match((record.key or b"").removeprefix(name.encode()))
+                kind = "other" if found is None or not record.value else KINDS[found[1]]
+                left[kind] += len(record.key or b"") + len(record.value or b"")
     lap = metrics.lap
     assert lap is not None, f"{format_}: not every point was adopted within {TIMEOUT_S:.0f} s"
     assert sum(state.learned.rows for state in learned.partitions.values()) == n
@@ -236,7 +241,8 @@ def run_group(
         "worker_cpu_s": cpu_s,
         "worker_points": [round(n * share) for share in shares],
         "versions": metrics.registry.get_sample_value("streamsvm_model_version"),
-        "published_bytes": left,
+        "published_bytes": sum(left.values()),
+        "published_of": left,
         "digest": digest_of(learned, settings.models()),
     }
 
@@ -370,6 +376,7 @@ def row(
         "workers": workers,
         "group": bool(size),
         "published_share": round(statistics.median(left), 4) if left else None,
+        "published_of": {k: round(v / size, 4) for k, v in runs[-1]["published_of"].items()} if size else {},
         "partitions": partitions,
         "format": format_,
         "rate": round(statistics.median(points / run["wall_s"] for run in runs)),

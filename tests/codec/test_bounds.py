@@ -18,7 +18,7 @@ import pytest
 from streamsvm.config import LARGEST_EXPANSION, PointsConfig
 from streamsvm.errors import InvalidPoint
 from streamsvm.ingest import arrow, json_rows
-from streamsvm.ingest.arrow_stream import _field, _messages
+from streamsvm.ingest.arrow_stream import _messages, field
 from streamsvm.ingest.avro import AvroWriter
 from streamsvm.ingest.decoder import PointDecoder
 from tests.codec.rows import ARROW, AVRO, POINTS, SHELF, Raw, Shelf, as_arrow, as_avro, as_json
@@ -43,7 +43,7 @@ def reasons(
 def buffers(value: bytes) -> tuple[int, int, int]:
     """Return where the batch's list of buffers begins, how many there are, and where the body is."""
     batch = list(_messages(value))[1]
-    at = _field(value, batch.header, 2)
+    at = field(value, batch.header, 2)
     at += struct.unpack_from("<I", value, at)[0]
     return at + 4, struct.unpack_from("<I", value, at)[0], batch.body
 
@@ -54,7 +54,7 @@ def with_version(value: bytes, version: int) -> bytes:
     for message in _messages(value):
         table = message.start + 8
         table += struct.unpack_from("<I", value, table)[0]
-        struct.pack_into("<h", changed, _field(value, table, 0), version)
+        struct.pack_into("<h", changed, field(value, table, 0), version)
     return bytes(changed)
 
 
@@ -85,7 +85,7 @@ def bomb(unpacked: int) -> bytes:
     batch_message = list(_messages(plain))[1]
     table = batch_message.start + 8
     table += struct.unpack_from("<I", plain, table)[0]
-    struct.pack_into("<q", changed, _field(plain, table, 3), len(body))
+    struct.pack_into("<q", changed, field(plain, table, 3), len(body))
     return bytes(changed)
 
 

@@ -197,9 +197,9 @@ def made_of(machine: Any) -> Version:
     return replace(version, model=model, feature_names=names)
 
 
-def test_a_default_machine_is_in_half_precision() -> None:
-    """Of new incarnations with landmarks; with four times the support vectors in the same message."""
-    config = ModelConfig.model_validate({"points": {"dimension": 22}, "svm": {"kernel": "rbf"}})
+def test_half_precision_has_room_for_more_than_double() -> None:
+    """Nearly four times the support vectors in the same message."""
+    config = ModelConfig.model_validate({"points": {"dimension": 22}, "svm": {"kernel": "rbf", "precision": "half"}})
     double = ModelConfig.model_validate({"points": {"dimension": 22}, "svm": {"kernel": "rbf", "precision": "double"}})
     assert (config.svm.precision, config.svm.landmarks) == ("half", 12_423)
     assert double.svm.landmarks == 3_521

@@ -23,7 +23,8 @@ from streamsvm.learning import naming
 from streamsvm.learning.training import train
 from streamsvm.model import message as codec
 from streamsvm.model.kernels import Float, RbfKernel
-from streamsvm.model.machine import KernelMachine, LinearMachine, Model, Scaler
+from streamsvm.model.machine import KernelMachine, LinearMachine, Model, Packing, Scaler
+from streamsvm.model.packing import Grid
 from streamsvm.model.probability import Isotonic, Sigmoid
 from streamsvm.model.probes import probes_of
 from streamsvm.model.version import Version
@@ -58,7 +59,11 @@ def test_decision_values_at_probes_are_within_their_tolerance(model: Model) -> N
 
 
 @settings(max_examples=40, deadline=None)
-@given(seed=st.integers(0, 2**32), dimension=st.integers(1, 30), kernel=st.sampled_from(["linear", "rbf", "half"]))
+@given(
+    seed=st.integers(0, 2**32),
+    dimension=st.integers(1, 30),
+    kernel=st.sampled_from(["linear", "rbf", "half", "packed"]),
+)
 def test_decision_values_of_ordinary_models_agree(seed: int, dimension: int, kernel: str) -> None:
     """Within 1e-9 of ours, relative to the size of the decision values, at points from the stream's range."""
     rng = np.random.default_rng(seed)
@@ -75,10 +80,14 @@ def ordinary(rng: np.random.Generator, dimension: int, kernel: str, support: int
         return Model(scaler, LinearMachine(rng.normal(size=dimension), 0.25))
     vectors = rng.normal(size=(support, dimension))
     machine = KernelMachine(RbfKernel(1.0 / dimension), vectors, rng.normal(size=support), -0.25)
+    if kernel == "packed":
+        vectors[:, rng.random(dimension) < 0.3] = 0.7
+        vectors[:, rng.random(dimension) < 0.3] = rng.integers(0, 2, (support, 1))
+        machine = machine.packed(Packing(Grid.of(vectors, machine.kernel.gamma), support, 0.0, 0.0))
     return Model(scaler, machine.halved() if kernel == "half" else machine)
 
 
-@pytest.mark.parametrize("kernel", ["rbf", "half"])
+@pytest.mark.parametrize("kernel", ["rbf", "half", "packed"])
 def test_many_support_vectors_agree(kernel: str) -> None:
     """10,000 of them, with dual variables of either sign."""
     rng = np.random.default_rng(0)
@@ -190,7 +199,7 @@ def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         onnx_codec.export(golden.handmade("linear"))
 
 
-@pytest.mark.parametrize("kernel", ["linear", "rbf", "half"])
+@pytest.mark.parametrize("kernel", ["linear", "rbf", "half", "packed"])
 def test_it_is_smaller_than_the_largest_json(kernel: str) -> None:
     """So the bound that is checked at the start holds for both."""
     rng = np.random.default_rng(0)
@@ -198,7 +207,7 @@ def test_it_is_smaller_than_the_largest_json(kernel: str) -> None:
         config = ModelConfig(
             points=PointsConfig(dimension=dimension),
             coreset={"train_points": support},
-            svm=SvmConfig(kernel="rbf", precision="half" if kernel == "half" else "double")
+            svm=SvmConfig(kernel="rbf", precision=kernel if kernel in ("half", "packed") else "double")
             if kernel != "linear"
             else SvmConfig(),
         )

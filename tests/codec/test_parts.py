@@ -57,6 +57,7 @@ def test_the_parts_are_those_of_the_documentation() -> None:
     assert [part.name for part in every_part() if not part.name.startswith(PASSED_OVER)] == [
         "classes",
         "half_precision",
+        "packed",
         "probability",
         "recipe",
         "threshold",

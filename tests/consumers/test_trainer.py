@@ -549,7 +549,10 @@ def test_a_default_kernel_machine_fits_a_default_broker(settings: Settings, conn
     assert default.models().coreset.memory_bytes == 64_000_000
     limit = {"max.message.bytes": "1000000"}
     Cluster(connection).create([TopicSpec(default.output.models_topic, config=limit)])
-    for larger, option in (({"landmarks": None}, r"coreset\.train_points"), ({"landmarks": 90_000}, r"svm\.landmarks")):
+    for larger, option in (
+        ({"landmarks": None, "precision": "half"}, r"coreset\.train_points"),
+        ({"landmarks": 90_000}, r"svm\.landmarks"),
+    ):
         svm = SvmConfig.model_validate({"kernel": "rbf", **larger})
         with pytest.raises(ConfigurationError, match=rf"allows only 1000000\. Lower {option} to \d+") as refused:
             run_until(default.model_copy(update={"svm": svm}), connection, 0)
@@ -560,7 +563,7 @@ def test_a_default_kernel_machine_fits_a_default_broker(settings: Settings, conn
     run_until(fitting, connection, 2 * leaf)
     version = versions(connection, fitting)[-1]
     machine = version.model.machine  # type: ignore[union-attr]
-    assert machine.precision == "half"  # type: ignore[union-attr]
+    assert machine.precision == "packed"  # type: ignore[union-attr]
     assert len(model_codec.encode(version)) <= 1_000_000
 
 

@@ -34,7 +34,8 @@ from streamsvm.estimators.stream import REMEDIES, CoresetWarning
 from streamsvm.ingest.decoder import encode
 from streamsvm.kafka import Cluster, TopicSpec
 from streamsvm.model.kernels import RbfKernel
-from streamsvm.model.machine import KernelMachine, in_half
+from streamsvm.model.machine import KernelMachine, Packing
+from streamsvm.model.packing import Grid
 from tests.benchmarks.estimator_checks import LEAST_CHAIN, LEAST_TREE, REASONS, failed_seeds
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.trainers import produce, run_until, versions
@@ -145,12 +146,13 @@ def test_what_fits_into_memory_is_not_reduced(htru2, kernel) -> None:
     X, y = htru2[0][:2_000].astype(float), htru2[1][:2_000]
     Z = StandardScaler().fit_transform(X)
     ours = CoresetSVC(C=1.0, kernel=kernel, gamma=0.1, tol=1e-6, max_leverage=None).fit(X, y)
-    learned = in_half(Z) if kernel == "rbf" else Z
+    grid = Grid.of(Z, 0.1)
+    learned = grid.rounded(Z) if kernel == "rbf" else Z
     theirs = SVC(C=1.0, kernel=kernel, gamma=0.1, tol=1e-6).fit(learned, y)
     expected = theirs.decision_function(Z)
-    if kernel == "rbf":  # written down in half precision
+    if kernel == "rbf":  # written down in few bits
         terms = theirs.support_vectors_, np.ravel(theirs.dual_coef_), float(theirs.intercept_[0])
-        expected = KernelMachine(RbfKernel(0.1), *terms).halved().decide(Z)
+        expected = KernelMachine(RbfKernel(0.1), *terms).packed(Packing(grid, len(terms[1]), 0.0, 0.0)).decide(Z)
     np.testing.assert_allclose(ours.decision_function(X), expected, atol=1e-4)
 
 
@@ -161,7 +163,10 @@ def test_what_was_saved_learns_on(htru2, kernel) -> None:
     machine = CoresetSVC(memory_points=2_000, kernel=kernel).fit(X[:1_000], y[:1_000])
     again = pickle.loads(pickle.dumps(machine))
     if kernel == "rbf":
-        assert [one._stream.model().machine.precision for one in (machine, again)] == ["half", "half"]
+        own, read = (one._stream.model().machine for one in (machine, again))
+        assert own.precision == read.precision == "packed"
+        assert read.packing.support_vectors == len(read.dual) == len(own.dual)
+        np.testing.assert_array_equal(read.packing.grid.rounded(own.support), own.support)
     again.partial_fit(X[1_000:], y[1_000:])
     with pytest.raises(ValueError, match="a parameter was changed in mid-stream: alpha"):
         again.set_params(alpha=1e-2).partial_fit(X[:10], y[:10])

@@ -17,7 +17,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import count
 from pathlib import Path
 from subprocess import CompletedProcess, TimeoutExpired
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
@@ -415,9 +415,15 @@ def test_without_reading_versions_a_trainer_does_not_start_again(site: Site) -> 
     assert load_version(site.admin, "m", models_topic=models).version.number == 1
 
 
-def lose_a_permission(site: Site, daemon: Daemon, row: int) -> None:
+READING_THE_INPUT: Final = "topic", "in", "read"
+WRITING_VERSIONS: Final = "topic", "models", "write"
+
+
+def lose_a_permission(site: Site, daemon: Daemon, permission: Permission) -> None:
     """Take a permission from a trainer at work, see it end with a line, give it back, and let the next life go on."""
-    revoked = site.permissions("trainer")[row]
+    kind, name, operation = permission
+    revoked = kind, site.name(name), operation
+    assert revoked in site.permissions("trainer")
     site.broker.forbid("trainer", revoked)
     site.send(records(40, seed=1))
     assert daemon.wait() == REFUSED_STATUS, daemon.said
@@ -436,17 +442,19 @@ def lose_a_permission(site: Site, daemon: Daemon, row: int) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("row", [0, 3], ids=["reading the input", "writing versions"])
-def test_a_permission_revoked_in_flight_ends_the_trainer_with_a_line(working: tuple[Site, Daemon], row: int) -> None:
+@pytest.mark.parametrize("permission", [READING_THE_INPUT, WRITING_VERSIONS], ids=" ".join)
+def test_a_permission_revoked_in_flight_ends_the_trainer_with_a_line(
+    working: tuple[Site, Daemon], permission: Permission
+) -> None:
     """Status 78, the topic and the reason; given back, the next life goes on where this one ended."""
-    lose_a_permission(*working, row)
+    lose_a_permission(*working, permission)
 
 
 @pytest.mark.faults_long
 def test_a_trainer_that_takes_refusals_for_outages_is_found(site: Site) -> None:
     """Planted: without a permission it waits for ever, and with a wrong password it would be started again for ever."""
     with pytest.raises(TimeoutExpired), at_work(site, "takes-refusals-for-outages") as daemon:
-        lose_a_permission(site, daemon, 0)
+        lose_a_permission(site, daemon, READING_THE_INPUT)
     with pytest.raises(AssertionError, match="assert 75 == 78"):
         start_with_a_wrong_password(site, "takes-refusals-for-outages")
 

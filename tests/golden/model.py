@@ -14,7 +14,8 @@ from streamsvm.model.ancestry import Ancestor
 from streamsvm.model.classes import ClassModel, KernelMachines, LinearMachines, machines_of
 from streamsvm.model.fit import Audit, Fit, MachineFit
 from streamsvm.model.kernels import RbfKernel
-from streamsvm.model.machine import KernelMachine, LinearMachine, Machine, Model, Scaler
+from streamsvm.model.machine import KernelMachine, LinearMachine, Machine, Model, Packing, Scaler
+from streamsvm.model.packing import Grid
 from streamsvm.model.probability import Isotonic, Probability, Sigmoid
 from streamsvm.model.threshold import Judged, Threshold
 from streamsvm.model.version import (
@@ -35,6 +36,7 @@ KINDS: Final = (
     *KERNELS,
     *(f"{kernel}-{feature}" for feature in ("threshold", "classes") for kernel in KERNELS),
     "rbf-half",
+    "rbf-packed",
     "linear-lineage",
 )
 """A version of each kernel, and one for each thing more that a version may have."""
@@ -89,6 +91,8 @@ def handmade(kind: str = "linear") -> Version:
             return _of_classes(version, version.fit.gamma)
         case "half":
             return in_half(version)
+        case "packed":
+            return packed(version)
         case "lineage":
             return replace(version, lineage=_whole(version))
     return version
@@ -99,6 +103,15 @@ def in_half(version: Version) -> Version:
     assert isinstance(version.model, Model)
     assert isinstance(version.model.machine, KernelMachine)
     return replace(version, model=replace(version.model, machine=version.model.machine.halved()))
+
+
+def packed(version: Version) -> Version:
+    """Return a version with its support vectors on grids of no bits, one, and sixteen."""
+    assert isinstance(version.model, Model)
+    assert isinstance(version.model.machine, KernelMachine)
+    grid = Grid(np.array([0.5, -1.0, -2.0]), np.array([1.0, 5.0 / 3.0, 1e-4]), np.array([0, 1, 16]))
+    packing = Packing(grid, support_vectors=9, whole_error=0.0625, error=1.0 / 15.0)
+    return replace(version, model=replace(version.model, machine=version.model.machine.packed(packing)))
 
 
 def _whole(version: Version) -> Lineage:

@@ -17,7 +17,7 @@ from tests.interop.inputs import Answer, answers_to_each, in_python
 
 LANGUAGES: Final = ("Python", "Node.js", "Java")
 DECISIVE: Final = sorted(name for name in names() if not name.startswith(PASSED_OVER))
-HOLDERS: Final = ("linear-threshold", "rbf-classes", "events-half")
+HOLDERS: Final = ("linear-threshold", "rbf-classes", "rbf-packed", "events-half")
 """Golden messages that together have every part that an answer depends on."""
 Value = dict[str, Any]
 Said = dict[str, dict[str, Answer | str]]
@@ -139,6 +139,16 @@ PLANTED: Final = {
     "a machine more than intercepts": Planted("rbf-classes", without("model", "intercepts", 0), "intercepts"),
     "half a linear machine": Planted("linear", with_part({"part": "half_precision"}, 0), "'half_precision'"),
     "half of four labels": Planted("rbf-classes", with_part({"part": "half_precision"}, 1), "'half_precision'"),
+    "a packed linear machine": Planted(
+        "linear", with_part(parts_of(golden("rbf-packed"))["packed"], 1), "'packed' is for rbf"
+    ),
+    "packed of four labels": Planted(
+        "rbf-classes", with_part(parts_of(golden("rbf-packed"))["packed"], 2), "'packed' is for"
+    ),
+    "packed, but a column less": Planted("rbf-packed", without("packed", "columns", 0), "'packed'"),
+    "packed, but a byte more": Planted(
+        "rbf-packed", with_field("model", "support_vectors", to="QJwAQZwAAA=="), "support_vectors"
+    ),
     "half precision not said": Planted("rbf-half", lambda value: value["parts"].pop(0), "support_vectors"),
     "a threshold of four labels": Planted(
         "rbf-classes", with_part(parts_of(golden("linear-threshold"))["threshold"]), "'threshold'"

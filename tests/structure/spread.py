@@ -66,6 +66,7 @@ WORDS: Final[Mapping[str, str]] = {
         \b(quality|joining)\.served\b | \bconsumers\.served\b | ^served_command$""",
     "landmarks": r"""
         [Ll]andmark | LANDMARK | ^(most_)?in_half$ | ^half_precision$ | ^HalfPrecisionPart$ |
+        ^[Pp]acking$ | ^packed(_part)?$ | ^PackedPart$ |
         ^float16$""",
     "classes": r"""
         ^Class(Model|Skill|Screen|Screened|Screener|Prequential|Figures|Baseline|esPart|esAnswered)$ |

@@ -32,6 +32,7 @@ from streamsvm.kafka import Cluster, Record, SchemaRegistry
 from streamsvm.model import message as model_codec
 from streamsvm.model.classes import AnyModel
 from streamsvm.model.machine import KernelMachine, Scaler
+from streamsvm.model.packing import Grid
 from streamsvm.points import Position
 
 INPUT: Final = "input"
@@ -292,13 +293,14 @@ class _Kept:
     dimension: int
     scaler: Scaler
     centre: NDArray[np.float64] | None
+    grid: Grid | None
 
     def of(self, contents: Sequence[Content]) -> Iterator[Content]:
         """Yield rows as they are kept."""
         for content in contents:
             if len(content.values) != self.dimension:
                 continue
-            scaled = content.scaled(self.scaler)
+            scaled = content.scaled(self.scaler, self.grid)
             yield scaled
             if self.centre is not None:
                 yield Content(place=content.place, values=2.0 * (scaled.values - self.centre))
@@ -307,7 +309,8 @@ class _Kept:
 def _kept(model: AnyModel) -> _Kept:
     machine = model.machine
     centre = machine.support.mean(axis=0) if isinstance(machine, KernelMachine) and len(machine.support) else None
-    return _Kept(model.dimension, model.scaler, centre)
+    packing = machine.packing if isinstance(machine, KernelMachine) else None
+    return _Kept(model.dimension, model.scaler, centre, None if packing is None else packing.grid)
 
 
 def contents_in_log(

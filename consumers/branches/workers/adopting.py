@@ -36,20 +36,18 @@ from consumers.branches.workers.coresets_topic import (
     read_partition,
     read_with,
 )
+from consumers.branches.workers.recordless import Recordless
 from consumers.branches.workers.settings import WorkerConfig, coresets_topic
 from consumers.host.runtime import Health
 from consumers.metrics import Metrics
 from consumers.settings import Settings
-from consumers.trainer.source import InputOnly
 from streamsvm.branches.workers.combiner import adopt
 from streamsvm.branches.workers.coreset_log import PartitionLog
 from streamsvm.branches.workers.coreset_records import FORMAT, Complete, Opening
 from streamsvm.branches.workers.coreset_writer import PartitionWriter
 from streamsvm.crashpoints import crash_point
 from streamsvm.delivery.pipeline import Pipeline
-from streamsvm.delivery.reading import Ends
 from streamsvm.errors import StateError, TransientError
-from streamsvm.ingest.row_builder import RejectedRecord
 from streamsvm.kafka import Cluster, Input, Outbox
 from streamsvm.points import Position, Positions, Rows
 from streamsvm.sections import section
@@ -87,7 +85,7 @@ class _Followed:
     warn_at: float = -math.inf
 
 
-class Adopting(InputOnly):
+class Adopting(Recordless):
     """What workers learn, in one life of a trainer.
 
     Parameters
@@ -134,6 +132,7 @@ class Adopting(InputOnly):
         health: Health,
         monotonic: Callable[[], float],
     ) -> None:
+        super().__init__(pipeline)
         self._settings, self._config, self._pipeline = settings, settings.models(), pipeline
         self._cluster, self._follower = cluster, follower
         self._writer = CoresetsWriter(coresets_topic(settings), outbox, metrics)
@@ -144,26 +143,6 @@ class Adopting(InputOnly):
         self._ended = False
 
     # ------------------------------------------------------- as an intake is
-
-    @property
-    def waits_for_schema(self) -> bool:
-        """Workers wait for schemas by themselves."""
-        return False
-
-    @property
-    def nothing_valid(self) -> bool:
-        """Workers that found nothing valid publish nothing that could be adopted."""
-        return False
-
-    @property
-    def newest_rejected(self) -> RejectedRecord | None:
-        """Not known here: workers show it."""
-        return None
-
-    @property
-    def ends(self) -> Ends:
-        """Not known here: workers pass markers themselves."""
-        return dict.fromkeys(self._pipeline.learner.positions)
 
     @property
     def high_watermarks(self) -> Mapping[int, int | None]:
@@ -180,11 +159,6 @@ class Adopting(InputOnly):
         reading = self._pipeline.reading(self.ends)
         after = {partition: Position(offset) for partition, offset in self._after_files.items()}
         return self._pipeline.learner.positions, {p: max(at, after.get(p, at)) for p, at in reading.items()}
-
-    @property
-    def ahead(self) -> Mapping[int, int]:
-        """The offset before which each partition holds nothing that is still to be learned."""
-        return self._pipeline.ahead
 
     def assign(self, offsets: Mapping[int, int]) -> None:  # noqa: ARG002 - each worker knows how far it is
         """Open the partitions that are not open yet, and follow what workers leave in all of them.
@@ -252,12 +226,6 @@ class Adopting(InputOnly):
         """Take in what was left; workers go on."""
         self.read(1, 0.0)
 
-    def release(self) -> None:
-        """Nothing was paused."""
-
-    def poll_letters(self) -> None:
-        """Dead letters are the workers' business."""
-
     def look(self) -> None:
         """Say of which partition nothing has come for so long that its worker must be gone, though there is more."""
         now, late_s = self._monotonic(), section(self._settings, WorkerConfig).publish_after_s + LATE_AFTER_S
@@ -275,9 +243,6 @@ class Adopting(InputOnly):
     def flush(self, timeout_s: float) -> None:  # noqa: ARG002 - what is adopted is stored already
         """Adopt all that was read, for a checkpoint."""
         self._adopt(at_once=True)
-
-    def show_progress(self) -> None:
-        """Group offsets are shown by the workers."""
 
     # ------------------------------------------------------------------ inside
 

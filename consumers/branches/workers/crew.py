@@ -45,17 +45,17 @@ from consumers.branches.workers.messages import (
     from_worker,
     rows_of,
 )
+from consumers.branches.workers.recordless import Recordless
 from consumers.branches.workers.settings import TrainingByWorkers
 from consumers.host.runtime import Health
 from consumers.metrics import Metrics
 from consumers.settings import Settings
 from consumers.streams.ports import Stop
 from consumers.trainer.intake import NothingValid
-from consumers.trainer.source import InputOnly
 from streamsvm.branches.workers.combiner import WorkerReport, adopt, combiner_of
 from streamsvm.branches.workers.handing import Receiver, Sender
 from streamsvm.delivery.pipeline import Pipeline
-from streamsvm.delivery.reading import Ends, Goal
+from streamsvm.delivery.reading import Goal
 from streamsvm.errors import TransientError
 from streamsvm.ingest.row_builder import RejectedRecord, Rejection
 from streamsvm.kafka import Connection, Record
@@ -253,7 +253,7 @@ class Hands:
             hand.close()
 
 
-class Crew(InputOnly):
+class Crew(Recordless):
     """What the workers read, learn and report, in one life of a trainer.
 
     Parameters
@@ -285,6 +285,7 @@ class Crew(InputOnly):
         health: Health,
         monotonic: Callable[[], float],
     ) -> None:
+        super().__init__(pipeline)
         self._settings = settings
         self._pipeline, self._combiner = pipeline, combiner_of(pipeline)
         self._goal = goal
@@ -301,13 +302,7 @@ class Crew(InputOnly):
         self._ended: tuple[int, Failed | None] | None = None
         self._gauges: dict[tuple[str, tuple[tuple[str, str], ...]], dict[int, float]] = {}
         self._conditions: set[str] = set()
-        self.newest_rejected: RejectedRecord | None = None
         metrics.put("streamsvm_workers", hands.count)
-
-    @property
-    def waits_for_schema(self) -> bool:
-        """Workers wait for schemas by themselves."""
-        return False
 
     @property
     def nothing_valid(self) -> bool:
@@ -319,11 +314,6 @@ class Crew(InputOnly):
     def _valid(self) -> bool:
         progress = [one.progress for one in self._reports if one.progress is not None]
         return any(one.valid for one in progress)
-
-    @property
-    def ends(self) -> Ends:
-        """Not known here: workers pass markers themselves."""
-        return dict.fromkeys(self._pipeline.learner.positions)
 
     @property
     def high_watermarks(self) -> Mapping[int, int | None]:
@@ -380,12 +370,6 @@ class Crew(InputOnly):
     def hold(self) -> None:
         """Take in what was reported; workers go on."""
         self._take(0.0)
-
-    def release(self) -> None:
-        """Nothing was paused."""
-
-    def poll_letters(self) -> None:
-        """Dead letters are the workers' business."""
 
     def look(self) -> None:
         """Say which worker has not been heard of for so long that it must be stuck."""

@@ -5,7 +5,8 @@ A *trace* is a run of bytes that nothing else is likely to have, in one of five 
 ==================  =================================================================================================
 form                traces
 ==================  =================================================================================================
-`value`             float64 and float32 values of either byte order: single ones, pairs, and the whole row
+`value`             float64 and float32 values of either byte order: single ones, pairs, and the whole row; the whole
+                    row as a packed version writes it
 `half precision`    float16 values of either byte order: four in a row, and the whole row
 `text`              single values as people and programs write them, the whole row with usual separators, the record
 `id`                the row's id and its record's key
@@ -31,6 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamsvm.model.machine import Scaler
+from streamsvm.model.packing import Grid
 
 LEAST: Final = 6
 """Fewest bytes of a trace: among 10^9 random bytes one is met by chance once in 300,000."""
@@ -57,6 +59,8 @@ class Content:
         Empty where it has none.
     key, record : bytes
         Of its record; empty where there is none.
+    packed : bytes
+        As a packed version and its ONNX copy write it; empty where none does.
     """
 
     place: str
@@ -64,11 +68,15 @@ class Content:
     id: str = ""
     key: bytes = b""
     record: bytes = b""
+    packed: bytes = b""
 
-    def scaled(self, scaler: Scaler) -> Content:
-        """Return the values as a version scales them: that is how support vectors stand in it."""
-        values = scaler.transform(np.asarray(self.values, np.float64)[None, :])[0]
-        return Content(place=self.place, values=values)
+    def scaled(self, scaler: Scaler, grid: Grid | None = None) -> Content:
+        """Return the values as a version scales, and maybe packs, them: that is how support vectors stand in it."""
+        values = scaler.transform(np.asarray(self.values, np.float64)[None, :])
+        packed = b""
+        if grid is not None:
+            packed = grid.packed(values).tobytes()
+        return Content(place=self.place, values=values[0], packed=packed)
 
 
 Found = frozenset[tuple[str, str]]
@@ -140,6 +148,8 @@ def _every(content: Content) -> Iterator[tuple[str, bytes]]:
     for form, kinds in (("value", _VALUES), ("half precision", _HALVES)):
         for raw in _numbers(values, telling, kinds):
             yield from ((form, trace) for trace in (raw, *_in_base64(raw)))
+    if telling.any():
+        yield from (("value", trace) for trace in (content.packed, *_in_base64(content.packed)))
     yield from (("text", text.encode()) for text in _texts(values, telling))
     if content.record:
         yield "text", content.record

@@ -21,8 +21,9 @@ from typing import Final
 
 import numpy as np
 
-from streamsvm.branches.landmarks.landmarks import Landmarks
+from streamsvm.branches.landmarks.landmarks import Decided, Landmarks
 from streamsvm.branches.landmarks.options import LandmarkOptions
+from streamsvm.branches.landmarks.rough_descent import RoughDescent
 from streamsvm.config import CoresetConfig, ModelConfig
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.reducers.base import Pilot
@@ -33,7 +34,6 @@ from streamsvm.linalg import Index
 from streamsvm.model.kernels import Float, RbfKernel
 from streamsvm.points import Points, Signs
 from streamsvm.sections import section
-from streamsvm.svm.block.descent import BlockDescent
 from streamsvm.svm.fit_landmarks import fit_landmarks, spread_over
 
 SEALS_A_PILOT: Final = 4
@@ -55,17 +55,25 @@ class LandmarkPilot(Pilot):
     ----------
     landmarks : Landmarks or None
         The machine; None where points are crowded.
+    decided : Decided or None
+        The node's points, with `decisions`.
     """
 
     landmarks: Landmarks | None = None
+    decided: Decided | None = None
 
     @classmethod
-    def under(cls, pilot: Pilot, landmarks: Landmarks | None, points: Points | None = None) -> LandmarkPilot:
+    def under(
+        cls, pilot: Pilot, landmarks: Landmarks | None, points: Points | None = None, known: Decided | None = None
+    ) -> LandmarkPilot:
         """Return a pilot with landmarks, and their decision values at points; without any it is crowded."""
         own = {field.name: getattr(pilot, field.name) for field in fields(Pilot)}
         if landmarks is None or points is None:
             return cls(**{**own, "crowded": True})
-        return cls(**{**own, "decisions": landmarks.decisions(points.X)}, landmarks=landmarks)
+        decision = landmarks.decisions(points.X, known)
+        return cls(
+            **{**own, "decisions": decision}, landmarks=landmarks, decided=Decided(landmarks, points.X, decision)
+        )
 
 
 def landmark_pilot(points: Points, weight: float, seen: Moments, config: ModelConfig) -> Pilot:
@@ -86,9 +94,8 @@ def landmark_pilot(points: Points, weight: float, seen: Moments, config: ModelCo
     Z, upper, y = np.ascontiguousarray(part.scaled()), part.penalty * part.weighted(), some.y
     kernel = training.kernel_of(node.scaler, seen, config.svm)
     assert isinstance(kernel, RbfKernel)
-    run = BlockDescent(Z, y, upper, kernel, TOLERANCE)
+    run = RoughDescent(Z, y, upper, kernel, TOLERANCE)
     run.advance(MOST_ITERATIONS)
-    run.refresh()
     decision = run.F + y + run.centred_intercept
     if float(upper[y * decision < 1.0].sum()) > CROWDED * float(upper.sum()):
         return LandmarkPilot.under(node.pilot(np.zeros(points.dimension), 0.0, 0.0), None)
@@ -103,24 +110,32 @@ def landmark_pilot(points: Points, weight: float, seen: Moments, config: ModelCo
     return _under(landmarks, node, points)
 
 
-def _under(landmarks: Landmarks, node: NodeProblem, points: Points) -> LandmarkPilot:
+def _under(landmarks: Landmarks, node: NodeProblem, points: Points, known: Decided | None = None) -> LandmarkPilot:
     """Return the pilot of a node under landmarks."""
     tiny = float(np.finfo(np.float64).tiny)
     own = node.pilot(np.zeros(points.dimension), landmarks.intercept, tiny)
-    return LandmarkPilot.under(own, landmarks, points)
+    return LandmarkPilot.under(own, landmarks, points, known)
 
 
-def again(landmarks: Landmarks | None, points: Points, weight: float, seen: Moments, config: ModelConfig) -> Pilot:
+def again(
+    landmarks: Landmarks | None,
+    points: Points,
+    weight: float,
+    seen: Moments,
+    config: ModelConfig,
+    known: Decided | None = None,
+) -> Pilot:
     """Return the pilot of a node under landmarks that were fitted before; None: points were crowded.
 
-    Parameters other than `landmarks` are those of `landmark_pilot`.
+    Parameters other than `landmarks` and `known`, rows that need not be asked about again, are those of
+    `landmark_pilot`.
     """
     node = NodeProblem.of(points, weight, seen, config.svm)
     if node.one_label:
         return node.constant()
     if landmarks is None:
         return LandmarkPilot.under(node.pilot(np.zeros(points.dimension), 0.0, 0.0), None)
-    return _under(landmarks, node, points)
+    return _under(landmarks, node, points, known)
 
 
 def _some(points: Points) -> Points:

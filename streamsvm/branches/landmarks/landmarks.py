@@ -25,7 +25,8 @@ from streamsvm.linalg import Float
 from streamsvm.points import Features, Points
 from streamsvm.vector_math import fused, least, power_of_two, widest_vectors
 
-BLOCK: Final = 64
+BLOCK: Final = 128
+"""Rows whose arithmetic runs side by side: a tile that the first cache holds for dozens of features."""
 FARTHEST: Final = np.float32(1e15)
 """Scaled features beyond this are brought back to it: their squares and the sums of those stay finite in float32, and a
 kernel value there is 0 either way."""
@@ -50,8 +51,19 @@ class Landmarks:
     coefficients: Float
     intercept: float
 
-    def decisions(self, X: Features) -> Float:
-        """Return f at raw points, shape (n,)."""
+    def decisions(self, X: Features, known: Decided | None = None) -> Float:
+        """Return f at raw points, shape (n,); of rows whose value is known already, in the same order, that value."""
+        if known is None or known.landmarks.places is not self.places or known.X.dtype != X.dtype:
+            return self._decisions(X)
+        place = np.empty(len(X), np.int64)
+        places_among(known.X, X, place)
+        new = place < 0
+        values: Float = known.decision[place]
+        if new.any():
+            values[new] = self._decisions(X[new])
+        return values
+
+    def _decisions(self, X: Features) -> Float:
         n, d = X.shape
         points = Points(X, np.ones(n, np.int8), np.ones(n))
         margin, share = np.empty(n), np.empty(n)
@@ -62,6 +74,22 @@ class Landmarks:
             *columns, self.scaling, self.places, self.coefficients, self.intercept, terms, margin, share, nothing
         )
         return margin
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """Rows whose values under landmarks are known: since a row's value depends on nothing else, they are as computed.
+
+    Attributes
+    ----------
+    landmarks : Landmarks
+    X : ndarray of shape (n, d)
+    decision : ndarray of shape (n,)
+    """
+
+    landmarks: Landmarks
+    X: Features
+    decision: Float
 
 
 @njit(cache=True, nogil=True)
@@ -90,16 +118,18 @@ def evaluate_landmarks(  # type: ignore[no-untyped-def]
         for j in range(d):
             square += places[j, k] * places[j, k]
         own[k] = np.float32(0.5) * square
-    S, half, line = np.zeros((d, BLOCK), np.float32), np.empty(BLOCK, np.float32), np.empty(BLOCK, np.float32)
+    S, half, lines = np.zeros((d, BLOCK), np.float32), np.empty(BLOCK, np.float32), np.empty((2, BLOCK), np.float32)
     decision = np.empty(BLOCK)
     for start in range(0, n, BLOCK):
         m = min(BLOCK, n - start)
         _scale_rows(X[start : start + m], scaling, S, half)
         for i in range(BLOCK):
             decision[i] = intercept
-        for k in range(count):
-            _products(S, places[:, k], line)
-            _add_powers(line, half, own[k], coefficients[k], decision)
+        for k in range(0, count, 2):
+            other = min(k + 1, count - 1)
+            second = coefficients[other] if other > k else 0.0
+            _products(S, places[:, k], places[:, other], lines[0], lines[1])
+            _add_powers(lines, half, own[k], own[other], coefficients[k], second, decision)
         for i in range(m):
             label = 1 if y[start + i] > 0 else 0
             value = decision[i] if label == 1 else -decision[i]
@@ -124,31 +154,58 @@ def _scale_rows(X, scaling, S, half):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True)
-def _products(S, place, line):  # type: ignore[no-untyped-def]
-    """Write <s, l> of every row of a block, four features at a time."""
+def _products(S, one, other, line, second):  # type: ignore[no-untyped-def]
+    """Write <s, l> of every row of a block with two landmarks, four features at a time."""
     widest_vectors()
     d = len(S)
     for i in range(len(line)):
-        line[i] = np.float32(0.0)
+        line[i] = second[i] = np.float32(0.0)
     for j in range(0, d - d % 4, 4):
-        p0, p1, p2, p3 = place[j], place[j + 1], place[j + 2], place[j + 3]
+        p0, p1, p2, p3 = one[j], one[j + 1], one[j + 2], one[j + 3]
+        q0, q1, q2, q3 = other[j], other[j + 1], other[j + 2], other[j + 3]
         s0, s1, s2, s3 = S[j], S[j + 1], S[j + 2], S[j + 3]
         for i in range(len(line)):
             line[i] = fused(p0, s0[i], fused(p1, s1[i], fused(p2, s2[i], fused(p3, s3[i], line[i]))))
+            second[i] = fused(q0, s0[i], fused(q1, s1[i], fused(q2, s2[i], fused(q3, s3[i], second[i]))))
     for j in range(d - d % 4, d):
-        p0, s0 = place[j], S[j]
+        p0, q0, s0 = one[j], other[j], S[j]
         for i in range(len(line)):
             line[i] = fused(p0, s0[i], line[i])
+            second[i] = fused(q0, s0[i], second[i])
 
 
 @njit(nogil=True)
-def _add_powers(line, half, own, coefficient, decision):  # type: ignore[no-untyped-def]
+def _add_powers(lines, half, own, other, coefficient, second, decision):  # type: ignore[no-untyped-def]
     widest_vectors()
     zero = np.float32(0.0)
-    for i in range(len(line)):
-        line[i] = power_of_two(least(line[i] - (half[i] + own), zero))
-    for i in range(len(line)):
-        decision[i] += coefficient * np.float64(line[i])
+    a, b = lines[0], lines[1]
+    for i in range(len(a)):
+        a[i] = power_of_two(least(a[i] - (half[i] + own), zero))
+        b[i] = power_of_two(least(b[i] - (half[i] + other), zero))
+    for i in range(len(a)):
+        decision[i] = decision[i] + coefficient * np.float64(a[i]) + second * np.float64(b[i])
+
+
+@njit(cache=True, nogil=True)
+def places_among(rows, X, place):  # type: ignore[no-untyped-def]
+    """Write where each row of X is found among others, which stand in the same order; -1 from the first that is not."""
+    place[:] = -1
+    at = 0
+    for i in range(len(X)):
+        while at < len(rows) and not _equal(rows[at], X[i]):
+            at += 1
+        if at == len(rows):
+            return
+        place[i] = at
+        at += 1
+
+
+@njit(nogil=True)
+def _equal(one, other):  # type: ignore[no-untyped-def]
+    same = True
+    for j in range(len(one)):
+        same = same and one[j] == other[j]
+    return same
 
 
 @njit(nogil=True)

@@ -13,13 +13,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from typing import ClassVar, Final
+from weakref import ref
 
 import numpy as np
 
 from streamsvm.branches.landmarks.landmark_pilots import LandmarkPilot, again, are_screened, seals_a_pilot
-from streamsvm.branches.landmarks.landmarks import Landmarks, evaluate_landmarks
+from streamsvm.branches.landmarks.landmarks import Decided, Landmarks, evaluate_landmarks
 from streamsvm.config import ModelConfig
 from streamsvm.coreset.accounting import Accounting
+from streamsvm.coreset.band import DELTA
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.reducers.base import Pilot
 from streamsvm.coreset.reducers.calibrated import KERNEL_SHARES
@@ -36,7 +38,7 @@ from streamsvm.coreset.screens import LeafRule
 from streamsvm.learning.leaf_screens import LeafScreens, NodePilot, Sealed
 from streamsvm.learning.tasks import Task
 from streamsvm.linalg import Float
-from streamsvm.points import Points
+from streamsvm.points import Features, Points, Signs
 
 MOST_RATED: Final = 8_192
 """Most points by which the rate of a screen is set."""
@@ -58,6 +60,8 @@ class LandmarkScreens(LeafScreens):
     """By the margin of a few landmarks of an RBF machine; parameters as of `LeafScreens`."""
 
     least_leaves: ClassVar[int] = 1
+    _decided: tuple[Landmarks, ref[Features], Float] | None = None
+    """Of the bucket's points. It saves time and decides nothing, and keeps no points in memory."""
 
     @classmethod
     def wanted(cls, config: ModelConfig, task: Task) -> bool:  # noqa: ARG003
@@ -84,16 +88,22 @@ class LandmarkScreens(LeafScreens):
             pilot = self._task.pilot(points, moments.weight, moments, self._config)
         if not isinstance(pilot, LandmarkPilot):
             return None
-        capacity = self._config.coreset.leaf_rows
-        screen = make_landmark_screen(points, pilot, moments, sealed.span, sealed.accepted, capacity)
+        capacity, machine = self._config.coreset.leaf_rows, pilot.landmarks
+        decision = None if machine is None else machine.decisions(points.X, pilot.decided)
+        self._decided = None if machine is None or decision is None else (machine, ref(points.X), decision)
+        screen = make_landmark_screen(points, pilot, moments, sealed.span, sealed.accepted, capacity, decision)
         return Screener.begin(screen, *sealed.leaf)
 
     def kept_pilot(self, rule: LeafRule | None, sealed: int) -> NodePilot | None:
         """Let the landmarks of a leaf's own screen serve `seals_a_pilot` seals."""
         if not isinstance(rule, Screen) or not rule.of_kernel or not sealed % seals_a_pilot(self._config.coreset):
             return None
-        landmarks = landmarks_of(rule)
-        return lambda points, weight, seen: again(landmarks, points, weight, seen, self._config)
+        landmarks, known = landmarks_of(rule), None
+        if self._decided is not None:
+            machine, rows, decision = self._decided
+            X = rows()  # gone where the points of several buckets were put together
+            known = None if X is None else Decided(machine, X, decision)
+        return lambda points, weight, seen: again(landmarks, points, weight, seen, self._config, known)
 
 
 def landmarks_of(screen: Screen) -> Landmarks | None:
@@ -104,16 +114,26 @@ def landmarks_of(screen: Screen) -> Landmarks | None:
 
 
 def make_landmark_screen(
-    points: Points, pilot: LandmarkPilot, seen: Moments, rows: int, accepted: float, capacity: int
+    points: Points,
+    pilot: LandmarkPilot,
+    seen: Moments,
+    rows: int,
+    accepted: float,
+    capacity: int,
+    decision: Float | None = None,
 ) -> Screen:
-    """Make the screen of a leaf by a pilot's landmarks; parameters are those of `streamsvm.coreset.screening`."""
+    """Make the screen of a leaf by a pilot's landmarks.
+
+    Parameters are those of `streamsvm.coreset.screening`, and the landmarks' values at the points, if they are known.
+    """
     d = points.dimension
     machine = pilot.landmarks
     if machine is None:
         scaling = np.stack([seen.mean, 1.0 / pilot.scale])
         machine = Landmarks(scaling, np.zeros((d, 0), np.float32), np.zeros(0), 0.0)
     # Every k-th point says as much of how large shares are as all of them.
-    some = points.take(slice(None, None, -(-len(points) // MOST_RATED)))
+    every = slice(None, None, -(-len(points) // MOST_RATED))
+    some = points.take(every)
     blank = Screen(
         rows=rows,
         rate=0.0,
@@ -124,7 +144,8 @@ def make_landmark_screen(
         terms=np.tile([0.0, 1.0, 0.0, 0.0, 0.0, 1.0], (2, 1)),
         projection=machine.places,
     )
-    weighed, activity = some.class_weighted(pilot.class_weight).weight, blank.evaluated(some)[2]
+    weighed = some.class_weighted(pilot.class_weight).weight
+    activity = blank.evaluated(some)[2] if decision is None else activities(some.y, decision[every])
     near = 0.0 if pilot.crowded else float(np.einsum("i,i->", activity, weighed) / weighed.sum())
     terms = np.zeros((2, 6))
     terms[:, 0] = KERNEL_SHARES[0] if near > 0.0 else 1.0
@@ -134,6 +155,12 @@ def make_landmark_screen(
     share = (terms[label, 0] + terms[label, 1] * activity) * terms[label, 5]
     expected = some.weight * (accepted / float(some.weight.sum()))
     return replace(blank, terms=terms, rate=rate_of(share * (seen.weight / seen.count), expected, TARGET * capacity))
+
+
+def activities(y: Signs, decision: Float) -> Float:
+    """Return the activity of rows, as `evaluate_landmarks` has it."""
+    margin = np.where(y > 0, decision, -decision)
+    return np.sqrt(np.minimum(1.0, np.maximum(0.0, (1.0 + DELTA - margin) / (2.0 * DELTA))))
 
 
 def warm_up(dtype: np.dtype[np.floating]) -> None:

@@ -136,7 +136,7 @@ class PartitionLog:
         if own is not None and (self._pinned or own.opening.incarnation not in self._closed):
             found._newest = StoredIncarnation(own.opening)
             found._adopted, found._alive = self._adopted, self._alive
-            found._newest.decoded = own.decoded
+            found._newest.decoded, found._newest.met = own.decoded, own.met
             for stored in own.manifests.values():
                 found._newest.put(stored)
         return found
@@ -325,7 +325,7 @@ class PartitionLog:
                 complete = self._completed(own, stored)
                 for other in own.manifests.values():
                     other.complete = None
-                stored.complete = complete
+                stored.complete, own.met = complete, _by_name(complete)
                 return complete
             except CorruptCheckpoint as error:
                 stored.fault = str(error)
@@ -340,7 +340,7 @@ class PartitionLog:
         self.rewritten_headers = {}
         self._adopted = manifest.at
         self._alive = tuple((bucket.extent.start, bucket.extent.end) for bucket in complete.state.buckets)
-        own.decoded = {part.name: bucket for part, bucket in zip(manifest.buckets, complete.state.buckets, strict=True)}
+        own.decoded = own.met = _by_name(complete)
         for position in [position for position in own.manifests if position <= manifest.at]:
             own.drop(position)
         for name in [name for name in own.pieces if name in own.decoded or self._is_dead(_match(name))]:
@@ -430,10 +430,9 @@ class PartitionLog:
         return len(pieces) >= part.pieces and sum(len(pieces.get(at, b"")) for at in range(part.pieces)) == part.size
 
     def _bucket(self, own: StoredIncarnation, part: PartEntry) -> tuple[BucketName, Bucket]:
-        sha256 = part.name.rpartition("#")[2]
-        if part.name in own.decoded:
-            bucket = own.decoded[part.name]
-            return BucketName(bucket.level, bucket.index, sha256), bucket
+        known = own.decoded.get(part.name) or own.met.get(part.name)
+        if known is not None:
+            return BucketName(known.level, known.index, part.name.rpartition("#")[2]), known
         name, bucket = decode_bucket(self._value(own, part))
         return name, bucket
 
@@ -449,6 +448,10 @@ class PartitionLog:
             self.faults.append(SkippedRecord(offset, key[:LONGEST_KEY], why))
         else:
             self.more_faults += 1
+
+
+def _by_name(complete: Complete) -> dict[str, Bucket]:
+    return {part.name: one for part, one in zip(complete.manifest.buckets, complete.state.buckets, strict=True)}
 
 
 def _match(part: str) -> re.Match[str]:

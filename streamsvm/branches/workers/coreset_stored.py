@@ -33,12 +33,17 @@ class StoredManifest:
 
 @dataclass(slots=True)
 class StoredIncarnation:
-    """What was read of one incarnation; the reader bounds the bytes of manifests, and of parts that none names."""
+    """What was read of one incarnation; the reader bounds the bytes of manifests, and of parts that none names.
+
+    A bucket's name says its bytes, so one that was decoded for a manifest is decoded for no other: `decoded` has those
+    of the adopted manifest, whose pieces are no longer held, and `met` those of the one that was complete last.
+    """
 
     opening: Opening
     pieces: dict[str, dict[int, bytes]] = field(default_factory=dict)
     manifests: dict[Position, StoredManifest] = field(default_factory=dict)
     decoded: dict[str, Bucket] = field(default_factory=dict)
+    met: dict[str, Bucket] = field(default_factory=dict)
     named: dict[str, set[Position]] = field(default_factory=dict)
     """Parts that manifests name, and where these stand."""
     unnamed: dict[str, int] = field(default_factory=dict)

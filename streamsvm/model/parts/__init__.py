@@ -8,6 +8,7 @@ part               stands in a version
 `info_audit`       whose objective over the whole stream is estimated
 `info_left_out`    that rows beyond `coreset.max_leverage` were left out of
 `info_memory`      that is not of everything that was learned
+`packed`           whose support vectors are places on a grid and whose dual coefficients are float32 values
 `probability`      that has probabilities
 `threshold`        that answers the second label above another decision value than 0
 =================  ====================================================================================================
@@ -33,6 +34,7 @@ from streamsvm.model.parts import (
     half_precision_part,
     left_out_part,
     memory_part,
+    packed_part,
     probability_part,
     threshold_part,
 )
@@ -45,6 +47,7 @@ from streamsvm.sockets import plugged
 FIRST: Final[tuple[MessagePart, ...]] = (
     classes_part.PART,  # the number of machines follows from it
     half_precision_part.PART,
+    packed_part.PART,
 )
 OWN: Final[tuple[MessagePart, ...]] = (
     audit_part.PART,

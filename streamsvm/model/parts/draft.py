@@ -11,6 +11,7 @@ from streamsvm.choices import Multiclass, Precision
 from streamsvm.model.described import Label
 from streamsvm.model.fit import Audit, MachineFit
 from streamsvm.model.kernels import Float
+from streamsvm.model.machine import Packing
 from streamsvm.model.probability import Probability
 from streamsvm.model.threshold import Threshold
 from streamsvm.model.version import LineageTrunk, Memory
@@ -32,7 +33,9 @@ class Draft:
         Number of machines.
     fits : tuple of MachineFit
         Of `classes`: how each machine was fitted.
-    precision : "double" or "half"
+    precision : "double", "half" or "packed"
+    packing : Packing or None
+        Of the part `packed`.
     audit : Audit or None
     audits : tuple of Audit or None
         Of each machine, of more than two labels.
@@ -56,6 +59,7 @@ class Draft:
     machines: int = 1
     fits: tuple[MachineFit, ...] = ()
     precision: Precision = "double"
+    packing: Packing | None = None
     audit: Audit | None = None
     audits: tuple[Audit | None, ...] = ()
     functions: tuple[Probability, ...] | None = None

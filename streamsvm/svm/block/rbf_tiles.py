@@ -235,6 +235,17 @@ def rbf_sums(
     return np.asarray(sums[targets], dtype=np.float64)
 
 
+def tile_rows(Z: Float, layout: Layout) -> TileRows:
+    """Return points as `add_kernel_rows` takes them."""
+    return _rows_of(Z, np.arange(len(Z)), layout, np.float64)
+
+
+def add_kernel_rows(Z: Float, rows: TileRows, layout: Layout, weights: Float, sums: Float) -> None:
+    """Add to every sum_j the sum over rows i of weights_i k(row_i, z_j); float64."""
+    if len(Z):
+        _add(_tiles_of(Z, np.arange(len(Z)), layout, np.float64), rows, layout.sparse, weights, sums)
+
+
 def _add_by(workers: WorkerPool, tiles: Tiles, rows: TileRows, sparse: bool, change: Float, F: Float) -> None:
     """Add change' K to F; every worker has some of the tiles, so no bit depends on their number."""
     width = tiles.half.shape[1]
@@ -399,7 +410,7 @@ def _add(tiles, rows, sparse, change, F):  # type: ignore[no-untyped-def]
         for first in range(0, m, chunk):
             last = min(m, first + chunk)
             _kernel_values(tiles, t, len(part), rows, sparse, first, last)
-            _add_rows(tiles.room, change[first:last], part)
+            add_rows(tiles.room, change[first:last], part)
 
 
 @njit(cache=True, nogil=True)
@@ -416,11 +427,11 @@ def _add_within(tiles, rows, sparse, weights, sums, begun, stride):  # type: ign
         for first in range(begin, end, chunk):
             last = min(end, first + chunk)
             _kernel_values(tiles, t, end - begin, rows, sparse, first, last)
-            _add_rows(tiles.room, weights[first:last], part)
+            add_rows(tiles.room, weights[first:last], part)
         for first in range(end, m, chunk):
             last = min(m, first + chunk)
             _kernel_values(tiles, t, end - begin, rows, sparse, first, last)
-            _add_rows(tiles.room, weights[first:last], part)
+            add_rows(tiles.room, weights[first:last], part)
             _add_columns(tiles.room, own, sums[first:last])
 
 
@@ -475,7 +486,7 @@ def _sparse_products(features, feature, value, start, stop, out):  # type: ignor
 
 
 @njit(cache=True, nogil=True)
-def _add_rows(values, weights, sums):  # type: ignore[no-untyped-def]
+def add_rows(values, weights, sums):  # type: ignore[no-untyped-def]
     """Add weights' values to `sums`, four rows at a time; slices of single rows let the compiler use vectors."""
     widest_vectors()
     m, width = len(weights), len(sums)

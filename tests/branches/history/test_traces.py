@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from streamsvm.branches.history.traces import FORMS, LEAST, Content, Traces, traces_of
+from streamsvm.model.machine import Scaler
+from streamsvm.model.packing import Grid
 
 pytestmark = pytest.mark.quick
 
@@ -93,3 +95,15 @@ def test_every_trace_is_found_anywhere(row: int, before: int, form: str, random:
     own = [trace for kind, trace in traces_of(ROWS[row]) if kind == form]
     trace = random.choice(own)  # type: ignore[attr-defined]
     assert (f"0:{row}", form) in TRACES.met(bytes(before) + trace + b"x" * (before % 7))
+
+
+def test_a_row_is_met_in_a_packed_version() -> None:
+    """At any place in base64 of its support vectors, and no other row of the same grid."""
+    random = np.random.default_rng(0)
+    X, scaler = random.normal(size=(50, 12)), Scaler(np.full(12, 0.5), np.full(12, 2.0))
+    Z = scaler.transform(X)
+    grid = Grid.of(Z, 0.1)
+    written = b64encode(grid.packed(Z[[3, 17, 40]]).tobytes())
+    for row in range(50):
+        found = Traces([Content(place=f"{row}", values=X[row]).scaled(scaler, grid)]).met(written)
+        assert found == ({(f"{row}", "value")} if row in (3, 17, 40) else frozenset())

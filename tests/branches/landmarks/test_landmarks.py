@@ -8,13 +8,19 @@ import numpy as np
 import pytest
 
 from streamsvm.branches.landmarks.landmark_pilots import LandmarkPilot
-from streamsvm.branches.landmarks.landmarks import Landmarks
+from streamsvm.branches.landmarks.landmarks import Decided, Landmarks
 from streamsvm.branches.landmarks.screens import LandmarkScreens, make_landmark_screen
+from streamsvm.config import ModelConfig
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.reducers.base import Observed
 from streamsvm.coreset.screening import Screener, calibrated
+from streamsvm.coreset.screens import LeafRule
+from streamsvm.estimators.stream import Stream
+from streamsvm.learning.leaf_screens import NodePilot
+from streamsvm.learning.tasks import TwoClasses
+from streamsvm.linalg import Float
 from streamsvm.model.kernels import RbfKernel
-from streamsvm.points import Points
+from streamsvm.points import Features, Points
 from tests.learning.test_leaf_screens import config_of, kind_of
 from tests.streams import ring
 
@@ -57,6 +63,59 @@ def test_decisions_are_those_of_the_kernel_expansion() -> None:
     Z = (far - points.X.mean(axis=0, dtype=np.float64)) / points.X.std(axis=0, dtype=np.float64)
     expected = RbfKernel(GAMMA).gram(np.clip(Z, -1e6, 1e6), places) @ coefficients + intercept
     np.testing.assert_allclose(marks.decisions(far), expected, atol=1e-4)
+
+
+@pytest.mark.parametrize("count", [1, 7, 24])
+def test_a_row_has_one_value(count: int) -> None:
+    """Whatever stands beside it, and however many landmarks there are: they are asked in pairs."""
+    points = ring(300)
+    marks = machine(points, count)[0]
+    whole = marks.decisions(points.X)
+    alone = np.concatenate([marks.decisions(points.X[at : at + 1]) for at in range(len(points))])
+    assert whole.tobytes() == alone.tobytes()
+
+
+def test_known_rows_are_not_asked_about_again() -> None:
+    """Rows that others hold in the same order have the value that is known; from the first other one on, their own."""
+    points = ring(300)
+    marks = machine(points)[0]
+    value = marks.decisions(points.X)
+    known = Decided(marks, points.X[:200], value[:200] + 100.0)
+    np.testing.assert_array_equal(marks.decisions(points.X, known), np.append(value[:200] + 100.0, value[200:]))
+    some = [3, 7, 7, 199]
+    np.testing.assert_array_equal(marks.decisions(points.X[some], known), value[some] + [100.0, 100.0, 0.0, 0.0])
+    other = Decided(machine(points, seed=2)[0], points.X, value + 100.0)
+    np.testing.assert_array_equal(marks.decisions(points.X, other), value)
+
+
+def test_what_is_remembered_decides_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A partition that forgets all values between two leaves learns the same points, to the last bit."""
+    coreset = {"memory_points": 600, "max_partitions": 1, "landmarks": 64}
+    config = ModelConfig.model_validate({"points": {"dimension": 3}, "coreset": coreset, "svm": {"kernel": "rbf"}})
+    points, asked = ring(6_000), list[int]()
+    whole, kept_pilot = Landmarks._decisions, LandmarkScreens.kept_pilot
+
+    def counted(self: Landmarks, X: Features) -> Float:
+        asked.append(len(X))
+        return whole(self, X)
+
+    monkeypatch.setattr(Landmarks, "_decisions", counted)
+
+    def learned() -> tuple[str, int]:
+        asked.clear()
+        stream = Stream(config, TwoClasses())
+        stream.learn(points)
+        return stream.learner.cut().points.sha256(), sum(asked)
+
+    def forgetful(self: LandmarkScreens, rule: LeafRule | None, sealed: int) -> NodePilot | None:
+        self._decided = None
+        return kept_pilot(self, rule, sealed)
+
+    remembered, few = learned()
+    monkeypatch.setattr(LandmarkScreens, "kept_pilot", forgetful)
+    forgotten, many = learned()
+    assert remembered == forgotten
+    assert few < many
 
 
 @pytest.mark.parametrize("crowded", [False, True])

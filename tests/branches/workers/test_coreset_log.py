@@ -16,7 +16,7 @@ from streamsvm.branches.workers import coreset_log, coreset_records, coreset_wri
 from streamsvm.branches.workers.coreset_log import PartitionLog
 from streamsvm.branches.workers.coreset_records import FORMAT, Opening, decode_rows, encode_rows, newest_rows
 from streamsvm.branches.workers.coreset_writer import CoresetWrite, PartitionWriter
-from streamsvm.checkpoint.records import encode_bucket, encode_partition
+from streamsvm.checkpoint.records import decode_bucket, encode_bucket, encode_partition
 from streamsvm.config import ModelConfig
 from streamsvm.errors import CorruptCheckpoint
 from streamsvm.learning.cutting import LearnerState
@@ -317,6 +317,37 @@ def test_a_part_may_come_behind_its_manifest() -> None:
     second = found.highest()
     assert second is not None
     assert second.manifest.at == Position(400)
+
+
+@pytest.mark.parametrize("adopts", [True, False])
+def test_a_bucket_is_decoded_once(adopts: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many manifests name it, and whether or not those before were adopted."""
+    config = config_of()
+    log: Log = []
+    append(log, opening_of(config).key, opening_of(config).encode())
+    own, decoded, named = Someone(log, config, stream(1, ROWS)), list[str](), set[str]()
+
+    def counted(value: bytes) -> Any:
+        name, bucket = decode_bucket(value)
+        decoded.append(name.sha256)
+        return name, bucket
+
+    monkeypatch.setattr(coreset_log, "decode_bucket", counted)
+    found, manifests = read(log), 0
+    for _ in range(2_000):
+        before = len(log)
+        own.step(7)
+        for offset, key, value in log[before:]:
+            found.feed(offset, key, value, {})
+        complete = found.highest()
+        if complete is not None:
+            manifests += 1
+            named |= {part.name.rpartition("#")[2] for part in complete.manifest.buckets}
+            if adopts:
+                found.adopt(complete)
+    assert manifests > 20
+    assert len(named) > 10
+    assert sorted(decoded) == sorted(named)
 
 
 def test_large_parts_are_written_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -123,7 +123,7 @@ def backfill_files(
     if engine == "spark":
         from consumers.branches.workers.files.spark import learn_by_spark, require_spark
 
-        require_spark(master)
+        master = require_spark(master)
         task = task_of(settings, cluster, given, stop)
         return EXIT_RETRYABLE if task is None else learn_by_spark(task, master, stop)
     task = task_of(settings, cluster, given, stop)

@@ -16,12 +16,12 @@ import msgspec
 
 from consumers.branches.workers.files.plan import FilesPlan
 from consumers.branches.workers.files.rows import RejectedRow, Stretch, rows_in
+from consumers.branches.workers.recordless import Recordless
 from consumers.metrics import Metrics
-from consumers.trainer.source import InputOnly
 from streamsvm.config import PointsConfig
-from streamsvm.delivery.reading import Ends, Reading
+from streamsvm.delivery.reading import Reading
 from streamsvm.errors import ConfigurationError, TransientError
-from streamsvm.ingest.decoder import REMEDIES, RejectedRecord
+from streamsvm.ingest.decoder import REMEDIES
 from streamsvm.points import Positions
 
 MOST_REJECTED: Final = 1_000
@@ -87,7 +87,7 @@ class LetterFiles:
         )
 
 
-class FilesIntake(InputOnly):
+class FilesIntake(Recordless):
     """Reads rows of files into what learns them: a `consumers.trainer.source.Source`.
 
     Parameters
@@ -100,39 +100,10 @@ class FilesIntake(InputOnly):
     """
 
     def __init__(self, plan: FilesPlan, config: PointsConfig, reading: Reading, letters: LetterFiles) -> None:
+        super().__init__(reading)
         self._plan, self._config, self._reading, self._letters = plan, config, reading, letters
         self._stretches: Iterator[Stretch] = iter(())
         self._rejected = 0
-
-    @property
-    def waits_for_schema(self) -> bool:
-        """Files have their schemas with them."""
-        return False
-
-    @property
-    def nothing_valid(self) -> bool:
-        """A partition may hold bad rows only: those before it count."""
-        return False
-
-    @property
-    def newest_rejected(self) -> RejectedRecord | None:
-        """Nobody shows it: it stands in a file."""
-        return None
-
-    @property
-    def ends(self) -> Ends:
-        """The log's ends are not looked at."""
-        return dict.fromkeys(self._reading.learner.positions)
-
-    @property
-    def high_watermarks(self) -> Mapping[int, int | None]:
-        """The log's ends are not looked at."""
-        return dict.fromkeys(self._reading.learner.positions)
-
-    @property
-    def ahead(self) -> Mapping[int, int]:
-        """The offset before which each partition holds nothing that is still to be learned."""
-        return self._reading.ahead
 
     def surveyed(self) -> tuple[Positions, Positions]:
         """See `Source.surveyed`."""
@@ -166,21 +137,9 @@ class FilesIntake(InputOnly):
                 break
         return came
 
-    def hold(self) -> None:
-        """Read nothing this time."""
-
-    def release(self) -> None:
-        """Nothing was paused."""
-
-    def poll_letters(self) -> None:
-        """Letters are written at once."""
-
     def flush(self, timeout_s: float) -> None:  # noqa: ARG002 - the disk takes what it takes
         """Return when all letters are on the disk; raises `TransientError` if it refuses."""
         self._letters.flush()
-
-    def show_progress(self) -> None:
-        """There is no group to show it in."""
 
     def _wrong(self, first: RejectedRow) -> ConfigurationError:
         return ConfigurationError(

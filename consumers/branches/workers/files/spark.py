@@ -74,8 +74,17 @@ class TaskResult(msgspec.Struct, frozen=True, kw_only=True):
     settled: bool = False
 
 
-def require_spark(master: str | None) -> None:
+GONE: Final = ("SparkContext was shut down", "stopped SparkContext", "SparkEnv.get()", "masters are unresponsive")
+"""What Spark says where its cluster has ended the application, or went away."""
+
+
+def require_spark(master: str | None) -> str | None:
     """Refuse where Spark is not installed, or its master does not answer; blocks some seconds at most.
+
+    Returns
+    -------
+    str or None
+        The master: as given, else that of `spark-submit`; None: as Spark's own configuration says.
 
     Raises
     ------
@@ -85,19 +94,23 @@ def require_spark(master: str | None) -> None:
         If nothing listens where the master should.
     """
     try:
-        import pyspark  # noqa: F401 - whether it is there
+        import pyspark
     except ImportError:
         raise ConfigurationError(
             "--engine spark needs pyspark, which is not installed",
             "Run pip install 'streamsvm[spark]', and have Java 17; or leave out --engine.",
         ) from None
+    if master is None and "PYSPARK_GATEWAY_PORT" in os.environ:  # the Java of spark-submit runs already
+        pyspark.SparkContext._ensure_initialized()  # else its configuration cannot be read
+        master = pyspark.SparkConf().get("spark.master")
     if master is None or not master.startswith("spark://"):
-        return
+        return master
     places = [urlsplit(f"spark://{one}") for one in master.removeprefix("spark://").split(",")]
     if not any(_listens(place.hostname or "", place.port or 7077) for place in places):
         raise TransientError(
             f"no Spark master answers at {master}", "Start it, or correct --master: its page shows the URL."
         )
+    return master
 
 
 def _listens(host: str, port: int) -> bool:
@@ -272,6 +285,11 @@ def _meaning(error: Exception) -> StreamsvmError:
             "a task of Spark was ended from outside, as often as Spark tries: most often its memory ran out",
             "Give executors more memory outside of Java (spark.executor.memoryOverhead), or fewer cores each; then "
             "start the backfill again: it goes on from what is stored.",
+        )
+    if any(sign in text for sign in GONE):
+        return TransientError(
+            "the Spark cluster ended this application, or went away",
+            "See Spark's own lines above; then start the backfill again: it goes on from what is stored.",
         )
     said = [line.strip() for line in text.splitlines() if line.strip().startswith("streamsvm.errors.")]
     if said:

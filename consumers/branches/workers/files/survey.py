@@ -154,6 +154,7 @@ def survey(
         digest = sha256_of(Path(file.path))
         first_row = 0
         for part in range((table := opened(file)).parts):
+            table.require_bounded(part, layout.columns)
             counts = np.zeros(partitions, np.int64)
             for found in _partitions_in(table, file, part, layout, partitions, first_row):
                 counts += np.bincount(found, minlength=partitions)

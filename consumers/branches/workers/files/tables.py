@@ -6,7 +6,10 @@ cell that cannot be converted is null here, and so rejects its row.
 
 from __future__ import annotations
 
+import itertools
+import re
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,6 +19,8 @@ import pyarrow.compute
 import pyarrow.csv
 import pyarrow.parquet
 
+from consumers.branches.workers.files.arrow_blocks import ArrowBlocks
+from consumers.branches.workers.files.parquet_pages import PageSizes, bounded_pages
 from streamsvm.branches.workers.files_part import Layout
 from streamsvm.config import Label
 from streamsvm.errors import ConfigurationError
@@ -34,7 +39,15 @@ BATCH_CELLS: Final = 1 << 22
 """Most cells of a batch: 32 MiB of numbers. Of wider rows a batch has fewer; how many decides nothing."""
 LIST_CELLS: Final = 256
 """What a list counts for whose type says no length."""
+BATCH_TEXT_BYTES: Final = 1 << 25
+"""Most bytes of a batch's text that stood in a dictionary, unless one cell has more."""
+SHOWN: Final = 100
+"""Characters that are kept of a label that is not known."""
 CSV_BLOCK_BYTES: Final = 4 << 20
+CSV_COLUMNS: Final = 20_000
+"""Most columns of a CSV: its reader takes 9 KB for each."""
+PARQUET_BUFFER_BYTES: Final = 1 << 16
+"""What is read at once of each column: otherwise it would be all of its row group."""
 
 
 def format_of(path: Path) -> str | None:
@@ -60,14 +73,16 @@ class TableFile:
     def __init__(self, path: Path, constants: dict[str, str]) -> None:
         self.path, self._constants = path, constants
         self._format = format_of(path)
-        with reading(path):
+        with _reading(path):
             self._schema, self.parts = self._opened()
 
     def _opened(self) -> tuple[Any, int]:
         if self._format == "parquet":
             with pa.parquet.ParquetFile(self.path) as file:
+                self._metadata = file.metadata
                 return file.schema_arrow, file.num_row_groups
         if self._format == "arrow":
+            self._blocks = ArrowBlocks(self.path)
             with pa.OSFile(str(self.path)) as source, pa.ipc.open_file(source) as file:
                 return file.schema, file.num_record_batches
         with _csv(self.path, []) as file:
@@ -108,25 +123,55 @@ class TableFile:
 
     def tables(self, part: int, columns: Sequence[str]) -> Iterator[Any]:
         """Yield record batches of some columns of a part, all in the file's own types; those of folders as text."""
-        own = [name for name in columns if name not in self._constants or name in self._schema.names]
-        with reading(self.path):
+        own = self._own(columns)
+        with _reading(self.path):
             for batch in self._read(part, own):
-                found = {name: _plain(batch.column(name)) for name in own}
-                for name in columns:
-                    if name not in found:
-                        found[name] = pa.array([self._constants[name]] * len(batch), pa.string())
-                if len(batch):
+                for piece in _pieces(batch):
+                    found = {name: _plain(piece.column(name)) for name in own}
+                    for name in columns:
+                        if name not in found:
+                            found[name] = pa.array([self._constants[name]] * len(piece), pa.string())
                     yield pa.record_batch([found[name] for name in columns], names=list(columns))
+
+    def require_bounded(self, part: int, columns: Sequence[str]) -> None:
+        """Refuse a part some columns of which would take too much memory.
+
+        Raises
+        ------
+        ConfigurationError
+        """
+        with _reading(self.path):
+            if self._format == "arrow":
+                self._blocks.require_bounded(part)
+            elif self._format == "parquet":
+                self._pages(part, self._own(columns))
+
+    def _own(self, columns: Sequence[str]) -> list[str]:
+        return [name for name in columns if name not in self._constants or name in self._schema.names]
+
+    def _pages(self, part: int, columns: Sequence[str]) -> PageSizes:
+        kinds = {name: self._schema.field(name).type for name in columns}
+        text = [name for name, kind in kinds.items() if _is_text(kind) or _is_binary(kind)]
+        vectors = [name for name, kind in kinds.items() if _is_vector(kind)]
+        return bounded_pages(self.path, self._metadata, part, columns, text, vectors)
 
     def _read(self, part: int, columns: list[str]) -> Iterator[Any]:
         width = sum(_width(self._schema.field(name).type) for name in columns)
         rows = max(1, min(BATCH_ROWS, BATCH_CELLS // max(1, width)))
         if self._format == "parquet":
-            with pa.parquet.ParquetFile(self.path) as file:
-                yield from file.iter_batches(rows, row_groups=[part], columns=columns, use_threads=False)
+            pages = self._pages(part, columns)
+            # Text as words and their numbers takes no more than its pages do.
+            how = {"read_dictionary": pages.words, "buffer_size": PARQUET_BUFFER_BYTES}
+            with pa.parquet.ParquetFile(self.path, metadata=self._metadata, **how) as file:
+                yield from file.iter_batches(
+                    min(rows, pages.most_rows), row_groups=[part], columns=columns, use_threads=False
+                )
         elif self._format == "arrow":
-            with pa.OSFile(str(self.path)) as source, pa.ipc.open_file(source) as file:
-                batch = file.get_batch(part).select(columns)
+            self._blocks.require_bounded(part)
+            places = [self._schema.get_field_index(name) for name in columns]
+            options = pa.ipc.IpcReadOptions(included_fields=places, use_threads=False)
+            with pa.OSFile(str(self.path)) as source, pa.ipc.open_file(source, options=options) as file:
+                batch = file.get_batch(part)
             # A file may say anything of its buffers: without this, offsets past their end would be read.
             batch.validate(full=True)
             yield from (batch.slice(start, rows) for start in range(0, len(batch), rows))
@@ -135,9 +180,25 @@ class TableFile:
                 yield from file
 
 
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    """Do as `reading`, and say in plain words what the reader of CSV means by a straddling object."""
+    with reading(path):
+        try:
+            yield
+        except pa.ArrowInvalid as error:
+            if "straddling object" not in str(error):
+                raise
+            raise pa.ArrowInvalid(f"a line has more than {CSV_BLOCK_BYTES:,} bytes") from None
+
+
 def _csv(path: Path, columns: list[str]) -> Any:
     """Open a CSV, whose first line names the columns; every cell is read as text, and an empty one is null."""
     with path.open("rb") as file:
+        first = re.split(rb"[\r\n]", file.read(CSV_BLOCK_BYTES), maxsplit=1)[0]
+        if len(first) == CSV_BLOCK_BYTES or first.count(b",") >= CSV_COLUMNS:
+            raise pa.ArrowInvalid(f"the header has {len(first):,} bytes and {first.count(b',') + 1:,} columns")
+        file.seek(0)
         header = pa.csv.open_csv(file, pa.csv.ReadOptions(use_threads=False, block_size=CSV_BLOCK_BYTES)).schema.names
     return pa.csv.open_csv(
         path,
@@ -149,6 +210,20 @@ def _csv(path: Path, columns: list[str]) -> Any:
             strings_can_be_null=True,
         ),
     )
+
+
+def _pieces(batch: Any) -> Iterator[Any]:
+    """Yield a batch in pieces whose text is of a bounded length once no dictionary holds it."""
+    length = np.zeros(len(batch), np.int64)
+    for column in batch.columns:
+        words = column.dictionary if pa.types.is_dictionary(column.type) else None
+        if words is not None and len(words) and (_is_text(words.type) or _is_binary(words.type)):
+            of_word = pa.compute.binary_length(words).fill_null(0).to_numpy(zero_copy_only=False)
+            length += of_word[column.indices.fill_null(0).to_numpy(zero_copy_only=False)]
+    cuts = np.flatnonzero(np.diff(np.cumsum(length) // BATCH_TEXT_BYTES)) + 1
+    for start, end in itertools.pairwise((0, *cuts.tolist(), len(batch))):
+        if start < end:
+            yield batch.slice(start, end - start)
 
 
 def _plain(column: Any) -> Any:
@@ -163,6 +238,10 @@ def _is_number(kind: Any) -> bool:
 
 def _is_text(kind: Any) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def _is_binary(kind: Any) -> bool:
+    return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
 
 
 def _is_vector(kind: Any) -> bool:
@@ -186,8 +265,7 @@ def _fits(name: str, kind: Any, layout: Layout) -> bool:
     if name == layout.weight:
         return _is_number(kind)
     if name == layout.key:
-        binary = pa.types.is_binary(kind) or pa.types.is_large_binary(kind)
-        return bool(_is_text(kind) or binary or pa.types.is_integer(kind))
+        return bool(_is_text(kind) or _is_binary(kind) or pa.types.is_integer(kind))
     if name == layout.partition:
         return bool(pa.types.is_integer(kind))
     return bool(pa.types.is_integer(kind) or pa.types.is_timestamp(kind))
@@ -212,9 +290,20 @@ def labels(column: Any, known: Sequence[Label]) -> Any:
     """Return a column of labels as records write them; text that should be a number or a truth value is read so."""
     if not _is_text(column.type):
         return numbers(column) if pa.types.is_decimal(column.type) else column
+    # Longer than any of them, it stays unknown; a record has room for it.
+    column = _beginnings(column, max(SHOWN, *(1 + len(str(label)) for label in known)))
     if isinstance(known[0], bool):
         return _cast(column, pa.bool_(), {"true": True, "false": False}.__getitem__)
     return column if isinstance(known[0], str) else _cast(column, pa.float64(), float)
+
+
+def _beginnings(column: Any, most: int) -> Any:
+    """Return the first characters of text; null where it is not UTF-8, which Parquet's reader does not look at."""
+    try:
+        return pa.compute.utf8_slice_codeunits(column, 0, most)
+    except pa.ArrowInvalid:
+        cells = column.cast(pa.large_binary()).to_pylist()
+        return pa.array([_converted(cell, lambda text: text.decode()[:most]) for cell in cells], pa.string())
 
 
 def times(column: Any | None, rows: int) -> np.ndarray[Any, np.dtype[np.int64]]:
@@ -267,8 +356,11 @@ def _of_length(column: Any, dimension: int) -> Any:
     fixed = pa.types.is_fixed_size_list(column.type)
     if fixed and column.type.list_size == dimension and not column.null_count:
         return column.cast(wanted)
-    rows = [row if row is not None and len(row) == dimension else None for row in column.to_pylist()]
-    return pa.array(rows, wanted)
+    lengths = pa.compute.list_value_length(column).fill_null(-1).to_numpy(zero_copy_only=False)
+    right = lengths == dimension
+    entries = pa.compute.list_flatten(column.filter(pa.array(right))).cast(pa.float64())
+    whole = pa.FixedSizeListArray.from_arrays(entries, dimension)
+    return whole.take(pa.array(np.cumsum(right) - 1, mask=~right)).cast(wanted)
 
 
 def _cast(column: Any, kind: Any, convert: Callable[[str], Any]) -> Any:
@@ -278,7 +370,7 @@ def _cast(column: Any, kind: Any, convert: Callable[[str], Any]) -> Any:
         return pa.array([_converted(cell, convert) for cell in column.to_pylist()], kind)
 
 
-def _converted(cell: Any, convert: Callable[[str], Any]) -> Any:
+def _converted(cell: Any, convert: Callable[[Any], Any]) -> Any:
     try:
         found = None if cell is None else convert(cell)
     except (ValueError, KeyError, OverflowError):

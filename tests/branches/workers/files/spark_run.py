@@ -1,4 +1,4 @@
-"""A backfill by Spark as a process of its own: `python -m tests.branches.workers.files.spark_run JOB.json`.
+"""A backfill as a process of its own, by either engine: `python -m tests.branches.workers.files.spark_run JOB.json`.
 
 The file is a `Job`. The process ends with the status of the backfill; an error of ours is its last line, as the command
 would say it, with status 1.
@@ -30,7 +30,8 @@ class Job(msgspec.Struct, kw_only=True):
     columns: dict[str, str]
     in_topic: bool
     dead_letters: str
-    master: str
+    master: str = ""
+    engine: str = "spark"
 
 
 def main() -> int:
@@ -47,7 +48,7 @@ def main() -> int:
     )
     try:
         return backfill_files(
-            settings, cluster, files, threading.Event(), engine="spark", master=job.master, processes=None
+            settings, cluster, files, threading.Event(), engine=job.engine, master=job.master or None, processes=2
         )
     except StreamsvmError as error:
         sys.stderr.write(f"{error}\n")

@@ -64,11 +64,13 @@ def stream(settings: Settings, connection: Connection, history: History) -> None
         assert held.state.learned.rows == history.rows(partition)
 
 
+@pytest.mark.long(keep=("*short*",))
+@pytest.mark.parametrize("rows", [20_000, 200_000], ids=["short", "more"])
 def test_half_from_files_and_half_streamed_is_all_streamed(
-    settings: Settings, connection: Connection, tmp_path: Path
+    settings: Settings, connection: Connection, tmp_path: Path, rows: int
 ) -> None:
-    """20,000 rows in four partitions: the same manifests, byte for byte, and versions that name the files."""
-    history, topic = History.of(20_000), settings.input.topic
+    """So many rows in four partitions: the same manifests, byte for byte, and versions that name the files."""
+    history, topic = History.of(rows), settings.input.topic
     history.send(connection, topic)
     history = history.timed(connection, topic)
     folder = history.files(tmp_path / "files", share=0.5)
@@ -78,9 +80,9 @@ def test_half_from_files_and_half_streamed_is_all_streamed(
         trainer.wait_until_started()
         copy_openings(settings, connection)
         assert running.wait() == 0
-        trainer.wait_until(covered(trainer, 20_000 // 4))
+        trainer.wait_until(covered(trainer, rows // 4))
         stream(settings, connection, history)
-        trainer.wait_until(covered(trainer, 20_000 - 4 * 250 * 4))
+        trainer.wait_until(covered(trainer, rows - 4 * 250 * 4))
     stream(second(settings), connection, history)
     assert manifests(settings, connection) == manifests(second(settings), connection)
     assert sum(one.rewritten for one in check_topic(connection, settings, PARTITIONS)) == 0

@@ -60,8 +60,13 @@ def environment_of_spark() -> dict[str, str]:
     return {**own, "PYTHONPATH": f"{own['PYTHONPATH']}{os.pathsep}{FOLDER}", "PYSPARK_PYTHON": sys.executable}
 
 
-def run(settings: Settings, connection: Connection, files: Files, master: str, folder: Path) -> tuple[int, str]:
-    """Run a backfill by Spark in a process; return its status and what it wrote to standard error."""
+def run(
+    settings: Settings, connection: Connection, files: Files, master: str, folder: Path, *, submits: str = ""
+) -> tuple[int, str]:
+    """Run a backfill by Spark in a process; return its status and what it wrote.
+
+    `submits` is the master of `spark-submit`, by which it is then started: that writes all to standard output.
+    """
     job = Job(
         settings=plain(settings),
         kafka=dict(connection.options),
@@ -75,10 +80,13 @@ def run(settings: Settings, connection: Connection, files: Files, master: str, f
     path = folder / "job.json"
     path.write_bytes(msgspec.json.encode(job))
     command = [sys.executable, "-m", "tests.branches.workers.files.spark_run", str(path)]
+    if submits:
+        script = Path(__file__).with_name("spark_run.py")
+        command = ["bash", str(FOLDER / "bin" / "spark-submit"), "--master", submits, str(script), str(path)]
     done = subprocess.run(
         command, env=environment_of_spark(), cwd=ROOT, capture_output=True, text=True, timeout=JOB_S, check=False
     )
-    return done.returncode, done.stderr
+    return done.returncode, done.stdout + done.stderr
 
 
 def prepared(settings: Settings, connection: Connection, folder: Path, rows: int) -> Files:
@@ -122,17 +130,19 @@ def cluster_of_two(tmp_path: Path) -> Iterator[str]:
     home, run_class = FOLDER / "pyspark", FOLDER / "pyspark" / "bin" / "spark-class"
     own = {**environment_of_spark(), "SPARK_HOME": str(home), "SPARK_LOCAL_IP": "127.0.0.1"}
     master = ["org.apache.spark.deploy.master.Master", "--host", "127.0.0.1", "--port", str(port), "--webui-port", "0"]
-    worker = ["org.apache.spark.deploy.worker.Worker", "--host", "127.0.0.1", "--cores", "1", "--memory", "1g"]
+    worker = ["org.apache.spark.deploy.worker.Worker", "--cores", "1", "--memory", "1g", "--webui-port", "0"]
+    # Each of an address of its own: Spark tries a task again, beside itself, only on another host.
+    own_of = [["--host", f"127.0.0.{k + 1}", "-d", str(tmp_path / f"w{k}"), url] for k in range(2)]
     with ExitStack() as stack:
         for name, command in (
             ("master", master),
-            *((f"worker{k}", [*worker, "--webui-port", "0", "-d", str(tmp_path / f"w{k}"), url]) for k in range(2)),
+            *((f"worker{k}", [*worker, *own]) for k, own in enumerate(own_of)),
         ):
             log = stack.enter_context((tmp_path / f"{name}.log").open("wb"))
             process = subprocess.Popen(["bash", str(run_class), *command], env=own, stdout=log, stderr=log)
             stack.callback(process.wait)
             stack.callback(process.kill)
-        deadline = time.monotonic() + 60.0
+        deadline = time.monotonic() + JOB_S
         while (tmp_path / "master.log").read_text().count("Registering worker") < 2:
             assert time.monotonic() < deadline, (tmp_path / "master.log").read_text()[-3_000:]
             time.sleep(0.2)
@@ -149,6 +159,56 @@ def test_a_cluster_of_two_workers(
     files = prepared(settings, connection, tmp_path, 20_000)
     status, said = run(settings, connection, files, cluster_of_two, tmp_path)
     assert status == 0, said[-3_000:]
+    assert manifests(settings, connection) == manifests(second(settings), connection)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+@needs_spark
+def test_spark_submit_names_the_master(
+    settings: Settings, connection: Connection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that is not there is said in a line, before a file is looked at; `local[2]` learns the same bytes."""
+    monkeypatch.setenv("SPARK_HOME", str(FOLDER / "pyspark"))
+    files = prepared(settings, connection, tmp_path, 2_000)
+    before = manifests(settings, connection)
+    status, said = run(settings, connection, files, "", tmp_path, submits="spark://127.0.0.1:1")
+    assert status == 1
+    assert "no Spark master answers at spark://127.0.0.1:1" in said, said[-3_000:]
+    assert manifests(settings, connection) == before
+    status, said = run(settings, connection, files, "", tmp_path, submits="local[2]")
+    assert status == 0, said[-3_000:]
+    assert manifests(settings, connection) == manifests(second(settings), connection)
+
+
+SPECULATION = """
+spark.speculation true
+spark.speculation.interval 10ms
+spark.speculation.minTaskRuntime 0ms
+spark.speculation.multiplier 0
+spark.speculation.quantile 0.1
+spark.eventLog.enabled true
+spark.eventLog.compress false
+"""
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+@needs_spark
+def test_a_speculative_task_writes_the_same(
+    settings: Settings, connection: Connection, tmp_path: Path, cluster_of_two: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark begins a task a second time, beside the first, where it has a free core: the same bytes."""
+    files = prepared(settings, connection, tmp_path, ROWS)
+    folder, events = tmp_path / "conf", tmp_path / "events"
+    folder.mkdir()
+    events.mkdir()
+    (folder / "spark-defaults.conf").write_text(f"{SPECULATION}spark.eventLog.dir {events.as_uri()}\n")
+    monkeypatch.setenv("SPARK_CONF_DIR", str(folder))
+    status, said = run(settings, connection, files, cluster_of_two, tmp_path)
+    assert status == 0, said[-3_000:]
+    begun = "".join(path.read_text() for path in events.rglob("events_*"))
+    assert '"Speculative":true' in begun
     assert manifests(settings, connection) == manifests(second(settings), connection)
 
 
@@ -185,7 +245,7 @@ def test_spark_that_is_not_there_is_said_in_a_line(monkeypatch: pytest.MonkeyPat
         require_spark(None)
     assert "streamsvm[spark]" in raised.value.remedy
     monkeypatch.setitem(sys.modules, "pyspark", object())
-    require_spark("local[2]")
+    assert require_spark("local[2]") == "local[2]"
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         nobody = f"spark://127.0.0.1:{free.getsockname()[1]}"
@@ -205,6 +265,7 @@ def test_spark_that_is_not_there_is_said_in_a_line(monkeypatch: pytest.MonkeyPat
         ),
         ("ExecutorLostFailure (executor 1 exited)", TransientError, "ended from outside"),
         ("x\n  streamsvm.errors.BrokerUnavailable: no broker answers\nat org...", TransientError, "no broker answers"),
+        ("Job 0 cancelled because SparkContext was shut down", TransientError, "ended this application"),
         ("java.lang.IllegalStateException: stopped", FatalError, "Spark ended the job"),
     ],
 )

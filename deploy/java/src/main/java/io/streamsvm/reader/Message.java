@@ -19,6 +19,7 @@ record Message(JsonNode trunk, Map<String, JsonNode> parts) {
     static final Map<String, List<String>> PARTS = Map.of(
         "classes", fields("part scheme machines"),
         "half_precision", fields("part"),
+        "packed", fields("part columns support_vectors whole_error error"),
         "probability", fields("part functions probes"),
         "recipe", fields("part recipe examples"),
         "threshold", fields("part value figure asked chosen met points positives precision recall alarm_rate cost"));
@@ -97,6 +98,8 @@ record Message(JsonNode trunk, Map<String, JsonNode> parts) {
         boolean several = parts.containsKey("classes");
         JsonNode threshold = parts.get("threshold"), recipe = parts.get("recipe"), probability = parts.get("probability");
         must(!parts.containsKey("half_precision") || !several && trunk.get("model").has("gamma"), "the part 'half_precision' is for rbf machines of two labels");
+        must(!parts.containsKey("packed") || !several && trunk.get("model").has("gamma") && !parts.containsKey("half_precision"),
+            "the part 'packed' is for rbf machines of two labels, without 'half_precision'");
         must(threshold == null || !several && isNumber(threshold.get("value")), "the part 'threshold' has no number for two labels");
         must(recipe == null || recipe.get("recipe").path("features").isArray() && recipe.get("examples").isArray(), "the part 'recipe' has no features or no list of examples");
         if (probability == null) return;

@@ -265,8 +265,10 @@ public final class Model {
             double[] mean = Recipe.array(features.get("mean")), intercepts = Recipe.array(model.get("intercepts"));
             double[][] weights = new double[intercepts.length][];
             boolean linear = model.get("kernel").asText().equals("linear"), half = message.part("half_precision") != null;
-            double[] support = linear ? null : floats(model, "support_vectors", half ? 16 : 64);
-            double[] dual = linear ? null : floats(model, "dual_coefficients", half ? 32 : 64);
+            JsonNode packed = message.part("packed");
+            double[] dual = linear ? null : floats(model, "dual_coefficients", half || packed != null ? 32 : 64);
+            double[] support = linear ? null : packed != null ? unpacked(model, packed.get("columns"), mean.length, dual.length)
+                : floats(model, "support_vectors", half ? 16 : 64);
             int width = linear ? mean.length : support.length / mean.length;
             Message.must(linear || support.length == width * mean.length && dual.length == width * intercepts.length,
                 "model.support_vectors do not fit model.dual_coefficients");
@@ -296,6 +298,37 @@ public final class Model {
                 distance += difference * difference;
             }
             return Math.exp(-gamma * distance);
+        }
+
+        /** Return so many support vectors that are places on the grids of columns: the value at a place is low + place * step. */
+        private static double[] unpacked(JsonNode model, JsonNode columns, int d, int count) throws IOException {
+            Message.must(columns.isArray() && columns.size() == d, "the part 'packed' has no columns of these features");
+            double[] low = new double[d], step = new double[d];
+            int[] bits = new int[d];
+            long all = 0;
+            for (int j = 0; j < d; j++) {
+                JsonNode column = columns.get(j);
+                Message.must(column.size() == 3 && column.get(0).isNumber() && column.get(1).asDouble() > 0 && column.get(2).isInt(), "the part 'packed' has no columns of these features");
+                low[j] = column.get(0).asDouble();
+                step[j] = column.get(1).asDouble();
+                bits[j] = column.get(2).asInt();
+                Message.must(bits[j] >= 0 && bits[j] <= 16, "the part 'packed' has no columns of these features");
+                all += bits[j];
+            }
+            byte[] raw = model.get("support_vectors").binaryValue();
+            long each = (all + 7) / 8;
+            Message.must(raw != null && raw.length == count * each, "model.support_vectors does not fit model.dual_coefficients");
+            Message.must((long) count * d <= 1 << 26, "model.support_vectors has too many entries");
+            double[] support = new double[count * d];
+            for (int i = 0, k = 0; i < count; i++) {
+                long bit = 8 * i * each;
+                for (int j = 0; j < d; j++) {
+                    int place = 0;
+                    for (int at = 0; at < bits[j]; at++, bit++) place |= (raw[(int) (bit >> 3)] >> (bit & 7) & 1) << at;
+                    support[k++] = low[j] + place * step[j];
+                }
+            }
+            return support;
         }
 
         /** Return the numbers of so many bits that a field of the model has in base64, little-endian. */

@@ -5,11 +5,13 @@ point of mean weight stays (ijcnn1, cod_rna, 2,500 to 40,000 points: `tests/benc
 named by gamma and *box*, the greatest value of the dual variable of such a point, and:
 
 1. The points are nested: a sixteenth of each fold and label, a quarter, all; sizes below `LEAST` are left out.
-2. At each size, cells are judged by folds. For each gamma and fold one run of `BlockDescent` goes up the path of the
+2. At each size, cells are judged by folds. For each gamma and fold one run of `RoughDescent` goes up the path of the
    boxes, each solved from where the one before ended. A fold that is left out takes part with boxes of 0: its decision
-   values are those of the run, and no kernel value is computed for them alone.
+   values are those of the run, and no kernel value is computed for them alone. Of few points all kernel values are
+   computed once for a gamma, and serve every fold and box.
 3. The next size is for the best of them: a quarter, but `FEWEST` at least. A cell whose neighbour of a smaller gamma is
    better counts as that one does, because gamma will grow; and so do both neighbours in gamma of the best one.
+   Where folds are not small, `ROUGH` of them judge all cells. At the last size the others judge the `LAST` best only.
 4. Where gamma is not given, its best value at the last two sizes, each the vertex of a parabola in log gamma, is
    continued to the number of points that a model is trained on, by at most a square root.
 
@@ -18,7 +20,8 @@ whose decision value is below it.
 
 Invariant: a pure function of the arguments, bounded by iterations.
 
-Source of nested sizes: Jamieson and Talwalkar 2016 (successive halving). Of the path: `streamsvm.learning.tuning`.
+Measured: `tests/benchmarks/results/grid.txt`. Source of nested sizes: Jamieson and Talwalkar 2016 (successive halving).
+Of the path: `streamsvm.learning.tuning`.
 """
 
 from __future__ import annotations
@@ -30,11 +33,18 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from streamsvm.branches.landmarks.rough_descent import KernelMatrix, RoughDescent
+from streamsvm.config import SvmConfig
+from streamsvm.learning.cutting import Cut
 from streamsvm.learning.judging import Judge
+from streamsvm.learning.tuning import FOLDS, WIDTHS, Folds, Score, Search
 from streamsvm.model.kernels import Float, RbfKernel
 from streamsvm.points import Signs
-from streamsvm.svm.block.descent import BlockDescent
 
+GAMMAS: Final = (1 / 16, 1 / 4, 1.0, 2.0, 4.0, 8.0, 16.0, 64.0)
+"""Multiples of the configured gamma, where none are given."""
+BOXES: Final = (0.1, 1.0, 3.0, 10.0, 30.0, 100.0)
+"""Of a point of mean weight, where no alphas are given."""
 SHRINK: Final = 4
 """Factor between two sizes, and between the numbers of cells that are judged at them."""
 SIZES: Final = 3
@@ -42,6 +52,14 @@ LEAST: Final = 600
 """Fewest points of a size: with fewer, folds have too few points to tell cells apart."""
 FEWEST: Final = 5
 """Fewest cells of a size."""
+ROUGH: Final = 2
+"""Folds by which all cells of a size are judged."""
+ROUGH_POINTS: Final = 1_000
+"""Points of a size from which that is enough; of fewer, every fold counts."""
+LAST: Final = 4
+"""Cells that all folds judge at the last size: the best, its neighbours in gamma, and one more."""
+WHOLE: Final = 1_536
+"""Points up to which a kernel matrix is kept. Of more, computing a value again is as fast as reading it."""
 TOLERANCE: Final = 0.03
 MOST_ITERATIONS: Final = 1_000_000
 """Of one run: one that meets it is judged as it is."""
@@ -103,12 +121,72 @@ class GridScores:
         return gamma, box
 
 
+@dataclass(frozen=True, slots=True)
+class _Size:
+    """The points of one size; attributes as of `Grid`."""
+
+    Z: Float
+    y: Signs
+    weight: Float
+    fold: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, grid: Grid, chosen: NDArray[np.intp]) -> _Size:
+        """Take points; each label keeps its share of the weight, and the mean weight is 1."""
+        y, weight = grid.y[chosen], grid.weight[chosen]
+        for sign in (-1, 1):
+            own = y == sign
+            weight[own] *= grid.weight[grid.y == sign].mean() / weight[own].mean()
+        return cls(np.ascontiguousarray(grid.Z[chosen]), y, weight / grid.weight.mean(), grid.fold[chosen])
+
+
+def scores(folds: Folds, cut: Cut, config: SvmConfig, random: np.random.Generator) -> tuple[Score, ...]:
+    """Search for a cut; see `Search`. The chosen cell comes first, then those that were judged on all points."""
+    weight, points = cut.moments.weight, len(cut.points)
+    (kernel, *_) = folds.kernels
+    assert isinstance(kernel, RbfKernel)
+    configured = kernel.gamma / WIDTHS[0]
+    given = tuple(sorted(set(config.tune_gammas)))
+    boxes = {1.0 / (alpha * points) for alpha in config.tune_alphas} or set(BOXES)
+    grid = Grid(
+        Z=folds.Z,
+        y=folds.points.y,
+        weight=folds.weight,
+        fold=folds.fold,
+        gammas=given or tuple(width * configured for width in GAMMAS),
+        boxes=tuple(sorted(boxes)),
+        tolerance=config.tolerance,
+        judge=folds.judge,
+        folds=tuple(range(FOLDS)),
+    )
+    found = search(grid, random)
+    last = found[-1]
+    gamma, box = last.best
+    chosen = continued(found, grid.gammas, points) if not given else grid.gammas[gamma]
+    first = _scored(last, (gamma, box), grid, chosen, points, weight)
+    others = [(int(row), int(column)) for column, row in np.argwhere(np.isfinite(last.mean.T))]
+    rest = [_scored(last, cell, grid, grid.gammas[cell[0]], points, weight) for cell in others if cell != (gamma, box)]
+    return (first, *rest)
+
+
+def _scored(judged: GridScores, cell: tuple[int, int], grid: Grid, gamma: float, points: int, weight: float) -> Score:
+    alpha = 1.0 / (grid.boxes[cell[1]] * points)
+    return Score(1.0 / (alpha * weight), alpha, gamma, float(judged.mean[cell]), float(judged.deviation[cell]))
+
+
 def search(grid: Grid, random: np.random.Generator) -> list[GridScores]:
     """Judge cells at rising sizes; the last is of all points."""
     cells = np.ones((len(grid.gammas), len(grid.boxes)), np.bool_)
     found: list[GridScores] = []
-    for chosen in nested(grid, random):
-        found.append(_judged(grid, chosen, cells))
+    sizes = nested(grid, random)
+    for place, chosen in enumerate(sizes):
+        size = _Size.of(grid, chosen)
+        enough = ROUGH if len(chosen) >= ROUGH_POINTS else len(grid.folds)
+        rough = _judged(grid, size, cells, grid.folds[:enough])
+        if place + 1 == len(sizes) and enough < len(grid.folds):
+            cells = promising(_mean(grid, size, rough), LAST, cells)
+            rough = np.concatenate([np.where(cells, rough, np.nan), _judged(grid, size, cells, grid.folds[enough:])])
+        found.append(_mean(grid, size, rough))
         cells = promising(found[-1], max(FEWEST, -(-cells.sum() // SHRINK)))
     return found
 
@@ -124,13 +202,14 @@ def nested(grid: Grid, random: np.random.Generator) -> list[NDArray[np.intp]]:
     return [np.flatnonzero(rank <= share) for share in shares if share == 1.0 or share * len(rank) >= LEAST]
 
 
-def promising(judged: GridScores, most: int) -> NDArray[np.bool_]:
-    """Return the cells that are worth a larger size."""
+def promising(judged: GridScores, most: int, among: NDArray[np.bool_] | None = None) -> NDArray[np.bool_]:
+    """Return the cells, among some or all, that are worth a larger size."""
     mean = np.nan_to_num(judged.mean, nan=-np.inf)
     hoped = mean.copy()
     hoped[1:] = np.maximum(hoped[1:], mean[:-1])
     gamma, box = judged.best
     hoped[max(0, gamma - 1) : gamma + 2, box] = np.inf
+    hoped[~(np.ones_like(judged.mean, np.bool_) if among is None else among)] = -np.inf
     order = np.lexsort((np.arange(hoped.size), -hoped.ravel()))[: int(most)]
     cells = np.zeros(hoped.size, np.bool_)
     cells[order] = True
@@ -162,34 +241,38 @@ def _vertex(judged: GridScores, gammas: Sequence[float]) -> float:
     return float(at + min(0.5 * up, max(0.5 * down, -slope / (2.0 * curve))))
 
 
-def _judged(grid: Grid, chosen: NDArray[np.intp], cells: NDArray[np.bool_]) -> GridScores:
-    Z, y, fold = np.ascontiguousarray(grid.Z[chosen]), grid.y[chosen], grid.fold[chosen]
-    weight = grid.weight[chosen]
-    for sign in (-1, 1):  # each label keeps its share of the weight
-        own = y == sign
-        weight[own] *= grid.weight[grid.y == sign].mean() / weight[own].mean()
-    weight /= grid.weight.mean()
-    scores = np.full((len(grid.folds), *cells.shape), np.nan)
-    for place, left_out in enumerate(grid.folds):
-        aside = fold == left_out
-        for row in range(len(grid.gammas)):
-            wanted = np.flatnonzero(cells[row])
-            if not len(wanted):
-                continue
-            boxes = [grid.boxes[column] for column in wanted]
-            runs = _path(Z, y, np.where(aside, 0.0, weight), RbfKernel(grid.gammas[row]), boxes, grid.tolerance)
-            for column, decision in zip(wanted, runs, strict=True):
-                scores[place, row, column] = grid.judge(decision[aside], y[aside], weight[aside])
-    of_fold = np.array([weight[fold == left_out].sum() for left_out in grid.folds])
-    mean = np.einsum("f,fgb->gb", of_fold / of_fold.sum(), scores)
-    return GridScores(len(chosen), mean, scores.std(axis=0))
+def _judged(grid: Grid, size: _Size, cells: NDArray[np.bool_], folds: Sequence[int]) -> Float:
+    """Return how good cells are on each of some folds; NaN where they were not asked for."""
+    found = np.full((len(folds), *cells.shape), np.nan)
+    for row in np.flatnonzero(cells.any(axis=1)):
+        columns, kernel = np.flatnonzero(cells[row]), RbfKernel(grid.gammas[row])
+        source = KernelMatrix(size.Z, kernel.gamma) if len(size.y) <= WHOLE else None
+        for place, left_out in enumerate(folds):
+            aside = size.fold == left_out
+            weight = np.where(aside, 0.0, size.weight)
+            runs = _path(size.Z, size.y, weight, kernel, [grid.boxes[at] for at in columns], grid.tolerance, source)
+            for column, decision in zip(columns, runs, strict=True):
+                found[place, row, column] = grid.judge(decision[aside], size.y[aside], size.weight[aside])
+    return found
+
+
+def _mean(grid: Grid, size: _Size, judged: Float) -> GridScores:
+    weight = np.array([size.weight[size.fold == left_out].sum() for left_out in grid.folds[: len(judged)]])
+    mean = np.einsum("f,fgb->gb", weight / weight.sum(), judged)
+    return GridScores(len(size.y), mean, judged.std(axis=0))
 
 
 def _path(
-    Z: Float, y: Signs, weight: Float, kernel: RbfKernel, boxes: Sequence[float], tolerance: float
+    Z: Float,
+    y: Signs,
+    weight: Float,
+    kernel: RbfKernel,
+    boxes: Sequence[float],
+    tolerance: float,
+    source: KernelMatrix | None = None,
 ) -> list[Float]:
     """Return the decision values of all points for each box; points of weight 0 are learned from by no machine."""
-    run = BlockDescent(Z, y, boxes[0] * weight, kernel, max(TOLERANCE, tolerance))
+    run = RoughDescent(Z, y, boxes[0] * weight, kernel, max(TOLERANCE, tolerance), source)
     decisions = []
     for place, box in enumerate(boxes):
         if place:
@@ -197,3 +280,6 @@ def _path(
         run.advance(MOST_ITERATIONS)
         decisions.append(run.F + y + run.centred_intercept)
     return decisions
+
+
+SEARCH: Final = Search(wanted=lambda config: bool(config.coreset.kernel_option), scores=scores)

@@ -7,8 +7,11 @@ import pytest
 from sklearn.metrics import balanced_accuracy_score, log_loss, roc_auc_score
 from sklearn.svm import SVC
 
+from streamsvm.branches.landmarks.nested_grid import Grid, GridScores, _path, continued, nested, promising, search
+from streamsvm.branches.landmarks.rough_descent import KernelMatrix, RoughDescent
+from streamsvm.config import ModelConfig
 from streamsvm.learning import judging
-from streamsvm.learning.nested_grid import Grid, GridScores, _path, continued, nested, promising, search
+from streamsvm.learning.tuning import is_due
 from streamsvm.model.kernels import RbfKernel
 from tests.streams import ring
 
@@ -44,6 +47,25 @@ def test_what_is_left_out_has_no_part_in_a_machine() -> None:
         np.testing.assert_allclose(decision, machine.decision_function(made.Z), atol=0.1)
 
 
+def test_a_kept_matrix_gives_the_decisions_of_computed_values() -> None:
+    """Kernel values that serve all folds and boxes of a gamma are those that a run would compute."""
+    made = grid(600)
+    part = made.Z, made.y, np.where(made.fold == 1, 0.0, made.weight), RbfKernel(0.2), BOXES, 1e-3
+    for kept, computed in zip(_path(*part, KernelMatrix(made.Z, 0.2)), _path(*part), strict=True):
+        np.testing.assert_allclose(kept, computed, atol=0.05)
+
+
+def test_a_run_that_float32_cannot_end_is_confirmed_in_double() -> None:
+    """Where boxes are so large that its errors reach the tolerance, sums are computed from scratch."""
+    made = grid(600)
+    confirmed = []
+    for box in (1.0, 1e6):
+        run = RoughDescent(made.Z, made.y, box * made.weight, RbfKernel(0.2), 0.03)
+        run.advance(20_000)
+        confirmed.append(run.exact)
+    assert confirmed == [False, True]
+
+
 def test_sizes_are_nested_and_hold_each_fold_and_label() -> None:
     """A fold of a smaller size is a part of the same fold of a larger one; the last size is everything."""
     made = grid(12_000)
@@ -59,7 +81,7 @@ def test_the_chosen_cell_is_as_good_as_the_best_of_all() -> None:
     """Judged on all points, no cell that was given up is better by more than a fold's noise."""
     made = grid()
     found = search(made, np.random.default_rng(0))
-    assert [np.isfinite(judged.mean).sum() for judged in found] == [12, 5]
+    assert [np.isfinite(judged.mean).sum() for judged in found] == [12, 4]
     scores = np.zeros((len(GAMMAS), len(BOXES)))
     for fold in range(2):
         aside = made.fold == fold
@@ -90,6 +112,24 @@ def test_gamma_is_continued_by_its_growth() -> None:
     assert continued([judged(1_000, 1), judged(4_000, 3)], gammas, 16_000) == pytest.approx(16.0)
     assert continued([judged(1_000, 4), judged(4_000, 2)], gammas, 64_000) == pytest.approx(4.0)
     assert continued(grown, gammas, 3_000) == pytest.approx(4.0)
+
+
+def test_a_search_waits_until_the_stream_has_grown() -> None:
+    """By half; not where the past is forgotten, which a new choice may be due to."""
+    coreset = {"memory_points": 4_500, "max_partitions": 1}
+    svm = {"kernel": "rbf", "tune": "auto", "tune_every_leaves": 1}
+    config = ModelConfig.model_validate({"points": {"dimension": 2}, "coreset": coreset, "svm": svm})
+    rows = 100 * config.coreset.leaf_rows
+    assert [is_due(rows, tuned, config) for tuned in (None, rows // 2, rows * 2 // 3, rows * 2 // 3 + 9)] == [
+        True,
+        True,
+        True,
+        False,
+    ]
+    window = ModelConfig.model_validate(
+        {"points": {"dimension": 2}, "coreset": coreset | {"memory": "window", "window_points": 10_000}, "svm": svm}
+    )
+    assert is_due(rows, rows - window.coreset.leaf_rows, window)
 
 
 def test_judges_are_scikit_learns_figures() -> None:

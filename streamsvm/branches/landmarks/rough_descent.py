@@ -1,0 +1,67 @@
+"""Rough runs of the trunk's solver: for a pilot, or to judge a cell of a grid, a gap of hundredths is enough.
+
+`BlockDescent` recomputes its sums in float64 before it ends, which takes a fifth of so short a run. Here it ends at the
+running gap, as long as the errors of float32 are far below it; else as `BlockDescent` does.
+
+Invariant: a pure function of the arguments.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from streamsvm.linalg import Index
+from streamsvm.model.kernels import Float, RbfKernel
+from streamsvm.points import Signs
+from streamsvm.svm.block.descent import BLOCK, BlockDescent, Source
+from streamsvm.svm.block.rbf_tiles import RbfBlocks, Values, add_rows
+
+DEVIATIONS: Final = 8.0
+"""By which the errors of float32 may be larger than expected."""
+
+
+class KernelMatrix(RbfBlocks):
+    """The RBF kernel of so few points that all of its values are computed at once; for any number of runs.
+
+    Parameters are those of `RbfBlocks`; values are float32.
+    """
+
+    def __init__(self, Z: Float, gamma: float) -> None:
+        super().__init__(Z, gamma, np.float32)
+        self._K = super().gram(np.arange(len(Z)))
+
+    def gram(self, members: Index) -> Values:
+        """Return the kernel values among some points, shape (m, m)."""
+        return self._K.take(members, 0).take(members, 1)
+
+    def add(self, members: Index, change: Float, F: Float) -> None:
+        """Add to every F_j the sum over members i of change_i k_ij."""
+        add_rows(self._K.take(members, 0), change, F)
+
+
+class RoughDescent(BlockDescent):
+    """A run that ends at its running gap, where that is beyond the errors of float32.
+
+    Parameters other than `source`, kernel values that are at hand, are those of `BlockDescent`.
+    """
+
+    def __init__(
+        self, Z: Float, y: Signs, upper: Float, kernel: RbfKernel, tolerance: float, source: Source | None = None
+    ) -> None:
+        self._given = source
+        super().__init__(Z, y, upper, kernel, tolerance)
+
+    def begin(self) -> tuple[Source, int]:
+        """Take the kernel values that are given."""
+        source, size = super().begin() if self._given is None else (self._given, BLOCK)
+        return source, size
+
+    def _confirm(self) -> bool:
+        # Rounding errors of different columns are independent: their sum grows as the root of a sum of squares.
+        error = DEVIATIONS * float(np.finfo(np.float32).eps) * float(np.sqrt(self.moved @ self.moved))
+        if not error < self.tolerance:
+            return super()._confirm()
+        self.converged = self.gap < self.tolerance
+        return False

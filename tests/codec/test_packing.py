@@ -1,0 +1,254 @@
+"""Packed machines: places on grids, a part of their own, what it says of the loss, and what other languages read."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from streamsvm.config import ModelConfig, SvmConfig
+from streamsvm.coreset.moments import Moments
+from streamsvm.errors import InvalidMessage
+from streamsvm.learning import naming, training
+from streamsvm.learning.training import train
+from streamsvm.model import message as codec
+from streamsvm.model import packing as grids
+from streamsvm.model.kernels import RbfKernel
+from streamsvm.model.machine import KernelMachine, Model, Packing, Scaler
+from streamsvm.model.packing import FEW, FINE, MOST, Grid
+from streamsvm.model.version import Version
+from streamsvm.points import Points
+from streamsvm.svm.fit_landmarks import decisions, fewer_terms
+from streamsvm.svm.objective import primal_objective
+from tests.brokers.jvm import CannotRun
+from tests.golden import model as golden
+from tests.interop.inputs import answers_by
+
+COUNT = 400
+
+
+def columns(seed: int = 0) -> Any:
+    """Return columns of every kind: constant, one-hot, counts, spread out, and with an outlier far away."""
+    random = np.random.default_rng(seed)
+    far = random.standard_normal(COUNT)
+    far[7] = 1e7
+    return np.column_stack(
+        (
+            np.full(COUNT, 0.3),
+            np.where(random.random(COUNT) < 0.1, 2.9, -1.0 / 3.0),
+            0.1 * random.integers(0, 200, COUNT) - 7.0,
+            random.standard_normal(COUNT),
+            far,
+        )
+    )
+
+
+def version_of(machine: KernelMachine) -> Version:
+    """Return the golden version with a machine of features that are taken as they are."""
+    version, d = golden.handmade("rbf"), machine.support.shape[1]
+    assert isinstance(version.model, Model)
+    names = tuple(f"f{j}" for j in range(d))
+    model = replace(version.model, scaler=Scaler.identity(d), machine=machine, feature_names=names)
+    return replace(version, model=model, feature_names=names)
+
+
+def made(gamma: float = 0.25) -> Version:
+    """Return a version over all of `columns`."""
+    Z = columns()
+    dual = np.random.default_rng(1).standard_normal(COUNT)
+    machine = KernelMachine(RbfKernel(gamma), Z, dual, 0.125)
+    return version_of(machine.packed(Packing(Grid.of(Z, gamma), COUNT, 0.25, 0.25)))
+
+
+def test_a_grid_has_the_bits_that_its_feature_needs() -> None:
+    """None, one, those of its counts, those of its range, and at most sixteen."""
+    Z, gamma = columns(), 4.0
+    grid = Grid.of(Z, gamma)
+    assert grid.bits.tolist()[:3] == [0, 1, 8]
+    np.testing.assert_allclose(grid.rounded(Z)[:, :3], Z[:, :3], atol=1e-9)
+    spread = np.ptp(Z[:, 3])
+    assert grid.step[3] == pytest.approx(min(spread / FEW, FINE / 2.0))
+    assert np.abs(grid.rounded(Z) - Z)[:, 3].max() <= grid.step[3] / 2.0 * (1.0 + 1e-9)
+    assert (grid.bits[4], grid.step[4]) == (MOST.bit_length(), FINE / 2.0)
+    others = np.arange(COUNT) != 7
+    assert np.abs(grid.rounded(Z) - Z)[others, 4].max() <= grid.step[4] / 2.0 * (1.0 + 1e-9)
+    assert grid.rounded(Z)[7, 4] > 200.0 * 0.5  # two hundred widths of the kernel
+    np.testing.assert_array_equal(grid.rounded(grid.rounded(Z)), grid.rounded(Z))
+
+
+def test_every_number_comes_back() -> None:
+    """Places, coefficients, grid and losses."""
+    version = made()
+    read = codec.decode(codec.encode(version)).model.machine
+    written = version.model.machine
+    assert isinstance(read, KernelMachine)
+    assert isinstance(written, KernelMachine)
+    assert read.packing is not None
+    assert written.packing is not None
+    assert (read.precision, read.packing.support_vectors, read.packing.error) == ("packed", COUNT, 0.25)
+    np.testing.assert_array_equal(read.support, written.support)
+    np.testing.assert_array_equal(read.dual, written.dual)
+    assert read.packing.grid.vector_bytes == -(-int(written.packing.grid.bits.sum()) // 8)
+    assert codec.encode(replace(version, model=replace(version.model, machine=read))) == codec.encode(version)
+
+
+@pytest.mark.parametrize(
+    ("field", "to", "what"),
+    [
+        ("support_vectors", "A", "support_vectors is not base64"),
+        ("support_vectors", "AAAA", "support_vectors has 3 bytes for 2 dual coefficients and 3 bytes each"),
+        ("dual_coefficients", "AAAAPw==", "support_vectors has 6 bytes for 1 dual coefficients"),
+        ("support_vectors", "QJwAQZwB", "probe"),
+        ("columns", [[0.5, 1.0, 0]], "has 1 columns for 3 features"),
+        ("columns", [[0.5, 1.0, 0], [-1.0, 0.0, 1], [-2.0, 1.0, 16]], "a step that is not positive"),
+        ("columns", [[0.5, 1.0, 0], [-1.0, 1.0, 1], [-2.0, 1.0, 17]], "bits that are not 0 to 16"),
+        ("columns", [[0.5, 1.0, 0], [-1.0, 1e200, 1], [-2.0, 1.0, 16]], "the largest allowed"),
+        ("columns", [[0.5, 1.0, 0], [-1.0, 5.0, 1], [-2.0, 1e-4, 16]], "probe"),
+        ("error", 1.5, "an error that is no share"),
+    ],
+)
+def test_what_is_wrong_is_named(field: str, to: Any, what: str) -> None:
+    """Nothing is served that was read as something else."""
+    value = json.loads(golden.path_of("rbf-packed").read_bytes())
+    (value["model"] if field in value["model"] else golden.parts_of(value)["packed"])[field] = to
+    with pytest.raises(InvalidMessage, match=what):
+        codec.decode(json.dumps(value).encode())
+
+
+@pytest.mark.parametrize(
+    ("kind", "what"),
+    [("linear", "is for rbf machines"), ("rbf-classes", "is for two labels"), ("rbf-half", "without 'half_precision'")],
+)
+def test_with_its_part_another_machine_is_refused(kind: str, what: str) -> None:
+    """Linear ones, those of more than two labels, and those that are rounded otherwise."""
+    value, packed = (json.loads(golden.path_of(one).read_bytes()) for one in (kind, "rbf-packed"))
+    parts = [*value["parts"], golden.parts_of(packed)["packed"]]
+    value["parts"] = sorted(parts, key=lambda part: part["part"])
+    with pytest.raises(InvalidMessage, match=what):
+        codec.decode(json.dumps(value).encode())
+
+
+def test_few_bytes_do_not_become_many_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A vector of no bits takes no byte, and as many numbers as there are features."""
+    monkeypatch.setattr(grids, "MOST_ENTRIES", 5)
+    with pytest.raises(InvalidMessage, match="6 entries; at most 5"):
+        codec.decode(golden.path_of("rbf-packed").read_bytes())
+
+
+def rows_of_table(count: int = 3_000, seed: int = 0) -> Points:
+    """Return points of numbers and one-hot columns that interact."""
+    random = np.random.default_rng(seed)
+    X, kind = random.random((count, 3)), random.integers(0, 20, count)
+    y = np.where(np.floor(4 * X[:, 0] + kind) + np.floor(4 * X[:, 1]), 1, -1)
+    y = np.where((np.floor(4 * X[:, 0]) + np.floor(4 * X[:, 1]) + kind) % 2 > 0, y, -y)
+    return Points(np.hstack([X, np.eye(20)[kind]]).astype(np.float32), y.astype(np.int8), np.ones(count))
+
+
+OPTIONS = {"kernel": "rbf", "C": 10.0, "gamma": 0.5}
+
+
+def test_a_machine_that_fits_is_published_whole() -> None:
+    """Trained on points of a grid, it is what was trained but for coefficients of 32 bits, and says its errors."""
+    points = rows_of_table()
+    moments = Moments.zero(points.dimension).add(points)
+    whole, packed = (
+        train(points, moments, SvmConfig.model_validate(OPTIONS | more))
+        for more in ({}, {"precision": "packed", "round_first": True})
+    )
+    machine = packed.model.machine
+    assert isinstance(machine, KernelMachine)
+    assert machine.packing is not None
+    grid = machine.packing.grid
+    assert grid.bits.tolist()[3:] == [1] * 20
+    np.testing.assert_array_equal(grid.rounded(machine.support), machine.support)
+    Z = grid.rounded(packed.model.scaler.transform(points.X))
+    decision = machine.decide(Z)
+    assert machine.packing.support_vectors == len(machine.dual)
+    assert machine.packing.error == machine.packing.whole_error == np.mean((decision > 0.0) != (points.y > 0))
+    norm = float(machine.dual @ replace(machine, intercept=0.0).decide(machine.support))
+    boxes = np.full(len(points), 10.0)
+    assert packed.fit.objective == pytest.approx(primal_objective(decision, points.y, boxes, norm), rel=1e-6)
+    aside = rows_of_table(seed=1)
+    of_whole, own = (np.mean(one.model.predict_sign(aside.X) == aside.y) for one in (whole, packed))
+    assert own > of_whole - 0.005
+    assert len(codec.encode(version_of(machine))) - 9_000 < 12 * len(machine.dual) * 4 / 3 + 45 * 20
+
+
+def test_a_machine_that_does_not_fit_says_what_it_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many support vectors as the record holds; both errors are those of the machines on the training set."""
+    points = rows_of_table()
+    moments = Moments.zero(points.dimension).add(points)
+    config = SvmConfig.model_validate(OPTIONS | {"precision": "packed", "round_first": True})
+    whole = train(points, moments, config).model.machine
+    assert isinstance(whole, KernelMachine)
+    monkeypatch.setattr(SvmConfig, "MESSAGE_BYTES", SvmConfig.FEATURE_BYTES * 23 + 6_000)
+    small = train(points, moments, config)
+    machine = small.model.machine
+    assert isinstance(machine, KernelMachine)
+    assert machine.packing is not None
+    grid = machine.packing.grid
+    assert 0.95 * 4_500 < len(machine.dual) * (grid.vector_bytes + 4) <= 4_500
+    assert machine.packing.support_vectors == len(whole.dual) > len(machine.dual)
+    Z = grid.rounded(small.model.scaler.transform(points.X))
+    errors = [float(np.mean((one.decide(Z) > 0.0) != (points.y > 0))) for one in (whole, machine)]
+    assert [machine.packing.whole_error, machine.packing.error] == pytest.approx(errors, abs=1e-3)
+    assert small.fit.support_vectors == len(machine.dual)
+
+
+def test_most_of_the_terms_are_projected(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The machine of three quarters is nearer to the whole one than the same terms are without their neighbours'."""
+    monkeypatch.setattr("streamsvm.svm.fit_landmarks.MOST_FITTED", 100)
+    points = rows_of_table()
+    whole = train(points, Moments.zero(points.dimension).add(points), SvmConfig.model_validate(OPTIONS)).model.machine
+    assert isinstance(whole, KernelMachine)
+    most = 3 * len(whole.dual) // 4
+    fewer = fewer_terms(whole, whole.support, points.y, points.weight, most)
+    assert len(fewer.dual) == most
+    kept = {row.tobytes(): dual for row, dual in zip(whole.support, whole.dual, strict=True)}
+    only = replace(fewer, dual=np.array([kept[row.tobytes()] for row in fewer.support]))
+    expected = decisions(whole, whole.support)
+    off, without = (np.square(decisions(one, whole.support) - expected).mean() for one in (fewer, only))
+    assert off < 0.5 * without
+
+
+def test_a_default_machine_is_packed() -> None:
+    """Of new incarnations with landmarks: as many support vectors as one record holds, whatever their bits."""
+    config = ModelConfig.model_validate({"points": {"dimension": 54}, "svm": {"kernel": "rbf"}})
+    assert (config.svm.precision, config.svm.landmarks, config.svm.round_first) == ("packed", None, True)
+    assert naming.largest_bytes(config) <= 1_000_000
+    assert ModelConfig.of_canonical(config.canonical()).sha256() == config.sha256()
+    few = ModelConfig.model_validate({"points": {"dimension": 54}, "svm": {"kernel": "rbf", "landmarks": 100}})
+    assert naming.largest_bytes(few) < 100_000
+    within = naming.terms_within(config, 500_000)
+    most = ModelConfig.model_validate({"points": {"dimension": 54}, "svm": {"kernel": "rbf", "landmarks": within}})
+    assert 495_000 < naming.largest_bytes(most) <= 500_000
+
+
+def test_the_room_is_that_of_the_grid() -> None:
+    """Ten numbers of a byte each and 44 one-hot columns: sixteen bytes a vector, and four of its coefficient."""
+    grid = Grid(np.zeros(54), np.ones(54), np.array([8] * 10 + [1] * 44))
+    room = training._room(grid, SvmConfig(kernel="rbf", precision="packed"))
+    assert room == (900_000 - 54 * 250) * 3 // 4 // 20 > 33_000
+
+
+def test_every_language_reads_it(tmp_path: Path) -> None:
+    """Node.js and Java make bits to the numbers that Python does."""
+    version = made(1e-3)
+    points = {"near": "[0.3, 2.9, 1.0, -0.5, 0.25]", "far": "[0.3, -0.3, -7.0, 0.0, 500.0]"}
+    small = {"near": "[0.1, -0.2, 0.3]", "zero": "[0.0, 0.0, 0.0]"}
+    for kind, given, inputs in (
+        ("columns", codec.encode(version), points),
+        ("golden", golden.path_of("rbf-packed").read_bytes(), small),
+    ):
+        try:
+            found = answers_by(tmp_path, given, inputs)
+        except CannotRun as missing:
+            pytest.skip(f"no readers in other languages: {missing}")
+        for language, told in found.items():
+            for one, own in zip(told, found["Python"], strict=True):
+                assert "decision" in one, (kind, language, one)
+                assert one["decision"] == pytest.approx(own["decision"], rel=1e-12, abs=1e-12), (kind, language)

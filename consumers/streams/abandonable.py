@@ -44,15 +44,16 @@ class Aside(Generic[T]):
 
     def finished(self, timeout_s: float) -> bool:
         """Wait at most `timeout_s` and return whether the call returned; what it raised is raised here."""
-        if not self.over(timeout_s):
-            return False
-        if self._failure is not None:
+        over = self.over(timeout_s)
+        if over and self._failure is not None:
             raise self._failure
-        return True
+        return over
 
     @property
     def returned(self) -> T:
-        """What the call returned; only after it has."""
+        """What the call returned, once it is over; what it raised is raised here."""
+        if self._failure is not None:
+            raise self._failure
         return self._returned[0]
 
     def _run(self) -> None:
@@ -98,13 +99,9 @@ class Pending(Protocol[T_co]):
         """Wait at most `timeout_s` and return whether the call ended, well or not."""
         ...
 
-    def finished(self, timeout_s: float) -> bool:
-        """Do the same, but what the call raised is raised here."""
-        ...
-
     @property
     def returned(self) -> T_co:
-        """What the call returned; only after it has."""
+        """What the call returned, once it is over; what it raised is raised here."""
         ...
 
 

@@ -101,6 +101,7 @@ class Session:
         self._waiting = waiting
         self._aside = aside
         self._sending: tuple[Pending[list[int]], Committed] | None = None
+        self._sent_at = 0.0
         self._id = f"streamsvm/{settings.name}/{settings.output.models_topic}"
         self._settlement = VersionSettlement(
             cluster,
@@ -169,12 +170,18 @@ class Session:
     ) -> None:
         """Begin to publish a group in one transaction: `ended` says what became of it."""
         self._delivery.sends()
+        self._sent_at = self._monotonic()
         self._sending = self._aside(lambda: self._transaction(messages, last)), committed
 
     @property
     def sending(self) -> bool:
         """Whether a transaction was begun of which nobody has asked yet what became."""
         return self._sending is not None
+
+    @property
+    def sending_s(self) -> float:
+        """For how long what was begun has been under way; 0 if nothing is."""
+        return self._monotonic() - self._sent_at if self.sending else 0.0
 
     def ended(self, timeout_s: float) -> bool:
         """Wait at most `timeout_s` and return whether what was begun is published.
@@ -189,12 +196,7 @@ class Session:
         if not pending.over(timeout_s):
             return False
         self._sending = None
-
-        def outcome() -> list[int]:
-            pending.finished(0.0)
-            return pending.returned
-
-        self._conclude(outcome, committed)
+        self._conclude(lambda: pending.returned, committed)
         return True
 
     def _conclude(self, outcome: Callable[[], list[int]], committed: Committed) -> None:
@@ -280,8 +282,16 @@ class Session:
         """Close the publisher, if there is one; of a transaction that is under way nothing is noted any more."""
         sending, self._sending = self._sending, None
         publisher, self._publisher = self._publisher, None
-        # The client is still inside a call that does not return, and is not safe to enter from a second thread.
-        if publisher is not None and (sending is None or sending[0].over(CLOSE_S)):
+        if sending is not None:
+            log.warning(
+                "publish_left",
+                next_version=self._delivery.next_number,
+                remedy="no action needed: the next start reads the topic to find out whether the version was published",
+            )
+            # Else the client is still inside a call, and is not safe to enter from a second thread.
+            if not sending[0].over(CLOSE_S):
+                return
+        if publisher is not None:
             publisher.close()
 
     def _renew(self) -> None:
@@ -378,16 +388,17 @@ class Session:
     def _transaction(
         self, messages: Sequence[Message], last: Callable[[Sequence[int]], Sequence[Message]] | None
     ) -> list[int]:
-        if self._publisher is None:
+        publisher = self._publisher  # `close` may let go of it meanwhile
+        if publisher is None:
             raise FatalError(
                 "there is no producer to publish with: an earlier start of the producer failed",
                 "Start the process again.",
             )
-        offsets = self._publisher.publish(messages, last)
+        offsets = publisher.publish(messages, last)
         crash_point("publish.answered")
         # A broker answers a commit before it writes the markers. A version counts as published once readers can read
         # it.
-        self._publisher.confirm()
+        publisher.confirm()
         return offsets
 
     def _postpone(self, error: StreamsvmError) -> None:

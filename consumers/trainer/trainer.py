@@ -37,6 +37,7 @@ from typing import Final
 
 import structlog
 
+from consumers.host.runtime import STALE_AFTER_S
 from consumers.settings import Settings
 from consumers.streams.abandonable import Stopped
 from consumers.trainer.attachment import StartOver
@@ -330,7 +331,7 @@ class Trainer:
             life.versions.write_pending()
         if delivery.ready and pipeline.unpublished is not None:
             self._publish(life)
-        self._health.require("publish", life.session.trouble)
+        self._look_after_publishing(life)
 
     def _publish(self, life: Life) -> None:
         pipeline = life.pipeline
@@ -354,6 +355,14 @@ class Trainer:
         if isinstance(event, Refused):
             life.versions.write_pending()
         life.keeper.published(life.delivery.next_number - 1)
+
+    def _look_after_publishing(self, life: Life) -> None:
+        """Report why nothing can be published, a transaction that takes long, and one that must be stuck."""
+        sending_s = life.session.sending_s
+        slow = f"a transaction has been under way for {sending_s:.0f} s" if sending_s > STALE_AFTER_S else ""
+        self._health.require("publish", life.session.trouble or slow)
+        # The loop goes on beside a call that never returns: its beats say nothing of that one.
+        self._health.suspect("publish", slow if sending_s > self._health.stuck_after_s else "")
 
     def _look_after_readers(self, life: Life) -> None:
         """Settle where readers of committed records are blocked, although nothing is to be published just now."""

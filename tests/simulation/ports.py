@@ -106,28 +106,35 @@ def heeding_inline(_stop: Stop, _beat: Callable[[], None], call: Callable[[], T]
 
 
 class Beside(Generic[T]):
-    """See `consumers.streams.abandonable.Pending`: makes the call when it is asked about it, or takes its time."""
+    """See `consumers.streams.abandonable.Pending`: makes the call when it is asked about it, or takes its time.
+
+    It takes its time before the call, or after: then readers have the version, and the trainer does not know.
+    """
 
     def __init__(self, world: World, life: Life, call: Callable[[], T]) -> None:
         self._world, self._life, self._call = world, life, call
         self._outcomes: list[Callable[[], T]] = []
+        self._told = False
 
     def over(self, timeout_s: float) -> bool:
         self._world.time += timeout_s
-        if not self._outcomes and not self._life.dead and not self._world.decide("sending", "", ["slow publish"]):
-            try:
-                returned = self._call()
-            except (StreamsvmError, AssertionError) as error:
-                self._outcomes.append(partial(_raised, error))
-            else:
-                self._outcomes.append(lambda: returned)
-        return bool(self._outcomes)
+        if not self._told and not self._life.dead and (self._outcomes or not self._takes_its_time()):
+            self._make()
+            self._told = not self._takes_its_time()
+        return self._told
 
-    def finished(self, timeout_s: float) -> bool:
-        if not self.over(timeout_s):
-            return False
-        self._outcomes[0]()
-        return True
+    def _takes_its_time(self) -> bool:
+        return bool(self._world.decide("sending", "", ["slow publish"]))
+
+    def _make(self) -> None:
+        if self._outcomes:
+            return
+        try:
+            returned = self._call()
+        except StreamsvmError as error:
+            self._outcomes.append(partial(_raised, error))
+        else:
+            self._outcomes.append(lambda: returned)
 
     @property
     def returned(self) -> T:

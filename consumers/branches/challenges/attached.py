@@ -6,6 +6,7 @@ from consumers.branches.challenges.challenges import Challenges
 from consumers.branches.challenges.shadow_gate import ShadowGate
 from consumers.trainer.attachment import Attachment, Making, Part
 from consumers.trainer.gatekeeping import Gatekeeper
+from consumers.trainer.session import Session
 from streamsvm.delivery.machine import Delivery
 from streamsvm.model.version import Version
 
@@ -34,12 +35,14 @@ class ShadowOfTrainer(Attachment):
             monotonic=parts.clock.monotonic,
         )
         self.world.stack.callback(challenges.close)
-        return _Turns(challenges, self.world.delivery)
+        return _Turns(challenges, self.world.delivery, self.world.session)
 
 
 class _Turns(Part):
-    def __init__(self, challenges: Challenges, delivery: Delivery) -> None:
-        self._challenges, self._delivery = challenges, delivery
+    def __init__(self, challenges: Challenges, delivery: Delivery, session: Session) -> None:
+        self._challenges, self._delivery, self._session = challenges, delivery, session
 
     def turn(self) -> Version | None:
+        if self._session.sending:  # nothing is in doubt, and a turn comes between two versions
+            return None
         return self._challenges.turn(ready=self._delivery.ready)

@@ -19,6 +19,7 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from consumers.branches.challenges import challenges as challenges_module
+from consumers.branches.challenges.attached import _Turns
 from consumers.branches.challenges.challenges import Challenges
 from consumers.branches.challenges.judging import challenges_in, spending_fault
 from consumers.branches.challenges.shadow_gate import TIMES, ShadowGate
@@ -611,6 +612,24 @@ def test_a_challenge_whose_time_is_over_ends_when_its_logs_were_read(monkeypatch
     assert alone.turn() == []
     alone.follower.joined.side_effect = None
     assert alone.turn() == ["passed"]
+
+
+def test_a_version_under_way_is_no_doubt(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A challenge is not read from the topic again for every version that is published, as it is after a doubt."""
+    alone = Alone(monkeypatch).opened()
+    session, delivery = Mock(sending=False), Mock(ready=True)
+    turns = _Turns(alone.tested, delivery, session)
+    for sending, ready, asked in (
+        (False, True, 1),
+        (True, False, 1),
+        (False, True, 1),
+        (False, False, 1),
+        (False, True, 2),
+    ):
+        session.sending, delivery.ready = sending, ready
+        alone.time += 2.0
+        turns.turn()
+        assert alone.cluster.newest.call_count == asked
 
 
 def test_a_challenge_whose_logs_are_gone_ends(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -85,7 +85,7 @@ def _count_weights_once(monkeypatch: pytest.MonkeyPatch) -> None:
         (_sum_in_place, "dense and sparse", "STDASVC rbf"),
         (_sum_in_place, "dense and sparse", "STDALinearSVR"),
         (_leave_sparse_as_it_is, "dense and sparse", "STDASVR rbf"),
-        (_keep_the_origin, "translation", "CoresetSVC raw rbf"),
+        (_keep_the_origin, "translation", "CoresetSVC sampled"),
         (_keep_what_failed, "failed fit", "STDASVC poly"),
         (_count_weights_once, "weights for copies", "STDAOneClassSVM rbf"),
     ],

@@ -108,7 +108,7 @@ def test_every_number_comes_back() -> None:
         ("columns", [[0.5, 1.0, 0], [-1.0, 1.0, 1], [-2.0, 1.0, 17]], "bits that are not 0 to 16"),
         ("columns", [[0.5, 1.0, 0], [-1.0, 1e200, 1], [-2.0, 1.0, 16]], "the largest allowed"),
         ("columns", [[0.5, 1.0, 0], [-1.0, 5.0, 1], [-2.0, 1e-4, 16]], "probe"),
-        ("error", 1.5, "an error that is no share"),
+        ("error", 1.5, "an error that is not between 0 and 1"),
     ],
 )
 def test_what_is_wrong_is_named(field: str, to: Any, what: str) -> None:

@@ -18,7 +18,7 @@ from weakref import ref
 import numpy as np
 
 from streamsvm.branches.landmarks.landmark_pilots import LandmarkPilot, again, are_screened, seals_a_pilot
-from streamsvm.branches.landmarks.landmarks import Decided, Landmarks, evaluate_landmarks
+from streamsvm.branches.landmarks.landmarks import Decided, Landmarks, evaluate_landmarks, places_among
 from streamsvm.config import ModelConfig
 from streamsvm.coreset.accounting import Accounting
 from streamsvm.coreset.band import DELTA
@@ -168,6 +168,7 @@ def warm_up(dtype: np.dtype[np.floating]) -> None:
     n = 2 * LEAST_CAPACITY
     points = Points(np.ones((n, 1), dtype), np.tile(np.array([-1, 1], np.int8), n // 2), np.ones(n))
     one = np.ones(1)
+    places_among(points.X, points.X, np.empty(n, np.int64))
     crowded = Pilot(
         penalty=1.0, mean=0.0 * one, scale=one, coefficients=0.0 * one, intercept=0.0, lower_bound=0.0, crowded=True
     )

@@ -12,7 +12,6 @@ import pytest
 from streamsvm.points import Points
 from tests.benchmarks.peers import Answer, Row, Run, main, markdown, row_of, run_of
 
-ROOT = Path(__file__).parents[2]
 FIGURES = {"auc": 0.9, "average_precision": 0.5, "log_loss": 0.2, "balanced_accuracy": 0.7, "skill": True}
 
 
@@ -81,23 +80,3 @@ def test_the_table_marks_the_best_and_those_without_skill() -> None:
         "| CPU time, to streamsvm's | 1 | 2 |",
         "| points kept, kB | 4 to 8 | 41 |",
     ]
-
-
-def cells(text: str) -> list[list[str]]:
-    """Return the cells of the lines that are rows of a table, but for the rule below the heading."""
-    lines = [line for line in text.splitlines() if line.startswith("|") and not line.startswith("|---")]
-    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
-
-
-def test_readme_has_the_figures_that_were_measured() -> None:
-    """Cell by cell, so that no figure is changed by hand; README shows the AUC of some of the contenders."""
-    measured = cells((ROOT / "tests" / "benchmarks" / "results" / "peers.txt").read_text().split("peers --rows ")[1])
-    auc = {
-        (row[0], contender): cell.replace("*", "").split()[0]
-        for row in measured[1:]
-        for contender, cell in zip(measured[0][1:], row[1:], strict=True)
-    }
-    heading, *rows = cells("| AUC |" + (ROOT / "README.md").read_text().split("\n| AUC |")[1].split("\n\n")[0])
-    assert len(rows) == 8
-    for row in rows:
-        assert row[1:] == [auc[row[0], contender] for contender in heading[1:]]

@@ -15,6 +15,8 @@ from tests.benchmarks.changing import sea
 from tests.benchmarks.worth import COST, SHUFFLED, STREAMS, Cell, jobs, lines, main, markdown, read_cells, write_cells
 from tests.benchmarks.worth_environment import PACKAGES
 
+ROOT = Path(__file__).parents[2]
+
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
@@ -107,3 +109,17 @@ def test_the_environment_is_pinned_with_hashes() -> None:
     pins = re.findall(r"^([a-z0-9_-]+)==[\w.]+ \\\n    --hash=sha256:[0-9a-f]{64}$", text, re.MULTILINE)
     assert {"capymoa", "lightgbm", "river"} <= set(pins)
     assert len(pins) == text.count("==")
+
+
+def test_readme_has_the_figures_that_were_measured() -> None:
+    """Cell by cell, so that no figure is changed by hand; README shows some sets and contenders of the whole table."""
+    lines = (ROOT / "tests" / "benchmarks" / "results" / "worth.txt").read_text().splitlines()
+    figures = {tuple(line.split()[:3]): line.split() for line in lines if line.startswith(("shuffled", "streams"))}
+    readme = (ROOT / "README.md").read_text()
+    for figure, part, at, rows in (("AUC", "shuffled", 6, 4), ("accuracy", "streams", 4, 6)):
+        heading, _, *shown = readme.split(f"\n| {figure} |")[1].split("\n\n")[0].splitlines()
+        contenders = heading.replace("|", " ").split()
+        assert len(shown) == rows
+        for name, *cells in (line.replace("|", " ").replace("`", "").split() for line in shown):
+            measured = [figures[part, name, contender][at] for contender in contenders]
+            assert cells == [f"{float(value):.3f}" for value in measured]

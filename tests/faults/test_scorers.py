@@ -122,6 +122,7 @@ class Site:
         for number, daemon in enumerate(self._started):
             running = daemon.ended() is None
             if running:
+                print(f"scorer {number} says that it scored {scored(daemon):g} of {self._sent} points")
                 daemon.kill()
             daemon.catch_up()
             lines = [line for line in daemon.log[-LOG_LINES:] if '"event": "configuration"' not in line]

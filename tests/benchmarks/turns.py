@@ -37,7 +37,7 @@ NOTES: Final = "BENCHMARK_TURNS"
 """Variable that names the file into which the daemon writes the lengths of its turns, in seconds."""
 REPEATED: Final = 253_952
 """Points that are encoded, whole records of each format; the topic repeats them."""
-POINTS: Final[Mapping[str, int]] = {"json": 16_000_000, "json-array": 100_000_000, "arrow-4096": 200_000_000}
+POINTS: Final[Mapping[str, int]] = {"json": 32_000_000, "json-array": 100_000_000, "arrow-4096": 200_000_000}
 """In the topic: more than is read in a minute."""
 PROBE_EVERY_S: Final = 0.05
 PATIENCE_S: Final = 10.0

@@ -3,7 +3,7 @@
 `streamsvm.delivery.machine.Delivery` is the state machine, and its page explains the states; this module does the work
 on a broker, and drives it. A start calls `look` (which harms nobody) and `take_over`. The main loop calls
 `begin` and `ended` for each version, and `renew` in every turn, which does nothing unless there is a doubt. A broker
-takes some 50 ms for a transaction, in which the loop goes on: it is made in a thread of its own, the only one that uses
+takes its time for a transaction, in which the loop goes on: it is made in a thread of its own, the only one that uses
 the producer meanwhile, and what became of it is noted by the loop.
 
 A producer is used until its first doubt. The next one takes the transactional id over, and settles every partition that

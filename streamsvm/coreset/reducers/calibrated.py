@@ -37,6 +37,7 @@ Sources: Tukan et al. 2020 (g); Chapelle 2007 (H); Madow 1949 (systematic sampli
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import ClassVar, Final
 
 import numpy as np
@@ -98,8 +99,13 @@ class CalibratedReducer:
         if pilot.lower_bound <= 0.0 or m < 2 or not _has_both_labels(points.y):  # the pilot may be of more points
             self.observed.by_weight += 1
             return UniformReducer().reduce(points, m, random, None)
-        rows, margin, share = _linear(points, pilot) if pilot.decisions is None else _of_a_kernel(points, pilot)
-        band = _band(rows, points, margin, pilot, m)
+        if pilot.decisions is None:
+            under = measured_under(points, pilot)
+            rows, margin, share = under.rows, under.margin, _mixed(under, points.y, points.weight, pilot)
+            band = _band(under, points, pilot, m)
+        else:
+            rows, margin, share = _of_a_kernel(points, pilot)
+            band = np.empty(0, np.intp)
         if not len(band):
             chosen, weight = self._sampled(rows, points, margin, share, m, random)
             return points.take(chosen).reweighted(weight)
@@ -134,23 +140,60 @@ def _has_both_labels(y: Signs) -> bool:
     return bool(abs(int(y.sum(dtype=np.int64))) < len(y))
 
 
-def _band(rows: Float, points: Points, margin: Float, pilot: Pilot, m: int) -> NDArray[np.intp]:
+def _band(under: Under, points: Points, pilot: Pilot, m: int) -> NDArray[np.intp]:
     """Return the rows of the band, ascending; of the m points enough are left for the others to be calibrated."""
-    most = min(int(pilot.band * m), m - POINTS_A_CONSTRAINT * rows.shape[1])
-    matrix = smoothed_hessian(rows, points.weight, margin, pilot.penalty) if most > 0 else np.zeros((0, 0))
-    if most <= 0 or not factorise(matrix):
+    width = under.rows.shape[1]
+    most = min(int(pilot.band * m), m - POINTS_A_CONSTRAINT * width)
+    if most <= 0 or under.length is None:
         return np.empty(0, np.intp)
-    length = np.empty(len(rows))
-    norms(matrix, rows, length)
-    return nearest(length, margin, points.weight, rows.shape[1], most)
+    return nearest(under.length, under.margin, points.weight, width, most)
 
 
-def _linear(points: Points, pilot: Pilot) -> tuple[Float, Float, Float]:
-    """Return scaled rows with a 1 appended, margins and importance."""
-    rows = np.empty((len(points), points.dimension + 1))
-    margin = np.empty(len(points))
+@dataclass(frozen=True, slots=True)
+class Under:
+    """Where points lie under a linear pilot.
+
+    Attributes
+    ----------
+    rows : ndarray of shape (n, d + 1)
+        Scaled features, then 1.
+    margin : ndarray of shape (n,)
+    factor : ndarray of shape (d + 1, d + 1)
+        The Cholesky factor of H, in the lower triangle.
+    length : ndarray of shape (n,), or None
+        |x~|_{H^-1}; None where H has no factor.
+    """
+
+    rows: Float
+    margin: Float
+    factor: Float
+    length: Float | None
+
+    @classmethod
+    def of(cls, rows: Float, weight: Float, margin: Float, penalty: float) -> Under:
+        """Return where rows lie of which the margins are known."""
+        factor, length = smoothed_hessian(rows, weight, margin, penalty), np.empty(len(rows))
+        if not factorise(factor):
+            return cls(rows, margin, factor, None)
+        norms(factor, rows, length)
+        return cls(rows, margin, factor, length)
+
+
+def measured_under(points: Points, pilot: Pilot) -> Under:
+    """Return where points lie under a linear pilot; their weights are those of its problem.
+
+    Kept with the pilot until it is asked the next time: of a node, its reduction asks, and then its account.
+    """
+    if pilot.measured:
+        X, weight, known = pilot.measured.pop()
+        if X is points.X and np.array_equal(weight, points.weight):
+            assert isinstance(known, Under)
+            return known
+    rows, margin = np.empty((len(points), points.dimension + 1)), np.empty(len(points))
     scale(points.X, points.y, pilot.mean, pilot.scale, pilot.coefficients, pilot.intercept, rows, margin)
-    return rows, margin, importance(rows, points.y, points.weight, margin, pilot)
+    found = Under.of(rows, points.weight, margin, pilot.penalty)
+    pilot.measured.append((points.X, points.weight, found))
+    return found
 
 
 def _of_a_kernel(points: Points, pilot: Pilot) -> tuple[Float, Float, Float]:
@@ -182,9 +225,14 @@ def importance(rows: Float, y: Signs, weight: Float, margin: Float, pilot: Pilot
     pilot : Pilot
         With a positive bound.
     """
-    hessian = smoothed_hessian(rows, weight, margin, pilot.penalty)
-    mixed = np.empty(len(y))
-    mix(rows, y, weight, margin, pilot.penalty, pilot.lower_bound, hessian, factorise(hessian), np.array(SHARES), mixed)
+    return _mixed(Under.of(rows, weight, margin, pilot.penalty), y, weight, pilot)
+
+
+def _mixed(under: Under, y: Signs, weight: Float, pilot: Pilot) -> Float:
+    """Return q; see `importance`."""
+    mixed, length = np.empty(len(y)), np.empty(0) if under.length is None else under.length
+    shares = np.array(SHARES)
+    mix(under.rows, y, weight, under.margin, pilot.penalty, pilot.lower_bound, length, shares, mixed)
     return mixed
 
 

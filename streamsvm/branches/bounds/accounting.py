@@ -9,7 +9,7 @@ import numpy as np
 
 from streamsvm.branches.bounds import proving
 from streamsvm.branches.bounds.certified import Certified
-from streamsvm.branches.bounds.frames import Frame, away_from, metric_of
+from streamsvm.branches.bounds.frames import Frame, metric_of
 from streamsvm.branches.bounds.totals import (
     BESIDE,
     EXPECTED,
@@ -28,7 +28,7 @@ from streamsvm.coreset.accounting import (
     MeasuredPoints,
     differing,
 )
-from streamsvm.coreset.band import border_within
+from streamsvm.coreset.band import border_within, distance
 from streamsvm.model.fit import Audit, Fit
 from streamsvm.model.machine import LinearMachine, Scaler
 from streamsvm.points import Points
@@ -81,7 +81,7 @@ def condensing(screen: LinearRule, measured: MeasuredPoints, dtype: np.dtype[np.
     frame = Frame(scaling=screen.scaling, machine=machine, factor=factor)
     # As many rows as there is room for are set aside, the nearest of those that chance does not keep.
     most = int(BESIDE * capacity)
-    away = away_from(measured.margin, length)
+    away = distance(length, measured.margin)
     border, _ = border_within(away, measured.passed, EXPECTED * most)
     return Condensed.begin(frame, dtype, capacity, border if most else 0.0, most)
 

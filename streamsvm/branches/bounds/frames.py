@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from streamsvm.branches.bounds.proving_kernels import dual_lengths, dual_lengths_of
 from streamsvm.branches.bounds.totals_kernels import EPS
+from streamsvm.coreset.band import distance
 from streamsvm.coreset.reducers.base import Pilot
 from streamsvm.coreset.reducers.calibrated import measured_under
 from streamsvm.coreset.row_kernels import scale
@@ -119,13 +120,13 @@ def frame_of(points: Points, pilot: Pilot | None) -> tuple[Frame, Float, Float]:
     weighed = points.class_weighted(pilot.class_weight)
     under = measured_under(weighed, pilot)
     root, length = np.zeros((d + 1, 0)), np.zeros(len(points))
-    if under.length is not None and 0 < d <= MOST_FEATURES:
+    if len(under.length) and 0 < d <= MOST_FEATURES:
         with np.errstate(all="ignore"):
-            root, length = back_substituted(np.tril(under.factor), np.eye(d + 1)), under.length
+            root, length = back_substituted(under.factor, np.eye(d + 1)), under.length
     factor, length = metric_of(root, under.rows, length, weighed.weight)
     machine = np.append(pilot.coefficients, pilot.intercept)
     frame = Frame(scaling=np.stack([pilot.mean, 1.0 / pilot.scale]), machine=machine, factor=factor)
-    return frame, under.margin, away_from(under.margin, length)
+    return frame, under.margin, distance(length, under.margin)
 
 
 def measured(points: Points, frame: Frame) -> tuple[Float, Float]:
@@ -133,14 +134,7 @@ def measured(points: Points, frame: Frame) -> tuple[Float, Float]:
     rows, margin = np.empty((len(points), points.dimension + 1)), np.empty(len(points))
     centre, inverse = frame.scaling
     scale(points.X, points.y, centre, 1.0 / inverse, frame.machine[:-1], float(frame.machine[-1]), rows, margin)
-    return margin, away_from(margin, _lengths(rows, frame.factor))
-
-
-def away_from(margin: Float, length: Float) -> Float:
-    """Return how far from the kink rows are, in their lengths, shape (n,)."""
-    away = np.abs(1.0 - margin)
-    found: Float = np.divide(away, length, out=np.full_like(away, np.inf), where=length > 0.0)
-    return found
+    return margin, distance(_lengths(rows, frame.factor), margin)
 
 
 def _lengths(rows: Float, factor: NDArray[np.float32]) -> Float:

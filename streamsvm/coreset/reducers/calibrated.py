@@ -47,8 +47,8 @@ from streamsvm.coreset.band import DELTA, nearest
 from streamsvm.coreset.calibration import MOST, calibrate
 from streamsvm.coreset.reducers.base import Observed, Pilot, UniformReducer, inclusion_probabilities, systematic
 from streamsvm.coreset.reducers.importance_kernels import fill_constraints, keep_label_weights, mix
-from streamsvm.coreset.row_kernels import add_active, add_near_gram, scale
-from streamsvm.linalg import Float, factorise, norms
+from streamsvm.coreset.row_kernels import add_active, curve, scale
+from streamsvm.linalg import Float
 from streamsvm.points import Points, Signs
 
 SHARES: Final = (0.25, 0.15, 0.6)
@@ -101,7 +101,7 @@ class CalibratedReducer:
             return UniformReducer().reduce(points, m, random, None)
         if pilot.decisions is None:
             under = measured_under(points, pilot)
-            rows, margin, share = under.rows, under.margin, _mixed(under, points.y, points.weight, pilot)
+            rows, margin, share = under.rows, under.margin, importance(under, points.y, points.weight, pilot)
             band = _band(under, points, pilot, m)
         else:
             rows, margin, share = _of_a_kernel(points, pilot)
@@ -144,7 +144,7 @@ def _band(under: Under, points: Points, pilot: Pilot, m: int) -> NDArray[np.intp
     """Return the rows of the band, ascending; of the m points enough are left for the others to be calibrated."""
     width = under.rows.shape[1]
     most = min(int(pilot.band * m), m - POINTS_A_CONSTRAINT * width)
-    if most <= 0 or under.length is None:
+    if most <= 0 or not len(under.length):
         return np.empty(0, np.intp)
     return nearest(under.length, under.margin, points.weight, width, most)
 
@@ -160,23 +160,21 @@ class Under:
     margin : ndarray of shape (n,)
     factor : ndarray of shape (d + 1, d + 1)
         The Cholesky factor of H, in the lower triangle.
-    length : ndarray of shape (n,), or None
-        |x~|_{H^-1}; None where H has no factor.
+    length : ndarray of shape (n,), or (0,)
+        |x~|_{H^-1}; empty where H has no factor.
     """
 
     rows: Float
     margin: Float
     factor: Float
-    length: Float | None
+    length: Float
 
     @classmethod
     def of(cls, rows: Float, weight: Float, margin: Float, penalty: float) -> Under:
         """Return where rows lie of which the margins are known."""
-        factor, length = smoothed_hessian(rows, weight, margin, penalty), np.empty(len(rows))
-        if not factorise(factor):
-            return cls(rows, margin, factor, None)
-        norms(factor, rows, length)
-        return cls(rows, margin, factor, length)
+        factor, length = np.empty((rows.shape[1], rows.shape[1])), np.empty(len(rows))
+        found = curve(rows, weight, margin, penalty, float(weight.sum()), DELTA, factor, length)
+        return cls(rows, margin, factor, length if found else length[:0])
 
 
 def measured_under(points: Points, pilot: Pilot) -> Under:
@@ -185,14 +183,14 @@ def measured_under(points: Points, pilot: Pilot) -> Under:
     Kept with the pilot until it is asked the next time: of a node, its reduction asks, and then its account.
     """
     if pilot.measured:
-        X, weight, known = pilot.measured.pop()
-        if X is points.X and np.array_equal(weight, points.weight):
+        X, known = pilot.measured.pop()
+        if X is points.X:
             assert isinstance(known, Under)
             return known
     rows, margin = np.empty((len(points), points.dimension + 1)), np.empty(len(points))
     scale(points.X, points.y, pilot.mean, pilot.scale, pilot.coefficients, pilot.intercept, rows, margin)
     found = Under.of(rows, points.weight, margin, pilot.penalty)
-    pilot.measured.append((points.X, points.weight, found))
+    pilot.measured.append((points.X, found))
     return found
 
 
@@ -213,38 +211,11 @@ def kernel_importance(weight: Float, margin: Float) -> Float:
     return np.asarray(KERNEL_SHARES[0] * by_weight + KERNEL_SHARES[1] * near / near.sum(), dtype=np.float64)
 
 
-def importance(rows: Float, y: Signs, weight: Float, margin: Float, pilot: Pilot) -> Float:
-    """Return q, shape (n,), positive, with sum 1.
-
-    Parameters
-    ----------
-    rows : ndarray of shape (n, d + 1)
-        Scaled features, then 1.
-    y : ndarray of shape (n,), -1 or +1, both present
-    weight, margin : ndarray of shape (n,)
-    pilot : Pilot
-        With a positive bound.
-    """
-    return _mixed(Under.of(rows, weight, margin, pilot.penalty), y, weight, pilot)
-
-
-def _mixed(under: Under, y: Signs, weight: Float, pilot: Pilot) -> Float:
-    """Return q; see `importance`."""
-    mixed, length = np.empty(len(y)), np.empty(0) if under.length is None else under.length
-    shares = np.array(SHARES)
-    mix(under.rows, y, weight, under.margin, pilot.penalty, pilot.lower_bound, length, shares, mixed)
+def importance(under: Under, y: Signs, weight: Float, pilot: Pilot) -> Float:
+    """Return q, shape (n,), positive, with sum 1; both labels must be present, and the pilot's bound positive."""
+    mixed, shares = np.empty(len(y)), np.array(SHARES)
+    mix(under.rows, y, weight, under.margin, pilot.penalty, pilot.lower_bound, under.length, shares, mixed)
     return mixed
-
-
-def smoothed_hessian(rows: Float, weight: Float, margin: Float, penalty: float) -> Float:
-    """Return H of the module's step 1, shape (d + 1, d + 1); only its lower triangle is filled."""
-    d = rows.shape[1]
-    matrix = np.zeros((d, d))
-    matrix.flat[:: d + 1] = 1.0 / penalty
-    # The intercept has no regulariser: without this its entry would be 0, and H singular, if no point is near a margin.
-    matrix[-1, -1] = 1e-9 * float(weight.sum())
-    add_near_gram(rows, weight, margin, DELTA, matrix)
-    return matrix
 
 
 def _both_labels(share: Float, y: Signs, m: int) -> Float:

@@ -97,7 +97,8 @@ class Archived:
 
     def rows(self, start: int, gone: np.ndarray, *, reject: bool) -> Iterator[Rows]:
         """Yield the rows of a span; those that are gone are masked, or were rejected when they came."""
-        forgotten = {0: frozenset(Position(int(at)) for at in gone[(gone >= start) & (gone < start + self.span)])}
+        gone = gone[slice(*np.searchsorted(gone, [start, start + self.span]))]
+        forgotten = {0: frozenset(map(Position, gone.tolist()))}
         for at in range(start, start + self.span, BATCH):
             offset = np.arange(at, min(at + BATCH, start + self.span))
             n = len(offset)
@@ -132,13 +133,13 @@ class Archived:
     def without(self, gone: np.ndarray) -> tuple[dict[Node, Bucket], float]:
         """Return the buckets with those that hold such rows made again, and the seconds."""
         begun = time.perf_counter()
-        hit = {node for node in self.nodes if ((gone >= node.start.offset) & (gone < node.end.offset)).any()}
+        hit = {node for node in self.nodes if np.diff(np.searchsorted(gone, [node.start.offset, node.end.offset]))[0]}
         left = {node: bucket for node, bucket in self.nodes.items() if node not in hit}
         left |= self.recorded(sorted(node.start.offset for node in hit if node.level == 1), gone, reject=False)
         self._join(left)
         return left, time.perf_counter() - begun
 
-    def made(self, nodes: dict[Node, Bucket], drop: set[bytes] | None = None) -> Made:
+    def made(self, nodes: dict[Node, Bucket], drop: Deleted | None = None) -> Made:
         """Return the model of everything; without held points that are to be dropped."""
         found, at = [], Position(0)
         end = Position(len(self.points))
@@ -146,18 +147,48 @@ class Archived:
             node = max((node for node in nodes if node.start == at), key=lambda node: node.end)
             piece, at = Piece.of(nodes[node]), node.end
             if drop:
-                kept = np.array([row.tobytes() not in drop for row in piece.points.X])
-                piece = replace(piece, points=piece.points.take(kept))
+                share = drop.left(piece.points)
+                points = piece.points.reweighted(piece.points.weight * share).take(share > 0.0)
+                piece = replace(piece, points=points)
             found.append(piece)
         return make(cut_of({0: found}, self.config, self.archive), self.config)
 
 
-def bounded(before: Made, drop: set[bytes]) -> tuple[float, float]:
+class Deleted:
+    """Rows by their values, since a held point says nothing of its place."""
+
+    def __init__(self, points: Points, gone: np.ndarray) -> None:
+        self._keys, self._gone = _keys(points), gone
+
+    def left(self, held: Points) -> np.ndarray:
+        """Return the share of the equal rows that is left, for each held point."""
+        own, of = np.unique(_keys(held), return_inverse=True)
+
+        def count(keys: np.ndarray) -> np.ndarray:
+            at = np.minimum(np.searchsorted(own, keys), len(own) - 1)
+            return np.bincount(at[own[at] == keys], minlength=len(own))
+
+        every = count(self._keys)
+        assert every.all()
+        return (1.0 - count(self._keys[self._gone]) / every)[of]
+
+
+def _keys(points: Points) -> np.ndarray:
+    """Return a hash of values and label of each row: no two of so few rows meet by chance."""
+    factors = np.random.default_rng(2).integers(1, 1 << 63, points.dimension + 1, np.uint64) * 2 + 1
+    keys = points.y.astype(np.uint64) * factors[0]
+    for column, factor in zip(np.ascontiguousarray(points.X.T, np.float32) + np.float32(0.0), factors[1:], strict=True):
+        keys ^= keys >> np.uint64(29)
+        keys += column.view(np.uint32) * factor
+    return keys
+
+
+def bounded(before: Made, drop: Deleted) -> tuple[float, float]:
     """Return how far the machine without dropped training points can be, and how far it is."""
     model, fit, points = before.trained.model, before.trained.fit, before.cut.points
     assert isinstance(model.machine, LinearMachine)
-    left = np.array([row.tobytes() not in drop for row in points.X])
-    scaler = model.scaler
+    share, scaler = drop.left(points), model.scaler
+    left = share > 0.0
     Z, y = scaler.transform(points.X), points.y
 
     def solved(rows: np.ndarray, upper: np.ndarray) -> tuple[LinearMachine, np.ndarray]:
@@ -170,8 +201,9 @@ def bounded(before: Made, drop: set[bytes]) -> tuple[float, float]:
 
     upper = fit.C * points.weight
     present, alpha = solved(np.ones(len(points), np.bool_), upper)
+    upper *= share
     again, _ = solved(left, upper[left])
-    found = reach(Z[left], y[left], upper[left], rescaled(present, scaler, scaler), alpha[left])
+    found = reach(Z[left], y[left], upper[left], rescaled(present, scaler, scaler), (alpha * share)[left])
     length = float(np.linalg.norm(present.coefficients))
     return found.distance / length, float(np.linalg.norm(again.coefficients - present.coefficients)) / length
 
@@ -195,7 +227,7 @@ def measured(
         for share in shares:
             gone = np.sort(order[: max(1, int(share * len(order)))])
             left = whole.points.take(np.setdiff1d(np.arange(len(margin)), gone))
-            drop = {row.tobytes() for row in whole.points.X[gone]}
+            drop = Deleted(whole.points, gone)
             nodes, seconds = whole.without(gone)
             begun = time.perf_counter()
             rejected = whole.recorded(range(0, len(whole.points), whole.span), gone, reject=True)

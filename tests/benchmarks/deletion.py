@@ -1,15 +1,18 @@
 """Rows deleted from an archive: what it costs, what it leaves, and what a tombstone alone would leave.
 
 ``python -m tests.benchmarks.deletion --data DIR [--sets NAME ...] [--rows N] [--share S,...] [--where random,margin]
-[--json]``: `DIR` has npz files of X and y; the set `generated` is made here. Each set is shuffled and recorded into an
-archive; then a share of its rows is deleted, drawn at random, or those nearest the margin of the model of everything,
-which are the ones that matter. With `--json` the output is one object; a row of its `rows` has
+[--json]``: `DIR` has npz files of X and y; the set `generated` is made here. By default sets are whole, and the
+generated one has 10,000,000 rows. Each is shuffled and recorded into an archive; then a share of its rows is deleted,
+drawn at random, or those nearest the margin of the model of everything, which are the ones that matter. With `--json`
+the output is one object; a row of its `rows` has
 
 - `gap_before`: of the model that still has them, over the rows that are left;
-- `gap_tombstone`: of the model without those of them that buckets hold, and nothing made again;
+- `gap_tombstone`: of the model without those of them that buckets hold, and nothing made again; a point that
+  has the values of rows that stay, too, keeps their share of its weight;
 - `gap_rebuilt`: of the model of buckets that were made again without them, as `streamsvm history forget` makes them;
 - `identical`: whether these are byte for byte the buckets of a stream in which the rows were rejected when they came;
-- `seconds`, `retrain_seconds`: making those buckets again, and recording everything again;
+- `seconds`, `retrain_seconds`: making those buckets again, and recording everything again; the same work where every
+  span has lost a row, as at all these shares of a shuffled set (`--one-row` is the other end);
 - `bound`, `distance`: how far the coefficients of the model without its tombstoned points can be from those of the
   model that has them, by `reach` of `streamsvm.branches.bounds.certificate.deletion`, and how far they are, in parts of
   their length.
@@ -414,8 +417,8 @@ def main() -> None:
     """Run the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path)
-    parser.add_argument("--sets", nargs="+", default=["cod_rna", "ijcnn1"])
-    parser.add_argument("--rows", type=int, default=50_000)
+    parser.add_argument("--sets", nargs="+", default=["cod_rna", "ijcnn1", "skin"])
+    parser.add_argument("--rows", type=int, default=None)
     parser.add_argument("--share", type=_numbers, default=SHARES)
     parser.add_argument("--where", type=lambda text: tuple(text.split(",")), default=WHERES)
     parser.add_argument("--json", action="store_true")
@@ -424,7 +427,7 @@ def main() -> None:
     parser.add_argument("--age", type=lambda text: tuple(map(int, text.split(","))), default=())
     given = parser.parse_args()
     if given.one_row:
-        for row in one_row(given.rows, given.every, given.age):
+        for row in one_row(given.rows or 1_000_000, given.every, given.age):
             print(json.dumps(row), flush=True)
         return
     if given.data is None:
@@ -443,9 +446,10 @@ def _numbers(text: str) -> tuple[float, ...]:
     return tuple(map(float, text.split(",")))
 
 
-def points_of(data: Path, name: str, rows: int) -> Points:
-    """Return so many points of a set, shuffled."""
+def points_of(data: Path, name: str, rows: int | None) -> Points:
+    """Return so many points of a set, shuffled; by default all."""
     if name == GENERATED:
+        rows = rows or 10_000_000
         random = np.random.default_rng(1)
         y = np.where(random.random(rows) < 0.5, 1, -1).astype(np.int8)
         X = random.standard_normal((rows, DIMENSION), np.float32)

@@ -21,7 +21,7 @@ from streamsvm.branches.history.traces import FORMS, Content
 from streamsvm.ingest.decoder import PointDecoder
 from streamsvm.kafka import Cluster, TopicSpec
 from streamsvm.points import Points
-from tests.branches.history.test_erasing import content, given_to, newest, plain, record_of, rejected
+from tests.branches.history.test_erasing import content, given_to, newest, plain, produce, record_of, rejected
 from tests.branches.history.test_searching import LOOKED_AT, Planted, forms_of
 from tests.consumers.trainers import encoded, topic, versions
 from tests.faults.daemon import Daemon
@@ -118,7 +118,7 @@ def erase_at_random(stage: Stage, deletions: int, seed: int) -> Erased:
     values = records_of(state.points)
 
     def feed(rows: int) -> None:
-        stage.feed(values[state.rows : state.rows + rows])
+        produce(stage.connection, stage.settings, values[state.rows : state.rows + rows], state.rows)
         state.rows += rows
 
     feed(ROWS_A_LIFE + OPEN)
@@ -165,7 +165,7 @@ def check(stage: Stage, state: Erased, gone: set[int], directory: Path) -> None:
         clean, settings=clean.settings.model_copy(update={"input": source}), options={**options, **NO_LIMITS}
     )
     clean.create(retention_ms="-1")
-    clean.feed(records_of(rejected(state.points, tuple(gone)))[: state.rows])
+    produce(clean.connection, clean.settings, records_of(rejected(state.points, tuple(gone)))[: state.rows])
     clean.run_through(state.rows // ROWS_A_VERSION)
     ends = {plain(newest(each.settings)) for each in (stage, clean)}
     assert len(ends) == 1, "not the checkpoint of a stream that rejected the rows"

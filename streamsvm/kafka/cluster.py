@@ -30,8 +30,8 @@ that is slow but alive, one may hold the main loop for four times this, which `h
 class Cluster:
     """The broker that a connection reaches.
 
-    Safe from any thread but for `marks`. `marks` and `topic_id` keep a client. Every other method makes a client of its
-    own, or returns an object that has one; see the object's class for what blocks, and what it raises.
+    Safe from any thread. `marks` and `topic_id` keep a client. Every other method makes a client of its own, or returns
+    an object that has one; see the object's class for what blocks, and what it raises.
 
     Parameters
     ----------

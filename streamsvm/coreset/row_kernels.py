@@ -94,17 +94,9 @@ def curve(  # type: ignore[no-untyped-def]
 ):
     """Fill the Cholesky factor of the smoothed Hessian, and lengths in the norm of its inverse; False without a factor.
 
-    H = diag(1, ..., 1, 0) / penalty + sum of u r r' / (2 delta) over the rows with |1 - margin| < delta.
-
-    Parameters
-    ----------
-    rows : ndarray of shape (n, d + 1)
-    weight, margin : ndarray of shape (n,)
-    total : float
-        Of the weights.
-    factor : ndarray of shape (d + 1, d + 1)
-        Its lower triangle is filled, zeros are above it.
-    length : ndarray of shape (n,), or (0,)
+    H = diag(1, ..., 1, 0) / penalty + sum of u r r' / (2 delta) over the rows with |1 - margin| < delta. Shapes are
+    (n, d + 1) of rows, (n,) of weights and margins, (d + 1, d + 1) of the factor, a lower triangle, (n,) of lengths,
+    or (0,), where none are wanted; `total` is that of the weights.
     """
     n, width = rows.shape
     factor[:] = 0.0

@@ -1,0 +1,117 @@
+"""A lock and nothing else: two members of a consumer group on a topic of one partition, with our timeouts.
+
+What a takeover takes beyond the broker's share of it is seen beside this one, killed in the same moment.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import sys
+import time
+import uuid
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Final
+
+from confluent_kafka import Consumer, TopicPartition
+
+from streamsvm.kafka import Cluster, Connection, TopicSpec
+from tests.faults.daemon import Daemon
+
+MODULE: Final = "tests.faults.bare_lock"
+SETTINGS: Final = {
+    "partition.assignment.strategy": "cooperative-sticky",
+    "heartbeat.interval.ms": 1_000,
+    "session.timeout.ms": 6_000,
+}
+"""Those of a copy that stands by, and of a worker."""
+POLL_S: Final = 0.05
+JOINED_S: Final = 3.0
+"""After which one that was started is a member: the holder hears of it at its next heartbeat."""
+
+
+@dataclass
+class Taking:
+    """A lock whose holder was killed."""
+
+    lock: BareLock
+    killed: float
+
+    def taken_after(self) -> float:
+        """Wait until the other one holds it; return the seconds since the kill."""
+        at = float(self.lock.holder.wait_for("locked")["at"])
+        self.lock.begin_spare()
+        return at - self.killed
+
+
+class BareLock:
+    """One process that holds the lock and one that waits for it.
+
+    Parameters
+    ----------
+    connection : Connection
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        name = f"lock-{uuid.uuid4().hex[:8]}"
+        Cluster(connection).create([TopicSpec(name, 1)])
+        self._command = [connection.servers, name]
+        self._started: list[Daemon] = []
+        self.holder = self._begin()
+        self.holder.wait_for("locked")
+        self.begin_spare()
+
+    def __enter__(self) -> BareLock:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        for one in self._started:
+            if one.ended() is None:
+                one.kill()
+
+    def begin_spare(self) -> None:
+        """Start one that waits."""
+        self._spare, self._since = self._begin(), time.monotonic()
+
+    def kill_holder(self) -> Taking:
+        """Kill the holder, once the other one waits."""
+        time.sleep(max(0.0, self._since + JOINED_S - time.monotonic()))
+        self.holder.kill()
+        taking = Taking(self, time.monotonic())
+        self.holder = self._spare
+        return taking
+
+    def _begin(self) -> Daemon:
+        daemon = Daemon(self._command, module=MODULE)
+        self._started.append(daemon)
+        return daemon
+
+
+def spread(seconds: Sequence[float]) -> dict[str, float]:
+    """Return how many there are, their median and their ends."""
+    if not seconds:
+        return {"count": 0}
+    return {
+        "count": len(seconds),
+        "median": round(statistics.median(seconds), 2),
+        "least": min(seconds),
+        "greatest": max(seconds),
+    }
+
+
+def main() -> None:
+    """Wait for the lock, say when it came, and hold it until killed."""
+    servers, name = sys.argv[1:]
+    consumer = Consumer({"bootstrap.servers": servers, "group.id": name, **SETTINGS})
+
+    def given(consumer: Any, partitions: list[TopicPartition]) -> None:
+        consumer.incremental_assign([])
+        if partitions:
+            print(json.dumps({"event": "locked", "at": time.monotonic()}), file=sys.stderr, flush=True)
+
+    consumer.subscribe([name], on_assign=given)
+    with suppress(KeyboardInterrupt):
+        while True:
+            consumer.poll(POLL_S)

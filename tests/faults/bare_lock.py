@@ -75,10 +75,14 @@ class BareLock:
         """Start one that waits."""
         self._spare, self._since = self._begin(), time.monotonic()
 
+    def await_spare(self) -> None:
+        """Wait until the other one waits."""
+        time.sleep(max(0.0, self._since + JOINED_S - time.monotonic()))
+
     def kill_holder(self) -> Taking:
         """Kill the holder, once the other one waits."""
-        time.sleep(max(0.0, self._since + JOINED_S - time.monotonic()))
-        self.holder.kill()
+        self.await_spare()
+        self.holder.strike()
         taking = Taking(self, time.monotonic())
         self.holder = self._spare
         return taking
@@ -96,8 +100,8 @@ def spread(seconds: Sequence[float]) -> dict[str, float]:
     return {
         "count": len(seconds),
         "median": round(statistics.median(seconds), 2),
-        "least": min(seconds),
-        "greatest": max(seconds),
+        "least": round(min(seconds), 2),
+        "greatest": round(max(seconds), 2),
     }
 
 

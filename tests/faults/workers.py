@@ -383,12 +383,12 @@ class Round:
         """Kill a worker, and the holder of the bare lock; the killed worker's place stays empty until it is taken."""
         self._settle()
         victim = self._chance.randrange(2)
+        self.lock.await_spare()
         self._empty = victim
-        self._workers[victim].kill()
+        self._workers[victim].strike()
         bare = self.lock.kill_holder()
-        killed = time.monotonic()
         self._until(lambda: own_of(self._workers[1 - victim]) == {*range(PARTITIONS)}, "the other worker has all")
-        self.seconds.setdefault("takeover", []).append(round(time.monotonic() - killed, 2))
+        self.seconds.setdefault("takeover", []).append(round(time.monotonic() - bare.killed, 2))
         self.seconds.setdefault("bare", []).append(round(bare.taken_after(), 2))
         self._empty = None
         self._workers[victim] = self._start(victim)

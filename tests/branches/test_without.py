@@ -17,6 +17,7 @@ ALLOWED = {
     # Rows of the fault matrix that are about a branch.
     "tests/faults/test_challenges.py": {"challenges"},
     "tests/faults/test_group_workers.py": {"workers"},
+    "tests/faults/test_three_brokers.py": {"workers"},
     # Every process that may be of an older or a later release than its neighbours.
     "tests/upgrade/test_upgrade.py": {"workers"},
     "tests/faults/test_late_labels.py": {"late_labels", "history", "events"},

@@ -51,6 +51,18 @@ def kill_scorer(world: World, chance: random.Random, stop: threading.Event) -> N
     _kill(world, "kill-scorer", _at_work(world.scorers, chance, stop))
 
 
+def kill_worker(world: World, chance: random.Random, stop: threading.Event) -> None:
+    """SIGKILL a worker while what workers learn is published."""
+    _at_work(world.adopting, chance, stop)
+    _kill(world, "kill-worker", chance.choice(world.workers))
+
+
+def stop_worker(world: World, chance: random.Random, stop: threading.Event) -> None:
+    """SIGSTOP a worker, and SIGCONT when its session has run out and the other one has its partitions, or before."""
+    _at_work(world.adopting, chance, stop)
+    _freeze(world, "stop-worker", chance.choice(world.workers), chance.uniform(2.0, 15.0), stop)
+
+
 def kill_operator(world: World, chance: random.Random, stop: threading.Event) -> None:
     """SIGKILL an operator's call, if one is under way."""
     with fault(world, "kill-operator", "operator"):
@@ -283,6 +295,7 @@ NEMESES: Final = MappingProxyType(
         for strike in (
             kill_trainer,
             kill_scorer,
+            kill_worker,
             kill_operator,
             kill_broker,
             outage,
@@ -290,6 +303,7 @@ NEMESES: Final = MappingProxyType(
             power_loss,
             stop_trainer,
             stop_scorer,
+            stop_worker,
             stop_broker,
             cut,
             silent,

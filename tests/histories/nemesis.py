@@ -52,15 +52,23 @@ def kill_scorer(world: World, chance: random.Random, stop: threading.Event) -> N
 
 
 def kill_worker(world: World, chance: random.Random, stop: threading.Event) -> None:
-    """SIGKILL a worker while what workers learn is published."""
-    _at_work(world.adopting, chance, stop)
-    _kill(world, "kill-worker", chance.choice(world.workers))
+    """SIGKILL a worker that has taken up partitions since it was started."""
+    _kill(world, "kill-worker", _learning(world, chance, stop))
 
 
 def stop_worker(world: World, chance: random.Random, stop: threading.Event) -> None:
     """SIGSTOP a worker, and SIGCONT when its session has run out and the other one has its partitions, or before."""
-    _at_work(world.adopting, chance, stop)
-    _freeze(world, "stop-worker", chance.choice(world.workers), chance.uniform(2.0, 15.0), stop)
+    _freeze(world, "stop-worker", _learning(world, chance, stop), chance.uniform(2.0, 15.0), stop)
+
+
+def _learning(world: World, chance: random.Random, stop: threading.Event) -> Daemon:
+    """Wait until a worker has partitions, and return one that has; any of them if none does."""
+    for _ in range(int(AT_WORK_S / LOOK_S)):
+        learning = [worker for worker in world.workers if worker.runs and worker.learns]
+        if learning or stop.is_set():
+            return chance.choice(learning or world.workers)
+        _wait(stop, LOOK_S)
+    return chance.choice(world.workers)
 
 
 def kill_operator(world: World, chance: random.Random, stop: threading.Event) -> None:

@@ -282,7 +282,6 @@ class World:
             "coreset-bucket-points": 20,
             "coreset-audit-points": 0,
             "training-every-leaves": 1,
-            "quality-enabled": "false",
             "http-port": 0,
             "http-page": "false",
             "log-format": "json",
@@ -294,6 +293,7 @@ class World:
             "checkpoint-directory": self.directory / name,
             "checkpoint-interval-s": 2,
             "training-policy": "every",
+            "quality-enabled": "false",
         }
         if model in CORESETS:
             options |= {"training-policy": "latest", **_adopting(model)}
@@ -390,11 +390,6 @@ class World:
     def daemons(self) -> list[Daemon]:
         """All trainers, workers and scorers."""
         return [*self.trainers, *self.workers, *self.scorers]
-
-    @property
-    def adopting(self) -> list[Daemon]:
-        """The trainers of models that workers learn."""
-        return [trainer for trainer in self.trainers if trainer.unit.name.split("-")[1] in CORESETS]
 
     @property
     def outputs(self) -> list[Place]:

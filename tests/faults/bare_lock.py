@@ -28,6 +28,7 @@ SETTINGS: Final = {
 }
 """Those of a copy that stands by, and of a worker."""
 POLL_S: Final = 0.05
+LONGEST_S: Final = 120.0
 JOINED_S: Final = 3.0
 """After which one that was started is a member: the holder hears of it at its next heartbeat."""
 
@@ -41,7 +42,9 @@ class Taking:
 
     def taken_after(self) -> float:
         """Wait until the other one holds it; return the seconds since the kill."""
-        at = float(self.lock.holder.wait_for("locked")["at"])
+        at = 0.0
+        while at < self.killed:  # it may have held the lock before, while a broker was away
+            at = float(self.lock.holder.wait_for("locked")["at"])
         self.lock.begin_spare()
         return at - self.killed
 
@@ -76,8 +79,13 @@ class BareLock:
         self._spare, self._since = self._begin(), time.monotonic()
 
     def await_spare(self) -> None:
-        """Wait until the other one waits."""
-        time.sleep(max(0.0, self._since + JOINED_S - time.monotonic()))
+        """Wait until the other one waits; while a broker was away, the lock may have gone from one to the other."""
+        deadline = time.monotonic() + LONGEST_S
+        while time.monotonic() < self._since + JOINED_S or holds(self.holder) == holds(self._spare):
+            assert time.monotonic() < deadline, "nobody, or everybody, holds the lock"
+            time.sleep(POLL_S)
+        if holds(self._spare):
+            self.holder, self._spare = self._spare, self.holder
 
     def kill_holder(self) -> Taking:
         """Kill the holder, once the other one waits."""
@@ -93,6 +101,13 @@ class BareLock:
         return daemon
 
 
+def holds(member: Daemon) -> bool:
+    """Return whether the last that a process said is that it holds the lock."""
+    member.catch_up()
+    said = [entry["event"] for entry in map(json.loads, filter(lambda line: line.startswith("{"), member.log))]
+    return bool(said) and said[-1] == "locked"
+
+
 def spread(seconds: Sequence[float]) -> dict[str, float]:
     """Return how many there are, their median and their ends."""
     if not seconds:
@@ -105,6 +120,11 @@ def spread(seconds: Sequence[float]) -> dict[str, float]:
     }
 
 
+def say(event: str) -> None:
+    """Write a line of a log."""
+    print(json.dumps({"event": event, "at": time.monotonic()}), file=sys.stderr, flush=True)
+
+
 def main() -> None:
     """Wait for the lock, say when it came, and hold it until killed."""
     servers, name = sys.argv[1:]
@@ -113,9 +133,14 @@ def main() -> None:
     def given(consumer: Any, partitions: list[TopicPartition]) -> None:
         consumer.incremental_assign([])
         if partitions:
-            print(json.dumps({"event": "locked", "at": time.monotonic()}), file=sys.stderr, flush=True)
+            say("locked")
 
-    consumer.subscribe([name], on_assign=given)
+    def taken(consumer: Any, partitions: list[TopicPartition]) -> None:
+        consumer.incremental_unassign([])
+        if partitions:
+            say("unlocked")
+
+    consumer.subscribe([name], on_assign=given, on_revoke=taken, on_lost=taken)
     with suppress(KeyboardInterrupt):
         while True:
             consumer.poll(POLL_S)

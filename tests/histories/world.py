@@ -173,10 +173,13 @@ class World:
         self._start_readers()
         self.feeder.start()
         self._make_daemons()
-        self.trainers[0].start()
-        self._wait_for_the_first()
-        for daemon in [*self.trainers[1:], *self.workers, *self.scorers]:
+        first = [self.trainers[0], *(self.workers if self.plan.models[0] in CORESETS else [])]
+        for daemon in first:
             daemon.start()
+        self._wait_for_the_first()
+        for daemon in self.daemons:
+            if daemon not in first:
+                daemon.start()
         self._start_operators()
         threading.Thread(target=self._start_rival, daemon=True).start()
 

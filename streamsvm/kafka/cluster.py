@@ -34,8 +34,8 @@ KNOWN_AFTER_S = 10.0
 class Cluster:
     """The broker that a connection reaches.
 
-    Safe from any thread but for `marks`. `marks` and `topic_id` keep a client. Every other method makes a client of its
-    own, or returns an object that has one; see the object's class for what blocks, and what it raises.
+    Safe from any thread. `marks` and `topic_id` keep a client. Every other method makes a client of its own, or returns
+    an object that has one; see the object's class for what blocks, and what it raises.
 
     Parameters
     ----------

@@ -129,9 +129,7 @@ class TopicIds:
         if self._connection.embedded:
             return None
         with self._lock:
-            if self._admin is None:
-                self._admin = make_admin(self._connection, self._link)
-            admin = self._admin
+            admin = self._admin = self._admin or make_admin(self._connection, self._link)
         try:
             return _partitions(admin, self._link, self._connection, topic)[0]
         except TransientError:
@@ -232,7 +230,7 @@ def _answer(future: Future[Any], admin: AdminClient, link: Link, doing: str) -> 
         If the topic is missing, or the broker does not answer or refuses us.
     """
     try:
-        answer = future.result()
+        answer = link.answer(future)
     except KafkaException as failure:
         error = error_of(failure)
         admin.poll(0)  # serves the callbacks that know why

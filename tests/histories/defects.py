@@ -285,7 +285,11 @@ DEFECTS: Final = MappingProxyType(
             _of(names_another_model, "score", "rebalance", "forged-score", faults=1),
             _of(has_random_ids, "score", "kill-both", "stuck-reader", "stuck-scorer", faults=4),
             _of(serves_what_is_uncommitted, "read", "kill-trainer", "aborted-read"),
-            *(_of(plant, *given) for found in of_branches("planted", "HISTORIES") for plant, *given in found),
+            *(
+                _of(plant, *given, models=models)
+                for found in of_branches("planted", "HISTORIES")
+                for plant, models, *given in found
+            ),
         )
     }
 )

@@ -37,4 +37,4 @@ def manifest_first() -> None:
 
 DEFECTS: Final = (adopts_a_point_less, manifest_first)
 HISTORIES: Final = ((manifest_first, "e", "scale", "kill-worker", "incomplete-manifest"),)
-"""Of those, what the checker of histories finds: with which model, where planted, under which faults, by which anomaly."""
+"""Of those, what the checker of histories finds: with which model, where, under which faults, by which anomaly."""

@@ -70,8 +70,8 @@ class TopicSpec:
     config: Mapping[str, str] = field(default_factory=dict)
 
 
-def describe_topic(connection: Connection, topic: str) -> TopicInfo:
-    """See `Cluster.describe`."""
+def describe_topic(connection: Connection, topic: str, until: float = 0.0) -> TopicInfo:
+    """See `Cluster.describe`; a topic that is missing is asked for again until that monotonic time."""
     link = Link(connection)
     if connection.embedded:
         return TopicInfo(topic, None, _touch(connection, link, topic))
@@ -79,6 +79,9 @@ def describe_topic(connection: Connection, topic: str) -> TopicInfo:
     try:
         return _described(admin, link, connection, topic)
     except TopicMissing:
+        if time.monotonic() < until:
+            admin.poll(SLICE_S)
+            return describe_topic(connection, topic, until)
         raise TopicMissing(
             f"topic {topic} does not exist at {connection.servers}",
             f"Create the topic, or correct its name{_alike(admin, connection, topic)}.",

@@ -36,7 +36,7 @@ SLOWEST: Final = (
 SHARE: Final = "STREAMSVM_TEST_SHARE"
 """The variable that names a commit: of the long tests, those are run that this commit's hash chooses."""
 
-SHARES: Final = 10
+SHARES: Final = 20
 PROMETHEUS: Final = "Debian: apt install prometheus"
 """What tests say that skip for want of it. Not fetched: `go install` refuses the `replace` lines of its module."""
 

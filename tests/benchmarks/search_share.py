@@ -67,7 +67,9 @@ def passed(rows: Points, config: ModelConfig) -> dict[str, Any]:
     return seconds | {"cut": cut, "in_force": in_force, "at": at, "cut_s": time.process_time() - begun}
 
 
-def searched(learner: Learner, config: ModelConfig, in_force: Tuning | None, seconds: dict[str, float]) -> Tuning | None:
+def searched(
+    learner: Learner, config: ModelConfig, in_force: Tuning | None, seconds: dict[str, float]
+) -> Tuning | None:
     """Return the tuning in force after a cut."""
     rows = sum(position.offset for position in learner.positions.values())
     if not is_due(rows, None if in_force is None else in_force.rows, config):
@@ -110,7 +112,9 @@ def grid_searched(cut: Cut, rows: Points, config: ModelConfig, most: int, seed: 
     return {**search.best_params_, "seconds": time.process_time() - begun, "score": float(search.best_score_)}
 
 
-def accuracy(cut: Cut, config: ModelConfig, test: Points, alpha: float | None, gamma: float | None) -> tuple[float, float]:
+def accuracy(
+    cut: Cut, config: ModelConfig, test: Points, alpha: float | None, gamma: float | None
+) -> tuple[float, float]:
     """Return the held-out accuracy of a cut's machine at some values, and the seconds of its training."""
     chosen = {name: value for name, value in {"alpha": alpha, "gamma": gamma}.items() if value is not None}
     begun = time.process_time()
@@ -199,7 +203,9 @@ def main(arguments: list[str] | None = None) -> None:
                     print(shown(own[-1]), flush=True)
             rows += own
             if not asked.json:
-                share, trained, lost = (np.mean([row[key] for row in own]) for key in ("share", "share_trained", "lost"))
+                share, trained, lost = (
+                    np.mean([row[key] for row in own]) for key in ("share", "share_trained", "lost")
+                )
                 print(f"{name}: share {share:.3f} ({trained:.3f} with training), lost {lost:+.3f}", flush=True)
     if asked.json:
         print(json.dumps({"rows": rows}, indent=1))

@@ -33,11 +33,11 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from streamsvm.branches.landmarks.rough_descent import KernelMatrix, RoughDescent
+from streamsvm.branches.landmarks.rough_descent import KernelRows, RoughDescent
 from streamsvm.config import SvmConfig
 from streamsvm.learning.cutting import Cut
 from streamsvm.learning.judging import Judge
-from streamsvm.learning.tuning import FOLDS, WIDTHS, Folds, Score, Search
+from streamsvm.learning.tuning import WIDTHS, Folds, Score, Search
 from streamsvm.model.kernels import Float, RbfKernel
 from streamsvm.points import Signs
 
@@ -45,26 +45,22 @@ GAMMAS: Final = (1 / 16, 1 / 4, 1.0, 2.0, 4.0, 8.0, 16.0, 64.0)
 """Multiples of the configured gamma, where none are given."""
 BOXES: Final = (0.1, 1.0, 3.0, 10.0, 30.0, 100.0)
 """Of a point of mean weight, where no alphas are given."""
-SHRINK: Final = 4
-"""Factor between two sizes, and between the numbers of cells that are judged at them."""
-SIZES: Final = 3
-LEAST: Final = 600
-"""Fewest points of a size: with fewer, folds have too few points to tell cells apart."""
-FEWEST: Final = 5
-"""Fewest cells of a size."""
-ROUGH: Final = 2
-"""Folds by which all cells of a size are judged."""
-ROUGH_POINTS: Final = 1_000
-"""Points of a size from which that is enough; of fewer, every fold counts."""
-LAST: Final = 4
-"""Cells that all folds judge at the last size: the best, its neighbours in gamma, and one more."""
-WHOLE: Final = 1_536
-"""Points up to which a kernel matrix is kept. Of more, computing a value again is as fast as reading it."""
+PART: Final = 20
+"""Of the points, one in so many is trained on at the last size: a run of so few takes milliseconds."""
+LEAST: Final = 128
+"""Fewest points of a size, if there are twice as many."""
+SHRINK: Final = 3
+"""Factor between two sizes, where the smaller one has `LEAST` points or nearly so."""
+JUDGED: Final = 2_000
+"""Most points by which a cell is judged, and `SHARE` as many as are trained on."""
+SHARE: Final = 4
+KEPT: Final = 6
+"""Cells of the last size."""
 TOLERANCE: Final = 0.03
 MOST_ITERATIONS: Final = 1_000_000
 """Of one run: one that meets it is judged as it is."""
-STEEPEST: Final = 0.5
-"""Largest power of the number of points by which gamma is continued."""
+MIDDLE: Final = 3
+"""Best cells, of whose values the geometric mean is taken."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,24 +72,18 @@ class Grid:
     Z : ndarray of shape (n, d), C-contiguous
     y : ndarray of shape (n,), -1 or +1
     weight : ndarray of shape (n,), positive
-    fold : ndarray of shape (n,)
-        0 to folds - 1.
     gammas, boxes : tuple of float, rising
     tolerance : float
     judge : Judge
-    folds : tuple of int
-        Which folds are left out in turn; one is enough for a rough choice.
     """
 
     Z: Float
     y: Signs
     weight: Float
-    fold: NDArray[np.int64]
     gammas: tuple[float, ...]
     boxes: tuple[float, ...]
     tolerance: float
     judge: Judge
-    folds: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,164 +111,140 @@ class GridScores:
         return gamma, box
 
 
-@dataclass(frozen=True, slots=True)
-class _Size:
-    """The points of one size; attributes as of `Grid`."""
-
-    Z: Float
-    y: Signs
-    weight: Float
-    fold: NDArray[np.int64]
-
-    @classmethod
-    def of(cls, grid: Grid, chosen: NDArray[np.intp]) -> _Size:
-        """Take points; each label keeps its share of the weight, and the mean weight is 1."""
-        y, weight = grid.y[chosen], grid.weight[chosen]
-        for sign in (-1, 1):
-            own = y == sign
-            weight[own] *= grid.weight[grid.y == sign].mean() / weight[own].mean()
-        return cls(np.ascontiguousarray(grid.Z[chosen]), y, weight / grid.weight.mean(), grid.fold[chosen])
-
-
 def scores(folds: Folds, cut: Cut, config: SvmConfig, random: np.random.Generator) -> tuple[Score, ...]:
-    """Search for a cut; see `Search`. The chosen cell comes first, then those that were judged on all points."""
+    """Search for a cut; see `Search`. The chosen cell comes first, then those that were judged at the last size."""
     weight, points = cut.moments.weight, len(cut.points)
     (kernel, *_) = folds.kernels
     assert isinstance(kernel, RbfKernel)
     configured = kernel.gamma / WIDTHS[0]
     given = tuple(sorted(set(config.tune_gammas)))
     boxes = {1.0 / (alpha * points) for alpha in config.tune_alphas} or set(BOXES)
+    some = np.sort(mixed(folds.points.y, random)[: config.tune_points])
     grid = Grid(
-        Z=folds.Z,
-        y=folds.points.y,
-        weight=folds.weight,
-        fold=folds.fold,
+        Z=np.ascontiguousarray(folds.scaler.transform(folds.points.X[some])),
+        y=folds.points.y[some],
+        weight=_weight(folds.points.y, folds.weight, some),
         gammas=given or tuple(width * configured for width in GAMMAS),
         boxes=tuple(sorted(boxes)),
         tolerance=config.tolerance,
         judge=folds.judge,
-        folds=tuple(range(FOLDS)),
     )
-    found = search(grid, random)
-    last = found[-1]
-    gamma, box = last.best
-    chosen = continued(found, grid.gammas, points) if not given else grid.gammas[gamma]
-    first = _scored(last, (gamma, box), grid, chosen, points, weight)
-    others = [(int(row), int(column)) for column, row in np.argwhere(np.isfinite(last.mean.T))]
-    rest = [_scored(last, cell, grid, grid.gammas[cell[0]], points, weight) for cell in others if cell != (gamma, box)]
-    return (first, *rest)
-
-
-def _scored(judged: GridScores, cell: tuple[int, int], grid: Grid, gamma: float, points: int, weight: float) -> Score:
-    alpha = 1.0 / (grid.boxes[cell[1]] * points)
-    return Score(1.0 / (alpha * weight), alpha, gamma, float(judged.mean[cell]), float(judged.deviation[cell]))
+    last = search(grid, random)[-1]
+    best = last.best
+    values = (grid.gammas[best[0]], grid.boxes[best[1]])
+    if not config.tune_gammas and not config.tune_alphas:
+        values = between(last, grid, points)
+    judged = [(values, best)]
+    for column, row in np.argwhere(np.isfinite(last.mean.T)):
+        if (row, column) != best:
+            judged.append(((grid.gammas[row], grid.boxes[column]), (row, column)))
+    return tuple(
+        Score(points * box / weight, 1.0 / (box * points), gamma, float(last.mean[cell]), float(last.deviation[cell]))
+        for (gamma, box), cell in judged
+    )
 
 
 def search(grid: Grid, random: np.random.Generator) -> list[GridScores]:
-    """Judge cells at rising sizes; the last is of all points."""
+    """Judge all cells on few points, and the best of them on more."""
+    order = mixed(grid.y, random)
     cells = np.ones((len(grid.gammas), len(grid.boxes)), np.bool_)
     found: list[GridScores] = []
-    sizes = nested(grid, random)
-    for place, chosen in enumerate(sizes):
-        size = _Size.of(grid, chosen)
-        enough = ROUGH if len(chosen) >= ROUGH_POINTS else len(grid.folds)
-        rough = _judged(grid, size, cells, grid.folds[:enough])
-        if place + 1 == len(sizes) and enough < len(grid.folds):
-            cells = promising(_mean(grid, size, rough), LAST, cells)
-            rough = np.concatenate([np.where(cells, rough, np.nan), _judged(grid, size, cells, grid.folds[enough:])])
-        found.append(_mean(grid, size, rough))
-        cells = promising(found[-1], max(FEWEST, -(-cells.sum() // SHRINK)))
+    for size in sizes(len(order)):
+        turns = [_judged(grid, turn, size, cells) for turn in _turns(order, size)]
+        shares = np.stack(turns)
+        found.append(GridScores(size, shares.mean(axis=0), shares.std(axis=0)))
+        cells = promising(smoothed(found[-1].mean), KEPT)
     return found
 
 
-def nested(grid: Grid, random: np.random.Generator) -> list[NDArray[np.intp]]:
-    """Return the points of each size, the smallest first; each holds those before it, in the order of all points."""
-    rank = np.empty(len(grid.y))
-    for fold in np.unique(grid.fold):
-        for sign in (-1, 1):
-            own = np.flatnonzero((grid.fold == fold) & (grid.y == sign))
-            rank[own] = (random.permutation(len(own)) + 0.5) / len(own)
-    shares = [SHRINK**-step for step in range(SIZES - 1, -1, -1)]
-    return [np.flatnonzero(rank <= share) for share in shares if share == 1.0 or share * len(rank) >= LEAST]
+def sizes(points: int) -> list[int]:
+    """Return on how many of some points machines are trained, rising."""
+    last = min(points // 2, max(LEAST, points // PART))
+    return [last // SHRINK, last] if last >= SHRINK * LEAST else [last]
 
 
-def promising(judged: GridScores, most: int, among: NDArray[np.bool_] | None = None) -> NDArray[np.bool_]:
-    """Return the cells, among some or all, that are worth a larger size."""
-    mean = np.nan_to_num(judged.mean, nan=-np.inf)
-    hoped = mean.copy()
-    hoped[1:] = np.maximum(hoped[1:], mean[:-1])
-    gamma, box = judged.best
-    hoped[max(0, gamma - 1) : gamma + 2, box] = np.inf
-    hoped[~(np.ones_like(judged.mean, np.bool_) if among is None else among)] = -np.inf
-    order = np.lexsort((np.arange(hoped.size), -hoped.ravel()))[: int(most)]
-    cells = np.zeros(hoped.size, np.bool_)
+def mixed(y: Signs, random: np.random.Generator) -> NDArray[np.intp]:
+    """Return places in an order of which any stretch has its share of each label."""
+    rank = np.empty(len(y))
+    for sign in (-1, 1):
+        own = np.flatnonzero(y == sign)
+        rank[own] = (random.permutation(len(own)) + 0.5) / len(own)
+    return np.argsort(rank, kind="stable")
+
+
+def _turns(order: NDArray[np.intp], size: int) -> list[NDArray[np.intp]]:
+    """Return the order, and of few points also its second half before its first: chance counts half as much then."""
+    return [order] if len(order) - size >= JUDGED else [order, np.roll(order, -(len(order) // 2))]
+
+
+def promising(mean: Float, most: int) -> NDArray[np.bool_]:
+    """Return the cells of the best means; NaN is no cell."""
+    order = np.argsort(-np.nan_to_num(mean, nan=-np.inf).ravel(), kind="stable")[:most]
+    cells = np.zeros(mean.size, np.bool_)
     cells[order] = True
-    return cells.reshape(hoped.shape) & (hoped > -np.inf)
+    return cells.reshape(mean.shape) & np.isfinite(mean)
 
 
-def continued(found: Sequence[GridScores], gammas: Sequence[float], points: int) -> float:
-    """Return the gamma for a training on so many points; see step 4 of the module."""
-    last = found[-1]
-    here = _vertex(last, gammas)
-    if len(found) < 2 or points <= last.points:
-        return float(np.exp(here))
-    slope = (here - _vertex(found[-2], gammas)) / np.log(last.points / found[-2].points)
-    return float(np.exp(here + min(STEEPEST, max(0.0, slope)) * np.log(points / last.points)))
+def smoothed(mean: Float) -> Float:
+    """Return the mean of each cell with its neighbours, of which one beside it counts half, one at a corner a fourth.
+
+    A few hundred points say little of a cell, and more of where good ones are.
+    """
+    every = np.pad(np.ones_like(mean), 1)
+    sums = np.pad(mean, 1)
+    for axis in (0, 1):
+        sums, every = (part + 0.5 * (np.roll(part, 1, axis) + np.roll(part, -1, axis)) for part in (sums, every))
+    return np.asarray(sums[1:-1, 1:-1] / every[1:-1, 1:-1])
 
 
-def _vertex(judged: GridScores, gammas: Sequence[float]) -> float:
-    """Return log gamma of the vertex of the parabola through the best cell and its neighbours in gamma."""
+def between(judged: GridScores, grid: Grid, points: int) -> tuple[float, float]:
+    """Return gamma and box for a training on so many points; see step 4 of the module."""
     gamma, box = judged.best
-    at = np.log(gammas[gamma])
-    if not 0 < gamma < len(gammas) - 1:
-        return float(at)
-    below, top, above = judged.mean[gamma - 1 : gamma + 2, box]
-    if not np.isfinite([below, above]).all() or below + above >= 2.0 * top:
-        return float(at)
-    down, up = np.log(gammas[gamma - 1]) - at, np.log(gammas[gamma + 1]) - at
-    curve = ((above - top) / up - (below - top) / down) / (up - down)
-    slope = (above - top) / up - curve * up
-    return float(at + min(0.5 * up, max(0.5 * down, -slope / (2.0 * curve))))
+    near = np.full_like(judged.mean, np.nan)
+    around = slice(max(0, gamma - 1), gamma + 2), slice(max(0, box - 1), box + 2)
+    near[around] = judged.mean[around]
+    rows, columns = np.nonzero(promising(near, MIDDLE))
+    growth = max(1.0, points / judged.points) ** (2.0 / (grid.Z.shape[1] + 2.0))
+    means = [
+        float(np.exp(np.log(values).mean())) for values in (np.take(grid.gammas, rows), np.take(grid.boxes, columns))
+    ]
+    return means[0] * growth, means[1]
 
 
-def _judged(grid: Grid, size: _Size, cells: NDArray[np.bool_], folds: Sequence[int]) -> Float:
-    """Return how good cells are on each of some folds; NaN where they were not asked for."""
-    found = np.full((len(folds), *cells.shape), np.nan)
+def _judged(grid: Grid, order: NDArray[np.intp], size: int, cells: NDArray[np.bool_]) -> Float:
+    """Return how good cells are on the points that follow those of a size; NaN where they were not asked for."""
+    few, aside = np.sort(order[:size]), np.sort(order[size:][: min(JUDGED, SHARE * size)])
+    both = np.ascontiguousarray(grid.Z[np.concatenate([few, aside])])
+    weight, outside = (_weight(grid.y, grid.weight, part) for part in (few, aside))
+    found = np.full(cells.shape, np.nan)
     for row in np.flatnonzero(cells.any(axis=1)):
         columns, kernel = np.flatnonzero(cells[row]), RbfKernel(grid.gammas[row])
-        source = KernelMatrix(size.Z, kernel.gamma) if len(size.y) <= WHOLE else None
-        for place, left_out in enumerate(folds):
-            aside = size.fold == left_out
-            weight = np.where(aside, 0.0, size.weight)
-            runs = _path(size.Z, size.y, weight, kernel, [grid.boxes[at] for at in columns], grid.tolerance, source)
-            for column, decision in zip(columns, runs, strict=True):
-                found[place, row, column] = grid.judge(decision[aside], size.y[aside], size.weight[aside])
+        source = KernelRows(both, size, kernel.gamma)
+        boxes = [grid.boxes[at] for at in columns]
+        for column, decision in zip(columns, _path(source, grid.y[few], weight, kernel, boxes, grid), strict=True):
+            found[row, column] = grid.judge(decision, grid.y[aside], outside)
     return found
 
 
-def _mean(grid: Grid, size: _Size, judged: Float) -> GridScores:
-    weight = np.array([size.weight[size.fold == left_out].sum() for left_out in grid.folds[: len(judged)]])
-    mean = np.einsum("f,fgb->gb", weight / weight.sum(), judged)
-    return GridScores(len(size.y), mean, judged.std(axis=0))
+def _weight(y: Signs, weight: Float, chosen: NDArray[np.intp]) -> Float:
+    """Return the weights of some points, so that each label keeps its mean weight, and all points have a mean of 1."""
+    label, own = y[chosen], weight[chosen]
+    for sign in np.unique(label):
+        own[label == sign] *= weight[y == sign].mean() / own[label == sign].mean()
+    return np.asarray(own / weight.mean(), dtype=np.float64)
 
 
 def _path(
-    Z: Float,
-    y: Signs,
-    weight: Float,
-    kernel: RbfKernel,
-    boxes: Sequence[float],
-    tolerance: float,
-    source: KernelMatrix | None = None,
+    source: KernelRows, y: Signs, weight: Float, kernel: RbfKernel, boxes: Sequence[float], grid: Grid
 ) -> list[Float]:
-    """Return the decision values of all points for each box; points of weight 0 are learned from by no machine."""
-    run = RoughDescent(Z, y, boxes[0] * weight, kernel, max(TOLERANCE, tolerance), source)
+    """Return the decision values of the points aside for each box."""
+    run = RoughDescent(source.Z, y, boxes[0] * weight, kernel, max(TOLERANCE, grid.tolerance), source)
     decisions = []
     for place, box in enumerate(boxes):
         if place:
             run.scale_boxes(box / boxes[place - 1])
         run.advance(MOST_ITERATIONS)
-        decisions.append(run.F + y + run.centred_intercept)
+        decisions.append(source.aside(run.b) + run.centred_intercept)
     return decisions
 
 

@@ -124,8 +124,8 @@ class Tuned:
     ----------
     tuning : Tuning
     scores : tuple of Score
-        Alpha falling, for each of them gamma rising; of a nested grid, the cells that were judged on all points, the
-        chosen one first, with the gamma that it is continued to. Empty where fewer than two labels have a
+        Alpha falling, for each of them gamma rising; of a nested grid, the cells of the last size, and first what
+        was chosen between them. Empty where fewer than two labels have a
         point for each fold: then the configured values stay.
     """
 

@@ -10,8 +10,8 @@ Each seed shuffles a set, holds a fifth out, and passes the rest once through a 
 - `search_s`: all searches together, and `searches`, how many; `share` is `search_s` over `pass_s`, and `share_trained`
   over `pass_s` and `train_s` together.
 - `ours`: held-out accuracy of the last cut's machine at the values in force. `theirs`: the same cut trained at the cell
-  that scikit-learn's GridSearchCV chooses by five stratified folds on `--rows` of the rows passed, drawn at random, from
-  the same gammas and boxes (C is a box there); `lost` is theirs less ours, in points. `theirs_s` is its time.
+  that scikit-learn's GridSearchCV chooses by five stratified folds on `--rows` of the rows passed, drawn at random,
+  from the same gammas and boxes (C is a box there); `lost` is theirs less ours, in points. `theirs_s` is its time.
 
 CPU seconds of one thread. With `--into`, grid searches that the file holds are not made again.
 """

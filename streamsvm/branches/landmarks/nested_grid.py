@@ -1,27 +1,27 @@
-r"""A grid of box and gamma, searched over nested sizes: many cells on few points, few cells on all of them.
+r"""A grid of box and gamma, searched on few points: a search may take a tenth of what the stream does.
 
 What is best on a thousand points is seldom best on a hundred thousand: gamma grows with their number, and the box of a
 point of mean weight stays (ijcnn1, cod_rna, 2,500 to 40,000 points: `tests/benchmarks/results/grid.txt`). So a cell is
 named by gamma and *box*, the greatest value of the dual variable of such a point, and:
 
-1. The points are nested: a sixteenth of each fold and label, a quarter, all; sizes below `LEAST` are left out.
-2. At each size, cells are judged by folds. For each gamma and fold one run of `RoughDescent` goes up the path of the
-   boxes, each solved from where the one before ended. A fold that is left out takes part with boxes of 0: its decision
-   values are those of the run, and no kernel value is computed for them alone. Of few points all kernel values are
-   computed once for a gamma, and serve every fold and box.
-3. The next size is for the best of them: a quarter, but `FEWEST` at least. A cell whose neighbour of a smaller gamma is
-   better counts as that one does, because gamma will grow; and so do both neighbours in gamma of the best one.
-   Where folds are not small, `ROUGH` of them judge all cells. At the last size the others judge the `LAST` best only.
-4. Where gamma is not given, its best value at the last two sizes, each the vertex of a parabola in log gamma, is
-   continued to the number of points that a model is trained on, by at most a square root.
+1. Points are put into an order drawn at random, of which any stretch has its share of each label. The first are trained
+   on, and those that follow judge. Of few points, the two halves change places, and the mean counts.
+2. For each gamma the kernel values are computed once, and one run of `RoughDescent` goes up the path of the boxes,
+   each solved from where the one before ended.
+3. On half as many points as at the last size, every second box is judged; then the `KEPT` cells that are best by their
+   own score and their neighbours'. Of few points there is one size.
+4. Where no values are given, the geometric mean of the best cell and the best two beside it is the choice, and its
+   gamma is multiplied by the growth of the number of points to the power 2 / (d + 4), at which the best width shrinks.
 
-Runs end at a KKT gap of `TOLERANCE`, or the configured one if that is larger: decisions are then right but for points
-whose decision value is below it.
+How much work that is follows from `svm.tune_points`, by which `PART` bounds the runs. Runs end at a KKT gap of
+`TOLERANCE`, or the configured one if that is larger: decisions are then right but for points whose decision value is
+below it.
 
 Invariant: a pure function of the arguments, bounded by iterations.
 
-Measured: `tests/benchmarks/results/grid.txt`. Source of nested sizes: Jamieson and Talwalkar 2016 (successive halving).
-Of the path: `streamsvm.learning.tuning`.
+Measured: `tests/benchmarks/results/search_share.txt`. Sources: of sizes, Jamieson and Talwalkar 2016 (successive
+halving); of the power, Eberts and Steinwart 2013 (a target of smoothness 2); of the path,
+`streamsvm.learning.tuning`.
 """
 
 from __future__ import annotations
@@ -46,16 +46,18 @@ GAMMAS: Final = (1 / 16, 1 / 4, 1.0, 2.0, 4.0, 8.0, 16.0, 64.0)
 BOXES: Final = (0.1, 1.0, 3.0, 10.0, 30.0, 100.0)
 """Of a point of mean weight, where no alphas are given."""
 PART: Final = 20
-"""Of the points, one in so many is trained on at the last size: a run of so few takes milliseconds."""
+"""Of the points, one in so many is trained on at the last size. A pilot has up to 8,192 points, and its work grows with
+their square: a search of 500 took a tenth of the pilots' time between two searches on each set that was measured."""
 LEAST: Final = 128
 """Fewest points of a size, if there are twice as many."""
-SHRINK: Final = 3
-"""Factor between two sizes, where the smaller one has `LEAST` points or nearly so."""
-JUDGED: Final = 2_000
-"""Most points by which a cell is judged, and `SHARE` as many as are trained on."""
+SHRINK: Final = 2
+"""Factor between two sizes. With 3 or 4, one search of ijcnn1 in twenty gave up all good cells; with 2 none of 60."""
+JUDGED: Final = 1_500
+"""Most points by which a cell is judged."""
 SHARE: Final = 4
+"""As many times more points judge than are trained on, up to `JUDGED`."""
 KEPT: Final = 6
-"""Cells of the last size."""
+"""Cells of the second size."""
 TOLERANCE: Final = 0.03
 MOST_ITERATIONS: Final = 1_000_000
 """Of one run: one that meets it is judged as it is."""
@@ -149,7 +151,10 @@ def search(grid: Grid, random: np.random.Generator) -> list[GridScores]:
     order = mixed(grid.y, random)
     cells = np.ones((len(grid.gammas), len(grid.boxes)), np.bool_)
     found: list[GridScores] = []
-    for size in sizes(len(order)):
+    rising = sizes(len(order))
+    if len(rising) > 1:
+        cells[:, -2::-2] = False
+    for size in rising:
         turns = [_judged(grid, turn, size, cells) for turn in _turns(order, size)]
         shares = np.stack(turns)
         found.append(GridScores(size, shares.mean(axis=0), shares.std(axis=0)))
@@ -186,15 +191,15 @@ def promising(mean: Float, most: int) -> NDArray[np.bool_]:
 
 
 def smoothed(mean: Float) -> Float:
-    """Return the mean of each cell with its neighbours, of which one beside it counts half, one at a corner a fourth.
+    """Return the mean of each cell with its judged neighbours: one beside it counts half, one at a corner a fourth.
 
     A few hundred points say little of a cell, and more of where good ones are.
     """
-    every = np.pad(np.ones_like(mean), 1)
-    sums = np.pad(mean, 1)
+    parts = np.pad(np.nan_to_num(mean), 1), np.pad(np.isfinite(mean).astype(np.float64), 1)
     for axis in (0, 1):
-        sums, every = (part + 0.5 * (np.roll(part, 1, axis) + np.roll(part, -1, axis)) for part in (sums, every))
-    return np.asarray(sums[1:-1, 1:-1] / every[1:-1, 1:-1])
+        parts = tuple(part + 0.5 * (np.roll(part, 1, axis) + np.roll(part, -1, axis)) for part in parts)
+    sums, weights = (part[1:-1, 1:-1] for part in parts)
+    return np.where(weights > 0.0, sums / np.maximum(weights, 0.25), np.nan)
 
 
 def between(judged: GridScores, grid: Grid, points: int) -> tuple[float, float]:
@@ -204,7 +209,7 @@ def between(judged: GridScores, grid: Grid, points: int) -> tuple[float, float]:
     around = slice(max(0, gamma - 1), gamma + 2), slice(max(0, box - 1), box + 2)
     near[around] = judged.mean[around]
     rows, columns = np.nonzero(promising(near, MIDDLE))
-    growth = max(1.0, points / judged.points) ** (2.0 / (grid.Z.shape[1] + 2.0))
+    growth = max(1.0, points / judged.points) ** (2.0 / (grid.Z.shape[1] + 4.0))
     means = [
         float(np.exp(np.log(values).mean())) for values in (np.take(grid.gammas, rows), np.take(grid.boxes, columns))
     ]

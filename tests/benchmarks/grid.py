@@ -126,7 +126,7 @@ def _exhaustive(grid: Grid, folds: NDArray[np.int64], aside: Float, truth: Any) 
         machine = _fit(grid.Z[kept], grid.y[kept], gamma, box)
         seconds += time.process_time() - begun
         scores[row, column] += accuracy(decisions(machine, grid.Z[~kept]), grid.y[~kept], grid.weight[~kept])
-    row, column = np.unravel_index(int(scores.argmax()), scores.shape)
+    row, column = (int(at) for at in np.unravel_index(int(scores.argmax()), scores.shape))
     gamma, box = grid.gammas[row], grid.boxes[column]
     return {
         "separate_s": seconds,

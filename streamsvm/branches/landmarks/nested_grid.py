@@ -195,10 +195,10 @@ def smoothed(mean: Float) -> Float:
 
     A few hundred points say little of a cell, and more of where good ones are.
     """
-    parts = np.pad(np.nan_to_num(mean), 1), np.pad(np.isfinite(mean).astype(np.float64), 1)
+    sums, weights = np.pad(np.nan_to_num(mean), 1), np.pad(np.isfinite(mean).astype(np.float64), 1)
     for axis in (0, 1):
-        parts = tuple(part + 0.5 * (np.roll(part, 1, axis) + np.roll(part, -1, axis)) for part in parts)
-    sums, weights = (part[1:-1, 1:-1] for part in parts)
+        sums, weights = (part + 0.5 * (np.roll(part, 1, axis) + np.roll(part, -1, axis)) for part in (sums, weights))
+    sums, weights = sums[1:-1, 1:-1], weights[1:-1, 1:-1]
     return np.where(weights > 0.0, sums / np.maximum(weights, 0.25), np.nan)
 
 
@@ -243,6 +243,8 @@ def _path(
     source: KernelRows, y: Signs, weight: Float, kernel: RbfKernel, boxes: Sequence[float], grid: Grid
 ) -> list[Float]:
     """Return the decision values of the points aside for each box."""
+    if np.all(y == y[0]):
+        return [np.full(len(source.aside(np.zeros(len(y)))), float(y[0]))] * len(boxes)
     run = RoughDescent(source.Z, y, boxes[0] * weight, kernel, max(TOLERANCE, grid.tolerance), source)
     decisions = []
     for place, box in enumerate(boxes):

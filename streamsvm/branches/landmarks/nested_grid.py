@@ -11,7 +11,7 @@ named by gamma and *box*, the greatest value of the dual variable of such a poin
 3. On half as many points as at the last size, every second box is judged; then the `KEPT` cells that are best by their
    own score and their neighbours'. Of few points there is one size.
 4. Where no values are given, the geometric mean of the best cell and the best two beside it is the choice, and its
-   gamma is multiplied by the growth of the number of points to the power 2 / (d + 4), at which the best width shrinks.
+   gamma is multiplied by the growth of the number of points to the power 2 / (d + 2), at which the best width shrinks.
 
 How much work that is follows from `svm.tune_points`, by which `PART` bounds the runs. Runs end at a KKT gap of
 `TOLERANCE`, or the configured one if that is larger: decisions are then right but for points whose decision value is
@@ -20,7 +20,7 @@ below it.
 Invariant: a pure function of the arguments, bounded by iterations.
 
 Measured: `tests/benchmarks/results/search_share.txt`. Sources: of sizes, Jamieson and Talwalkar 2016 (successive
-halving); of the power, Eberts and Steinwart 2013 (a target of smoothness 2); of the path,
+halving); of the power, Eberts and Steinwart 2013 (a target of smoothness 1); of the path,
 `streamsvm.learning.tuning`.
 """
 
@@ -54,7 +54,7 @@ SHRINK: Final = 2
 """Factor between two sizes. With 3 or 4, one search of ijcnn1 in twenty gave up all good cells; with 2 none of 60."""
 JUDGED: Final = 1_500
 """Most points by which a cell is judged."""
-SHARE: Final = 4
+SHARE: Final = 8
 """As many times more points judge than are trained on, up to `JUDGED`."""
 KEPT: Final = 6
 """Cells of the second size."""
@@ -209,7 +209,7 @@ def between(judged: GridScores, grid: Grid, points: int) -> tuple[float, float]:
     around = slice(max(0, gamma - 1), gamma + 2), slice(max(0, box - 1), box + 2)
     near[around] = judged.mean[around]
     rows, columns = np.nonzero(promising(near, MIDDLE))
-    growth = max(1.0, points / judged.points) ** (2.0 / (grid.Z.shape[1] + 4.0))
+    growth = max(1.0, points / judged.points) ** (2.0 / (grid.Z.shape[1] + 2.0))
     means = [
         float(np.exp(np.log(values).mean())) for values in (np.take(grid.gammas, rows), np.take(grid.boxes, columns))
     ]

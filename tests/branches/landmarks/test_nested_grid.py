@@ -122,13 +122,13 @@ def test_neighbours_say_where_good_cells_are() -> None:
 
 
 def test_gamma_grows_with_the_points_and_only_neighbours_count() -> None:
-    """By their number to the power 2 / (d + 4), of 3 features; of the best three cells beside the best one."""
+    """By their number to the power 2 / (d + 2), of 3 features; of the best three cells beside the best one."""
     made = grid(600)
     mean = np.array([[0.0, 0.0, 0.9], [0.0, 0.7, 0.0], [0.0, 0.9, 1.0], [0.6, 0.0, 0.8]])
     judged = GridScores(150, mean, mean)
     gamma, box = (0.8 * 0.8 * 3.2) ** (1 / 3), (10.0 * 1.0 * 10.0) ** (1 / 3)
     assert between(judged, made, 100) == pytest.approx((gamma, box))
-    assert between(judged, made, 600) == pytest.approx((4.0 ** (2 / 7) * gamma, box))
+    assert between(judged, made, 600) == pytest.approx((4.0 ** (2 / 5) * gamma, box))
 
 
 def test_a_search_waits_until_the_stream_has_grown() -> None:

@@ -52,7 +52,7 @@ from streamsvm.svm.block.descent import BlockDescent
 
 SOCKET: Final = "tuning_searches"
 FOLDS: Final = SvmConfig.TUNE_FOLDS
-GROWTH: Final = 2.0
+GROWTH: Final = 3.0
 """By what a stream that forgets nothing has grown before a kernel machine with landmarks is tuned again."""
 STEPS: Final = (0.01, 0.1, 1.0, 10.0, 100.0)
 """Multiples of the configured alpha or C."""
@@ -124,9 +124,8 @@ class Tuned:
     ----------
     tuning : Tuning
     scores : tuple of Score
-        Alpha falling, for each of them gamma rising; of a nested grid, the cells of the last size, and first what
-        was chosen between them. Empty where fewer than two labels have a
-        point for each fold: then the configured values stay.
+        Alpha falling, for each of them gamma rising; of a search on few points, first what was chosen between cells.
+        Empty where fewer than two labels have a point for each fold: then the configured values stay.
     """
 
     tuning: Tuning

@@ -73,17 +73,17 @@ def measure(name: str, points: Points, asked: argparse.Namespace) -> dict[str, A
     begun = time.process_time()
     found = search(grid, random)
     ours = time.process_time() - begun
-    gamma, box = (values[at] for values, at in zip((grid.gammas, grid.boxes), found[-1].best, strict=True))
+    gamma, box = (values[at] for values, at in zip((grid.gammas, grid.boxes), found.best, strict=True))
     row: dict[str, Any] = {
         "set": name,
         "rows": n,
         "cells": asked.gammas * asked.boxes,
         "folds": FOLDS,
         "ours_s": ours,
-        "judged": [int(np.isfinite(judged.mean).sum()) for judged in found],
+        "trained_on": found.points,
         "gamma": gamma,
         "C": box,
-        "fold_accuracy": float(found[-1].mean[found[-1].best]),
+        "fold_accuracy": float(found.mean[found.best]),
         "accuracy": _held_out(Z, y, gamma, box, aside, test.y),
     }
     row |= _exhaustive(grid, fold, aside, test.y) if asked.exhaustive else _separate(grid, fold, asked.sample)

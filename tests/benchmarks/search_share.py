@@ -1,6 +1,6 @@
 """What the default search costs a stream, and how good its choice is beside GridSearchCV's.
 
-    python -m tests.benchmarks.search_share --data DIR [--sets NAMES] [--rows 5000] [--seeds 3] [--memory-points N]
+    python -m tests.benchmarks.search_share --data DIR [--sets NAMES] [--rows 5000] [--seeds 0 1 2] [--memory-points N]
         [--into FILE] [--json]
 
 Each seed shuffles a set, holds a fifth out, and passes the rest once through a learner with the defaults of
@@ -185,7 +185,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--sets", nargs="+", default=list(SETS), metavar="NAME")
     parser.add_argument("--rows", type=int, default=5_000, help="of the grid search")
-    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--memory-points", type=int, help="of one partition, instead of the default memory of eight")
     parser.add_argument("--into", type=Path, help="grid searches, which a later run does not make again")
     parser.add_argument("--json", action="store_true")
@@ -197,7 +197,7 @@ def main(arguments: list[str] | None = None) -> None:
         for name in asked.sets:
             points = read(name, asked.data)
             own = []
-            for seed in range(asked.seeds):
+            for seed in asked.seeds:
                 own.append(row_of(name, points, seed, asked, kept))
                 if not asked.json:
                     print(shown(own[-1]), flush=True)

@@ -1,4 +1,4 @@
-"""The nested grid: what is trained on and what judges, cells that are followed, and what is chosen between them."""
+"""The nested grid: what is trained on and what judges, and what is chosen between cells."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import pytest
 from sklearn.metrics import balanced_accuracy_score, log_loss, roc_auc_score
 from sklearn.svm import SVC
 
+from streamsvm.branches.landmarks import nested_grid
 from streamsvm.branches.landmarks.nested_grid import (
     Grid,
     GridScores,
     _path,
+    _weight,
     between,
-    mixed,
-    promising,
+    drawn,
     search,
-    sizes,
     smoothed,
 )
 from streamsvm.branches.landmarks.rough_descent import KernelRows, RoughDescent
@@ -56,11 +56,9 @@ def test_decisions_aside_are_those_of_a_machine_of_the_few() -> None:
         np.testing.assert_allclose(decision, machine.decision_function(made.Z[few:]), atol=0.1)
 
 
-def test_where_no_point_of_a_label_is_among_the_few_the_other_is_answered() -> None:
-    """With a label of six points in 2,000, a search ends, and no score is NaN."""
+def test_where_the_few_have_one_label_it_is_answered() -> None:
+    """A machine of one label has its answer for every box."""
     made = grid(2_000)
-    rare = replace(made, y=np.where(np.arange(2_000) < 6, 1, -1).astype(np.int8))
-    assert np.isfinite(search(rare, np.random.default_rng(0))[-1].mean).all()
     source = KernelRows(made.Z, 50, 0.2)
     for decision in _path(source, -np.ones(50, np.int8), np.ones(50), RbfKernel(0.2), BOXES, made):
         assert decision.shape == (1_950,)
@@ -78,26 +76,70 @@ def test_a_run_that_float32_cannot_end_is_confirmed_in_double() -> None:
     assert confirmed == [False, True]
 
 
-def test_any_stretch_of_the_order_has_its_share_of_each_label() -> None:
-    """So what is trained on and what judges are alike, and the same points are in any larger size."""
-    y = np.where(np.arange(5_000) < 500, 1, -1).astype(np.int8)
-    order = mixed(y, np.random.default_rng(0))
-    assert sorted(order) == list(range(5_000))
-    for start in (0, 1_000, 4_500):
-        assert np.mean(y[order[start : start + 500]] > 0) == pytest.approx(0.1, abs=0.005)
+def test_each_label_has_its_share_of_what_is_drawn() -> None:
+    """Where that is enough, also of a part: then no more than it has of a label."""
+    y = np.where(np.arange(5_000) < 1_500, 1, -1).astype(np.int8)
+    random = np.random.default_rng(0)
+    for most, part in ((1_000, 1.0), (500, 0.5), (9_000, 1.0)):
+        chosen = drawn(y, most, random, part)
+        assert len(np.unique(chosen)) == len(chosen) == min(most, 5_000)
+        assert np.mean(y[chosen] > 0) == pytest.approx(0.3)
+    assert not np.array_equal(drawn(y, 500, random), drawn(y, 500, random))
 
 
-def test_work_is_bounded_by_the_points_given() -> None:
-    """A twentieth is trained on at most, of few points half; of two sizes, the first has every second box."""
-    assert [sizes(points) for points in (60, 1_000, 6_000, 10_000)] == [[30], [128], [150, 300], [250, 500]]
-    found = search(grid(10_000), np.random.default_rng(0))
-    assert [np.isfinite(judged.mean).sum() for judged in found] == [8, 6]
-    assert np.isfinite(search(grid(2_000), np.random.default_rng(0))[-1].mean).all()
+@pytest.mark.parametrize(("positive", "expected", "trained"), [(100, 50, 25), (40, 40, 20), (5, 5, 2)])
+def test_enough_of_a_rare_label_are_drawn_and_trained_on(positive: int, expected: int, trained: int) -> None:
+    """Of 20,000 points with 0.5 % positives and fewer; of few points it is no more than a fourth."""
+    y = np.where(np.arange(20_000) < positive, 1, -1).astype(np.int8)
+    random = np.random.default_rng(0)
+    some = drawn(y, 5_000, random)
+    few = drawn(y[some], 500, random, 0.5)
+    assert (np.sum(y[some] > 0), np.sum(y[some][few] > 0)) == (expected, trained)
+    assert len(some) <= 5_000 + expected
+    assert len(few) <= 525
+    assert len(drawn(y, 16, random)) <= 20
+
+
+def test_weights_make_up_for_a_label_of_which_more_are_drawn() -> None:
+    """Each label keeps its share of the weight, and points of it their ratio."""
+    random = np.random.default_rng(0)
+    y, weight = np.where(np.arange(20_000) < 100, 1, -1).astype(np.int8), random.uniform(1.0, 3.0, 20_000)
+    few = drawn(y, 500, random, 0.5)
+    own = _weight(y, weight, few)
+    assert own[y[few] > 0].sum() / own.sum() == pytest.approx(weight[y > 0].sum() / weight.sum())
+    assert own.mean() == pytest.approx(1.0)
+    assert own[0] / own[1] == pytest.approx(weight[few[0]] / weight[few[1]])
+
+
+def test_with_a_label_in_two_hundred_the_choice_beats_the_other_label() -> None:
+    """0.5 % positives in a corner: what is chosen finds most of them, whatever the seed."""
+    random = np.random.default_rng(0)
+    Z = random.normal(size=(24_000, 2))
+    far = Z.sum(axis=1)
+    y = np.where(far > np.quantile(far, 0.995), 1, -1).astype(np.int8)
+    made = replace(grid(), Z=Z[:12_000], y=y[:12_000], weight=np.ones(12_000))
+    some = drawn(made.y, 5_000, random)
+    few = replace(made, Z=made.Z[some], y=made.y[some], weight=_weight(made.y, made.weight, some))
+    for seed in range(3):
+        gamma, box = between(search(few, np.random.default_rng(seed)), few, 12_000)
+        answers = SVC(C=box, gamma=gamma).fit(Z[:12_000], y[:12_000]).predict(Z[12_000:])
+        assert np.mean(answers[y[12_000:] > 0] > 0) > 0.8
+
+
+def test_work_is_bounded_however_many_points() -> None:
+    """Machines have 500 points, half of few, and each cell one machine, of few points two."""
+    for points, size, turns in ((10_000, 500, 1), (1_600, 500, 1), (1_400, 500, 2), (100, 50, 2)):
+        found = search(grid(points), np.random.default_rng(0))
+        assert found.points == size
+        assert np.isfinite(found.mean).all()
+        assert bool(found.deviation.any()) == (turns == 2)
 
 
 def test_the_choice_is_as_good_as_the_best_of_all_cells() -> None:
-    """Trained on ten times the points, no cell is better by more than half a point, and the worst is far worse."""
+    """Trained on six times the points, no cell is better by more than half a point, and the worst is far worse."""
     made = replace(grid(6_000), y=ring(6_000).y)
+    d = made.Z.shape[1]
+    searched = replace(made, gammas=tuple(width / d for width in nested_grid.GAMMAS), boxes=nested_grid.BOXES)
 
     def right(gamma: float, box: float) -> float:
         machine = SVC(C=box, gamma=gamma).fit(made.Z[:3_000], made.y[:3_000])
@@ -106,38 +148,45 @@ def test_the_choice_is_as_good_as_the_best_of_all_cells() -> None:
     every = [right(gamma, box) for gamma in GAMMAS for box in BOXES]
     assert min(every) < max(every) - 0.05
     for seed in range(3):
-        chosen = between(search(made, np.random.default_rng(seed))[-1], made, 3_000)
+        chosen = between(search(searched, np.random.default_rng(seed)), searched, 3_000)
         assert right(*chosen) > max(every) - 0.005
 
 
-def test_neighbours_say_where_good_cells_are() -> None:
-    """One lucky cell among bad ones is given up before any of a good region."""
-    mean = np.zeros((6, 5))
-    mean[0, 0] = 1.0
-    mean[3:, 2:] = 0.9
-    assert not promising(smoothed(mean), 9)[0, 0]
-    assert promising(smoothed(mean), 9)[3:, 2:].all()
-    assert promising(mean, 1)[0, 0]
+def test_a_mean_with_neighbours_is_theirs_at_every_border() -> None:
+    """A cell beside it counts half, one at a corner a fourth, and none is outside."""
     np.testing.assert_allclose(smoothed(np.full((3, 4), -0.7)), -0.7)
+    mean = np.zeros((3, 4))
+    mean[0, 0] = 1.0
+    assert smoothed(mean)[0, :3] == pytest.approx([1 / 2.25, 0.5 / 3, 0.0])
 
 
-def test_gamma_grows_with_the_points_and_only_neighbours_count() -> None:
-    """By their number to the power 2 / (d + 2), of 3 features; of the best three cells beside the best one."""
+def test_of_equal_cells_those_inside_a_good_region_are_chosen() -> None:
+    """Not the ones that come first."""
+    made, mean = replace(grid(600), boxes=(1.0, 10.0, 100.0)), np.zeros((4, 3))
+    mean[1:, :] = 0.9
+    mean[0, 0] = 0.9
+    gamma, box = between(GridScores(600, mean, mean), made, 600)
+    assert gamma == pytest.approx((0.8**3 * 3.2 * 3.2) ** (1 / 5))
+    assert box == pytest.approx(10.0, rel=1.0)
+
+
+def test_gamma_grows_with_the_points_and_the_box_falls() -> None:
+    """By their number to the power 2 / (d + 2), of 3 features, and -1 / 3; from the best five cells."""
     made = grid(600)
     mean = np.array([[0.0, 0.0, 0.9], [0.0, 0.7, 0.0], [0.0, 0.9, 1.0], [0.6, 0.0, 0.8]])
     judged = GridScores(150, mean, mean)
-    gamma, box = (0.8 * 0.8 * 3.2) ** (1 / 3), (10.0 * 1.0 * 10.0) ** (1 / 3)
+    gamma, box = (0.05 * 0.2 * 0.8 * 0.8 * 3.2) ** (1 / 5), (10.0 * 1.0 * 1.0 * 10.0 * 10.0) ** (1 / 5)
     assert between(judged, made, 100) == pytest.approx((gamma, box))
-    assert between(judged, made, 600) == pytest.approx((4.0 ** (2 / 5) * gamma, box))
+    assert between(judged, made, 600) == pytest.approx((4.0 ** (2 / 5) * gamma, 4.0 ** (-1 / 3) * box))
 
 
 def test_a_search_waits_until_the_stream_has_grown() -> None:
-    """To twice its rows; not where the past is forgotten, which a new choice may be due to."""
+    """To three times its rows; not where the past is forgotten, which a new choice may be due to."""
     coreset = {"memory_points": 4_500, "max_partitions": 1}
     svm = {"kernel": "rbf", "tune": "auto", "tune_every_leaves": 1}
     config = ModelConfig.model_validate({"points": {"dimension": 2}, "coreset": coreset, "svm": svm})
     rows = 100 * config.coreset.leaf_rows
-    assert [is_due(rows, tuned, config) for tuned in (None, rows // 3, rows // 2, rows // 2 + 9)] == [
+    assert [is_due(rows, tuned, config) for tuned in (None, rows // 4, rows // 3, rows // 3 + 9)] == [
         True,
         True,
         True,

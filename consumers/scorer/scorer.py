@@ -58,7 +58,7 @@ from consumers.scorer.life import ScorerLife, begin, group_of
 from consumers.scorer.observing import ScorerWatch
 from consumers.scorer.seat import Seat, take_seat
 from consumers.settings import Settings
-from consumers.streams.abandonable import Aside, Stopped
+from consumers.streams.abandonable import Aside, Stopped, heeding
 from consumers.streams.registry_outage import SchemaWait
 from consumers.streams.settling import PersonNeeded
 from streamsvm.crashpoints import crash_point
@@ -197,12 +197,9 @@ class Scorer:
 
     def _claimed(self, life: ScorerLife) -> Slot | None:
         """Claim a slot while the main loop reports that it is alive; None if stopped before the broker answered."""
-        claim = Aside(life.slots.claim)
-        while not claim.finished(POLL_S):
-            self._health.beat()
-            if self._stop.is_set():
-                return None
-        return claim.returned
+        with suppress(Stopped):
+            return heeding(self._stop, self._health.beat, life.slots.claim)
+        return None
 
     def _lose_seat(self, seat: Seat, life: ScorerLife, error: Fenced) -> None:
         """Give up a slot that another member has taken, and claim another, unless the slot is configured.

@@ -27,7 +27,7 @@ class TrainingConfig(Section):
         "trains each, and pauses the input meanwhile.",
     )
     share: Annotated[float, Field(gt=0, le=1)] = Field(
-        default=0.2,
+        default=0.05,
         description="With `latest`: largest share of the time for training while the input has more.",
     )
     standby: bool = Field(

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamsvm.compiling import njit
-from streamsvm.linalg import add_gram
+from streamsvm.linalg import add_gram, factorise, norms
 from streamsvm.points import Features, Signs
 
 Float = NDArray[np.float64]
@@ -89,9 +89,21 @@ def scaled_rows(X: Features, centre: Float, inverse: Float, rows: Float) -> None
 
 
 @njit(cache=True, nogil=True)
-def add_near_gram(rows: Float, weight: Float, margin: Float, delta: float, matrix: Float) -> None:
-    """Add the sum of u r r' / (2 delta) over the rows with |1 - margin| < delta to the lower triangle of a matrix."""
+def curve(  # type: ignore[no-untyped-def]
+    rows, weight, margin, penalty, total, delta, factor, length
+):
+    """Fill the Cholesky factor of the smoothed Hessian, and lengths in the norm of its inverse; False without a factor.
+
+    H = diag(1, ..., 1, 0) / penalty + sum of u r r' / (2 delta) over the rows with |1 - margin| < delta. Shapes are
+    (n, d + 1) of rows, (n,) of weights and margins, (d + 1, d + 1) of the factor, a lower triangle, (n,) of lengths,
+    or (0,), where none are wanted; `total` is that of the weights.
+    """
     n, width = rows.shape
+    factor[:] = 0.0
+    for j in range(width):
+        factor[j, j] = 1.0 / penalty
+    # The intercept has no regulariser: without this its entry would be 0, and H singular, if no point is near a margin.
+    factor[width - 1, width - 1] = 1e-9 * total
     near, own, kept = np.empty((n, width)), np.empty(n), 0
     for i in range(n):
         if abs(1.0 - margin[i]) < delta:
@@ -99,7 +111,11 @@ def add_near_gram(rows: Float, weight: Float, margin: Float, delta: float, matri
                 near[kept, j] = rows[i, j]
             own[kept] = weight[i] / (2.0 * delta)
             kept += 1
-    add_gram(near[:kept], own[:kept], matrix)
+    add_gram(near[:kept], own[:kept], factor)
+    if not factorise(factor):
+        return False
+    norms(factor, rows[: len(length)], length)
+    return True
 
 
 @njit(cache=True, nogil=True)

@@ -14,12 +14,12 @@ from streamsvm.coreset.accounting import Accounting
 from streamsvm.coreset.band import DELTA, farthest
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.reducers.base import Pilot, Purpose, generator
-from streamsvm.coreset.reducers.calibrated import POINTS_A_CONSTRAINT, SHARES, smoothed_hessian
-from streamsvm.coreset.row_kernels import scale
+from streamsvm.coreset.reducers.calibrated import POINTS_A_CONSTRAINT, SHARES
+from streamsvm.coreset.row_kernels import curve, scale
 from streamsvm.coreset.screen_making_kernels import fill_lengths, passed_over, rate_of, worth
 from streamsvm.coreset.screening import LEAST_CAPACITY, TARGET, Screen, Screener
 from streamsvm.coreset.screening_kernels import back_substituted
-from streamsvm.linalg import Float, factorise
+from streamsvm.linalg import Float
 from streamsvm.points import Points
 
 EXACT_NORM: Final = 32
@@ -130,10 +130,9 @@ def measure(points: Points, pilot: Pilot, seen: Moments, random: np.random.Gener
     weight = points.class_weighted(pilot.class_weight).weight
     rows, margin, length = np.empty((n, d + 1)), np.empty(n), np.zeros(n)
     scale(points.X, points.y, seen.mean, pilot.scale, pilot.coefficients, intercept, rows, margin)
-    hessian = smoothed_hessian(rows, weight, margin, pilot.penalty)
-    root = np.zeros((d + 1 + -(d + 1) % 4, 0))
-    if factorise(hessian):
-        root = _inverse_root(hessian, random)
+    factor, root = np.empty((d + 1, d + 1)), np.zeros((d + 1 + -(d + 1) % 4, 0))
+    if curve(rows, weight, margin, pilot.penalty, float(weight.sum()), DELTA, factor, length[:0]):
+        root = _inverse_root(factor, random)
         fill_lengths(rows, root, length)
     return Measured(
         scaling=scaling,

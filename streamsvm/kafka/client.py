@@ -13,6 +13,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -213,6 +214,15 @@ class Link:
         # Credentials that were accepted once are right: a refusal before this answer no longer counts.
         self.up, self._all_down, self._untrusted = True, False, None
         self._connection.accepted.set()
+
+    def answer(self, future: Future[Any]) -> Any:
+        """Return an admin client's answer, or raise `KafkaException`; one that was destroyed never answers."""
+        timeout_s = 2 * self._connection.request_timeout_s
+        try:
+            return future.result(timeout_s)
+        except TimeoutError:
+            what = f"the client library did not answer within {timeout_s:g} s"
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT, what)) from None
 
     def check(self) -> None:
         """Raise errors that do not go away by waiting.

@@ -5,6 +5,7 @@ A command, a reader of the registry and a daemon take a `Cluster`, so that a tes
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -26,12 +27,15 @@ TRANSACTION_TIMEOUT_S = 20.0
 """How long a version may take to be stored, and then to be committed. Each step of a publish has as much: on a broker
 that is slow but alive, one may hold the main loop for four times this, which `http.stuck_after_s` must exceed."""
 
+KNOWN_AFTER_S = 10.0
+"""Seconds after `create` in which one of several brokers may not know the topic yet, so that `describe` asks again."""
+
 
 class Cluster:
     """The broker that a connection reaches.
 
-    Safe from any thread but for `marks`. `marks` and `topic_id` keep a client. Every other method makes a client of its
-    own, or returns an object that has one; see the object's class for what blocks, and what it raises.
+    Safe from any thread. `marks` and `topic_id` keep a client. Every other method makes a client of its own, or returns
+    an object that has one; see the object's class for what blocks, and what it raises.
 
     Parameters
     ----------
@@ -53,6 +57,7 @@ class Cluster:
         self._timeout_s = TRANSACTION_TIMEOUT_S if transaction_timeout_s is None else transaction_timeout_s
         self._marks = Marks(self._connection)
         self._topic_ids = TopicIds(self._connection)
+        self._made: dict[str, float] = {}
 
     @property
     def connection(self) -> Connection:
@@ -97,7 +102,7 @@ class Cluster:
         ConfigurationError
             If the broker refuses us.
         """
-        return describe_topic(self._connection, topic)
+        return describe_topic(self._connection, topic, self._made.get(topic, 0.0))
 
     def topic_id(self, topic: str) -> str | None:
         """Return a topic's id now; None where the broker gives none. One request, over a connection that is kept.
@@ -124,7 +129,9 @@ class Cluster:
         BrokerUnavailable
             If no broker answers in time.
         """
-        return create_topics(self._connection, topics)
+        created = create_topics(self._connection, topics)
+        self._made |= dict.fromkeys((spec.name for spec in topics), time.monotonic() + KNOWN_AFTER_S)
+        return created
 
     # ----------------------------------------------------- questions about a log
 

@@ -206,7 +206,7 @@ def members_of(connection: Connection, group: str) -> list[MemberDescription]:
     admin = make_admin(connection, link)
     (future,) = admin.describe_consumer_groups([group], request_timeout=connection.request_timeout_s).values()
     try:
-        members = list(future.result().members)
+        members = list(link.answer(future).members)
     except KafkaException as error:
         # The future's error says that the question timed out, not what the connection met.
         admin.poll(0)  # serves the callbacks that know why

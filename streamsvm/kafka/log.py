@@ -61,7 +61,7 @@ def log_range(connection: Connection, topic: str, partition: int) -> tuple[int, 
 
 
 class Marks:
-    """Asks how far partitions go, over one kept connection. Not thread-safe.
+    """Asks how far partitions go, over one kept connection. Safe from any thread.
 
     Parameters
     ----------
@@ -118,15 +118,15 @@ class Marks:
         self, places: list[Place], isolation: IsolationLevel, timeout_s: float
     ) -> tuple[dict[Place, int], tuple[Place, KafkaError] | None]:
         """Ask once; return the offsets, or what the first partition without one failed with."""
-        if self._admin is None:
-            self._admin = make_admin(self._connection, self._link)
+        # Kept until all have answered: another thread may forget this client, and a client that is gone never answers.
+        admin = self._admin = self._admin or make_admin(self._connection, self._link)
         latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
         wanted = {TopicPartition(topic, partition): latest for topic, partition in places}
-        futures = self._admin.list_offsets(wanted, isolation_level=isolation, request_timeout=timeout_s)
+        futures = admin.list_offsets(wanted, isolation_level=isolation, request_timeout=timeout_s)
         found: dict[Place, int] = {}
         for at, future in futures.items():
             try:
-                offset = int(future.result().offset)
+                offset = int(self._link.answer(future).offset)
             except KafkaException as error:
                 return found, ((at.topic, at.partition), error_of(error))
             if offset < 0:
@@ -145,9 +145,9 @@ class Marks:
         This one knows a leader's epoch, would ask by it for ever, and never learn another. Where a leader is gone it
         goes on asking that one, waits as long as it may, and then gives a negative offset as if it were an answer.
         """
-        if self._admin is not None:
-            self._admin.poll(0)  # serves the callbacks that know why
-        self._admin = None
+        admin, self._admin = self._admin, None
+        if admin is not None:
+            admin.poll(0)  # serves the callbacks that know why
 
     def _failure(self, error: KafkaError, topic: str, partition: int) -> StreamsvmError:
         """Return our error; the client says of a topic that is missing, and of one without a leader now, the same."""

@@ -41,7 +41,6 @@ REWIND_TIMEOUT_S = 2.0
 LEAVE_TIMEOUT_S = 3.0
 """How long a member that leaves waits for a rebalance that is under way."""
 
-
 _CLASSIC: dict[str, Option] = {
     "group.protocol": "classic",
     "partition.assignment.strategy": "cooperative-sticky",
@@ -248,8 +247,7 @@ class Subscription:
         try:
             committed = self._consumer.commit(offsets=offsets, asynchronous=False)
         except KafkaException as error:
-            failure = error_of(error)
-            raise self._link.failure(failure, doing) from error
+            raise self._link.failure(error_of(error), doing) from error
         for tp in committed:
             if tp.error is not None:
                 raise self._link.failure(tp.error, doing)
@@ -338,10 +336,9 @@ class Subscription:
         assigned = self._consumer.assignment()
         try:
             committed = self._consumer.committed(assigned, REWIND_TIMEOUT_S) if assigned else []
-            errors = [tp.error for tp in committed if tp.error is not None]
-            if errors:
-                self._unplaced = text_of(errors[0])
-                return
+            for tp in committed:
+                if tp.error is not None:
+                    raise KafkaException(tp.error)
             self._move({tp.partition: self._trusted(tp) for tp in committed})
         except KafkaException as error:  # a member that was fenced meanwhile cannot be moved either: `poll` says so
             self._unplaced = text_of(error_of(error))

@@ -90,8 +90,7 @@ class Standings:
         wanted = [TopicPartition(self._topic, partition) for partition in partitions]
         if not wanted:
             return {}
-        if self._admin is None:
-            self._admin = make_admin(self._connection, self._link)
+        self._admin = self._admin or make_admin(self._connection, self._link)
         doing = f"ask for the positions of group {self._group}"
         (future,) = self._admin.list_consumer_group_offsets(
             [ConsumerGroupTopicPartitions(self._group, wanted)],
@@ -99,7 +98,7 @@ class Standings:
             request_timeout=self._connection.request_timeout_s,
         ).values()
         try:
-            answer = future.result().topic_partitions
+            answer = self._link.answer(future).topic_partitions
         except KafkaException as error:
             # Callbacks give the reason of a failure. A new client is made for the next request, because this one may
             # have cached a coordinator that is gone.

@@ -70,8 +70,8 @@ class TopicSpec:
     config: Mapping[str, str] = field(default_factory=dict)
 
 
-def describe_topic(connection: Connection, topic: str) -> TopicInfo:
-    """See `Cluster.describe`."""
+def describe_topic(connection: Connection, topic: str, until: float = 0.0) -> TopicInfo:
+    """See `Cluster.describe`; a topic that is missing is asked for again until that monotonic time."""
     link = Link(connection)
     if connection.embedded:
         return TopicInfo(topic, None, _touch(connection, link, topic))
@@ -79,6 +79,9 @@ def describe_topic(connection: Connection, topic: str) -> TopicInfo:
     try:
         return _described(admin, link, connection, topic)
     except TopicMissing:
+        if time.monotonic() < until:
+            admin.poll(SLICE_S)
+            return describe_topic(connection, topic, until)
         raise TopicMissing(
             f"topic {topic} does not exist at {connection.servers}",
             f"Create the topic, or correct its name{_alike(admin, connection, topic)}.",
@@ -126,9 +129,7 @@ class TopicIds:
         if self._connection.embedded:
             return None
         with self._lock:
-            if self._admin is None:
-                self._admin = make_admin(self._connection, self._link)
-            admin = self._admin
+            admin = self._admin = self._admin or make_admin(self._connection, self._link)
         try:
             return _partitions(admin, self._link, self._connection, topic)[0]
         except TransientError:
@@ -229,7 +230,7 @@ def _answer(future: Future[Any], admin: AdminClient, link: Link, doing: str) -> 
         If the topic is missing, or the broker does not answer or refuses us.
     """
     try:
-        answer = future.result()
+        answer = link.answer(future)
     except KafkaException as failure:
         error = error_of(failure)
         admin.poll(0)  # serves the callbacks that know why

@@ -102,13 +102,14 @@ def masked(rows: Rows, places: Places) -> Rows:
     own = places.get(rows.partition)
     if not own or not len(rows):
         return rows
-    first, last = int(rows.offset[0]), int(rows.offset[-1])
-    here = [at for at in own if first <= at.offset <= last]
+    here = frozenset(own)
+    if len(here) < len(rows):  # the shorter of the two is gone through
+        first, last = int(rows.offset[0]), int(rows.offset[-1])
+        here = frozenset(at for at in here if first <= at.offset <= last)
     if not here:
         return rows
-    accepted = rows.accepted.copy()
-    for at in here:
-        accepted[(rows.offset == at.offset) & (rows.row == at.row)] = False
+    every = zip(rows.offset.tolist(), rows.row.tolist(), strict=True)
+    accepted = rows.accepted & ~np.fromiter((at in here for at in every), np.bool_, len(rows))
     points, unknown = rows.points, ~accepted & rows.accepted
     # Nothing of them goes on, not even where nobody looks.
     X = np.where(unknown[:, None], np.zeros(1, points.X.dtype), points.X)

@@ -1,15 +1,18 @@
 """Rows deleted from an archive: what it costs, what it leaves, and what a tombstone alone would leave.
 
 ``python -m tests.benchmarks.deletion --data DIR [--sets NAME ...] [--rows N] [--share S,...] [--where random,margin]
-[--json]``: `DIR` has npz files of X and y; the set `generated` is made here. Each set is shuffled and recorded into an
-archive; then a share of its rows is deleted, drawn at random, or those nearest the margin of the model of everything,
-which are the ones that matter. With `--json` the output is one object; a row of its `rows` has
+[--json]``: `DIR` has npz files of X and y; the set `generated` is made here. By default sets are whole, and the
+generated one has 10,000,000 rows. Each is shuffled and recorded into an archive; then a share of its rows is deleted,
+drawn at random, or those nearest the margin of the model of everything, which are the ones that matter. With `--json`
+the output is one object; a row of its `rows` has
 
 - `gap_before`: of the model that still has them, over the rows that are left;
-- `gap_tombstone`: of the model without those of them that buckets hold, and nothing made again;
+- `gap_tombstone`: of the model without those of them that buckets hold, and nothing made again; a point that
+  has the values of rows that stay, too, keeps their share of its weight;
 - `gap_rebuilt`: of the model of buckets that were made again without them, as `streamsvm history forget` makes them;
 - `identical`: whether these are byte for byte the buckets of a stream in which the rows were rejected when they came;
-- `seconds`, `retrain_seconds`: making those buckets again, and recording everything again;
+- `seconds`, `retrain_seconds`: making those buckets again, and recording everything again; the same work where every
+  span has lost a row, as at all these shares of a shuffled set (`--one-row` is the other end);
 - `bound`, `distance`: how far the coefficients of the model without its tombstoned points can be from those of the
   model that has them, by `reach` of `streamsvm.branches.bounds.certificate.deletion`, and how far they are, in parts of
   their length.
@@ -72,7 +75,7 @@ from streamsvm.model.version import PartitionCut
 from streamsvm.points import Points, Position, Rows
 from streamsvm.svm.problem import Problem
 from streamsvm.svm.solvers import StdaSolver
-from tests.benchmarks.past import BASE, BATCH, gap
+from tests.benchmarks.past import BASE, BATCH, gap, least_objective
 
 SHARES: Final = (0.001, 0.01, 0.1)
 WHERES: Final = ("random", "margin")
@@ -97,7 +100,8 @@ class Archived:
 
     def rows(self, start: int, gone: np.ndarray, *, reject: bool) -> Iterator[Rows]:
         """Yield the rows of a span; those that are gone are masked, or were rejected when they came."""
-        forgotten = {0: frozenset(Position(int(at)) for at in gone[(gone >= start) & (gone < start + self.span)])}
+        gone = gone[slice(*np.searchsorted(gone, [start, start + self.span]))]
+        forgotten = {0: frozenset(map(Position, gone.tolist()))}
         for at in range(start, start + self.span, BATCH):
             offset = np.arange(at, min(at + BATCH, start + self.span))
             n = len(offset)
@@ -132,13 +136,13 @@ class Archived:
     def without(self, gone: np.ndarray) -> tuple[dict[Node, Bucket], float]:
         """Return the buckets with those that hold such rows made again, and the seconds."""
         begun = time.perf_counter()
-        hit = {node for node in self.nodes if ((gone >= node.start.offset) & (gone < node.end.offset)).any()}
+        hit = {node for node in self.nodes if np.diff(np.searchsorted(gone, [node.start.offset, node.end.offset]))[0]}
         left = {node: bucket for node, bucket in self.nodes.items() if node not in hit}
         left |= self.recorded(sorted(node.start.offset for node in hit if node.level == 1), gone, reject=False)
         self._join(left)
         return left, time.perf_counter() - begun
 
-    def made(self, nodes: dict[Node, Bucket], drop: set[bytes] | None = None) -> Made:
+    def made(self, nodes: dict[Node, Bucket], drop: Deleted | None = None) -> Made:
         """Return the model of everything; without held points that are to be dropped."""
         found, at = [], Position(0)
         end = Position(len(self.points))
@@ -146,18 +150,48 @@ class Archived:
             node = max((node for node in nodes if node.start == at), key=lambda node: node.end)
             piece, at = Piece.of(nodes[node]), node.end
             if drop:
-                kept = np.array([row.tobytes() not in drop for row in piece.points.X])
-                piece = replace(piece, points=piece.points.take(kept))
+                share = drop.left(piece.points)
+                points = piece.points.reweighted(piece.points.weight * share).take(share > 0.0)
+                piece = replace(piece, points=points)
             found.append(piece)
         return make(cut_of({0: found}, self.config, self.archive), self.config)
 
 
-def bounded(before: Made, drop: set[bytes]) -> tuple[float, float]:
+class Deleted:
+    """Rows by their values, since a held point says nothing of its place."""
+
+    def __init__(self, points: Points, gone: np.ndarray) -> None:
+        self._keys, self._gone = _keys(points), gone
+
+    def left(self, held: Points) -> np.ndarray:
+        """Return the share of the equal rows that is left, for each held point."""
+        own, of = np.unique(_keys(held), return_inverse=True)
+
+        def count(keys: np.ndarray) -> np.ndarray:
+            at = np.minimum(np.searchsorted(own, keys), len(own) - 1)
+            return np.bincount(at[own[at] == keys], minlength=len(own))
+
+        every = count(self._keys)
+        assert every.all()
+        return (1.0 - count(self._keys[self._gone]) / every)[of]
+
+
+def _keys(points: Points) -> np.ndarray:
+    """Return a hash of values and label of each row: no two of so few rows meet by chance."""
+    factors = np.random.default_rng(2).integers(1, 1 << 63, points.dimension + 1, np.uint64) * 2 + 1
+    keys = points.y.astype(np.uint64) * factors[0]
+    for column, factor in zip(np.ascontiguousarray(points.X.T, np.float32) + np.float32(0.0), factors[1:], strict=True):
+        keys ^= keys >> np.uint64(29)
+        keys += column.view(np.uint32) * factor
+    return keys
+
+
+def bounded(before: Made, drop: Deleted) -> tuple[float, float]:
     """Return how far the machine without dropped training points can be, and how far it is."""
     model, fit, points = before.trained.model, before.trained.fit, before.cut.points
     assert isinstance(model.machine, LinearMachine)
-    left = np.array([row.tobytes() not in drop for row in points.X])
-    scaler = model.scaler
+    share, scaler = drop.left(points), model.scaler
+    left = share > 0.0
     Z, y = scaler.transform(points.X), points.y
 
     def solved(rows: np.ndarray, upper: np.ndarray) -> tuple[LinearMachine, np.ndarray]:
@@ -170,8 +204,9 @@ def bounded(before: Made, drop: set[bytes]) -> tuple[float, float]:
 
     upper = fit.C * points.weight
     present, alpha = solved(np.ones(len(points), np.bool_), upper)
+    upper *= share
     again, _ = solved(left, upper[left])
-    found = reach(Z[left], y[left], upper[left], rescaled(present, scaler, scaler), alpha[left])
+    found = reach(Z[left], y[left], upper[left], rescaled(present, scaler, scaler), (alpha * share)[left])
     length = float(np.linalg.norm(present.coefficients))
     return found.distance / length, float(np.linalg.norm(again.coefficients - present.coefficients)) / length
 
@@ -195,7 +230,7 @@ def measured(
         for share in shares:
             gone = np.sort(order[: max(1, int(share * len(order)))])
             left = whole.points.take(np.setdiff1d(np.arange(len(margin)), gone))
-            drop = {row.tobytes() for row in whole.points.X[gone]}
+            drop = Deleted(whole.points, gone)
             nodes, seconds = whole.without(gone)
             begun = time.perf_counter()
             rejected = whole.recorded(range(0, len(whole.points), whole.span), gone, reject=True)
@@ -203,15 +238,16 @@ def measured(
             retrain = time.perf_counter() - begun
             rebuilt = whole.made(nodes)
             tombstone = whole.made(whole.nodes, drop)
+            over = _Over(left)
             bound, distance = bounded(before, drop)
             yield {
                 "set": name,
                 "rows": len(whole.points),
                 "share": share,
                 "where": where,
-                "gap_before": _over(before, left),
-                "gap_tombstone": _over(tombstone, left),
-                "gap_rebuilt": _over(rebuilt, left),
+                "gap_before": over(before),
+                "gap_tombstone": over(tombstone),
+                "gap_rebuilt": over(rebuilt),
                 "identical": nodes.keys() == rejected.keys(),
                 "seconds": round(seconds, 3),
                 "retrain_seconds": round(retrain, 3),
@@ -360,20 +396,29 @@ def area(positive: np.ndarray, negative: np.ndarray) -> tuple[float, float]:
     return round(found, 4), round(math.sqrt((m + n + 1) / (12 * m * n)), 4)
 
 
-def _over(made: Made, left: Points) -> float:
-    """Return a machine's gap over the rows that are left, under C and scaler of those rows' own problem."""
-    model, moments = made.trained.model, left
-    assert isinstance(model.machine, LinearMachine)
-    C = 1.0 / (1e-4 * float(moments.weight.sum()))
-    return gap(replace(made, machines=(replace(made.trained, fit=replace(made.trained.fit, C=C)),)), left)
+class _Over:
+    """Gaps of machines over the rows that are left, under C of these; machines of one scaler share the lower bound."""
+
+    def __init__(self, left: Points) -> None:
+        self._left, self._C = left, 1.0 / (1e-4 * float(left.weight.sum()))
+        self._least: dict[bytes, float] = {}
+
+    def __call__(self, made: Made) -> float:
+        trained, left = made.trained, self._left
+        scaler = trained.model.scaler
+        key = scaler.mean.tobytes() + scaler.scale.tobytes()
+        if key not in self._least:
+            self._least[key] = least_objective(scaler.transform(left.X), left.y, self._C * left.weight)
+        made = replace(made, machines=(replace(trained, fit=replace(trained.fit, C=self._C)),))
+        return gap(made, left, self._least[key])
 
 
 def main() -> None:
     """Run the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path)
-    parser.add_argument("--sets", nargs="+", default=["cod_rna", "ijcnn1"])
-    parser.add_argument("--rows", type=int, default=50_000)
+    parser.add_argument("--sets", nargs="+", default=["cod_rna", "ijcnn1", "skin"])
+    parser.add_argument("--rows", type=int, default=None)
     parser.add_argument("--share", type=_numbers, default=SHARES)
     parser.add_argument("--where", type=lambda text: tuple(text.split(",")), default=WHERES)
     parser.add_argument("--json", action="store_true")
@@ -382,7 +427,7 @@ def main() -> None:
     parser.add_argument("--age", type=lambda text: tuple(map(int, text.split(","))), default=())
     given = parser.parse_args()
     if given.one_row:
-        for row in one_row(given.rows, given.every, given.age):
+        for row in one_row(given.rows or 1_000_000, given.every, given.age):
             print(json.dumps(row), flush=True)
         return
     if given.data is None:
@@ -401,9 +446,10 @@ def _numbers(text: str) -> tuple[float, ...]:
     return tuple(map(float, text.split(",")))
 
 
-def points_of(data: Path, name: str, rows: int) -> Points:
-    """Return so many points of a set, shuffled."""
+def points_of(data: Path, name: str, rows: int | None) -> Points:
+    """Return so many points of a set, shuffled; by default all."""
     if name == GENERATED:
+        rows = rows or 10_000_000
         random = np.random.default_rng(1)
         y = np.where(random.random(rows) < 0.5, 1, -1).astype(np.int8)
         X = random.standard_normal((rows, DIMENSION), np.float32)

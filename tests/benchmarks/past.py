@@ -114,19 +114,24 @@ def built(
     return made, figures
 
 
-def gap(made: Made, points: Points) -> float:
-    """Return how far a machine is from the best over points, over its own scaler and C; at most."""
+def gap(made: Made, points: Points, least: float | None = None) -> float:
+    """Return how far a machine is from the best over points, over its own scaler and C, at most; `least` if known."""
     fit, model = made.trained.fit, made.trained.model
     assert isinstance(model.machine, LinearMachine)
     Z, upper = model.scaler.transform(points.X), fit.C * points.weight
     margins = points.y * (Z @ model.machine.coefficients + model.machine.intercept)
     primal = model.machine.coefficients @ model.machine.coefficients / 2 + upper @ np.maximum(0.0, 1.0 - margins)
-    problem = Problem(Z=Z, y=points.y, upper=upper, kernel=LinearKernel(), tolerance=1e-6, max_iterations=10_000_000)
+    return float(primal / (least_objective(Z, points.y, upper) if least is None else least) - 1.0)
+
+
+def least_objective(Z: np.ndarray, y: np.ndarray, upper: np.ndarray) -> float:
+    """Return what the objective is at least, by dual feasible multipliers."""
+    problem = Problem(Z=Z, y=y, upper=upper, kernel=LinearKernel(), tolerance=1e-6, max_iterations=10_000_000)
     alpha = StdaSolver().solve(problem).alpha
     assert alpha is not None
-    beta = balanced(points.y, np.clip(alpha, 0.0, upper))
-    w = (beta * points.y) @ Z
-    return float(primal / (beta.sum() - w @ w / 2) - 1.0)
+    beta = balanced(y, np.clip(alpha, 0.0, upper))
+    w = (beta * y) @ Z
+    return float(beta.sum() - w @ w / 2)
 
 
 def measured(rows: int, bucket_points: int | None) -> list[dict[str, Any]]:

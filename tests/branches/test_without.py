@@ -16,7 +16,9 @@ ALLOWED = {
     "tests/interop/test_asyncapi.py": {"challenges", "history", "late_labels"},
     # Rows of the fault matrix that are about a branch.
     "tests/faults/test_challenges.py": {"challenges"},
+    "tests/faults/test_erasures.py": {"history"},
     "tests/faults/test_group_workers.py": {"workers"},
+    "tests/faults/test_three_brokers.py": {"workers"},
     # Every process that may be of an older or a later release than its neighbours.
     "tests/upgrade/test_upgrade.py": {"workers"},
     "tests/faults/test_late_labels.py": {"late_labels", "history", "events"},

@@ -11,7 +11,7 @@ from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
 from streamsvm.coreset.band import REACH, border_within, farthest, nearest, reach_of
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.reducers.base import Observed, Pilot, Purpose, generator
-from streamsvm.coreset.reducers.calibrated import CalibratedReducer, smoothed_hessian
+from streamsvm.coreset.reducers.calibrated import CalibratedReducer, Under
 from streamsvm.coreset.screen_making import make_screen
 from streamsvm.coreset.screening import Screener, calibrated
 from streamsvm.datasets import load_htru2
@@ -45,8 +45,8 @@ def rows_and_margin(points: Points, pilot: Pilot) -> tuple[Float, Float]:
 
 
 def lengths(rows: Float, points: Points, margin: Float, pilot: Pilot) -> Float:
-    lower = smoothed_hessian(rows.copy(), points.weight, margin, pilot.penalty)
-    hessian = np.tril(lower) + np.tril(lower, -1).T
+    factor = Under.of(rows.copy(), points.weight, margin, pilot.penalty).factor
+    hessian = factor @ factor.T
     return np.asarray(np.sqrt(np.einsum("ij,ij->i", rows, np.linalg.solve(hessian, rows.T).T)))
 
 
@@ -68,8 +68,8 @@ def test_the_reach_is_that_of_the_standard_error_of_the_machine() -> None:
     rows, margin = rows_and_margin(points, pilot)
     length = lengths(rows, points, margin, pilot)
     active = rows[margin < 1.0]
-    lower = smoothed_hessian(rows.copy(), points.weight, margin, pilot.penalty)
-    hessian = np.tril(lower) + np.tril(lower, -1).T
+    factor = Under.of(rows.copy(), points.weight, margin, pilot.penalty).factor
+    hessian = factor @ factor.T
     mean = np.trace(np.linalg.solve(hessian, active.T @ active)) / (D + 1)
     assert reach_of(length, margin, points.weight, D + 1) == pytest.approx(REACH * np.sqrt(mean))
 

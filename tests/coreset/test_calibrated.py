@@ -13,12 +13,12 @@ from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
 from streamsvm.coreset.calibration import LEAST, MOST, calibrate
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.reducers.base import Pilot, Purpose, Reducer, UniformReducer, generator, reduce_for
-from streamsvm.coreset.reducers.calibrated import CalibratedReducer, smoothed_hessian
+from streamsvm.coreset.reducers.calibrated import CalibratedReducer, measured_under
 from streamsvm.coreset.reducers.importance_kernels import fill_influence, fill_sensitivity
 from streamsvm.datasets import load_htru2
 from streamsvm.learning.pilots import pilot_for
 from streamsvm.learning.training import train
-from streamsvm.linalg import Float, factorise
+from streamsvm.linalg import Float
 from streamsvm.model.kernels import LinearKernel
 from streamsvm.papers.clustered import sensitivities
 from streamsvm.papers.reducers import SensitivityReducer
@@ -184,9 +184,8 @@ def test_influence_is_the_leverage_under_the_smoothed_hessian() -> None:
     hessian = np.diag([1.0, 1.0, 1.0, 0.0]) / pilot.penalty + (rows[near].T * points.weight[near]) @ rows[near] / 0.6
     length = np.sqrt(np.einsum("ij,jk,ik->i", rows, np.linalg.inv(hessian), rows))
     expected = points.weight * length * np.sqrt(np.clip((1.3 - margin) / 0.6, 0, 1))
-    factor, found = smoothed_hessian(rows, points.weight, margin, pilot.penalty), np.zeros(len(points))
-    assert factorise(factor)
-    fill_influence(rows, points.weight, margin, factor, found)
+    under, found = measured_under(points, pilot), np.zeros(len(points))
+    fill_influence(points.weight, under.margin, under.length, found)
     np.testing.assert_allclose(found, expected, rtol=1e-5)
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from streamsvm.config import SvmConfig
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.reducers.base import Observed, Pilot, Purpose, generator
-from streamsvm.coreset.reducers.calibrated import importance
+from streamsvm.coreset.reducers.calibrated import Under, importance
 from streamsvm.coreset.screen_making import make_screen
 from streamsvm.coreset.screening import Screen, Screened, Screener, calibrated, turned
 from streamsvm.coreset.screening_kernels import BINS
@@ -52,7 +52,9 @@ def test_what_a_row_is_worth_is_its_importance() -> None:
     weight, buffer = np.empty(500), points.take(np.arange(500))
     rows, margin = np.hstack([pilot.transform(points.X), np.ones((500, 1))]), np.empty(500)
     margin = points.y * (rows[:, :-1] @ pilot.coefficients + pilot.intercept)
-    weight = importance(rows, points.y, points.weight, margin, pilot) * seen.weight
+    weight = (
+        importance(Under.of(rows, points.weight, margin, pilot.penalty), points.y, points.weight, pilot) * seen.weight
+    )
     screener = Screener.begin(Screen(**{**fields(screen), "rate": 1e-9}), 0, 0, 0)
     sums = screener.state.sums.sum()
     screener.screen(points, np.ones(500, np.bool_), Points(buffer.X.copy(), buffer.y.copy(), buffer.weight.copy()), 0)

@@ -14,6 +14,7 @@ from typing import Any
 
 from consumers.settings import Settings
 from streamsvm.kafka import Connection
+from tests.faults.stopping import stop
 from tests.forked import PROGRAM, Forked
 
 DEADLINE_S = 120.0
@@ -145,7 +146,7 @@ class Daemon:
 
     def freeze(self) -> None:
         """SIGSTOP: it keeps its locks and connections, and does nothing."""
-        self._process.send_signal(signal.SIGSTOP)
+        stop(self._process.pid)
 
     def thaw(self) -> None:
         """SIGCONT."""

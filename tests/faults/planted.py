@@ -10,7 +10,6 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-import signal
 import sys
 import time
 import uuid
@@ -49,6 +48,7 @@ from streamsvm.learning.cutting import LearnerState
 from streamsvm.learning.learner import Learner
 from streamsvm.model.pointers import pin_key
 from streamsvm.points import Points
+from tests.faults.stopping import stop_here
 from tests.faults.wrapping import wrap
 from tests.plugged import of_branches
 
@@ -318,7 +318,7 @@ def freezes_before_its_positions() -> None:
         calls[0] += 1
         if calls[0] == 2:
             structlog.get_logger("planted").info("freezes")
-            os.kill(os.getpid(), signal.SIGSTOP)
+            stop_here()
         original(publisher, progress, attempt)
 
     wrap(Publisher, "_add", add)
@@ -334,7 +334,7 @@ def freezes_before_its_scores() -> None:
         calls[0] += 1
         if calls[0] == 2:
             structlog.get_logger("planted").info("freezes")
-            os.kill(os.getpid(), signal.SIGSTOP)
+            stop_here()
         offsets: list[int] = original(publisher, messages, last, progress)
         return offsets
 

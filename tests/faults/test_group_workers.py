@@ -12,83 +12,31 @@ import random
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
-from consumers.settings import Settings
-from streamsvm.kafka import Connection
 from tests.branches.workers.group_workers import check_topic
-from tests.consumers.trainers import records
-from tests.faults.daemon import Daemon, arguments
+from tests.faults.daemon import Daemon
 from tests.faults.promise import check_counts, check_promise
 from tests.faults.stage import NO_LIMITS, Stage
-from tests.faults.test_workers import BAD_EVERY, PARTITIONS, ROWS_A_LIFE, check_letters
+from tests.faults.test_workers import PARTITIONS, check_letters
+from tests.faults.workers import DEADLINE_S, LATEST_S, adopting, asleep, covers, feed, start_trainer, start_worker
 
 Note = Callable[[str, object], None]
 KILLS = int(os.environ.get("STREAMSVM_TEST_KILLS", "200"))
 STOPS = max(1, KILLS // 20)
-SESSION_S = 6.0
-LATEST_S = 1.5
-DEADLINE_S = 180.0
-NOT_A_WORKERS = ("--checkpoint-directory", "--checkpoint-interval-s")
 
 
 @pytest.fixture
 def with_workers(stage: Stage) -> Stage:
     """A trainer that reads no points, and saves twenty times a second."""
-    topic = f"{stage.settings.input.topic}.coresets"
-    training = stage.settings.training.model_copy(
-        update={"policy": "latest", "from_coresets": True, "coresets_topic": topic}
-    )
-    settings = stage.settings.model_copy(update={"training": training})
-    options = {"training_from_coresets": "true", "training_coresets_topic": topic, **NO_LIMITS}
-    return replace(stage, settings=settings, options=options)
-
-
-def command(settings: Settings, connection: Connection, options: dict[str, Any]) -> list[str]:
-    """Return the command line of a worker of this trainer."""
-    plain = arguments(settings, connection, **options)[1:]
-    pairs = list(zip(plain[::2], plain[1::2], strict=True))
-    return ["scale", "worker", *(part for pair in pairs if pair[0] not in NOT_A_WORKERS for part in pair)]
-
-
-def start_worker(stage: Stage, environment: dict[str, str] | None = None, planted: str = "", **worker: Any) -> Daemon:
-    """Start a worker of the group of this stage, or as these options say."""
-    own = {"group": f"{stage.settings.input.topic}-workers", "publish_interval_s": 0.05, "publish_after_s": 0.3}
-    given = {f"worker_{name}": value for name, value in {**own, **worker}.items()}
-    line = command(stage.settings, stage.connection, {**stage.options, **given})
-    daemon = Daemon([planted, *line], environment, "tests.faults.planted") if planted else Daemon(line, environment)
-    stage.started.append(daemon)
-    daemon.wait_for("worker_started")
-    return daemon
-
-
-def start_trainer(stage: Stage) -> Daemon:
-    trainer = stage.start()
-    trainer.wait_for("started")
-    return trainer
-
-
-def feed(stage: Stage, number: int) -> int:
-    """Put some more rows into every partition, bad ones among them; return how many are good."""
-    bad = 0
-    for partition in range(PARTITIONS):
-        values: list[bytes | None] = [*records(ROWS_A_LIFE, seed=number * PARTITIONS + partition)]
-        values[BAD_EVERY::BAD_EVERY] = [b"{"] * len(values[BAD_EVERY::BAD_EVERY])
-        bad += values.count(b"{")
-        stage.feed(values, partition)
-    return ROWS_A_LIFE * PARTITIONS - bad
+    return adopting(stage)
 
 
 def covered(trainer: Daemon, rows: int) -> None:
     """Wait until a version covers all rows but those of open leaves."""
     deadline = time.monotonic() + DEADLINE_S
-    while True:
-        trainer.catch_up()
-        told = trainer.events("model_published")
-        if told and told[-1]["points"] >= rows - PARTITIONS * 20:
-            return
+    while not covers(trainer, rows):
         assert trainer.ended() is None, trainer.said
         assert time.monotonic() < deadline, trainer.said[-3000:]
         time.sleep(0.1)
@@ -124,23 +72,8 @@ def disturb(stage: Stage, kinds: list[str], seed: int) -> int:
             trainer.kill()
             trainer = start_trainer(stage)
         else:
-            asleep(stage, workers[victim], workers[1 - victim])
+            asleep(workers[victim], workers[1 - victim])
     return finish(stage, trainer, workers, rows)
-
-
-def asleep(stage: Stage, sleeper: Daemon, other: Daemon) -> None:
-    """Freeze a worker until its partitions were taken by the other one, and wake it."""
-    other.catch_up()
-    before = len(other.events("partition_restored"))
-    sleeper.catch_up()
-    sleeper.freeze()
-    deadline = time.monotonic() + DEADLINE_S
-    while len(other.events("partition_restored")) == before:
-        if time.monotonic() > deadline - DEADLINE_S + 2 * SESSION_S:  # it may have held no partition just then
-            break
-        time.sleep(0.1)
-        other.catch_up()
-    sleeper.thaw()
 
 
 @pytest.mark.long

@@ -15,3 +15,4 @@ def test_a_killed_copy_is_succeeded_and_no_version_is_lost(real_broker: TestBrok
     """`python -m tests.faults.standby` is the long form, which says how long it takes."""
     found = run(real_broker.connection, 2, tmp_path, real_broker.name("standby"))
     assert (found["versions"], found["same_as_one_trainer"], found["verified"]) == (5, True, True)
+    assert found["seconds_to_a_bare_lock"]["count"] == 2

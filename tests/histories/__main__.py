@@ -53,7 +53,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--rate", type=float, default=20.0, help="rows a second for each model (%(default)s)")
     made.add_argument("--most", type=float, default=3600.0, help="seconds that a run may take (%(default)s)")
     made.add_argument("--no-node", action="store_true", help="without the reader in Node.js")
-    made.add_argument("--models", default="a,b,c,d", help="which models there are (%(default)s)")
+    made.add_argument("--models", default="a,b,c,d,e", help="which models there are (%(default)s)")
     made.add_argument("--scorers", type=int, default=2, help="(%(default)s)")
     made.add_argument("--operators", type=int, default=2, help="(%(default)s)")
     made.add_argument("--faults", type=int, default=3, help="least number of faults in a run (%(default)s)")

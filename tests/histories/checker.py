@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tests.histories import origins, progress, reads, scores, versions
+from tests.histories import manifests, origins, progress, reads, scores, versions
 from tests.histories.anomalies import Anomaly
 from tests.histories.evidence import Evidence
 from tests.histories.history import Entry
 
-CHECKS = (versions.check, origins.check, scores.check, reads.check, progress.check)
+CHECKS = (versions.check, manifests.check, origins.check, scores.check, reads.check, progress.check)
 
 
 def check(entries: Iterable[Entry]) -> list[Anomaly]:

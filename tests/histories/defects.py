@@ -33,6 +33,7 @@ from streamsvm.joining import log_time
 from streamsvm.kafka import Message, Publisher, Slot, Subscription
 from tests.faults import altered, planted
 from tests.faults.wrapping import wrap
+from tests.plugged import of_branches
 
 WINDOW_S: Final = 0.02
 """How much longer a defect leaves open the moment at which it can be hit; without that it takes more kills."""
@@ -229,7 +230,7 @@ class Defect:
     Attributes
     ----------
     plant : callable
-    part : "train", "score" or "read"
+    part : "train", "score", "scale" or "read"
     nemeses : tuple of str
         Under which it comes to light.
     shows : tuple of str
@@ -284,6 +285,11 @@ DEFECTS: Final = MappingProxyType(
             _of(names_another_model, "score", "rebalance", "forged-score", faults=1),
             _of(has_random_ids, "score", "kill-both", "stuck-reader", "stuck-scorer", faults=4),
             _of(serves_what_is_uncommitted, "read", "kill-trainer", "aborted-read"),
+            *(
+                _of(plant, *given, models=models)
+                for found in of_branches("planted", "HISTORIES")
+                for plant, models, *given in found
+            ),
         )
     }
 )

@@ -121,6 +121,8 @@ class Site:
         How many rows, at most, may wait before a version must cover them.
     joins : mapping of str to Join
         Of models whose labels come later.
+    coresets : mapping of str to str
+        Of models that workers learn, the topic in which they leave it.
     """
 
     models: str
@@ -129,6 +131,7 @@ class Site:
     inputs: Mapping[str, str]
     rows_per_version: int
     joins: Mapping[str, Join] = field(default_factory=dict)
+    coresets: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

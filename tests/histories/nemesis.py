@@ -51,6 +51,26 @@ def kill_scorer(world: World, chance: random.Random, stop: threading.Event) -> N
     _kill(world, "kill-scorer", _at_work(world.scorers, chance, stop))
 
 
+def kill_worker(world: World, chance: random.Random, stop: threading.Event) -> None:
+    """SIGKILL a worker that has taken up partitions since it was started."""
+    _kill(world, "kill-worker", _learning(world, chance, stop))
+
+
+def stop_worker(world: World, chance: random.Random, stop: threading.Event) -> None:
+    """SIGSTOP a worker, and SIGCONT when its session has run out and the other one has its partitions, or before."""
+    _freeze(world, "stop-worker", _learning(world, chance, stop), chance.uniform(2.0, 15.0), stop)
+
+
+def _learning(world: World, chance: random.Random, stop: threading.Event) -> Daemon:
+    """Wait until a worker has partitions, and return one that has; any of them if none does."""
+    for _ in range(int(AT_WORK_S / LOOK_S)):
+        learning = [worker for worker in world.workers if worker.runs and worker.learns]
+        if learning or stop.is_set():
+            return chance.choice(learning or world.workers)
+        _wait(stop, LOOK_S)
+    return chance.choice(world.workers)
+
+
 def kill_operator(world: World, chance: random.Random, stop: threading.Event) -> None:
     """SIGKILL an operator's call, if one is under way."""
     with fault(world, "kill-operator", "operator"):
@@ -283,6 +303,7 @@ NEMESES: Final = MappingProxyType(
         for strike in (
             kill_trainer,
             kill_scorer,
+            kill_worker,
             kill_operator,
             kill_broker,
             outage,
@@ -290,6 +311,7 @@ NEMESES: Final = MappingProxyType(
             power_loss,
             stop_trainer,
             stop_scorer,
+            stop_worker,
             stop_broker,
             cut,
             silent,

@@ -84,6 +84,8 @@ class Daemon:
         self.batches = 0
         self.committed = 0
         """Versions and batches that it is known to have committed, in all of its lives."""
+        self.learns = False
+        """Whether the life of now has taken up partitions, as workers do."""
         self._recorder, self._logs, self._chance, self._may_go_on = recorder, logs, chance, may_go_on
         self._process: subprocess.Popen[str] | None = None
         self._stopping = threading.Event()
@@ -148,7 +150,7 @@ class Daemon:
 
     def _live(self) -> int:
         self.lives += 1
-        self._killed, self._http, self._counted = False, "", 0
+        self._killed, self._http, self._counted, self.learns = False, "", 0, False
         given, self._added = self._added, []
         self._recorder.tell(self.client, "invoke", "life", daemon=self.unit.name, added=given)
         environment = {name: value for name, value in os.environ.items() if not name.startswith("STREAMSVM_")}
@@ -186,6 +188,8 @@ class Daemon:
     def _hear(self, event: dict[str, Any]) -> None:
         if event.get("event") == "configuration":
             self._http = str(event.get("http", ""))
+        elif event.get("event") == "partition_restored":
+            self.learns = True
         elif event.get("event") == "model_published":
             self.committed += 1
             model, _, number = str(event["version"]).rpartition("@")

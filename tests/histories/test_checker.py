@@ -19,8 +19,9 @@ from tests.joining import reference
 
 MODELS, ALIASES, AUDIT, INPUT = "models", "models.aliases", "models.audit", "labeled"
 POINTS, SCORES, LETTERS = "points", "scores", "points.dlq"
+WORKED, CORESETS = "worked", "coresets"
 ROWS, LABELS, ROWS_LETTERS = "rows", "labels", "rows.dlq"
-IDS = {INPUT: "input-1", POINTS: "points-1", ROWS: "rows-1", LABELS: "labels-1"}
+IDS = {INPUT: "input-1", POINTS: "points-1", ROWS: "rows-1", LABELS: "labels-1", WORKED: "worked-1"}
 HORIZON_MS = 1_000
 BOUND_S = 60.0
 OWN = (
@@ -28,6 +29,7 @@ OWN = (
     "checker",
     "evidence",
     "history",
+    "manifests",
     "origins",
     "progress",
     "reads",
@@ -49,7 +51,7 @@ class Story:
     def __init__(self) -> None:
         self.entries: list[Entry] = []
         self.logs: dict[str, list[dict[str, Any] | None]] = {
-            topic: [] for topic in (MODELS, ALIASES, AUDIT, SCORES, LETTERS, ROWS_LETTERS)
+            topic: [] for topic in (MODELS, ALIASES, AUDIT, SCORES, LETTERS, ROWS_LETTERS, CORESETS)
         }
         self.open: list[tuple[str, int, dict[str, Any]]] = []
         self.t = 0.0
@@ -58,8 +60,9 @@ class Story:
             "models": MODELS,
             "aliases": ALIASES,
             "audit": AUDIT,
-            "inputs": {"m": INPUT, "j": ROWS},
+            "inputs": {"m": INPUT, "j": ROWS, "w": WORKED},
             "rows_per_version": 20,
+            "coresets": {"w": CORESETS},
             "joins": {"j": {"labels": LABELS, "letters": [ROWS_LETTERS], **rule}},
         }
         scoring = {"group": "g", "points": POINTS, "scores": SCORES, "letters": LETTERS, "model": "m"}
@@ -137,6 +140,20 @@ class Story:
         last = first + len(records) - 1
         self.tell("feeder", "ok", "feed", topic=topic, partition=0, first=first, last=last, records=records)
 
+    def leave(self, rows: int, *, part: str = "part", first: str = "part") -> None:
+        """Leave a state as a worker does: a part, then its manifest, or the other way round."""
+        where = f"{rows:020d}.{0:010d}"
+        named = {"name": f"l/{where}#{part}", "size": 100}
+        manifest = {"position": [rows, 0], "rows": rows, "buckets": [], "rest": named, "newest": None}
+        both = [(f"l/{where}#{part}/0", part), (f"m/{where}", manifest)]
+        for key, value in both if first == "part" else reversed(both):
+            self.put(CORESETS, f"w/00000001-ab/{key}", value)
+
+    def worked_version(self) -> str:
+        """Commit a version of the model that workers learn, of ten rows."""
+        cut = [{"partition": 0, "offset": 10, "row": 0}]
+        return self.publish("w", 1, {"parent": None, "cut": cut, "topic_id": IDS[WORKED]}, (5.0, 5.0))
+
     def make_again(self, topic: str, topic_id: str) -> None:
         self.tell("feeder", "info", "topic", topic=topic)
         self.tell("feeder", "ok", "topic", topic=topic, topic_id=topic_id)
@@ -203,7 +220,9 @@ class Story:
 
 
 def story() -> Story:
-    """Three versions, a pin, five scores, a model whose labels come later, and the end of it all: nothing is wrong.
+    """Three versions, a pin, five scores, a model whose labels come later, one of workers, and the end of it all.
+
+    Nothing is wrong.
 
     Twelve rows a second apart are labeled half a second later, but for the second one; the last record of each log
     closes it.
@@ -222,6 +241,11 @@ def story() -> Story:
     told.feed_records(LABELS, 0, [*labels, (20_000, None, None)])
     told.refuse(1, "absent_label")
     told.joined_version(1, 1, (5.0, 5.0))
+    told.feed(WORKED, 0, 19)
+    told.put(CORESETS, "w/o/00000001", {"incarnation": 1})
+    told.leave(10)
+    told.leave(20)
+    told.worked_version()
     told.tell("scorer-1", "ok", "score", group="g", points=5, batches=2)
     told.tell("watcher", "ok", "position", group="g", topic=POINTS, partition=0, offset=5)
     told.live(MODELS, ALIASES, AUDIT, SCORES)
@@ -239,6 +263,22 @@ def test_a_sound_history_has_no_anomaly() -> None:
 
 
 # ------------------------------------------------------------------ the anomalies
+
+
+def a_manifest_comes_before_its_part(told: Story) -> None:
+    told.leave(34, first="manifest")
+
+
+def a_part_that_is_needed_is_removed(told: Story) -> None:
+    told.put(CORESETS, f"w/00000001-ab/l/{20:020d}.{0:010d}#part/0", None)
+
+
+def two_workers_leave_different_states(told: Story) -> None:
+    told.leave(20, part="other")
+
+
+def a_version_of_what_no_worker_left(told: Story) -> None:
+    told.logs[CORESETS][1:3] = []
 
 
 def a_version_is_lost(told: Story) -> None:
@@ -346,8 +386,8 @@ def a_process_comes_back(told: Story) -> None:
 
 def a_reader_got_what_was_aborted(told: Story) -> None:
     record: dict[str, Any] = {"key": "m@4", "sha256": "0" * 64, "headers": {}, "value": None}
-    told.read("live", MODELS, 4, record)
-    told.open.append((MODELS, 4, record))
+    told.read("live", MODELS, 5, record)
+    told.open.append((MODELS, 5, record))
 
 
 def a_subscriber_served_what_was_aborted(told: Story) -> None:
@@ -495,6 +535,10 @@ def a_daemon_refuses_to_start(told: Story) -> None:
 
 
 SPOILT: list[tuple[Callable[[Story], None], set[str]]] = [
+    (a_manifest_comes_before_its_part, {"incomplete-manifest"}),
+    (a_part_that_is_needed_is_removed, {"incomplete-manifest"}),
+    (two_workers_leave_different_states, {"rewritten-state"}),
+    (a_version_of_what_no_worker_left, {"adopted-incomplete"}),
     (a_version_is_lost, {"lost-version", "aborted-read"}),
     (a_version_is_lost_behind_the_group, {"lost-score", "stuck-scorer", "aborted-read"}),
     (a_score_is_counted_and_not_there, {"lost-score"}),

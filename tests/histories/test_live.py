@@ -21,9 +21,10 @@ RUNS: Final[Mapping[str, Mapping[str, Any]]] = MappingProxyType(
     {
         "recreated": {"models": ("a", "c", "d"), "scorers": 1, "faults": 4},
         "wrong-clock": {"models": ("d",), "scorers": 0, "faults": 4},
+        "kill-worker": {"models": ("e",), "scorers": 0, "faults": 4, "transactions": 8},
     }
 )
-PLANTED: Final = ("looks-by-the-clock-only", "believes-every-clock", "believes-its-positions")
+PLANTED: Final = ("looks-by-the-clock-only", "believes-every-clock", "believes-its-positions", "manifest-first")
 
 
 def ran(plan: Plan, directory: Path) -> Outcome:
@@ -36,11 +37,11 @@ def ran(plan: Plan, directory: Path) -> Outcome:
 @pytest.mark.long
 @pytest.mark.parametrize("nemesis", RUNS)
 def test_nothing_is_wrong_with_a_short_run(nemesis: str, tmp_path: Path) -> None:
-    """Topics that are made again while daemons read them, and clocks that are wrong."""
+    """Topics that are made again while daemons read them, clocks that are wrong, workers that are killed."""
     outcome = ran(Plan(nemeses=(nemesis,), **{**SHORT, **RUNS[nemesis]}), tmp_path)
     assert outcome.anomalies == [], [anomaly.line() for anomaly in outcome.anomalies]
     assert outcome.faults[nemesis] >= RUNS[nemesis]["faults"]
-    assert outcome.counts["versions"] >= SHORT["transactions"]
+    assert outcome.counts["versions"] >= outcome.plan.transactions
 
 
 @pytest.mark.long

@@ -32,10 +32,14 @@ SCORES: Final = "scores"
 LETTERS: Final = "points.dlq"
 POINT_PARTITIONS: Final = 4
 LEAF_ROWS: Final = 10
-INPUT_PARTITIONS: Final = {"a": 1, "b": 2, "c": 1, "d": 1}
-"""The models of a run, and of how many partitions each learns; `a` has two trainers, labels of `d` come later."""
+INPUT_PARTITIONS: Final = {"a": 1, "b": 2, "c": 1, "d": 1, "e": 2}
+"""The models of a run, and of how many partitions each learns: `a` has two trainers, labels of `d` come later, workers
+learn `e`."""
 LABELS: Final = {"d": "labels-d"}
 """Of each model whose labels come later, their topic."""
+CORESETS: Final = {"e": "coresets-e"}
+"""Of each model that workers learn, where they leave it."""
+WORKERS: Final = 2
 MADE_AGAIN: Final = ("c", "d")
 """Models whose topics are deleted and made again."""
 ANY_TIME: Final = {"retention.ms": "-1", "message.timestamp.after.max.ms": str((1 << 63) - 1)}
@@ -71,7 +75,7 @@ class Plan:
     defect : str
         What is planted in the daemons, if anything; see `defects`.
     planted_in : str
-        ``train``, ``score`` or ``read``.
+        ``train``, ``score``, ``scale`` or ``read``.
     node : bool
         Whether a reader in Node.js takes part.
     models : tuple of str
@@ -145,6 +149,7 @@ class World:
         self.seen = Seen()
         self.trainers: list[Daemon] = []
         self.scorers: list[Daemon] = []
+        self.workers: list[Daemon] = []
         self.guests: list[Daemon] = []
         self.operators: list[Operator] = []
         self._readers: list[TailReader | Follower | Watcher] = []
@@ -168,10 +173,13 @@ class World:
         self._start_readers()
         self.feeder.start()
         self._make_daemons()
-        self.trainers[0].start()
-        self._wait_for_the_first()
-        for daemon in [*self.trainers[1:], *self.scorers]:
+        first = [self.trainers[0], *(self.workers if self.plan.models[0] in CORESETS else [])]
+        for daemon in first:
             daemon.start()
+        self._wait_for_the_first()
+        for daemon in self.daemons:
+            if daemon not in first:
+                daemon.start()
         self._start_operators()
         threading.Thread(target=self._start_rival, daemon=True).start()
 
@@ -184,6 +192,8 @@ class World:
             for topic in _topics(model):
                 self._make(topic, partitions)
                 self.brokers.create(f"{topic}.dlq")
+            if model in CORESETS:
+                self.brokers.create(CORESETS[model], partitions, {"cleanup.policy": "compact"})
         self._make(POINTS, POINT_PARTITIONS)
         self.brokers.create(SCORES, POINT_PARTITIONS)
         self.brokers.create(LETTERS)
@@ -212,6 +222,7 @@ class World:
             "audit": f"{MODELS}.audit",
             "inputs": {model: _input(model) for model in self.plan.inputs},
             "rows_per_version": LEAF_ROWS * (max(INPUT_PARTITIONS.values()) + 1),
+            "coresets": {model: topic for model, topic in CORESETS.items() if model in self.plan.models},
             "joins": {
                 model: {
                     "labels": labels,
@@ -242,6 +253,8 @@ class World:
 
     def _make_daemons(self) -> None:
         self.trainers = [self._trainer(f"trainer-{model}", model) for model in self.plan.inputs]
+        learned = [model for model in self.plan.inputs if model in CORESETS]
+        self.workers = [self._worker(model, n) for model in learned for n in range(1, WORKERS + 1)]
         self.scorers = [self._scorer(f"scorer-{number}") for number in range(1, self.plan.scorers + 1)]
 
     def _wait_for_the_first(self) -> None:
@@ -258,27 +271,35 @@ class World:
         planted = self.plan.defect and self.plan.planted_in == part
         return ["tests.histories.defects", self.plan.defect, part] if planted else ["consumers", part]
 
-    def _trainer(self, name: str, model: str, pause_s: float = 1.0) -> Daemon:
-        options = {
+    def _learned(self, model: str) -> dict[str, Any]:
+        """Return the options of all who learn a model."""
+        return {
             "name": model,
             "bootstrap-servers": self.brokers.through,
             "input-topic": _input(model),
             "input-watch-interval-s": 5,
             "output-models-topic": MODELS,
             "points-dimension": DIMENSION,
-            "checkpoint-directory": self.directory / name,
-            "checkpoint-interval-s": 2,
             "coreset-leaf-rows": LEAF_ROWS,
             "coreset-screening": 0,
             "coreset-bucket-points": 20,
             "coreset-audit-points": 0,
-            "training-policy": "every",
             "training-every-leaves": 1,
-            "quality-enabled": "false",
             "http-port": 0,
             "http-page": "false",
             "log-format": "json",
         }
+
+    def _trainer(self, name: str, model: str, pause_s: float = 1.0) -> Daemon:
+        options = {
+            **self._learned(model),
+            "checkpoint-directory": self.directory / name,
+            "checkpoint-interval-s": 2,
+            "training-policy": "every",
+            "quality-enabled": "false",
+        }
+        if model in CORESETS:
+            options |= {"training-policy": "latest", **_adopting(model)}
         if model in LABELS:
             options |= {
                 "labels-topic": LABELS[model],
@@ -290,6 +311,17 @@ class World:
         return self._daemon(
             Unit(name=name, command=[*self._module("train"), *_words(options)], writes=topics, pause_s=pause_s)
         )
+
+    def _worker(self, model: str, number: int) -> Daemon:
+        options = {
+            **self._learned(model),
+            **_adopting(model),
+            "training-policy": "latest",
+            "worker-publish-interval-s": 0.1,
+            "worker-publish-after-s": 1,
+        }
+        command = [*self._module("scale"), "worker", *_words(options)]
+        return self._daemon(Unit(name=f"worker-{model}-{number}", command=command, writes=(CORESETS[model],)))
 
     def _scorer(self, name: str) -> Daemon:
         options = {
@@ -359,14 +391,16 @@ class World:
 
     @property
     def daemons(self) -> list[Daemon]:
-        """All trainers and scorers."""
-        return [*self.trainers, *self.scorers]
+        """All trainers, workers and scorers."""
+        return [*self.trainers, *self.workers, *self.scorers]
 
     @property
     def outputs(self) -> list[Place]:
         """Every partition that is written by those under test."""
         single = [MODELS, f"{MODELS}.aliases", f"{MODELS}.audit", LETTERS]
-        return [*((topic, 0) for topic in single), *((SCORES, partition) for partition in range(POINT_PARTITIONS))]
+        several = {SCORES: POINT_PARTITIONS}
+        several |= {CORESETS[model]: count for model, count in self.plan.inputs.items() if model in CORESETS}
+        return [*((topic, 0) for topic in single), *((topic, p) for topic, n in several.items() for p in range(n))]
 
     @property
     def batches(self) -> int:
@@ -527,6 +561,10 @@ def rival_of(unit: Unit) -> Unit:
 
 def _input(model: str) -> str:
     return f"labeled-{model}"
+
+
+def _adopting(model: str) -> dict[str, Any]:
+    return {"training-from-coresets": "true", "training-coresets-topic": CORESETS[model]}
 
 
 def _model(topic: str) -> str:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import socket
+import threading
 from concurrent.futures import Future
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
@@ -27,6 +30,7 @@ from streamsvm.kafka import (
     Watermarks,
 )
 from streamsvm.kafka.client import Link, make_admin
+from streamsvm.kafka.failures import error_of
 from tests.brokers.fixtures import TestBroker
 from tests.kafka import foreign
 from tests.kafka.steps import PATIENCE_S, drain, numbers, send_values, values_of
@@ -84,6 +88,32 @@ def test_marks_are_told_again_after_the_broker_was_killed() -> None:
             marks.stable([("t", 0)])
         broker.start()
         eventually(lambda: stable_now(marks) == {("t", 0): 0}, "they are told again")
+
+
+def test_marks_that_forget_their_client_answer_who_waits_for_it() -> None:
+    """Another thread that was refused forgets the client that both ask; a client that is gone would never answer."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"127.0.0.1:{silent.getsockname()[1]}"
+        marks = Marks(Connection(options={"bootstrap.servers": address}, request_timeout_s=1.0))
+        ended = threading.Event()
+
+        def ask() -> None:
+            with contextlib.suppress(TransientError):
+                marks.stable([("t", 0)])
+            ended.set()
+
+        threading.Thread(target=ask, daemon=True).start()
+        eventually(lambda: marks._admin is not None, "the question is asked")
+        marks._forget()
+        assert ended.wait(PATIENCE_S), "it waits for ever"
+
+
+def test_an_answer_that_never_comes_is_one_that_timed_out() -> None:
+    """The client library keeps to its own limit, if it is still there: nobody waits without one."""
+    link = Link(Connection(options={"bootstrap.servers": "127.0.0.1:1"}, request_timeout_s=0.05))
+    with pytest.raises(KafkaException) as failed:
+        link.answer(Future())
+    assert error_of(failed.value).code() == KafkaError._TIMED_OUT
 
 
 class Electing:

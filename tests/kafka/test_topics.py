@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from streamsvm.errors import ConfigurationError, TopicMissing
-from streamsvm.kafka import Cluster, Message, TopicSpec
+from streamsvm.kafka import Cluster, Message, TopicInfo, TopicSpec, topics
 from tests.brokers.fixtures import TestBroker
 from tests.brokers.settings import COMPACT_AT_ONCE
 from tests.kafka.steps import PATIENCE_S, eventually, send
@@ -49,6 +51,27 @@ def test_a_missing_topic_is_not_created_by_asking(broker: TestBroker) -> None:
     for _ in range(2):
         with pytest.raises(TopicMissing, match=topic):
             Cluster(broker.connection).describe(topic)
+
+
+@pytest.mark.real_broker
+def test_a_topic_of_ones_own_is_asked_for_again(broker: TestBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of several brokers one may not know yet what another has made; who made nothing is told at once."""
+    topic, late = broker.name(), [True, True]
+    described = topics._described
+
+    def asked(*given: Any) -> TopicInfo:
+        if late:
+            late.pop()
+            raise TopicMissing(topic, "")
+        return described(*given)
+
+    own = Cluster(broker.connection)
+    own.create([TopicSpec(topic)])
+    monkeypatch.setattr(topics, "_described", asked)
+    with pytest.raises(TopicMissing, match=topic):
+        Cluster(broker.connection).describe(topic)
+    assert own.describe(topic).name == topic
+    assert not late
 
 
 @pytest.mark.real_broker

@@ -25,7 +25,7 @@ from tests.brokers.fixtures import TestBroker
 from tests.consumers.trainers import produce, records, settings_for, topic, versions
 from tests.faults.daemon import Daemon, arguments
 from tests.faults.stage import Stage
-from tests.faults.test_group_workers import command as worker_command
+from tests.faults.workers import command as worker_command
 from tests.test_subscriber import eventually
 from tests.upgrade.later import NAMES, VERSION
 

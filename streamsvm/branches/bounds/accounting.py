@@ -9,7 +9,7 @@ import numpy as np
 
 from streamsvm.branches.bounds import proving
 from streamsvm.branches.bounds.certified import Certified
-from streamsvm.branches.bounds.frames import Frame, distances, factor_of
+from streamsvm.branches.bounds.frames import Frame, metric_of
 from streamsvm.branches.bounds.totals import (
     BESIDE,
     EXPECTED,
@@ -28,7 +28,7 @@ from streamsvm.coreset.accounting import (
     MeasuredPoints,
     differing,
 )
-from streamsvm.coreset.band import border_within
+from streamsvm.coreset.band import border_within, distance
 from streamsvm.model.fit import Audit, Fit
 from streamsvm.model.machine import LinearMachine, Scaler
 from streamsvm.points import Points
@@ -76,14 +76,12 @@ def condensing(screen: LinearRule, measured: MeasuredPoints, dtype: np.dtype[np.
 
     Parameters are those of `Accounting.of_screen`.
     """
-    frame = Frame(
-        scaling=screen.scaling,
-        machine=np.append(screen.coefficients, screen.intercept),
-        factor=factor_of(measured.root[: measured.rows.shape[1]], measured.length, measured.weight),
-    )
+    machine, width = np.append(screen.coefficients, screen.intercept), measured.rows.shape[1]
+    factor, length = metric_of(measured.root[:width], measured.rows, measured.length, measured.weight)
+    frame = Frame(scaling=screen.scaling, machine=machine, factor=factor)
     # As many rows as there is room for are set aside, the nearest of those that chance does not keep.
     most = int(BESIDE * capacity)
-    away = distances(measured.rows, measured.margin, frame)
+    away = distance(length, measured.margin)
     border, _ = border_within(away, measured.passed, EXPECTED * most)
     return Condensed.begin(frame, dtype, capacity, border if most else 0.0, most)
 

@@ -14,12 +14,13 @@ from numpy.typing import NDArray
 
 from streamsvm.branches.bounds.proving_kernels import dual_lengths, dual_lengths_of
 from streamsvm.branches.bounds.totals_kernels import EPS
+from streamsvm.coreset.band import distance
 from streamsvm.coreset.reducers.base import Pilot
-from streamsvm.coreset.reducers.calibrated import smoothed_hessian
+from streamsvm.coreset.reducers.calibrated import measured_under
 from streamsvm.coreset.row_kernels import scale
 from streamsvm.coreset.screen_making_kernels import fill_lengths
 from streamsvm.coreset.screening_kernels import back_substituted
-from streamsvm.linalg import Float, factorise
+from streamsvm.linalg import Float
 from streamsvm.points import Points
 
 MOST_FEATURES: Final = 32
@@ -82,52 +83,50 @@ class Frame:
         return bound, found
 
 
-def frame_of_rows(rows: Float, weight: Float, margin: Float, penalty: float) -> NDArray[np.float32]:
-    """Return P: the inverse root of the objective's curvature under a machine, so that the mean length is 1.
+def metric_of(root: Float, rows: Float, length: Float, weight: Float) -> tuple[NDArray[np.float32], Float]:
+    """Return P: the inverse root of the objective's curvature, so that the mean length is 1; and lengths, roughly.
 
     Parameters
     ----------
+    root : ndarray of shape (d + 1, d + 1), upper triangular
+        Of any other shape: there is none, or of too many features.
     rows : ndarray of shape (n, d + 1)
-        Scaled features, then 1.
-    weight, margin : ndarray of shape (n,)
-    penalty : float
+        (z, 1).
+    length : ndarray of shape (n,)
+        |(z, 1) root|.
+    weight : ndarray of shape (n,)
     """
-    d, root, length = rows.shape[1] - 1, np.zeros((rows.shape[1], 0)), np.zeros(len(rows))
-    if 0 < d <= MOST_FEATURES:
-        hessian = smoothed_hessian(rows, weight, margin, penalty)
-        with np.errstate(all="ignore"):
-            if factorise(hessian):
-                root = back_substituted(np.tril(hessian), np.eye(d + 1))
-                fill_lengths(rows, root, length)
-    return factor_of(root, length, weight)
-
-
-def factor_of(root: Float, length: Float, weight: Float) -> NDArray[np.float32]:
-    """Return P of an inverse root of the curvature, if there is one, and of the lengths of rows by it, shape (n,)."""
-    k = len(root)
-    if root.shape[1] == k and 1 < k <= MOST_FEATURES + 1:
+    k = rows.shape[1]
+    if root.shape == (k, k) and 1 < k <= MOST_FEATURES + 1:
         with np.errstate(all="ignore"):
             mean = float(np.einsum("i,i->", length, weight) / weight.sum())
             factor: NDArray[np.float32] = (np.triu(root) / mean).astype(np.float32)
-        if np.isfinite(factor).all() and (np.diag(factor) > 0.0).all():
-            return factor
-    return np.full((1, 1), 1.0 / np.sqrt(k), np.float32)
+            if np.isfinite(factor).all() and (np.diag(factor) > 0.0).all():
+                return factor, length / mean
+    factor = np.full((1, 1), 1.0 / np.sqrt(k), np.float32)
+    return factor, _lengths(rows, factor)
 
 
-def frame_of(points: Points, pilot: Pilot | None) -> Frame:
-    """Return the frame of a reduction; of one without a linear pilot, that of the machine that decides 0."""
+def frame_of(points: Points, pilot: Pilot | None) -> tuple[Frame, Float, Float]:
+    """Return the frame of a reduction, and margins and distances of the points, as of `measured`.
+
+    Of a reduction without a linear pilot it is that of the machine that decides 0.
+    """
     d = points.dimension
     if pilot is None or pilot.decisions is not None:
         scaling = np.stack([np.zeros(d), np.ones(d)])
-        return Frame(scaling=scaling, machine=np.zeros(d + 1), factor=np.ones((1, 1), np.float32))
-    rows, margin = np.empty((len(points), d + 1)), np.empty(len(points))
-    scale(points.X, points.y, pilot.mean, pilot.scale, pilot.coefficients, pilot.intercept, rows, margin)
-    weight = points.class_weighted(pilot.class_weight).weight
-    return Frame(
-        scaling=np.stack([pilot.mean, 1.0 / pilot.scale]),
-        machine=np.append(pilot.coefficients, pilot.intercept),
-        factor=frame_of_rows(rows, weight, margin, pilot.penalty),
-    )
+        frame = Frame(scaling=scaling, machine=np.zeros(d + 1), factor=np.ones((1, 1), np.float32))
+        return frame, *measured(points, frame)
+    weighed = points.class_weighted(pilot.class_weight)
+    under = measured_under(weighed, pilot)
+    root, length = np.zeros((d + 1, 0)), np.zeros(len(points))
+    if len(under.length) and 0 < d <= MOST_FEATURES:
+        with np.errstate(all="ignore"):
+            root, length = back_substituted(under.factor, np.eye(d + 1)), under.length
+    factor, length = metric_of(root, under.rows, length, weighed.weight)
+    machine = np.append(pilot.coefficients, pilot.intercept)
+    frame = Frame(scaling=np.stack([pilot.mean, 1.0 / pilot.scale]), machine=machine, factor=factor)
+    return frame, under.margin, distance(length, under.margin)
 
 
 def measured(points: Points, frame: Frame) -> tuple[Float, Float]:
@@ -135,19 +134,17 @@ def measured(points: Points, frame: Frame) -> tuple[Float, Float]:
     rows, margin = np.empty((len(points), points.dimension + 1)), np.empty(len(points))
     centre, inverse = frame.scaling
     scale(points.X, points.y, centre, 1.0 / inverse, frame.machine[:-1], float(frame.machine[-1]), rows, margin)
-    return margin, distances(rows, margin, frame)
+    return margin, distance(_lengths(rows, frame.factor), margin)
 
 
-def distances(rows: Float, margin: Float, frame: Frame) -> Float:
-    """Return how far from the kink rows (z, 1), shape (n, d + 1), are in lengths, roughly, shape (n,)."""
-    if frame.factor.shape == (1, 1) and rows.shape[1] > 1:
-        length = float(frame.factor[0, 0]) * np.sqrt(np.square(rows).sum(axis=1))
-    else:
-        length = np.empty(len(rows))
-        fill_lengths(rows, frame.factor.astype(np.float64), length)
-    away = np.abs(1.0 - margin)
-    found: Float = np.divide(away, length, out=np.full_like(away, np.inf), where=length > 0.0)
-    return found
+def _lengths(rows: Float, factor: NDArray[np.float32]) -> Float:
+    """Return the lengths of rows (z, 1), shape (n, d + 1), by a factor, roughly."""
+    if factor.shape == (1, 1) and rows.shape[1] > 1:
+        plain: Float = np.sqrt(np.square(rows).sum(axis=1))
+        return plain * float(factor[0, 0])
+    length = np.empty(len(rows))
+    fill_lengths(rows, factor.astype(np.float64), length)
+    return length
 
 
 def dual_norms_of(frames: Sequence[Frame], changes: Float, lost: Float) -> Float:

@@ -338,10 +338,11 @@ class Totals:
         left = self.own > 0.0
         left[at[at >= 0]] = False
         own = np.where(at >= 0, self.own[at], 0.0)
-        frame = frame_of(points, pilot)
-        rows = Points.union([self.beside, points.take(left).reweighted(self.own[left])])
         with np.errstate(all="ignore"):  # rows as they came: up to the largest numbers that are accepted
-            margin, distance = measured(rows, frame)
+            frame, *of_points = frame_of(points, pilot)
+            pairs = zip(measured(self.beside, frame), of_points, strict=True)
+            margin, distance = (np.concatenate([beside, here[left]]) for beside, here in pairs)
+        rows = Points.union([self.beside, points.take(left).reweighted(self.own[left])])
         stays = np.zeros(len(rows), np.bool_)
         stays[least_of(distance, int(BESIDE * len(kept)))] = True
         condensed = Condensed.begin(frame, points.X.dtype)

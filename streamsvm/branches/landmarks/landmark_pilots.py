@@ -67,7 +67,7 @@ class LandmarkPilot(Pilot):
         cls, pilot: Pilot, landmarks: Landmarks | None, points: Points | None = None, known: Decided | None = None
     ) -> LandmarkPilot:
         """Return a pilot with landmarks, and their decision values at points; without any it is crowded."""
-        own = {field.name: getattr(pilot, field.name) for field in fields(Pilot)}
+        own = {field.name: getattr(pilot, field.name) for field in fields(Pilot) if field.init}
         if landmarks is None or points is None:
             return cls(**{**own, "crowded": True})
         decision = landmarks.decisions(points.X, known)

@@ -11,7 +11,7 @@ index) through Philox, a counter-based generator, so that no node's numbers depe
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import Any, ClassVar, Protocol, TypeVar
 
@@ -51,6 +51,8 @@ class Pilot:
     crowded : bool
         Whether so much of the weight is active that no point is more important than another. Points are then sampled in
         proportion to weight.
+    measured : list
+        What was computed of the points last asked about: see `streamsvm.coreset.reducers.calibrated.measured_under`.
     """
 
     penalty: float
@@ -63,6 +65,7 @@ class Pilot:
     decisions: NDArray[np.float64] | None = None
     band: float = 0.0
     crowded: bool = False
+    measured: list[Any] = field(default_factory=list, init=False, compare=False, repr=False)
 
     def with_band(self, band: float) -> Pilot:
         """Return the pilot with a band; a kernel machine's has none."""

@@ -37,6 +37,7 @@ Sources: Tukan et al. 2020 (g); Chapelle 2007 (H); Madow 1949 (systematic sampli
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import ClassVar, Final
 
 import numpy as np
@@ -46,8 +47,8 @@ from streamsvm.coreset.band import DELTA, nearest
 from streamsvm.coreset.calibration import MOST, calibrate
 from streamsvm.coreset.reducers.base import Observed, Pilot, UniformReducer, inclusion_probabilities, systematic
 from streamsvm.coreset.reducers.importance_kernels import fill_constraints, keep_label_weights, mix
-from streamsvm.coreset.row_kernels import add_active, add_near_gram, scale
-from streamsvm.linalg import Float, factorise, norms
+from streamsvm.coreset.row_kernels import add_active, curve, scale
+from streamsvm.linalg import Float
 from streamsvm.points import Points, Signs
 
 SHARES: Final = (0.25, 0.15, 0.6)
@@ -98,8 +99,13 @@ class CalibratedReducer:
         if pilot.lower_bound <= 0.0 or m < 2 or not _has_both_labels(points.y):  # the pilot may be of more points
             self.observed.by_weight += 1
             return UniformReducer().reduce(points, m, random, None)
-        rows, margin, share = _linear(points, pilot) if pilot.decisions is None else _of_a_kernel(points, pilot)
-        band = _band(rows, points, margin, pilot, m)
+        if pilot.decisions is None:
+            under = measured_under(points, pilot)
+            rows, margin, share = under.rows, under.margin, importance(under, points.y, points.weight, pilot)
+            band = _band(under, points, pilot, m)
+        else:
+            rows, margin, share = _of_a_kernel(points, pilot)
+            band = np.empty(0, np.intp)
         if not len(band):
             chosen, weight = self._sampled(rows, points, margin, share, m, random)
             return points.take(chosen).reweighted(weight)
@@ -134,23 +140,58 @@ def _has_both_labels(y: Signs) -> bool:
     return bool(abs(int(y.sum(dtype=np.int64))) < len(y))
 
 
-def _band(rows: Float, points: Points, margin: Float, pilot: Pilot, m: int) -> NDArray[np.intp]:
+def _band(under: Under, points: Points, pilot: Pilot, m: int) -> NDArray[np.intp]:
     """Return the rows of the band, ascending; of the m points enough are left for the others to be calibrated."""
-    most = min(int(pilot.band * m), m - POINTS_A_CONSTRAINT * rows.shape[1])
-    matrix = smoothed_hessian(rows, points.weight, margin, pilot.penalty) if most > 0 else np.zeros((0, 0))
-    if most <= 0 or not factorise(matrix):
+    width = under.rows.shape[1]
+    most = min(int(pilot.band * m), m - POINTS_A_CONSTRAINT * width)
+    if most <= 0 or not len(under.length):
         return np.empty(0, np.intp)
-    length = np.empty(len(rows))
-    norms(matrix, rows, length)
-    return nearest(length, margin, points.weight, rows.shape[1], most)
+    return nearest(under.length, under.margin, points.weight, width, most)
 
 
-def _linear(points: Points, pilot: Pilot) -> tuple[Float, Float, Float]:
-    """Return scaled rows with a 1 appended, margins and importance."""
-    rows = np.empty((len(points), points.dimension + 1))
-    margin = np.empty(len(points))
+@dataclass(frozen=True, slots=True)
+class Under:
+    """Where points lie under a linear pilot.
+
+    Attributes
+    ----------
+    rows : ndarray of shape (n, d + 1)
+        Scaled features, then 1.
+    margin : ndarray of shape (n,)
+    factor : ndarray of shape (d + 1, d + 1)
+        The Cholesky factor of H, in the lower triangle.
+    length : ndarray of shape (n,), or (0,)
+        |x~|_{H^-1}; empty where H has no factor.
+    """
+
+    rows: Float
+    margin: Float
+    factor: Float
+    length: Float
+
+    @classmethod
+    def of(cls, rows: Float, weight: Float, margin: Float, penalty: float) -> Under:
+        """Return where rows lie of which the margins are known."""
+        factor, length = np.empty((rows.shape[1], rows.shape[1])), np.empty(len(rows))
+        found = curve(rows, weight, margin, penalty, float(weight.sum()), DELTA, factor, length)
+        return cls(rows, margin, factor, length if found else length[:0])
+
+
+def measured_under(points: Points, pilot: Pilot) -> Under:
+    """Return where points lie under a linear pilot; their weights are those of its problem.
+
+    Kept with the pilot until it is asked the next time: of a node, its reduction asks, and then its account.
+    """
+    if pilot.measured:
+        X, known = pilot.measured.pop()
+        if X is points.X:
+            assert isinstance(known, Under)
+            return known
+    rows, margin = np.empty((len(points), points.dimension + 1)), np.empty(len(points))
     scale(points.X, points.y, pilot.mean, pilot.scale, pilot.coefficients, pilot.intercept, rows, margin)
-    return rows, margin, importance(rows, points.y, points.weight, margin, pilot)
+    found = Under.of(rows, points.weight, margin, pilot.penalty)
+    pilot.measured.append((points.X, found))
+    return found
 
 
 def _of_a_kernel(points: Points, pilot: Pilot) -> tuple[Float, Float, Float]:
@@ -170,33 +211,11 @@ def kernel_importance(weight: Float, margin: Float) -> Float:
     return np.asarray(KERNEL_SHARES[0] * by_weight + KERNEL_SHARES[1] * near / near.sum(), dtype=np.float64)
 
 
-def importance(rows: Float, y: Signs, weight: Float, margin: Float, pilot: Pilot) -> Float:
-    """Return q, shape (n,), positive, with sum 1.
-
-    Parameters
-    ----------
-    rows : ndarray of shape (n, d + 1)
-        Scaled features, then 1.
-    y : ndarray of shape (n,), -1 or +1, both present
-    weight, margin : ndarray of shape (n,)
-    pilot : Pilot
-        With a positive bound.
-    """
-    hessian = smoothed_hessian(rows, weight, margin, pilot.penalty)
-    mixed = np.empty(len(y))
-    mix(rows, y, weight, margin, pilot.penalty, pilot.lower_bound, hessian, factorise(hessian), np.array(SHARES), mixed)
+def importance(under: Under, y: Signs, weight: Float, pilot: Pilot) -> Float:
+    """Return q, shape (n,), positive, with sum 1; both labels must be present, and the pilot's bound positive."""
+    mixed, shares = np.empty(len(y)), np.array(SHARES)
+    mix(under.rows, y, weight, under.margin, pilot.penalty, pilot.lower_bound, under.length, shares, mixed)
     return mixed
-
-
-def smoothed_hessian(rows: Float, weight: Float, margin: Float, penalty: float) -> Float:
-    """Return H of the module's step 1, shape (d + 1, d + 1); only its lower triangle is filled."""
-    d = rows.shape[1]
-    matrix = np.zeros((d, d))
-    matrix.flat[:: d + 1] = 1.0 / penalty
-    # The intercept has no regulariser: without this its entry would be 0, and H singular, if no point is near a margin.
-    matrix[-1, -1] = 1e-9 * float(weight.sum())
-    add_near_gram(rows, weight, margin, DELTA, matrix)
-    return matrix
 
 
 def _both_labels(share: Float, y: Signs, m: int) -> Float:

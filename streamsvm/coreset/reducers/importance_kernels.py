@@ -7,7 +7,7 @@ import numpy as np
 from streamsvm.compiling import njit
 from streamsvm.coreset.band import DELTA
 from streamsvm.coreset.row_kernels import distances, label_means
-from streamsvm.linalg import Float, norms
+from streamsvm.linalg import Float
 from streamsvm.points import Signs
 
 
@@ -19,8 +19,7 @@ def mix(
     margin: Float,
     penalty: float,
     optimum: float,
-    factor: Float,
-    factorised: bool,
+    length: Float,
     shares: Float,
     mixed: Float,
 ) -> None:
@@ -36,18 +35,16 @@ def mix(
     penalty : float
     optimum : float
         A positive lower bound of the optimum.
-    factor : ndarray of shape (d + 1, d + 1)
-        The Cholesky factor of the smoothed Hessian.
-    factorised : bool
-        Whether there is one; if not, no point has influence.
+    length : ndarray of shape (n,), or (0,)
+        Of each row in the norm of the smoothed Hessian's inverse; without, no point has influence.
     shares : ndarray of shape (3,)
         Of sensitivity, weight and influence. A part that is 0 everywhere, as influence without a point near a margin,
         gives its share to the others.
     """
     sensitive, influential = np.empty(len(y)), np.zeros(len(y))
     fill_sensitivity(rows, y, weight, penalty, optimum, sensitive)
-    if factorised:
-        fill_influence(rows, weight, margin, factor, influential)
+    if len(length):
+        fill_influence(weight, margin, length, influential)
     of_sensitive, of_weight, of_influence = sensitive.sum(), weight.sum(), influential.sum()
     total = shares[1] + shares[0] * (of_sensitive > 0.0) + shares[2] * (of_influence > 0.0)
     a = shares[0] / (of_sensitive * total) if of_sensitive > 0.0 else 0.0
@@ -76,20 +73,11 @@ def fill_sensitivity(rows: Float, y: Signs, weight: Float, penalty: float, optim
 
 
 @njit(cache=True, nogil=True)
-def fill_influence(rows: Float, weight: Float, margin: Float, factor: Float, found: Float) -> None:
+def fill_influence(weight: Float, margin: Float, length: Float, found: Float) -> None:
     """Fill the influence of the points that have a gradient of the smoothed hinge; the others keep what they have."""
-    touched, near, kept = np.empty(len(margin), np.int64), np.empty(rows.shape), 0
     for i in range(len(margin)):
         if margin[i] < 1.0 + DELTA:
-            touched[kept] = i
-            for j in range(rows.shape[1]):
-                near[kept, j] = rows[i, j]
-            kept += 1
-    length = np.empty(kept)
-    norms(factor, near[:kept], length)
-    for k in range(kept):
-        i = touched[k]
-        found[i] = weight[i] * length[k] * np.sqrt(min(1.0, (1.0 + DELTA - margin[i]) / (2.0 * DELTA)))
+            found[i] = weight[i] * length[i] * np.sqrt(min(1.0, (1.0 + DELTA - margin[i]) / (2.0 * DELTA)))
 
 
 @njit(cache=True, nogil=True)

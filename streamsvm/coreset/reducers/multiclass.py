@@ -33,7 +33,7 @@ from streamsvm.coreset.reducers.base import (
     inclusion_probabilities,
     systematic,
 )
-from streamsvm.coreset.reducers.calibrated import POINTS_A_CONSTRAINT, STRAINED, importance, kernel_importance
+from streamsvm.coreset.reducers.calibrated import POINTS_A_CONSTRAINT, STRAINED, Under, importance, kernel_importance
 from streamsvm.linalg import Float
 from streamsvm.points import Points, Signs
 
@@ -189,7 +189,8 @@ class _Problems:
         weight, margin, pilot = self.points.weight, self.margins[label], self.pilots[label]
         if pilot.decisions is not None:
             return kernel_importance(weight, margin)
-        return importance(self.rows, self.signs[label], weight, margin, pilot)
+        under = Under.of(self.rows, weight, margin, pilot.penalty)
+        return importance(under, self.signs[label], weight, pilot)
 
     def calibrated(self, chosen: NDArray[np.intp], weight: Float, observed: Observed) -> Float:
         """Return the weights of the chosen points after calibration by the totals of all; note how it went."""

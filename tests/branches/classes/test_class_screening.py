@@ -27,7 +27,7 @@ from streamsvm.checkpoint.partition_codec import PlacedScreened
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.reducers.base import Observed, Purpose, generator
-from streamsvm.coreset.reducers.calibrated import importance
+from streamsvm.coreset.reducers.calibrated import Under, importance
 from streamsvm.coreset.reducers.multiclass import SharedPilot
 from streamsvm.errors import CorruptCheckpoint
 from streamsvm.learning.learner import Learner
@@ -95,7 +95,7 @@ def test_a_row_is_worth_the_greatest_of_its_importances(class_weight: tuple[floa
         rows = np.hstack([own.transform(points.X), np.ones((len(points), 1))])
         signs = points.against_the_rest(label).y
         margin = signs * (rows[:, :-1] @ own.coefficients + own.intercept)
-        q = importance(rows, signs, weighed.weight, margin, own)
+        q = importance(Under.of(rows, weighed.weight, margin, own.penalty), signs, weighed.weight, own)
         wanted = np.maximum(wanted, q / points.weight * weighed.weight.sum())
     assert seen.count == len(points)
     np.testing.assert_allclose(shares(points, screen)[1], wanted, rtol=2e-4)

@@ -141,6 +141,10 @@ def test_forgotten_rows_leave_no_trace() -> None:
     before = nodes(recorded(rows, of))
     assert [a == b for a, b in zip(before, found, strict=True) if a.level == 1] == [False, True, False, False]
     assert not without_them.points.X[places].any()
+    few = [rows.slice(at, min(at + 3, len(rows))) for at in range(0, len(rows), 3)]  # fewer rows than places
+    np.testing.assert_array_equal(
+        np.concatenate([masked(batch, {0: frozenset(gone)}).accepted for batch in few]), without_them.accepted
+    )
     others = {0: frozenset({Position(99 * SPAN), Position(3, 1)})}
     assert (masked(rows, others).accepted == rows.accepted).all()
     assert masked(rows, {}) is rows

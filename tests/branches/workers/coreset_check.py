@@ -20,6 +20,8 @@ from dataclasses import dataclass, field
 class _Seen:
     values: dict[str, bytes] = field(default_factory=dict)
     manifests: dict[str, Mapping[str, object]] = field(default_factory=dict)
+    written: dict[str, bytes] = field(default_factory=dict)
+    complete: set[str] = field(default_factory=set)
     highest: str = ""
     named: frozenset[str] = frozenset()
     fault: str = ""
@@ -34,15 +36,18 @@ class Checked:
     records, manifests : int
         How many there were.
     rewritten : int
-        Parts that were written again with other bytes.
+        Parts and manifests that were written again with other bytes, removed meanwhile or not.
     faults : tuple of str
         One for each prefix whose highest manifest lacks a part, or has one with other bytes.
+    complete : frozenset of str
+        Keys of manifests that were the highest of some prefix and had all parts.
     """
 
     records: int
     manifests: int
     rewritten: int
     faults: tuple[str, ...]
+    complete: frozenset[str]
 
 
 def check(records: Iterable[tuple[int, bytes, bytes | None]]) -> Checked:
@@ -62,6 +67,8 @@ def check(records: Iterable[tuple[int, bytes, bytes | None]]) -> Checked:
             continue
         (key,) = rest
         own = seen[f"{name}/{incarnation}"]
+        if value is not None:
+            rewritten += own.written.setdefault(key, value) != value
         kept: dict[str, object] = own.manifests if key.startswith("m/") else own.values  # type: ignore[assignment]
         if value is None:
             kept.pop(key, None)
@@ -69,12 +76,12 @@ def check(records: Iterable[tuple[int, bytes, bytes | None]]) -> Checked:
             manifests += 1
             own.manifests[key] = json.loads(value)
         else:
-            rewritten += own.values.get(key, value) != value
             own.values[key] = value
         _look_again(own, key)
         if own.fault:
             faults.append(f"after offset {offset}, {raw.decode()}: {own.fault}")
-    return Checked(count, manifests, rewritten, tuple(faults))
+    complete = frozenset(key for own in seen.values() for key in own.complete)
+    return Checked(count, manifests, rewritten, tuple(faults), complete)
 
 
 def _look_again(seen: _Seen, changed: str) -> None:
@@ -88,6 +95,8 @@ def _look_again(seen: _Seen, changed: str) -> None:
         parts = [*manifest["buckets"], manifest["rest"], manifest["newest"]]  # type: ignore[misc]
         seen.named = frozenset(part["name"] for part in parts if part)
         seen.fault = _missing(seen, highest)
+        if not seen.fault:
+            seen.complete.add(highest)
 
 
 def _missing(seen: _Seen, highest: str) -> str:

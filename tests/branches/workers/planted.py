@@ -36,3 +36,5 @@ def manifest_first() -> None:
 
 
 DEFECTS: Final = (adopts_a_point_less, manifest_first)
+HISTORIES: Final = ((manifest_first, "e", "scale", "kill-worker", "incomplete-manifest"),)
+"""Of those, what the checker of histories finds: with which model, where, under which faults, by which anomaly."""

@@ -4,7 +4,8 @@ What is best on a thousand points is seldom best on a hundred thousand: gamma gr
 point of mean weight stays (ijcnn1, cod_rna, 2,500 to 40,000 points: `tests/benchmarks/results/grid.txt`). So a cell is
 named by gamma and *box*, the greatest value of the dual variable of such a point, and:
 
-1. The points are nested: a sixteenth of each fold and label, a quarter, all; sizes below `LEAST` are left out.
+1. The points are nested: a sixteenth of each fold and label, a quarter, all; sizes below `LEAST` are left out. Of a
+   rare label it is `RARE` at least, and weights make up for that.
 2. At each size, cells are judged by folds. For each gamma and fold one run of `RoughDescent` goes up the path of the
    boxes, each solved from where the one before ended. A fold that is left out takes part with boxes of 0: its decision
    values are those of the run, and no kernel value is computed for them alone. Of few points all kernel values are
@@ -50,6 +51,8 @@ SHRINK: Final = 4
 SIZES: Final = 3
 LEAST: Final = 600
 """Fewest points of a size: with fewer, folds have too few points to tell cells apart."""
+RARE: Final = 5
+"""Points of each fold and label that every size has, where there are so many. Without one, all cells would be equal."""
 FEWEST: Final = 5
 """Fewest cells of a size."""
 ROUGH: Final = 2
@@ -132,12 +135,12 @@ class _Size:
 
     @classmethod
     def of(cls, grid: Grid, chosen: NDArray[np.intp]) -> _Size:
-        """Take points; each label keeps its share of the weight, and the mean weight is 1."""
+        """Take points; each label keeps its share of the weight, however many are taken, and the mean weight is 1."""
         y, weight = grid.y[chosen], grid.weight[chosen]
         for sign in (-1, 1):
             own = y == sign
-            weight[own] *= grid.weight[grid.y == sign].mean() / weight[own].mean()
-        return cls(np.ascontiguousarray(grid.Z[chosen]), y, weight / grid.weight.mean(), grid.fold[chosen])
+            weight[own] *= grid.weight[grid.y == sign].sum() / weight[own].sum()
+        return cls(np.ascontiguousarray(grid.Z[chosen]), y, weight / weight.mean(), grid.fold[chosen])
 
 
 def scores(folds: Folds, cut: Cut, config: SvmConfig, random: np.random.Generator) -> tuple[Score, ...]:
@@ -197,7 +200,8 @@ def nested(grid: Grid, random: np.random.Generator) -> list[NDArray[np.intp]]:
     for fold in np.unique(grid.fold):
         for sign in (-1, 1):
             own = np.flatnonzero((grid.fold == fold) & (grid.y == sign))
-            rank[own] = (random.permutation(len(own)) + 0.5) / len(own)
+            place = random.permutation(len(own))
+            rank[own] = np.where(place < RARE, 0.0, (place + 0.5) / len(own))
     shares = [SHRINK**-step for step in range(SIZES - 1, -1, -1)]
     return [np.flatnonzero(rank <= share) for share in shares if share == 1.0 or share * len(rank) >= LEAST]
 

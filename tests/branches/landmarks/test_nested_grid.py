@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.metrics import balanced_accuracy_score, log_loss, roc_auc_score
 from sklearn.svm import SVC
 
-from streamsvm.branches.landmarks.nested_grid import Grid, GridScores, _path, continued, nested, promising, search
+from streamsvm.branches.landmarks.nested_grid import (
+    Grid,
+    GridScores,
+    _judged,
+    _path,
+    _Size,
+    continued,
+    nested,
+    promising,
+    search,
+)
 from streamsvm.branches.landmarks.rough_descent import KernelMatrix, RoughDescent
 from streamsvm.config import ModelConfig
 from streamsvm.learning import judging
@@ -75,6 +87,23 @@ def test_sizes_are_nested_and_hold_each_fold_and_label() -> None:
     for chosen in sizes:
         assert np.mean(made.y[chosen] > 0) == pytest.approx(np.mean(made.y > 0), abs=0.01)
         assert (np.bincount(made.fold[chosen]) / len(chosen)).min() > 0.18
+
+
+def test_each_size_has_points_of_a_label_in_five_hundred() -> None:
+    """0.2 % positives, four a fold: all are in the smallest size, weigh their share, and tell its cells apart."""
+    random, n = np.random.default_rng(0), 10_000
+    Z = random.normal(size=(n, 2))
+    far = Z.sum(axis=1)
+    y = np.where(far > np.quantile(far, 0.998), 1, -1).astype(np.int8)
+    made = replace(grid(n), Z=Z, y=y, fold=np.argsort(np.argsort(far)) % 5)
+    smallest, *_, last = nested(made, random)
+    assert np.sum(y[smallest] > 0) == np.sum(y[last] > 0) == 20
+    size = _Size.of(made, smallest)
+    share = size.weight[size.y > 0].sum() / size.weight.sum()
+    assert share == pytest.approx(made.weight[y > 0].sum() / made.weight.sum())
+    assert size.weight.mean() == pytest.approx(1.0)
+    judged = _judged(made, size, np.ones((len(GAMMAS), len(BOXES)), np.bool_), made.folds)
+    assert judged.mean(axis=0).max() > judged.mean(axis=0).min()
 
 
 def test_the_chosen_cell_is_as_good_as_the_best_of_all() -> None:

@@ -245,6 +245,10 @@ class _Learns:
         return msgspec.json.encode(result)
 
 
+# Made once: msgspec looks a type up when it first decodes one, and two threads that do so at a time end the process.
+_SHARES: Final = msgspec.json.Decoder(Share)
+
+
 def run_share(encoded: bytes) -> TaskResult:
     """Learn a share in this process, as an executor does.
 
@@ -253,7 +257,7 @@ def run_share(encoded: bytes) -> TaskResult:
     StreamsvmError
         If another try may mend it: Spark then makes one.
     """
-    share = msgspec.json.decode(encoded, type=Share)
+    share = _SHARES.decode(encoded)
     settings, reached = Settings(**share.settings), dict[int, int]()
     configure_logging(settings.log)
     began = time.monotonic()

@@ -89,7 +89,7 @@ def metric_of(root: Float, rows: Float, length: Float, weight: Float) -> tuple[N
     Parameters
     ----------
     root : ndarray of shape (d + 1, d + 1), upper triangular
-        Of any other shape: there is none, or of too many features.
+        Any other shape means that there is no root, or that it was not made because there are too many features.
     rows : ndarray of shape (n, d + 1)
         (z, 1).
     length : ndarray of shape (n,)

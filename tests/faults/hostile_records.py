@@ -523,11 +523,12 @@ class Attack:
             restarted |= site.revive()
             if restarted and chunk.answered() >= len(chunk):
                 return True
-            grown = _less(site.said()[TRAINER], before[TRAINER])
+            grown = {name: _less(words, before[name]) for name, words in site.said().items()}
             letters = sum(map(_rejected, chunk.letters[TRAINER].values()))
-            learned = grown["accepted"] + grown["rejected"]
-            read = min(chunk.answered(), grown["records"]) >= len(chunk)
-            if read and learned >= chunk.rows() and letters >= grown["rejected"]:
+            learned, scored = (grown[name]["accepted"] + grown[name]["rejected"] for name in (TRAINER, SCORER))
+            read = min(chunk.answered(), grown[TRAINER]["records"]) >= len(chunk)
+            # A scorer counts a batch once it is committed: a moment after others can read it.
+            if read and scored == chunk.rows() <= learned and letters >= grown[TRAINER]["rejected"]:
                 return False
             if standing != (now := (chunk.answered(), letters + learned)):
                 moved, standing = time.monotonic(), now

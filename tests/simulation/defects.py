@@ -6,7 +6,7 @@ Each removes what answers one of the ten ways in which simpler protocols broke u
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
@@ -20,7 +20,6 @@ from consumers.settings import Settings
 from consumers.streams.identity import TopicIdentity
 from consumers.streams.topics import READ_TIMEOUT_S, KnownPointers, read_pointers
 from consumers.streams.version_settlement import VersionSettlement
-from consumers.trainer import startup
 from consumers.trainer.gatekeeping import MarginGate
 from consumers.trainer.session import Session
 from consumers.trainer.startup import Startup
@@ -28,9 +27,7 @@ from consumers.trainer.trainer import Trainer
 from streamsvm.checkpoint import directory as checkpoint
 from streamsvm.checkpoint.snapshot import Snapshot
 from streamsvm.delivery import publication
-from streamsvm.delivery.decision import Candidate, Present
 from streamsvm.delivery.machine import Delivery
-from streamsvm.errors import StateError
 from streamsvm.kafka import Message, OutcomeUnknown, Record
 from streamsvm.learning.cutting import LearnerState
 from streamsvm.learning.learner import Learner
@@ -378,21 +375,6 @@ def _never(self: Session) -> bool:
     return False
 
 
-_decide = startup.decide
-
-
-def _any_generation(candidates: Iterable[Candidate], present: Present) -> Any:
-    refusal: StateError | None = None
-    for candidate in candidates:
-        try:
-            return _decide([candidate], present)
-        except StateError as error:
-            refusal = refusal or error
-    if refusal is not None:
-        raise refusal
-    return _decide([], present)
-
-
 HANGS = {"markers lost": 2, "kill": 2, "unanswered": 1, "time out": 1}
 DOUBTS = {"unanswered": 2, "unsent": 1, "late": 2, "deliver": 2}
 
@@ -539,12 +521,6 @@ OWN: Final[Mapping[str, Defect]] = {
         {"time out": 1, "failed": 1},
         planted=replaced(Session, "_may_be_taken_over", _never),
         two=True,
-    ),
-    "a generation of an ended incarnation is gone on from": Defect(
-        "skipping it",
-        "went back to incarnation",
-        {"truncate": 2, "recreate": 1, "trim": 1, "kill": 3},
-        planted=replaced(startup, "decide", _any_generation),
     ),
     "a topic is asked for its id by the clock only": Defect(
         "the question before each publish",

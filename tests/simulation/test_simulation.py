@@ -114,7 +114,6 @@ def test_the_promise_holds_in_every_schedule_of_the_smallest_worlds(name: str) -
         "10 the end is the last stable offset",
         "6 the transactional id names the incarnation",
         "9 checkpoints are ordered by the producer's epoch",
-        "a generation of an ended incarnation is gone on from",
         "the tuning in force ends with the process",
         "who was fenced does not wait for the owner record",
     )

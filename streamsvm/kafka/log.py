@@ -10,13 +10,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, Literal
 
-from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
+from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, TopicPartition
 
 from streamsvm.errors import ConfigurationError, StreamsvmError, TopicMissing, TransientError
-from streamsvm.kafka.client import Link, lent_consumer, make_admin, partitions_of
-from streamsvm.kafka.connection import Connection
-from streamsvm.kafka.failures import error_of
+from streamsvm.kafka.client import Link, lent_consumer, make_consumer, partitions_of
+from streamsvm.kafka.connection import Connection, Option
+from streamsvm.kafka.failures import Fault, error_of, fault_of
 from streamsvm.kafka.topics import describe_topic
 
 Start = Literal["earliest", "latest"] | datetime
@@ -72,7 +71,7 @@ class Marks:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._link = Link(connection)
-        self._admin: AdminClient | None = None
+        self._consumers: dict[str, Consumer] = {}
 
     def of(self, places: Iterable[Place]) -> dict[Place, Watermarks]:
         """Return the marks of partitions: two requests to each of their leaders.
@@ -89,17 +88,15 @@ class Marks:
             If the broker refuses us.
         """
         wanted = list(places)
-        stable = self._offsets(wanted, IsolationLevel.READ_COMMITTED)
-        end = self._offsets(wanted, IsolationLevel.READ_UNCOMMITTED)
+        stable = self._offsets(wanted, "read_committed")
+        end = self._offsets(wanted, "read_uncommitted")
         return {place: Watermarks(stable[place], end[place]) for place in wanted}
 
     def stable(self, places: Iterable[Place], timeout_s: float | None = None) -> dict[Place, int]:
         """Return the stable offsets of partitions; otherwise as `of`, with one request, which may have a limit."""
-        return self._offsets(list(places), IsolationLevel.READ_COMMITTED, timeout_s)
+        return self._offsets(list(places), "read_committed", timeout_s)
 
-    def _offsets(
-        self, places: list[Place], isolation: IsolationLevel, timeout_s: float | None = None
-    ) -> dict[Place, int]:
+    def _offsets(self, places: list[Place], isolation: str, timeout_s: float | None = None) -> dict[Place, int]:
         if not places:
             return {}
         deadline = time.monotonic() + min(self._connection.request_timeout_s, timeout_s or math.inf)
@@ -109,50 +106,39 @@ class Marks:
                 self._link.saw_answer()
                 return found
             (topic, partition), error = failed
-            self._forget()
+            # By a new client from now on: this one may know a leader or an epoch that is gone, and ask by it for ever.
+            self._consumers.pop(isolation, None)
             if error.code() not in _MOVED or time.monotonic() + 2 * _PAUSE_S >= deadline:
                 raise self._failure(error, topic, partition)
             time.sleep(_PAUSE_S)
 
     def _ask(
-        self, places: list[Place], isolation: IsolationLevel, timeout_s: float
+        self, places: list[Place], isolation: str, timeout_s: float
     ) -> tuple[dict[Place, int], tuple[Place, KafkaError] | None]:
-        """Ask once; return the offsets, or what the first partition without one failed with."""
-        # Kept until all have answered: another thread may forget this client, and a client that is gone never answers.
-        admin = self._admin = self._admin or make_admin(self._connection, self._link)
-        latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
-        wanted = {TopicPartition(topic, partition): latest for topic, partition in places}
-        futures = admin.list_offsets(wanted, isolation_level=isolation, request_timeout=timeout_s)
-        found: dict[Place, int] = {}
-        for at, future in futures.items():
-            try:
-                offset = int(self._link.answer(future).offset)
-            except KafkaException as error:
-                return found, ((at.topic, at.partition), error_of(error))
-            if offset < 0:
-                self._forget()
-                raise TransientError(
-                    f"the leader of {at.topic}[{at.partition}] did not answer within {timeout_s:g} s where its "
-                    "leader epoch ends",
-                    "Try again: the brokers elect another leader.",
-                )
-            found[at.topic, at.partition] = offset
-        return found, None
+        """Ask once; return the offsets, or what the first partition without one failed with.
 
-    def _forget(self) -> None:
-        """Ask by a new client from now on.
-
-        This one knows a leader's epoch, would ask by it for ever, and never learn another. Where a leader is gone it
-        goes on asking that one, waits as long as it may, and then gives a negative offset as if it were an answer.
+        By a consumer: an administrator's client now and then waits three seconds for leaders that it knows.
         """
-        admin, self._admin = self._admin, None
-        if admin is not None:
-            admin.poll(0)  # serves the callbacks that know why
+        fixed: dict[str, Option] = {"isolation.level": isolation, "statistics.interval.ms": 0}
+        consumer = self._consumers.get(isolation) or make_consumer(self._connection, self._link, fixed=fixed)
+        self._consumers[isolation] = consumer  # used until all have answered, also if another thread forgets it
+        consumer.poll(0)  # serves callbacks, that there is no queue of them
+        wanted = [TopicPartition(topic, partition, OFFSET_END) for topic, partition in places]
+        try:
+            answers = consumer.offsets_for_times(wanted, timeout=timeout_s)
+        except KafkaException as error:
+            consumer.poll(0)  # which know why
+            return {}, (places[0], error_of(error))
+        failed = next((at for at in answers if at.error is not None or at.offset < 0), None)
+        if failed is not None:
+            nobody = KafkaError(KafkaError.LEADER_NOT_AVAILABLE)
+            return {}, ((failed.topic, failed.partition), failed.error or nobody)
+        return {(at.topic, at.partition): at.offset for at in answers}, None
 
     def _failure(self, error: KafkaError, topic: str, partition: int) -> StreamsvmError:
         """Return our error; the client says of a topic that is missing, and of one without a leader now, the same."""
         doing = f"ask for the end of {topic}[{partition}]"
-        if error.code() != KafkaError._NOENT:
+        if fault_of(error) is not Fault.MISSING:
             return self._link.failure(error, doing)
         try:
             describe_topic(self._connection, topic)

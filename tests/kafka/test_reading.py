@@ -8,11 +8,9 @@ import threading
 from concurrent.futures import Future
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from streamsvm.errors import ConfigurationError, TopicMissing, TransientError
 from streamsvm.kafka import (
@@ -29,7 +27,7 @@ from streamsvm.kafka import (
     TopicSpec,
     Watermarks,
 )
-from streamsvm.kafka.client import Link, make_admin
+from streamsvm.kafka.client import Link, make_consumer
 from streamsvm.kafka.failures import error_of
 from tests.brokers.fixtures import TestBroker
 from tests.kafka import foreign
@@ -103,8 +101,8 @@ def test_marks_that_forget_their_client_answer_who_waits_for_it() -> None:
             ended.set()
 
         threading.Thread(target=ask, daemon=True).start()
-        eventually(lambda: marks._admin is not None, "the question is asked")
-        marks._forget()
+        eventually(lambda: bool(marks._consumers), "the question is asked")
+        marks._consumers.clear()
         assert ended.wait(PATIENCE_S), "it waits for ever"
 
 
@@ -117,22 +115,19 @@ def test_an_answer_that_never_comes_is_one_that_timed_out() -> None:
 
 
 class Electing:
-    """An admin client whose first answer comes from a broker that does not yet know of its leadership."""
+    """A client whose first answer comes from a broker that does not yet know of its leadership."""
 
-    def __init__(self, admin: AdminClient, code: int) -> None:
-        self._admin, self._code, self._asked = admin, code, 0
+    def __init__(self, consumer: Consumer, code: int) -> None:
+        self._consumer, self._code, self._asked = consumer, code, 0
 
-    def list_offsets(self, asked: dict[TopicPartition, Any], **options: Any) -> dict[TopicPartition, Future[Any]]:
+    def offsets_for_times(self, asked: list[TopicPartition], timeout: float) -> list[TopicPartition]:
         self._asked += 1
         if self._asked > 1:
-            return self._admin.list_offsets(asked, **options)
-        answers: dict[TopicPartition, Future[Any]] = {at: Future() for at in asked}
-        for answer in answers.values():
-            answer.set_exception(KafkaException(KafkaError(self._code)))
-        return answers
+            return self._consumer.offsets_for_times(asked, timeout=timeout)
+        raise KafkaException(KafkaError(self._code))
 
-    def poll(self, timeout_s: float) -> int:
-        return self._admin.poll(timeout_s)
+    def poll(self, timeout_s: float) -> None:
+        self._consumer.poll(timeout_s)
 
 
 @pytest.mark.parametrize("code", [KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.UNKNOWN_LEADER_EPOCH])
@@ -140,13 +135,14 @@ def test_a_leader_of_this_moment_is_asked_again(broker: TestBroker, code: int, m
     """A topic that was made a moment ago has a leader that may not know of it yet."""
     topic = broker.topic()
     send_values(broker.connection, topic, numbers(2))
-    made = make_admin(broker.connection, Link(broker.connection))
+    made = make_consumer(broker.connection, Link(broker.connection))
     electing = Electing(made, code)
-    monkeypatch.setattr("streamsvm.kafka.log.make_admin", lambda *_: electing)
+    monkeypatch.setattr("streamsvm.kafka.log.make_consumer", lambda *_, **__: electing)
     assert Marks(broker.connection).stable([(topic, 0)]) == {(topic, 0): 2}
     electing = Electing(made, KafkaError.TOPIC_AUTHORIZATION_FAILED)
     with pytest.raises(ConfigurationError):
         Marks(broker.connection).stable([(topic, 0)])
+    made.close()
 
 
 def stable_now(marks: Marks) -> dict[Place, int] | None:

@@ -52,7 +52,7 @@ from streamsvm.svm.block.descent import BlockDescent
 
 SOCKET: Final = "tuning_searches"
 FOLDS: Final = SvmConfig.TUNE_FOLDS
-GROWTH: Final = 1.5
+GROWTH: Final = 3.0
 """By what a stream that forgets nothing has grown before a kernel machine with landmarks is tuned again."""
 STEPS: Final = (0.01, 0.1, 1.0, 10.0, 100.0)
 """Multiples of the configured alpha or C."""
@@ -124,9 +124,8 @@ class Tuned:
     ----------
     tuning : Tuning
     scores : tuple of Score
-        Alpha falling, for each of them gamma rising; of a nested grid, the cells that were judged on all points, the
-        chosen one first, with the gamma that it is continued to. Empty where fewer than two labels have a
-        point for each fold: then the configured values stay.
+        Alpha falling, for each of them gamma rising; of a search on few points, first what was chosen between cells.
+        Empty where fewer than two labels have a point for each fold: then the configured values stay.
     """
 
     tuning: Tuning
@@ -168,8 +167,9 @@ def tune(cut: Cut, config: ModelConfig, task: Task | None = None) -> Tuned:
     """
     task, random = task or task_of(config), generator(config.seed, Purpose.TUNE, _counter(cut.points))
     with training.limited(config.svm):
-        folds = Folds.of(_summary(cut, config, task, random), cut, config.svm, task, random)
         search = next((one.scores for one in plugged(SOCKET, Search) if one.wanted(config)), None)
+        points = cut.points if search else _summary(cut, config, task, random)
+        folds = Folds.of(points, cut, config.svm, task, random)
         if not folds.possible:
             scores: tuple[Score, ...] = ()
         elif search is not None:
@@ -271,11 +271,6 @@ class Folds:
     def judge(self) -> Judge:
         """By what two labels are judged."""
         return judge_of(self.svm.tune_scoring, self.svm.cost)
-
-    @property
-    def Z(self) -> Float:  # noqa: N802
-        """Scaled features, shape (n, d)."""
-        return np.ascontiguousarray(self.scaler.transform(self.points.X))
 
     def scores(self) -> Iterator[Score]:
         """Yield the score of each pair of values."""

@@ -22,15 +22,28 @@ DEVIATIONS: Final = 8.0
 """By which the errors of float32 may be larger than expected."""
 
 
-class KernelMatrix(RbfBlocks):
-    """The RBF kernel of so few points that all of its values are computed at once; for any number of runs.
+class KernelRows(RbfBlocks):
+    """The RBF kernel of a few points, and of them with others, computed once for any number of runs; float32.
 
-    Parameters are those of `RbfBlocks`; values are float32.
+    Parameters
+    ----------
+    both : ndarray of shape (n, d), float64, C-contiguous
+    few : int
+        How many of them, from the first one on, a run has.
+    gamma : float
+
+    Attributes
+    ----------
+    Z : ndarray of shape (few, d)
     """
 
-    def __init__(self, Z: Float, gamma: float) -> None:
-        super().__init__(Z, gamma, np.float32)
-        self._K = super().gram(np.arange(len(Z)))
+    def __init__(self, both: Float, few: int, gamma: float) -> None:
+        super().__init__(both, gamma, np.float32)
+        self._rows = self.cross(np.arange(few), np.arange(len(both)))
+        self._K = np.ascontiguousarray(self._rows[:, :few])
+        np.fill_diagonal(self._K, 1.0)
+        # What a run asks for is about its own points, which come first.
+        self.Z = self._Z = both[:few]
 
     def gram(self, members: Index) -> Values:
         """Return the kernel values among some points, shape (m, m)."""
@@ -39,6 +52,12 @@ class KernelMatrix(RbfBlocks):
     def add(self, members: Index, change: Float, F: Float) -> None:
         """Add to every F_j the sum over members i of change_i k_ij."""
         add_rows(self._K.take(members, 0), change, F)
+
+    def aside(self, b: Float) -> Float:
+        """Return sum_i b_i k_ij for every point that no run has."""
+        sums = np.zeros(self._rows.shape[1])
+        add_rows(self._rows, b, sums)
+        return sums[len(b) :]
 
 
 class RoughDescent(BlockDescent):

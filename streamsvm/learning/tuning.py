@@ -54,6 +54,8 @@ SOCKET: Final = "tuning_searches"
 FOLDS: Final = SvmConfig.TUNE_FOLDS
 GROWTH: Final = 3.0
 """By what a stream that forgets nothing has grown before a kernel machine with landmarks is tuned again."""
+EARLY_GROWTH: Final = 9.0
+"""The same before `svm.tune_every_leaves`: a choice by the first leaf alone would be that of a short stream."""
 STEPS: Final = (0.01, 0.1, 1.0, 10.0, 100.0)
 """Multiples of the configured alpha or C."""
 WIDTHS: Final = (1 / 16, 1 / 4, 1.0, 4.0, 16.0)
@@ -124,7 +126,7 @@ class Tuned:
     ----------
     tuning : Tuning
     scores : tuple of Score
-        Alpha falling, for each of them gamma rising; of a search on few points, first what was chosen between cells.
+        Alpha falling, for each of them gamma rising; of another search, first what it chose.
         Empty where fewer than two labels have a point for each fold: then the configured values stay.
     """
 
@@ -150,6 +152,8 @@ def is_due(rows: int, tuned_rows: int | None, config: ModelConfig) -> bool:
         return True
     # Landmarks make leaves so short that a search at each fiftieth would cost many times what learning does.
     short = bool(config.coreset.kernel_option) and config.coreset.memory == "all"
+    if short and rows < period:
+        return rows >= EARLY_GROWTH * tuned_rows
     return rows // period > tuned_rows // period and (not short or rows >= GROWTH * tuned_rows)
 
 
@@ -176,7 +180,7 @@ def tune(cut: Cut, config: ModelConfig, task: Task | None = None) -> Tuned:
             scores = search(folds, cut, config.svm, random)
         else:
             scores = tuple(folds.scores())
-    best = max(scores, key=lambda score: score.mean, default=None)
+    best = scores[0] if scores and search else max(scores, key=lambda score: score.mean, default=None)
     fixed = config.svm.C is not None
     tuning = Tuning(
         alpha=None if best is None or fixed else best.alpha,
@@ -358,7 +362,7 @@ class Search:
     wanted : callable
         Returns whether a configuration has it.
     scores : callable
-        Returns the scores of the cells that it judged, from folds, cut, `svm` and random numbers.
+        Returns scores, from folds, cut, `svm` and random numbers; the first is what it chose.
     """
 
     wanted: Callable[[ModelConfig], bool]

@@ -1,25 +1,27 @@
 r"""A grid of box and gamma, searched on few points: a search may take a quarter of what the stream does.
 
-What is best on a thousand points is seldom best on a hundred thousand: gamma grows with their number, and the box of a
-point of mean weight falls slowly (`tests/benchmarks/results/grid.txt`, `search_share.txt`). So a cell is named by gamma
-and *box*, the greatest value of the dual variable of such a point, and:
+What is best on a thousand points is seldom best on a hundred thousand: gamma grows with their number
+(`tests/benchmarks/results/grid.txt`). So a cell is named by gamma and *box*, the greatest value of the dual variable of
+a point of mean weight, and judged by what its score grows to:
 
-1. Up to `svm.tune_points` are drawn, of each label its share, but `RARE` at least where there are so many. A machine is
-   trained on `FEW` of them, and all others judge it. Weights make up for labels of which more than their share is
-   drawn. Where few points judge, this is done twice, and the mean counts.
-2. For each gamma the kernel values are computed once, and one run of `RoughDescent` goes up the path of the boxes,
-   each solved from where the one before ended. Every cell is judged.
-3. Where no values are given, the choice is the geometric mean of the `BEST` cells, which chance moves less than one.
-   With as many times more points as a model has, gamma grows by the power 2 / (d + 2), at which the best width shrinks,
-   and the box falls by the power `BOX_POWER`.
+1. Up to `svm.tune_points` are drawn, of each label its share, but `RARE` at least where there are so many. Weights make
+   up for labels of which more than their share is drawn. `MANY` of the points learn, and all others judge.
+2. Every cell is judged by a machine of `FEW` of those that learn. Then a few are by machines of `MANY`: those of the
+   best box and of the one on each side, and of gammas from one below the best to two above, because it will grow.
+3. The score of each of these is continued to the number of points of a model, with 1 / n:
+   s(n) = a - b / n through the two sizes. The same points judge both, so that their chance is not multiplied.
+4. Where no values are given, the choice is the geometric mean of the best cells, which chance moves less than one.
 
-Runs end at a KKT gap of `TOLERANCE`, or the configured one if that is larger: decisions are then right but for points
-whose decision value is below it.
+Of so few points that `MANY` would not be twice `FEW`, there is one size, with most of the points, and a mean over up to
+`TURNS` machines, each of points that are drawn anew.
+
+For each gamma the kernel values are computed once, and one run of `RoughDescent` goes up the path of the boxes, each
+solved from where the one before ended. Runs end at a KKT gap of `TOLERANCE`, or the configured one if that is larger:
+decisions are then right but for points whose decision value is below it.
 
 Invariant: a pure function of the arguments, bounded by iterations.
 
-Measured: `tests/benchmarks/results/search_share.txt`. Sources: of gamma's power, Eberts and Steinwart 2013 (a target of
-smoothness 1); of the path, `streamsvm.learning.tuning`.
+Measured: `tests/benchmarks/results/search_share.txt`. Source of the path: `streamsvm.learning.tuning`.
 """
 
 from __future__ import annotations
@@ -44,19 +46,32 @@ GAMMAS: Final = (1 / 16, 1 / 4, 1.0, 2.0, 4.0, 8.0, 16.0, 64.0)
 BOXES: Final = (0.1, 1.0, 3.0, 10.0, 30.0, 100.0)
 """Of a point of mean weight, where no alphas are given."""
 FEW: Final = 500
-"""Points of a machine; of fewer than twice as many, half. Work grows with their square. With 250, single choices of a9a
-lost 0.4 points more; with 1,000, none of a9a and ijcnn1 was better by more than 0.05 (seeds 0 and 1)."""
+"""Points of a machine of the whole grid. Work grows with their square. With 250, single choices of a9a lost 0.4 points
+more (seeds 0 and 1)."""
+MANY: Final = 2_000
+"""Points of a machine of a few cells."""
+LEARNING: Final = 0.6
+"""Most of the points, and of each label, that learn where others of them judge two sizes; of one, `LEARNING_ALONE`."""
+LEARNING_ALONE: Final = 0.8
 RARE: Final = 50
-"""Fewest points of a label that are drawn, half of them for the machine; all, of fewer."""
+"""Fewest points of a label that are drawn; all, of fewer. So many times the part that learns are for a machine."""
 JUDGES: Final = 1_000
-"""Where fewer judge, two machines are trained, on points that are drawn anew."""
+"""Points that judge one machine; where they are fewer, more machines are trained."""
+TURNS: Final = 4
+BELOW: Final = 1
+"""Gammas below the best one that are followed. Without it a9a lost up to 0.7 points, with gammas too large for it."""
+GAMMAS_FOLLOWED: Final = 4
+BOXES_FOLLOWED: Final = 3
 BEST: Final = 5
-"""Cells of whose values the geometric mean is taken."""
-BOX_POWER: Final = 1 / 3
-"""Measured on a9a and ijcnn1, seeds 0 and 1: 0.15 lost 0.05 points more, 0.5 lost up to 0.5 more in single searches."""
+"""Cells of a whole grid of whose values the geometric mean is taken."""
+BEST_OF_FEW: Final = 3
+"""The same of the cells of the larger size."""
 TOLERANCE: Final = 0.03
 MOST_ITERATIONS: Final = 1_000_000
 """Of one run: one that meets it is judged as it is."""
+
+Cells = tuple[slice, slice]
+"""Which gammas and which boxes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,9 +104,11 @@ class GridScores:
     Attributes
     ----------
     points : int
-        Of a machine.
-    mean, deviation : ndarray of shape (gammas, boxes)
-        Over machines.
+        Of a machine, the larger one.
+    mean : ndarray of shape (gammas, boxes)
+        Continued, where there were two sizes; NaN where a cell was judged at the smaller one only.
+    deviation : ndarray of shape (gammas, boxes)
+        Between machines of one size; 0 where there were two.
     """
 
     points: int
@@ -101,12 +118,12 @@ class GridScores:
     @property
     def best(self) -> tuple[int, int]:
         """The best cell; of equals that of the smaller box, then of the smaller gamma."""
-        box, gamma = divmod(int(np.argmax(self.mean.T)), len(self.mean))
+        box, gamma = divmod(int(np.nanargmax(self.mean.T)), len(self.mean))
         return gamma, box
 
 
 def scores(folds: Folds, cut: Cut, config: SvmConfig, random: np.random.Generator) -> tuple[Score, ...]:
-    """Search for a cut; see `Search`. What was chosen comes first, then the cells but the best one."""
+    """Search for a cut; see `Search`. After what was chosen come the cells of the last size but the best one."""
     weight, points = cut.moments.weight, len(cut.points)
     (kernel, *_) = folds.kernels
     assert isinstance(kernel, RbfKernel)
@@ -123,15 +140,15 @@ def scores(folds: Folds, cut: Cut, config: SvmConfig, random: np.random.Generato
         tolerance=config.tolerance,
         judge=folds.judge,
     )
-    judged = search(grid, random)
+    judged = search(grid, random, points)
     best = judged.best
     values = (grid.gammas[best[0]], grid.boxes[best[1]])
     if not config.tune_gammas and not config.tune_alphas:
-        values = between(judged, grid, points)
+        values = between(judged.mean, grid)
     every = [(values, best)]
-    for column, row in np.ndindex(judged.mean.T.shape):
+    for column, row in np.argwhere(np.isfinite(judged.mean.T)):
         if (row, column) != best:
-            every.append(((grid.gammas[row], grid.boxes[column]), (row, column)))
+            every.append(((grid.gammas[row], grid.boxes[column]), (int(row), int(column))))
     return tuple(
         Score(
             points * box / weight, 1.0 / (box * points), gamma, float(judged.mean[cell]), float(judged.deviation[cell])
@@ -140,12 +157,39 @@ def scores(folds: Folds, cut: Cut, config: SvmConfig, random: np.random.Generato
     )
 
 
-def search(grid: Grid, random: np.random.Generator) -> GridScores:
-    """Judge all cells."""
-    size = min(FEW, len(grid.y) // 2)
-    turns = 1 if len(grid.y) - size >= JUDGES else 2
-    shares = np.stack([_judged(grid, drawn(grid.y, size, random, 0.5)) for _ in range(turns)])
-    return GridScores(size, shares.mean(axis=0), shares.std(axis=0))
+def search(grid: Grid, random: np.random.Generator, points: int) -> GridScores:
+    """Judge cells, for a model of so many points."""
+    whole = (slice(None), slice(None))
+    size = min(MANY, int(LEARNING * len(grid.y)))
+    if size < 2 * FEW:
+        size = min(FEW, int(LEARNING_ALONE * len(grid.y)))
+        turns = min(TURNS, -(-JUDGES // max(1, len(grid.y) - size)))
+        parts = [drawn(grid.y, size, random, LEARNING_ALONE) for _ in range(turns)]
+        shares = np.stack([_judged(grid, few, _others(grid, few), whole) for few in parts])
+        return GridScores(size, shares.mean(axis=0), shares.std(axis=0))
+    many = drawn(grid.y, size, random, LEARNING)
+    few, aside = many[drawn(grid.y[many], FEW, random)], _others(grid, many)
+    rough = _judged(grid, few, aside, whole)
+    fine = _judged(grid, many, aside, promising(rough, grid))
+    return GridScores(len(many), continued(rough, fine, len(few), len(many), points), np.zeros_like(fine))
+
+
+def promising(rough: Float, grid: Grid) -> Cells:
+    """Return the cells that a larger machine is trained for."""
+    best = between(rough, grid)
+    row, column = (
+        int(np.abs(np.log(values) - np.log(value)).argmin())
+        for values, value in zip((grid.gammas, grid.boxes), best, strict=True)
+    )
+    row = max(0, min(row - BELOW, len(grid.gammas) - GAMMAS_FOLLOWED))
+    column = max(0, min(column - 1, len(grid.boxes) - BOXES_FOLLOWED))
+    return slice(row, row + GAMMAS_FOLLOWED), slice(column, column + BOXES_FOLLOWED)
+
+
+def continued(rough: Float, fine: Float, few: int, many: int, points: int) -> Float:
+    """Return the scores of machines of so many points; see step 3 of the module."""
+    beyond = max(0.0, 1.0 / many - 1.0 / points) / (1.0 / few - 1.0 / many)
+    return np.asarray(fine + beyond * (fine - rough))
 
 
 def drawn(y: Signs, most: int, random: np.random.Generator, part: float = 1.0) -> NDArray[np.intp]:
@@ -163,33 +207,39 @@ def drawn(y: Signs, most: int, random: np.random.Generator, part: float = 1.0) -
 
 def smoothed(mean: Float) -> Float:
     """Return the mean of each cell with its neighbours: one beside it counts half, one at a corner a fourth."""
-    sums, weights = np.pad(mean, 1), np.pad(np.ones_like(mean), 1)
+    sums, weights = np.pad(np.nan_to_num(mean), 1), np.pad(np.isfinite(mean).astype(np.float64), 1)
     for axis in (0, 1):
         sums, weights = (part + 0.5 * (np.roll(part, 1, axis) + np.roll(part, -1, axis)) for part in (sums, weights))
-    return np.asarray(sums[1:-1, 1:-1] / weights[1:-1, 1:-1])
+    return np.asarray(sums[1:-1, 1:-1] / np.maximum(weights[1:-1, 1:-1], 0.25))
 
 
-def between(judged: GridScores, grid: Grid, points: int) -> tuple[float, float]:
-    """Return gamma and box for a training on so many points; see step 3 of the module."""
+def between(mean: Float, grid: Grid) -> tuple[float, float]:
+    """Return the geometric mean of the values of the best cells."""
+    most = BEST if np.isfinite(mean).all() else BEST_OF_FEW
     # Of equals, those inside of a good region.
-    order = np.lexsort((-smoothed(judged.mean).ravel(), -judged.mean.ravel()))[:BEST]
-    rows, columns = np.unravel_index(order, judged.mean.shape)
-    growth = max(1.0, points / judged.points)
+    order = np.lexsort((-smoothed(mean).ravel(), -np.nan_to_num(mean, nan=-np.inf).ravel()))[:most]
+    rows, columns = np.unravel_index(order, mean.shape)
     gamma, box = (
-        float(np.exp(np.log(values).mean())) for values in (np.take(grid.gammas, rows), np.take(grid.boxes, columns))
+        np.exp(np.log(values).mean()) for values in (np.take(grid.gammas, rows), np.take(grid.boxes, columns))
     )
-    return gamma * growth ** (2.0 / (grid.Z.shape[1] + 2.0)), box * growth**-BOX_POWER
+    return float(gamma), float(box)
 
 
-def _judged(grid: Grid, few: NDArray[np.intp]) -> Float:
-    """Return how good machines of few points are on all others, for each cell."""
-    aside = np.setdiff1d(np.arange(len(grid.y)), few)
+def _others(grid: Grid, some: NDArray[np.intp]) -> NDArray[np.intp]:
+    return np.setdiff1d(np.arange(len(grid.y)), some)
+
+
+def _judged(grid: Grid, few: NDArray[np.intp], aside: NDArray[np.intp], cells: Cells) -> Float:
+    """Return how good machines of a few points are on others; NaN for cells that were not asked for."""
     both = np.ascontiguousarray(grid.Z[np.concatenate([few, aside])])
     weight, outside = (_weight(grid.y, grid.weight, part) for part in (few, aside))
-    found = np.empty((len(grid.gammas), len(grid.boxes)))
-    for row, gamma in enumerate(grid.gammas):
-        source = KernelRows(both, len(few), gamma)
-        for column, decision in enumerate(_path(source, grid.y[few], weight, RbfKernel(gamma), grid.boxes, grid)):
+    found = np.full((len(grid.gammas), len(grid.boxes)), np.nan)
+    rows, columns = (range(size)[part] for size, part in zip(found.shape, cells, strict=True))
+    boxes = grid.boxes[cells[1]]
+    for row in rows:
+        source = KernelRows(both, len(few), grid.gammas[row])
+        runs = _path(source, grid.y[few], weight, RbfKernel(grid.gammas[row]), boxes, grid)
+        for column, decision in zip(columns, runs, strict=True):
             found[row, column] = grid.judge(decision, grid.y[aside], outside)
     return found
 

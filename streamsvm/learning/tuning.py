@@ -52,10 +52,8 @@ from streamsvm.svm.block.descent import BlockDescent
 
 SOCKET: Final = "tuning_searches"
 FOLDS: Final = SvmConfig.TUNE_FOLDS
-GROWTH: Final = 3.0
+GROWTH: Final = 10.0
 """By what a stream that forgets nothing has grown before a kernel machine with landmarks is tuned again."""
-EARLY_GROWTH: Final = 9.0
-"""The same before `svm.tune_every_leaves`: a choice by the first leaf alone would be that of a short stream."""
 STEPS: Final = (0.01, 0.1, 1.0, 10.0, 100.0)
 """Multiples of the configured alpha or C."""
 WIDTHS: Final = (1 / 16, 1 / 4, 1.0, 4.0, 16.0)
@@ -152,9 +150,7 @@ def is_due(rows: int, tuned_rows: int | None, config: ModelConfig) -> bool:
         return True
     # Landmarks make leaves so short that a search at each fiftieth would cost many times what learning does.
     short = bool(config.coreset.kernel_option) and config.coreset.memory == "all"
-    if short and rows < period:
-        return rows >= EARLY_GROWTH * tuned_rows
-    return rows // period > tuned_rows // period and (not short or rows >= GROWTH * tuned_rows)
+    return rows >= GROWTH * tuned_rows if short else rows // period > tuned_rows // period
 
 
 def tune(cut: Cut, config: ModelConfig, task: Task | None = None) -> Tuned:

@@ -45,10 +45,10 @@ GAMMAS: Final = (1 / 16, 1 / 4, 1.0, 2.0, 4.0, 8.0, 16.0, 64.0)
 """Multiples of the configured gamma, where none are given."""
 BOXES: Final = (0.1, 1.0, 3.0, 10.0, 30.0, 100.0)
 """Of a point of mean weight, where no alphas are given."""
-FEW: Final = 500
+FEW: Final = 400
 """Points of a machine of the whole grid. Work grows with their square. With 250, single choices of a9a lost 0.4 points
 more (seeds 0 and 1)."""
-MANY: Final = 2_000
+MANY: Final = 1_600
 """Points of a machine of a few cells."""
 LEARNING: Final = 0.6
 """Most of the points, and of each label, that learn where others of them judge two sizes; of one, `LEARNING_ALONE`."""
@@ -66,7 +66,7 @@ BEST: Final = 5
 """Cells of a whole grid of whose values the geometric mean is taken."""
 BEST_OF_FEW: Final = 3
 """The same of the cells of the larger size."""
-TOLERANCE: Final = 0.03
+TOLERANCE: Final = 0.05
 MOST_ITERATIONS: Final = 1_000_000
 """Of one run: one that meets it is judged as it is."""
 
@@ -236,8 +236,9 @@ def _judged(grid: Grid, few: NDArray[np.intp], aside: NDArray[np.intp], cells: C
     found = np.full((len(grid.gammas), len(grid.boxes)), np.nan)
     rows, columns = (range(size)[part] for size, part in zip(found.shape, cells, strict=True))
     boxes = grid.boxes[cells[1]]
+    source = None
     for row in rows:
-        source = KernelRows(both, len(few), grid.gammas[row])
+        source = KernelRows(both, len(few), grid.gammas[row], source)
         runs = _path(source, grid.y[few], weight, RbfKernel(grid.gammas[row]), boxes, grid)
         for column, decision in zip(columns, runs, strict=True):
             found[row, column] = grid.judge(decision, grid.y[aside], outside)

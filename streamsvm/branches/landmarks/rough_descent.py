@@ -31,15 +31,26 @@ class KernelRows(RbfBlocks):
     few : int
         How many of them, from the first one on, a run has.
     gamma : float
+    before : KernelRows, optional
+        The same points with a smaller gamma, for which there is no further use. Where gamma is twice or four times as
+        large, its values are squared: a tenth of the work.
 
     Attributes
     ----------
     Z : ndarray of shape (few, d)
+    gamma : float
     """
 
-    def __init__(self, both: Float, few: int, gamma: float) -> None:
+    def __init__(self, both: Float, few: int, gamma: float, before: KernelRows | None = None) -> None:
         super().__init__(both, gamma, np.float32)
-        self._rows = self.cross(np.arange(few), np.arange(len(both)))
+        self.gamma = gamma
+        doublings = {2.0: 1, 4.0: 2}.get(gamma / before.gamma) if before is not None else None
+        if before is None or doublings is None:
+            self._rows = self.cross(np.arange(few), np.arange(len(both)))
+        else:
+            self._rows = before._rows
+            for _ in range(doublings):
+                np.multiply(self._rows, self._rows, out=self._rows)
         self._K = np.ascontiguousarray(self._rows[:, :few])
         np.fill_diagonal(self._K, 1.0)
         # What a run asks for is about its own points, which come first.

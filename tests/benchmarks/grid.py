@@ -69,9 +69,9 @@ def measure(name: str, points: Points, asked: argparse.Namespace) -> dict[str, A
         tolerance=TOLERANCE,
         judge=accuracy,
     )
-    search(replace(grid, Z=Z[:2_000], y=y[:2_000], weight=np.ones(2_000)), random)
+    search(replace(grid, Z=Z[:2_000], y=y[:2_000], weight=np.ones(2_000)), random, n)
     begun = time.process_time()
-    found = search(grid, random)
+    found = search(grid, random, n)
     ours = time.process_time() - begun
     gamma, box = (values[at] for values, at in zip((grid.gammas, grid.boxes), found.best, strict=True))
     row: dict[str, Any] = {

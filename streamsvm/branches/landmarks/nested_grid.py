@@ -106,19 +106,22 @@ class GridScores:
     points : int
         Of a machine, the larger one.
     mean : ndarray of shape (gammas, boxes)
-        Continued, where there were two sizes; NaN where a cell was judged at the smaller one only.
+        NaN where a cell was judged at the smaller size only.
     deviation : ndarray of shape (gammas, boxes)
         Between machines of one size; 0 where there were two.
+    continued : ndarray of shape (gammas, boxes)
+        By which cells are ranked: the mean, and of two sizes what step 3 of the module says.
     """
 
     points: int
     mean: Float
     deviation: Float
+    continued: Float
 
     @property
     def best(self) -> tuple[int, int]:
         """The best cell; of equals that of the smaller box, then of the smaller gamma."""
-        box, gamma = divmod(int(np.nanargmax(self.mean.T)), len(self.mean))
+        box, gamma = divmod(int(np.nanargmax(self.continued.T)), len(self.mean))
         return gamma, box
 
 
@@ -144,7 +147,7 @@ def scores(folds: Folds, cut: Cut, config: SvmConfig, random: np.random.Generato
     best = judged.best
     values = (grid.gammas[best[0]], grid.boxes[best[1]])
     if not config.tune_gammas and not config.tune_alphas:
-        values = between(judged.mean, grid)
+        values = between(judged.continued, grid)
     every = [(values, best)]
     for column, row in np.argwhere(np.isfinite(judged.mean.T)):
         if (row, column) != best:
@@ -166,12 +169,13 @@ def search(grid: Grid, random: np.random.Generator, points: int) -> GridScores:
         turns = min(TURNS, -(-JUDGES // max(1, len(grid.y) - size)))
         parts = [drawn(grid.y, size, random, LEARNING_ALONE) for _ in range(turns)]
         shares = np.stack([_judged(grid, few, _others(grid, few), whole) for few in parts])
-        return GridScores(size, shares.mean(axis=0), shares.std(axis=0))
+        mean = shares.mean(axis=0)
+        return GridScores(size, mean, shares.std(axis=0), mean)
     many = drawn(grid.y, size, random, LEARNING)
     few, aside = many[drawn(grid.y[many], FEW, random)], _others(grid, many)
     rough = _judged(grid, few, aside, whole)
     fine = _judged(grid, many, aside, promising(rough, grid))
-    return GridScores(len(many), continued(rough, fine, len(few), len(many), points), np.zeros_like(fine))
+    return GridScores(len(many), fine, np.zeros_like(fine), continued(rough, fine, len(few), len(many), points))
 
 
 def promising(rough: Float, grid: Grid) -> Cells:

@@ -45,10 +45,10 @@ GAMMAS: Final = (1 / 16, 1 / 4, 1.0, 2.0, 4.0, 8.0, 16.0, 64.0)
 """Multiples of the configured gamma, where none are given."""
 BOXES: Final = (0.1, 1.0, 3.0, 10.0, 30.0, 100.0)
 """Of a point of mean weight, where no alphas are given."""
-FEW: Final = 400
+FEW: Final = 350
 """Points of a machine of the whole grid. Work grows with their square. With 250, single choices of a9a lost 0.4 points
 more (seeds 0 and 1)."""
-MANY: Final = 1_600
+MANY: Final = 1_400
 """Points of a machine of a few cells."""
 LEARNING: Final = 0.6
 """Most of the points, and of each label, that learn where others of them judge two sizes; of one, `LEARNING_ALONE`."""

@@ -46,13 +46,12 @@ class KernelRows(RbfBlocks):
         self.gamma = gamma
         doublings = {2.0: 1, 4.0: 2}.get(gamma / before.gamma) if before is not None else None
         if before is None or doublings is None:
-            self._rows = self.cross(np.arange(few), np.arange(len(both)))
+            self._K = super().gram(np.arange(few))
+            self._aside = self.cross(np.arange(few), np.arange(few, len(both)))
         else:
-            self._rows = before._rows
-            for _ in range(doublings):
-                np.multiply(self._rows, self._rows, out=self._rows)
-        self._K = np.ascontiguousarray(self._rows[:, :few])
-        np.fill_diagonal(self._K, 1.0)
+            self._K, self._aside = before._K, before._aside
+            for values in (self._K, self._aside) * doublings:
+                np.multiply(values, values, out=values)
         # What a run asks for is about its own points, which come first.
         self.Z = self._Z = both[:few]
 
@@ -66,9 +65,10 @@ class KernelRows(RbfBlocks):
 
     def aside(self, b: Float) -> Float:
         """Return sum_i b_i k_ij for every point that no run has."""
-        sums = np.zeros(self._rows.shape[1])
-        add_rows(self._rows, b, sums)
-        return sums[len(b) :]
+        support = np.flatnonzero(b)
+        sums = np.zeros(self._aside.shape[1])
+        add_rows(self._aside.take(support, 0), b[support], sums)
+        return sums
 
 
 class RoughDescent(BlockDescent):

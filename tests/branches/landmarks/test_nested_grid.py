@@ -129,7 +129,7 @@ def test_with_a_label_in_two_hundred_the_choice_beats_the_other_label() -> None:
 
 
 @pytest.mark.parametrize(
-    ("points", "size", "turns"), [(10_000, 1_600, 1), (1_400, 840, 1), (1_300, 400, 2), (300, 240, 4), (20, 16, 4)]
+    ("points", "size", "turns"), [(10_000, 1_400, 1), (1_200, 720, 1), (1_100, 350, 2), (300, 240, 4), (20, 16, 4)]
 )
 def test_work_is_bounded_however_many_points(points: int, size: int, turns: int) -> None:
     """Of few points most learn and every cell has some machines; of more, a few cells have one of the larger size."""
@@ -140,7 +140,7 @@ def test_work_is_bounded_however_many_points(points: int, size: int, turns: int)
 
 
 def test_points_that_judge_learn_at_neither_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same points judge the 400 and the 1,600, which hold the 400."""
+    """The same points judge the 350 and the 1,400, which hold the 350."""
     made, seen = grid(5_000), []
 
     def kept(grid: Grid, few: NDArray[np.intp], aside: NDArray[np.intp], cells: nested_grid.Cells) -> Float:
@@ -152,7 +152,7 @@ def test_points_that_judge_learn_at_neither_size(monkeypatch: pytest.MonkeyPatch
     (few, aside), (many, other_aside) = seen
     assert few < many
     assert aside == other_aside == set(range(5_000)) - many
-    assert [len(few), len(many)] == pytest.approx([400, 1_600], abs=2)
+    assert [len(few), len(many)] == pytest.approx([350, 1_400], abs=2)
 
 
 @pytest.mark.parametrize("positive", [10, 40])
@@ -239,7 +239,7 @@ def test_a_search_judges_what_it_follows_and_ranks_it_continued() -> None:
     found = search(made, np.random.default_rng(0), 100_000)
     assert np.isfinite(found.mean).sum() == np.isfinite(found.continued).sum() == 12
     assert found.continued[found.best] == np.nanmax(found.continued)
-    alone = search(made, np.random.default_rng(0), 1_600)
+    alone = search(made, np.random.default_rng(0), 1_400)
     np.testing.assert_array_equal(alone.continued, alone.mean)
     assert not np.array_equal(found.continued, found.mean, equal_nan=True)
 

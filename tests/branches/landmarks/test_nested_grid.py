@@ -13,6 +13,7 @@ from sklearn.svm import SVC
 from streamsvm.branches.landmarks import nested_grid
 from streamsvm.branches.landmarks.nested_grid import (
     Grid,
+    GridScores,
     _path,
     _weight,
     between,
@@ -25,9 +26,10 @@ from streamsvm.branches.landmarks.nested_grid import (
 from streamsvm.branches.landmarks.rough_descent import KernelRows, RoughDescent
 from streamsvm.config import ModelConfig
 from streamsvm.learning import judging
-from streamsvm.learning.tuning import is_due
+from streamsvm.learning.tuning import is_due, tune
 from streamsvm.model.kernels import Float, RbfKernel
 from tests.streams import ring
+from tests.test_tuning import cut_of
 
 GAMMAS = (0.05, 0.2, 0.8, 3.2)
 BOXES = (0.1, 1.0, 10.0)
@@ -242,6 +244,20 @@ def test_a_search_judges_what_it_follows_and_ranks_it_continued() -> None:
     alone = search(made, np.random.default_rng(0), 1_400)
     np.testing.assert_array_equal(alone.continued, alone.mean)
     assert not np.array_equal(found.continued, found.mean, equal_nan=True)
+
+
+def test_what_is_chosen_is_what_a_score_grows_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not the best mean of the larger size; it comes first, and the other cells that were followed after it."""
+    points = ring(2_000)
+    svm = {"kernel": "rbf", "tune": "auto", "tune_gammas": (0.05, 0.2)}
+    config = ModelConfig.model_validate({"points": {"dimension": points.dimension}, "svm": svm})
+    mean, grown = np.full((2, 6), np.nan), np.full((2, 6), np.nan)
+    mean[:, 2], grown[:, 2] = (0.9, 0.8), (0.91, 0.95)
+    monkeypatch.setattr(nested_grid, "search", lambda *_: GridScores(1_000, mean, np.zeros((2, 6)), grown))
+    found = tune(cut_of(points), config)
+    assert [(score.gamma, score.mean) for score in found.scores] == [(0.2, 0.8), (0.05, 0.9)]
+    assert found.tuning.gamma == 0.2
+    assert found.tuning.alpha == pytest.approx(1.0 / (3.0 * 2_000))
 
 
 @pytest.mark.parametrize("times", [2.0, 4.0, 3.0])

@@ -12,8 +12,8 @@ a point of mean weight, and judged by what its score grows to:
    s(n) = a - b / n through the two sizes. The same points judge both, so that their chance is not multiplied.
 4. Where no values are given, the choice is the geometric mean of the best cells, which chance moves less than one.
 
-Of so few points that `MANY` would not be twice `FEW`, there is one size, with most of the points, and a mean over up to
-`TURNS` machines, each of points that are drawn anew.
+Where few points judge, all of this is done up to `TURNS` times, with points drawn anew, and the mean counts. Of so few
+points that `MANY` would not be twice `FEW`, there is one size.
 
 For each gamma the kernel values are computed once, and one run of `RoughDescent` goes up the path of the boxes, each
 solved from where the one before ended. Runs end at a KKT gap of `TOLERANCE`, or the configured one if that is larger:
@@ -56,8 +56,8 @@ LEARNING: Final = 0.6
 LEARNING_ALONE: Final = 0.8
 RARE: Final = 50
 """Fewest points of a label that are drawn; all, of fewer. So many times the part that learns are for a machine."""
-JUDGES: Final = 1_000
-"""Points that judge one machine; where they are fewer, more machines are trained."""
+JUDGES: Final = 2_000
+"""Points that judge one machine; where they are fewer, up to `TURNS` machines are trained, and the mean counts."""
 TURNS: Final = 4
 BELOW: Final = 1
 """Gammas below the best one that are followed. Without it a9a lost up to 0.7 points, with gammas too large for it."""
@@ -109,7 +109,7 @@ class GridScores:
     mean : ndarray of shape (gammas, boxes)
         NaN where a cell was judged at the smaller size only.
     deviation : ndarray of shape (gammas, boxes)
-        Between machines of one size; 0 where there were two.
+        Between turns; 0 of one.
     continued : ndarray of shape (gammas, boxes)
         By which cells are ranked: the mean, and of two sizes what step 3 of the module says.
     """
@@ -167,16 +167,23 @@ def search(grid: Grid, random: np.random.Generator, points: int) -> GridScores:
     size = min(MANY, int(LEARNING * len(grid.y)))
     if size < 2 * FEW:
         size = min(FEW, int(LEARNING_ALONE * len(grid.y)))
-        turns = min(TURNS, -(-JUDGES // max(1, len(grid.y) - size)))
-        parts = [drawn(grid.y, size, random, LEARNING_ALONE) for _ in range(turns)]
-        shares = np.stack([_judged(grid, few, _others(grid, few), whole) for few in parts])
-        mean = shares.mean(axis=0)
-        return GridScores(size, mean, shares.std(axis=0), mean)
-    many = drawn(grid.y, size, random, LEARNING)
-    few, aside = many[drawn(grid.y[many], FEW, random)], _others(grid, many)
-    rough = _judged(grid, few, aside, whole)
-    fine = _judged(grid, many, aside, promising(rough, grid))
-    return GridScores(len(many), fine, np.zeros_like(fine), continued(rough, fine, len(few), len(many), points))
+        alone = [drawn(grid.y, size, random, LEARNING_ALONE) for _ in range(_turns(grid, size))]
+        shares = np.stack([_judged(grid, few, _others(grid, few), whole) for few in alone])
+        return GridScores(size, shares.mean(axis=0), shares.std(axis=0), shares.mean(axis=0))
+    parts = []
+    for _ in range(_turns(grid, size)):
+        many = drawn(grid.y, size, random, LEARNING)
+        parts.append((many[drawn(grid.y[many], FEW, random)], many, _others(grid, many)))
+    rough = np.mean([_judged(grid, few, aside, whole) for few, _, aside in parts], axis=0)
+    cells = promising(rough, grid)
+    shares = np.stack([_judged(grid, many, aside, cells) for _, many, aside in parts])
+    few, many, _ = parts[0]
+    fine = shares.mean(axis=0)
+    return GridScores(len(many), fine, shares.std(axis=0), continued(rough, fine, len(few), len(many), points))
+
+
+def _turns(grid: Grid, size: int) -> int:
+    return min(TURNS, -(-JUDGES // max(1, len(grid.y) - size)))
 
 
 def promising(rough: Float, grid: Grid) -> Cells:

@@ -128,7 +128,7 @@ class SvmConfig(Section):
     tune_every_leaves: Annotated[int, Field(ge=1)] = Field(
         default=50,
         description="Tune again after so many leaves of `coreset.leaf_rows` rows; with landmarks and all of the past, "
-        "when it has grown tenfold instead.",
+        "when it has grown fivefold instead.",
     )
     tune_points: Annotated[int, Field(ge=16, le=1 << 24)] = Field(
         default=5_000,

@@ -1,4 +1,4 @@
-r"""A grid of box and gamma, searched on few points: a search may take a quarter of what the stream does.
+r"""A grid of box and gamma, searched on few points: searches take a fifth to a third of a pass over a long stream.
 
 What is best on a thousand points is seldom best on a hundred thousand: gamma grows with their number
 (`tests/benchmarks/results/grid.txt`). So a cell is named by gamma and *box*, the greatest value of the dual variable of
@@ -49,8 +49,8 @@ FEW: Final = 350
 """Points of a machine of the whole grid; work grows with their square. A fourth of `MANY`, so that a third of what the
 score grows by between the two sizes is all that it is continued by, however many points a model has."""
 MANY: Final = 1_400
-"""Points of a machine of a few cells. With 2,000 a search takes twice as long, and chose no better gamma of ijcnn1, but
-one of cod_rna that is nearer to 1 / d (seeds 20 to 22); with 1,000 that one was too small by four in one of six."""
+"""Points of a machine of a few cells. With 2,000, and 500 for the grid, gamma of cod_rna was below 0.5 / d in one of 18
+searches, with 1,000 and 250 in four (best: 1 / d to 2 / d; seeds 20 to 22)."""
 LEARNING: Final = 0.6
 """Most of the points, and of each label, that learn where others of them judge two sizes; of one, `LEARNING_ALONE`."""
 LEARNING_ALONE: Final = 0.8

@@ -273,12 +273,12 @@ def test_squares_of_kernel_values_are_those_of_a_larger_gamma(times: float) -> N
 
 
 def test_a_search_waits_until_the_stream_has_grown() -> None:
-    """To ten times its rows; not where the past is forgotten, which a new choice may be due to."""
+    """To five times its rows; not where the past is forgotten, which a new choice may be due to."""
     coreset = {"memory_points": 4_500, "max_partitions": 1}
     svm = {"kernel": "rbf", "tune": "auto", "tune_every_leaves": 1}
     config = ModelConfig.model_validate({"points": {"dimension": 2}, "coreset": coreset, "svm": svm})
     rows = 100 * config.coreset.leaf_rows
-    due = [is_due(rows, tuned, config) for tuned in (None, rows // 11, rows // 10, rows // 10 + 1)]
+    due = [is_due(rows, tuned, config) for tuned in (None, rows // 6, rows // 5, rows // 5 + 1)]
     assert due == [True, True, True, False]
     window = ModelConfig.model_validate(
         {"points": {"dimension": 2}, "coreset": coreset | {"memory": "window", "window_points": 10_000}, "svm": svm}

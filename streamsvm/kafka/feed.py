@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from confluent_kafka import Consumer, KafkaError, KafkaException
 from confluent_kafka import Message as Consumed
@@ -55,7 +55,8 @@ class Feed:
     group : str or None
         The group if it matters whether we may use it.
     on_unplaced : callable, optional
-        Called with a partition for which the group has no position yet.
+        Called with the partitions for which the client found no position of the group, and the records that came of
+        them together with that. It places them; these records are dropped, and come again from the new place.
 
     Attributes
     ----------
@@ -71,7 +72,7 @@ class Feed:
         topic: str,
         *,
         group: str | None = None,
-        on_unplaced: Callable[[int], None] | None = None,
+        on_unplaced: Callable[[set[int], Sequence[Consumed]], None] | None = None,
     ) -> None:
         self._consumer = consumer
         self._link = link
@@ -138,14 +139,19 @@ class Feed:
             if consumed:
                 self._record_bytes = float(batch.sizes.mean())
             return batch
-        records = []
+        records, unplaced = list[Consumed](), set[int]()
         for message in consumed:
             error = message.error()
             if error is None:
                 records.append(message)
+            elif self._on_unplaced and error.code() == KafkaError._AUTO_OFFSET_RESET and message.offset() is None:
+                unplaced.add(message.partition() or 0)
             # The first error is the cause; those after it are its consequences.
             elif self._ending is None:
                 self._ending = self._meaning(error, message)
+        if self._on_unplaced and unplaced:
+            self._on_unplaced(unplaced, [message for message in records if message.partition() in unplaced])
+            records = [message for message in records if message.partition() not in unplaced]
         return Batch(records)
 
     def _meaning(self, error: KafkaError, message: Consumed) -> StreamsvmError | None:
@@ -174,10 +180,7 @@ class Feed:
             return None
         return meaning
 
-    def _misplaced(self, partition: int, offset: int | None) -> StreamsvmError | None:
-        if offset is None and self._on_unplaced is not None:
-            self._on_unplaced(partition)
-            return None
+    def _misplaced(self, partition: int, offset: int | None) -> StreamsvmError:
         try:
             low, high = log_range(self._connection, self._topic, partition)
         except TransientError:

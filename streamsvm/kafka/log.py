@@ -209,7 +209,8 @@ def start_positions(connection: Connection, topic: str, partitions: Iterable[int
         ends = {p: high for p, (_, high) in ranges.items()}
         if start == "latest":
             return ends
-        return {**ends, **_offsets_at(consumer, link, connection, topic, wanted, start)}
+        since_ms = int(start.timestamp() * 1000)
+        return {**ends, **_offsets_since(consumer, link, connection, topic, wanted, since_ms)}
 
 
 def require_partitions(topic: str, wanted: Iterable[int], existing: Iterable[int]) -> None:
@@ -232,13 +233,17 @@ def _questions(
 
 
 def _watermarks(consumer: Consumer, link: Link, connection: Connection, topic: str, partition: int) -> tuple[int, int]:
-    try:
-        low, high = consumer.get_watermark_offsets(
-            TopicPartition(topic, partition), timeout=connection.request_timeout_s
-        )
-    except KafkaException as error:
-        raise link.failure(error_of(error), f"ask for the range of {topic}[{partition}]") from error
-    return low, high
+    deadline = time.monotonic() + connection.request_timeout_s
+    while True:
+        left_s = max(deadline - time.monotonic(), _PAUSE_S)
+        try:
+            low, high = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=left_s)
+        except KafkaException as error:
+            if error_of(error).code() not in _MOVED or left_s <= 2 * _PAUSE_S:
+                raise link.failure(error_of(error), f"ask for the range of {topic}[{partition}]") from error
+            time.sleep(_PAUSE_S)
+        else:
+            return low, high
 
 
 def _check_time(connection: Connection, start: datetime) -> None:
@@ -250,17 +255,6 @@ def _check_time(connection: Connection, start: datetime) -> None:
         raise ConfigurationError(
             "the embedded broker cannot look up offsets by time", "Start at earliest or latest, or use a real broker."
         )
-
-
-def _offsets_at(
-    consumer: Consumer,
-    link: Link,
-    connection: Connection,
-    topic: str,
-    partitions: Iterable[int],
-    start: datetime,
-) -> dict[int, int]:
-    return _offsets_since(consumer, link, connection, topic, partitions, int(start.timestamp() * 1000))
 
 
 def _offsets_since(

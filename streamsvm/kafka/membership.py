@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, KafkaException, TopicPartition
+from confluent_kafka import Message as Consumed
 
 from streamsvm.errors import TransientError
 from streamsvm.kafka.client import CLOSE_TIMEOUT_S, FOLLOWS_PARTITIONS, SLICE_S, Link, close_within, make_consumer
@@ -177,7 +178,7 @@ class Subscription:
             As for `Input.poll`.
         """
         if self._astray:
-            self._return()
+            self._astray = not self._go_to_positions(self._consumer.assignment())
         records = self._feed.take(max_records, timeout_s, gather=False)
         if self._astray:  # the batch may hold records of partitions that are another member's by now
             return []
@@ -331,19 +332,19 @@ class Subscription:
             self._astray = True
             self._first.pop(tp.partition, None)
 
-    def _return(self) -> None:
-        """Go back to the group's positions, if the broker returns them now."""
-        assigned = self._consumer.assignment()
+    def _go_to_positions(self, partitions: list[TopicPartition]) -> bool:
+        """Read partitions on from the group's positions; return whether the broker returned them."""
         try:
-            committed = self._consumer.committed(assigned, REWIND_TIMEOUT_S) if assigned else []
+            committed = self._consumer.committed(partitions, REWIND_TIMEOUT_S) if partitions else []
             for tp in committed:
                 if tp.error is not None:
                     raise KafkaException(tp.error)
             self._move({tp.partition: self._trusted(tp) for tp in committed})
         except KafkaException as error:  # a member that was fenced meanwhile cannot be moved either: `poll` says so
             self._unplaced = text_of(error_of(error))
-            return
-        self._astray, self._unplaced = False, ""
+            return False
+        self._unplaced = ""
+        return True
 
     def _trusted(self, tp: TopicPartition) -> int:
         """Return a committed position, negative if there is none; `OFFSET_BEGINNING` for one of a deleted topic."""
@@ -376,10 +377,18 @@ class Subscription:
         self._consumer.incremental_unassign([TopicPartition(self._topic, partition) for partition in positions])
         self._consumer.incremental_assign(self._offsets(positions))
 
-    def _place(self, partition: int) -> None:
-        if all(tp.partition != partition for tp in self._consumer.assignment()):
-            return  # taken away after the client had asked for its position
-        # A partition in this error cannot be sought: it is taken out and put back with a position.
-        with suppress(KafkaException):  # of a member that was fenced meanwhile, which the next `poll` says
-            self._consumer.incremental_unassign([TopicPartition(self._topic, partition)])
-            self._consumer.incremental_assign([TopicPartition(self._topic, partition, self._start)])
+    def _place(self, partitions: set[int], dropped: Sequence[Consumed]) -> None:
+        """Place partitions of which the client says that the group has no position.
+
+        It may say so late, when they were read already, or even committed. So the group is asked again, and without a
+        position the first record that came is the place.
+        """
+        # Some may have been taken away after the client had asked for their positions.
+        assigned = [tp for tp in self._consumer.assignment() if tp.partition in partitions]
+        for message in dropped:
+            if any(tp.partition == message.partition() for tp in assigned):
+                self._first.setdefault(message.partition() or 0, message.offset() or 0)
+        try:
+            self._astray |= not self._go_to_positions(assigned)
+        except Recreated:  # raised by the next `poll`, which asks for all partitions
+            self._astray = True

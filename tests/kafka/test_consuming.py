@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import contextlib
 from contextlib import closing
+from typing import Any
 
 import pytest
+from confluent_kafka import KafkaError
+from confluent_kafka import Message as Consumed
 
 from streamsvm.errors import TopicMissing, TransientError
 from streamsvm.kafka import Input, Message, OffsetOutOfRange, Record, Subscription
@@ -105,6 +108,40 @@ def test_a_member_reads_partitions_that_are_added(broker: TestBroker) -> None:
         send(broker.connection, [Message(topic, b"new", None, (), partition=1)])
         eventually(lambda: (read.extend(member.poll(9, 0.1)), len(read))[1] == 3, "the new partition is read")
     assert (read[-1].partition, read[-1].offset) == (1, 0)
+
+
+class Late:
+    """A client that says so late: with records of the partition, or after they were committed."""
+
+    def __init__(self, consumer: Any) -> None:
+        self._consumer = consumer
+        self.says_so = False
+
+    def consume(self, count: int, timeout_s: float) -> list[Any]:
+        found = self._consumer.consume(count, timeout_s)
+        if self.says_so and (found or timeout_s):
+            self.says_so = False
+            unplaced = Consumed(partition=0, error=KafkaError(KafkaError._AUTO_OFFSET_RESET))
+            return [*found[:1], unplaced, *found[1:]]
+        return found  # type: ignore[no-any-return]
+
+
+def test_what_a_client_says_late_of_a_position_makes_nothing_come_twice(broker: TestBroker) -> None:
+    """It had asked before the partition was placed and read; a record that came with it comes once, too."""
+    topic, read = broker.topic(), list[Record]()
+    with closing(Subscription(broker.connection, topic, group=broker.name("g"))) as member:
+        late = member._feed._consumer = Late(member._feed._consumer)  # type: ignore[assignment]
+        for end in (9, 18):  # at the second time some are committed
+            send_values(broker.connection, topic, numbers(9, end - 9))
+            eventually(lambda: (read.extend(member.poll(9, 0.1)), bool(read))[1], "some are read")
+            late.says_so = True
+            eventually(lambda end=end: (read.extend(member.poll(9, 0.1)), len(read))[1] >= end, "all are read")  # type: ignore[misc]
+            member.commit({0: end})
+            late.says_so = True
+            for _ in range(5):
+                read.extend(member.poll(9, 0.1))
+            assert not late.says_so
+    assert values_of(read) == numbers(18)
 
 
 @pytest.mark.real_broker

@@ -1,4 +1,4 @@
-r"""A grid of box and gamma, searched on few points: searches take a fifth to a third of a pass over a long stream.
+r"""A grid of box and gamma, searched on few points: searches take a fifth to a half of a pass over a long stream.
 
 What is best on a thousand points is seldom best on a hundred thousand: gamma grows with their number
 (`tests/benchmarks/results/grid.txt`). So a cell is named by gamma and *box*, the greatest value of the dual variable of
@@ -12,7 +12,7 @@ a point of mean weight, and judged by what its score grows to:
    s(n) = a - b / n through the two sizes. The same points judge both, so that their chance is not multiplied.
 4. Where no values are given, the choice is the geometric mean of the best cells, which chance moves less than one.
 
-Where few points judge, all of this is done up to `TURNS` times, with points drawn anew, and the mean counts. Of so few
+Where few points judge, all of this is done `TURNS` times, with points drawn anew, and the mean counts. Of so few
 points that `MANY` would not be twice `FEW`, there is one size.
 
 For each gamma the kernel values are computed once, and one run of `RoughDescent` goes up the path of the boxes, each
@@ -57,8 +57,8 @@ LEARNING_ALONE: Final = 0.8
 RARE: Final = 50
 """Fewest points of a label that are drawn; all, of fewer. So many times the part that learns are for a machine."""
 JUDGES: Final = 2_000
-"""Points that judge one machine; where they are fewer, up to `TURNS` machines are trained, and the mean counts."""
-TURNS: Final = 4
+"""Points that judge one machine; where they are fewer, `TURNS` machines are trained, and the mean counts."""
+TURNS: Final = 2
 BELOW: Final = 1
 """Gammas below the best one that are followed. Without it a9a lost up to 0.7 points, with gammas too large for it."""
 GAMMAS_FOLLOWED: Final = 4

@@ -132,7 +132,7 @@ def test_with_a_label_in_two_hundred_the_choice_beats_the_other_label() -> None:
 
 @pytest.mark.parametrize(
     ("points", "size", "turns"),
-    [(10_000, 1_400, 1), (2_900, 1_400, 2), (1_200, 720, 4), (1_100, 350, 3), (300, 240, 4), (20, 16, 4)],
+    [(10_000, 1_400, 1), (2_900, 1_400, 2), (1_200, 720, 2), (1_100, 350, 2), (300, 240, 2), (20, 16, 2)],
 )
 def test_work_is_bounded_however_many_points(points: int, size: int, turns: int) -> None:
     """Of few points most learn and every cell has some machines; of more, a few cells have one of the larger size."""

@@ -122,17 +122,17 @@ class SvmConfig(Section):
     tune: Literal["auto"] | None = Field(
         default=None,
         description="`auto`: choose alpha (or C), and gamma for `rbf`, by five-fold cross-validation among 1/100 to "
-        "100 times `alpha` (or `C`), and 1/16 to 16 times `gamma`, unless others are given. Default: the configured "
-        "values.",
+        "100 times `alpha` (or `C`), and 1/16 to 16 times `gamma`, unless others are given; with landmarks, by "
+        "machines of up to 1,400 points. Default: the configured values.",
     )
     tune_every_leaves: Annotated[int, Field(ge=1)] = Field(
         default=50,
         description="Tune again after so many leaves of `coreset.leaf_rows` rows; with landmarks and all of the past, "
-        "not before it has grown by half.",
+        "when it has grown fivefold instead.",
     )
     tune_points: Annotated[int, Field(ge=16, le=1 << 24)] = Field(
         default=5_000,
-        description="Most points that tuning uses. Default with coreset.landmarks: 10,000.",
+        description="Most points that tuning uses.",
     )
     tune_alphas: Annotated[tuple[Alpha, ...], BeforeValidator(split_at_commas)] = Field(
         default=(), description="Values of alpha to choose among."
@@ -149,9 +149,6 @@ class SvmConfig(Section):
 
     DEFAULT_ALPHA: ClassVar[float] = 1e-4
     TUNE_FOLDS: ClassVar[int] = 5
-    NESTED_TUNE_POINTS: ClassVar[int] = 10_000
-    """Of `tune_points` where leaves of a kernel machine are screened: nested sizes make so many as cheap as a third of
-    them."""
     MOST_CLASSES_IN_PAIRS: ClassVar[int] = 32
     """Labels up to which there is a machine for each pair by default: 496 machines."""
     FEATURE_BYTES: ClassVar[int] = 250

@@ -52,7 +52,7 @@ from streamsvm.svm.block.descent import BlockDescent
 
 SOCKET: Final = "tuning_searches"
 FOLDS: Final = SvmConfig.TUNE_FOLDS
-GROWTH: Final = 1.5
+GROWTH: Final = 5.0
 """By what a stream that forgets nothing has grown before a kernel machine with landmarks is tuned again."""
 STEPS: Final = (0.01, 0.1, 1.0, 10.0, 100.0)
 """Multiples of the configured alpha or C."""
@@ -124,9 +124,8 @@ class Tuned:
     ----------
     tuning : Tuning
     scores : tuple of Score
-        Alpha falling, for each of them gamma rising; of a nested grid, the cells that were judged on all points, the
-        chosen one first, with the gamma that it is continued to. Empty where fewer than two labels have a
-        point for each fold: then the configured values stay.
+        Alpha falling, for each of them gamma rising; of another search, first what it chose.
+        Empty where fewer than two labels have a point for each fold: then the configured values stay.
     """
 
     tuning: Tuning
@@ -151,7 +150,7 @@ def is_due(rows: int, tuned_rows: int | None, config: ModelConfig) -> bool:
         return True
     # Landmarks make leaves so short that a search at each fiftieth would cost many times what learning does.
     short = bool(config.coreset.kernel_option) and config.coreset.memory == "all"
-    return rows // period > tuned_rows // period and (not short or rows >= GROWTH * tuned_rows)
+    return rows >= GROWTH * tuned_rows if short else rows // period > tuned_rows // period
 
 
 def tune(cut: Cut, config: ModelConfig, task: Task | None = None) -> Tuned:
@@ -168,15 +167,16 @@ def tune(cut: Cut, config: ModelConfig, task: Task | None = None) -> Tuned:
     """
     task, random = task or task_of(config), generator(config.seed, Purpose.TUNE, _counter(cut.points))
     with training.limited(config.svm):
-        folds = Folds.of(_summary(cut, config, task, random), cut, config.svm, task, random)
         search = next((one.scores for one in plugged(SOCKET, Search) if one.wanted(config)), None)
+        points = cut.points if search else _summary(cut, config, task, random)
+        folds = Folds.of(points, cut, config.svm, task, random)
         if not folds.possible:
             scores: tuple[Score, ...] = ()
         elif search is not None:
             scores = search(folds, cut, config.svm, random)
         else:
             scores = tuple(folds.scores())
-    best = max(scores, key=lambda score: score.mean, default=None)
+    best = scores[0] if scores and search else max(scores, key=lambda score: score.mean, default=None)
     fixed = config.svm.C is not None
     tuning = Tuning(
         alpha=None if best is None or fixed else best.alpha,
@@ -272,11 +272,6 @@ class Folds:
         """By what two labels are judged."""
         return judge_of(self.svm.tune_scoring, self.svm.cost)
 
-    @property
-    def Z(self) -> Float:  # noqa: N802
-        """Scaled features, shape (n, d)."""
-        return np.ascontiguousarray(self.scaler.transform(self.points.X))
-
     def scores(self) -> Iterator[Score]:
         """Yield the score of each pair of values."""
         # Of each gamma, fold and alpha.
@@ -363,7 +358,7 @@ class Search:
     wanted : callable
         Returns whether a configuration has it.
     scores : callable
-        Returns the scores of the cells that it judged, from folds, cut, `svm` and random numbers.
+        Returns scores, from folds, cut, `svm` and random numbers; the first is what it chose.
     """
 
     wanted: Callable[[ModelConfig], bool]

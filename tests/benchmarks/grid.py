@@ -1,11 +1,11 @@
 """A whole grid of gamma and C with folds, beside its separate fits and beside LIBSVM.
 
     python -m tests.benchmarks.grid --data DIR [--sets ijcnn1 a9a w8a] [--rows 30000] [--gammas 10] [--boxes 10]
-        [--folds 5] [--sample 12 | --exhaustive] [--libsvm] [--json]
+        [--sample 12 | --exhaustive] [--libsvm] [--json]
 
 Rows of each set are shuffled and standardised; a fifth of the set is held out, and `--rows` of the others are searched.
 The grid is 2^-5/d .. 2^4/d times 2^-4 .. 2^5 (fewer values: from the middle of that). `ours` is the nested grid of
-`streamsvm.branches.landmarks.nested_grid`, as `svm.tune` runs it: every cell is judged on few points, few on all.
+`streamsvm.branches.landmarks.nested_grid`, as `svm.tune` runs it: on few of the points.
 
 `separate_s` is what all cells times folds take as fits of their own, by our solver to `tol` 1e-3, without judging them:
 `--sample` of the fits are made, spread over the grid, and their mean counts for all; `--exhaustive` makes and judges
@@ -21,6 +21,7 @@ import argparse
 import importlib.util
 import json
 import time
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Any, Final
@@ -33,7 +34,7 @@ from threadpoolctl import threadpool_limits
 from streamsvm.branches.landmarks.nested_grid import Grid, search
 from streamsvm.estimators.evaluation import split
 from streamsvm.learning.judging import accuracy
-from streamsvm.learning.tuning import _dealt
+from streamsvm.learning.tuning import FOLDS, _dealt
 from streamsvm.model.kernels import RbfKernel
 from streamsvm.model.machine import KernelMachine
 from streamsvm.points import Points
@@ -63,40 +64,31 @@ def measure(name: str, points: Points, asked: argparse.Namespace) -> dict[str, A
         Z=Z,
         y=y,
         weight=np.ones(n),
-        fold=fold,
         gammas=tuple(2.0 ** (power - 5) / Z.shape[1] for power in range(middle[0], middle[0] + asked.gammas)),
         boxes=tuple(2.0 ** (power - 4) for power in range(middle[1], middle[1] + asked.boxes)),
         tolerance=TOLERANCE,
         judge=accuracy,
-        folds=tuple(range(asked.folds)),
     )
-    search(
-        Grid(**{**_fields(grid), "Z": Z[:2_000], "y": y[:2_000], "weight": np.ones(2_000), "fold": fold[:2_000]}),
-        random,
-    )
+    search(replace(grid, Z=Z[:2_000], y=y[:2_000], weight=np.ones(2_000)), random, n)
     begun = time.process_time()
-    found = search(grid, random)
+    found = search(grid, random, n)
     ours = time.process_time() - begun
-    gamma, box = (values[at] for values, at in zip((grid.gammas, grid.boxes), found[-1].best, strict=True))
+    gamma, box = (values[at] for values, at in zip((grid.gammas, grid.boxes), found.best, strict=True))
     row: dict[str, Any] = {
         "set": name,
         "rows": n,
         "cells": asked.gammas * asked.boxes,
-        "folds": asked.folds,
+        "folds": FOLDS,
         "ours_s": ours,
-        "judged": [int(np.isfinite(judged.mean).sum()) for judged in found],
+        "trained_on": found.points,
         "gamma": gamma,
         "C": box,
-        "fold_accuracy": float(found[-1].mean[found[-1].best]),
+        "fold_accuracy": float(found.mean[found.best]),
         "accuracy": _held_out(Z, y, gamma, box, aside, test.y),
     }
-    row |= _exhaustive(grid, aside, test.y) if asked.exhaustive else _separate(grid, asked.sample)
+    row |= _exhaustive(grid, fold, aside, test.y) if asked.exhaustive else _separate(grid, fold, asked.sample)
     row["ratio"] = row["separate_s"] / ours
     return row | (_libsvm(Z, y, gamma, box, ours) if asked.libsvm else {})
-
-
-def _fields(grid: Grid) -> dict[str, Any]:
-    return {name: getattr(grid, name) for name in Grid.__slots__}
 
 
 def _fit(Z: Float, y: Any, gamma: float, box: float) -> KernelMachine:
@@ -113,32 +105,32 @@ def _held_out(Z: Float, y: Any, gamma: float, box: float, aside: Float, truth: A
     return float(np.mean((decisions(_fit(Z, y, gamma, box), aside) > 0) == (truth > 0)))
 
 
-def _separate(grid: Grid, sample: int) -> dict[str, Any]:
+def _separate(grid: Grid, folds: NDArray[np.int64], sample: int) -> dict[str, Any]:
     """Time some of the separate fits."""
-    fits = list(product(grid.gammas, grid.boxes, grid.folds))
+    fits = list(product(grid.gammas, grid.boxes, range(FOLDS)))
     some = [fits[(at * len(fits) + len(fits) // 2) // sample] for at in range(sample)]
     begun = time.process_time()
     for gamma, box, fold in some:
-        kept = grid.fold != fold
+        kept = folds != fold
         _fit(grid.Z[kept], grid.y[kept], gamma, box)
     mean = (time.process_time() - begun) / len(some)
     return {"separate_s": mean * len(fits), "separate_fits": len(some)}
 
 
-def _exhaustive(grid: Grid, aside: Float, truth: Any) -> dict[str, Any]:
+def _exhaustive(grid: Grid, folds: NDArray[np.int64], aside: Float, truth: Any) -> dict[str, Any]:
     """Make and judge every fit, and hold the chosen cell against the truth."""
     scores, seconds = np.zeros((len(grid.gammas), len(grid.boxes))), 0.0
-    for (row, gamma), (column, box), fold in product(enumerate(grid.gammas), enumerate(grid.boxes), grid.folds):
-        kept = grid.fold != fold
+    for (row, gamma), (column, box), fold in product(enumerate(grid.gammas), enumerate(grid.boxes), range(FOLDS)):
+        kept = folds != fold
         begun = time.process_time()
         machine = _fit(grid.Z[kept], grid.y[kept], gamma, box)
         seconds += time.process_time() - begun
         scores[row, column] += accuracy(decisions(machine, grid.Z[~kept]), grid.y[~kept], grid.weight[~kept])
-    row, column = np.unravel_index(int(scores.argmax()), scores.shape)
+    row, column = (int(at) for at in np.unravel_index(int(scores.argmax()), scores.shape))
     gamma, box = grid.gammas[row], grid.boxes[column]
     return {
         "separate_s": seconds,
-        "separate_fits": scores.size * len(grid.folds),
+        "separate_fits": scores.size * FOLDS,
         "exhaustive_gamma": gamma,
         "exhaustive_C": box,
         "exhaustive_accuracy": _held_out(grid.Z, grid.y, gamma, box, aside, truth),
@@ -177,7 +169,6 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--rows", type=int, default=30_000)
     parser.add_argument("--gammas", type=int, default=POWERS)
     parser.add_argument("--boxes", type=int, default=POWERS)
-    parser.add_argument("--folds", type=int, default=5, choices=range(1, 6), help="of five, how many are left out")
     parser.add_argument("--sample", type=int, default=12)
     parser.add_argument("--exhaustive", action="store_true")
     parser.add_argument("--libsvm", action="store_true")

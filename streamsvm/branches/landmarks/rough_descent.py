@@ -22,15 +22,38 @@ DEVIATIONS: Final = 8.0
 """By which the errors of float32 may be larger than expected."""
 
 
-class KernelMatrix(RbfBlocks):
-    """The RBF kernel of so few points that all of its values are computed at once; for any number of runs.
+class KernelRows(RbfBlocks):
+    """The RBF kernel of a few points, and of them with others, computed once for any number of runs; float32.
 
-    Parameters are those of `RbfBlocks`; values are float32.
+    Parameters
+    ----------
+    both : ndarray of shape (n, d), float64, C-contiguous
+    few : int
+        How many of them, from the first one on, a run has.
+    gamma : float
+    before : KernelRows, optional
+        The same points with a smaller gamma, for which there is no further use. Where gamma is twice or four times as
+        large, its values are squared: a tenth of the work.
+
+    Attributes
+    ----------
+    Z : ndarray of shape (few, d)
+    gamma : float
     """
 
-    def __init__(self, Z: Float, gamma: float) -> None:
-        super().__init__(Z, gamma, np.float32)
-        self._K = super().gram(np.arange(len(Z)))
+    def __init__(self, both: Float, few: int, gamma: float, before: KernelRows | None = None) -> None:
+        super().__init__(both, gamma, np.float32)
+        self.gamma = gamma
+        doublings = {2.0: 1, 4.0: 2}.get(gamma / before.gamma) if before is not None else None
+        if before is None or doublings is None:
+            self._K = super().gram(np.arange(few))
+            self._aside = self.cross(np.arange(few), np.arange(few, len(both)))
+        else:
+            self._K, self._aside = before._K, before._aside
+            for values in (self._K, self._aside) * doublings:
+                np.multiply(values, values, out=values)
+        # What a run asks for is about its own points, which come first.
+        self.Z = self._Z = both[:few]
 
     def gram(self, members: Index) -> Values:
         """Return the kernel values among some points, shape (m, m)."""
@@ -39,6 +62,13 @@ class KernelMatrix(RbfBlocks):
     def add(self, members: Index, change: Float, F: Float) -> None:
         """Add to every F_j the sum over members i of change_i k_ij."""
         add_rows(self._K.take(members, 0), change, F)
+
+    def aside(self, b: Float) -> Float:
+        """Return sum_i b_i k_ij for every point that no run has."""
+        support = np.flatnonzero(b)
+        sums = np.zeros(self._aside.shape[1])
+        add_rows(self._aside.take(support, 0), b[support], sums)
+        return sums
 
 
 class RoughDescent(BlockDescent):

@@ -148,15 +148,20 @@ class RbfBlocks:
 
     def gram(self, members: Index) -> Values:
         """Return the kernel values among some points, shape (m, m); exactly 1 on the diagonal."""
+        K = self.cross(members, members)
+        np.fill_diagonal(K, 1.0)
+        return K
+
+    def cross(self, members: Index, others: Index) -> Values:
+        """Return the kernel values of some points with others, shape (m, k)."""
         rows = _rows_of(self._Z, members, self.layout, self._precision)
-        K: Values = np.empty((len(members), len(members)), self._precision)
-        every = np.array_equal(members, np.arange(len(self._Z)))
-        tiles = self._tiles if every else _tiles_of(self._Z, members, self.layout, self._precision)
-        parts = divided(len(K), self._workers, _fewest(len(K)), SHARES)
+        K: Values = np.empty((len(members), len(others)), self._precision)
+        every = np.array_equal(others, np.arange(len(self._Z)))
+        tiles = self._tiles if every else _tiles_of(self._Z, others, self.layout, self._precision)
+        parts = divided(len(K), self._workers, _fewest(len(others)), SHARES)
         self._workers.run(
             [partial(_gram, _with_room(tiles), _some(rows, part), self.layout.sparse, K[part]) for part in parts]
         )
-        np.fill_diagonal(K, 1.0)
         return K
 
     def add(self, members: Index, change: Float, F: Float) -> None:

@@ -1,4 +1,4 @@
-"""The nested grid: folds that are left out, cells that are followed, and where gamma is continued to."""
+"""The nested grid: what is trained on and what judges, how scores are continued, and what is chosen between cells."""
 
 from __future__ import annotations
 
@@ -6,26 +6,30 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from sklearn.metrics import balanced_accuracy_score, log_loss, roc_auc_score
 from sklearn.svm import SVC
 
+from streamsvm.branches.landmarks import nested_grid
 from streamsvm.branches.landmarks.nested_grid import (
     Grid,
     GridScores,
-    _judged,
     _path,
-    _Size,
+    _weight,
+    between,
     continued,
-    nested,
+    drawn,
     promising,
     search,
+    smoothed,
 )
-from streamsvm.branches.landmarks.rough_descent import KernelMatrix, RoughDescent
+from streamsvm.branches.landmarks.rough_descent import KernelRows, RoughDescent
 from streamsvm.config import ModelConfig
 from streamsvm.learning import judging
-from streamsvm.learning.tuning import is_due
-from streamsvm.model.kernels import RbfKernel
+from streamsvm.learning.tuning import is_due, tune
+from streamsvm.model.kernels import Float, RbfKernel
 from tests.streams import ring
+from tests.test_tuning import cut_of
 
 GAMMAS = (0.05, 0.2, 0.8, 3.2)
 BOXES = (0.1, 1.0, 10.0)
@@ -34,37 +38,35 @@ BOXES = (0.1, 1.0, 10.0)
 def grid(n: int = 3_000) -> Grid:
     points = ring(n)
     Z = np.ascontiguousarray((points.X - points.X.mean(axis=0)) / points.X.std(axis=0), dtype=np.float64)
-    fold = np.random.default_rng(0).integers(5, size=n)
     flipped = np.random.default_rng(1).random(n) < 0.1
     return Grid(
         Z=Z,
         y=np.where(flipped, -points.y, points.y).astype(np.int8),
         weight=points.weight,
-        fold=fold,
         gammas=GAMMAS,
         boxes=BOXES,
         tolerance=1e-3,
         judge=judging.accuracy,
-        folds=tuple(range(5)),
     )
 
 
-def test_what_is_left_out_has_no_part_in_a_machine() -> None:
-    """Decision values of a run in which some points have no box are those of scikit-learn without these points."""
-    made = grid(600)
-    aside = made.fold == 2
-    runs = _path(made.Z, made.y, np.where(aside, 0.0, made.weight), RbfKernel(0.2), BOXES, 1e-3)
+def test_decisions_aside_are_those_of_a_machine_of_the_few() -> None:
+    """Points that judge have no part in a run, whose decision values of them are those of scikit-learn."""
+    made, few = grid(600), 400
+    source = KernelRows(made.Z, few, 0.2)
+    runs = _path(source, made.y[:few], made.weight[:few], RbfKernel(0.2), BOXES, made)
     for box, decision in zip(BOXES, runs, strict=True):
-        machine = SVC(C=box, gamma=0.2, tol=1e-4).fit(made.Z[~aside], made.y[~aside], made.weight[~aside])
-        np.testing.assert_allclose(decision, machine.decision_function(made.Z), atol=0.1)
+        machine = SVC(C=box, gamma=0.2, tol=1e-4).fit(made.Z[:few], made.y[:few], made.weight[:few])
+        np.testing.assert_allclose(decision, machine.decision_function(made.Z[few:]), atol=0.1)
 
 
-def test_a_kept_matrix_gives_the_decisions_of_computed_values() -> None:
-    """Kernel values that serve all folds and boxes of a gamma are those that a run would compute."""
-    made = grid(600)
-    part = made.Z, made.y, np.where(made.fold == 1, 0.0, made.weight), RbfKernel(0.2), BOXES, 1e-3
-    for kept, computed in zip(_path(*part, KernelMatrix(made.Z, 0.2)), _path(*part), strict=True):
-        np.testing.assert_allclose(kept, computed, atol=0.05)
+def test_where_the_few_have_one_label_it_is_answered() -> None:
+    """A machine of one label has its answer for every box."""
+    made = grid(2_000)
+    source = KernelRows(made.Z, 50, 0.2)
+    for decision in _path(source, -np.ones(50, np.int8), np.ones(50), RbfKernel(0.2), BOXES, made):
+        assert decision.shape == (1_950,)
+        assert (decision < 0).all()
 
 
 def test_a_run_that_float32_cannot_end_is_confirmed_in_double() -> None:
@@ -78,83 +80,206 @@ def test_a_run_that_float32_cannot_end_is_confirmed_in_double() -> None:
     assert confirmed == [False, True]
 
 
-def test_sizes_are_nested_and_hold_each_fold_and_label() -> None:
-    """A fold of a smaller size is a part of the same fold of a larger one; the last size is everything."""
-    made = grid(12_000)
-    sizes = nested(made, np.random.default_rng(0))
-    assert [len(chosen) for chosen in sizes] == pytest.approx([750, 3_000, 12_000], abs=10)
-    assert set(sizes[0]) < set(sizes[1])
-    for chosen in sizes:
-        assert np.mean(made.y[chosen] > 0) == pytest.approx(np.mean(made.y > 0), abs=0.01)
-        assert (np.bincount(made.fold[chosen]) / len(chosen)).min() > 0.18
+def test_each_label_has_its_share_of_what_is_drawn() -> None:
+    """Where that is enough, also of a part: then no more than it has of a label."""
+    y = np.where(np.arange(5_000) < 1_500, 1, -1).astype(np.int8)
+    random = np.random.default_rng(0)
+    for most, part in ((1_000, 1.0), (500, 0.5), (9_000, 1.0)):
+        chosen = drawn(y, most, random, part)
+        assert len(np.unique(chosen)) == len(chosen) == min(most, 5_000)
+        assert np.mean(y[chosen] > 0) == pytest.approx(0.3)
+    assert not np.array_equal(drawn(y, 500, random), drawn(y, 500, random))
 
 
-def test_each_size_has_points_of_a_label_in_five_hundred() -> None:
-    """0.2 % positives, four a fold: all are in the smallest size, weigh their share, and tell its cells apart."""
-    random, n = np.random.default_rng(0), 10_000
-    Z = random.normal(size=(n, 2))
+@pytest.mark.parametrize(("positive", "expected", "trained"), [(100, 50, 25), (40, 40, 20), (5, 5, 2)])
+def test_enough_of_a_rare_label_are_drawn_and_trained_on(positive: int, expected: int, trained: int) -> None:
+    """Of 20,000 points with 0.5 % positives and fewer; of few points it is no more than a fourth."""
+    y = np.where(np.arange(20_000) < positive, 1, -1).astype(np.int8)
+    random = np.random.default_rng(0)
+    some = drawn(y, 5_000, random)
+    few = drawn(y[some], 500, random, 0.5)
+    assert (np.sum(y[some] > 0), np.sum(y[some][few] > 0)) == (expected, trained)
+    assert len(some) <= 5_000 + expected
+    assert len(few) <= 525
+    assert len(drawn(y, 16, random)) <= 20
+
+
+def test_weights_make_up_for_a_label_of_which_more_are_drawn() -> None:
+    """Each label keeps its share of the weight, and points of it their ratio."""
+    random = np.random.default_rng(0)
+    y, weight = np.where(np.arange(20_000) < 100, 1, -1).astype(np.int8), random.uniform(1.0, 3.0, 20_000)
+    few = drawn(y, 500, random, 0.5)
+    own = _weight(y, weight, few)
+    assert own[y[few] > 0].sum() / own.sum() == pytest.approx(weight[y > 0].sum() / weight.sum())
+    assert own.mean() == pytest.approx(1.0)
+    assert own[0] / own[1] == pytest.approx(weight[few[0]] / weight[few[1]])
+
+
+def test_with_a_label_in_two_hundred_the_choice_beats_the_other_label() -> None:
+    """0.5 % positives in a corner: what is chosen finds most of them, whatever the seed."""
+    random = np.random.default_rng(0)
+    Z = random.normal(size=(24_000, 2))
     far = Z.sum(axis=1)
-    y = np.where(far > np.quantile(far, 0.998), 1, -1).astype(np.int8)
-    made = replace(grid(n), Z=Z, y=y, fold=np.argsort(np.argsort(far)) % 5)
-    smallest, *_, last = nested(made, random)
-    assert np.sum(y[smallest] > 0) == np.sum(y[last] > 0) == 20
-    size = _Size.of(made, smallest)
-    share = size.weight[size.y > 0].sum() / size.weight.sum()
-    assert share == pytest.approx(made.weight[y > 0].sum() / made.weight.sum())
-    assert size.weight.mean() == pytest.approx(1.0)
-    judged = _judged(made, size, np.ones((len(GAMMAS), len(BOXES)), np.bool_), made.folds)
-    assert judged.mean(axis=0).max() > judged.mean(axis=0).min()
+    y = np.where(far > np.quantile(far, 0.995), 1, -1).astype(np.int8)
+    made = replace(grid(), Z=Z[:12_000], y=y[:12_000], weight=np.ones(12_000))
+    some = drawn(made.y, 5_000, random)
+    few = replace(made, Z=made.Z[some], y=made.y[some], weight=_weight(made.y, made.weight, some))
+    for seed in range(3):
+        gamma, box = between(search(few, np.random.default_rng(seed), 12_000).continued, few)
+        answers = SVC(C=box, gamma=gamma).fit(Z[:12_000], y[:12_000]).predict(Z[12_000:])
+        assert np.mean(answers[y[12_000:] > 0] > 0) > 0.8
 
 
-def test_the_chosen_cell_is_as_good_as_the_best_of_all() -> None:
-    """Judged on all points, no cell that was given up is better by more than a fold's noise."""
-    made = grid()
-    found = search(made, np.random.default_rng(0))
-    assert [np.isfinite(judged.mean).sum() for judged in found] == [12, 4]
-    scores = np.zeros((len(GAMMAS), len(BOXES)))
-    for fold in range(2):
-        aside = made.fold == fold
-        for row, gamma in enumerate(GAMMAS):
-            runs = _path(made.Z, made.y, np.where(aside, 0.0, made.weight), RbfKernel(gamma), BOXES, 1e-3)
-            scores[row] += [0.5 * made.judge(run[aside], made.y[aside], made.weight[aside]) for run in runs]
-    assert scores[found[-1].best] > scores.max() - 0.005
+@pytest.mark.parametrize(
+    ("points", "size", "turns"),
+    [(10_000, 1_400, 1), (2_900, 1_400, 2), (1_200, 720, 2), (1_100, 350, 2), (300, 240, 2), (20, 16, 2)],
+)
+def test_work_is_bounded_however_many_points(points: int, size: int, turns: int) -> None:
+    """Of few points most learn and every cell has some machines; of more, a few cells have one of the larger size."""
+    found = search(grid(points), np.random.default_rng(0), points)
+    assert found.points == pytest.approx(size, abs=1)
+    assert np.isfinite(found.mean).all()  # of a grid as small as what is followed
+    assert bool(found.deviation.any()) == (turns > 1)
 
 
-def test_neighbours_of_a_larger_gamma_are_followed() -> None:
-    """The optimum moves that way as points grow."""
-    mean = np.zeros((5, 2))
-    mean[1, 0], mean[3, 1] = 0.9, 0.8
-    cells = promising(GridScores(100, mean, mean), 5)
-    assert {(int(gamma), int(box)) for gamma, box in np.argwhere(cells)} == {(0, 0), (1, 0), (2, 0), (3, 1), (4, 1)}
+def test_points_that_judge_learn_at_neither_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same points judge the 350 and the 1,400, which hold the 350."""
+    made, seen = grid(5_000), []
+
+    def kept(grid: Grid, few: NDArray[np.intp], aside: NDArray[np.intp], cells: nested_grid.Cells) -> Float:
+        seen.append((set(few.tolist()), set(aside.tolist())))
+        return np.zeros((len(grid.gammas), len(grid.boxes)))
+
+    monkeypatch.setattr(nested_grid, "_judged", kept)
+    search(made, np.random.default_rng(0), 5_000)
+    (few, aside), (many, other_aside) = seen
+    assert few < many
+    assert aside == other_aside == set(range(5_000)) - many
+    assert [len(few), len(many)] == pytest.approx([350, 1_400], abs=2)
 
 
-def test_gamma_is_continued_by_its_growth() -> None:
-    """Not beyond a square root of the points, and never downwards."""
+@pytest.mark.parametrize("positive", [10, 40])
+def test_each_size_has_points_of_a_rare_label(positive: int) -> None:
+    """Of ten and more among 20,000, five are in each machine, and some judge."""
+    y = np.where(np.arange(20_000) < positive, 1, -1).astype(np.int8)
+    random = np.random.default_rng(0)
+    some = y[drawn(y, 5_000, random)]
+    many = drawn(some, nested_grid.MANY, random, nested_grid.LEARNING)
+    few = many[drawn(some[many], nested_grid.FEW, random)]
+    assert np.sum(some[few] > 0) >= 5
+    assert np.sum(some > 0) - np.sum(some[many] > 0) >= 4
 
-    def judged(points: int, best: int) -> GridScores:
-        mean = -np.abs(np.arange(6.0)[:, None] - best)
-        return GridScores(points, mean, mean)
 
-    gammas = tuple(2.0**power for power in range(6))
-    grown = [judged(1_000, 1), judged(4_000, 2)]
-    assert continued(grown, gammas, 16_000) == pytest.approx(8.0)
-    assert continued([judged(1_000, 1), judged(4_000, 3)], gammas, 16_000) == pytest.approx(16.0)
-    assert continued([judged(1_000, 4), judged(4_000, 2)], gammas, 64_000) == pytest.approx(4.0)
-    assert continued(grown, gammas, 3_000) == pytest.approx(4.0)
+def test_the_choice_is_as_good_as_the_best_of_all_cells() -> None:
+    """Trained on six times the points, no cell is better by more than half a point, and the worst is far worse."""
+    made = replace(grid(6_000), y=ring(6_000).y)
+    d = made.Z.shape[1]
+    searched = replace(made, gammas=tuple(width / d for width in nested_grid.GAMMAS), boxes=nested_grid.BOXES)
+
+    def right(gamma: float, box: float) -> float:
+        machine = SVC(C=box, gamma=gamma).fit(made.Z[:3_000], made.y[:3_000])
+        return float(np.mean(machine.predict(made.Z[3_000:]) == made.y[3_000:]))
+
+    every = [right(gamma, box) for gamma in GAMMAS for box in BOXES]
+    assert min(every) < max(every) - 0.05
+    for seed in range(3):
+        chosen = between(search(searched, np.random.default_rng(seed), 3_000).continued, searched)
+        assert right(*chosen) > max(every) - 0.005
+
+
+def test_a_mean_with_neighbours_is_theirs_at_every_border() -> None:
+    """A cell beside it counts half, one at a corner a fourth, and none is outside."""
+    np.testing.assert_allclose(smoothed(np.full((3, 4), -0.7)), -0.7)
+    mean = np.zeros((3, 4))
+    mean[0, 0] = 1.0
+    assert smoothed(mean)[0, :3] == pytest.approx([1 / 2.25, 0.5 / 3, 0.0])
+
+
+def test_of_equal_cells_those_inside_a_good_region_are_chosen() -> None:
+    """Not the ones that come first."""
+    made, mean = replace(grid(600), boxes=(1.0, 10.0, 100.0)), np.zeros((4, 3))
+    mean[1:, :] = 0.9
+    mean[0, 0] = 0.9
+    gamma, box = between(mean, made)
+    assert gamma == pytest.approx((0.8**3 * 3.2 * 3.2) ** (1 / 5))
+    assert box == pytest.approx(10.0, rel=1.0)
+
+
+def test_a_choice_is_between_the_best_cells() -> None:
+    """Five of a whole grid, three of the cells that were followed."""
+    made = grid(600)
+    mean = np.array([[0.0, 0.0, 0.9], [0.0, 0.7, 0.0], [0.0, 0.9, 1.0], [0.6, 0.0, 0.8]])
+    gamma, box = (0.05 * 0.2 * 0.8 * 0.8 * 3.2) ** (1 / 5), (10.0 * 1.0 * 1.0 * 10.0 * 10.0) ** (1 / 5)
+    assert between(mean, made) == pytest.approx((gamma, box))
+    mean[0] = np.nan
+    assert between(mean, made) == pytest.approx(((0.8 * 0.8 * 3.2) ** (1 / 3), (10.0 * 1.0 * 10.0) ** (1 / 3)))
+
+
+def test_a_score_is_continued_with_one_over_the_points() -> None:
+    """A cell whose error falls as 0.1 + 200 / n ends there; one that does not change stays; of fewer points, too."""
+    rough, fine = np.array([0.9 - 200 / 400, 0.8]), np.array([0.9 - 200 / 1_600, 0.8])
+    assert continued(rough, fine, 400, 1_600, 20_000) == pytest.approx([0.9 - 200 / 20_000, 0.8])
+    assert continued(rough, fine, 400, 1_600, 1_000) == pytest.approx(fine)
+    assert np.isnan(continued(rough, np.full(2, np.nan), 400, 1_600, 20_000)).all()
+
+
+def test_cells_of_larger_gammas_are_followed() -> None:
+    """From one gamma below the best to two above, and boxes on both sides; within the grid."""
+    made = replace(grid(600), gammas=nested_grid.GAMMAS, boxes=nested_grid.BOXES)
+    for gamma, box, rows, columns in ((2, 3, (1, 5), (2, 5)), (0, 0, (0, 4), (0, 3)), (7, 5, (4, 8), (3, 6))):
+        rough = -((np.arange(8.0)[:, None] - gamma) ** 2) - (np.arange(6.0) - box) ** 2
+        followed = promising(rough, made)
+        assert [(part.start, part.stop) for part in followed] == [rows, columns]
+    for small in (replace(made, gammas=(0.1,)), replace(made, boxes=(1.0, 3.0))):
+        shape = (len(small.gammas), len(small.boxes))
+        assert np.ones(shape)[promising(np.ones(shape), small)].shape == (min(4, shape[0]), min(3, shape[1]))
+
+
+def test_a_search_judges_what_it_follows_and_ranks_it_continued() -> None:
+    """Twelve of 48 cells have a mean; where a larger gamma learns faster, the rank rises more than at a smaller one."""
+    made = grid(5_000)
+    made = replace(made, gammas=nested_grid.GAMMAS, boxes=nested_grid.BOXES)
+    found = search(made, np.random.default_rng(0), 100_000)
+    assert np.isfinite(found.mean).sum() == np.isfinite(found.continued).sum() == 12
+    assert found.continued[found.best] == np.nanmax(found.continued)
+    alone = search(made, np.random.default_rng(0), 1_400)
+    np.testing.assert_array_equal(alone.continued, alone.mean)
+    assert not np.array_equal(found.continued, found.mean, equal_nan=True)
+
+
+def test_what_is_chosen_is_what_a_score_grows_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not the best mean of the larger size; it comes first, and the other cells that were followed after it."""
+    points = ring(2_000)
+    svm = {"kernel": "rbf", "tune": "auto", "tune_gammas": (0.05, 0.2)}
+    config = ModelConfig.model_validate({"points": {"dimension": points.dimension}, "svm": svm})
+    mean, grown = np.full((2, 6), np.nan), np.full((2, 6), np.nan)
+    mean[:, 2], grown[:, 2] = (0.9, 0.8), (0.91, 0.95)
+    monkeypatch.setattr(nested_grid, "search", lambda *_: GridScores(1_000, mean, np.zeros((2, 6)), grown))
+    found = tune(cut_of(points), config)
+    assert [(score.gamma, score.mean) for score in found.scores] == [(0.2, 0.8), (0.05, 0.9)]
+    assert found.tuning.gamma == 0.2
+    assert found.tuning.alpha == pytest.approx(1.0 / (3.0 * 2_000))
+
+
+@pytest.mark.parametrize("times", [2.0, 4.0, 3.0])
+def test_squares_of_kernel_values_are_those_of_a_larger_gamma(times: float) -> None:
+    """To what float32 resolves; of other multiples they are computed anew."""
+    made = grid(600)
+    before = KernelRows(made.Z, 200, 0.2)
+    got, expected = KernelRows(made.Z, 200, times * 0.2, before), KernelRows(made.Z, 200, times * 0.2)
+    np.testing.assert_allclose(got.gram(np.arange(200)), expected.gram(np.arange(200)), rtol=2e-5, atol=1e-30)
+    b = np.random.default_rng(0).normal(size=200)
+    np.testing.assert_allclose(got.aside(b), expected.aside(b), atol=1e-4)
 
 
 def test_a_search_waits_until_the_stream_has_grown() -> None:
-    """By half; not where the past is forgotten, which a new choice may be due to."""
+    """To five times its rows; not where the past is forgotten, which a new choice may be due to."""
     coreset = {"memory_points": 4_500, "max_partitions": 1}
     svm = {"kernel": "rbf", "tune": "auto", "tune_every_leaves": 1}
     config = ModelConfig.model_validate({"points": {"dimension": 2}, "coreset": coreset, "svm": svm})
     rows = 100 * config.coreset.leaf_rows
-    assert [is_due(rows, tuned, config) for tuned in (None, rows // 2, rows * 2 // 3, rows * 2 // 3 + 9)] == [
-        True,
-        True,
-        True,
-        False,
-    ]
+    due = [is_due(rows, tuned, config) for tuned in (None, rows // 6, rows // 5, rows // 5 + 1)]
+    assert due == [True, True, True, False]
     window = ModelConfig.model_validate(
         {"points": {"dimension": 2}, "coreset": coreset | {"memory": "window", "window_points": 10_000}, "svm": svm}
     )

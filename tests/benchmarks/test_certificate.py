@@ -12,6 +12,7 @@ from tests.benchmarks import certificate
 from tests.streams import gaussian
 
 
+@pytest.mark.long
 def test_it_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     points = gaussian(900)
     np.savez(tmp_path / "small.npz", X=points.X, y=points.y)

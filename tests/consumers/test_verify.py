@@ -795,6 +795,7 @@ def test_the_command_says_what_it_found(real_broker: TestBroker, tmp_path: Path)
     assert "--version = 1, and --all is given" in error_of(both)
 
 
+@pytest.mark.long
 def test_speed_on_many_versions(real_broker: TestBroker, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """75 versions over 3,000 rows are clean; the summary says how fast that went."""
     settings = settings_for(real_broker.name("v"), tmp_path)

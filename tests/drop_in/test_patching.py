@@ -43,6 +43,7 @@ def suite(kind: str) -> dict[str, list[str]]:
     return found
 
 
+@pytest.mark.long(only=("patched",))
 @pytest.mark.parametrize("kind", ["patched", "STDASVC"])
 def test_scikit_learns_own_tests_of_svc_pass(kind) -> None:
     """All of scikit-learn's tests of the five classes pass, dense and sparse, but for those with a reason."""

@@ -37,6 +37,7 @@ def seven(stage: Stage) -> Stage:
     return replace(stage, settings=settings, options={"points_labels": ",".join(LABELS)})
 
 
+@pytest.mark.long
 def test_kills_of_a_trainer_of_seven_labels_change_nothing(seven: Stage, tmp_path: Path, record_property: Note) -> None:
     """Around a training, a transaction and a checkpoint: the models of a clean run, which verify finds clean."""
     kill_everywhere(seven, POINTS, tmp_path, life)

@@ -63,7 +63,7 @@ def test_a_group_shares_partitions_out(broker: TestBroker, stack: ExitStack, pro
     first.commit(dict.fromkeys(range(PARTITIONS), 1))
 
 
-@pytest.mark.long(keep=("too old",))
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("version", "setting", "value", "why"),
     [

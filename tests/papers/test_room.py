@@ -86,6 +86,7 @@ def test_a_counter_by_its_name_is_a_tree_without_buckets(reducer: str) -> None:
 LABELS = {2: (-1, 1), 3: (0, 1, 2)}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])
 @pytest.mark.parametrize("labels", LABELS)
 def test_a_daemon_runs_the_papers_algorithms_and_is_verified(

@@ -91,7 +91,7 @@ def test_a_simulated_method_that_does_not_fit_would_be_found() -> None:
     assert misfits(Strange, kafka.Cluster) == ["describe", "record"]
 
 
-@pytest.mark.long(keep=("0",))
+@pytest.mark.long
 @pytest.mark.parametrize("first_seed", range(0, 8 * SCHEDULES, SCHEDULES))
 def test_the_promise_holds_in_random_worlds(first_seed: int) -> None:
     """Schedules with crashes, lost answers, two instances, lost power and meddling people break nothing."""
@@ -100,7 +100,9 @@ def test_the_promise_holds_in_random_worlds(first_seed: int) -> None:
     assert tally.schedules == SCHEDULES
 
 
-@pytest.mark.long(only=("one instance", *(name for found in of_branches("worlds", "LONG") for name in found)))
+@pytest.mark.long(
+    only=("one instance", "seven labels", *(name for found in of_branches("worlds", "LONG") for name in found))
+)
 @pytest.mark.parametrize("name", SMALLEST)
 def test_the_promise_holds_in_every_schedule_of_the_smallest_worlds(name: str) -> None:
     """Every schedule with one deviation from a calm run breaks nothing: each step is a point to die or to be unsure."""
@@ -114,6 +116,9 @@ def test_the_promise_holds_in_every_schedule_of_the_smallest_worlds(name: str) -
         "10 the end is the last stable offset",
         "6 the transactional id names the incarnation",
         "9 checkpoints are ordered by the producer's epoch",
+        "a label that comes twice is learned twice",
+        "joined rows that are not learned are forgotten",
+        "rows that wait for their labels are read again",
         "the tuning in force ends with the process",
         "who was fenced does not wait for the owner record",
     )

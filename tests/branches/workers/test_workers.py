@@ -150,6 +150,7 @@ def test_a_stream_goes_on_through_restarts_and_other_numbers_of_workers(
     assert found[-1].stream.rows >= PARTITIONS * (ROWS - 20)
 
 
+@pytest.mark.long(keep=("embedded",))
 def test_a_killed_worker_ends_the_trainer_with_its_name_and_nothing_is_lost(
     settings: Settings, connection: Connection
 ) -> None:

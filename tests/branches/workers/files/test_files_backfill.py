@@ -64,7 +64,7 @@ def stream(settings: Settings, connection: Connection, history: History) -> None
         assert held.state.learned.rows == history.rows(partition)
 
 
-@pytest.mark.long(keep=("*short*",))
+@pytest.mark.long(keep=("embedded-short",))
 @pytest.mark.parametrize("rows", [20_000, 200_000], ids=["short", "more"])
 def test_half_from_files_and_half_streamed_is_all_streamed(
     settings: Settings, connection: Connection, tmp_path: Path, rows: int

@@ -1,10 +1,11 @@
 """Models of stretches of the past from an archive: how near, how fast, and of how many bytes.
 
-``python -m tests.benchmarks.past [--rows N] [--json]``: N rows of 8 features, whose rule turns slowly, are recorded
-into an archive on disk, without a broker; then stretches are built on and off the borders of spans, and everything but
-a poisoned hundredth. The gap is to a proven lower bound of the least objective over exactly the rows of the stretch
-(dual feasible multipliers of all of them, checked in numpy), so it is never less than the true one. `clean` compares
-with a stream that never held the poisoned rows: an archive of its own, of the same rows without them.
+``python -m tests.benchmarks.past [--rows N] [--train-points N] [--json]``: N rows of 8 features, whose rule turns
+slowly, are recorded into an archive on disk, without a broker; then stretches are built on and off the borders of
+spans, and everything but a poisoned hundredth. The gap is to a proven lower bound of the least objective over exactly
+the rows of the stretch (dual feasible multipliers of all of them, checked in numpy), so it is never less than the true
+one. `clean` compares with a stream that never held the poisoned rows: an archive of its own, of the same rows without
+them.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from streamsvm.branches.history.recorder import Recorder
 from streamsvm.branches.history.store import Store
 from streamsvm.branches.history.stretches import Piece, SpanPartition, archived, cut_of
 from streamsvm.checkpoint.disk import FileSystem
-from streamsvm.config import ModelConfig, PointsConfig, SvmConfig
+from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
 from streamsvm.learning.learner import warm_up
 from streamsvm.learning.recipe import Made, make
 from streamsvm.model.kernels import LinearKernel
@@ -134,9 +135,10 @@ def least_objective(Z: np.ndarray, y: np.ndarray, upper: np.ndarray) -> float:
     return float(beta.sum() - w @ w / 2)
 
 
-def measured(rows: int, bucket_points: int | None) -> list[dict[str, Any]]:
+def measured(rows: int, bucket_points: int | None, train_points: int) -> list[dict[str, Any]]:
     """Return a row for each stretch."""
-    config = ModelConfig(points=PointsConfig(dimension=DIMENSION), svm=SvmConfig(alpha=1e-4))
+    coreset = CoresetConfig(train_points=train_points)
+    config = ModelConfig(points=PointsConfig(dimension=DIMENSION), coreset=coreset, svm=SvmConfig(alpha=1e-4))
     archive = archived(config, leaf_rows=2_000, span_rows=None, bucket_points=bucket_points)
     span = archive.coreset.span_rows or 1
     warm_up(config)
@@ -214,9 +216,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--bucket-points", type=int, default=None)
+    parser.add_argument("--train-points", type=int, default=20_000, help="most points a model is trained on")
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
-    rows = measured(given.rows, given.bucket_points)
+    rows = measured(given.rows, given.bucket_points, given.train_points)
     for row in rows:
         print(json.dumps(row) if given.json else "  ".join(f"{name} {value}" for name, value in row.items()))
 

@@ -46,6 +46,7 @@ SOURCES: Final[Mapping[str, Sequence[str]]] = {
     "promotion": ("streamsvm/branches/challenges",),
     "reduce_rate": CORESET,
     "scale": ("streamsvm/branches/workers", "consumers/branches/workers"),
+    "search_share": ("streamsvm/branches/landmarks",),
     "solver": SOLVER,
     "solver_linear": SOLVER,
     "tails": CORESET,

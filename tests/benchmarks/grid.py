@@ -1,7 +1,7 @@
 """A whole grid of gamma and C with folds, beside its separate fits and beside LIBSVM.
 
     python -m tests.benchmarks.grid --data DIR [--sets ijcnn1 a9a w8a] [--rows 30000] [--gammas 10] [--boxes 10]
-        [--sample 12 | --exhaustive] [--libsvm] [--json]
+        [--folds 5] [--sample 12 | --exhaustive] [--libsvm] [--json]
 
 Rows of each set are shuffled and standardised; a fifth of the set is held out, and `--rows` of the others are searched.
 The grid is 2^-5/d .. 2^4/d times 2^-4 .. 2^5 (fewer values: from the middle of that). `ours` is the nested grid of
@@ -34,7 +34,7 @@ from threadpoolctl import threadpool_limits
 from streamsvm.branches.landmarks.nested_grid import Grid, search
 from streamsvm.estimators.evaluation import split
 from streamsvm.learning.judging import accuracy
-from streamsvm.learning.tuning import FOLDS, _dealt
+from streamsvm.learning.tuning import _dealt
 from streamsvm.model.kernels import RbfKernel
 from streamsvm.model.machine import KernelMachine
 from streamsvm.points import Points
@@ -47,6 +47,10 @@ Float = NDArray[np.float64]
 
 TOLERANCE: Final = 1e-3
 POWERS: Final = 10
+
+
+Fold = tuple[int, int, int]
+"""A place among the gammas, one among the boxes, and the fold that is left out."""
 
 
 def measure(name: str, points: Points, asked: argparse.Namespace) -> dict[str, Any]:
@@ -78,7 +82,7 @@ def measure(name: str, points: Points, asked: argparse.Namespace) -> dict[str, A
         "set": name,
         "rows": n,
         "cells": asked.gammas * asked.boxes,
-        "folds": FOLDS,
+        "folds": asked.folds,
         "ours_s": ours,
         "trained_on": found.points,
         "gamma": gamma,
@@ -86,7 +90,12 @@ def measure(name: str, points: Points, asked: argparse.Namespace) -> dict[str, A
         "fold_accuracy": float(found.mean[found.best]),
         "accuracy": _held_out(Z, y, gamma, box, aside, test.y),
     }
-    row |= _exhaustive(grid, fold, aside, test.y) if asked.exhaustive else _separate(grid, fold, asked.sample)
+    every = list(product(range(asked.gammas), range(asked.boxes), range(asked.folds)))
+    row |= (
+        _exhaustive(grid, fold, every, aside, test.y)
+        if asked.exhaustive
+        else _separate(grid, fold, every, asked.sample)
+    )
     row["ratio"] = row["separate_s"] / ours
     return row | (_libsvm(Z, y, gamma, box, ours) if asked.libsvm else {})
 
@@ -105,32 +114,31 @@ def _held_out(Z: Float, y: Any, gamma: float, box: float, aside: Float, truth: A
     return float(np.mean((decisions(_fit(Z, y, gamma, box), aside) > 0) == (truth > 0)))
 
 
-def _separate(grid: Grid, folds: NDArray[np.int64], sample: int) -> dict[str, Any]:
+def _separate(grid: Grid, folds: NDArray[np.int64], fits: list[Fold], sample: int) -> dict[str, Any]:
     """Time some of the separate fits."""
-    fits = list(product(grid.gammas, grid.boxes, range(FOLDS)))
     some = [fits[(at * len(fits) + len(fits) // 2) // sample] for at in range(sample)]
     begun = time.process_time()
-    for gamma, box, fold in some:
+    for row, column, fold in some:
         kept = folds != fold
-        _fit(grid.Z[kept], grid.y[kept], gamma, box)
+        _fit(grid.Z[kept], grid.y[kept], grid.gammas[row], grid.boxes[column])
     mean = (time.process_time() - begun) / len(some)
     return {"separate_s": mean * len(fits), "separate_fits": len(some)}
 
 
-def _exhaustive(grid: Grid, folds: NDArray[np.int64], aside: Float, truth: Any) -> dict[str, Any]:
+def _exhaustive(grid: Grid, folds: NDArray[np.int64], fits: list[Fold], aside: Float, truth: Any) -> dict[str, Any]:
     """Make and judge every fit, and hold the chosen cell against the truth."""
     scores, seconds = np.zeros((len(grid.gammas), len(grid.boxes))), 0.0
-    for (row, gamma), (column, box), fold in product(enumerate(grid.gammas), enumerate(grid.boxes), range(FOLDS)):
+    for row, column, fold in fits:
         kept = folds != fold
         begun = time.process_time()
-        machine = _fit(grid.Z[kept], grid.y[kept], gamma, box)
+        machine = _fit(grid.Z[kept], grid.y[kept], grid.gammas[row], grid.boxes[column])
         seconds += time.process_time() - begun
         scores[row, column] += accuracy(decisions(machine, grid.Z[~kept]), grid.y[~kept], grid.weight[~kept])
     row, column = (int(at) for at in np.unravel_index(int(scores.argmax()), scores.shape))
     gamma, box = grid.gammas[row], grid.boxes[column]
     return {
         "separate_s": seconds,
-        "separate_fits": scores.size * FOLDS,
+        "separate_fits": len(fits),
         "exhaustive_gamma": gamma,
         "exhaustive_C": box,
         "exhaustive_accuracy": _held_out(grid.Z, grid.y, gamma, box, aside, truth),
@@ -169,6 +177,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--rows", type=int, default=30_000)
     parser.add_argument("--gammas", type=int, default=POWERS)
     parser.add_argument("--boxes", type=int, default=POWERS)
+    parser.add_argument("--folds", type=int, default=5, choices=range(1, 6), help="of five, for how many fits are made")
     parser.add_argument("--sample", type=int, default=12)
     parser.add_argument("--exhaustive", action="store_true")
     parser.add_argument("--libsvm", action="store_true")

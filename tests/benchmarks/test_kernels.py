@@ -108,7 +108,7 @@ def test_a_grid_is_measured(folder: Path, capsys: pytest.CaptureFixture[str]) ->
     grid.main([*given, "--exhaustive", "--libsvm", "--json"])
     (row,) = json.loads(capsys.readouterr().out)["rows"]
     assert row["separate_fits"] == 32
-    assert row["judged"][0] == 16
+    assert row["trained_on"] < 2500
     assert row["accuracy"] > row["exhaustive_accuracy"] - 0.01
     assert row["ratio"] > 0.0
     assert row["solves"] > 0.0

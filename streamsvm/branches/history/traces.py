@@ -8,7 +8,8 @@ form                traces
 `value`             float64 and float32 values of either byte order: single ones, pairs, and the whole row; the whole
                     row as a packed version writes it
 `half precision`    float16 values of either byte order: four in a row, and the whole row
-`text`              single values as people and programs write them, the whole row with usual separators, the record
+`text`              values as people and programs write them: single ones, of less than nine digits only where no
+                    digit stands beside them; pairs of six digits, and the whole row, with usual separators; the record
 `id`                the row's id and its record's key
 `hash`              SHA-256, SHA-1 and MD5 of record, id and key, raw and in hexadecimal; the 64 bits by which labels
                     are joined
@@ -38,6 +39,9 @@ LEAST: Final = 6
 """Fewest bytes of a trace: among 10^9 random bytes one is met by chance once in 300,000."""
 DIGITS: Final = 6
 """Fewest significant decimal digits of a value that is not round."""
+ALONE: Final = 9
+"""Fewest digits of a value in text that says something wherever it stands: of the numbers of a thousand versions some
+begin as one of a thousand rows does, for seven digits."""
 FORMS: Final = ("value", "half precision", "text", "id", "hash")
 SEPARATORS: Final = (", ", ",", " ", "\t", ";")
 _VALUES: Final = (("<f8", 1), (">f8", 1), ("<f4", 2), (">f4", 2))
@@ -103,6 +107,7 @@ class Traces:
         for content in self.contents:
             for form, trace in traces_of(content):
                 self._of.setdefault(trace, set()).add((content.place, form))
+        self._short = {trace for trace in self._of if _is_short(trace)}
         self._longer: dict[int, list[bytes]] = {}
         for trace in self._of:
             self._longer.setdefault(int.from_bytes(trace[:LEAST], "little"), []).append(trace)
@@ -128,7 +133,7 @@ class Traces:
         for place in likely[self._heads[at] == heads].tolist():
             head = int.from_bytes(content[place : place + LEAST], "little")
             for trace in self._longer[head]:
-                if content.startswith(trace, place):
+                if content.startswith(trace, place) and (trace not in self._short or _is_apart(content, trace, place)):
                     found |= self._of[trace]
         return frozenset(found)
 
@@ -165,9 +170,12 @@ def _is_telling(value: float) -> bool:
     """Return whether a value has so many digits that no other is likely to be the same."""
     if not np.isfinite(value):
         return False
-    digits = f"{abs(float(np.float32(value))):.9e}".partition("e")[0].replace(".", "").strip("0")
-    shortest = str(np.float32(abs(value))).partition("e")[0].replace(".", "").strip("0")
-    return min(len(digits), len(shortest)) >= DIGITS
+    return min(_digits(f"{float(np.float32(value)):.9e}"), _digits(str(np.float32(value)))) >= DIGITS
+
+
+def _digits(written: str) -> int:
+    """Return how many significant digits a number has as it is written."""
+    return len(written.partition("e")[0].lstrip("-").replace(".", "").strip("0"))
 
 
 def _numbers(
@@ -192,14 +200,30 @@ def _in_base64(raw: bytes) -> Iterator[bytes]:
         yield b64encode(kept[: len(kept) // 3 * 3])
 
 
+def _is_short(trace: bytes) -> bool:
+    """Return whether a trace is a number in text that may be a part of a longer one."""
+    return b"." in trace and not trace.strip(b"0123456789.e+-") and _digits(trace.decode()) < ALONE
+
+
+def _is_apart(content: bytes, trace: bytes, place: int) -> bool:
+    """Return whether a number that stands in some bytes is no part of a longer one."""
+    beside = content[max(0, place - 1) : place], content[place + len(trace) : place + len(trace) + 1]
+    return not any(map(bytes.isdigit, beside))
+
+
 def _texts(values: NDArray[np.floating], telling: NDArray[np.bool_]) -> Iterator[str]:
-    written = [str(np.float32(value)) for value in values.tolist()], [repr(float(value)) for value in values.tolist()]
-    for value, is_telling in zip(values.tolist(), telling.tolist(), strict=True):
-        if is_telling:
-            yield from (str(np.float32(value)), repr(float(value)), f"{value:.6g}", f"{value:.9g}", f"{value:.17g}")
+    numbers = values.tolist()
+    short = [str(np.float32(value)) for value in numbers], [f"{value:.6g}" for value in numbers]
+    long = [repr(float(value)) for value in numbers], *([f"{value:.{n}g}" for value in numbers] for n in (9, 17))
+    for written in (short[0], *long):
+        yield from (one for one, told in zip(written, telling, strict=True) if told and _digits(one) > DIGITS)
+    for written in short:
+        for first in range(len(written) - 1):
+            if telling[first : first + 2].all():
+                yield from (separator.join(written[first : first + 2]) for separator in SEPARATORS)
     if len(set(values[values != 0].tolist())) > 1:
-        for row in written:
-            yield from (separator.join(row) for separator in SEPARATORS)
+        for written in (short[0], long[0]):
+            yield from (separator.join(written) for separator in SEPARATORS)
 
 
 def _hashes(name: bytes) -> Iterator[bytes]:

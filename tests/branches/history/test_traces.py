@@ -79,6 +79,18 @@ def test_nothing_is_found_in_noise() -> None:
     assert not TRACES.met(bytes(LEAST - 1))
 
 
+def test_numbers_of_many_versions_are_no_text_of_a_thousand_rows() -> None:
+    """Among so many some begin with the same seven digits; no number is the same, and no two in a row begin so."""
+    traces, numbers = Traces(contents(1_000, 3, seed=4)), np.random.default_rng(10).standard_normal(100_000).tolist()
+    assert not traces.met(repr(numbers).encode())
+    row = contents(1_000, 3, seed=4)[7].values.tolist()
+    assert traces.met(f"[{row[0]:.6g}, {row[1]:.6g}]".encode()) == {("0:7", "text")}
+    short = str(np.float32(row[2]))
+    for written in (repr(row[2]), short, f"x={short};"):
+        assert traces.met(written.encode()) == {("0:7", "text")}
+    assert not traces.met(f"{short}1".encode())
+
+
 def test_round_values_have_no_trace_of_their_own() -> None:
     """Zeros and small numbers are everywhere: only a whole row of them is looked for, or none, which is told."""
     zeros = Traces([Content(place="0:0", values=np.zeros(4, np.float32))])

@@ -206,7 +206,7 @@ def _is_short(trace: bytes) -> bool:
 
 
 def _is_apart(content: bytes, trace: bytes, place: int) -> bool:
-    """Return whether a number that stands in some bytes is no part of a longer one."""
+    """Return whether no digit stands beside a number that some bytes hold."""
     beside = content[max(0, place - 1) : place], content[place + len(trace) : place + len(trace) + 1]
     return not any(map(bytes.isdigit, beside))
 

@@ -122,7 +122,7 @@ class Marks:
         fixed: dict[str, Option] = {"isolation.level": isolation, "statistics.interval.ms": 0}
         consumer = self._consumers.get(isolation) or make_consumer(self._connection, self._link, fixed=fixed)
         self._consumers[isolation] = consumer  # used until all have answered, also if another thread forgets it
-        consumer.poll(0)  # serves callbacks, that there is no queue of them
+        consumer.poll(0)  # serves callbacks: their queue would grow
         wanted = [TopicPartition(topic, partition, OFFSET_END) for topic, partition in places]
         try:
             answers = consumer.offsets_for_times(wanted, timeout=timeout_s)

@@ -11,8 +11,8 @@ rows: a few steps at a rough width, then a finer width from where they ended, an
 
 A finer width pays only as far as the bound can still be raised. The caller knows an upper bound U; with D the greatest
 dual value so far, and F the objective itself, no multipliers can raise D by more than F - D. This ends where F - D is
-less than `ENOUGH` of U - D, or of F / 10 where U is farther away, and where `IDLE` widths in turn did not lower U - D
-by a tenth.
+less than `ENOUGH` of U - D, or of F / 10 where U is farther away, or than `LEAST_GAP` of F, and where `IDLE` widths in
+turn did not lower U - D by a tenth.
 
 Where a width does not settle in `STEPS` steps (wide, degenerate tables of few distinct rows), or where there are too
 many features for it, an interior-point method takes over, which is ten times as dear and knows no such case.
@@ -45,7 +45,8 @@ from streamsvm.svm.solvers import StdaSolver
 MOST_FEATURES: Final = 300
 """Features up to which a step is affordable: it costs their cube."""
 LEAST_GAP: Final = 1e-9
-"""Relative duality gap at which the interior-point method ends at the latest."""
+"""Relative duality gap at which every method ends at the latest: a finer one costs more than the training, and tells
+nobody more."""
 TOLERANCE: Final = 1e-3
 """KKT gap of the solution for more features than that method takes: by pairs, as a version is trained."""
 MAX_ITERATIONS: Final = 1_000_000
@@ -293,7 +294,7 @@ def _narrow(rows, upper, v, goal, reach, best):  # type: ignore[no-untyped-def]
                 best[at[i]] = a[i]
         aim = min(goal, FARTHEST * least)
         now = aim - greatest if greatest < aim else least - greatest
-        if least - greatest <= ENOUGH * now:
+        if least - greatest <= max(ENOUGH * now, LEAST_GAP * least):
             break
         if not left <= SETTLED:
             settled = False
@@ -306,5 +307,5 @@ def _narrow(rows, upper, v, goal, reach, best):  # type: ignore[no-untyped-def]
     if len(upper) < n:
         # Rows that were set aside count as if they had stayed where they were: where they did, this is the same.
         away = _whole_objective(all_rows, all_upper, v) - here
-        stayed = abs(away) <= ENOUGH * now + ROUNDING * here
+        stayed = abs(away) <= max(ENOUGH * now, LEAST_GAP * here) + ROUNDING * here
     return started, settled, stayed

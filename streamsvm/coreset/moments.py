@@ -79,16 +79,17 @@ class Moments:
             return self
         if not self.count:
             return later
-        weight = self.weight + later.weight
+        own, added = self.weight, later.weight
+        weight = own + added
         # Chan's update: from the difference of means, because sums of squares would lose their digits where the mean is
         # large.
         shift = later.mean - self.mean
-        share = later.weight / weight
+        share = added / weight
         return Moments(
             self.count + later.count,
             self.class_weight + later.class_weight,
             self.mean + shift * share,
-            self.square + later.square + shift * shift * (self.weight * share),
+            self.square + later.square + shift * shift * (own * share),
         )
 
     def scaled(self, factor: float) -> Moments:

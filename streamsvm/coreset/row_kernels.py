@@ -119,9 +119,9 @@ def curve(  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def add_active(rows: Float, y: Signs, weight: Float, margin: Float, totals: Float, gradient: Float) -> None:
-    """Add weights by label (-1, +1) x {inactive, active}, shape (2, 2), and the sum of u y z over the active, (d,)."""
-    for i in range(len(y)):
+def add_active(rows, y, weight, margin, among, totals, gradient):  # type: ignore[no-untyped-def]
+    """Add up some rows: weights by label (-1, +1) x {inactive, active}, (2, 2), and u y z over the active, (d,)."""
+    for i in among:
         label, own = 1 if y[i] > 0 else 0, weight[i]
         if margin[i] < 1.0:
             totals[label, 1] += own

@@ -257,7 +257,7 @@ class Trainer:
         most, clock = self._settings.input.batch_records, self._components.clock.monotonic
         begun, pipeline = clock(), life.pipeline
         is_busy = pipeline.training or life.session.sending
-        if not is_busy and pipeline.in_flight:  # it is trained when nothing comes: soon, where nothing is known to be left
+        if not is_busy and pipeline.in_flight:  # a cut that waits is trained when nothing comes
             is_busy = pipeline.has_read(life.intake.high_watermarks)
         came = life.intake.read(most, BUSY_POLL_S if is_busy else POLL_S)
         if came < most:

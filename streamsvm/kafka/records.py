@@ -150,7 +150,7 @@ class Batch(Sequence[Record]):
     def _column(self, number: Callable[[Consumed], int | None]) -> NDArray[np.int64]:
         """Return a number of each message; -1 for None."""
         try:
-            return np.fromiter(map(number, self._messages), np.int64, len(self))  # type: ignore[arg-type]
+            return np.fromiter(map(number, self._messages), np.int64, len(self))
         except TypeError:  # one has none
             numbers = map(number, self._messages)
             return np.array([-1 if each is None else each for each in numbers], dtype=np.int64)

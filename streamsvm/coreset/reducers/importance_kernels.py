@@ -116,9 +116,9 @@ def along_margin(margin, y):  # type: ignore[no-untyped-def]
             before += count
         for i in range(n):
             row = order[i]
-            value = (bits[i] >> np.uint64(digit * DIGIT)) & MASK if digit < DIGITS else np.uint64(y[row] > 0)
-            at = first[digit, value]
-            first[digit, value] += 1
+            own = (bits[i] >> np.uint64(digit * DIGIT)) & MASK if digit < DIGITS else np.uint64(y[row] > 0)
+            at = first[digit, own]
+            first[digit, own] += 1
             other[at], turned[at] = bits[i], row
         bits, other, order, turned = other, bits, turned, order
     return order

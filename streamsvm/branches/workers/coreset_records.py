@@ -77,6 +77,8 @@ class Opening(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     configuration : dict
         Canonical, as it goes on from the trainer's checkpoint.
     configuration_sha256 : str
+    left_out : tuple of (offset, row)
+        Rows of the partition that count as rejected ones, without dead letters: they were erased.
     """
 
     format: int
@@ -88,6 +90,7 @@ class Opening(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     base: tuple[Offset, Row]
     configuration: dict[str, Any]
     configuration_sha256: str
+    left_out: tuple[tuple[Offset, Row], ...] = ()
 
     @property
     def key(self) -> bytes:
@@ -98,7 +101,7 @@ class Opening(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     def prefix(self) -> str:
         """What the keys of its parts and manifests begin with: whatever decides their bytes is in it."""
         decided = msgspec.json.encode(
-            [FORMAT, self.topic, self.topic_id, self.partition, self.base, self.configuration_sha256]
+            [FORMAT, self.topic, self.topic_id, self.partition, self.base, self.configuration_sha256, self.left_out]
         )
         return f"{self.name}/{self.incarnation:08d}-{hashlib.sha256(decided).hexdigest()[:16]}/"
 

@@ -47,13 +47,7 @@ class History(Attachment):
         self._rows: dict[tuple[int, int], int] = {}
 
     def found(self, topic: TopicInfo, pointers: KnownPointers) -> None:
-        """Take in which rows of the input were erased.
-
-        Raises
-        ------
-        ConfigurationError
-            If they would be learned nevertheless, because others than this process read the input.
-        """
+        """Take in which rows of the input were erased."""
         erased = pointers.erased
         self._erased = erased if erased is not None and erased.is_of(topic.name, topic.topic_id or "") else None
 

@@ -135,8 +135,19 @@ def add_active(rows, y, weight, margin, among, totals, gradient):  # type: ignor
 @njit(cache=True, nogil=True)
 def farthest_from(X: Features, centre: Float, farthest: Float) -> None:
     """Raise the greatest distances of features from a centre, shape (d,), to those of the rows."""
-    for i in range(len(X)):
-        for j in range(X.shape[1]):
-            away = abs(np.float64(X[i, j]) - centre[j])
-            if away > farthest[j]:
-                farthest[j] = away
+    n, d = X.shape
+    if n == 0:
+        return
+    # Of all values the least and the greatest, whose distances round as theirs do; four rows a step.
+    least, greatest = X[n - 1].copy(), X[n - 1].copy()
+    for i in range(n % 4):
+        for j in range(d):
+            least[j], greatest[j] = min(least[j], X[i, j]), max(greatest[j], X[i, j])
+    for i in range(n % 4, n, 4):
+        p, q, r, s = X[i], X[i + 1], X[i + 2], X[i + 3]
+        for j in range(d):
+            least[j] = min(least[j], min(min(p[j], q[j]), min(r[j], s[j])))
+            greatest[j] = max(greatest[j], max(max(p[j], q[j]), max(r[j], s[j])))
+    for j in range(d):
+        below, above = abs(np.float64(least[j]) - centre[j]), abs(np.float64(greatest[j]) - centre[j])
+        farthest[j] = max(farthest[j], below, above)

@@ -119,9 +119,9 @@ def curve(  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def add_active(rows, y, weight, margin, among, totals, gradient):  # type: ignore[no-untyped-def]
-    """Add up some rows: weights by label (-1, +1) x {inactive, active}, (2, 2), and u y z over the active, (d,)."""
-    for i in among:
+def add_active(rows: Float, y: Signs, weight: Float, margin: Float, totals: Float, gradient: Float) -> None:
+    """Add weights by label (-1, +1) x {inactive, active}, shape (2, 2), and the sum of u y z over the active, (d,)."""
+    for i in range(len(y)):
         label, own = 1 if y[i] > 0 else 0, weight[i]
         if margin[i] < 1.0:
             totals[label, 1] += own
@@ -135,19 +135,13 @@ def add_active(rows, y, weight, margin, among, totals, gradient):  # type: ignor
 @njit(cache=True, nogil=True)
 def farthest_from(X: Features, centre: Float, farthest: Float) -> None:
     """Raise the greatest distances of features from a centre, shape (d,), to those of the rows."""
-    n, d = X.shape
-    if n == 0:
-        return
-    # Of all values the least and the greatest, whose distances round as theirs do; four rows a step.
-    least, greatest = X[n - 1].copy(), X[n - 1].copy()
-    for i in range(n % 4):
-        for j in range(d):
-            least[j], greatest[j] = min(least[j], X[i, j]), max(greatest[j], X[i, j])
-    for i in range(n % 4, n, 4):
-        p, q, r, s = X[i], X[i + 1], X[i + 2], X[i + 3]
-        for j in range(d):
-            least[j] = min(least[j], min(min(p[j], q[j]), min(r[j], s[j])))
-            greatest[j] = max(greatest[j], max(max(p[j], q[j]), max(r[j], s[j])))
-    for j in range(d):
-        below, above = abs(np.float64(least[j]) - centre[j]), abs(np.float64(greatest[j]) - centre[j])
-        farthest[j] = max(farthest[j], below, above)
+    least, greatest, last = X[:1].copy(), X[:1].copy(), len(X) - 1
+    for i in range(0, len(X), 4):  # four at a time, of which one may come again
+        p, q, r, s = X[i], X[min(i + 1, last)], X[min(i + 2, last)], X[min(i + 3, last)]
+        for j in range(X.shape[1]):
+            least[0, j] = min(least[0, j], min(min(p[j], q[j]), min(r[j], s[j])))
+            greatest[0, j] = max(greatest[0, j], max(max(p[j], q[j]), max(r[j], s[j])))
+    for i in range(len(least)):
+        for j in range(X.shape[1]):
+            below, above = abs(np.float64(least[i, j]) - centre[j]), abs(np.float64(greatest[i, j]) - centre[j])
+            farthest[j] = max(farthest[j], below, above)

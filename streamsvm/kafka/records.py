@@ -133,19 +133,15 @@ class Batch(Sequence[Record]):
         """Return the offset after the last record of each partition."""
         if self._of_one_partition:
             return {int(self.partitions[0]): int(self.offsets[-1]) + 1}
-        ends = np.zeros(len(self._counts), np.int64)
+        ends = np.zeros_like(np.bincount(self.partitions))
         np.maximum.at(ends, self.partitions, self.offsets + 1)
-        return {partition: int(ends[partition]) for partition in np.flatnonzero(self._counts).tolist()}
+        return {partition: end for partition, end in enumerate(ends.tolist()) if end}
 
     def counts(self) -> dict[int, int]:
         """Return how many records there are of each partition."""
         if self._of_one_partition:
             return {int(self.partitions[0]): len(self)}
-        return {partition: count for partition, count in enumerate(self._counts.tolist()) if count}
-
-    @cached_property
-    def _counts(self) -> NDArray[np.intp]:
-        return np.bincount(self.partitions)
+        return {partition: count for partition, count in enumerate(np.bincount(self.partitions).tolist()) if count}
 
     def _column(self, number: Callable[[Consumed], int | None]) -> NDArray[np.int64]:
         """Return a number of each message; -1 for None."""

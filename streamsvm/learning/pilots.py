@@ -84,14 +84,12 @@ class NodePilots:
     solve: Solve
 
 
+_plugged = cache(plugged)
+
+
 def pilots_of(config: ModelConfig) -> Solve:
     """Return what solves the pilots of two labels."""
-    return next((one.solve for one in _others() if one.wanted(config)), pilot_for)
-
-
-@cache
-def _others() -> tuple[NodePilots, ...]:
-    return plugged(SOCKET, NodePilots)
+    return next((one.solve for one in _plugged(SOCKET, NodePilots) if one.wanted(config)), pilot_for)
 
 
 def pilot_for(points: Points, weight: float, seen: Moments, config: ModelConfig) -> Pilot:

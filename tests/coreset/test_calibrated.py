@@ -14,7 +14,7 @@ from streamsvm.coreset.calibration import LEAST, MOST, calibrate
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.reducers.base import Pilot, Purpose, Reducer, UniformReducer, generator, reduce_for
 from streamsvm.coreset.reducers.calibrated import CalibratedReducer, measured_under
-from streamsvm.coreset.reducers.importance_kernels import along_margin, fill_influence, fill_sensitivity
+from streamsvm.coreset.reducers.importance_kernels import fill_influence, fill_sensitivity
 from streamsvm.datasets import load_htru2
 from streamsvm.learning.pilots import pilot_for
 from streamsvm.learning.training import train
@@ -187,16 +187,6 @@ def test_influence_is_the_leverage_under_the_smoothed_hessian() -> None:
     under, found = measured_under(points, pilot), np.zeros(len(points))
     fill_influence(points.weight, under.margin, under.length, found)
     np.testing.assert_allclose(found, expected, rtol=1e-5)
-
-
-@pytest.mark.parametrize("spread", [0.0, 1e-13, 1e-3, 1e300])
-def test_the_order_along_the_margin_is_that_of_a_stable_sort(spread: float) -> None:
-    """Equal margins as they stand, 0 and -0 among them; what is not a number comes last in its label."""
-    random = np.random.default_rng(0)
-    margin, y = 1.0 + spread * random.standard_normal(500), random.choice(np.array([-1, 1], np.int8), 500)
-    for odd in (np.nan, -np.nan, np.inf, -np.inf, 0.0, -0.0, -1.0):
-        margin[random.integers(0, 500, 20)] = odd
-    assert along_margin(margin, y).tolist() == np.lexsort([margin, y]).tolist()
 
 
 def test_sensitivity_is_that_of_one_cluster_a_label() -> None:

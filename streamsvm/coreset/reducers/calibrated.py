@@ -46,7 +46,7 @@ from numpy.typing import NDArray
 from streamsvm.coreset.band import DELTA, nearest
 from streamsvm.coreset.calibration import MOST, calibrate
 from streamsvm.coreset.reducers.base import Observed, Pilot, UniformReducer, inclusion_probabilities, systematic
-from streamsvm.coreset.reducers.importance_kernels import along_margin, fill_constraints, keep_label_weights, mix
+from streamsvm.coreset.reducers.importance_kernels import fill_constraints, keep_label_weights, mix
 from streamsvm.coreset.row_kernels import add_active, curve, scale
 from streamsvm.linalg import Float
 from streamsvm.points import Points, Signs
@@ -106,35 +106,29 @@ class CalibratedReducer:
         else:
             rows, margin, share = _of_a_kernel(points, pilot)
             band = np.empty(0, np.intp)
-        rest = np.ones(len(points), np.bool_)
-        rest[band] = False
-        drawn, weight = self._sampled(rows, points, margin, share, np.flatnonzero(rest), m - len(band), random)
-        chosen = np.concatenate([band, drawn])
+        if not len(band):
+            chosen, weight = self._sampled(rows, points, margin, share, m, random)
+            return points.take(chosen).reweighted(weight)
+        rest = np.delete(np.arange(len(points)), band)
+        others, beside = points.take(rest), rows.take(rest, axis=0)
+        drawn, weight = self._sampled(beside, others, margin[rest], share[rest], m - len(band), random)
+        chosen = np.concatenate([band, rest[drawn]])
         order = np.argsort(chosen)
         return points.take(chosen[order]).reweighted(np.concatenate([points.weight[band], weight])[order])
 
     def _sampled(
-        self,
-        rows: Float,
-        points: Points,
-        margin: Float,
-        share: Float,
-        among: NDArray[np.intp],
-        m: int,
-        random: np.random.Generator,
+        self, rows: Float, points: Points, margin: Float, share: Float, m: int, random: np.random.Generator
     ) -> tuple[NDArray[np.intp], Float]:
-        """Draw m points among some; return which, in the order of the log, and their weights."""
-        y = points.y[among]
-        inclusion = inclusion_probabilities(_both_labels(share[among], y, m), m)
+        """Draw m points; return which, in the order of the log, and their weights."""
+        inclusion = inclusion_probabilities(_both_labels(share, points.y, m), m)
         # Ordered by margin within a label, systematic sampling spreads the sample along the margin: neighbours are
         # rarely both kept.
-        order = along_margin(margin[among], y)
+        order = np.lexsort((margin, points.y))
         # Back in the order of the log, which later reductions and the training set's hash rely on.
-        drawn = np.sort(order[systematic(inclusion[order], m, float(random.random()))])
-        chosen = among[drawn]
-        weight = points.weight[chosen] / inclusion[drawn]
+        chosen = np.sort(order[systematic(inclusion[order], m, float(random.random()))])
+        weight = points.weight[chosen] / inclusion[chosen]
         if self._calibrated:
-            weight = _calibrated(rows, points, margin, among, chosen, weight, self.observed)
+            weight = _calibrated(rows, points, margin, chosen, weight, self.observed)
         return chosen, weight
 
 
@@ -234,19 +228,14 @@ def _both_labels(share: Float, y: Signs, m: int) -> Float:
 
 
 def _calibrated(
-    rows: Float,
-    points: Points,
-    margin: Float,
-    among: NDArray[np.intp],
-    chosen: NDArray[np.intp],
-    weight: Float,
-    observed: Observed,
+    rows: Float, points: Points, margin: Float, chosen: np.ndarray, weight: Float, observed: Observed
 ) -> Float:
-    """Return the weights of the chosen points, calibrated to the totals of those among which; count the outcome."""
-    totals, gradient = np.zeros((2, 2)), np.zeros(rows.shape[1] - 1)
-    add_active(rows, points.y, points.weight, margin, among, totals, gradient)
-    own, active = rows.take(chosen, axis=0), margin[chosen] < 1.0
-    return meet(weight, own, points.y[chosen], active, totals, gradient, observed=observed)
+    """Return the weights of the chosen points, calibrated to the totals of all points; count the outcome."""
+    active, totals, gradient = margin < 1.0, np.zeros((2, 2)), np.zeros(rows.shape[1] - 1)
+    add_active(rows, points.y, points.weight, margin, totals, gradient)
+    return meet(
+        weight, rows.take(chosen, axis=0), points.y[chosen], active[chosen], totals, gradient, observed=observed
+    )
 
 
 def label_sums(weight: Float, y: Signs, active: NDArray[np.bool_]) -> Float:
@@ -300,4 +289,4 @@ def warm_up() -> None:
     y = np.array([-1, 1] * 4, np.int8)
     points, margin = Points(np.ones((8, 1)), y, np.ones(8)), np.array([0.0, 2.0, 2.0, 0.0] * 2)
     inclusion_probabilities(np.ones(8), 4)
-    _calibrated(np.ones((8, 2)), points, margin, along_margin(margin, y), np.arange(8), np.ones(8), Observed())
+    _calibrated(np.ones((8, 2)), points, margin, np.arange(8), np.ones(8), Observed())

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 import numpy as np
 
 from streamsvm.compiling import njit
@@ -11,12 +9,6 @@ from streamsvm.coreset.band import DELTA
 from streamsvm.coreset.row_kernels import distances, label_means
 from streamsvm.linalg import Float
 from streamsvm.points import Signs
-
-DIGIT: Final = 11
-DIGITS: Final = 6
-"""Bits of a digit, and digits of a number: few enough that the counts of one stay in the fastest cache."""
-MASK: Final = np.uint64((1 << DIGIT) - 1)
-LAST: Final = np.uint64((1 << 64) - 1)
 
 
 @njit(cache=True, nogil=True)
@@ -86,42 +78,6 @@ def fill_influence(weight: Float, margin: Float, length: Float, found: Float) ->
     for i in range(len(margin)):
         if margin[i] < 1.0 + DELTA:
             found[i] = weight[i] * length[i] * np.sqrt(min(1.0, (1.0 + DELTA - margin[i]) / (2.0 * DELTA)))
-
-
-@njit(cache=True, nogil=True)
-def along_margin(margin, y):  # type: ignore[no-untyped-def]
-    """Return the order by label, then by margin, equal ones as they stand and what is not a number last; shape (n,).
-
-    Digit by digit (radix sort) of the bits, which are in the order of the numbers once those below 0 are turned.
-    """
-    n = len(margin)
-    bits, other = (margin + 0.0).view(np.uint64), np.empty(n, np.uint64)  # no -0.0, which equals 0.0
-    order, turned = np.arange(n), np.empty(n, np.int64)
-    first = np.zeros((DIGITS + 1, 1 << DIGIT), np.int64)
-    for i in range(n):
-        if margin[i] != margin[i]:
-            bits[i] = LAST
-        elif bits[i] >> np.uint64(63):
-            bits[i] = ~bits[i]
-        else:
-            bits[i] |= np.uint64(1) << np.uint64(63)
-        for digit in range(DIGITS):
-            first[digit, (bits[i] >> np.uint64(digit * DIGIT)) & MASK] += 1
-        first[DIGITS, 1 if y[i] > 0 else 0] += 1
-    for digit in range(DIGITS + 1):
-        before = 0
-        for value in range(1 << DIGIT):
-            count = first[digit, value]
-            first[digit, value] = before
-            before += count
-        for i in range(n):
-            row = order[i]
-            own = (bits[i] >> np.uint64(digit * DIGIT)) & MASK if digit < DIGITS else np.uint64(y[row] > 0)
-            at = first[digit, own]
-            first[digit, own] += 1
-            other[at], turned[at] = bits[i], row
-        bits, other, order, turned = other, bits, turned, order
-    return order
 
 
 @njit(cache=True, nogil=True)

@@ -23,7 +23,9 @@ _RETENTION_RACES = 3
 _BUFFERED_BYTES = 8 * 2**20
 _FETCHED_BYTES = 64 * 2**10
 """What is fetched for a single record beyond its batch, which comes whole however large it is."""
-_TO_THE_END: dict[str, Option] = {"enable.partition.eof": True, "fetch.wait.max.ms": 50}
+_TO_THE_END: dict[str, Option] = {"enable.partition.eof": True, "fetch.wait.max.ms": 5}
+"""That an end was met is said after this time, and as long the next question on the connection waits. Longer for who waits
+for a transaction to end, this would spare the broker a few hundred requests a second."""
 _WHATEVER_IS_STORED: dict[str, Option] = {**_TO_THE_END, "isolation.level": "read_uncommitted"}
 _ONE_AT_A_TIME: dict[str, Option] = {
     **_TO_THE_END,
@@ -149,7 +151,7 @@ def _read_ranges(
         since = time.monotonic()
         while at:
             before = dict(at)
-            for record in feed.take(_BATCH, SLICE_S, gather=False):
+            for record in feed.take(_BATCH, SLICE_S, gather=False, to_end=True):
                 if record.partition not in at:
                     continue  # the client had fetched it ahead
                 at[record.partition] = record.offset + 1
@@ -321,7 +323,7 @@ class RecordFetcher:
     def _first(self, feed: Feed, wanted: TopicPartition, most: int, timeout_s: float) -> list[Record]:
         deadline = time.monotonic() + timeout_s
         while True:
-            if records := list(feed.take(most, SLICE_S, gather=most > 1)):
+            if records := list(feed.take(most, SLICE_S, gather=most > 1, to_end=True)):
                 return records
             if wanted.partition in feed.ends:
                 return []

@@ -1,11 +1,12 @@
 """From nothing to a trainer that may learn and publish: checks, then the start that `streamsvm.delivery` decides.
 
 The order is the protocol's: load, look without fencing anybody and refuse then if it must be, let the caller do what
-takes long, look again, take the transactional id and the ownership over, read to the end, decide.
+takes long, look again if it did, take the transactional id and the ownership over, read to the end, decide.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -36,6 +37,8 @@ from streamsvm.points import Position, precedes
 
 log = structlog.get_logger("streamsvm.trainer")
 
+LOOK_AGAIN_S: Final = 1.0
+"""Age of a look after which another one comes before the id is taken. It spares a running trainer; nothing else."""
 MOST_FEATURES: Final = 2_000
 """Of dense points. Half as many take 15,000 points a bucket, 60 MB, and a second a pilot."""
 RESET_REMEDY: Final = "no reset was needed; remove the option"
@@ -100,6 +103,8 @@ class Startup:
         The value of `--reset`.
     now : callable
         The time of day, for the owner record.
+    monotonic : callable
+        Seconds.
     """
 
     def __init__(
@@ -113,6 +118,7 @@ class Startup:
         *,
         reset: str,
         now: Callable[[], datetime],
+        monotonic: Callable[[], float],
     ) -> None:
         self._settings = settings
         self._config = settings.models()
@@ -121,7 +127,9 @@ class Startup:
         self._delivery = delivery
         self._session = session
         self._reset = reset
-        self._now = now
+        self._now, self._monotonic = now, monotonic
+        self._looked_at = -math.inf
+        self._found: KnownPointers | None = None
         self._checkpoints = _Checkpoints(directory, str(settings.checkpoint.directory), self._recalled)
         self._epochs: dict[tuple[int, int], int | None] = {}
 
@@ -150,8 +158,9 @@ class Startup:
             If the start must not or cannot continue; then nothing was published.
         """
         # Minutes of compiling may lie between the two looks.
-        self._epochs.clear()  # the log may have changed since
-        self._announce(self._look())
+        if self._monotonic() - self._looked_at > LOOK_AGAIN_S:
+            self._look()
+        self._announce(self._found)
         crash_point("start.looked")
         found = self._session.take_over(self._now())
         # Described again, after the head was read: a head may know partitions that came after the first look.
@@ -207,13 +216,13 @@ class Startup:
             check_message_size(config, described[name], cluster.max_message_bytes)
         dead_letters.fit(described[settings.input.dead_letters], cluster.max_message_bytes)
 
-    def _look(self) -> KnownPointers | None:
-        """Refuse the start, if necessary, before anybody is fenced; None if head and owner cannot be read yet."""
+    def _look(self) -> None:
+        """Refuse the start, if necessary, before anybody is fenced."""
+        self._found, self._looked_at = None, self._monotonic()
         with suppress(TransientError):  # a transaction that a kill left open hides the head until it is fenced
             found = self._session.look()
             self._decide(self._input(), found)
-            return found
-        return None
+            self._found = found
 
     def _announce(self, found: KnownPointers | None) -> None:
         """Log which process owned the model before."""
@@ -227,6 +236,7 @@ class Startup:
             )
 
     def _decide(self, topic: TopicInfo, found: KnownPointers) -> Begin | Resume:
+        self._epochs.clear()  # the log may have changed since they were read
         for attachment in self._attachments.all:
             attachment.found(topic, found)
         present = Present(

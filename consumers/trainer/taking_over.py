@@ -22,7 +22,6 @@ from consumers.trainer.attachment import Attachments, World
 from consumers.trainer.components import Components
 from consumers.trainer.session import Session
 from consumers.trainer.startup import Started, Startup
-from consumers.trainer.warming import warm_up
 from streamsvm.build import build
 from streamsvm.checkpoint.directory import CheckpointDirectory
 from streamsvm.delivery.decision import reset_token
@@ -80,6 +79,7 @@ def take_over(
     *,
     session: str,
     reset: str,
+    compiling: Callable[[], None],
 ) -> TakenOver:
     """Refuse what must be refused, compile, and take the model over; see `consumers.trainer.beginning.begin`."""
     clock, metrics, cluster = components.clock, components.metrics, components.cluster
@@ -92,12 +92,22 @@ def take_over(
     attachments = Attachments.of(
         World(settings=settings, components=components, session=writer, delivery=delivery, stack=stack)
     )
-    startup = Startup(settings, cluster, checkpoints, attachments, delivery, writer, reset=reset, now=clock.now)
+    startup = Startup(
+        settings,
+        cluster,
+        checkpoints,
+        attachments,
+        delivery,
+        writer,
+        reset=reset,
+        now=clock.now,
+        monotonic=clock.monotonic,
+    )
     # Before compiling, which takes a minute the first time: a refusal should not have to wait for that.
     components.heeding(components.stop, components.health.beat, lambda: startup.look(dead_letters))
     schemas = stack.enter_context(schemas_of(settings)) if components.schemas is None else components.schemas
     # Between look and run: the predecessor goes on publishing while this process compiles.
-    warm_up(settings, components)
+    compiling()
     for attachment in attachments.all:
         attachment.prepare()
     started = startup.run()

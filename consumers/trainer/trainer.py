@@ -97,6 +97,7 @@ class Trainer:
         share = 1.0 if settings.training.policy == "every" else settings.training.share
         self._pace = Pace(share, components.clock.monotonic)
         self._turn_to_train: Turn | None = None
+        self._compiled = False
 
     def run(self) -> None:
         """Start, work until stopped, stop.
@@ -125,7 +126,7 @@ class Trainer:
         with self._health.failing():
             # Compiled before it waits: compiling takes ten seconds or more, in which nobody would publish.
             try:
-                warm_up(self._settings, parts)
+                self._compile()
             except Stopped:
                 return False
             self._turn_to_train = Turn(
@@ -133,6 +134,12 @@ class Trainer:
             )
             stack.callback(self._turn_to_train.close)
             return self._turn_to_train.wait()
+
+    def _compile(self) -> None:
+        """Compile all that a life calls, unless this process did before."""
+        if not self._compiled:
+            warm_up(self._settings, self._components)
+            self._compiled = True
 
     def _ends_in_gap(self) -> bool:
         """Run one life; return whether to start over: a branch says so, or `input.on_gap` does of a gap."""
@@ -191,6 +198,7 @@ class Trainer:
                 session=session,
                 reset=self._reset,
                 signer=self._signer,
+                compiling=self._compile,
             )
         self._observer.adopted(life)
         # Saved before anything is read: a start that fails from here on is repeated from this checkpoint, and need not

@@ -24,8 +24,7 @@ _BUFFERED_BYTES = 8 * 2**20
 _FETCHED_BYTES = 64 * 2**10
 """What is fetched for a single record beyond its batch, which comes whole however large it is."""
 _TO_THE_END: dict[str, Option] = {"enable.partition.eof": True, "fetch.wait.max.ms": 5}
-"""That an end was met is said after this time, and as long the next question on the connection waits. Longer for who waits
-for a transaction to end, this would spare the broker a few hundred requests a second."""
+"""So long a broker waits before it says that an end was met, and the next question over the connection waits with it."""
 _WHATEVER_IS_STORED: dict[str, Option] = {**_TO_THE_END, "isolation.level": "read_uncommitted"}
 _ONE_AT_A_TIME: dict[str, Option] = {
     **_TO_THE_END,

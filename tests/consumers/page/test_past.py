@@ -102,10 +102,10 @@ def test_a_version_with_another_hash_ends_the_walk(settings: Settings, connectio
     newest = versions(connection, settings)[-1]
     head = _head(newest.number, stood[-1])
     names = settings.name, models, settings.input.dead_letters
-    found = past_of(Cluster(connection), *names, head, lambda: None)
+    found = past_of(Cluster(connection), *names, head)
     assert [part.number for part in found.versions] == list(range(newest.number, 0, -1))
-    assert not past_of(Cluster(connection), *names, structs.replace(head, sha256="0" * 64), lambda: None).versions
-    assert not past_of(Cluster(connection), *names, structs.replace(head, offset=10_000), lambda: None).versions
+    assert not past_of(Cluster(connection), *names, structs.replace(head, sha256="0" * 64)).versions
+    assert not past_of(Cluster(connection), *names, structs.replace(head, offset=10_000)).versions
     # A stranger's version under the parent's number and place: the walk ends before it.
     outbox = Outbox(connection)
     headers = tuple(
@@ -115,7 +115,7 @@ def test_a_version_with_another_hash_ends_the_walk(settings: Settings, connectio
     outbox.flush(30.0)
     outbox.close()
     copied = [record for record in topic(connection, models) if record.value is not None][-1]
-    cut_short = past_of(Cluster(connection), *names, _head(newest.number, copied), lambda: None)
+    cut_short = past_of(Cluster(connection), *names, _head(newest.number, copied))
     assert [part.number for part in cut_short.versions] == [newest.number]
 
 
@@ -136,7 +136,7 @@ def _head(number: int, record: Record) -> Head:
 def test_what_cannot_be_read_is_left_out() -> None:
     """Nobody answers: an empty past, and no error."""
     nowhere = Connection(options={"bootstrap.servers": "127.0.0.1:1"}, request_timeout_s=0.5)
-    found = past_of(Cluster(nowhere), "m", "models", "letters", None, lambda: None)
+    found = past_of(Cluster(nowhere), "m", "models", "letters", None)
     assert (found.versions, found.newest) == ((), None)
     assert found.letters is not None
     assert (found.letters.before, found.letters.newest) == (None, None)

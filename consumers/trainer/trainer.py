@@ -98,6 +98,7 @@ class Trainer:
         self._pace = Pace(share, components.clock.monotonic)
         self._turn_to_train: Turn | None = None
         self._compiled = False
+        self._kept = ExitStack()
 
     def run(self) -> None:
         """Start, work until stopped, stop.
@@ -130,10 +131,10 @@ class Trainer:
             except Stopped:
                 return False
             self._turn_to_train = Turn(
-                self._settings, parts.cluster, parts.metrics, self._health, self._stop, parts.clock
+                self._settings, parts.cluster, parts.metrics, self._health, self._stop, parts.clock, parts.aside
             )
             stack.callback(self._turn_to_train.close)
-            return self._turn_to_train.wait()
+            return self._turn_to_train.wait(stack.enter_context(self._kept))
 
     def _compile(self) -> None:
         """Compile all that a life calls, unless this process did before."""
@@ -189,7 +190,7 @@ class Trainer:
         # A new life has a new name in the owner record. It then takes the model from the former life of this process in
         # the same way in which any process takes it from any other.
         session = self._name if self._lives == 1 else f"{self._name}.{self._lives}"
-        with self._components.cluster.keeping():
+        with self._kept, self._components.cluster.keeping():
             life = begin(
                 self._settings,
                 self._components,

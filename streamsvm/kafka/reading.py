@@ -24,7 +24,7 @@ _BUFFERED_BYTES = 8 * 2**20
 _FETCHED_BYTES = 64 * 2**10
 """What is fetched for a single record beyond its batch, which comes whole however large it is."""
 _TO_THE_END: dict[str, Option] = {"enable.partition.eof": True, "fetch.wait.max.ms": 5}
-"""So long a broker waits before it says that an end was met, and the next question over the connection waits with it."""
+"""A broker waits so long before it says that an end was met, and the connection's next question waits with it."""
 _WHATEVER_IS_STORED: dict[str, Option] = {**_TO_THE_END, "isolation.level": "read_uncommitted"}
 _ONE_AT_A_TIME: dict[str, Option] = {
     **_TO_THE_END,

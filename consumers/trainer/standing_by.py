@@ -16,15 +16,11 @@ from typing import Final
 
 import structlog
 
-from consumers.host.clock import Clock
-from consumers.host.runtime import Health
-from consumers.metrics import Metrics
 from consumers.settings import Settings
-from consumers.streams.abandonable import MakePending, Pending
-from consumers.streams.ports import Stop
+from consumers.streams.abandonable import Pending
 from consumers.streams.topics import output_topics, read_pointers, written_places
+from consumers.trainer.components import Components
 from streamsvm.errors import StateError, TransientError
-from streamsvm.kafka import Cluster
 
 log = structlog.get_logger("streamsvm.trainer")
 
@@ -50,30 +46,16 @@ class Turn:
     ----------
     settings : Settings
         With `training.standby`.
-    cluster : Cluster
-    metrics : Metrics
-    health : Health
-    stop : Stop
-    clock : Clock
-    aside : callable
-        Makes a call beside the main loop.
+    components : Components
     """
 
-    def __init__(
-        self,
-        settings: Settings,
-        cluster: Cluster,
-        metrics: Metrics,
-        health: Health,
-        stop: Stop,
-        clock: Clock,
-        aside: MakePending,
-    ) -> None:
-        self._settings, self._metrics, self._health, self._stop, self._clock = settings, metrics, health, stop, clock
-        self._cluster, self._aside = cluster, aside
+    def __init__(self, settings: Settings, components: Components) -> None:
+        self._settings, self._cluster, self._aside = settings, components.cluster, components.aside
+        self._metrics, self._health = components.metrics, components.health
+        self._stop, self._clock = components.stop, components.clock
         self._group = group_of(settings.name)
-        cluster.create(output_topics(settings))
-        self._member = cluster.member(settings.output.aliases_topic, group=self._group)
+        self._cluster.create(output_topics(settings))
+        self._member = self._cluster.member(settings.output.aliases_topic, group=self._group)
         self._due_at = 0.0
 
     def wait(self, kept: ExitStack) -> bool:

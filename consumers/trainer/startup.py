@@ -10,11 +10,11 @@ import math
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from typing import Final
 
 import structlog
 
+from consumers.host.clock import Clock
 from consumers.settings import Settings
 from consumers.streams.dead_letters import DeadLetters
 from consumers.streams.topics import KnownPointers, check_input, check_names, check_output, output_topics
@@ -101,10 +101,7 @@ class Startup:
     session : Session
     reset : str
         The value of `--reset`.
-    now : callable
-        The time of day, for the owner record.
-    monotonic : callable
-        Seconds.
+    clock : Clock
     """
 
     def __init__(
@@ -117,8 +114,7 @@ class Startup:
         session: Session,
         *,
         reset: str,
-        now: Callable[[], datetime],
-        monotonic: Callable[[], float],
+        clock: Clock,
     ) -> None:
         self._settings = settings
         self._config = settings.models()
@@ -127,7 +123,7 @@ class Startup:
         self._delivery = delivery
         self._session = session
         self._reset = reset
-        self._now, self._monotonic = now, monotonic
+        self._clock = clock
         self._looked_at = -math.inf
         self._found: KnownPointers | None = None
         self._checkpoints = _Checkpoints(directory, str(settings.checkpoint.directory), self._recalled)
@@ -158,11 +154,11 @@ class Startup:
             If the start must not or cannot continue; then nothing was published.
         """
         # Minutes of compiling may lie between the two looks.
-        if self._monotonic() - self._looked_at > LOOK_AGAIN_S:
+        if self._clock.monotonic() - self._looked_at > LOOK_AGAIN_S:
             self._look()
         self._announce(self._found)
         crash_point("start.looked")
-        found = self._session.take_over(self._now())
+        found = self._session.take_over(self._clock.now())
         # Described again, after the head was read: a head may know partitions that came after the first look.
         topic = self._input()
         begun = self._decide(topic, found)
@@ -218,7 +214,7 @@ class Startup:
 
     def _look(self) -> None:
         """Refuse the start, if necessary, before anybody is fenced."""
-        self._found, self._looked_at = None, self._monotonic()
+        self._found, self._looked_at = None, self._clock.monotonic()
         with suppress(TransientError):  # a transaction that a kill left open hides the head until it is fenced
             found = self._session.look()
             self._decide(self._input(), found)

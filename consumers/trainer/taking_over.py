@@ -92,17 +92,7 @@ def take_over(
     attachments = Attachments.of(
         World(settings=settings, components=components, session=writer, delivery=delivery, stack=stack)
     )
-    startup = Startup(
-        settings,
-        cluster,
-        checkpoints,
-        attachments,
-        delivery,
-        writer,
-        reset=reset,
-        now=clock.now,
-        monotonic=clock.monotonic,
-    )
+    startup = Startup(settings, cluster, checkpoints, attachments, delivery, writer, reset=reset, clock=clock)
     # Before compiling, which takes a minute the first time: a refusal should not have to wait for that.
     components.heeding(components.stop, components.health.beat, lambda: startup.look(dead_letters))
     schemas = stack.enter_context(schemas_of(settings)) if components.schemas is None else components.schemas

@@ -123,16 +123,13 @@ class Trainer:
 
     def _takes_its_turn(self, stack: ExitStack) -> bool:
         """Stand by, compiled, until no other copy works; return False if the process was stopped meanwhile."""
-        parts = self._components
         with self._health.failing():
             # Compiled before it waits: compiling takes ten seconds or more, in which nobody would publish.
             try:
                 self._compile()
             except Stopped:
                 return False
-            self._turn_to_train = Turn(
-                self._settings, parts.cluster, parts.metrics, self._health, self._stop, parts.clock, parts.aside
-            )
+            self._turn_to_train = Turn(self._settings, self._components)
             stack.callback(self._turn_to_train.close)
             return self._turn_to_train.wait(stack.enter_context(self._kept))
 

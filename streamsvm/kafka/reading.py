@@ -43,7 +43,7 @@ def read_to_end(
     position = low if start is None else start
     if not low <= position <= high:
         raise OffsetOutOfRange(topic, partition, position, low, high)
-    return _read_until(connection, topic, partition, position=position, high=high, timeout_s=timeout_s)
+    return _read_ranges(connection, topic, {partition: (position, high)}, timeout_s, _TO_THE_END)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,25 +112,7 @@ def _stored(
 def stored_at(connection: Connection, topic: str, partition: int, offset: int, timeout_s: float) -> Record | None:
     """See `Cluster.stored_at`."""
     high = log_range(connection, topic, partition)[1]
-    return next(
-        _read_until(
-            connection, topic, partition, position=offset, high=high, timeout_s=timeout_s, options=_WHATEVER_IS_STORED
-        ),
-        None,
-    )
-
-
-def _read_until(
-    connection: Connection,
-    topic: str,
-    partition: int,
-    *,
-    position: int,
-    high: int,
-    timeout_s: float,
-    options: dict[str, Option] = _TO_THE_END,
-) -> Iterator[Record]:
-    return _read_ranges(connection, topic, {partition: (position, high)}, timeout_s, options)
+    return next(_read_ranges(connection, topic, {partition: (offset, high)}, timeout_s, _WHATEVER_IS_STORED), None)
 
 
 def _read_ranges(

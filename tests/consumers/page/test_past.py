@@ -43,7 +43,7 @@ def test_a_restart_forgets_nothing_that_the_topics_know(settings: Settings, conn
     old = status_of(before, settings)
     with Running(settings, connection) as again:
         again.wait_until_started()
-        again.wait_until(lambda: status_of(again, settings).structure.rows == 130)
+        again.wait_until(lambda: status_of(again, settings).structure.rows == 130 and again.board.snapshot.versions)
         new = status_of(again, settings)
         assert new.structure.partitions[0].rows == 131
         numbers = [part.number for part in new.versions]

@@ -194,19 +194,10 @@ class Tail:
         If no broker answers in time.
     """
 
-    def __init__(
-        self,
-        connection: Connection,
-        topic: str,
-        partition: int,
-        offset: int,
-        *,
-        _options: dict[str, Option] | None = None,
-    ) -> None:
+    def __init__(self, connection: Connection, topic: str, partition: int, offset: int) -> None:
         self._link = Link(connection)
-        self._partition = partition
         self._position = offset
-        self._consumer = make_consumer(connection, self._link, fixed={**buffer_of(_BUFFERED_BYTES), **(_options or {})})
+        self._consumer = make_consumer(connection, self._link, fixed=buffer_of(_BUFFERED_BYTES))
         self._feed = Feed(self._consumer, self._link, connection, topic)
         try:
             assign_positions(self._consumer, self._link, connection, topic, {partition: offset})
@@ -218,11 +209,6 @@ class Tail:
     def position(self) -> int:
         """The next offset to be returned by `poll`, at the least."""
         return self._position
-
-    @property
-    def end(self) -> int | None:
-        """The offset at which the end was last seen, by a reader that asks for it."""
-        return self._feed.ends.get(self._partition)
 
     def poll(self, max_records: int, timeout_s: float) -> list[Record]:
         """Return at most `max_records` records as soon as there are any; blocks at most `timeout_s`.

@@ -106,7 +106,6 @@ MORE_LABELS: Final = Term(LABELS, lambda value: value > 2, "more than two labels
 TWO_LABELS: Final = Term(LABELS, lambda value: value == 2, "two labels")
 WINDOW_LENGTH: Final = "coreset.window_points or coreset.window_s"
 HALF_LIFE_LENGTH: Final = "coreset.half_life_points or coreset.half_life_s"
-ERASURE: Final = "erasure of rows"
 CERTIFICATE: Final = "a certificate"
 REASONS: Final = "reasons of a score"
 STRETCH: Final = "a version of a stretch of the past"
@@ -114,7 +113,6 @@ FOREIGN_COLUMNS: Final = "`--label`, `--weight`, `--id`, `--columns`, `--dimensi
 PHRASES: Final[Mapping[str, str]] = {
     LABELS: "{name} has {value} labels",
     FEATURES: "{name} is given",
-    ERASURE: "{value}",
     CERTIFICATE: "a certificate was asked for",
     REASONS: "reasons of the scores of {value} were asked for",
     STRETCH: "{name} is of a stretch of the past",
@@ -226,7 +224,6 @@ _GOAL: Final = "Thresholds, probabilities and tuning"
 _STRUCTURE: Final = "Structure and memory of the coreset"
 SMALL: Final = "Landmarks and precision"
 _ARCHIVE: Final = "Archive"
-_ERASURE: Final = "Erasure"
 _BOUNDS: Final = "Bounds and certificates"
 _REASONS: Final = "Reasons of a score"
 _ONNX: Final = "ONNX"
@@ -238,7 +235,6 @@ _ONE_VALUE: Final = "a threshold is of one decision value"
 _NO_VECTORS: Final = "a linear machine has no support vectors"
 _OWN_ROWS: Final = "where rows are forgotten, a bucket depends on its own rows alone"
 _RECORDED: Final = "the archive records rows as one process learns them"
-_PASSED_OVER: Final = "only one process with labels in the records can pass over erased rows"
 _AUDITED: Final = "it is fitted to the audit sample"
 _MORE_AUDIT: Final = (
     "Raise coreset.audit_points, or coreset.memory_points, a twentieth of which is the audit sample; or remove "
@@ -503,19 +499,6 @@ def _archive() -> Iterator[Row]:
     )
 
 
-def _erasure() -> Iterator[Row]:
-    for term in (above("training.workers", 1), given("training.from_coresets"), given("labels.topic")):
-        yield Row(
-            axis=_ERASURE,
-            feature=given(ERASURE),
-            without=term,
-            why=_PASSED_OVER,
-            remedy="Use one process with labels in the records; or remove the records from the input topic, and begin "
-            "anew with --reset.",
-            kind="not built",
-        )
-
-
 def _bounds() -> Iterator[Row]:
     sums = "in a kernel's space the rows' sums cannot be held"
     totals: tuple[tuple[Term, str, Kind], ...] = (
@@ -727,7 +710,6 @@ _OWN: Final[tuple[Callable[[], Iterator[Row]], ...]] = (
     _structure,
     _small,
     _archive,
-    _erasure,
     _bounds,
     _reasons,
     _onnx,

@@ -17,7 +17,6 @@ from typer.testing import CliRunner
 
 from consumers.branches.challenges.reading import logs_of
 from consumers.branches.history.archivist import archive_config
-from consumers.branches.history.attached import refuse_erasure
 from consumers.branches.history.building import as_plain
 from consumers.branches.history.verifying import require_of_all
 from consumers.cli.app import app
@@ -261,13 +260,6 @@ DAEMONS: Final[Mapping[str, Callable[[], object]]] = {
     "`worker.ordinal` / no `worker.of`": settled(worker={"ordinal": 1}),
     "`worker.of` / no `worker.ordinal`": settled(worker={"of": 2}),
     "an option of `[deletes]` / no `deletes.topic`": settled(deletes={"by": "key"}),
-    "`deletes.topic` / `training.workers` above 1": settled(deletes={"topic": "d"}, training={"workers": 2}),
-    "`deletes.topic` / `training.from_coresets`": settled(deletes={"topic": "d"}, training=ADOPTS),
-    "`deletes.topic` / `labels.topic`": settled(deletes={"topic": "d"}, labels=LATE),
-    "`checkpoint.keep_bytes` / `training.workers` above 1": settled(
-        checkpoint={"keep_bytes": 1}, training={"workers": 2}
-    ),
-    "`checkpoint.keep_bytes` / `training.from_coresets`": settled(checkpoint={"keep_bytes": 1}, training=ADOPTS),
     "`checkpoint.keep_bytes` / `labels.topic`": settled(checkpoint={"keep_bytes": 1}, labels=LATE),
     "`checkpoint.keep_bytes` / `svm.tune`": settled(checkpoint={"keep_bytes": 1}, svm={"tune": "auto"}),
     "`deletes.topic` / `archive.directory`": settled(deletes={"topic": "d"}, archive={"directory": "a"}),
@@ -277,14 +269,6 @@ DAEMONS: Final[Mapping[str, Callable[[], object]]] = {
     "`archive.directory` / more than two labels": lambda: archive_config(
         load({"points": SEVERAL}).models(), load({"archive": {"directory": "a"}}).archive
     ),
-    **{
-        f"erasure of rows / {words}": lambda given=given: refuse_erasure(load({"points": POINTS, **given}), "erased")
-        for words, given in {
-            "`training.workers` above 1": {"training": {"workers": 2}},
-            "`training.from_coresets`": {"training": ADOPTS},
-            "`labels.topic`": {"labels": LATE},
-        }.items()
-    },
     "`output.gate` = `shadow` / no `output.gate_margin`": settled(output={**SHADOW, "gate_margin": "none"}, **SCORED),
     "`output.gate` = `shadow` / more than two labels": settled(points=SEVERAL, output=SHADOW, **SCORED),
     "`output.gate` = `shadow` / scores of other points than the labels'": settled(output=SHADOW),

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from consumers.trainer.stream_quality import QualityWatch
     from consumers.trainer.topic_watch import Surveyor
     from streamsvm.checkpoint.directory import CheckpointDirectory
-    from streamsvm.checkpoint.snapshot import Snapshot
+    from streamsvm.checkpoint.snapshot import ReadAhead, Snapshot
     from streamsvm.config import ModelConfig
     from streamsvm.delivery.decision import Begin, Present, Resume
     from streamsvm.delivery.machine import Delivery
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from streamsvm.kafka import TopicInfo
     from streamsvm.learning.partitions import Partitions
     from streamsvm.learning.recipe import Origin
+    from streamsvm.model.left_out import Places
     from streamsvm.model.version import Version
     from streamsvm.points import Position, Positions, Rows
 
@@ -81,6 +82,10 @@ class Making:
         Of the input.
     remedy : str
         What a person can do about a gap in a topic.
+    left_out : mapping of partition to positions
+        Rows that count as rejected ones, without dead letters: they were erased, for example.
+    other_logs : tuple of ReadAhead
+        What is read beside the input.
     """
 
     settings: Settings
@@ -90,6 +95,8 @@ class Making:
     quality: QualityWatch
     surveyor: Surveyor
     remedy: str
+    left_out: Places
+    other_logs: tuple[ReadAhead, ...]
 
 
 class StartOver(Exception):
@@ -181,8 +188,13 @@ class Attachment:
     def waiting(self) -> Mapping[int, Rows] | None:
         """Return the rows that wait at the start, where rows cannot be read again by themselves; else None."""
 
-    def passes_over(self) -> Callable[[Rows], Rows] | None:
-        """Return what marks rows that are learned as rejected ones; None: there are none."""
+    def left_out(self) -> Places:
+        """Return the places of rows that count as rejected ones, without dead letters; by default there are none."""
+        return {}
+
+    def other_logs(self) -> tuple[ReadAhead, ...]:
+        """Return the logs beside the input that are read, as they are at the start of a life."""
+        return ()
 
     def gate(self, gate: Gatekeeper) -> Gatekeeper:
         """Return the gate that stands for the quality gate."""
@@ -291,9 +303,13 @@ class Attachments:
         """See `Attachment.waiting`; the first answer counts."""
         return _first(one.waiting() for one in self.all)
 
-    def passes_over(self) -> tuple[Callable[[Rows], Rows], ...]:
-        """See `Attachment.passes_over`."""
-        return tuple(filter(None, (one.passes_over() for one in self.all)))
+    def left_out(self) -> Places:
+        """See `Attachment.left_out`; the first that names any counts."""
+        return next((found for one in self.all if (found := one.left_out())), {})
+
+    def other_logs(self) -> tuple[ReadAhead, ...]:
+        """See `Attachment.other_logs`."""
+        return tuple(log for one in self.all for log in one.other_logs())
 
     def gate(self, gate: Gatekeeper) -> Gatekeeper:
         """See `Attachment.gate`."""

@@ -33,6 +33,7 @@ from consumers.trainer.taking_over import TakenOver, take_over
 from consumers.trainer.topic_watch import Surveyor
 from streamsvm.checkpoint.directory import CheckpointDirectory
 from streamsvm.ingest.decoder import PointDecoder
+from streamsvm.model.left_out import Places
 from streamsvm.registry.signing import Signer
 
 
@@ -94,10 +95,12 @@ def begin(
         quality=quality,
         surveyor=_surveyor(taken, components, stack),
         remedy=taken.remedy,
+        left_out=attachments.left_out(),
+        other_logs=attachments.other_logs(),
     )
     intake = attachments.source(making)
     if intake is None:
-        intake = _intake(taken, components, stack)
+        intake = _intake(taken, making.left_out, components, stack)
     return Life(
         config=config,
         topic_id=started.topic_id,
@@ -145,7 +148,7 @@ def _surveyor(taken: TakenOver, components: Components, stack: ExitStack) -> Sur
     return Surveyor(source, started.topic_id, watch, monotonic, remedy=taken.remedy, at_once=left_out)
 
 
-def _intake(taken: TakenOver, components: Components, stack: ExitStack) -> Intake:
+def _intake(taken: TakenOver, left_out: Places, components: Components, stack: ExitStack) -> Intake:
     """Return what reads and decodes in this process."""
     cluster, settings = components.cluster, taken.started.settings
     config = settings.models()
@@ -164,5 +167,5 @@ def _intake(taken: TakenOver, components: Components, stack: ExitStack) -> Intak
         health=components.health,
         monotonic=components.clock.monotonic,
         clock=components.clock.now,
-        passes_over=taken.attachments.passes_over(),
+        left_out=left_out,
     )

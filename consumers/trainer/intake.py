@@ -22,6 +22,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
+from types import MappingProxyType
 from typing import Final
 
 from consumers.host.runtime import Health
@@ -39,7 +40,8 @@ from streamsvm.delivery.reading import Ends, Reading
 from streamsvm.errors import ConfigurationError, LogGap, TopicMissing, TransientError
 from streamsvm.ingest.decoder import Decoded, PointDecoder, RejectedRecord
 from streamsvm.kafka import Batch, Input, Outbox, Record
-from streamsvm.points import Positions, Rows
+from streamsvm.model.left_out import Places, masked
+from streamsvm.points import Positions
 
 FLUSH_TIMEOUT_S: Final = 30.0
 HOLD_BEFORE_PAUSE_S: Final = 1.0
@@ -141,8 +143,8 @@ class Intake(OneProcess):
     health : Health
     monotonic, clock : callable
         Seconds; the time of day.
-    passes_over : sequence of callable
-        Each marks rows as rejected, without dead letters: rows that were erased, for example.
+    left_out : mapping of partition to positions
+        Rows that count as rejected ones, without dead letters.
     """
 
     def __init__(
@@ -158,7 +160,7 @@ class Intake(OneProcess):
         health: Health,
         monotonic: Callable[[], float],
         clock: Callable[[], datetime],
-        passes_over: Sequence[Callable[[Rows], Rows]] = (),
+        left_out: Places = MappingProxyType({}),
     ) -> None:
         super().__init__(outbox, metrics, (dead_letters,))
         self._pipeline = pipeline
@@ -166,7 +168,7 @@ class Intake(OneProcess):
         self._dead_letters = dead_letters
         self._decoder = decoder
         self._health = health
-        self._passes_over = passes_over
+        self._left_out = left_out
         self._limits = RejectionLimits(
             settings.input,
             lambda: pipeline.points_accepted() >= settings.input.proven_after_points,
@@ -297,9 +299,7 @@ class Intake(OneProcess):
         for reason, count in decoded.passed_over.items():
             self._metrics.increase("streamsvm_passed_over_rows", count, reason=reason)
         for rows in decoded.rows:
-            for mark in self._passes_over:
-                rows = mark(rows)
-            self._pipeline.offer(rows)
+            self._pipeline.offer(masked(rows, self._left_out) if self._left_out else rows)
         self._count_rejected(records, decoded.rejected)
 
     def _count_rejected(self, records: Sequence[Record], rejected: Sequence[RejectedRecord]) -> None:

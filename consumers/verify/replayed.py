@@ -191,7 +191,7 @@ class Replayed:
         return self._recomputation, self._source
 
     def _source_of(self, version: Version, recomputation: Recomputation) -> ReplaySource:
-        own = [verifier.source(version, recomputation) for verifier in self._verifiers]
+        own = [verifier.source(version, recomputation, self._without) for verifier in self._verifiers]
         found = next(filter(None, own), None)
         if found is not None:
             return found

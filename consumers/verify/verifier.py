@@ -95,8 +95,13 @@ class Verifier:
         """Return a log beside the input that a version was made from; None: there is none."""
         return None
 
-    def source(self, version: Version, recomputation: Recomputation) -> ReplaySource | None:  # noqa: ARG002
-        """Return what reads a version's rows; None where they are those of the input topic.
+    def source(
+        self,
+        version: Version,  # noqa: ARG002
+        recomputation: Recomputation,  # noqa: ARG002
+        without: Places,  # noqa: ARG002
+    ) -> ReplaySource | None:
+        """Return what reads a version's rows but some; None where they are those of the input topic.
 
         Raises
         ------

@@ -18,7 +18,23 @@ class RememberedPart:
 
 
 class ReadAhead:
-    """A part of a branch that reads the input further than what is learned, and holds what lies between."""
+    """A part of a branch that reads the input and a log beside it, and holds what lies between and what is learned.
+
+    Attributes
+    ----------
+    topic, topic_id : str
+        Of the log beside the input; the id is empty if unknown.
+    base : mapping of partition to Position
+        Where that log began to count.
+    """
+
+    topic: str
+    topic_id: str
+    base: Mapping[int, Position]
+
+    def emptied(self) -> ReadAhead:
+        """Return what it is where nothing of either log was read."""
+        raise NotImplementedError
 
     @property
     def ahead(self) -> Mapping[int, tuple[Position, int]]:

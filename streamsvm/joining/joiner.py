@@ -47,7 +47,7 @@ from streamsvm.errors import ConfigurationError
 from streamsvm.joining import kernels, log_time
 from streamsvm.joining.log_time import Ahead
 from streamsvm.joining.read_log import ReadLog, part_of
-from streamsvm.joining.rows import FeatureRows, JoinRules, JoinState, LabelRows, Letter
+from streamsvm.joining.rows import LEFT_OUT, FeatureRows, JoinRules, JoinState, LabelRows, Letter
 from streamsvm.points import Points, Position, Rows
 
 ABSENT: Final[dict[str, int]] = {
@@ -293,7 +293,7 @@ class Joiner:
             row=row,
             last=np.zeros(n, np.bool_),
             time_ms=time_ms,
-            accepted=np.ones(n, np.bool_),
+            accepted=weight > LEFT_OUT,
             points=Points(X, sign.astype(np.int8), weight.astype(np.float64)),
             leader_epoch=epoch,
             beside_offset=labels,

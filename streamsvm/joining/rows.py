@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 from streamsvm.points import Points, Position
 
 Absent = Literal["negative", "drop", "dead_letter"]
+LEFT_OUT: Final = 0.0
+"""The weight of a row that is joined, and then counts as a rejected one; that of every other row is above it."""
 COUNTED: Final = (
     "joined",
     "absent",

@@ -23,10 +23,9 @@ from streamsvm.delivery.machine import Continued
 from streamsvm.errors import StateError
 from streamsvm.kafka import TopicInfo
 from streamsvm.learning.recipe import Origin
-from streamsvm.model.left_out import LeftOut, left_out_key, masked
+from streamsvm.model.left_out import LeftOut, Places, left_out_key
 from streamsvm.points import Positions, Rows
 from streamsvm.sections import section
-from streamsvm.supports import ERASURE, require
 
 if TYPE_CHECKING:
     from consumers.branches.history.archivist import Archivist
@@ -48,17 +47,9 @@ class History(Attachment):
         self._rows: dict[tuple[int, int], int] = {}
 
     def found(self, topic: TopicInfo, pointers: KnownPointers) -> None:
-        """Take in which rows of the input were erased.
-
-        Raises
-        ------
-        ConfigurationError
-            If they would be learned nevertheless, because others than this process read the input.
-        """
+        """Take in which rows of the input were erased."""
         erased = pointers.erased
         self._erased = erased if erased is not None and erased.is_of(topic.name, topic.topic_id or "") else None
-        if self._erased is not None:
-            refuse_erasure(self.world.settings, f"rows of {topic.name} were erased ({len(self._erased.rows):,})")
 
     def ordered(self, snapshots: Iterable[Snapshot], present: Present) -> Iterable[Snapshot]:
         """Let checkpoints that obey the record come first: one that may hold the rows is only a place to begin."""
@@ -118,10 +109,9 @@ class History(Attachment):
         why = f"rows of the input were erased (record {self._obeyed.sha256}), and the version before it may be of them"
         return Continued(self._obeyed.continues, why)
 
-    def passes_over(self) -> Callable[[Rows], Rows] | None:
-        """Return what marks erased rows."""
-        places = {} if self._erased is None else self._erased.places()
-        return partial(masked, places=places) if places else None
+    def left_out(self) -> Places:
+        """Return the erased rows."""
+        return {} if self._erased is None else self._erased.places()
 
     def origin(self, origin: Origin) -> Origin:
         """Let a version name the record that it was made under."""
@@ -246,19 +236,3 @@ def _refuse_without_record(snapshot: Snapshot, present: Present, erased: LeftOut
         "Restore the aliases topic; or give streamsvm history forget the same rows once more, which writes the record "
         "anew.",
     )
-
-
-def refuse_erasure(settings: Settings, why: str) -> None:
-    """Refuse what cannot pass over erased rows.
-
-    Parameters
-    ----------
-    settings : Settings
-    why : str
-        What was or is to be erased.
-
-    Raises
-    ------
-    ConfigurationError
-    """
-    require({ERASURE: why, **settings.axes})

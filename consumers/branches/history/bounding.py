@@ -123,6 +123,8 @@ def _read(
     if certifier is None:
         return None
     lineage, config = version.lineage, configuration_of(version.lineage)
+    if config.label_rule is not None:
+        raise NotRecomputable("labels of a log of their own are not joined for it")
     base, cut = positions(lineage.base), positions(lineage.cut)
     forgotten = {partition: frozenset(own) for partition, own in places.items()}
     least = math.inf

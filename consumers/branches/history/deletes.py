@@ -24,7 +24,7 @@ from typing import Final
 
 import structlog
 
-from consumers.branches.history.earlier import earlier_of, fits_log, past_of
+from consumers.branches.history.earlier import earlier_of, fits_log, lost_beginning, past_of
 from consumers.branches.history.finding import FoundRows, looked_for
 from consumers.branches.history.settings import DeletesConfig
 from consumers.host.runtime import schemas_of
@@ -295,7 +295,12 @@ class CarriesOut(Part):
                     "Begin anew with what the log still holds, with --input-start earliest --reset "
                     f"{settings.name}/{self._world.delivery.incarnation}.",
                 )
-        return ""
+        lost = lost_beginning(cluster, self._making.other_logs)
+        return lost and (
+            f"{lost}: it cannot be learned again without the rows",
+            f"Begin anew with what the logs still hold, with --reset {settings.name}/"
+            f"{self._world.delivery.incarnation}.",
+        )
 
     def _has_earlier(self, erased: Erased) -> bool:
         """Return whether a checkpoint was kept from which the log can be learned again."""

@@ -8,8 +8,9 @@ from consumers.branches.history.settings import KeptCheckpoints
 from consumers.settings import Settings
 from streamsvm.branches.history.past import Past
 from streamsvm.checkpoint.disk import Disk, FileSystem
-from streamsvm.checkpoint.snapshot import Snapshot
+from streamsvm.checkpoint.snapshot import ReadAhead, Snapshot
 from streamsvm.delivery.decision import places, reads_on
+from streamsvm.errors import TopicMissing
 from streamsvm.kafka import Cluster
 from streamsvm.sections import section
 
@@ -30,6 +31,22 @@ def earlier_of(settings: Settings, past: Past, generations: Iterable[Snapshot]) 
             incarnation = one.incarnation
             yield one
     yield from past.snapshots()
+
+
+def lost_beginning(cluster: Cluster, logs: Iterable[ReadAhead]) -> str:
+    """Say which log beside the input no longer holds what was read of it; empty if all of them do."""
+    for log in logs:
+        try:
+            topic = cluster.describe(log.topic)
+        except TopicMissing:
+            return f"the topic {log.topic} no longer exists"
+        if (topic.topic_id or "") != log.topic_id:
+            return f"the topic {log.topic} was recreated"
+        for partition, at in sorted(log.base.items()):
+            first, _ = cluster.log_range(log.topic, partition)
+            if first > at.offset:
+                return f"{log.topic}[{partition}] begins at offset {first:,}, but the model began at {at.offset:,}"
+    return ""
 
 
 def fits_log(cluster: Cluster, snapshot: Snapshot) -> bool:

@@ -17,14 +17,14 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Final
 
-from consumers.branches.history.attached import refuse_erasure
 from consumers.branches.history.bounding import Reach, reach_without
-from consumers.branches.history.earlier import earlier_of, fits_log, past_of
+from consumers.branches.history.earlier import earlier_of, fits_log, lost_beginning, past_of
 from consumers.branches.history.erased_rows import shown
 from consumers.branches.history.forgetting import Checkpoint, ForgettingReport
 from consumers.branches.history.stretches import Log, Ranges
@@ -33,12 +33,13 @@ from consumers.settings import Settings
 from consumers.streams.topics import READ_TIMEOUT_S, KnownPointers, read_pointers
 from consumers.trainer.gatekeeping import present_of
 from consumers.trainer.session import InDoubt, Session
+from consumers.verify.verifier import verifiers_of
 from streamsvm.branches.history.erased import MOST, Erased, encode_erased
 from streamsvm.branches.history.erasure import beginning, emptied, lacks, obeys, remove_disobedient
 from streamsvm.branches.history.past import rows_of
 from streamsvm.checkpoint.directory import CheckpointDirectory
 from streamsvm.checkpoint.disk import Disk, FileSystem
-from streamsvm.checkpoint.snapshot import Snapshot
+from streamsvm.checkpoint.snapshot import ReadAhead, Snapshot
 from streamsvm.config import ModelConfig
 from streamsvm.crashpoints import crash_point
 from streamsvm.delivery.machine import Delivery
@@ -49,8 +50,9 @@ from streamsvm.learning.training import limited
 from streamsvm.model import trail
 from streamsvm.model.left_out import left_out_key
 from streamsvm.model.pointers import Head
-from streamsvm.model.version import version_key
+from streamsvm.model.version import positions, version_key
 from streamsvm.points import Position
+from streamsvm.verification.recomputation import NotRecomputable, Recomputation
 
 PAUSE_S: Final = 0.2
 DAY_S: Final = 86_400.0
@@ -137,7 +139,6 @@ def erase(
     TransientError
         If the broker does not answer, or the disk refuses.
     """
-    refuse_erasure(settings, "rows are to be erased")
     place = settings.checkpoint.directory
     if not place.is_dir():
         raise _without_checkpoint(settings)
@@ -328,7 +329,15 @@ class _Erasure:
                     "checkpoints; or build a model of the archive: streamsvm history forget --archive-only, then "
                     "streamsvm history build.",
                 )
-        return Cost(rows=learned, seconds=learned * self._seconds_a_row(schemas, None), learned=learned)
+        others = [part for part in snapshot.parts.values() if isinstance(part, ReadAhead)]
+        if lost := lost_beginning(self._cluster, others):
+            raise ConfigurationError(
+                f"{lost}: it cannot be learned again without the rows",
+                "Nothing was changed. Begin anew with what the logs still hold, with the trainer's --reset "
+                f"{snapshot.name}/{snapshot.incarnation}, and remove the old checkpoints.",
+            )
+        seconds_a_row = self._seconds_a_joined_row(schemas) if others else self._seconds_a_row(schemas, None)
+        return Cost(rows=learned, seconds=learned * seconds_a_row, learned=learned)
 
     def _beginning(self) -> Snapshot | None:
         """Return the checkpoint from which the next start learns again; None: from the beginning."""
@@ -368,6 +377,30 @@ class _Erasure:
                     if done >= MEASURED_ROWS:
                         break
         return (time.monotonic() - begun) / max(1, done)
+
+    def _seconds_a_joined_row(self, schemas: SchemaRegistry | None) -> float:
+        """Return the same where rows come from several logs, as `verify` reads them; 0 where no version was made."""
+        head = self._head
+        version = None if head is None else present_of(self._settings, self._cluster, head.alias).version
+        if version is None:
+            return 0.0
+        verifiers = verifiers_of(self._cluster, self._settings, self._timeout_s, schemas)
+        others = tuple(filter(None, (one.other_log(version) for one in verifiers)))
+        try:
+            learned = Recomputation(version, self._snapshot.topic_id, self._log, others=others)
+            source = next(filter(None, (one.source(version, learned, {}) for one in verifiers)), None)
+        except NotRecomputable:
+            return 0.0
+        if source is None:
+            return 0.0
+        cut = {
+            p: min(at, Position(learned.positions[p].offset + MEASURED_ROWS))
+            for p, at in positions(version.lineage.cut).items()
+        }
+        begun = time.monotonic()
+        with closing(source), limited(self._config.svm):
+            source.advance(learned, cut)
+        return (time.monotonic() - begun) / max(1, learned.input_rows)
 
     # ------------------------------------------------------------ what is done
 

@@ -82,7 +82,8 @@ class Ranges:
     ) -> None:
         self.forgotten: Forgotten = forgotten or {}
         self._topic, self._timeout_s = topic, timeout_s
-        self._decoder = PointDecoder(config.points, schemas=schemas, recipe=config.recipe)
+        labeled = config.label_rule is None  # else labels are of a log of their own
+        self._decoder = PointDecoder(config.points, labeled=labeled, schemas=schemas, recipe=config.recipe)
         self._input = cluster.input(topic, None)
         self._identity = TopicIdentity(cluster, topic, topic_id, {}, remedy="What is of the old topic stays as it is.")
         self.rows_read = 0

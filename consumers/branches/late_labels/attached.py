@@ -17,6 +17,7 @@ from consumers.trainer.topic_watch import Surveyor
 from streamsvm.branches.late_labels.joining import Joining, joining_of
 from streamsvm.branches.late_labels.lineage import LabelsOrigin
 from streamsvm.branches.late_labels.present import LabelsPresent
+from streamsvm.checkpoint.snapshot import ReadAhead
 from streamsvm.delivery.decision import Begin, Present, Resume
 from streamsvm.errors import ConfigurationError
 from streamsvm.kafka import TopicInfo
@@ -70,6 +71,10 @@ class LateLabels(Attachment):
         """Go on with the join of a checkpoint, or begin one."""
         self._joining = joining_of(begun.snapshot) if isinstance(begun, Resume) else self._first(topic)
 
+    def other_logs(self) -> tuple[ReadAhead, ...]:
+        """Return the log of the labels."""
+        return (self.joining,)
+
     def waiting(self) -> Mapping[int, Rows]:
         """Return what is joined and not learned yet."""
         return self.joining.waiting
@@ -86,6 +91,7 @@ class LateLabels(Attachment):
             labels=self._topic,
             group=settings.input.group or f"streamsvm-{settings.name}",
             most_rows=section(settings, LabelsConfig).most_rows,
+            left_out=making.left_out,
         )
         intake = JoinedIntake(
             settings,

@@ -320,6 +320,8 @@ class JoinedIntake(OneProcess):
 
     def _send_back(self, partition: int, letter: Letter) -> None:
         """Fetch a record that the join refused from its log, and let it become a dead letter."""
+        if self._source.is_left_out(partition, letter):
+            return
         log: Log = "features" if letter.reason in OF_FEATURES else "labels"
         if self._reader is None:
             self._reader = self._cluster.reader()

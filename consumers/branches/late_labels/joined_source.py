@@ -16,8 +16,9 @@ from streamsvm.config import LabelRule, ModelConfig
 from streamsvm.ingest.decoder import PointDecoder, RejectedRecord, Rejection
 from streamsvm.ingest.label_records import LabelDecoder, is_watermark, key_of
 from streamsvm.joining.joiner import Joiner
-from streamsvm.joining.rows import FeatureRows, JoinRules, JoinState, LabelRows, Letter, codes_of, hashed
+from streamsvm.joining.rows import LEFT_OUT, FeatureRows, JoinRules, JoinState, LabelRows, Letter, codes_of, hashed
 from streamsvm.kafka import Batch, Cluster, Record
+from streamsvm.model.left_out import Places, masked
 from streamsvm.points import Points, Position, Positions, Rows
 
 MOST_WAITING: Final = 20_000
@@ -60,15 +61,27 @@ class JoinedSource:
         Under which observers see how far both are read.
     most_rows : int
         Most rows within the horizon, in one partition.
+    left_out : mapping of partition to positions
+        Rows of the features that are joined as ever, so that no other row's label or place changes, and then count as
+        rejected ones; of their features nothing is kept.
     """
 
     def __init__(
-        self, cluster: Cluster, config: ModelConfig, *, features: str, labels: str, group: str | None, most_rows: int
+        self,
+        cluster: Cluster,
+        config: ModelConfig,
+        *,
+        features: str,
+        labels: str,
+        group: str | None,
+        most_rows: int,
+        left_out: Places,
     ) -> None:
         assert config.label_rule is not None
         self.topics: Final[Mapping[Log, str]] = {"features": features, "labels": labels}
         self._config, self._join = config, config.label_rule
         self._rules = rules_of(config.label_rule, most_rows)
+        self._left_out = left_out
         self._points = PointDecoder(config.points, labeled=False, recipe=config.recipe)
         self._labels = LabelDecoder(config.points, config.label_rule.key)
         self._inputs = {log: cluster.input(topic, group) for log, topic in self.topics.items()}
@@ -187,6 +200,8 @@ class JoinedSource:
             own = [next(keys) for _ in range(len(rows))]
             ok = rows.accepted & np.array([key is not None for key in own], np.bool_)
             without = np.flatnonzero(rows.accepted & ~ok).tolist()
+            left = masked(rows, self._left_out)
+            weight = np.where(rows.accepted & ~left.accepted, LEFT_OUT, rows.points.weight)
             keyless += [(rows.partition, int(rows.offset[index]), int(rows.row[index])) for index in without]
             self.joiners[rows.partition].add_features(
                 FeatureRows(
@@ -196,8 +211,8 @@ class JoinedSource:
                     time_ms=rows.time_ms,
                     key=hashed([key or b"" for key in own]),
                     ok=ok,
-                    X=np.ascontiguousarray(rows.points.X),
-                    weight=np.ascontiguousarray(rows.points.weight, np.float64),
+                    X=np.ascontiguousarray(left.points.X),
+                    weight=np.ascontiguousarray(weight, np.float64),
                     leader_epoch=rows.leader_epoch,
                 )
             )
@@ -274,6 +289,11 @@ class JoinedSource:
         """Return a row that the join refused as a rejected record, for a dead letter."""
         count = self._rows_of(record) if letter.reason in OF_FEATURES else self._labels_in(record)
         return RejectedRecord(record, count, (Rejection(letter.row, letter.reason, MEANINGS[letter.reason]),))
+
+    def is_left_out(self, partition: int, letter: Letter) -> bool:
+        """Return whether a letter is of a row of the features that nobody may keep."""
+        at = Position(letter.offset, letter.row)
+        return letter.reason in OF_FEATURES and at in self._left_out.get(partition, ())
 
     def _labels_in(self, record: Record) -> int:
         (labels,), _ = self._labels.decode([record])

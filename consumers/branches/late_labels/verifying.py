@@ -12,6 +12,7 @@ from consumers.verify.source import BATCH_RECORDS, POLL_S, ReplaySource
 from consumers.verify.verifier import Verifier, Verifies
 from streamsvm.branches.late_labels.lineage import LabelsOrigin, labels_origin_of
 from streamsvm.kafka import Cluster, SchemaRegistry
+from streamsvm.model.left_out import Places
 from streamsvm.model.version import Version
 from streamsvm.points import Positions
 from streamsvm.verification.recomputation import NotRecomputable, Recomputation
@@ -41,12 +42,12 @@ class LabelsVerifier(Verifier):
         """Return the log of a version's labels."""
         return labels_origin_of(version)
 
-    def source(self, version: Version, recomputation: Recomputation) -> ReplaySource | None:
+    def source(self, version: Version, recomputation: Recomputation, without: Places) -> ReplaySource | None:
         """Return what joins the logs; raises `NotRecomputable` if a version names one, or has a rule, without both."""
         labels = labels_origin_of(version)
         if (recomputation.config.label_rule is None) != (labels is None):
             raise NotRecomputable("the version's configuration and lineage.labels do not fit together")
-        return None if labels is None else _Joined(self._cluster, recomputation, labels, self._timeout_s)
+        return None if labels is None else _Joined(self._cluster, recomputation, labels, self._timeout_s, without)
 
 
 class _Joined(ReplaySource):
@@ -58,9 +59,17 @@ class _Joined(ReplaySource):
     recomputation : Recomputation
     labels : LabelsOrigin
     timeout_s : float
+    without : mapping of partition to positions
     """
 
-    def __init__(self, cluster: Cluster, recomputation: Recomputation, labels: LabelsOrigin, timeout_s: float) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        recomputation: Recomputation,
+        labels: LabelsOrigin,
+        timeout_s: float,
+        without: Places,
+    ) -> None:
         super().__init__(recomputation.topic, timeout_s)
         self._source = JoinedSource(
             cluster,
@@ -69,6 +78,7 @@ class _Joined(ReplaySource):
             labels=labels.topic,
             group=None,
             most_rows=sys.maxsize,
+            left_out=without,
         )
         self._source.begin(recomputation.positions, labels.base)
 

@@ -49,6 +49,7 @@ from streamsvm.crashpoints import crash_point
 from streamsvm.delivery.pipeline import Pipeline
 from streamsvm.errors import StateError, TransientError
 from streamsvm.kafka import Cluster, Input, Outbox
+from streamsvm.model.left_out import Places
 from streamsvm.points import Position, Positions, Rows
 from streamsvm.sections import section
 
@@ -101,6 +102,8 @@ class Adopting(Recordless):
         Of openings and first states.
     topic_id : str
         Of the input; empty where the broker tells none.
+    left_out : mapping of partition to positions
+        Rows that count as rejected ones: workers are told in the opening.
     incarnation : callable
         Returns the incarnation that publishes.
     note : callable
@@ -124,6 +127,7 @@ class Adopting(Recordless):
         follower: Input,
         outbox: Outbox,
         topic_id: str,
+        left_out: Places,
         incarnation: Callable[[], int],
         note: Callable[[Rows], None],
         log_ends: Callable[[], Mapping[int, int]],
@@ -137,7 +141,7 @@ class Adopting(Recordless):
         self._cluster, self._follower = cluster, follower
         self._writer = CoresetsWriter(coresets_topic(settings), outbox, metrics)
         self._topic_id, self._incarnation, self._log_ends = topic_id, incarnation, log_ends
-        self._after_files = after_files
+        self._after_files, self._left_out = after_files, left_out
         self._note, self._metrics, self._health, self._monotonic = note, metrics, health, monotonic
         self._followed: dict[int, _Followed] = {}
         self._ended = False
@@ -260,6 +264,7 @@ class Adopting(Recordless):
             base=(*base,),
             configuration=config.canonical(),
             configuration_sha256=config.sha256(),
+            left_out=tuple((*at,) for at in sorted(self._left_out.get(partition, ()))),
         )
         found, end = read_partition(self._cluster, settings, partition)
         later = found.opening

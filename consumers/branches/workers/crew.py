@@ -60,6 +60,7 @@ from streamsvm.errors import TransientError
 from streamsvm.ingest.row_builder import RejectedRecord, Rejection
 from streamsvm.kafka import Connection, Record
 from streamsvm.learning.partition_state import PartitionState
+from streamsvm.model.left_out import Places
 from streamsvm.points import Position, Positions, Rows
 from streamsvm.sections import section
 
@@ -265,6 +266,8 @@ class Crew(Recordless):
     goal : Goal
         How far the newest version has come.
     hands : Hands
+    left_out : mapping of partition to positions
+        Rows that count as rejected ones.
     note : callable
         Takes rows that were just learned: the newest ones, not all.
     metrics : Metrics
@@ -280,6 +283,7 @@ class Crew(Recordless):
         goal: Goal,
         hands: Hands,
         *,
+        left_out: Places,
         note: Callable[[Rows], None],
         metrics: Metrics,
         health: Health,
@@ -290,6 +294,7 @@ class Crew(Recordless):
         self._pipeline, self._combiner = pipeline, combiner_of(pipeline)
         self._goal = goal
         self._hands = hands
+        self._left_out = {partition: [(*at,) for at in sorted(own)] for partition, own in left_out.items()}
         self._note = note
         self._metrics = metrics
         self._health = health
@@ -463,6 +468,7 @@ class Crew(Recordless):
                     next_number=self._goal.next_number,
                     points_elsewhere=sum(count for partition, count in accepted.items() if partition not in own),
                     ends=ends,
+                    left_out=self._left_out,
                 )
             )
             self._given.update(new)

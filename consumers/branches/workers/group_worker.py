@@ -355,6 +355,11 @@ class GroupWorker:
             health=self._health,
             monotonic=self._monotonic,
             clock=lambda: datetime.now(UTC),
+            left_out={
+                partition: frozenset(Position(*at) for at in own.opening.left_out)
+                for partition, own in self._owned.items()
+                if own.opening.left_out
+            },
         )
 
     # -------------------------------------------------------------- restoring

@@ -102,6 +102,8 @@ class Assign(msgspec.Struct, frozen=True, tag=True, kw_only=True):
         Valid points of this incarnation in partitions of others.
     ends : bool
         Learn nothing more.
+    left_out : dict of partition to list of (offset, row)
+        Rows that count as rejected ones, without dead letters; the same in every message.
     """
 
     settings: dict[str, Any]
@@ -113,6 +115,7 @@ class Assign(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     next_number: int
     points_elsewhere: int
     ends: bool
+    left_out: dict[int, list[tuple[int, int]]]
 
 
 NOTHING_VALID: Final = "no row was valid yet"

@@ -257,6 +257,7 @@ class Work:
             health=self._health,
             monotonic=time.monotonic,
             clock=lambda: datetime.now(UTC),
+            left_out={p: frozenset(Position(*at) for at in own) for p, own in message.left_out.items()},
         )
 
     # --------------------------------------------------------------- learning

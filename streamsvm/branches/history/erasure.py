@@ -17,7 +17,7 @@ from typing import Final
 from streamsvm.branches.history.erased import Erased
 from streamsvm.branches.history.erased_part import PART, Obeyed, obeyed_of, obeying
 from streamsvm.checkpoint.directory import CheckpointDirectory
-from streamsvm.checkpoint.snapshot import RememberedPart, Snapshot
+from streamsvm.checkpoint.snapshot import ReadAhead, RememberedPart, Snapshot
 from streamsvm.config import ModelConfig
 from streamsvm.learning.learner import Learner
 from streamsvm.model.left_out import LeftOut
@@ -131,7 +131,8 @@ def emptied(
     if begun is not None:
         partitions = dict(sorted({**learner.partitions, **begun.learner.partitions}.items()))
         learner, read_to = replace(begun.learner, partitions=partitions), dict(begun.read_to)
-    empty = replace(snapshot, incarnation=incarnation, learner=learner, pending=None, read_to=read_to)
+    parts = {n: part.emptied() if isinstance(part, ReadAhead) else part for n, part in snapshot.parts.items()}
+    empty = replace(snapshot, incarnation=incarnation, learner=learner, pending=None, read_to=read_to, parts=parts)
     return obeying(empty, Obeyed.of(erased, continues))
 
 

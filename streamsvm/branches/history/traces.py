@@ -10,7 +10,7 @@ form                traces
 `half precision`    float16 values of either byte order: four in a row, and the whole row
 `text`              values as people and programs write them: single ones, of less than nine digits only where no
                     digit stands beside them; pairs of six digits, and the whole row, with usual separators; the record
-`id`                the row's id and its record's key
+`id`                the row's id and its record's key, but not as a part of a longer name in text
 `hash`              SHA-256, SHA-1 and MD5 of record, id and key, raw and in hexadecimal; the 64 bits by which labels
                     are joined
 ==================  =================================================================================================
@@ -42,6 +42,8 @@ DIGITS: Final = 6
 ALONE: Final = 9
 """Fewest digits of a value in text that says something wherever it stands: of the numbers of a thousand versions some
 begin as one of a thousand rows does, for seven digits."""
+BESIDE: Final = 6
+"""Bytes on either side of a name by which text is told."""
 FORMS: Final = ("value", "half precision", "text", "id", "hash")
 SEPARATORS: Final = (", ", ",", " ", "\t", ";")
 _VALUES: Final = (("<f8", 1), (">f8", 1), ("<f4", 2), (">f4", 2))
@@ -108,6 +110,7 @@ class Traces:
             for form, trace in traces_of(content):
                 self._of.setdefault(trace, set()).add((content.place, form))
         self._short = {trace for trace in self._of if _is_short(trace)}
+        self._names = {name for one in self.contents for name in (one.id.encode(), one.key)}
         self._longer: dict[int, list[bytes]] = {}
         for trace in self._of:
             self._longer.setdefault(int.from_bytes(trace[:LEAST], "little"), []).append(trace)
@@ -133,9 +136,15 @@ class Traces:
         for place in likely[self._heads[at] == heads].tolist():
             head = int.from_bytes(content[place : place + LEAST], "little")
             for trace in self._longer[head]:
-                if content.startswith(trace, place) and (trace not in self._short or _is_apart(content, trace, place)):
+                if content.startswith(trace, place) and self._says(content, trace, place):
                     found |= self._of[trace]
         return frozenset(found)
+
+    def _says(self, content: bytes, trace: bytes, place: int) -> bool:
+        """Return whether a trace says something where it stands."""
+        if trace in self._short:
+            return _is_apart(content, trace, place)
+        return trace not in self._names or not _goes_on(content, trace, place)
 
 
 def traces_of(content: Content) -> Iterator[tuple[str, bytes]]:
@@ -209,6 +218,17 @@ def _is_apart(content: bytes, trace: bytes, place: int) -> bool:
     """Return whether no digit stands beside a number that some bytes hold."""
     beside = content[max(0, place - 1) : place], content[place + len(trace) : place + len(trace) + 1]
     return not any(map(bytes.isdigit, beside))
+
+
+def _goes_on(content: bytes, name: bytes, place: int) -> bool:
+    """Return whether a name is a part of a longer one, as `c-1` is of `c-17`: in text, where letters stand beside it.
+
+    In a binary form the byte beside a name may be a length, or a number's.
+    """
+    end = place + len(name)
+    before, after = content[max(0, place - BESIDE) : place], content[end : end + BESIDE]
+    joined = (len(pair) == 2 and pair.isalnum() for pair in (before[-1:] + name[:1], name[-1:] + after[:1]))
+    return any(joined) and (before + after).decode("latin-1").isprintable()
 
 
 def _texts(values: NDArray[np.floating], telling: NDArray[np.bool_]) -> Iterator[str]:

@@ -14,7 +14,7 @@ from streamsvm.checkpoint.forms import Form, OptionalPart, Pairs, PlacedArray, P
 from streamsvm.checkpoint.parts import PartOf
 from streamsvm.checkpoint.snapshot import Snapshot
 from streamsvm.errors import CorruptCheckpoint
-from streamsvm.joining.rows import JoinState, LogState
+from streamsvm.joining.rows import LEFT_OUT, JoinState, LogState
 from streamsvm.learning.cutting import Cut
 from streamsvm.learning.partition_state import PartitionState
 from streamsvm.points import Points, Position, Rows
@@ -69,8 +69,8 @@ def _waiting(points: Points, labels_offset: NDArray[Any], **columns: Any) -> Row
     n = len(points)
     every = {**columns, "labels_offset": labels_offset}
     _require_columns("rows that wait", n, every, (np.int64,) * len(every))
-    accepted = np.ones(n, np.bool_)
-    return Rows(partition=-1, last=~accepted, accepted=accepted, points=points, beside_offset=labels_offset, **columns)
+    accepted, last = points.weight > LEFT_OUT, np.zeros(n, np.bool_)
+    return Rows(partition=-1, last=last, accepted=accepted, points=points, beside_offset=labels_offset, **columns)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from streamsvm.checkpoint.snapshot import ReadAhead, Snapshot
@@ -34,6 +34,10 @@ class Joining(ReadAhead):
     base: Mapping[int, Position]
     partitions: Mapping[int, JoinState]
     waiting: Mapping[int, Rows]
+
+    def emptied(self) -> Joining:
+        """Return the join of a checkpoint before the first record of either log."""
+        return replace(self, partitions={}, waiting={})
 
     @property
     def ahead(self) -> Mapping[int, tuple[Position, int]]:

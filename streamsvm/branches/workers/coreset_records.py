@@ -59,7 +59,7 @@ def placed(text: str) -> Position:
     return Position(int(offset), int(row))
 
 
-class Opening(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class Opening(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
     """Says what is to be learned of a partition: written by a trainer when it begins, under a key of its incarnation.
 
     Attributes
@@ -77,6 +77,8 @@ class Opening(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     configuration : dict
         Canonical, as it goes on from the trainer's checkpoint.
     configuration_sha256 : str
+    left_out : tuple of (offset, row)
+        Rows of the partition that count as rejected ones, without dead letters: they were erased.
     """
 
     format: int
@@ -88,6 +90,7 @@ class Opening(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     base: tuple[Offset, Row]
     configuration: dict[str, Any]
     configuration_sha256: str
+    left_out: tuple[tuple[Offset, Row], ...] = ()
 
     @property
     def key(self) -> bytes:
@@ -97,10 +100,9 @@ class Opening(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     @property
     def prefix(self) -> str:
         """What the keys of its parts and manifests begin with: whatever decides their bytes is in it."""
-        decided = msgspec.json.encode(
-            [FORMAT, self.topic, self.topic_id, self.partition, self.base, self.configuration_sha256]
-        )
-        return f"{self.name}/{self.incarnation:08d}-{hashlib.sha256(decided).hexdigest()[:16]}/"
+        decided = [FORMAT, self.topic, self.topic_id, self.partition, self.base, self.configuration_sha256]
+        decided += [self.left_out] if self.left_out else []
+        return f"{self.name}/{self.incarnation:08d}-{hashlib.sha256(msgspec.json.encode(decided)).hexdigest()[:16]}/"
 
     def encode(self) -> bytes:
         """Return it as a record's value."""

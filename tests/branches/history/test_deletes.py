@@ -395,7 +395,6 @@ def test_more_names_than_memory_is_for_are_refused(sought: list[set[str]], monke
     [
         ({"deletes": {"every_s": 5.0}}, "deletes.every_s"),
         ({"deletes": {"topic": "d"}, "archive": {"directory": "/a"}}, "archive.directory"),
-        ({"deletes": {"topic": "d"}, "training": {"workers": 2}}, "training.workers"),
     ],
 )
 def test_what_deletes_do_not_go_with_is_refused(options: dict[str, object], said: str) -> None:

@@ -210,14 +210,6 @@ def test_a_row_is_erased_once_and_others_are_named(real_broker: TestBroker, tmp_
     assert state.incarnation == 2
     assert sum(held.rows_accepted for held in state.learner.partitions.values()) == 88
     assert not old & {file.name for file in (tmp_path / "copy").glob("*.ssvm")}
-    with pytest.raises(ConfigurationError, match=r"training\.workers = 2: .* not supported yet"):
-        run_until(
-            elsewhere.model_copy(
-                update={"training": own.training.model_copy(update={"policy": "latest", "workers": 2})}
-            ),
-            connection,
-            1,
-        )
 
 
 def traces(points: Points, at: int) -> list[bytes]:
@@ -263,16 +255,11 @@ def test_no_bytes_of_a_row_are_in_what_is_left_and_what_comes(real_broker: TestB
 
 
 def test_what_cannot_be_learned_again_is_refused(real_broker: TestBroker, tmp_path: Path) -> None:
-    """A log that lost its beginning, no checkpoint, and what reads rows elsewhere; nothing is written."""
+    """A log that lost its beginning, and no checkpoint; nothing is written."""
     connection = real_broker.connection
     own = started(connection, settings_of(real_broker.name("lost"), tmp_path / "lost"))
     produce(connection, own, encoded(gaussian(50, 8)))
     run_until(own, connection, 50)
-    for training in ({"workers": 2}, {"from_coresets": True}):
-        latest = own.training.model_copy(update={"policy": "latest", **training})
-        other = own.model_copy(update={"training": latest})
-        with pytest.raises(ConfigurationError, match=r"rows are to be erased, .* training"):
-            forgotten(connection, other, 30)
     nowhere = own.model_copy(
         update={"checkpoint": own.checkpoint.model_copy(update={"directory": tmp_path / "nowhere"})}
     )

@@ -70,6 +70,21 @@ def test_ids_records_and_hashes_are_found() -> None:
     assert {pair for pair in TRACES.met(b"person-0004") if pair[0] == "0:3"} == set()
 
 
+def test_a_name_that_another_one_begins_with_is_not_left() -> None:
+    """In text only: in a binary form the byte beside a name may be anything."""
+    one = Traces([Content(place="0:0", values=np.zeros(2, np.float32), id="client-1", key=b"client-1")])
+    for text in (b'{"id": "client-17", "y": 1}', b'{"id": "xclient-1"}', b"client-10", b"aclient-1"):
+        assert not one.met(text)
+    for text in (
+        b'{"id": "client-1", "y": 1}',
+        b"client-1",
+        b"the client-1.",
+        b"\x00\x01client-17\x02",
+        b"4client-1\x00\xff7",
+    ):
+        assert one.met(text) == {("0:0", "id")}, text
+
+
 def test_nothing_is_found_in_noise() -> None:
     """Ten megabytes of random bytes, and of other rows."""
     random = np.random.default_rng(9)

@@ -59,11 +59,14 @@ def check(records: Iterable[tuple[int, bytes, bytes | None]]) -> Checked:
         From the log's beginning; a value of None is a tombstone.
     """
     seen: defaultdict[str, _Seen] = defaultdict(_Seen)
-    faults, count, manifests, rewritten = list[str](), 0, 0, 0
+    faults, count, manifests, rewritten, begun = list[str](), 0, 0, 0, ""
     for offset, raw, value in records:
         count += 1
         name, incarnation, *rest = raw.decode().split("/", 2)
-        if incarnation in ("o", "f"):
+        if incarnation == "o" and value is not None:
+            begun = max(begun, rest[0])
+        # What an incarnation left is taken away in any order once a later one has begun.
+        if incarnation in ("o", "f") or incarnation.partition("-")[0] < begun:
             continue
         (key,) = rest
         own = seen[f"{name}/{incarnation}"]

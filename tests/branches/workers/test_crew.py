@@ -85,6 +85,7 @@ class Scene:
             self.pipeline,
             delivery,
             self.hands,
+            left_out={},
             note=lambda rows: self.noted.append(len(rows)),
             metrics=Metrics(TRAINER),
             health=Health(stuck_after_s=60.0),

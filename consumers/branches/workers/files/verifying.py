@@ -20,7 +20,7 @@ from consumers.verify.verifier import Verifier, Verifies
 from streamsvm.branches.workers.files_part import FilesOrigin, changed_file, with_files
 from streamsvm.errors import StateError
 from streamsvm.kafka import Cluster, SchemaRegistry
-from streamsvm.model.left_out import masked
+from streamsvm.model.left_out import Places, masked
 from streamsvm.model.version import Version
 from streamsvm.points import Position, Positions
 from streamsvm.sections import section
@@ -71,12 +71,13 @@ class FilesVerifier(Verifier):
         self._plan(origin)
         return with_files(origin, log)
 
-    def source(self, version: Version, recomputation: Recomputation) -> ReplaySource | None:
+    def source(self, version: Version, recomputation: Recomputation, without: Places) -> ReplaySource | None:
         """Return what reads a version's files, and then its topic; None where it has none."""
         origin = version.lineage.fact(FilesOrigin)
         if origin is None:
             return None
-        return _FilesThenTopic(self._cluster, recomputation, self._plan(origin), self._timeout_s, self._schemas)
+        plan = self._plan(origin)
+        return _FilesThenTopic(self._cluster, recomputation, plan, self._timeout_s, self._schemas, without)
 
     def _planned(self, origin: FilesOrigin) -> FilesPlan:
         files = found_in(self._paths)
@@ -103,7 +104,7 @@ class _FilesThenTopic(InputSource):
 
     Parameters
     ----------
-    cluster, recomputation, timeout_s, schemas
+    cluster, recomputation, timeout_s, schemas, without
         As of `InputSource`.
     plan : FilesPlan
     """
@@ -115,8 +116,9 @@ class _FilesThenTopic(InputSource):
         plan: FilesPlan,
         timeout_s: float,
         schemas: SchemaRegistry | None,
+        without: Places,
     ) -> None:
-        super().__init__(cluster, recomputation, timeout_s, schemas)
+        super().__init__(cluster, recomputation, timeout_s, schemas, without)
         self._plan, self._points = plan, recomputation.config.points
         self._next = {partition: Position(offset) for partition, offset in plan.origin.next.items()}
         self._stretches: dict[int, Iterator[Stretch]] = {}

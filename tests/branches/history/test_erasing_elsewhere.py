@@ -1,0 +1,252 @@
+"""An erasure where rows are learned by other processes, or joined with labels of a log of their own."""
+
+from __future__ import annotations
+
+import json
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from consumers.branches.history.erasing import erase
+from consumers.branches.history.forgetting import ForgettingReport, report_of
+from consumers.branches.history.settings import DeletesConfig
+from consumers.branches.late_labels.joined_source import rules_of
+from consumers.settings import Settings
+from consumers.verify.verify import verify
+from streamsvm.branches.history.without_part import WithoutRows
+from streamsvm.branches.late_labels.joining import joining_of
+from streamsvm.errors import ConfigurationError
+from streamsvm.kafka import Cluster, Connection, TopicSpec
+from streamsvm.learning.learner import Learner
+from streamsvm.model.version import Version, positions
+from streamsvm.points import Points, Position, Rows
+from streamsvm.verification.report import Outcome
+from tests import streams
+from tests.branches.history.test_deletes import delete, named, put
+from tests.branches.history.test_erasing import agreed, newest, traces
+from tests.branches.late_labels.test_labels import (
+    BEGUN_MS,
+    Timed,
+    expected,
+    joined_settings,
+    stream,
+    topics,
+    write,
+)
+from tests.branches.workers.group_workers import WorkerRunning, check_topic
+from tests.branches.workers.test_group_workers import adopting_settings, covered
+from tests.branches.workers.test_workers import PARTITIONS, ROWS, fill, of_one_learner
+from tests.brokers.fixtures import TestBroker
+from tests.consumers.trainers import Running, encoded, produce, run_until, settings_for, topic, versions
+from tests.joining.reference import Feature, Label, join
+from tests.kafka.foreign import alter_topic, delete_records
+from tests.streams import gaussian
+
+BAD = (3, 40, 77)
+"""Of each partition that workers learn."""
+EVERYWHERE = {partition: [Position(at) for at in BAD] for partition in range(PARTITIONS)}
+
+
+def erased(connection: Connection, settings: Settings, places: dict[int, list[Position]]) -> ForgettingReport:
+    report = report_of(places, "tester")
+    assert erase(connection, settings, places, report, agree=agreed)
+    return report
+
+
+def has_traces(settings: Settings, points: Points, at: int) -> bool:
+    """Return whether a file of the checkpoints holds the values of a row."""
+    wanted = traces(points, at)
+    return any(trace in file.read_bytes() for file in settings.checkpoint.directory.iterdir() for trace in wanted)
+
+
+def check_replaced(settings: Settings, connection: Connection, before: list[Version]) -> None:
+    """Check that the later versions are those of one learner that rejected the rows, by bytes and by `verify`."""
+    after = versions(connection, settings)[len(before) :]
+    assert after
+    for version in after:
+        expected = of_one_learner(settings, version, BAD)
+        assert (version.lineage.training_set_sha256, version.model.machine.coefficients.tobytes()) == expected  # type: ignore[union-attr]
+        assert version.lineage.fact(WithoutRows) is not None
+    found = verify(Cluster(connection), settings)
+    assert [row.outcome for row in found.rows] == [Outcome.LEFT_OUT] * len(before) + [Outcome.IDENTICAL] * len(after)
+
+
+def test_processes_of_a_trainer_pass_over_erased_rows(broker: TestBroker, tmp_path: Path) -> None:
+    """Each learns its partitions again; the version that takes the newest one's place comes at its cut."""
+    own = settings_for(broker.name("w"), tmp_path / "checkpoint", policy="latest", workers=2)
+    connection = broker.connection
+    Cluster(connection).create([TopicSpec(own.input.topic, PARTITIONS)])
+    fill(connection, own.input.topic, 0, 100)
+    run_until(own, connection, 100 * PARTITIONS)
+    before = versions(connection, own)
+    report = erased(connection, own, EVERYWHERE)
+    assert len(report.found) == len(BAD) * PARTITIONS
+    with Running(own, connection) as running:
+        running.wait_until(lambda: len(versions(connection, own)) > len(before))
+    assert versions(connection, own)[len(before)].lineage.cut == before[-1].lineage.cut
+    fill(connection, own.input.topic, 100)
+    run_until(own, connection, (ROWS - 100) * PARTITIONS)
+    check_replaced(own, connection, before)
+    assert not has_traces(own, gaussian(ROWS, seed=1), 77)
+
+
+def test_workers_of_their_own_pass_over_erased_rows(broker: TestBroker, tmp_path: Path) -> None:
+    """One that runs all the while is told by the new opening, and so is one that begins later."""
+    own, connection = adopting_settings(broker, tmp_path / "checkpoint"), broker.connection
+    fill(connection, own.input.topic, 0, 100)
+    with ExitStack() as stack:
+        with Running(own, connection) as trainer:
+            trainer.wait_until_started()
+            stack.enter_context(WorkerRunning(own, connection, ordinal=0, of=2))
+            with WorkerRunning(own, connection, ordinal=1, of=2):
+                trainer.wait_until(covered(trainer, PARTITIONS * 80))
+        before = versions(connection, own)
+        assert len(erased(connection, own, EVERYWHERE).found) == len(BAD) * PARTITIONS
+        fill(connection, own.input.topic, 100)
+        with Running(own, connection) as trainer, WorkerRunning(own, connection, ordinal=1, of=2):
+            trainer.wait_until_started()
+            trainer.wait_until(
+                lambda: (
+                    versions(connection, own)[-1].stream.rows >= PARTITIONS * (ROWS - 20)
+                    and len(versions(connection, own)) > len(before)
+                )
+            )
+    check_replaced(own, connection, before)
+    check_topic(connection, own, PARTITIONS)
+
+
+@pytest.mark.parametrize("workers", [2, 0])
+def test_deletes_of_a_topic_are_carried_out_where_others_learn(
+    real_broker: TestBroker, tmp_path: Path, workers: int
+) -> None:
+    """By the trainer, whose next life tells its workers: processes of its own, or others by the coresets topic."""
+    connection = real_broker.connection
+    own = adopting_settings(real_broker, tmp_path / "checkpoint")
+    alter_topic(connection, own.input.topic, "retention.ms", "-1")  # rows and deletes have times of long ago
+    if workers:
+        training = own.training.model_copy(update={"workers": workers, "from_coresets": False})
+        own = own.model_copy(update={"training": training})
+    deletes = DeletesConfig(topic=real_broker.name("deletes"), every_s=0.0)
+    Cluster(connection).create([TopicSpec(deletes.topic, 1, config={"retention.ms": "-1"})])
+    own = own.model_copy(update={"deletes": deletes})
+    put(connection, own.input.topic, named(encoded(gaussian(ROWS, seed=0))))
+    for partition in range(1, PARTITIONS):
+        produce(connection, own.input.topic, [*encoded(gaussian(ROWS, seed=partition))], partition)
+    with ExitStack() as stack, Running(own, connection) as trainer:
+        trainer.wait_until_started()
+        if not workers:
+            stack.enter_context(WorkerRunning(own, connection, ordinal=0, of=1))
+        trainer.wait_until(lambda: bool(versions(connection, own)))
+        trainer.wait_until(covered(trainer))
+        put(connection, own.deletes.topic, [delete("r3", 200), delete("r77", 201)])
+        trainer.wait_until(lambda: trainer.value("streamsvm_deletes_total", outcome="carried_out") == 2)
+        trainer.wait_until(lambda: versions(connection, own)[-1].lineage.fact(WithoutRows) is not None)
+        trainer.wait_until(covered(trainer))
+    found = verify(Cluster(connection), own)
+    last = versions(connection, own)[-1]
+    assert last.stream.points == last.stream.rows - 2
+    assert {row.outcome for row in found.rows} == {Outcome.LEFT_OUT, Outcome.IDENTICAL}
+    assert found.rows[-1].outcome is Outcome.IDENTICAL
+
+
+N = 300
+JOINED = (5, 120, 298)
+"""Of one early row, one whose label comes late, and one within the horizon of the end."""
+
+
+def joined(settings: Settings, features: list[Timed], labels: list[Timed], left_out: tuple[int, ...]) -> Rows:
+    """Return the rows that a plain join of both logs gives, which knows of no erased row; those are then rejected."""
+    rule = settings.models().label_rule
+    assert rule is not None
+    told = [(BEGUN_MS + one.time_ms, {} if one.watermark else json.loads(one.value)) for one in labels]
+    points, _, _, _ = join(
+        [Feature(at, BEGUN_MS + one.time_ms, None if one.watermark else f"t{at}") for at, one in enumerate(features)],
+        [Label(at, time_ms, value.get("id", ""), value.get("y", 0)) for at, (time_ms, value) in enumerate(told)],
+        rules_of(rule, 1 << 20),
+    )
+    offset, row, sign = (np.array([one[column] for one in points]) for column in (0, 1, 3))
+    who = np.array([int(key.removeprefix("t")) for _, _, key, _ in points])
+    of_rows = Points(gaussian(N, 3).X[who], sign.astype(np.int8), np.ones(len(points)))
+    return replace(streams.rows_of(of_rows, accepted=~np.isin(who, left_out)), offset=offset, row=row)
+
+
+def test_joined_rows_are_passed_over_and_no_other_row_is_joined_otherwise(
+    real_broker: TestBroker, tmp_path: Path
+) -> None:
+    """The versions of a plain join, with the rows' points rejected; verify joins both logs again to the same bytes."""
+    connection = real_broker.connection
+    own = joined_settings(real_broker.name("labels"), tmp_path / "one")
+    topics(connection, own)
+    features, labels, _ = stream(N)
+    write(connection, own.labels.topic, labels)
+    write(connection, own.input.topic, features)
+    with Running(own, connection) as running:
+        running.wait_for_rows(N)
+    before = versions(connection, own)
+
+    report = erased(connection, own, {0: [Position(at) for at in JOINED]})
+    assert report.found == [f"0:{at}" for at in JOINED]
+    assert report.rows_to_read == N
+    join_of = joining_of(newest(own))
+    assert join_of is not None
+    assert not join_of.partitions
+    assert not join_of.waiting
+    with Running(own, connection) as running:
+        running.wait_until(lambda: len(versions(connection, own)) > len(before))
+        running.wait_for_rows(N)
+    after = versions(connection, own)[len(before) :]
+    assert after[0].lineage.cut == before[-1].lineage.cut
+    assert not any(has_traces(own, gaussian(N, 3), at) for at in JOINED)
+    for version, left_out in ((before[-1], ()), (after[0], JOINED)):
+        learner = Learner(own.models(), {0: Position(0)}, 1 << 30)
+        learner.learn(joined(own, features, labels, left_out), until=positions(version.lineage.cut)[0])
+        assert learner.cut().points.sha256() == version.lineage.training_set_sha256
+    found = verify(Cluster(connection), own)
+    assert [row.outcome for row in found.rows] == [Outcome.LEFT_OUT] * len(before) + [Outcome.IDENTICAL] * len(after)
+
+
+def test_an_erased_row_without_a_label_becomes_no_dead_letter(real_broker: TestBroker, tmp_path: Path) -> None:
+    """Where rows without a label become dead letters: those of others do once more, that of an erased one does not."""
+    connection = real_broker.connection
+    own = joined_settings(real_broker.name("letters"), tmp_path / "one", absent="dead_letter")
+    topics(connection, own)
+    features, labels, table = stream(N)
+    write(connection, own.labels.topic, labels)
+    write(connection, own.input.topic, features)
+    run_until(own, connection, expected(table))
+    before = offsets_of_letters(connection, own)
+    first = next(at for at in before if not table.comes[at])
+    erased(connection, own, {0: [Position(first)]})
+    with Running(own, connection) as running:
+        running.wait_for_rows(expected(table))
+    assert offsets_of_letters(connection, own) == [*before, *(at for at in before if at != first)]
+
+
+def offsets_of_letters(connection: Connection, settings: Settings) -> list[int]:
+    letters = topic(connection, settings.input.dead_letters)
+    return [int(dict(letter.headers)["__streams.errors.offset"]) for letter in letters]
+
+
+def test_labels_that_are_gone_are_said_before_anything_changes(real_broker: TestBroker, tmp_path: Path) -> None:
+    """Both by the command and by a trainer that carries deletes out, which is not ready then and goes on."""
+    connection = real_broker.connection
+    own = joined_settings(real_broker.name("gone"), tmp_path / "one")
+    topics(connection, own)
+    features, labels, _ = stream(N)
+    write(connection, own.labels.topic, labels)
+    write(connection, own.input.topic, features)
+    run_until(own, connection, N)
+    delete_records(connection, own.labels.topic, 0, 2)
+    with pytest.raises(ConfigurationError, match=r"-labels\[0\] begins at offset 2, but the model began at 0"):
+        erased(connection, own, {0: [Position(7)]})
+    deletes = DeletesConfig(topic=real_broker.name("deletes"), every_s=0.0)
+    Cluster(connection).create([TopicSpec(deletes.topic, 1, config={"retention.ms": "-1"})])
+    asks = own.model_copy(update={"deletes": deletes})
+    write(connection, deletes.topic, [Timed(0, 3_600_000, delete("t7", 0)[1] or b"")])
+    with Running(asks, connection) as running:
+        running.wait_until_started()
+        running.wait_until(lambda: running.value("streamsvm_deletes_total", outcome="past_retention") == 1)
+        assert "-labels[0] begins at offset 2" in running.health.ready()[1]["waiting_for"]["deletes"]

@@ -53,7 +53,7 @@ class Turn:
         self._settings, self._cluster, self._aside = settings, components.cluster, components.aside
         self._metrics, self._health = components.metrics, components.health
         self._stop, self._clock = components.stop, components.clock
-        self._group = group_of(settings.name)
+        self._group = f"streamsvm-{settings.name}-trainers"
         self._cluster.create(output_topics(settings))
         self._member = self._cluster.member(settings.output.aliases_topic, group=self._group)
         self._due_at = 0.0
@@ -135,8 +135,3 @@ class Turn:
     def close(self) -> None:
         """Leave the group: another copy's turn begins at once."""
         self._member.close()
-
-
-def group_of(name: str) -> str:
-    """Return the group in which the copies of a model's trainer are members."""
-    return f"streamsvm-{name}-trainers"

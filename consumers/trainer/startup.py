@@ -156,7 +156,14 @@ class Startup:
         # Minutes of compiling may lie between the two looks.
         if self._clock.monotonic() - self._looked_at > LOOK_AGAIN_S:
             self._look()
-        self._announce(self._found)
+        if self._found is not None and self._found.owner is not None:
+            log.info(
+                "taking_over",
+                session=self._found.owner.session,
+                since=self._found.owner.since,
+                remedy="if that process still runs, it is now fenced and ends. Two supervised copies would fence "
+                "each other for ever: stop one of them",
+            )
         crash_point("start.looked")
         found = self._session.take_over(self._clock.now())
         # Described again, after the head was read: a head may know partitions that came after the first look.
@@ -219,17 +226,6 @@ class Startup:
             found = self._session.look()
             self._decide(self._input(), found)
             self._found = found
-
-    def _announce(self, found: KnownPointers | None) -> None:
-        """Log which process owned the model before."""
-        if found is not None and found.owner is not None:
-            log.info(
-                "taking_over",
-                session=found.owner.session,
-                since=found.owner.since,
-                remedy="if that process still runs, it is now fenced and ends. Two supervised copies would fence "
-                "each other for ever: stop one of them",
-            )
 
     def _decide(self, topic: TopicInfo, found: KnownPointers) -> Begin | Resume:
         self._epochs.clear()  # the log may have changed since they were read

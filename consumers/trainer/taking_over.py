@@ -87,7 +87,16 @@ def take_over(
     topic, letters = settings.input.topic, settings.input.dead_letters
     dead_letters = DeadLetters(settings.name, topic, letters, metrics, clock.monotonic)
     delivery = Delivery(settings.name, session)
-    writer = _session(settings, components, delivery)
+    writer = Session(
+        settings,
+        cluster,
+        delivery,
+        metrics=metrics,
+        monotonic=clock.monotonic,
+        wait=components.stop.wait,
+        waiting=_waiting(components.health, components.stop),
+        aside=components.aside,
+    )
     stack.callback(writer.close)
     attachments = Attachments.of(
         World(settings=settings, components=components, session=writer, delivery=delivery, stack=stack)
@@ -109,19 +118,6 @@ def take_over(
         attachments=attachments,
         dead_letters=dead_letters,
         schemas=schemas,
-    )
-
-
-def _session(settings: Settings, components: Components, delivery: Delivery) -> Session:
-    return Session(
-        settings,
-        components.cluster,
-        delivery,
-        metrics=components.metrics,
-        monotonic=components.clock.monotonic,
-        wait=components.stop.wait,
-        waiting=_waiting(components.health, components.stop),
-        aside=components.aside,
     )
 
 

@@ -14,7 +14,6 @@ was one, is fenced at most. A branch takes part by its attachment: it may put an
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import ExitStack
 
 from consumers.settings import Settings
@@ -46,7 +45,7 @@ def begin(
     session: str,
     reset: str,
     signer: Signer | None,
-    compiling: Callable[[], None],
+    compiled: bool,
 ) -> Life:
     """Start: refuse what must be refused, compile, take the model over, and open everything.
 
@@ -63,8 +62,8 @@ def begin(
     reset : str
         What `--reset` said.
     signer : Signer or None
-    compiling : callable
-        Compiles all that a life calls; raises `Stopped` if the daemon stops meanwhile.
+    compiled : bool
+        Whether this process has compiled all that a life calls.
 
     Raises
     ------
@@ -75,7 +74,7 @@ def begin(
     """
     clock, metrics, cluster = components.clock, components.metrics, components.cluster
     saver = Saver(settings.checkpoint, checkpoints, metrics, components.health, clock.monotonic, clock.now)
-    taken = take_over(settings, components, checkpoints, stack, session=session, reset=reset, compiling=compiling)
+    taken = take_over(settings, components, checkpoints, stack, session=session, reset=reset, compiled=compiled)
     started, delivery, pipeline, attachments = taken.started, taken.delivery, taken.pipeline, taken.attachments
     # These settings, not those that were given: an incarnation keeps the time zone rules with which it began, and
     # everything below must read times by them.

@@ -56,12 +56,10 @@ class Turn:
         self._group = f"streamsvm-{settings.name}-trainers"
         self._cluster.create(output_topics(settings))
         self._member = self._cluster.member(settings.output.aliases_topic, group=self._group)
-        self._due_at = 0.0
+        self._due_at, self._kept = 0.0, ExitStack()
 
-    def wait(self, kept: ExitStack) -> bool:
+    def wait(self) -> bool:
         """Stand by until it is this copy's turn; return False if the process was stopped before.
-
-        Clients that know their brokers are kept until `kept` is closed.
 
         Raises
         ------
@@ -74,8 +72,8 @@ class Turn:
         while PARTITION not in self._member.poll():
             self._health.beat()
             if self._clock.monotonic() >= rehearse_at and (rehearsal is None or rehearsal.over(0.0)):
-                kept.close()  # idle clients tell nobody of their troubles
-                kept.enter_context(self._cluster.keeping())
+                self._kept.close()  # idle clients tell nobody of their troubles
+                self._kept.enter_context(self._cluster.keeping())
                 rehearsal = self._aside(self._rehearse)
                 rehearse_at = self._clock.monotonic() + REHEARSE_EVERY_S
             self._health.require("start", "another copy of the trainer works, and this one stands by")
@@ -132,6 +130,11 @@ class Turn:
         self.check()
         return self._stop.wait(FROZEN_WAIT_S)
 
+    def let_go(self) -> None:
+        """Let go of the clients that were kept for the turn."""
+        self._kept.close()
+
     def close(self) -> None:
         """Leave the group: another copy's turn begins at once."""
+        self.let_go()
         self._member.close()

@@ -22,6 +22,7 @@ from consumers.trainer.attachment import Attachments, World
 from consumers.trainer.components import Components
 from consumers.trainer.session import Session
 from consumers.trainer.startup import Started, Startup
+from consumers.trainer.warming import warm_up
 from streamsvm.build import build
 from streamsvm.checkpoint.directory import CheckpointDirectory
 from streamsvm.delivery.decision import reset_token
@@ -79,7 +80,7 @@ def take_over(
     *,
     session: str,
     reset: str,
-    compiling: Callable[[], None],
+    compiled: bool,
 ) -> TakenOver:
     """Refuse what must be refused, compile, and take the model over; see `consumers.trainer.beginning.begin`."""
     clock, metrics, cluster = components.clock, components.metrics, components.cluster
@@ -106,7 +107,8 @@ def take_over(
     components.heeding(components.stop, components.health.beat, lambda: startup.look(dead_letters))
     schemas = stack.enter_context(schemas_of(settings)) if components.schemas is None else components.schemas
     # Between look and run: the predecessor goes on publishing while this process compiles.
-    compiling()
+    if not compiled:
+        warm_up(settings, components)
     for attachment in attachments.all:
         attachment.prepare()
     started = startup.run()

@@ -97,8 +97,6 @@ class Trainer:
         share = 1.0 if settings.training.policy == "every" else settings.training.share
         self._pace = Pace(share, components.clock.monotonic)
         self._turn_to_train: Turn | None = None
-        self._compiled = False
-        self._kept = ExitStack()
 
     def run(self) -> None:
         """Start, work until stopped, stop.
@@ -126,18 +124,12 @@ class Trainer:
         with self._health.failing():
             # Compiled before it waits: compiling takes ten seconds or more, in which nobody would publish.
             try:
-                self._compile()
+                warm_up(self._settings, self._components)
             except Stopped:
                 return False
             self._turn_to_train = Turn(self._settings, self._components)
             stack.callback(self._turn_to_train.close)
-            return self._turn_to_train.wait(stack.enter_context(self._kept))
-
-    def _compile(self) -> None:
-        """Compile all that a life calls, unless this process did before."""
-        if not self._compiled:
-            warm_up(self._settings, self._components)
-            self._compiled = True
+            return self._turn_to_train.wait()
 
     def _ends_in_gap(self) -> bool:
         """Run one life; return whether to start over: a branch says so, or `input.on_gap` does of a gap."""
@@ -187,7 +179,7 @@ class Trainer:
         # A new life has a new name in the owner record. It then takes the model from the former life of this process in
         # the same way in which any process takes it from any other.
         session = self._name if self._lives == 1 else f"{self._name}.{self._lives}"
-        with self._kept, self._components.cluster.keeping():
+        with self._components.cluster.keeping():
             life = begin(
                 self._settings,
                 self._components,
@@ -196,8 +188,10 @@ class Trainer:
                 session=session,
                 reset=self._reset,
                 signer=self._signer,
-                compiling=self._compile,
+                compiled=self._turn_to_train is not None,
             )
+            if self._turn_to_train is not None:
+                self._turn_to_train.let_go()
         self._observer.adopted(life)
         # Saved before anything is read: a start that fails from here on is repeated from this checkpoint, and need not
         # decide a second time how to begin.

@@ -262,7 +262,6 @@ DAEMONS: Final[Mapping[str, Callable[[], object]]] = {
     "an option of `[deletes]` / no `deletes.topic`": settled(deletes={"by": "key"}),
     "`checkpoint.keep_bytes` / `labels.topic`": settled(checkpoint={"keep_bytes": 1}, labels=LATE),
     "`checkpoint.keep_bytes` / `svm.tune`": settled(checkpoint={"keep_bytes": 1}, svm={"tune": "auto"}),
-    "`deletes.topic` / `archive.directory`": settled(deletes={"topic": "d"}, archive={"directory": "a"}),
     "`archive.directory` / `training.workers` above 1": settled(archive={"directory": "a"}, training={"workers": 2}),
     "`archive.directory` / `training.from_coresets`": settled(archive={"directory": "a"}, training=ADOPTS),
     "`archive.directory` / `labels.topic`": settled(archive={"directory": "a"}, labels=LATE),

@@ -16,7 +16,7 @@ from msgspec import Struct, structs
 
 from consumers.metrics import Metrics
 from consumers.page.boundary import Projection, project
-from consumers.page.past import NOTHING, Past, letter_of, version_line
+from consumers.page.past import Past, letter_of, version_line
 from consumers.page.status import (
     BucketPart,
     Figures,
@@ -177,6 +177,7 @@ class TrainerBoard:
         self._threshold, self._subject = "", None
         self._letters, self._rejected = None, None
         self._versions: tuple[VersionPart, ...] = ()
+        self._recalled = False
         config = settings.models()
         self._labels, self._weighted = config.points.labels, config.svm.class_weight != "none"
         self.snapshot: BoardSnapshot | None = None
@@ -190,21 +191,30 @@ class TrainerBoard:
     _rejected: RejectedRecord | None
     _missing: tuple[Label, ...]
 
-    def adopted(self, head: Head | None, current: Alias | None, past: Past = NOTHING) -> None:
-        """Note what stands on the topics when a life begins."""
+    def adopted(self, head: Head | None, current: Alias | None) -> None:
+        """Note where the topics stand when a life begins."""
         self._number = 0 if head is None else head.number
         self._gate = None if head is None else _gate(head.gate)
         self._current = None if current is None else current.number
         self._skill, self._threshold, self._subject, self._missing = None, "", None, ()
-        if past.newest is not None:
+        self._versions, self._letters = (), None
+        self._look_at = -math.inf
+
+    def recalled(self, past: Past) -> None:
+        """Note what the topics show of the time before the life; versions may have been published since."""
+        if past.newest is not None and past.newest.version.number == self._number:
             version = past.newest.version
             self._skill, self._threshold = past.newest.skill, _threshold(version)
             self._missing = version.missing_labels
             self._subject = Subject(version.number, version.feature_names, version.model, None)
-        self._versions = tuple(replace_current(part, self._current) for part in past.versions)
-        self._letters = past.letters
-        if not self._history.moments:
-            self._history.moments = past.moments
+        earlier = (replace_current(part, self._current) for part in past.versions)
+        self._versions = (*self._versions, *earlier)[:MOST_VERSIONS]
+        if past.letters is not None:
+            newest = past.letters.newest if self._letters is None else self._letters.newest
+            self._letters = structs.replace(past.letters, newest=newest)
+        if not self._recalled:
+            self._history.moments = (*past.moments, *self._history.moments)
+        self._recalled = True
         self._look_at = -math.inf
 
     def rejected(self, newest: RejectedRecord | None, now: datetime) -> None:

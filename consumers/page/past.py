@@ -52,8 +52,6 @@ SECONDS_HEADER: Final = "streamsvm.training.seconds"
 
 _LONG_AGO: Final = datetime.fromtimestamp(0, UTC)
 
-Beat = Callable[[], object]
-
 
 @dataclass(frozen=True, slots=True)
 class Past:
@@ -89,10 +87,7 @@ class Past:
         )
 
 
-NOTHING: Final = Past()
-
-
-def past_of(cluster: Cluster, name: str, models_topic: str, letters_topic: str, head: Head | None, beat: Beat) -> Past:
+def past_of(cluster: Cluster, name: str, models_topic: str, letters_topic: str, head: Head | None) -> Past:
     """Read the newest versions and dead letters, as far as they can be read.
 
     Blocks some seconds at most where brokers answer, and a few times `READ_TIMEOUT_S` where they do not.
@@ -103,22 +98,20 @@ def past_of(cluster: Cluster, name: str, models_topic: str, letters_topic: str, 
     name, models_topic, letters_topic : str
     head : Head or None
         The newest version.
-    beat : callable
-        Called between reads.
     """
     loaded: list[tuple[Loaded, Record]] = []
     if head is not None:
         with _as_far_as_possible(models_topic), closing(cluster.reader()) as reader:
-            for one in _walk(reader, name, models_topic, head, beat):
+            for one in _walk(reader, name, models_topic, head):
                 loaded.append(one)  # noqa: PERF402 - what was read before a failure stays
     return Past(
         versions=tuple(_line(one, record) for one, record in loaded),
         newest=loaded[0][0] if loaded else None,
-        letters=letters_of(cluster, name, letters_topic, beat),
+        letters=letters_of(cluster, name, letters_topic),
     )
 
 
-def letters_of(cluster: Cluster, name: str, topic: str, beat: Beat) -> LettersStatus:
+def letters_of(cluster: Cluster, name: str, topic: str, beat: Callable[[], object] = lambda: None) -> LettersStatus:
     """Return what a dead-letter topic holds: how many, at most, and the newest one of this model."""
     count, found = None, list[LetterPart]()
     with _as_far_as_possible(topic):
@@ -158,12 +151,11 @@ def _as_far_as_possible(topic: str) -> Iterator[None]:
         log.info("past_not_read", topic=topic, what=error.what, remedy="no action needed: the page shows less")
 
 
-def _walk(reader: RecordFetcher, name: str, topic: str, head: Head, beat: Beat) -> Iterable[tuple[Loaded, Record]]:
+def _walk(reader: RecordFetcher, name: str, topic: str, head: Head) -> Iterable[tuple[Loaded, Record]]:
     """Yield versions, the newest first, while each has the hash that the next one names."""
     until, read = time.monotonic() + MOST_S, 0
     number, offset, sha256 = head.number, head.offset, head.sha256
     for _ in range(MOST_VERSIONS):
-        beat()
         record = reader.fetch_one(topic, 0, offset, READ_TIMEOUT_S)
         if record is None:
             return

@@ -13,8 +13,9 @@ import structlog
 from consumers.host.runtime import Health
 from consumers.metrics import Metrics
 from consumers.page.board import TrainerBoard
-from consumers.page.past import NOTHING, Past, past_of
+from consumers.page.past import Past, past_of
 from consumers.settings import Settings
+from consumers.streams.abandonable import Pending
 from consumers.trainer.components import Components
 from consumers.trainer.coreset_conditions import Conditions
 from consumers.trainer.freshness import Freshness
@@ -36,6 +37,7 @@ from streamsvm.learning.cutting import Cut, DueCut
 from streamsvm.learning.recipe import Made
 from streamsvm.model.class_skill import ClassSkill
 from streamsvm.model.classes import ClassModel, pairs_of
+from streamsvm.model.pointers import Head
 from streamsvm.model.skill import Answers, State, spelt
 from streamsvm.model.skill_header import AnySkill, complaint_of
 from streamsvm.model.threshold import described
@@ -48,6 +50,9 @@ MEASURED_SHARE: Final = 0.02
 SELDOM_S: Final = 5.0
 """Gauges are set every `MEASURE_EVERY_S`. If that would take more than `MEASURED_SHARE` of the loop's time they are set
 less often, but at least every `SELDOM_S`."""
+
+PAST_AFTER_S: Final = 1.0
+"""How long after a start the past is read, which is for people only: a first version should not wait for that."""
 
 Event = Assigned | CaughtUp | CutDeclined | CutTaken | RowsLearned | Published | Refused | Superseded
 
@@ -77,6 +82,9 @@ class Observer:
         self._threshold_met = True
         self._training_since: float | None = None
         self._measure_at = -math.inf
+        self._head: Head | None = None
+        self._recall_at = math.inf
+        self._recalling: Pending[Past] | None = None
         self._skill: State | Answers | tuple[int, ...] | None = None
         self._missing_labels = 0
         weighted = settings.svm.class_weight != "none"
@@ -93,31 +101,32 @@ class Observer:
         self._freshness = Freshness(self._metrics, life.pipeline.learner, rows)
         self._training_since, self._measure_at = None, -math.inf
         self._turns = Turns(self._clock.monotonic())
-        past = self._past(life)
-        self._board.adopted(life.delivery.head, life.current, past)
+        self._board.adopted(life.delivery.head, life.current)
         self._metrics.put("streamsvm_model_version", life.delivery.next_number - 1)
-        if past.newest is not None:
-            self._show_figures(past.newest.version, past.newest.published_at)
-            self._metrics.put("streamsvm_model_labels_missing", len(past.newest.version.missing_labels))
-            if past.newest.skill is not None:
-                show_skill(past.newest.skill, self._metrics)
-            show_certified(past.newest.certified, self._metrics)
         self._metrics.put("streamsvm_input_mostly_rejected", 0)
         self._health.require("input", "")
+        self._head, self._recall_at = life.delivery.head, self._clock.monotonic() + PAST_AFTER_S
+        self._recalling = None
 
-    def _past(self, life: Life) -> Past:
-        """Return what the topics show of earlier versions; nothing if there is no page to show it on."""
-        if not self._shown:
-            return NOTHING
-        settings = self._settings
-        return past_of(
-            self._components.cluster,
-            settings.name,
-            settings.output.models_topic,
-            settings.input.dead_letters,
-            life.delivery.head,
-            self._health.beat,
-        )
+    def _recall(self, life: Life) -> None:
+        """Read, beside the loop, what the topics show of earlier versions, and show it; not without a page."""
+        if self._clock.monotonic() >= self._recall_at and self._shown:
+            settings, head, self._recall_at = self._settings, self._head, math.inf
+            letters, cluster = settings.input.dead_letters, self._components.cluster
+            self._recalling = self._components.aside(
+                lambda: past_of(cluster, settings.name, settings.output.models_topic, letters, head)
+            )
+        if self._recalling is None or not self._recalling.over(0.0):
+            return
+        past, self._recalling = self._recalling.returned, None
+        self._board.recalled(past)
+        newest = past.newest
+        if newest is not None and newest.version.number == life.delivery.next_number - 1:
+            self._show_figures(newest.version, newest.published_at)
+            self._metrics.put("streamsvm_model_labels_missing", len(newest.version.missing_labels))
+            if newest.skill is not None:
+                show_skill(newest.skill, self._metrics)
+            show_certified(newest.certified, self._metrics)
 
     def looks(self) -> None:
         """Note the time at which the loop checks whether a cut is due."""
@@ -375,6 +384,7 @@ class Observer:
 
     def measure(self, life: Life, *, at_once: bool = False) -> None:
         """Set the gauges and the page's figures, if it is time to."""
+        self._recall(life)
         begun = self._clock.monotonic()
         if begun < self._measure_at and not at_once:
             return

@@ -137,9 +137,9 @@ class Session:
         self._delivery.fits()
         self._take_and_settle()
         owner = Owner(self._delivery.session, now.isoformat())
-        key = owner_key(self._settings.name)
+        key = owner_key(self._settings.name).encode()
         # Committed before the topic is read: what is found from then on, nobody else can change.
-        self._transaction([_alias(self._settings, key, encode_owner(owner))], None)
+        self._transaction([Message(self._settings.output.aliases_topic, encode_owner(owner), key, partition=0)], None)
         self._delivery.owned()
         crash_point("start.owned")
         return read_pointers(self._cluster, self._settings, READ_TIMEOUT_S)
@@ -406,7 +406,3 @@ class Session:
         # `trouble` is shown by the health page, where people look first. If only a person can end the doubt, it
         # contains what to do.
         self.trouble = str(error) if isinstance(error, PersonNeeded) else error.what
-
-
-def _alias(settings: Settings, key: str, value: bytes) -> Message:
-    return Message(settings.output.aliases_topic, value, key.encode(), partition=0)

@@ -10,24 +10,26 @@ hear from it for the session's timeout. It then ends, and stands by when its sup
 
 from __future__ import annotations
 
+import math
+from contextlib import ExitStack
 from typing import Final
 
 import structlog
 
-from consumers.host.clock import Clock
-from consumers.host.runtime import Health
-from consumers.metrics import Metrics
 from consumers.settings import Settings
-from consumers.streams.ports import Stop
-from consumers.streams.topics import output_topics
+from consumers.streams.abandonable import Pending
+from consumers.streams.topics import output_topics, read_pointers, written_places
+from consumers.trainer.components import Components
 from streamsvm.errors import StateError, TransientError
-from streamsvm.kafka import Cluster
 
 log = structlog.get_logger("streamsvm.trainer")
 
-LOOK_EVERY_S: Final = 0.05
+LOOK_EVERY_S: Final = 0.02
+REHEARSE_EVERY_S: Final = 60.0
+"""How old clients get that wait for the turn."""
 ASK_EVERY_S: Final = 0.5
 """How often a working trainer checks that it is still its turn."""
+REHEARSAL_S: Final = 2.0
 FROZEN_WAIT_S: Final = 0.2
 PARTITION: Final = 0
 LOST: Final = "No action needed: started again, it stands by. If this is often: look for pauses of machine or network."
@@ -44,21 +46,17 @@ class Turn:
     ----------
     settings : Settings
         With `training.standby`.
-    cluster : Cluster
-    metrics : Metrics
-    health : Health
-    stop : Stop
-    clock : Clock
+    components : Components
     """
 
-    def __init__(
-        self, settings: Settings, cluster: Cluster, metrics: Metrics, health: Health, stop: Stop, clock: Clock
-    ) -> None:
-        self._settings, self._metrics, self._health, self._stop, self._clock = settings, metrics, health, stop, clock
-        self._group = group_of(settings.name)
-        cluster.create(output_topics(settings))
-        self._member = cluster.member(settings.output.aliases_topic, group=self._group)
-        self._due_at = 0.0
+    def __init__(self, settings: Settings, components: Components) -> None:
+        self._settings, self._cluster, self._aside = settings, components.cluster, components.aside
+        self._metrics, self._health = components.metrics, components.health
+        self._stop, self._clock = components.stop, components.clock
+        self._group = f"streamsvm-{settings.name}-trainers"
+        self._cluster.create(output_topics(settings))
+        self._member = self._cluster.member(settings.output.aliases_topic, group=self._group)
+        self._due_at, self._kept = 0.0, ExitStack()
 
     def wait(self) -> bool:
         """Stand by until it is this copy's turn; return False if the process was stopped before.
@@ -69,9 +67,15 @@ class Turn:
             As for `Input.poll`.
         """
         self._metrics.put("streamsvm_standby", 1)
-        begun, warned = self._clock.monotonic(), False
+        begun, warned, rehearse_at = self._clock.monotonic(), False, -math.inf
+        rehearsal: Pending[None] | None = None
         while PARTITION not in self._member.poll():
             self._health.beat()
+            if self._clock.monotonic() >= rehearse_at and (rehearsal is None or rehearsal.over(0.0)):
+                self._kept.close()  # idle clients tell nobody of their troubles
+                self._kept.enter_context(self._cluster.keeping())
+                rehearsal = self._aside(self._rehearse)
+                rehearse_at = self._clock.monotonic() + REHEARSE_EVERY_S
             self._health.require("start", "another copy of the trainer works, and this one stands by")
             if not warned and self._clock.monotonic() - begun > 1.0:
                 log.info("standing_by", group=self._group, remedy="no action needed: it takes over when that one ends")
@@ -82,6 +86,17 @@ class Turn:
         if warned:
             log.info("takes_its_turn", group=self._group, stood_by_s=round(self._clock.monotonic() - begun, 1))
         return not self._stop.is_set()
+
+    def _rehearse(self) -> None:
+        """Ask what a start asks, so that its clients know their brokers; what comes of it counts for nothing."""
+        cluster, topic, places = self._cluster, self._settings.input.topic, written_places(self._settings)
+        partitions = cluster.describe(topic).partitions
+        read_pointers(cluster, self._settings, REHEARSAL_S)
+        for partition, end in cluster.starts(topic, partitions, "latest").items():
+            cluster.leader_epoch(topic, partition, max(end - 1, 0))
+        for place, mark in cluster.marks(places).items():
+            cluster.stored([place], lambda _: True, start=max(mark.end - 2, 0), timeout_s=REHEARSAL_S)
+        cluster.topic_id(topic)
 
     def check(self) -> None:
         """Check from time to time that it is still this copy's turn.
@@ -115,11 +130,11 @@ class Turn:
         self.check()
         return self._stop.wait(FROZEN_WAIT_S)
 
+    def let_go(self) -> None:
+        """Let go of the clients that were kept for the turn."""
+        self._kept.close()
+
     def close(self) -> None:
         """Leave the group: another copy's turn begins at once."""
+        self.let_go()
         self._member.close()
-
-
-def group_of(name: str) -> str:
-    """Return the group in which the copies of a model's trainer are members."""
-    return f"streamsvm-{name}-trainers"

@@ -1,19 +1,20 @@
 """From nothing to a trainer that may learn and publish: checks, then the start that `streamsvm.delivery` decides.
 
 The order is the protocol's: load, look without fencing anybody and refuse then if it must be, let the caller do what
-takes long, look again, take the transactional id and the ownership over, read to the end, decide.
+takes long, look again if it did, take the transactional id and the ownership over, read to the end, decide.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from typing import Final
 
 import structlog
 
+from consumers.host.clock import Clock
 from consumers.settings import Settings
 from consumers.streams.dead_letters import DeadLetters
 from consumers.streams.topics import KnownPointers, check_input, check_names, check_output, output_topics
@@ -36,6 +37,8 @@ from streamsvm.points import Position, precedes
 
 log = structlog.get_logger("streamsvm.trainer")
 
+LOOK_AGAIN_S: Final = 1.0
+"""Age of a look after which another one comes before the id is taken. It spares a running trainer; nothing else."""
 MOST_FEATURES: Final = 2_000
 """Of dense points. Half as many take 15,000 points a bucket, 60 MB, and a second a pilot."""
 RESET_REMEDY: Final = "no reset was needed; remove the option"
@@ -98,8 +101,7 @@ class Startup:
     session : Session
     reset : str
         The value of `--reset`.
-    now : callable
-        The time of day, for the owner record.
+    clock : Clock
     """
 
     def __init__(
@@ -112,7 +114,7 @@ class Startup:
         session: Session,
         *,
         reset: str,
-        now: Callable[[], datetime],
+        clock: Clock,
     ) -> None:
         self._settings = settings
         self._config = settings.models()
@@ -121,7 +123,9 @@ class Startup:
         self._delivery = delivery
         self._session = session
         self._reset = reset
-        self._now = now
+        self._clock = clock
+        self._looked_at = -math.inf
+        self._found: KnownPointers | None = None
         self._checkpoints = _Checkpoints(directory, str(settings.checkpoint.directory), self._recalled)
         self._epochs: dict[tuple[int, int], int | None] = {}
 
@@ -150,10 +154,18 @@ class Startup:
             If the start must not or cannot continue; then nothing was published.
         """
         # Minutes of compiling may lie between the two looks.
-        self._epochs.clear()  # the log may have changed since
-        self._announce(self._look())
+        if self._clock.monotonic() - self._looked_at > LOOK_AGAIN_S:
+            self._look()
+        if self._found is not None and self._found.owner is not None:
+            log.info(
+                "taking_over",
+                session=self._found.owner.session,
+                since=self._found.owner.since,
+                remedy="if that process still runs, it is now fenced and ends. Two supervised copies would fence "
+                "each other for ever: stop one of them",
+            )
         crash_point("start.looked")
-        found = self._session.take_over(self._now())
+        found = self._session.take_over(self._clock.now())
         # Described again, after the head was read: a head may know partitions that came after the first look.
         topic = self._input()
         begun = self._decide(topic, found)
@@ -207,26 +219,16 @@ class Startup:
             check_message_size(config, described[name], cluster.max_message_bytes)
         dead_letters.fit(described[settings.input.dead_letters], cluster.max_message_bytes)
 
-    def _look(self) -> KnownPointers | None:
-        """Refuse the start, if necessary, before anybody is fenced; None if head and owner cannot be read yet."""
+    def _look(self) -> None:
+        """Refuse the start, if necessary, before anybody is fenced."""
+        self._found, self._looked_at = None, self._clock.monotonic()
         with suppress(TransientError):  # a transaction that a kill left open hides the head until it is fenced
             found = self._session.look()
             self._decide(self._input(), found)
-            return found
-        return None
-
-    def _announce(self, found: KnownPointers | None) -> None:
-        """Log which process owned the model before."""
-        if found is not None and found.owner is not None:
-            log.info(
-                "taking_over",
-                session=found.owner.session,
-                since=found.owner.since,
-                remedy="if that process still runs, it is now fenced and ends. Two supervised copies would fence "
-                "each other for ever: stop one of them",
-            )
+            self._found = found
 
     def _decide(self, topic: TopicInfo, found: KnownPointers) -> Begin | Resume:
+        self._epochs.clear()  # the log may have changed since they were read
         for attachment in self._attachments.all:
             attachment.found(topic, found)
         present = Present(

@@ -80,6 +80,7 @@ def take_over(
     *,
     session: str,
     reset: str,
+    compiled: bool,
 ) -> TakenOver:
     """Refuse what must be refused, compile, and take the model over; see `consumers.trainer.beginning.begin`."""
     clock, metrics, cluster = components.clock, components.metrics, components.cluster
@@ -87,17 +88,27 @@ def take_over(
     topic, letters = settings.input.topic, settings.input.dead_letters
     dead_letters = DeadLetters(settings.name, topic, letters, metrics, clock.monotonic)
     delivery = Delivery(settings.name, session)
-    writer = _session(settings, components, delivery)
+    writer = Session(
+        settings,
+        cluster,
+        delivery,
+        metrics=metrics,
+        monotonic=clock.monotonic,
+        wait=components.stop.wait,
+        waiting=_waiting(components.health, components.stop),
+        aside=components.aside,
+    )
     stack.callback(writer.close)
     attachments = Attachments.of(
         World(settings=settings, components=components, session=writer, delivery=delivery, stack=stack)
     )
-    startup = Startup(settings, cluster, checkpoints, attachments, delivery, writer, reset=reset, now=clock.now)
+    startup = Startup(settings, cluster, checkpoints, attachments, delivery, writer, reset=reset, clock=clock)
     # Before compiling, which takes a minute the first time: a refusal should not have to wait for that.
     components.heeding(components.stop, components.health.beat, lambda: startup.look(dead_letters))
     schemas = stack.enter_context(schemas_of(settings)) if components.schemas is None else components.schemas
     # Between look and run: the predecessor goes on publishing while this process compiles.
-    warm_up(settings, components)
+    if not compiled:
+        warm_up(settings, components)
     for attachment in attachments.all:
         attachment.prepare()
     started = startup.run()
@@ -109,19 +120,6 @@ def take_over(
         attachments=attachments,
         dead_letters=dead_letters,
         schemas=schemas,
-    )
-
-
-def _session(settings: Settings, components: Components, delivery: Delivery) -> Session:
-    return Session(
-        settings,
-        components.cluster,
-        delivery,
-        metrics=components.metrics,
-        monotonic=components.clock.monotonic,
-        wait=components.stop.wait,
-        waiting=_waiting(components.health, components.stop),
-        aside=components.aside,
     )
 
 

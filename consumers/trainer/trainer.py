@@ -121,16 +121,13 @@ class Trainer:
 
     def _takes_its_turn(self, stack: ExitStack) -> bool:
         """Stand by, compiled, until no other copy works; return False if the process was stopped meanwhile."""
-        parts = self._components
         with self._health.failing():
             # Compiled before it waits: compiling takes ten seconds or more, in which nobody would publish.
             try:
-                warm_up(self._settings, parts)
+                warm_up(self._settings, self._components)
             except Stopped:
                 return False
-            self._turn_to_train = Turn(
-                self._settings, parts.cluster, parts.metrics, self._health, self._stop, parts.clock
-            )
+            self._turn_to_train = Turn(self._settings, self._components)
             stack.callback(self._turn_to_train.close)
             return self._turn_to_train.wait()
 
@@ -191,7 +188,10 @@ class Trainer:
                 session=session,
                 reset=self._reset,
                 signer=self._signer,
+                compiled=self._turn_to_train is not None,
             )
+            if self._turn_to_train is not None:
+                self._turn_to_train.let_go()
         self._observer.adopted(life)
         # Saved before anything is read: a start that fails from here on is repeated from this checkpoint, and need not
         # decide a second time how to begin.

@@ -266,6 +266,8 @@ def options_for(
     return {
         "socket.timeout.ms": socket_timeout_ms(connection),
         "socket.connection.setup.timeout.ms": socket_timeout_ms(connection),
+        # A new client waits for half of this before it opens its first connection: by default for fifty milliseconds.
+        "reconnect.backoff.ms": 20,
         "reconnect.backoff.max.ms": 2000,
         **defaults,
         **connection.options,

@@ -82,7 +82,7 @@ class Cluster:
     def keeping(self) -> AbstractContextManager[None]:
         """Keep the clients of one question for the next until the end of the block; for who asks many in a row.
 
-        A client that is kept saves the sixty milliseconds in which a new one finds its broker.
+        A client that is kept saves the twenty milliseconds in which a new one finds its broker.
         """
         return self._connection.kept.keeping()
 

@@ -56,6 +56,8 @@ class Input:
             connection,
             self._link,
             group,
+            # A fetch that waits at the log's end holds up the first one of another assignment.
+            defaults={"fetch.wait.max.ms": 100},
             fixed={**buffer_of(max_buffered_bytes), "enable.partition.eof": True},
             on_commit=self._on_commit,
         )

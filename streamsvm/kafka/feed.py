@@ -84,7 +84,7 @@ class Feed:
         self._record_bytes: float = EXPECTED_RECORD_BYTES
         self.ends: dict[int, int] = {}
 
-    def take(self, max_records: int, timeout_s: float, *, gather: bool) -> Batch:
+    def take(self, max_records: int, timeout_s: float, *, gather: bool, to_end: bool = False) -> Batch:
         """Return at most `max_records`, as soon as there are any; blocks at most `timeout_s`.
 
         Parameters
@@ -96,8 +96,10 @@ class Feed:
         gather : bool
             Wait up to 0.1 s for the batch to fill (throughput); or return with the first (latency). Either takes about
             `GATHERED_BYTES` at most, judged by the batch before.
+        to_end : bool
+            Return without records, too, as soon as a partition's end is met.
         """
-        deadline = time.monotonic() + timeout_s
+        deadline, met = time.monotonic() + timeout_s, dict(self.ends)
         while True:
             # Raised at the next call, so that the records read before the error are handed over first.
             if self._ending is not None:
@@ -110,7 +112,7 @@ class Feed:
                 return records
             if self._ending is None:
                 self._link.check()
-                if deadline - time.monotonic() < SHORTEST_WAIT_S:
+                if deadline - time.monotonic() < SHORTEST_WAIT_S or (to_end and self.ends != met):
                     return Batch([])
 
     def resume(self) -> None:

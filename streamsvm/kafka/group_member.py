@@ -41,9 +41,9 @@ _PROTOCOLS: Final[Mapping[str, Mapping[str, Option]]] = {
 }
 _REASONS: Final = (KafkaError._UNSUPPORTED_FEATURE, KafkaError.UNSUPPORTED_VERSION, KafkaError.GROUP_ID_NOT_FOUND)
 """Why a broker refuses `consumer`: before Kafka 4; told not to serve it; told to keep a group of classic members so."""
-_LIVELINESS: Final[Mapping[str, Option]] = {"heartbeat.interval.ms": 1000, "session.timeout.ms": 6000}
-"""As of `streamsvm.kafka.membership`: 6 s is the least that brokers allow by default. Of the protocol `consumer` both
-are the broker's settings."""
+_LIVELINESS: Final[Mapping[str, Option]] = {"heartbeat.interval.ms": 300, "session.timeout.ms": 6000}
+"""6 s is the least that brokers allow by default. A killed member is missed up to a heartbeat before they have passed,
+and the next one hears of it up to a heartbeat later. Of the protocol `consumer` both are the broker's settings."""
 
 logger = logging.getLogger("streamsvm.kafka")
 

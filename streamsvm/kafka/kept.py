@@ -1,6 +1,6 @@
 """Clients that answered one question and wait for the next, for as long as somebody wants them kept.
 
-A new client finds its broker in some sixty milliseconds; its question is answered in two. A start asks forty. Clients
+A new client finds its broker in some twenty milliseconds; its question is answered in two. A start asks forty. Clients
 are not kept for ever: an idle one holds threads and connections, and tells nobody of its troubles.
 """
 

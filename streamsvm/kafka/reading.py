@@ -23,7 +23,8 @@ _RETENTION_RACES = 3
 _BUFFERED_BYTES = 8 * 2**20
 _FETCHED_BYTES = 64 * 2**10
 """What is fetched for a single record beyond its batch, which comes whole however large it is."""
-_TO_THE_END: dict[str, Option] = {"enable.partition.eof": True, "fetch.wait.max.ms": 50}
+_TO_THE_END: dict[str, Option] = {"enable.partition.eof": True, "fetch.wait.max.ms": 5}
+"""A broker waits so long before it says that an end was met, and the connection's next question waits with it."""
 _WHATEVER_IS_STORED: dict[str, Option] = {**_TO_THE_END, "isolation.level": "read_uncommitted"}
 _ONE_AT_A_TIME: dict[str, Option] = {
     **_TO_THE_END,
@@ -42,7 +43,7 @@ def read_to_end(
     position = low if start is None else start
     if not low <= position <= high:
         raise OffsetOutOfRange(topic, partition, position, low, high)
-    return _read_until(connection, topic, partition, position=position, high=high, timeout_s=timeout_s)
+    return _read_ranges(connection, topic, {partition: (position, high)}, timeout_s, _TO_THE_END)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,25 +112,7 @@ def _stored(
 def stored_at(connection: Connection, topic: str, partition: int, offset: int, timeout_s: float) -> Record | None:
     """See `Cluster.stored_at`."""
     high = log_range(connection, topic, partition)[1]
-    return next(
-        _read_until(
-            connection, topic, partition, position=offset, high=high, timeout_s=timeout_s, options=_WHATEVER_IS_STORED
-        ),
-        None,
-    )
-
-
-def _read_until(
-    connection: Connection,
-    topic: str,
-    partition: int,
-    *,
-    position: int,
-    high: int,
-    timeout_s: float,
-    options: dict[str, Option] = _TO_THE_END,
-) -> Iterator[Record]:
-    return _read_ranges(connection, topic, {partition: (position, high)}, timeout_s, options)
+    return next(_read_ranges(connection, topic, {partition: (offset, high)}, timeout_s, _WHATEVER_IS_STORED), None)
 
 
 def _read_ranges(
@@ -149,7 +132,7 @@ def _read_ranges(
         since = time.monotonic()
         while at:
             before = dict(at)
-            for record in feed.take(_BATCH, SLICE_S, gather=False):
+            for record in feed.take(_BATCH, SLICE_S, gather=False, to_end=True):
                 if record.partition not in at:
                     continue  # the client had fetched it ahead
                 at[record.partition] = record.offset + 1
@@ -211,19 +194,10 @@ class Tail:
         If no broker answers in time.
     """
 
-    def __init__(
-        self,
-        connection: Connection,
-        topic: str,
-        partition: int,
-        offset: int,
-        *,
-        _options: dict[str, Option] | None = None,
-    ) -> None:
+    def __init__(self, connection: Connection, topic: str, partition: int, offset: int) -> None:
         self._link = Link(connection)
-        self._partition = partition
         self._position = offset
-        self._consumer = make_consumer(connection, self._link, fixed={**buffer_of(_BUFFERED_BYTES), **(_options or {})})
+        self._consumer = make_consumer(connection, self._link, fixed=buffer_of(_BUFFERED_BYTES))
         self._feed = Feed(self._consumer, self._link, connection, topic)
         try:
             assign_positions(self._consumer, self._link, connection, topic, {partition: offset})
@@ -235,11 +209,6 @@ class Tail:
     def position(self) -> int:
         """The next offset to be returned by `poll`, at the least."""
         return self._position
-
-    @property
-    def end(self) -> int | None:
-        """The offset at which the end was last seen, by a reader that asks for it."""
-        return self._feed.ends.get(self._partition)
 
     def poll(self, max_records: int, timeout_s: float) -> list[Record]:
         """Return at most `max_records` records as soon as there are any; blocks at most `timeout_s`.
@@ -321,7 +290,7 @@ class RecordFetcher:
     def _first(self, feed: Feed, wanted: TopicPartition, most: int, timeout_s: float) -> list[Record]:
         deadline = time.monotonic() + timeout_s
         while True:
-            if records := list(feed.take(most, SLICE_S, gather=most > 1)):
+            if records := list(feed.take(most, SLICE_S, gather=most > 1, to_end=True)):
                 return records
             if wanted.partition in feed.ends:
                 return []

@@ -110,7 +110,7 @@ def create_topics(connection: Connection, specs: Sequence[TopicSpec]) -> list[st
 class TopicIds:
     """Asks for the ids of topics, over one kept connection. Safe from any thread.
 
-    One question is one request for metadata; a client of its own would find its broker in sixty milliseconds first.
+    One question is one request for metadata; a client of its own would find its broker in twenty milliseconds first.
 
     Parameters
     ----------

@@ -6,6 +6,7 @@ On a real broker only: the embedded one fences nobody, has no transactions and n
 from __future__ import annotations
 
 import json
+import math
 import shutil
 import threading
 from collections.abc import Callable, Iterable, Iterator
@@ -21,13 +22,15 @@ from consumers.host.runtime import Health
 from consumers.metrics import TRAINER, Metrics
 from consumers.settings import Settings
 from consumers.streams.dead_letters import HANDFUL
-from consumers.streams.topics import output_topics
-from consumers.trainer import kernels, owner_watch
+from consumers.streams.topics import KnownPointers, output_topics
+from consumers.trainer import kernels, owner_watch, startup
 from consumers.trainer.components import Components
 from consumers.trainer.owner_watch import OwnerWatch
+from consumers.trainer.session import Session
 from consumers.trainer.trainer import Trainer
 from streamsvm.checkpoint.format import decode
 from streamsvm.config import ModelConfig, PointsConfig
+from streamsvm.delivery.decision import Begin, Candidate, Present, Resume, decide
 from streamsvm.errors import ConfigurationError, Fenced, LogGap, StateError, TopicMissing, TransientError
 from streamsvm.ingest import dead_letter as deadletter
 from streamsvm.ingest.decoder import REMEDIES
@@ -53,6 +56,30 @@ def settings(broker: TestBroker, tmp_path: Path) -> Settings:
 def changed(settings: Settings, section: str, **options: object) -> Settings:
     """Return the settings with options of a section changed."""
     return settings.model_copy(update={section: getattr(settings, section).model_copy(update=options)})
+
+
+@pytest.mark.parametrize(("again_after_s", "looks"), [(math.inf, 1), (-1.0, 2)])
+def test_a_look_is_repeated_only_where_it_is_old(
+    settings: Settings, broker: TestBroker, monkeypatch: pytest.MonkeyPatch, again_after_s: float, looks: int
+) -> None:
+    """What is decided is decided from what was read after the id was taken, whatever the looks before it saw."""
+    look = Session.look
+    seen: list[str] = []
+
+    def noted(self: Session) -> KnownPointers:
+        seen.append("look")
+        return look(self)
+
+    def decided(candidates: Iterable[Candidate], present: Present) -> Begin | Resume:
+        seen.append("decide")
+        return decide(candidates, present)
+
+    monkeypatch.setattr(startup, "LOOK_AGAIN_S", again_after_s)
+    monkeypatch.setattr(Session, "look", noted)
+    monkeypatch.setattr(startup, "decide", decided)
+    with Running(settings, broker.connection) as running:
+        running.wait_until_started()
+    assert seen == ["look", "decide"] * looks + ["decide"]
 
 
 def numbers(connection: Connection, settings: Settings) -> list[tuple[int, int]]:

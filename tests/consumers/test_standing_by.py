@@ -9,6 +9,7 @@ import pytest
 from consumers.settings import Settings
 from consumers.trainer import standing_by
 from consumers.trainer.standing_by import TurnLost
+from streamsvm.errors import TransientError
 from streamsvm.kafka import Cluster, TopicSpec
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.trainers import Running, produce, records, run_until, settings_for, topic
@@ -43,6 +44,27 @@ def test_the_next_copy_goes_on_at_once_where_one_stops(settings: Settings, broke
             second.wait_until(lambda: second.value("streamsvm_model_version") == 6)
             assert second.value("streamsvm_standby") == 0
     assert published(broker, settings) == one_trainer(broker, settings, tmp_path)
+
+
+def test_a_rehearsal_that_fails_keeps_nobody_from_its_turn(
+    settings: Settings, broker: TestBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is made again and again while a copy stands by, and what comes of it counts for nothing."""
+    tried: list[None] = []
+
+    def fails(*_: object) -> None:
+        tried.append(None)
+        raise TransientError("no broker answers")
+
+    monkeypatch.setattr(standing_by, "read_pointers", fails)
+    monkeypatch.setattr(standing_by, "REHEARSE_EVERY_S", 0.1)
+    with Running(settings, broker.connection) as first:
+        first.wait_until(lambda: first.health.ready()[0])
+        with Running(settings, broker.connection) as second:
+            eventually(lambda: second.value("streamsvm_standby") == 1 and len(tried) > 2, "it stands by")
+            first.stop()
+            produce(broker.connection, settings.input.topic, VALUES[:40])
+            second.wait_until(lambda: second.value("streamsvm_model_version") == 1)
 
 
 @pytest.mark.long(keep=("embedded",))

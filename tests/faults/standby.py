@@ -52,11 +52,12 @@ def seen(connection: Connection, settings: Settings) -> int:
 def until(connection: Connection, settings: Settings, count: int) -> float:
     """Wait until so many versions can be seen; return when that was."""
     deadline = time.monotonic() + LONGEST_S
-    while seen(connection, settings) < count:
-        if time.monotonic() > deadline:
-            raise AssertionError(f"no version {count} within {LONGEST_S:.0f} s")
-        time.sleep(0.05)  # between two looks
-    return time.monotonic()
+    with connection.kept.keeping():
+        while seen(connection, settings) < count:
+            if time.monotonic() > deadline:
+                raise AssertionError(f"no version {count} within {LONGEST_S:.0f} s")
+            time.sleep(0.05)  # between two looks
+        return time.monotonic()
 
 
 def run(connection: Connection, kills: int, directory: Path, prefix: str) -> dict[str, Any]:

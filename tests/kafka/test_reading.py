@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import socket
 import threading
+import time
 from concurrent.futures import Future
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
@@ -26,6 +27,7 @@ from streamsvm.kafka import (
     Tail,
     TopicSpec,
     Watermarks,
+    reading,
 )
 from streamsvm.kafka.client import Link, make_consumer
 from streamsvm.kafka.failures import error_of
@@ -252,6 +254,17 @@ def test_reading_to_the_end_stops_there(broker: TestBroker) -> None:
     assert read(broker, topic) == numbers(1200)
     assert read(broker, topic, start=1190) == numbers(10, 1190)
     assert read(broker, topic, start=1200) == []
+
+
+def test_an_end_that_is_met_is_not_waited_at(broker: TestBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Records to the end, and the absence of one behind it, are known before the wait for more records is over."""
+    topic = broker.topic()
+    send_values(broker.connection, topic, numbers(3))
+    monkeypatch.setattr(reading, "SLICE_S", PATIENCE_S)
+    begun = time.monotonic()
+    assert read(broker, topic) == numbers(3)
+    assert Cluster(broker.connection).record(topic, 3, PATIENCE_S) is None
+    assert time.monotonic() - begun < PATIENCE_S
 
 
 def test_the_end_is_taken_at_the_call(broker: TestBroker) -> None:

@@ -8,7 +8,9 @@ from functools import partial
 from math import nan
 from typing import TYPE_CHECKING
 
-from consumers.branches.history.settings import ArchiveConfig, KeptCheckpoints
+import structlog
+
+from consumers.branches.history.settings import ArchiveConfig, DeletesConfig, KeptCheckpoints
 from consumers.settings import Settings
 from consumers.streams.topics import KnownPointers
 from consumers.trainer.attachment import Attachment, Making, Part, World
@@ -26,6 +28,8 @@ from streamsvm.learning.recipe import Origin
 from streamsvm.model.left_out import LeftOut, Places, left_out_key
 from streamsvm.points import Positions, Rows
 from streamsvm.sections import section
+
+log = structlog.get_logger("streamsvm.trainer")
 
 if TYPE_CHECKING:
     from consumers.branches.history.archivist import Archivist
@@ -165,6 +169,12 @@ class History(Attachment):
 
         settings, pipeline = making.settings, making.pipeline
         archive = section(settings, ArchiveConfig)
+        if isinstance(self._erased, Erased) and section(settings, DeletesConfig).topic:  # else a person does it
+            from consumers.branches.history.forgetting import take_out
+
+            changed = take_out(settings, self.world.components.cluster, self._erased)
+            if changed:
+                log.info("archive_without_erased_rows", directory=str(archive.directory), buckets=len(changed))
         identity = Identity(
             name=settings.name,
             topic=settings.input.topic,

@@ -26,7 +26,7 @@ import structlog
 
 from consumers.branches.history.earlier import earlier_of, fits_log, lost_beginning, past_of
 from consumers.branches.history.finding import FoundRows, looked_for
-from consumers.branches.history.settings import DeletesConfig
+from consumers.branches.history.settings import ArchiveConfig, DeletesConfig
 from consumers.host.runtime import schemas_of
 from consumers.metrics import Metrics
 from consumers.settings import Settings
@@ -46,6 +46,8 @@ from streamsvm.branches.history.deletes import (
 from streamsvm.branches.history.deletes_part import DeletesApplied
 from streamsvm.branches.history.erased import MOST, Erased, encode_erased
 from streamsvm.branches.history.erasure import beginning
+from streamsvm.branches.history.store import Store
+from streamsvm.checkpoint.disk import FileSystem
 from streamsvm.errors import ConfigurationError, InvalidMessage, StateError, StreamsvmError
 from streamsvm.kafka import Cluster, Message, PublishRefused, Record, TopicInfo
 from streamsvm.learning.recipe import Origin
@@ -295,12 +297,28 @@ class CarriesOut(Part):
                     "Begin anew with what the log still holds, with --input-start earliest --reset "
                     f"{settings.name}/{self._world.delivery.incarnation}.",
                 )
+        try:
+            self._require_archive(erased)
+        except ConfigurationError as error:
+            return error.what, error.remedy
         lost = lost_beginning(cluster, self._making.other_logs)
         return lost and (
             f"{lost}: it cannot be learned again without the rows",
             f"Begin anew with what the logs still hold, with --reset {settings.name}/"
             f"{self._world.delivery.incarnation}.",
         )
+
+    def _require_archive(self, erased: Erased) -> None:
+        """See that the next life can take rows out of the archive; raises `ConfigurationError` if it cannot."""
+        archive, cluster = section(self._settings, ArchiveConfig), self._world.components.cluster
+        if archive.directory is None:
+            return
+        from consumers.branches.history.forgetting import require_log
+
+        store = Store(FileSystem(archive.directory, what="archive", option="--archive-directory"))
+        known = store.forgotten().rows
+        places = {p: own - known.get(p, frozenset()) for p, own in erased.places().items()}
+        require_log(store, {p: cluster.log_range(erased.topic, p) for p in places}, places)
 
     def _has_earlier(self, erased: Erased) -> bool:
         """Return whether a checkpoint was kept from which the log can be learned again."""

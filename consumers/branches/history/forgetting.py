@@ -22,7 +22,9 @@ from consumers.branches.history.bounding import Reach
 from consumers.branches.history.building import log_of
 from consumers.branches.history.erased_rows import ErasedRows, of_rows, shown
 from consumers.branches.history.rebuilding import Rebuild, identity_of
+from consumers.branches.history.settings import ArchiveConfig
 from consumers.branches.history.stretches import Log, Ranges, ReadsRanges
+from consumers.host.runtime import schemas_of
 from consumers.settings import Settings
 from consumers.streams.row_stores import every_store
 from consumers.streams.topics import READ_TIMEOUT_S
@@ -43,6 +45,7 @@ from streamsvm.model import message as model_codec
 from streamsvm.model.machine import KernelMachine
 from streamsvm.model.version import Version
 from streamsvm.points import Position
+from streamsvm.sections import section
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -313,21 +316,8 @@ class Forgetting:
             self._store.require_finished()
 
     def require_log(self, positions: Mapping[int, Sequence[Position]]) -> None:
-        """See that all that holds some rows can be made again.
-
-        Raises
-        ------
-        ConfigurationError
-            If the log no longer holds it.
-        """
-        places = {p: frozenset(own) for p, own in positions.items()}
-        for node in self._store.holding(places):
-            if node.level == 1:
-                self._require(node.partition, node.start, node.end)
-        for partition in places:
-            begin, state = self._open_span(partition)
-            if state is not None and any(begin <= at < state.position for at in places[partition]):
-                self._require(partition, begin, state.position)
+        """See that all that holds some rows can be made again; raises as `require_log`."""
+        require_log(self._store, self._log, positions)
 
     def mark(self, positions: Mapping[int, Sequence[Position]]) -> None:
         """Let nobody use the archive before rows, which are about to be erased of its model, are out of it.
@@ -467,7 +457,7 @@ class Forgetting:
         there = {(node.partition, node.base, node.level, node.number) for node in nodes if node not in old}
         for node in old.intersection(nodes):  # but for one that a person removed, as its log is gone
             if node.level == 1 and (node.partition, node.base, node.level, node.number) not in there:
-                self._require(node.partition, node.start, node.end)
+                _require(self._log, node.partition, node.start, node.end)
                 recorder = Recorder(
                     node.partition, node.base, self._identity.config, node.start, node.first_row(self._span)
                 )
@@ -483,20 +473,13 @@ class Forgetting:
                 states[partition] = (saved[0], again)
         return spans, states
 
-    def _open_span(self, partition: int) -> tuple[Position, PartitionState | None]:
-        try:
-            saved = self._store.state(partition)
-        except CorruptCheckpoint:
-            saved = None
-        return (Position(0), None) if saved is None else (begin_of(saved[1]), saved[1])
-
     def _open_again(
         self, partition: int, base: Position, state: PartitionState, own: Collection[Position]
     ) -> PartitionState | None:
         begin = begin_of(state)
         if not any(begin <= at < state.position for at in own):
             return None
-        self._require(partition, begin, state.position)
+        _require(self._log, partition, begin, state.position)
         rows_of_span = state.leaf_extent.rows + sum(bucket.extent.rows for bucket in state.buckets)
         assert state.memory is not None
         first_row = state.memory.learned.rows + state.leaf_extent.rows - rows_of_span
@@ -506,16 +489,6 @@ class Forgetting:
         made = recorder.state
         assert made is not None
         return replace(made, sealed=state.sealed)  # counts from where the partition was recorded first
-
-    def _require(self, partition: int, start: Position, end: Position) -> None:
-        first, last = self._log.get(partition, (0, -1))
-        if first > start.offset or end.offset > last:
-            raise ConfigurationError(
-                f"the bucket of partition {partition}, offsets {start.offset:,} to {end.offset:,}, cannot be made "
-                "again: the log no longer holds its rows",
-                "Nothing was changed. Remove the bucket's files, and those of longer ones around it, by hand: their "
-                "other rows are lost with them.",
-            )
 
     def _note_rewritten(self, old: Sequence[Node]) -> None:
         after = {(node.partition, node.base, node.level, node.number): node for node in self._store.nodes()}
@@ -531,6 +504,69 @@ class Forgetting:
                     after=made.sha256 if made else "removed: a half of it is missing",
                 )
             )
+
+
+def require_log(store: Store, log: Log, positions: Mapping[int, Collection[Position]]) -> None:
+    """See that all of an archive that holds some rows can be made again.
+
+    Raises
+    ------
+    ConfigurationError
+        If the log no longer holds it.
+    """
+    places = {p: frozenset(own) for p, own in positions.items()}
+    for node in store.holding(places):
+        if node.level == 1:
+            _require(log, node.partition, node.start, node.end)
+    for partition, own in places.items():
+        try:
+            saved = store.state(partition)
+        except CorruptCheckpoint:
+            continue
+        if saved is not None and any(begin_of(saved[1]) <= at < saved[1].position for at in own):
+            _require(log, partition, begin_of(saved[1]), saved[1].position)
+
+
+def _require(log: Log, partition: int, start: Position, end: Position) -> None:
+    first, last = log.get(partition, (0, -1))
+    if first > start.offset or end.offset > last:
+        raise ConfigurationError(
+            f"the bucket of partition {partition}, offsets {start.offset:,} to {end.offset:,}, cannot be made "
+            "again: the log no longer holds its rows",
+            "Nothing was changed. Remove the bucket's files, and those of longer ones around it, by hand: their "
+            "other rows are lost with them.",
+        )
+
+
+def take_out(settings: Settings, cluster: Cluster, erased: Erased) -> list[RewrittenBucket]:
+    """Take erased rows out of a trainer's own archive, before it goes on; return what was made again.
+
+    Raises
+    ------
+    ConfigurationError
+        If the log no longer holds the rows of a bucket.
+    StateError
+        If another process holds the directory.
+    TransientError
+        If the broker does not answer, or the disk refuses.
+    """
+    directory = section(settings, ArchiveConfig).directory
+    assert directory is not None
+    store = Store(FileSystem(directory, what="archive", option="--archive-directory"))
+    identity = store.identity()
+    # One of something else is refused by whoever opens it.
+    if identity is None or (identity.name, identity.topic, identity.topic_id) != (
+        settings.name,
+        erased.topic,
+        erased.topic_id,
+    ):
+        return []
+    if store.under_way() is None and store.forgotten().erased == erased.sha256:
+        return []
+    report = report_of({}, "trainer")
+    with schemas_of(settings) as schemas, opened(cluster, directory, report, schemas) as work:
+        work.run({}, erased)
+    return report.changed
 
 
 def _changed_state(partition: int, state: PartitionState) -> RewrittenBucket:

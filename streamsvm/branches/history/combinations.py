@@ -13,7 +13,6 @@ _DELETES: Final = "Deletes and kept checkpoints"
 
 
 def _rows() -> Iterator[Row]:
-    topic = given("deletes.topic")
     yield Row(
         axis=_DELETES,
         feature=given(RULE_OF_DELETES),
@@ -37,14 +36,6 @@ def _rows() -> Iterator[Row]:
         why="C and gamma are chosen anew",
         remedy="Remove one of the two: after an erasure everything is learned again.",
         kind="nature",
-    )
-    yield Row(
-        axis=_DELETES,
-        feature=topic,
-        without=given("archive.directory"),
-        why="a trainer cannot take rows out of its archive while it writes there",
-        remedy="Remove one of the two; or give the deletes to `streamsvm history forget`.",
-        kind="not built",
     )
 
 

@@ -13,6 +13,7 @@ import pytest
 from confluent_kafka import Producer
 
 from consumers.branches.history import deletes as carried
+from consumers.branches.history.building import archive_store
 from consumers.branches.history.deletes_obeyed import DeletesObeyed
 from consumers.branches.history.erased_rows import ErasedRows
 from consumers.branches.history.finding import FoundRows
@@ -390,18 +391,49 @@ def test_more_names_than_memory_is_for_are_refused(sought: list[set[str]], monke
 
 
 @pytest.mark.quick
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ({"deletes": {"every_s": 5.0}}, "deletes.every_s"),
-        ({"deletes": {"topic": "d"}, "archive": {"directory": "/a"}}, "archive.directory"),
-    ],
-)
-def test_what_deletes_do_not_go_with_is_refused(options: dict[str, object], said: str) -> None:
-    """With what is wrong."""
-    with pytest.raises(ValueError, match=said):
-        Settings.model_validate({"name": "m", "kafka": {"bootstrap.servers": "b:1"}, **options})
-    assert ArchiveConfig().directory is None
+def test_an_option_of_deletes_without_their_topic_is_refused() -> None:
+    """By its name."""
+    with pytest.raises(ValueError, match=r"deletes\.every_s"):
+        Settings.model_validate({"name": "m", "kafka": {"bootstrap.servers": "b:1"}, "deletes": {"every_s": 5.0}})
+
+
+def archiving(settings: Settings, directory: Path) -> Settings:
+    archive = ArchiveConfig(directory=directory, leaf_rows=8, span_rows=16, bucket_points=16)
+    return settings.model_copy(update={"archive": archive})
+
+
+def nodes_of(settings: Settings) -> set[tuple[object, ...]]:
+    """Return which buckets are in an archive, each by the hash of its bytes."""
+    assert settings.archive.directory is not None
+    return {
+        (*node.start, *node.end, node.level, node.sha256) for node in archive_store(settings.archive.directory).nodes()
+    }
+
+
+def test_a_delete_takes_its_rows_out_of_the_archive_too(real_broker: TestBroker, tmp_path: Path) -> None:
+    """Each bucket is then that of a stream that rejected the rows; what cannot be made again is said before."""
+    connection, rows = real_broker.connection, gaussian(ROWS, 5)
+    own = deleting(connection, real_broker.name("archived"), tmp_path / "own")
+    own = archiving(own, tmp_path / "archive")
+    clean = started(connection, settings_of(real_broker.name("archived-clean"), tmp_path / "clean"))
+    clean = archiving(clean, tmp_path / "archive-clean")
+    put(connection, own.input.topic, named(encoded(rows)))
+    put(connection, clean.input.topic, named(encoded(rejected(rows, (3, 77, 148)))))
+    run_until(clean, connection, ROWS)
+    with Running(own, connection) as running:
+        running.wait_for_rows(ROWS)
+        running.wait_until(lambda: bool(versions(connection, own)))
+        put(connection, own.deletes.topic, [delete(f"r{at}", 200) for at in (3, 77, 148)])
+        running.wait_until(lambda: versions(connection, own)[-1].lineage.fact(WithoutRows) is not None)
+    assert nodes_of(own) == nodes_of(clean)
+    assert verify(Cluster(connection), own).rows[-1].outcome is Outcome.IDENTICAL
+    own = own.model_copy(update={"checkpoint": own.checkpoint.model_copy(update={"keep_bytes": 1 << 30})})
+    with Running(own, connection) as running:
+        running.wait_until_started()
+        delete_records(connection, own.input.topic, 0, 60)
+        put(connection, own.deletes.topic, [delete("r62", 200)])
+        running.wait_until(lambda: count(running, "past_retention") == 1)
+        assert running.health.ready()[1]["waiting_for"]["deletes"]
 
 
 @pytest.mark.quick

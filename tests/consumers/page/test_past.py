@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import threading
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec import structs
 
 from consumers.page.board import MomentSeries
-from consumers.page.past import MOST_CHARACTERS, MOST_VERSIONS, letter_of, past_of
+from consumers.page.past import MOST_CHARACTERS, MOST_VERSIONS, Past, letter_of, past_of
 from consumers.page.site import Site
 from consumers.page.status import Figures, Moment, TrainerStatus
 from consumers.settings import Settings, TrainingConfig
+from consumers.trainer import observer
 from streamsvm.ingest.decoder import RejectedRecord, Rejection
 from streamsvm.kafka import Cluster, Connection, Message, Outbox, Record, TopicSpec
 from streamsvm.model import message as model_codec
@@ -43,7 +46,9 @@ def test_a_restart_forgets_nothing_that_the_topics_know(settings: Settings, conn
     old = status_of(before, settings)
     with Running(settings, connection) as again:
         again.wait_until_started()
-        again.wait_until(lambda: status_of(again, settings).structure.rows == 130)
+        again.wait_until(
+            lambda: status_of(again, settings).structure.rows == 130 and status_of(again, settings).versions != ()
+        )
         new = status_of(again, settings)
         assert new.structure.partitions[0].rows == 131
         numbers = [part.number for part in new.versions]
@@ -77,6 +82,30 @@ def test_a_restart_forgets_nothing_that_the_topics_know(settings: Settings, conn
         assert again.value("streamsvm_model_points_covered") == before.value("streamsvm_model_points_covered") > 0
 
 
+def test_the_past_stands_behind_what_was_published_before_it_was_read(
+    settings: Settings, connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A first version does not wait for the past, and stays the newest when that comes."""
+    produce(connection, settings.input.topic, records(130))
+    run_until(settings, connection, 130)
+    published, read_on = len(versions(connection, settings)), threading.Event()
+
+    def late(*where: Any) -> Past:
+        assert read_on.wait(60.0)
+        return past_of(*where)
+
+    monkeypatch.setattr(observer, "past_of", late)
+    with Running(settings, connection) as again:
+        produce(connection, settings.input.topic, records(40, seed=1))
+        again.wait_until(lambda: again.value("streamsvm_model_version") == published + 1)
+        read_on.set()
+        again.wait_until(lambda: len(status_of(again, settings).versions) == published + 1)
+        shown = status_of(again, settings)
+        assert [part.number for part in shown.versions] == list(range(published + 1, 0, -1))
+        assert [part.earlier for part in shown.versions] == [False] + [True] * published
+        assert again.value("streamsvm_model_points_covered") == shown.versions[0].rows
+
+
 def test_a_dead_letter_is_shown_as_it_comes(settings: Settings, connection: Connection) -> None:
     """The newest, with its place and its reason; before it none."""
     produce(connection, settings.input.topic, records(20))
@@ -102,10 +131,10 @@ def test_a_version_with_another_hash_ends_the_walk(settings: Settings, connectio
     newest = versions(connection, settings)[-1]
     head = _head(newest.number, stood[-1])
     names = settings.name, models, settings.input.dead_letters
-    found = past_of(Cluster(connection), *names, head, lambda: None)
+    found = past_of(Cluster(connection), *names, head)
     assert [part.number for part in found.versions] == list(range(newest.number, 0, -1))
-    assert not past_of(Cluster(connection), *names, structs.replace(head, sha256="0" * 64), lambda: None).versions
-    assert not past_of(Cluster(connection), *names, structs.replace(head, offset=10_000), lambda: None).versions
+    assert not past_of(Cluster(connection), *names, structs.replace(head, sha256="0" * 64)).versions
+    assert not past_of(Cluster(connection), *names, structs.replace(head, offset=10_000)).versions
     # A stranger's version under the parent's number and place: the walk ends before it.
     outbox = Outbox(connection)
     headers = tuple(
@@ -115,7 +144,7 @@ def test_a_version_with_another_hash_ends_the_walk(settings: Settings, connectio
     outbox.flush(30.0)
     outbox.close()
     copied = [record for record in topic(connection, models) if record.value is not None][-1]
-    cut_short = past_of(Cluster(connection), *names, _head(newest.number, copied), lambda: None)
+    cut_short = past_of(Cluster(connection), *names, _head(newest.number, copied))
     assert [part.number for part in cut_short.versions] == [newest.number]
 
 
@@ -136,7 +165,7 @@ def _head(number: int, record: Record) -> Head:
 def test_what_cannot_be_read_is_left_out() -> None:
     """Nobody answers: an empty past, and no error."""
     nowhere = Connection(options={"bootstrap.servers": "127.0.0.1:1"}, request_timeout_s=0.5)
-    found = past_of(Cluster(nowhere), "m", "models", "letters", None, lambda: None)
+    found = past_of(Cluster(nowhere), "m", "models", "letters", None)
     assert (found.versions, found.newest) == ((), None)
     assert found.letters is not None
     assert (found.letters.before, found.letters.newest) == (None, None)
@@ -175,20 +204,12 @@ def test_no_more_versions_than_are_shown_are_read(settings: Settings, connection
     published = versions(connection, settings)
     assert len(published) > MOST_VERSIONS
     stood = [record for record in topic(connection, settings.output.models_topic) if record.value is not None]
-    beats = 0
-
-    def beat() -> None:
-        nonlocal beats
-        beats += 1
-
     found = past_of(
         Cluster(connection),
         settings.name,
         settings.output.models_topic,
         settings.input.dead_letters,
         _head(published[-1].number, stood[-1]),
-        beat,
     )
     assert len(found.versions) == MOST_VERSIONS
-    assert beats >= MOST_VERSIONS
     assert [moment.time for moment in found.moments] == sorted(moment.time for moment in found.moments)

@@ -78,7 +78,11 @@ class Points:
 
     def take(self, rows: NDArray[np.intp] | NDArray[np.bool_] | slice) -> Points:
         """Select rows, in the order given."""
-        return Points(self.X[rows], self.y[rows], self.weight[rows])
+        if type(rows) is slice:
+            return Points(self.X[rows], self.y[rows], self.weight[rows])
+        # Not by brackets, which copy a row of a matrix value by value.
+        X = self.X.compress(rows, axis=0) if rows.dtype == np.bool_ else self.X.take(rows, axis=0)
+        return Points(X, self.y[rows], self.weight[rows])
 
     def reweighted(self, weight: Weights) -> Points:
         """Return the same points under other weights."""

@@ -63,7 +63,7 @@ log = structlog.get_logger("streamsvm.trainer")
 POLL_S: Final = 0.1
 """How long a turn waits for records. Longer, and a stop or a finished training would wait for the poll."""
 BUSY_POLL_S: Final = 0.01
-"""While a model trains: how long its result may wait for the loop."""
+"""While a model trains: how long its result may wait for the loop. Or a cut, once all is read that is known of."""
 START_OVER_AFTER_S: Final = 1.0
 """Pause before a new life: without it a topic with a lasting gap would make the trainer start many times a second."""
 
@@ -255,8 +255,10 @@ class Trainer:
     def _read(self, life: Life) -> None:
         """Read, and note how long nothing, or not enough, came."""
         most, clock = self._settings.input.batch_records, self._components.clock.monotonic
-        begun = clock()
-        is_busy = life.pipeline.training or life.session.sending
+        begun, pipeline = clock(), life.pipeline
+        is_busy = pipeline.training or life.session.sending
+        if not is_busy and pipeline.in_flight:  # a cut that waits is trained when nothing comes
+            is_busy = pipeline.has_read(life.intake.high_watermarks)
         came = life.intake.read(most, BUSY_POLL_S if is_busy else POLL_S)
         if came < most:
             self._pace.waited(clock() - begun, came=came)

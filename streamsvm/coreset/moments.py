@@ -79,17 +79,9 @@ class Moments:
             return self
         if not self.count:
             return later
-        weight = self.weight + later.weight
-        # Chan's update: from the difference of means, because sums of squares would lose their digits where the mean is
-        # large.
-        shift = later.mean - self.mean
-        share = later.weight / weight
-        return Moments(
-            self.count + later.count,
-            self.class_weight + later.class_weight,
-            self.mean + shift * share,
-            self.square + later.square + shift * shift * (self.weight * share),
-        )
+        class_weight, mean, square = self.class_weight.copy(), self.mean.copy(), self.square.copy()
+        _merge(class_weight, mean, square, later.class_weight, later.mean, later.square)
+        return Moments(self.count + later.count, class_weight, mean, square)
 
     def scaled(self, factor: float) -> Moments:
         """Return the moments of the same points, each of so many times its weight."""
@@ -115,6 +107,19 @@ def _total(class_weight):  # type: ignore[no-untyped-def]
     for label in range(1, len(class_weight)):
         total += class_weight[label]
     return total
+
+
+@njit(cache=True, nogil=True)
+def _merge(class_weight, mean, square, later_weight, later_mean, later_square):  # type: ignore[no-untyped-def]
+    """Add later moments, by Chan's update: sums of squares would lose their digits where the mean is large."""
+    own, added = _total(class_weight), _total(later_weight)
+    share = added / (own + added)
+    for label in range(len(class_weight)):
+        class_weight[label] += later_weight[label]
+    for j in range(len(mean)):
+        shift = later_mean[j] - mean[j]
+        mean[j] += shift * share
+        square[j] = square[j] + later_square[j] + shift * shift * (own * share)
 
 
 @njit(cache=True, nogil=True)

@@ -135,8 +135,13 @@ def add_active(rows: Float, y: Signs, weight: Float, margin: Float, totals: Floa
 @njit(cache=True, nogil=True)
 def farthest_from(X: Features, centre: Float, farthest: Float) -> None:
     """Raise the greatest distances of features from a centre, shape (d,), to those of the rows."""
-    for i in range(len(X)):
+    least, greatest, last = X[:1].copy(), X[:1].copy(), len(X) - 1
+    for i in range(0, len(X), 4):  # four at a time, of which one may come again
+        p, q, r, s = X[i], X[min(i + 1, last)], X[min(i + 2, last)], X[min(i + 3, last)]
         for j in range(X.shape[1]):
-            away = abs(np.float64(X[i, j]) - centre[j])
-            if away > farthest[j]:
-                farthest[j] = away
+            least[0, j] = min(least[0, j], min(min(p[j], q[j]), min(r[j], s[j])))
+            greatest[0, j] = max(greatest[0, j], max(max(p[j], q[j]), max(r[j], s[j])))
+    for i in range(len(least)):
+        for j in range(X.shape[1]):
+            below, above = abs(np.float64(least[i, j]) - centre[j]), abs(np.float64(greatest[i, j]) - centre[j])
+            farthest[j] = max(farthest[j], below, above)

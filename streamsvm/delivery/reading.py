@@ -175,6 +175,10 @@ class Reading:
             for p, at in self.learner.positions.items()
         }
 
+    def has_read(self, ends: Ends) -> bool:
+        """Return whether all partitions that are read were read up to these ends, which are known."""
+        return all((end := ends.get(p)) is not None and fetched >= end for p, fetched in self._fetched.items())
+
     def pass_markers(self, ends: Ends) -> None:
         """Note where reading goes on although no position does: past markers of transactions and aborted records."""
         # The source of joined rows notes by itself how far each of its logs was read.

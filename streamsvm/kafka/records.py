@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
@@ -96,7 +96,7 @@ class Batch(Sequence[Record]):
 
     @cached_property
     def partitions(self) -> NDArray[np.int64]:  # noqa: D102
-        return _column(list(map(Consumed.partition, self._messages)))
+        return self._column(Consumed.partition)
 
     @cached_property
     def offsets(self) -> NDArray[np.int64]:  # noqa: D102
@@ -104,7 +104,7 @@ class Batch(Sequence[Record]):
             first, last = self._messages[0].offset() or 0, self._messages[-1].offset() or 0
             if last - first == len(self) - 1:  # they only grow, so that nothing is left out between
                 return np.arange(first, last + 1, dtype=np.int64)
-        return _column(list(map(Consumed.offset, self._messages)))
+        return self._column(Consumed.offset)
 
     @cached_property
     def times_ms(self) -> NDArray[np.int64]:  # noqa: D102
@@ -118,8 +118,8 @@ class Batch(Sequence[Record]):
         if self._of_one_partition:
             first, last = self._messages[0].leader_epoch(), self._messages[-1].leader_epoch()
             if first == last:  # within a log they never fall
-                return _column([first] * len(self))
-        return _column(list(map(Consumed.leader_epoch, self._messages)))
+                return np.full(len(self), -1 if first is None else first, np.int64)
+        return self._column(Consumed.leader_epoch)
 
     @cached_property
     def plain(self) -> bool:  # noqa: D102
@@ -133,23 +133,23 @@ class Batch(Sequence[Record]):
         """Return the offset after the last record of each partition."""
         if self._of_one_partition:
             return {int(self.partitions[0]): int(self.offsets[-1]) + 1}
-        partitions, last = np.unique(self.partitions[::-1], return_index=True)
-        ends = self.offsets[::-1][last] + 1
-        return dict(zip(partitions.tolist(), ends.tolist(), strict=True))
+        ends = np.zeros_like(np.bincount(self.partitions))
+        np.maximum.at(ends, self.partitions, self.offsets + 1)
+        return {partition: end for partition, end in enumerate(ends.tolist()) if end}
 
     def counts(self) -> dict[int, int]:
         """Return how many records there are of each partition."""
         if self._of_one_partition:
             return {int(self.partitions[0]): len(self)}
-        partitions, counts = np.unique(self.partitions, return_counts=True)
-        return dict(zip(partitions.tolist(), counts.tolist(), strict=True))
+        return {partition: count for partition, count in enumerate(np.bincount(self.partitions).tolist()) if count}
 
-
-def _column(numbers: list[int | None]) -> NDArray[np.int64]:
-    """Return numbers, most often all the same one, as an array; -1 for None."""
-    if numbers and numbers.count(numbers[0]) == len(numbers):
-        return np.full(len(numbers), -1 if numbers[0] is None else numbers[0], dtype=np.int64)
-    return np.array([-1 if number is None else number for number in numbers], dtype=np.int64)
+    def _column(self, number: Callable[[Consumed], int | None]) -> NDArray[np.int64]:
+        """Return a number of each message; -1 for None."""
+        try:
+            return np.fromiter(map(number, self._messages), np.int64, len(self))
+        except TypeError:  # one has none
+            numbers = map(number, self._messages)
+            return np.array([-1 if each is None else each for each in numbers], dtype=np.int64)
 
 
 def record_of(message: Consumed) -> Record:

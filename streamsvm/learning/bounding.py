@@ -213,8 +213,10 @@ class Bounding:
 
         A first leaf is bounded by itself. At the end of a span nothing goes on waiting.
         """
-        rows, bounds = leaf.points, first_bounds(self._coreset, self.outlier_bounds, leaf.points)
+        rows, is_plain = leaf.points, leaf.screened is None
+        bounds = first_bounds(self._coreset, self.outlier_bounds, rows)
         points, extent = leaf.seal(observed)
+        points = rows if is_plain else points
         held, drawn_in, used = rows, points, None
         if bounds is not None:
             judged = first_judged(bounds, points, self._coreset)

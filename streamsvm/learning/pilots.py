@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Final
 
 import numpy as np
@@ -83,9 +84,12 @@ class NodePilots:
     solve: Solve
 
 
+_plugged = cache(plugged)
+
+
 def pilots_of(config: ModelConfig) -> Solve:
     """Return what solves the pilots of two labels."""
-    return next((one.solve for one in plugged(SOCKET, NodePilots) if one.wanted(config)), pilot_for)
+    return next((one.solve for one in _plugged(SOCKET, NodePilots) if one.wanted(config)), pilot_for)
 
 
 def pilot_for(points: Points, weight: float, seen: Moments, config: ModelConfig) -> Pilot:

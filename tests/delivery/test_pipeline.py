@@ -248,6 +248,14 @@ def test_reading_passes_markers_and_takes_up_partitions() -> None:
     assert held.assign({0: 12}).offsets == {0: 12, 3: 7}
 
 
+def test_all_is_read_where_no_record_before_a_known_end_is_left() -> None:
+    """An end that is not known may be far away."""
+    held = pipeline()
+    held.assign({})
+    held.note_read({0: 10})
+    assert [held.has_read({0: end}) for end in (9, 10, 11, None)] == [True, True, False, False]
+
+
 def test_a_declined_cut_is_an_event_of_its_own() -> None:
     """A cut at the newest version's is never published again."""
     cut = first_cut()

@@ -9,10 +9,10 @@ rows with |s_i| < h. These *free* rows are few, so a step of Newton's method tak
 of d + 1 unknowns of the free ones. The trained machine, which is where this begins, is nearly the best one over all
 rows: a few steps at a rough width, then a finer width from where they ended, and so on.
 
-A finer width pays only as far as the bound can still be raised. The caller knows an upper bound U; with D the greatest
-dual value so far, and F the objective itself, no multipliers can raise D by more than F - D. This ends where F - D is
-less than `ENOUGH` of U - D, or of F / 10 where U is farther away, and where `IDLE` widths in turn did not lower U - D
-by a tenth.
+A finer width pays only as far as the bound can still be raised. The caller knows an upper bound U, and one that takes
+its place if it was only estimated, and D, the greatest dual value so far, refutes it. With F the objective itself, no
+multipliers can raise D by more than F - D. This ends where F - D is less than `ENOUGH` of U - D, or of F / 10 where U
+is farther away, or than `LEAST_GAP` of F; and where `IDLE` widths in turn did not lower U - D by a tenth.
 
 Where a width does not settle in `STEPS` steps (wide, degenerate tables of few distinct rows), or where there are too
 many features for it, an interior-point method takes over, which is ten times as dear and knows no such case.
@@ -45,7 +45,8 @@ from streamsvm.svm.solvers import StdaSolver
 MOST_FEATURES: Final = 300
 """Features up to which a step is affordable: it costs their cube."""
 LEAST_GAP: Final = 1e-9
-"""Relative duality gap at which the interior-point method ends at the latest."""
+"""Relative duality gap at which every method ends at the latest: a finer one costs more than the training, and tells
+nobody more."""
 TOLERANCE: Final = 1e-3
 """KKT gap of the solution for more features than that method takes: by pairs, as a version is trained."""
 MAX_ITERATIONS: Final = 1_000_000
@@ -67,7 +68,7 @@ ENOUGH: Final = 0.01
 FARTHEST: Final = 1.1
 """An upper bound farther above the objective than this is taken for no farther: the lower bound is good for itself."""
 TENTH: Final = 0.9
-IDLE: Final = 2
+IDLE: Final = 3
 REACH: Final = 8.0
 """Widths from its kink at which a row is set aside until it is seen, in the end, whether it stayed where it was."""
 ROUNDING: Final = 1e-13
@@ -76,7 +77,9 @@ WIDEST: Final = 1e6
 """The first width is so great that a few rows are free, but not greater than this."""
 
 
-def near_optimum(Z: Float, y: NDArray[np.int8], upper: Float, machine: LinearMachine, goal: float) -> Float:
+def near_optimum(
+    Z: Float, y: NDArray[np.int8], upper: Float, machine: LinearMachine, goal: float, proven: float
+) -> Float:
     """Return dual variables near the optimum, 0 <= alpha <= upper; sum alpha y is 0 up to rounding, as a rule.
 
     Parameters
@@ -90,6 +93,8 @@ def near_optimum(Z: Float, y: NDArray[np.int8], upper: Float, machine: LinearMac
         Where to begin.
     goal : float
         An upper bound of the optimum; infinite if none is known.
+    proven : float
+        One that holds even if the goal is only estimated, and found to be below the optimum.
     """
     alpha = np.zeros(len(y))
     started = math.inf
@@ -98,13 +103,14 @@ def near_optimum(Z: Float, y: NDArray[np.int8], upper: Float, machine: LinearMac
         w = machine.coefficients
         v = np.append(w, machine.intercept + float(np.einsum("j,j->", w, rows.common)))
         for reach in (REACH, math.inf):
-            began, settled, stayed = _narrow(rows, upper, v, goal, reach, alpha)
+            began, settled, stayed = _narrow(rows, upper, v, goal, proven, reach, alpha)
             started = min(started, began)
             if settled and stayed:
                 return alpha
             if not settled:
                 break
-    share = ENOUGH * (min(goal, FARTHEST * started) / started - 1.0) if started < math.inf else 0.0
+    aim = min(goal if goal > started else proven, FARTHEST * started)
+    share = ENOUGH * (aim / started - 1.0) if started < math.inf else 0.0
     return _from_inside(Z, y, upper, max(LEAST_GAP, share))
 
 
@@ -236,7 +242,7 @@ def _whole_objective(rows, upper, v):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _narrow(rows, upper, v, goal, reach, best):  # type: ignore[no-untyped-def]
+def _narrow(rows, upper, v, goal, proven, reach, best):  # type: ignore[no-untyped-def]
     """Fill the dual variables of the greatest dual value, shape (n,); v is changed.
 
     Rows farther from their kink than `reach` widths are set aside as long as the width is finer: they count by their
@@ -291,9 +297,11 @@ def _narrow(rows, upper, v, goal, reach, best):  # type: ignore[no-untyped-def]
             greatest = value
             for i in range(len(a)):
                 best[at[i]] = a[i]
+        if greatest > goal:
+            goal, gap, idle = proven, np.inf, 0
         aim = min(goal, FARTHEST * least)
         now = aim - greatest if greatest < aim else least - greatest
-        if least - greatest <= ENOUGH * now:
+        if least - greatest <= max(ENOUGH * now, LEAST_GAP * least):
             break
         if not left <= SETTLED:
             settled = False
@@ -306,5 +314,5 @@ def _narrow(rows, upper, v, goal, reach, best):  # type: ignore[no-untyped-def]
     if len(upper) < n:
         # Rows that were set aside count as if they had stayed where they were: where they did, this is the same.
         away = _whole_objective(all_rows, all_upper, v) - here
-        stayed = abs(away) <= ENOUGH * now + ROUNDING * here
+        stayed = abs(away) <= max(ENOUGH * now, LEAST_GAP * here) + ROUNDING * here
     return started, settled, stayed

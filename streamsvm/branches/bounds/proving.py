@@ -190,7 +190,7 @@ def proof_of(ledger: Ledger, scaler: Scaler, machine: LinearMachine, fit: Fit, a
     strata = Strata.of(ledger.totals.epochs, scaler, machine)
     rows, upper = AllRows.of(ledger.rows, strata, scaler, machine, fit)
     most = math.inf if audit is None else audit.high + _moved(ledger.totals.changed, scaler, machine, fit)
-    return Proof(strata, rows, rows.multipliers(machine, min(upper, most)), upper, most)
+    return Proof(strata, rows, rows.multipliers(machine, min(upper, most), upper), upper, most)
 
 
 def _moved(changed: Changed | None, scaler: Scaler, machine: LinearMachine, fit: Fit) -> float:
@@ -282,7 +282,7 @@ class AllRows:
         )
         return own, _upper(float(hinges), n, strata, machine, fit)
 
-    def multipliers(self, machine: LinearMachine, goal: float) -> Float:
+    def multipliers(self, machine: LinearMachine, goal: float, proven: float) -> Float:
         """Return dual variables that meet their equation exactly; zeros where the problem can't be solved.
 
         Parameters
@@ -291,6 +291,8 @@ class AllRows:
             Where to begin.
         goal : float
             The upper bound that they are for: the nearer it is, the better they are.
+        proven : float
+            The one that they are for if they refute the goal, at least as great.
         """
         if abs(int(self.y.sum(dtype=np.int64))) == len(self.y):
             return np.zeros(len(self.y))
@@ -298,7 +300,7 @@ class AllRows:
         small = self.Z.min() >= -LARGEST_FEATURE and self.Z.max() <= LARGEST_FEATURE
         if not (small and self.upper.min() > 0.0 and self.upper.max() <= LARGEST_PENALTY):
             return np.zeros(len(self.y))
-        alpha = near_optimum(self.Z, self.y, self.upper, machine, goal)
+        alpha = near_optimum(self.Z, self.y, self.upper, machine, goal, proven)
         alpha = np.maximum(np.minimum(alpha, self.upper * (1.0 - 8.0 * EPS - 2.0 * self.relative)), 0.0)
         return balanced(self.y, alpha)
 

@@ -186,7 +186,7 @@ class Condensed:
             self.sums,
             self.spread,
         )
-        if aside.any():
+        if np.count_nonzero(aside):
             found = points.take(aside).reweighted(weight[aside])
             self.held_beside = (*self.held_beside, found)
             self._room -= len(found)

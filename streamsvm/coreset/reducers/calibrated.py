@@ -109,11 +109,10 @@ class CalibratedReducer:
         if not len(band):
             chosen, weight = self._sampled(rows, points, margin, share, m, random)
             return points.take(chosen).reweighted(weight)
-        rest = np.ones(len(points), np.bool_)
-        rest[band] = False
-        others = points.take(rest)
-        drawn, weight = self._sampled(rows[rest], others, margin[rest], share[rest], m - len(band), random)
-        chosen = np.concatenate([band, np.flatnonzero(rest)[drawn]])
+        rest = np.delete(np.arange(len(points)), band)
+        others, beside = points.take(rest), rows.take(rest, axis=0)
+        drawn, weight = self._sampled(beside, others, margin[rest], share[rest], m - len(band), random)
+        chosen = np.concatenate([band, rest[drawn]])
         order = np.argsort(chosen)
         return points.take(chosen[order]).reweighted(np.concatenate([points.weight[band], weight])[order])
 
@@ -124,10 +123,7 @@ class CalibratedReducer:
         inclusion = inclusion_probabilities(_both_labels(share, points.y, m), m)
         # Ordered by margin within a label, systematic sampling spreads the sample along the margin: neighbours are
         # rarely both kept.
-        negative = points.y < 0
-        order = np.concatenate(
-            [own[np.argsort(margin[own], kind="stable")] for own in map(np.flatnonzero, (negative, ~negative))]
-        )
+        order = np.lexsort((margin, points.y))
         # Back in the order of the log, which later reductions and the training set's hash rely on.
         chosen = np.sort(order[systematic(inclusion[order], m, float(random.random()))])
         weight = points.weight[chosen] / inclusion[chosen]
@@ -237,7 +233,9 @@ def _calibrated(
     """Return the weights of the chosen points, calibrated to the totals of all points; count the outcome."""
     active, totals, gradient = margin < 1.0, np.zeros((2, 2)), np.zeros(rows.shape[1] - 1)
     add_active(rows, points.y, points.weight, margin, totals, gradient)
-    return meet(weight, rows[chosen], points.y[chosen], active[chosen], totals, gradient, observed=observed)
+    return meet(
+        weight, rows.take(chosen, axis=0), points.y[chosen], active[chosen], totals, gradient, observed=observed
+    )
 
 
 def label_sums(weight: Float, y: Signs, active: NDArray[np.bool_]) -> Float:

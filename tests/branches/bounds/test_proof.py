@@ -11,6 +11,13 @@ from typing import Any, Final
 import numpy as np
 import pytest
 
+from streamsvm.branches.bounds import dual_solving
+from streamsvm.model.kernels import LinearKernel
+from streamsvm.model.machine import LinearMachine
+from streamsvm.svm.block.interior_point import InteriorPointSolver
+from streamsvm.svm.feasible import balanced
+from streamsvm.svm.objective import primal_objective
+from streamsvm.svm.problem import Problem
 from tests.branches.bounds.checker import Refused, check
 from tests.branches.bounds.learned import learned, stream
 from tests.branches.bounds.proofs import Plain, proof_of
@@ -40,6 +47,26 @@ def test_bounds_of_versions_follow() -> None:
     estimated = copy.deepcopy(proofs[0])
     estimated["claim"] |= {"kind": "estimated", "upper": estimated["claim"]["lower"] * 1.001}
     assert [refusal(proof) for proof in [*proofs, estimated]] == [""] * 4
+
+
+@pytest.mark.parametrize("seed", [3, 4, 5])
+def test_a_refuted_upper_bound_gives_way_to_the_proven_one(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Multipliers are then as good as the proven one deserves, and no dearer method is asked to improve them."""
+    monkeypatch.setattr(dual_solving, "_from_inside", None)
+    random, n = np.random.default_rng(seed), 8_000
+    y = np.where(random.random(n) < 0.4, 1, -1).astype(np.int8)
+    Z, upper = random.standard_normal((n, 6)) + 0.5 * y[:, None], np.full(n, 0.3)
+    problem = Problem(Z=Z, y=y, upper=upper, kernel=LinearKernel(), tolerance=1e-9, max_iterations=100)
+    best = InteriorPointSolver(1e-12).solve(problem)
+    assert best.coefficients is not None
+    machine = LinearMachine(best.coefficients, best.intercept)
+    value = primal_objective(
+        Z @ machine.coefficients + machine.intercept, y, upper, float(best.coefficients @ best.coefficients)
+    )
+    alpha = dual_solving.near_optimum(Z, y, upper, machine, 0.99 * value, 1.0001 * value)
+    alpha = balanced(y, np.minimum(alpha, upper))
+    w = np.einsum("i,ij->j", alpha * y, Z)
+    assert value >= float(alpha.sum() - 0.5 * np.square(w).sum()) >= (1.0 - 2e-6) * value
 
 
 def test_bounds_of_hostile_streams_follow() -> None:

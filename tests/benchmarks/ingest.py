@@ -1,7 +1,7 @@
 """From topic to model on a real broker, one core for the consumer, by format: `python -m tests.benchmarks.ingest`.
 
-Ours is the trainer as it is deployed, from the first turn of its loop until the model of all points is published: with
-validation, coreset, training in a second thread on the same core, transactions and checkpoints, at default settings: a
+Ours is the trainer as it is deployed, from when the first records are at hand, as for the others, until the model of all
+points is published: with validation, coreset, training in a second thread on the same core, transactions and checkpoints, at default settings: a
 version falls due with every leaf, and one is trained at a time while the loop goes on. Records are dealt out in turn
 over the partitions, in blocks of a producer's batch. Beside it the loops of `ingest_peers`, which run in an environment
 of their own (`--make-peers DIR` makes it, `--peers PYTHON` uses it), over the same topics: the same records, formats
@@ -39,7 +39,7 @@ import numpy as np
 from confluent_kafka import Producer
 from threadpoolctl import threadpool_limits
 
-from consumers.host.runtime import configure_logging, spare_the_collector
+from consumers.host.runtime import Health, configure_logging, spare_the_collector
 from consumers.host.web.server import HttpServer
 from consumers.settings import CheckpointConfig, HttpConfig, InputConfig, LogConfig, OutputConfig, Settings
 from consumers.trainer import observer
@@ -50,7 +50,7 @@ from streamsvm.config import PointsConfig
 from streamsvm.ingest import arrow, avro
 from streamsvm.ingest.decoder import PointDecoder, encode
 from streamsvm.kafka import Cluster, Connection, Record, TopicSpec
-from tests.benchmarks.contenders import NotedTurns, _FinishingLine, _StartingGun
+from tests.benchmarks.contenders import NotedTurns, _FinishingLine
 from tests.benchmarks.timing import ROUNDS_AT_LEAST, Interval
 from tests.brokers.jvm import JvmBroker, free_ports
 
@@ -235,8 +235,8 @@ def train(
             http=HttpConfig(port=port),
             **settings_of(format_, dimension),
         )
-        stop, health = threading.Event(), _StartingGun()
-        metrics = _FinishingLine(n, health, stop)
+        stop, health = threading.Event(), Health(stuck_after_s=TIMEOUT_S)
+        metrics = _FinishingLine(n, stop)
         alarm = threading.Timer(TIMEOUT_S, stop.set)
         alarm.start()
         try:

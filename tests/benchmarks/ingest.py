@@ -3,11 +3,11 @@
 Ours is the trainer as it is deployed, from when the first records are at hand, as for the others, until the model of
 all points is published: with validation, coreset, training in a second thread on the same core, transactions and
 checkpoints, at default settings: a version falls due with every leaf, and one is trained at a time while the loop goes
-on. Records are dealt out in turn over the partitions, in blocks of a producer's batch. Beside it the loops of `ingest_peers`, which run in an environment
-of their own (`--make-peers DIR` makes it, `--peers PYTHON` uses it), over the same topics: the same records, formats
-and partitions. Contenders take turns; the broker has the other core. Processor time is that of the consumer's whole
-process, the client's threads among them: on a machine that others use it tells more than the wall. `events` are raw
-events by README's example of `[features]`, whatever `--dimension` says.
+on. Records are dealt out in turn over the partitions, in blocks of a producer's batch. Beside it the loops of
+`ingest_peers`, which run in an environment of their own (`--make-peers DIR` makes it, `--peers PYTHON` uses it), over
+the same topics: the same records, formats and partitions. Contenders take turns; the broker has the other core.
+Processor time is that of the consumer's whole process, the client's threads among them: on a machine that others use it
+tells more than the wall. `events` are raw events by README's example of `[features]`, whatever `--dimension` says.
 
 Of our loop each row has the longest turn and the 99th percentile of turns, over all runs, and how /healthz was answered
 meanwhile, asked five times a second from the broker's core. `tests.benchmarks.turns` does that for a minute at a time.

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from consumers.branches.history.erasing import erase
@@ -157,6 +158,15 @@ JOINED = (5, 120, 298)
 """Of one early row, one whose label comes late, and one within the horizon of the end."""
 
 
+def written(connection: Connection, settings: Settings) -> tuple[list[Timed], list[Timed], pd.DataFrame]:
+    """Write both logs, and return what was written, and who is who."""
+    topics(connection, settings)
+    features, labels, table = stream(N)
+    write(connection, settings.labels.topic, labels)
+    write(connection, settings.input.topic, features)
+    return features, labels, table
+
+
 def joined(settings: Settings, features: list[Timed], labels: list[Timed], left_out: tuple[int, ...]) -> Rows:
     """Return the rows that a plain join of both logs gives, which knows of no erased row; those are then rejected."""
     rule = settings.models().label_rule
@@ -179,10 +189,7 @@ def test_joined_rows_are_passed_over_and_no_other_row_is_joined_otherwise(
     """The versions of a plain join, with the rows' points rejected; verify joins both logs again to the same bytes."""
     connection = real_broker.connection
     own = joined_settings(real_broker.name("labels"), tmp_path / "one")
-    topics(connection, own)
-    features, labels, _ = stream(N)
-    write(connection, own.labels.topic, labels)
-    write(connection, own.input.topic, features)
+    features, labels, _ = written(connection, own)
     with Running(own, connection) as running:
         running.wait_for_rows(N)
     before = versions(connection, own)
@@ -212,10 +219,7 @@ def test_an_erased_row_without_a_label_becomes_no_dead_letter(real_broker: TestB
     """Where rows without a label become dead letters: those of others do once more, that of an erased one does not."""
     connection = real_broker.connection
     own = joined_settings(real_broker.name("letters"), tmp_path / "one", absent="dead_letter")
-    topics(connection, own)
-    features, labels, table = stream(N)
-    write(connection, own.labels.topic, labels)
-    write(connection, own.input.topic, features)
+    _, _, table = written(connection, own)
     run_until(own, connection, expected(table))
     before = offsets_of_letters(connection, own)
     first = next(at for at in before if not table.comes[at])
@@ -234,10 +238,7 @@ def test_labels_that_are_gone_are_said_before_anything_changes(real_broker: Test
     """Both by the command and by a trainer that carries deletes out, which is not ready then and goes on."""
     connection = real_broker.connection
     own = joined_settings(real_broker.name("gone"), tmp_path / "one")
-    topics(connection, own)
-    features, labels, _ = stream(N)
-    write(connection, own.labels.topic, labels)
-    write(connection, own.input.topic, features)
+    written(connection, own)
     run_until(own, connection, N)
     delete_records(connection, own.labels.topic, 0, 2)
     with pytest.raises(ConfigurationError, match=r"-labels\[0\] begins at offset 2, but the model began at 0"):

@@ -99,8 +99,15 @@ def _from_container() -> RealBroker:
     return RealBroker(broker.bootstrap_servers, description, broker.stop)
 
 
+SHARED = {"broker.session.timeout.ms": "60000"}
+"""A busy machine makes a node that is its own controller miss heartbeats to itself, and it would refuse topics.
+
+Only for one that nobody kills: started again it would wait this long for the end of its own earlier session.
+"""
+
+
 def _from_maven() -> RealBroker:
-    broker = JvmBroker()
+    broker = JvmBroker(SHARED)
     try:
         broker.start()
     except BaseException:

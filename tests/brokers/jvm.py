@@ -27,8 +27,6 @@ POM = Path(__file__).with_name("pom.xml")
 COPY_JARS = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
 JAVA_FLAGS = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 HEAP_MB = 512
-ALONE = {"broker.session.timeout.ms": "60000"}
-"""A node that is its own controller: a busy machine makes it miss heartbeats to itself, and it would refuse topics."""
 START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 15.0
 ARCHIVE_TIMEOUT_S = 120.0
@@ -263,7 +261,6 @@ class JvmBroker:
             "controller.quorum.voters": self._quorum.voters,
             "log.dirs": str(self._directory / "logs"),
             **SETTINGS,
-            **(ALONE if len(self._quorum.ports) == 1 else {}),
             **extra,
         }
         self._settings.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))

@@ -111,7 +111,9 @@ def decisions(Z: Float, others: Float, gammas: Sequence[float], b: Float) -> Flo
                 square(K, squared)
             else:
                 K = anew[row].cross(members, len(support) + tile)
-            np.matmul(weights[row], K, out=found[row, :, tile[0] : tile[-1] + 1])
+            # One machine after another: a product of few rows would have K packed first, which takes as long again.
+            for machine, own in enumerate(weights[row]):
+                found[row, machine, tile] = own @ K
     return found
 
 

@@ -17,8 +17,8 @@ a point of mean weight, and judged by what its score grows to:
 Where fewer than twice `FEW` would learn, there is one size.
 
 For each gamma the kernel values are computed once, and one run of `RoughDescent` goes up the path of the boxes, each
-solved from where the one before ended, as far as some point is at its box. Runs end at a KKT gap of `TOLERANCE`, or the configured one if that is larger:
-decisions are then right but for points whose decision value is below it.
+solved from where the one before ended, as far as some point is at its box. Runs end at a KKT gap of `TOLERANCE`, or the
+configured one if that is larger: decisions are then right but for points whose decision value is below it.
 
 Invariant: a pure function of the arguments, bounded by iterations.
 

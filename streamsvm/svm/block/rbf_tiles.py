@@ -21,7 +21,7 @@ an order that depends on the numbers of rows, points and workers only. Workers d
 from __future__ import annotations
 
 import math
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -141,17 +141,10 @@ class RbfBlocks:
     def __init__(
         self, Z: Float, gamma: float, precision: type[np.float32 | np.float64], workers: WorkerPool = ALONE
     ) -> None:
-        self._Z, self._gamma, self._precision, self._workers = Z, gamma, precision, workers
+        self._Z, self._precision, self._workers = Z, precision, workers
+        self.layout = layout_of(Z, gamma)
+        self._tiles = _tiles_of(Z, np.arange(len(Z)), self.layout, precision)
         self.computed = 0
-
-    @cached_property
-    def layout(self) -> Layout:
-        """How the points are stored."""
-        return layout_of(self._Z, self._gamma)
-
-    @cached_property
-    def _tiles(self) -> Tiles:
-        return _tiles_of(self._Z, np.arange(len(self._Z)), self.layout, self._precision)
 
     def gram(self, members: Index) -> Values:
         """Return the kernel values among some points, shape (m, m); exactly 1 on the diagonal."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain
+from operator import itemgetter
 from typing import NamedTuple, overload
 
 import numpy as np
@@ -100,25 +100,25 @@ class Batch(Sequence[Record]):
 
     @cached_property
     def offsets(self) -> NDArray[np.int64]:  # noqa: D102
-        if self._of_one_partition:
-            first, last = self._messages[0].offset() or 0, self._messages[-1].offset() or 0
-            if last - first == len(self) - 1:  # they only grow, so that nothing is left out between
-                return np.arange(first, last + 1, dtype=np.int64)
+        starts, lengths = self._runs
+        first, last = self._ends_of_runs(Consumed.offset)
+        if (last - first == lengths - 1).all():  # within a log they only grow, so that nothing is left out between
+            return np.repeat(first - starts, lengths) + np.arange(len(self))
         return self._column(Consumed.offset)
 
     @cached_property
     def times_ms(self) -> NDArray[np.int64]:  # noqa: D102
-        pairs = np.fromiter(chain.from_iterable(map(Consumed.timestamp, self._messages)), np.int64, 2 * len(self))
-        kind, time_ms = pairs.reshape(len(self), 2).T.copy()
-        time_ms[kind == TIMESTAMP_NOT_AVAILABLE] = -1
+        pairs = list(map(Consumed.timestamp, self._messages))
+        time_ms = np.array(list(map(itemgetter(1), pairs)), dtype=np.int64)
+        if len(time_ms) and time_ms.min() <= 0:  # only where there is none; to look at all kinds takes as long again
+            time_ms[[kind == TIMESTAMP_NOT_AVAILABLE for kind, _ in pairs]] = -1
         return time_ms
 
     @cached_property
     def leader_epochs(self) -> NDArray[np.int64]:  # noqa: D102
-        if self._of_one_partition:
-            first, last = self._messages[0].leader_epoch(), self._messages[-1].leader_epoch()
-            if first == last:  # within a log they never fall
-                return np.full(len(self), -1 if first is None else first, np.int64)
+        first, last = self._ends_of_runs(Consumed.leader_epoch)
+        if (first == last).all():  # within a log they never fall
+            return np.repeat(first, self._runs[1])
         return self._column(Consumed.leader_epoch)
 
     @cached_property
@@ -126,8 +126,22 @@ class Batch(Sequence[Record]):
         return not any(map(Consumed.headers, self._messages))
 
     @cached_property
+    def _runs(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Where messages of one partition that follow each other start, and how many they are: a poll has few."""
+        partitions = self.partitions
+        borders = np.flatnonzero(partitions[1:] != partitions[:-1]) + 1
+        starts = np.concatenate((np.zeros(min(1, len(self)), np.int64), borders))
+        return starts, np.diff(starts, append=len(self))
+
+    @property
     def _of_one_partition(self) -> bool:
-        return bool(self._messages) and bool(self.partitions.min() == self.partitions.max())
+        return len(self._runs[0]) == 1
+
+    def _ends_of_runs(self, number: Callable[[Consumed], int | None]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return a number of the first and of the last message of each run; -1 for None."""
+        starts, lengths = self._runs
+        first, last = (self._column(number, at.tolist()) for at in (starts, starts + lengths - 1))
+        return first, last
 
     def ends(self) -> dict[int, int]:
         """Return the offset after the last record of each partition."""
@@ -143,13 +157,13 @@ class Batch(Sequence[Record]):
             return {int(self.partitions[0]): len(self)}
         return {partition: count for partition, count in enumerate(np.bincount(self.partitions).tolist()) if count}
 
-    def _column(self, number: Callable[[Consumed], int | None]) -> NDArray[np.int64]:
-        """Return a number of each message; -1 for None."""
+    def _column(self, number: Callable[[Consumed], int | None], at: list[int] | None = None) -> NDArray[np.int64]:
+        """Return a number of each message, or of some; -1 for None."""
+        messages = self._messages if at is None else [self._messages[index] for index in at]
         try:
-            return np.fromiter(map(number, self._messages), np.int64, len(self))
+            return np.fromiter(map(number, messages), np.int64, len(messages))
         except TypeError:  # one has none
-            numbers = map(number, self._messages)
-            return np.array([-1 if each is None else each for each in numbers], dtype=np.int64)
+            return np.array([-1 if each is None else each for each in map(number, messages)], dtype=np.int64)
 
 
 def record_of(message: Consumed) -> Record:

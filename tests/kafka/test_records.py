@@ -37,7 +37,12 @@ def test_columns_are_what_messages_say(places: list[Place]) -> None:
     batch = Batch(
         [
             Message(
-                topic="t", partition=partition, offset=offset, leader_epoch=epoch, timestamp=time, value=b"x" * offset
+                topic="t",
+                partition=partition,
+                offset=offset,
+                timestamp=time,
+                value=b"x" * offset,
+                **({} if epoch is None else {"leader_epoch": epoch}),
             )
             for partition, offset, epoch, time in places
         ]

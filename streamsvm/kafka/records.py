@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from operator import itemgetter
 from typing import NamedTuple, overload
 
@@ -100,11 +101,7 @@ class Batch(Sequence[Record]):
 
     @cached_property
     def offsets(self) -> NDArray[np.int64]:  # noqa: D102
-        starts, lengths = self._runs
-        first, last = self._ends_of_runs(Consumed.offset)
-        if (last - first == lengths - 1).all():  # within a log they only grow, so that nothing is left out between
-            return np.repeat(first - starts, lengths) + np.arange(len(self))
-        return self._column(Consumed.offset)
+        return self._by_runs(Consumed.offset, 1)  # within a log they only grow: so nothing is left out between
 
     @cached_property
     def times_ms(self) -> NDArray[np.int64]:  # noqa: D102
@@ -116,54 +113,44 @@ class Batch(Sequence[Record]):
 
     @cached_property
     def leader_epochs(self) -> NDArray[np.int64]:  # noqa: D102
-        first, last = self._ends_of_runs(Consumed.leader_epoch)
-        if (first == last).all():  # within a log they never fall
-            return np.repeat(first, self._runs[1])
-        return self._column(Consumed.leader_epoch)
+        return self._by_runs(Consumed.leader_epoch, 0)  # within a log they never fall
 
     @cached_property
     def plain(self) -> bool:  # noqa: D102
         return not any(map(Consumed.headers, self._messages))
 
     @cached_property
-    def _runs(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Where messages of one partition that follow each other start, and how many they are: a poll has few."""
-        partitions = self.partitions
-        borders = np.flatnonzero(partitions[1:] != partitions[:-1]) + 1
-        starts = np.concatenate((np.zeros(min(1, len(self)), np.int64), borders))
-        return starts, np.diff(starts, append=len(self))
-
-    @property
-    def _of_one_partition(self) -> bool:
-        return len(self._runs[0]) == 1
-
-    def _ends_of_runs(self, number: Callable[[Consumed], int | None]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return a number of the first and of the last message of each run; -1 for None."""
-        starts, lengths = self._runs
-        first, last = (self._column(number, at.tolist()) for at in (starts, starts + lengths - 1))
-        return first, last
+    def _runs(self) -> list[tuple[int, int]]:
+        """Where messages of one partition that follow each other start and stop: a poll has few of them."""
+        borders = (np.flatnonzero(self.partitions[1:] != self.partitions[:-1]) + 1).tolist()
+        return list(pairwise([0, *borders, len(self)])) if self._messages else []
 
     def ends(self) -> dict[int, int]:
         """Return the offset after the last record of each partition."""
-        if self._of_one_partition:
-            return {int(self.partitions[0]): int(self.offsets[-1]) + 1}
-        ends = np.zeros_like(np.bincount(self.partitions))
-        np.maximum.at(ends, self.partitions, self.offsets + 1)
-        return {partition: end for partition, end in enumerate(ends.tolist()) if end}
+        last = [stop - 1 for _, stop in self._runs]
+        return dict(zip(self.partitions[last].tolist(), (self.offsets[last] + 1).tolist(), strict=True))
 
     def counts(self) -> dict[int, int]:
         """Return how many records there are of each partition."""
-        if self._of_one_partition:
-            return {int(self.partitions[0]): len(self)}
         return {partition: count for partition, count in enumerate(np.bincount(self.partitions).tolist()) if count}
 
-    def _column(self, number: Callable[[Consumed], int | None], at: list[int] | None = None) -> NDArray[np.int64]:
-        """Return a number of each message, or of some; -1 for None."""
-        messages = self._messages if at is None else [self._messages[index] for index in at]
+    def _by_runs(self, number: Callable[[Consumed], int | None], step: int) -> NDArray[np.int64]:
+        """Return a number of each message, by the ends of each run where it has risen by so much a message."""
+        found = np.empty(len(self), np.int64)
+        for start, stop in self._runs:
+            first, last = number(self._messages[start]), number(self._messages[stop - 1])
+            if first is None or last is None or last - first != step * (stop - start - 1):
+                return self._column(number)
+            found[start:stop] = first - step * start
+        return found + np.arange(len(self)) if step else found
+
+    def _column(self, number: Callable[[Consumed], int | None]) -> NDArray[np.int64]:
+        """Return a number of each message; -1 for None."""
         try:
-            return np.fromiter(map(number, messages), np.int64, len(messages))
+            return np.fromiter(map(number, self._messages), np.int64, len(self))
         except TypeError:  # one has none
-            return np.array([-1 if each is None else each for each in map(number, messages)], dtype=np.int64)
+            numbers = map(number, self._messages)
+            return np.array([-1 if each is None else each for each in numbers], dtype=np.int64)
 
 
 def record_of(message: Consumed) -> Record:

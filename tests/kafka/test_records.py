@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from confluent_kafka import TIMESTAMP_CREATE_TIME, TIMESTAMP_NOT_AVAILABLE, Message
@@ -34,19 +36,12 @@ def run(partition: int, first: int, length: int, epoch: int | None = 3) -> list[
 )
 def test_columns_are_what_messages_say(places: list[Place]) -> None:
     """Also where a run is known by its ends."""
-    batch = Batch(
-        [
-            Message(
-                topic="t",
-                partition=partition,
-                offset=offset,
-                timestamp=time,
-                value=b"x" * offset,
-                **({} if epoch is None else {"leader_epoch": epoch}),
-            )
-            for partition, offset, epoch, time in places
-        ]
-    )
+    messages = []
+    for partition, offset, epoch, time in places:
+        known: Any = {} if epoch is None else {"leader_epoch": epoch}
+        value = b"x" * offset
+        messages.append(Message(topic="t", partition=partition, offset=offset, timestamp=time, value=value, **known))
+    batch = Batch(messages)
     assert batch.partitions.tolist() == [partition for partition, *_ in places]
     assert batch.offsets.tolist() == [offset for _, offset, *_ in places]
     assert batch.leader_epochs.tolist() == [-1 if epoch is None else epoch for *_, epoch, _ in places]

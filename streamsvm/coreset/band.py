@@ -21,6 +21,7 @@ covariance of the linear support vector machine (Koo, Lee, Kim, Park 2008).
 
 from __future__ import annotations
 
+import math
 from typing import Final
 
 import numpy as np
@@ -37,74 +38,6 @@ REACH: Final = 3.0
 too narrow for the optimum of all of them, and lost by it; at 4, they had none, nor had others who gain by it."""
 ALIKE: Final = 1e-5
 """Relative difference of distances up to which rows count as equally far: screens compute in float32."""
-
-
-def reach_of(length: Float, margin: Float, weight: Float, width: int) -> float:
-    """Return by which multiple of its length a row's margin is in doubt.
-
-    Parameters
-    ----------
-    length : ndarray of shape (n,)
-        |a~|_{H^-1} of each row.
-    margin, weight : ndarray of shape (n,)
-    width : int
-        d + 1.
-    """
-    active = weight * (margin < 1.0)
-    return REACH * float(np.sqrt(np.einsum("i,i,i->", active, length, length) / width))
-
-
-def nearest(length: Float, margin: Float, weight: Float, width: int, most: int) -> NDArray[np.intp]:
-    """Return the `most` rows nearest the kink, ascending, the first of equals; none, if more of them are in doubt.
-
-    Parameters are those of `reach_of`; 1 <= most < n.
-    """
-    away = distance(length, margin)
-    if np.count_nonzero(away <= reach_of(length, margin, weight, width)) > most:
-        return np.empty(0, np.intp)
-    return least_of(away, most)
-
-
-def farthest(length: Float, margin: Float, weight: Float, width: int, expected: Float, most: float) -> float:
-    """Return the multiple of its length within which a row to come is kept; 0.0, if there is to be no band.
-
-    Of rows that are equally far, as copies of one row are, either all are within it or none.
-
-    Parameters
-    ----------
-    length, margin, weight, width
-        As of `reach_of`, of points that the rows to come are like. Where a length is 0, such a row is not kept.
-    expected : ndarray of shape (n,)
-        How many of these each point stands for.
-    most : float
-        How many may be kept.
-    """
-    away = distance(length, margin)
-    reached, beyond = border_within(away, expected, most)
-    if beyond < np.inf:
-        near = away[away < (1.0 - ALIKE) * beyond]
-        reached = float(near.max()) if len(near) else 0.0
-    return reached if reached >= reach_of(length, margin, weight, width) else 0.0
-
-
-def distance(length: Float, margin: Float) -> Float:
-    """Return how far from the kink each row is, in multiples of its length, shape (n,)."""
-    away = np.abs(1.0 - margin)
-    return np.divide(away, length, out=np.full_like(away, np.inf), where=length > 0.0)
-
-
-def least_of(values: Float, most: int) -> NDArray[np.intp]:
-    """Return where the `most` least values stand, ascending, the first of equals; all, if there are no more."""
-    if most >= len(values):
-        return np.arange(len(values))
-    if most <= 0:
-        return np.empty(0, np.intp)
-    border = np.partition(values, most - 1)[most - 1]
-    if np.isnan(border):  # what is not a number comes last, and equals nothing
-        return np.sort(np.argsort(values, kind="stable")[:most])
-    chosen = values < border
-    chosen[np.flatnonzero(values == border)[: most - np.count_nonzero(chosen)]] = True
-    return np.flatnonzero(chosen)
 
 
 @njit(cache=True, nogil=True)
@@ -153,3 +86,100 @@ def border_within(values: Float, size: Float, most: float) -> tuple[float, float
         else:
             begin, total, reached = above, total + lighter + equal, pivot
     return reached, beyond
+
+
+@njit(cache=True, nogil=True)
+def reach_of(length: Float, margin: Float, weight: Float, width: int) -> float:
+    """Return by which multiple of its length a row's margin is in doubt.
+
+    Parameters
+    ----------
+    length : ndarray of shape (n,)
+        |a~|_{H^-1} of each row.
+    margin, weight : ndarray of shape (n,)
+    width : int
+        d + 1.
+    """
+    total = 0.0
+    for i in range(len(margin)):
+        active = weight[i] * (1.0 if margin[i] < 1.0 else 0.0)
+        total += active * length[i] * length[i]
+    return REACH * math.sqrt(total / width)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _fill_distances(length, margin, away):  # type: ignore[no-untyped-def]
+    for i in range(len(away)):
+        away[i] = abs(1.0 - margin[i]) / length[i] if length[i] > 0.0 else np.inf
+
+
+def nearest(length: Float, margin: Float, weight: Float, width: int, most: int) -> NDArray[np.intp]:
+    """Return the `most` rows nearest the kink, ascending, the first of equals; none, if more of them are in doubt.
+
+    Parameters are those of `reach_of`; 1 <= most < n.
+    """
+    away = np.empty(len(margin))
+    if _in_doubt(length, margin, weight, width, away) > most:
+        return np.empty(0, np.intp)
+    return least_of(away, most)
+
+
+@njit(cache=True, nogil=True)
+def _in_doubt(length, margin, weight, width, away):  # type: ignore[no-untyped-def]
+    """Fill distances, shape (n,), and return how many rows are in doubt."""
+    _fill_distances(length, margin, away)
+    reach, count = reach_of(length, margin, weight, width), 0
+    for i in range(len(away)):
+        count += away[i] <= reach
+    return count
+
+
+@njit(cache=True, nogil=True)
+def farthest(length: Float, margin: Float, weight: Float, width: int, expected: Float, most: float) -> float:
+    """Return the multiple of its length within which a row to come is kept; 0.0, if there is to be no band.
+
+    Of rows that are equally far, as copies of one row are, either all are within it or none. Of no influence, and not
+    kept, is a row with a margin of 1 + DELTA or more.
+
+    Parameters
+    ----------
+    length, margin, weight, width
+        As of `reach_of`, of points that the rows to come are like. Where a length is 0, such a row is not kept.
+    expected : ndarray of shape (n,)
+        How many of these each point stands for.
+    most : float
+        How many may be kept.
+    """
+    away = np.empty(len(margin))
+    _fill_distances(length, margin, away)
+    for i in range(len(away)):
+        if not margin[i] < 1.0 + DELTA:
+            away[i] = np.inf
+    reached, beyond = border_within(away, expected, most)
+    if beyond < np.inf:
+        reached = 0.0
+        for i in range(len(away)):
+            if away[i] < (1.0 - ALIKE) * beyond:
+                reached = max(reached, away[i])
+    return reached if reached >= reach_of(length, margin, weight, width) else 0.0
+
+
+def distance(length: Float, margin: Float) -> Float:
+    """Return how far from the kink each row is, in multiples of its length, shape (n,); infinite where that is 0."""
+    away = np.empty(len(margin))
+    _fill_distances(length, margin, away)
+    return away
+
+
+def least_of(values: Float, most: int) -> NDArray[np.intp]:
+    """Return where the `most` least values stand, ascending, the first of equals; all, if there are no more."""
+    if most >= len(values):
+        return np.arange(len(values))
+    if most <= 0:
+        return np.empty(0, np.intp)
+    border = np.partition(values, most - 1)[most - 1]
+    if np.isnan(border):  # what is not a number comes last, and equals nothing
+        return np.sort(np.argsort(values, kind="stable")[:most])
+    chosen = values < border
+    chosen[np.flatnonzero(values == border)[: most - np.count_nonzero(chosen)]] = True
+    return np.flatnonzero(chosen)

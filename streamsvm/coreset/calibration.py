@@ -59,12 +59,12 @@ def calibrate(weight: Float, constraints: Float, totals: Float) -> Calibrated:
     totals : ndarray of shape (k,)
     """
     moved = np.empty(len(weight))
-    eta, unmet = _calibrate(weight, np.array(constraints, np.float64, order="C"), totals, moved)
+    eta, unmet = move_weights(weight, np.array(constraints, np.float64, order="C"), totals, moved)
     return Calibrated(moved, eta, unmet)
 
 
 @njit(cache=True, nogil=True)
-def _calibrate(weight, rows, totals, best):  # type: ignore[no-untyped-def]
+def move_weights(weight, rows, totals, best):  # type: ignore[no-untyped-def]
     """Fill the best weights, shape (m,), and return eta and what is unmet; `rows` are divided by their sizes."""
     m, k = rows.shape
     size, wanted, missing = np.abs(totals), np.empty(k), np.empty(k)

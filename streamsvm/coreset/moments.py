@@ -12,6 +12,7 @@ Sources: West 1979 (weighted incremental mean and sum of squares); Chan, Golub a
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -77,11 +78,20 @@ class Moments:
         # An empty set has no mean, and two of them would divide 0 by 0.
         if not later.count:
             return self
-        if not self.count:
-            return later
-        class_weight, mean, square = self.class_weight.copy(), self.mean.copy(), self.square.copy()
-        _merge(class_weight, mean, square, later.class_weight, later.mean, later.square)
-        return Moments(self.count + later.count, class_weight, mean, square)
+        return Moments.union([self, later]) if self.count else later
+
+    @staticmethod
+    def union(parts: Sequence[Moments]) -> Moments:
+        """Return the moments of several sets, at least one, merged one after the other in this order."""
+        counted = [part for part in parts if part.count]
+        if len(counted) < 2:
+            return counted[0] if counted else parts[0]
+        first, count = counted[0], counted[0].count
+        class_weight, mean, square = first.class_weight.copy(), first.mean.copy(), first.square.copy()
+        for later in counted[1:]:
+            _merge(class_weight, mean, square, later.class_weight, later.mean, later.square)
+            count += later.count
+        return Moments(count, class_weight, mean, square)
 
     def scaled(self, factor: float) -> Moments:
         """Return the moments of the same points, each of so many times its weight."""
@@ -113,9 +123,15 @@ def _total(class_weight):  # type: ignore[no-untyped-def]
 def _merge(class_weight, mean, square, later_weight, later_mean, later_square):  # type: ignore[no-untyped-def]
     """Add later moments, by Chan's update: sums of squares would lose their digits where the mean is large."""
     own, added = _total(class_weight), _total(later_weight)
-    share = added / (own + added)
     for label in range(len(class_weight)):
         class_weight[label] += later_weight[label]
+    merge_features(own, mean, square, added, later_mean, later_square)
+
+
+@njit(cache=True, nogil=True)
+def merge_features(own, mean, square, added, later_mean, later_square):  # type: ignore[no-untyped-def]
+    """Add later means and sums of squares, of some weight, to those of the weight `own`."""
+    share = added / (own + added)
     for j in range(len(mean)):
         shift = later_mean[j] - mean[j]
         mean[j] += shift * share
@@ -164,9 +180,9 @@ def add_by_label(X, y, weight, count, class_weight, mean, square, weight_square)
 
 
 @njit(cache=True, nogil=True)
-def _distance(own, mean, square, of_other, other_mean, other_square):  # type: ignore[no-untyped-def]
-    """Return `Moments.distance` of two sets that are not empty."""
-    weight, other_weight, greatest = _total(own), _total(of_other), 0.0
+def features_apart(weight, mean, square, other_weight, other_mean, other_square):  # type: ignore[no-untyped-def]
+    """Return the greatest squared difference of means, over variances, of two sets of some weight."""
+    greatest = 0.0
     for j in range(len(mean)):
         apart = (mean[j] - other_mean[j]) ** 2
         # A constant feature has no variance but rounding errors in its mean, which would count as infinitely far apart.
@@ -174,6 +190,14 @@ def _distance(own, mean, square, of_other, other_mean, other_square):  # type: i
         spread += ROUNDING * (mean[j] * mean[j] + other_mean[j] * other_mean[j])
         if spread > 0.0:
             greatest = max(greatest, apart / spread)
+    return greatest
+
+
+@njit(cache=True, nogil=True)
+def _distance(own, mean, square, of_other, other_mean, other_square):  # type: ignore[no-untyped-def]
+    """Return `Moments.distance` of two sets that are not empty."""
+    weight, other_weight = _total(own), _total(of_other)
+    greatest = features_apart(weight, mean, square, other_weight, other_mean, other_square)
     for label in range(1, len(own)):
         share, other_share = own[label] / weight, of_other[label] / other_weight
         within = share * (1.0 - share) + other_share * (1.0 - other_share)

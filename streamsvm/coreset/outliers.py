@@ -432,28 +432,39 @@ def _bounds(
     known: tuple[Points, ...] = (),
     single: tuple[Points, ...] = (),
 ) -> OutlierBounds:
-    sd = np.sqrt(np.maximum(square, 0.0) / total)
-    sd[sd <= CONSTANT * np.abs(mean)] = 0.0
-    varied = sd > 0.0
-    usual = max(LEAST_SD, math.sqrt(share * count))
-    farthest = float((np.abs(mean) + usual * sd)[varied].max(initial=0.0))
-    stand_in = (farthest + np.abs(mean)) / usual if farthest else np.full(len(mean), np.inf)
-    heaviest = total * max(WEIGHT_PART * share, LEAST_WEIGHT / count)
-    body = LEAST_SD * sd
-    sd[held <= sd] /= math.sqrt(share)
-    rounding = 1.0 + ROUNDING  # a value that is stored as float32 lies beside the bound that it was drawn in to
+    unit, reach, body = np.empty(len(mean)), np.empty(len(mean)), np.empty(len(mean))
+    _fill_bounds(mean, square, total, count, held, share, unit, reach, body)
     return OutlierBounds(
         mean=mean,
-        unit=np.where(varied, sd, stand_in),
+        unit=unit,
         budget=share * total,
-        held=held * rounding,
-        heaviest=heaviest,
+        held=reach,
+        heaviest=total * max(WEIGHT_PART * share, LEAST_WEIGHT / count),
         moderate=total * LEAST_WEIGHT / count,
         body=body,
         rows=count,
         known=known,
         single=single,
     )
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _fill_bounds(mean, square, total, count, held, share, unit, reach, body):  # type: ignore[no-untyped-def]
+    """Fill `unit`, `held` and `body` of `OutlierBounds`, all of shape (d,)."""
+    usual, farthest = max(LEAST_SD, math.sqrt(share * count)), 0.0
+    for j in range(len(mean)):
+        sd = np.sqrt(max(square[j], 0.0) / total)
+        unit[j] = 0.0 if sd <= CONSTANT * abs(mean[j]) else sd
+        if unit[j] > 0.0:
+            farthest = max(farthest, abs(mean[j]) + usual * unit[j])
+    for j in range(len(mean)):
+        sd = unit[j]
+        body[j] = LEAST_SD * sd
+        if not sd > 0.0:
+            unit[j] = (farthest + abs(mean[j])) / usual if farthest > 0.0 else np.inf
+        elif held[j] <= sd:
+            unit[j] = sd / math.sqrt(share)
+        reach[j] = held[j] * (1.0 + ROUNDING)  # a value stored as float32 lies beside the bound it was drawn in to
 
 
 def _ranked(values: NDArray[np.floating], rank: int) -> float:

@@ -11,12 +11,12 @@ from typing import Final
 import numpy as np
 
 from streamsvm.coreset.accounting import Accounting
-from streamsvm.coreset.band import DELTA, farthest
+from streamsvm.coreset.band import DELTA
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.reducers.base import Pilot, Purpose, generator
 from streamsvm.coreset.reducers.calibrated import POINTS_A_CONSTRAINT, SHARES
 from streamsvm.coreset.row_kernels import curve, scale
-from streamsvm.coreset.screen_making_kernels import fill_lengths, passed_over, rate_of, worth
+from streamsvm.coreset.screen_making_kernels import fill_lengths, fill_terms, rule
 from streamsvm.coreset.screening import LEAST_CAPACITY, TARGET, Screen, Screener
 from streamsvm.coreset.screening_kernels import back_substituted
 from streamsvm.linalg import Float
@@ -90,27 +90,19 @@ def make_screen(
         Only `random()` is called, and only above `EXACT_NORM` features.
     """
     measured = measure(points, pilot, seen, random)
-    d, weight, margin, length = points.dimension, measured.weight, measured.margin, measured.length
-    terms = _sensitivity_terms(seen.class_weight * pilot.class_weight, pilot)
-    expected = points.weight * (accepted / points.weight.sum())
-    reach = 0.0
+    n, d, class_weight = len(points), points.dimension, np.array(pilot.class_weight)
+    terms, most = np.empty((2, 6)), 0.0
     if pilot.band > 0.0 and measured.root.shape[1]:
         most = min(pilot.band * TARGET * capacity, TARGET * capacity - POINTS_A_CONSTRAINT * (d + 1))
-        reach = farthest(np.where(margin < 1.0 + DELTA, length, 0.0), margin, weight, d + 1, expected, most)
-    size, mean = np.empty(len(points)), np.empty((2, d))
-    class_weight = np.array(pilot.class_weight)
-    sensitive, influential = worth(
-        measured.rows, points.y, weight, margin, length, class_weight, terms, reach, np.array(SHARES), mean, size
-    )
-    size *= seen.weight / seen.count
-    terms[:, [0, 2, 3, 4]] *= SHARES[0] / sensitive
-    terms[:, 0] += SHARES[1]
-    terms[:, 5] = class_weight
-    scaled = SHARES[2] / influential if influential > 0.0 else 0.0
-    reach = reach / scaled if scaled > 0.0 else 0.0
+    fill_terms(seen.class_weight * class_weight, class_weight, pilot.penalty, pilot.lower_bound, terms)
+    mean, passed, expected = np.empty((2, d)), np.empty(n), points.weight * (accepted / points.weight.sum())
+    rate, reach, scaled = rule(
+        measured.rows, points.y, measured.weight, measured.margin, measured.length, expected, terms,
+        np.array(SHARES), seen.weight / seen.count, TARGET * capacity, most, mean, passed,
+    )  # fmt: skip
     made = Screen(
         rows=rows,
-        rate=rate_of(size, expected, TARGET * capacity),
+        rate=rate,
         scaling=measured.scaling,
         coefficients=pilot.coefficients,
         intercept=measured.intercept,
@@ -119,13 +111,13 @@ def make_screen(
         projection=(measured.root * scaled).astype(np.float32),
         reach=reach if np.isfinite(reach) else 0.0,  # a checkpoint holds finite numbers only
     )
-    return made, replace(measured, passed=passed_over(expected, made.rate, size))
+    return made, replace(measured, passed=passed)
 
 
 def measure(points: Points, pilot: Pilot, seen: Moments, random: np.random.Generator) -> Measured:
     """Return where points lie under a pilot, in the scale of what was seen; parameters as of `make_screen`."""
     n, d = len(points), points.dimension
-    scaling = np.stack([seen.mean, 1.0 / pilot.scale])
+    scaling = np.array([seen.mean, 1.0 / pilot.scale])
     intercept = pilot.intercept + float(np.einsum("j,j->", pilot.coefficients, (scaling[0] - pilot.mean) * scaling[1]))
     weight = points.class_weighted(pilot.class_weight).weight
     rows, margin, length = np.empty((n, d + 1)), np.empty(n), np.zeros(n)
@@ -146,25 +138,15 @@ def measure(points: Points, pilot: Pilot, seen: Moments, random: np.random.Gener
     )
 
 
-def _sensitivity_terms(own: Float, pilot: Pilot) -> Float:
-    """Return `Screen.terms`: Alg. 1's bound for a point of weight 1 and one cluster per label (`direct_bound`)."""
-    terms = np.ones((2, 6))
-    alpha = own[::-1] / (2.0 * pilot.penalty * own.sum() * own)
-    terms[:, 0] = 1.0 / own
-    terms[:, 1] = 8.0 * alpha * alpha * pilot.lower_bound
-    terms[:, 2] = pilot.penalty / (4.0 * alpha * pilot.lower_bound)
-    terms[:, 3] = pilot.penalty * np.sqrt(2.0 / pilot.lower_bound)
-    terms[:, 4] = pilot.penalty * 2.0 * alpha
-    return terms
-
-
 def _inverse_root(factor: Float, random: np.random.Generator) -> Float:
     """Return H^-1/2 of a Cholesky factor, or random projections of it, as columns, with rows of zeros."""
     d = len(factor)
     mixture = np.eye(d)
     if d - 1 > EXACT_NORM:
         mixture = np.where(random.random((d, SKETCH)) < 0.5, -1.0, 1.0) / np.sqrt(SKETCH)
-    return np.pad(back_substituted(factor, mixture), ((0, -d % 4), (0, 0)))
+    root = np.zeros((d + -d % 4, mixture.shape[1]))
+    root[:d] = back_substituted(factor, mixture)
+    return root
 
 
 def warm_up(dtype: np.dtype[np.floating], accounting: Accounting | None = None) -> None:

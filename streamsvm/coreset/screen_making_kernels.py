@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 
 from streamsvm.compiling import njit
-from streamsvm.coreset.band import DELTA
+from streamsvm.coreset.band import DELTA, farthest
 from streamsvm.coreset.row_kernels import label_means
 from streamsvm.coreset.screening_kernels import LARGEST_SHARE
 from streamsvm.linalg import LANES, Float
@@ -49,29 +49,79 @@ def fill_lengths(rows: Float, root: Float, length: Float) -> None:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def worth(  # type: ignore[no-untyped-def]
-    rows, y, weight, margin, length, class_weight, terms, reach, shares, mean, size
+def fill_terms(own, class_weight, penalty, bound, terms):  # type: ignore[no-untyped-def]
+    """Fill `Screen.terms`, not divided by anything: Alg. 1's bound for a point of weight 1 and one cluster per label.
+
+    Parameters
+    ----------
+    own : ndarray of shape (2,)
+        Weight of each label, in the problem.
+    class_weight : ndarray of shape (2,)
+    penalty, bound : float
+        Of the pilot.
+    terms : ndarray of shape (2, 6)
+    """
+    total = own[0] + own[1]
+    for label in range(2):
+        alpha, term = own[1 - label] / (2.0 * penalty * total * own[label]), terms[label]
+        term[0] = 1.0 / own[label]
+        term[1] = 8.0 * alpha * alpha * bound
+        term[2] = penalty / (4.0 * alpha * bound)
+        term[3] = penalty * np.sqrt(2.0 / bound)
+        term[4] = penalty * 2.0 * alpha
+        term[5] = class_weight[label]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def rule(  # type: ignore[no-untyped-def]
+    rows, y, weight, margin, length, expected, terms, shares, mean_weight, target, most, mean, passed
 ):
-    """Fill the mean of each label, shape (2, d), and s, shape (n,), as `Screen` has them.
+    """Fill what a `Screen` has of the points of sealed buckets, and what of the rows to come will not be kept.
 
     Parameters
     ----------
     rows : ndarray of shape (n, d + 1)
     y, weight, margin, length : ndarray of shape (n,)
         Weights with class weights.
-    class_weight : ndarray of shape (2,)
+    expected : ndarray of shape (n,)
+        How many rows to come each point stands for.
     terms : ndarray of shape (2, 6)
-        As of `Screen`, not yet divided by the mean sensitivity.
-    reach : float
-        In lengths.
+        Those of `fill_terms`; changed to those of the screen.
     shares : ndarray of shape (3,)
         Of sensitivity, weight and influence.
+    mean_weight : float
+        Of a row.
+    target, most : float
+        How many rows shall be kept, and how many a band may keep; 0: there is no band.
+    mean : ndarray of shape (2, d)
+        Filled with the mean of each label.
+    passed : ndarray of shape (n,)
+        Filled with how many of the expected rows are not kept.
 
     Returns
     -------
-    tuple of (float, float)
-        Mean sensitivity and mean influence, by weight.
+    tuple of (float, float, float)
+        Rate, reach and by what the inverse root is multiplied.
     """
+    reach = farthest(length, margin, weight, rows.shape[1], expected, most) if most > 0.0 else 0.0
+    size = np.empty(len(y))
+    sensitive, influential = _fill_worth(rows, y, weight, margin, length, terms, reach, shares, mean, size)
+    for i in range(len(size)):
+        size[i] *= mean_weight
+    for label in range(2):
+        for column in (0, 2, 3, 4):
+            terms[label, column] *= shares[0] / sensitive
+        terms[label, 0] += shares[1]
+    scaled = shares[2] / influential if influential > 0.0 else 0.0
+    rate = rate_of(size, expected, target)
+    for i in range(len(size)):
+        passed[i] = expected[i] * max(0.0, 1.0 - rate * size[i])
+    return rate, reach / scaled if scaled > 0.0 else 0.0, scaled
+
+
+@njit(nogil=True, error_model="numpy")
+def _fill_worth(rows, y, weight, margin, length, terms, reach, shares, mean, size):  # type: ignore[no-untyped-def]
+    """Fill the mean of each label, and s as `Screen` has it; return mean sensitivity and influence, by weight."""
     n, d = len(y), mean.shape[1]
     own, influence = np.empty(2), np.zeros(n)
     label_means(rows, y, weight, own, mean)
@@ -91,7 +141,7 @@ def worth(  # type: ignore[no-untyped-def]
     sensitive, influential = sensitive / total, influential / total
     a, c = shares[0] / sensitive, shares[2] / influential if influential > 0.0 else 0.0
     for i in range(n):
-        found = (a * size[i] + shares[1] + c * influence[i]) * class_weight[1 if y[i] > 0 else 0]
+        found = (a * size[i] + shares[1] + c * influence[i]) * terms[1 if y[i] > 0 else 0, 5]
         if reach > 0.0 and margin[i] < 1.0 + DELTA and abs(1.0 - margin[i]) <= reach * length[i]:
             found = np.inf
         size[i] = min(LARGEST_SHARE, found)
@@ -103,26 +153,18 @@ def rate_of(size: Float, expected: Float, target: float) -> float:
     """Return the rate at which the sum of expected * min(1, rate * size) is about the target."""
     rate = 0.0
     for step in range(RATE_STEPS):
-        certain = total = 0.0
+        certain, total, before = 0.0, 0.0, rate
         for i in range(len(size)):
-            if step and rate * size[i] >= 1.0:
-                certain += expected[i]
-            else:
-                total += expected[i] * size[i]
+            is_certain = step > 0 and rate * size[i] >= 1.0
+            certain += expected[i] if is_certain else 0.0
+            total += 0.0 if is_certain else expected[i] * size[i]
         free = target - certain
         if free <= 0.0 or total <= 0.0:
             break
         rate = free / total
+        if rate == before:
+            break
     return rate
-
-
-@njit(cache=True, nogil=True)
-def passed_over(expected: Float, rate: float, size: Float) -> Float:
-    """Return how many of the expected rows are not kept, shape (n,)."""
-    passed = np.empty(len(size))
-    for i in range(len(size)):
-        passed[i] = expected[i] * max(0.0, 1.0 - rate * size[i])
-    return passed
 
 
 @njit(cache=True, nogil=True)

@@ -38,6 +38,7 @@ importance.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Final
@@ -54,7 +55,7 @@ from streamsvm.coreset.reducers.calibrated import (
 )
 from streamsvm.coreset.row_kernels import scaled_rows
 from streamsvm.coreset.screen_making_kernels import add_pulls
-from streamsvm.coreset.screening_kernels import BINS, LARGEST_SHARE, evaluate, keep, thin
+from streamsvm.coreset.screening_kernels import BINS, evaluate, keep, mark_drawn, thin, unscaled_moments
 from streamsvm.linalg import Float
 from streamsvm.points import Features, Points, Signs, Weights
 from streamsvm.sockets import plugged
@@ -194,14 +195,12 @@ class Screened:
     @property
     def moments(self) -> Moments:
         """Exact moments of all accepted rows, kept or not."""
-        own, (first, second, _) = self.weight.sum(axis=1), self.totals
+        d = self.totals.shape[1]
         if not self.accepted:
-            return Moments.zero(len(first))
-        mean = first / own.sum()
-        # The difference of two rounded sums can fall below 0 where a feature is constant.
-        square = np.maximum(second - first * mean, 0.0)
-        centre, inverse_scale = self.screen.scaling
-        return Moments(self.accepted, own, centre + mean / inverse_scale, square / inverse_scale**2)
+            return Moments.zero(d)
+        own, mean, square = np.empty(2), np.empty(d), np.empty(d)
+        unscaled_moments(self.weight, self.totals, self.screen.scaling, own, mean, square)
+        return Moments(self.accepted, own, mean, square)
 
     def copy(self, held: int | None = None) -> Screened:
         """Return a copy with its own arrays, of a leaf that holds so many points."""
@@ -226,7 +225,7 @@ class Screened:
         """See `calibrated`."""
         return calibrated(points, self, observed)
 
-    def turned(self, buckets: Points) -> bool:
+    def turned(self, buckets: Sequence[Points]) -> bool:
         """See `turned`."""
         return turned(self, buckets)
 
@@ -396,14 +395,17 @@ def calibrated(points: Points, state: Screened, observed: Observed) -> Points:
     class_weight = state.screen.terms[:, 5]
     factor = class_weight[(points.y > 0).astype(np.intp)]
     totals, weight = state.weight * class_weight[:, None], points.weight * factor
-    # Of a row that was kept by chance the weight is not its own, wherever it is.
-    by_chance = state.rate * share * points.weight <= 1.0 + ROUNDED
-    drawn = (share < LARGEST_SHARE) | by_chance | (state.current.reach == 0.0)
-    left = _beside(~drawn, weight, rows, points.y, active, totals=totals, gradient=gradient)
-    if drawn.all() or not _can_meet(left[0], label_sums(weight[drawn], points.y[drawn], active[drawn])):
-        weight = meet(weight, rows, points.y, active, totals, gradient, observed=observed)
-    elif drawn.any():
-        weight[drawn] = meet(weight[drawn], rows[drawn], points.y[drawn], active[drawn], *left, observed=observed)
+    drawn, met = np.empty(len(points), np.bool_), np.zeros((2, 2), np.bool_)
+    by_chance = 1.0 + ROUNDED if state.current.reach > 0.0 else np.inf
+    mark_drawn(share, points.y, points.weight, active, state.rate, by_chance, drawn, met)
+    others = np.flatnonzero(drawn)
+    left, pulls = totals, gradient
+    if len(others) < len(points):
+        left, pulls = _beside(~drawn, weight, rows, points.y, active, totals=totals, gradient=gradient)
+    if len(others) == len(points) or not _can_meet(left, met):
+        weight = meet(weight, rows, points.y, active, np.arange(len(points)), totals, gradient, observed=observed)
+    elif len(others):
+        weight[others] = meet(weight[others], rows, points.y, active, others, left, pulls, observed=observed)
     # Calibrated as the problem weighs them, kept in the points' own weights: class weights may change while the bucket
     # lives.
     return points.reweighted(weight / factor)
@@ -413,21 +415,31 @@ def _beside(
     band: Mask, weight: Float, rows: Float, y: Signs, active: Mask, *, totals: Float, gradient: Float
 ) -> tuple[Float, Float]:
     """Return what is left of totals and gradient beside the band; of totals, what rounding alone leaves is nothing."""
-    own = label_sums(weight[band], y[band], active[band])
+    kept = np.flatnonzero(band)
+    weight, y, alive = weight[kept], y[kept], active[kept]
+    own = label_sums(weight, y, alive)
     left = np.where(totals - own <= ROUNDED * totals, 0.0, totals - own)
-    if not active[~band].any():  # then there is nothing to meet it with, and it may be rounding
-        return left, np.zeros_like(gradient)
-    pulls = np.einsum("i,ij->j", weight[band] * y[band] * active[band], rows[band, :-1])
+    if np.count_nonzero(active) == np.count_nonzero(alive):
+        return left, np.zeros_like(gradient)  # there is nothing to meet it with, and it may be rounding
+    pulls = np.einsum("i,ij->j", weight * y * alive, rows[kept, :-1])
     return left, gradient - pulls
 
 
-def _can_meet(left: Float, drawn: Float) -> bool:
-    """Return whether points drawn beside a band can meet the rest of totals: some of each label, none of nothing."""
-    lost = (left.sum(axis=1) > 0.0) & (drawn.sum(axis=1) == 0.0)
-    return not (lost.any() or ((left == 0.0) & (drawn > 0.0)).any())
+def _can_meet(left: Float, drawn: Mask) -> bool:
+    """Return whether points drawn beside a band can meet the rest of totals: some of each label, none of nothing.
+
+    Parameters
+    ----------
+    left : ndarray of shape (2, 2)
+        Weights by label x {inactive, active}.
+    drawn : ndarray of shape (2, 2), bool
+        Whether any of the points is there.
+    """
+    lost = (left.sum(axis=1) > 0.0) & ~drawn.any(axis=1)
+    return not (lost.any() or ((left == 0.0) & drawn).any())
 
 
-def turned(state: Screened, buckets: Points) -> bool:
+def turned(state: Screened, buckets: Sequence[Points]) -> bool:
     """Return whether the rule behind the labels clearly differs between a screened leaf and the buckets before it.
 
     Compared are the mean hinge gradients under one pilot; the leaf's is exact. If the rule changes, other rows become
@@ -436,22 +448,24 @@ def turned(state: Screened, buckets: Points) -> bool:
     Parameters
     ----------
     state : Screened
-    buckets : Points
-        The points that `make_screen` was called with.
+    buckets : sequence of Points
+        Together the points that `make_screen` was called with.
     """
     if not state.accepted or state.screen.of_kernel:  # a kernel's hinge gradient is no vector of features
         return False
     screen, most = state.screen, state.screen.terms[:, 5].max()
-    d, total, of_leaf = buckets.dimension, float(buckets.weight.sum()), float(state.weight.sum())
-    gradient, square = np.zeros(d), np.zeros(d)
-    add_pulls(
-        buckets.X, buckets.y, buckets.weight, screen.scaling, screen.coefficients, screen.intercept,
-        screen.terms[:, 5] / most, gradient, square,
-    )  # fmt: skip
+    total = float(np.concatenate([points.weight for points in buckets]).sum())
+    gradient, square = np.zeros((2, len(screen.coefficients)))
+    for points in buckets:
+        add_pulls(
+            points.X, points.y, points.weight, screen.scaling, screen.coefficients, screen.intercept,
+            screen.terms[:, 5] / most, gradient, square,
+        )  # fmt: skip
+    of_leaf = float(state.weight.sum())
     apart = gradient / total - state.totals[2] / (most * of_leaf)
     spread = square / total + state.totals[1] / of_leaf
     distance = np.divide(np.square(apart), spread, out=np.zeros_like(apart), where=spread > 0.0).max(initial=0.0)
-    return bool(distance > TURNED + BY_CHANCE * (1.0 / state.accepted + 0.5 / len(buckets)))
+    return bool(distance > TURNED + BY_CHANCE * (1.0 / state.accepted + 0.5 / sum(map(len, buckets))))
 
 
 def _starts(seed: int, partition: int, leaf: int, thinnings: int) -> Float:

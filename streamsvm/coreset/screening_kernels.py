@@ -330,6 +330,45 @@ def thin(X, y, weight, margin, share, rate, sums, stays):  # type: ignore[no-unt
 
 
 @njit(cache=True, nogil=True)
+def mark_drawn(  # type: ignore[no-untyped-def]
+    share, y, weight, active, rate, most, drawn, met
+):
+    """Mark which kept rows, beside those of a band, were drawn, shape (n,), and where there are any.
+
+    Of a row that was kept by chance the weight is not its own, wherever it is.
+
+    Parameters
+    ----------
+    share, y, weight, active : arrays of n rows
+    rate : float
+    most : float
+        Greatest product of rate, share and weight of a row that was kept by chance.
+    met : ndarray of shape (2, 2), bool
+        By label x {inactive, active}.
+    """
+    for i in range(len(y)):
+        drawn[i] = share[i] < LARGEST_SHARE or rate * share[i] * weight[i] <= most
+        if drawn[i]:
+            met[1 if y[i] > 0 else 0, 1 if active[i] else 0] = True
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def unscaled_moments(  # type: ignore[no-untyped-def]
+    weight, totals, scaling, own, mean, square
+):
+    """Fill the weight of each label, means and sums of squares of rows, of which `Screened` has weights and totals."""
+    for label in range(2):
+        own[label] = weight[label, 0] + weight[label, 1]
+    total = own[0] + own[1]
+    for j in range(len(mean)):
+        centre = totals[0, j] / total
+        # The difference of two rounded sums can fall below 0 where a feature is constant.
+        apart = totals[1, j] - totals[0, j] * centre
+        mean[j] = scaling[0, j] + centre / scaling[1, j]
+        square[j] = max(apart, 0.0) / (scaling[1, j] * scaling[1, j])
+
+
+@njit(cache=True, nogil=True)
 def back_substituted(factor: Float, right: Float) -> Float:
     """Solve factor' solution = right, column by column; shapes (d, d), lower triangle, and (d, k)."""
     d, solution = len(right), right.copy()

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
@@ -63,7 +64,7 @@ class LeafScreened(Protocol):
         """Return the leaf's points with weights that meet its exact totals; count the outcome."""
         ...
 
-    def turned(self, buckets: Points) -> bool:
+    def turned(self, buckets: Sequence[Points]) -> bool:
         """Return whether the rule behind the labels clearly differs between the leaf and the buckets before it."""
         ...
 

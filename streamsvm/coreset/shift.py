@@ -13,13 +13,18 @@ points for them; there exact gradients are compared instead (`streamsvm.coreset.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
-from streamsvm.coreset.moments import Moments, add_by_label
+from streamsvm.compiling import njit
+from streamsvm.coreset.moments import Moments, add_by_label, features_apart, merge_features
 from streamsvm.coreset.structure import Bucket
+from streamsvm.linalg import Float
 from streamsvm.points import Points, Weights
 
 APART: Final = 0.05
@@ -38,6 +43,85 @@ LEAST: Final = 20
 """Leaves of fewer points are not judged: their variance may be small by chance."""
 
 
+@dataclass(frozen=True, slots=True)
+class LabelMoments:
+    """Moments of the points of each label; no array is changed once it is here.
+
+    Attributes
+    ----------
+    count : ndarray of shape (n_classes,), int64
+    weight, squared : ndarray of shape (n_classes,)
+        Sums of weights, and of their squares.
+    mean, square : ndarray of shape (n_classes, d)
+    """
+
+    count: NDArray[np.int64]
+    weight: Float
+    squared: Float
+    mean: Float
+    square: Float
+
+    @staticmethod
+    def zero(dimension: int, classes: int) -> LabelMoments:
+        """Return those of no points."""
+        sums, features = np.zeros((2, classes)), np.zeros((2, classes, dimension))
+        return LabelMoments(np.zeros(classes, np.int64), *sums, *features)
+
+    @staticmethod
+    def of(points: Points, classes: int) -> LabelMoments:
+        """Return those of points."""
+        found = LabelMoments.zero(points.dimension, classes)
+        add_by_label(
+            points.X, points.y, points.weight, found.count, found.weight, found.mean, found.square, found.squared
+        )
+        return found
+
+    @staticmethod
+    def union(parts: Iterable[LabelMoments], dimension: int, classes: int) -> LabelMoments:
+        """Return those of several sets, merged one after the other in this order."""
+        whole = LabelMoments.zero(dimension, classes)
+        for part in parts:
+            _merge_labels(
+                whole.count, whole.weight, whole.mean, whole.square, part.count, part.weight, part.mean, part.square
+            )
+        return whole
+
+    def shifted(self, leaf: LabelMoments) -> bool:
+        """Return whether the points of a label in a leaf are shifted against these."""
+        return bool(
+            _labels_shifted(
+                self.count, self.weight, self.mean, self.square,
+                leaf.count, leaf.weight, leaf.mean, leaf.square, leaf.squared,
+            )
+        )  # fmt: skip
+
+
+class FullLeaf:
+    """A full leaf, as it is compared with what came before it.
+
+    Parameters
+    ----------
+    moments : Moments
+        Exact.
+    points : Points
+        The points that it holds.
+    """
+
+    def __init__(self, moments: Moments, points: Points) -> None:
+        self.moments, self.points = moments, points
+
+    @cached_property
+    def labels(self) -> LabelMoments:
+        """Of the points."""
+        return LabelMoments.of(self.points, len(self.moments.class_weight))
+
+    @cached_property
+    def rows(self) -> float:
+        """Of how many independent rows the moments are: all, where it holds only some of them."""
+        is_part = len(self.points) < self.moments.count
+        return float(self.moments.count) if is_part else effective(self.points.weight)
+
+
 class ShiftWatch:
     """Compares each leaf of a partition with those before it.
 
@@ -48,22 +132,20 @@ class ShiftWatch:
     """
 
     def __init__(self, dimension: int, classes: int = 2) -> None:
-        self._labels = [Moments.zero(dimension, classes)] * classes
+        self._dimension, self._classes = dimension, classes
+        self._labels = LabelMoments.zero(dimension, classes)
 
-    def shifted(self, before: Moments, leaf: Moments, points: Points) -> bool:
+    def shifted(self, before: Moments, leaf: FullLeaf) -> bool:
         """Return whether a leaf is shifted against what came before it, and add it to what came before.
 
         Parameters
         ----------
-        before, leaf : Moments
-            Exact, of all sealed leaves and of this one.
-        points : Points
-            The points that the leaf holds.
+        before : Moments
+            Exact, of all sealed leaves.
+        leaf : FullLeaf
         """
-        found = is_shifted(before, leaf, _rows(leaf, points))
-        for place, (moments, n) in enumerate(_of_labels(points, len(leaf.class_weight))):
-            found |= is_shifted(self._labels[place], moments, n)
-            self._labels[place] = self._labels[place].merge(moments)
+        found = is_shifted(before, leaf.moments, leaf.rows) or self._labels.shifted(leaf.labels)
+        self._labels = LabelMoments.union([self._labels, leaf.labels], self._dimension, self._classes)
         return found
 
 
@@ -76,48 +158,65 @@ class KeptPointsWatch:
     """
 
     def __init__(self) -> None:
-        self._known: Mapping[tuple[int, int], tuple[Points, tuple[Moments, ...]]] = {}
+        self._known: Mapping[tuple[int, int], tuple[Points, LabelMoments]] = {}
 
-    def shifted(self, buckets: Sequence[Bucket], before: Moments, leaf: Moments, points: Points) -> bool:
+    def shifted(self, buckets: Sequence[Bucket], before: Moments, leaf: FullLeaf) -> bool:
         """Return whether a leaf is shifted against the buckets.
 
         Parameters
         ----------
         buckets : sequence of Bucket
-        before, leaf : Moments
-            Exact, of the buckets and of the leaf.
-        points : Points
-            The points that the leaf holds.
+        before : Moments
+            Exact, of the buckets.
+        leaf : FullLeaf
         """
-        classes = len(leaf.class_weight)
+        classes = len(leaf.moments.class_weight)
         self._known = {(bucket.level, bucket.index): self._of(bucket, classes) for bucket in buckets}
-        found = is_shifted(before, leaf, _rows(leaf, points))
-        for place, (moments, n) in enumerate(_of_labels(points, classes)):
-            seen = Moments.zero(points.dimension, classes)
-            for _, each in self._known.values():
-                seen = seen.merge(each[place])
-            found |= is_shifted(seen, moments, n)
-        return found
+        if is_shifted(before, leaf.moments, leaf.rows):
+            return True
+        held = LabelMoments.union([labels for _, labels in self._known.values()], leaf.points.dimension, classes)
+        return held.shifted(leaf.labels)
 
-    def _of(self, bucket: Bucket, classes: int) -> tuple[Points, tuple[Moments, ...]]:
+    def _of(self, bucket: Bucket, classes: int) -> tuple[Points, LabelMoments]:
         """Return a bucket's points and the moments of each label."""
         known = self._known.get((bucket.level, bucket.index))
         if known is not None and known[0] is bucket.points:
             return known
-        return bucket.points, tuple(moments for moments, _ in _of_labels(bucket.points, classes))
+        return bucket.points, LabelMoments.of(bucket.points, classes)
 
 
-def _of_labels(points: Points, classes: int) -> Iterator[tuple[Moments, float]]:
-    """Yield the moments of the points of each label, and the number of equal weights with the same precision."""
-    d = points.dimension
-    count, own, squared = np.zeros(classes, np.int64), np.zeros(classes), np.zeros(classes)
-    mean, square = np.zeros((classes, d)), np.zeros((classes, d))
-    add_by_label(points.X, points.y, points.weight, count, own, mean, square, squared)
-    for place in range(classes):
-        weight = np.zeros(classes)
-        weight[place] = own[place]
-        n = float(own[place]) ** 2 / float(squared[place]) if squared[place] > 0.0 else 0.0
-        yield Moments(int(count[place]), weight, mean[place], square[place]), n
+@njit(cache=True, nogil=True)
+def _merge_labels(  # type: ignore[no-untyped-def]
+    count, weight, mean, square, later_count, later_weight, later_mean, later_square
+):
+    """Add later moments to those of each label."""
+    for label in range(len(count)):
+        if not later_count[label]:
+            continue
+        if count[label]:
+            merge_features(
+                weight[label], mean[label], square[label], later_weight[label], later_mean[label], later_square[label]
+            )
+        else:
+            mean[label], square[label] = later_mean[label], later_square[label]
+        count[label] += later_count[label]
+        weight[label] += later_weight[label]
+
+
+@njit(cache=True, nogil=True)
+def _labels_shifted(  # type: ignore[no-untyped-def]
+    count, weight, mean, square, leaf_count, leaf_weight, leaf_mean, leaf_square, squared
+):
+    """Return whether `is_shifted` of any label, by the number of equal weights with the same precision."""
+    for label in range(len(count)):
+        n = leaf_weight[label] * leaf_weight[label] / squared[label] if squared[label] > 0.0 else 0.0
+        if n >= LEAST and count[label] and leaf_count[label]:
+            apart = features_apart(
+                weight[label], mean[label], square[label], leaf_weight[label], leaf_mean[label], leaf_square[label]
+            )
+            if apart > APART + BY_CHANCE / n:
+                return True
+    return False
 
 
 def is_shifted(before: Moments, leaf: Moments, n: float) -> bool:
@@ -136,11 +235,6 @@ def is_steady(before: Moments, leaf: Moments) -> bool:
     if not (before.count and leaf.count):
         return False
     return before.distance(leaf) <= STEADY + BY_CHANCE * (1.0 / before.count + 1.0 / leaf.count)
-
-
-def _rows(leaf: Moments, points: Points) -> float:
-    """Return of how many independent rows the moments of a leaf are: all, where it holds only some of them."""
-    return float(leaf.count) if len(points) < leaf.count else effective(points.weight)
 
 
 def effective(weight: Weights) -> float:

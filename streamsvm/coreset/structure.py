@@ -35,7 +35,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any, Final
 
 import numpy as np
@@ -104,11 +104,21 @@ def _earliest(one: int, other: int) -> int:
 
 def joined(extents: Sequence[Extent]) -> Extent:
     """Return the extent of one or more consecutive extents, the oldest first."""
-    # One after the other, in this order: sums of floating-point numbers depend on it, and so would a version's bytes.
-    whole = extents[0]
-    for later in extents[1:]:
-        whole = whole.join(later)
-    return whole
+    # Moments merge one after the other, in this order: the bits of a version depend on it.
+    if len(extents) == 1:
+        return extents[0]
+    rows, first_time_ms, last_time_ms = 0, -1, -1
+    for each in extents:
+        rows += each.rows
+        first_time_ms, last_time_ms = _earliest(first_time_ms, each.first_time_ms), max(last_time_ms, each.last_time_ms)
+    return Extent(
+        start=extents[0].start,
+        end=extents[-1].end,
+        rows=rows,
+        first_time_ms=first_time_ms,
+        last_time_ms=last_time_ms,
+        moments=Moments.union([each.moments for each in extents]),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -239,6 +249,7 @@ class Structure(ABC):
         self._sealed = 0
         self._buckets: tuple[Bucket, ...] = ()
         self._whole: Extent | None = None
+        self._with_leaf: tuple[Extent, Extent] | None = None
         self.points_held = self.count = 0
 
     @property
@@ -253,6 +264,14 @@ class Structure(ABC):
         if self._whole is None:
             self._whole = joined([bucket.extent for bucket in buckets])
         return self._whole
+
+    def extent_with(self, leaf: Extent) -> Extent:
+        """Return the extent of all buckets and the leaf after them; joined once for a leaf."""
+        if not self._buckets:
+            return leaf
+        if self._with_leaf is None or self._with_leaf[0] is not leaf:
+            self._with_leaf = leaf, self.extent_of(self._buckets).join(leaf)
+        return self._with_leaf[1]
 
     @property
     def sealed(self) -> int:
@@ -271,7 +290,7 @@ class Structure(ABC):
 
     def _replace(self, buckets: Sequence[Bucket]) -> None:
         """Replace the buckets, and cache the two totals that are read for every batch of rows."""
-        self._buckets, self._whole = tuple(buckets), None
+        self._buckets, self._whole, self._with_leaf = tuple(buckets), None, None
         self.points_held = sum(len(bucket.points) for bucket in buckets)
         self.count = sum(bucket.extent.moments.count for bucket in buckets)
 
@@ -376,7 +395,7 @@ class Tree(Structure):
         if len(buckets) > self._most:
             at = lightest_neighbours([bucket.extent.moments.weight for bucket in buckets])
             groups[at : at + 2] = [slice(at, at + 2)]
-        whole = _Whole(buckets, pilot_of)
+        whole = _Whole(buckets, self.extent_with(leaf.extent), pilot_of if self._reducer.needs_pilot else None)
         return [self._grouped(buckets[group], group, whole) for group in groups]
 
     def _grouped(self, group: list[Bucket], at: slice, whole: _Whole) -> Bucket:
@@ -386,7 +405,10 @@ class Tree(Structure):
         # may be the second member of a merge; it is then reduced once, together with its neighbour.
         if len(group) == 1 and last.index < self._sealed:
             return last
-        points = last.points if len(group) == 1 else Points.union([bucket.points for bucket in group])
+        points = last.points
+        if len(group) > 1:
+            is_reduced = sum(len(bucket.points) for bucket in group) > self._bucket_points
+            points = whole.part(at) if is_reduced else Points.union([bucket.points for bucket in group])
         extent = joined([bucket.extent for bucket in group])
         totals = totals_of(group)
         return self.node(len(group) - 1, self._sealed, points, extent, lambda *_: whole.pilot(at), totals=totals)
@@ -395,9 +417,26 @@ class Tree(Structure):
 class _Whole:
     """Everything that a tree keeps before it reduces, and the pilot of that, which is solved when it is first used."""
 
-    def __init__(self, buckets: Sequence[Bucket], pilot_of: PilotOf | None) -> None:
-        self._buckets, self._pilot_of = buckets, pilot_of
+    def __init__(self, buckets: Sequence[Bucket], extent: Extent, pilot_of: PilotOf | None) -> None:
+        self._buckets, self._extent, self._pilot_of = buckets, extent, pilot_of
+        self._points: Points | None = None
         self._solved: Any = None
+        self._ends = [0, *accumulate(len(bucket.points) for bucket in buckets)]
+
+    def part(self, group: slice) -> Points:
+        """Return the points of some buckets, which are an unbroken part of the union of all."""
+        if self._pilot_of is None:
+            return Points.union([bucket.points for bucket in self._buckets[group]])
+        return self._union.take(self._of(group))
+
+    @property
+    def _union(self) -> Points:
+        if self._points is None:
+            self._points = Points.union([bucket.points for bucket in self._buckets])
+        return self._points
+
+    def _of(self, group: slice) -> slice:
+        return slice(self._ends[group.start], self._ends[group.stop])
 
     def pilot(self, group: slice) -> Any:
         """Return the pilot as that of the points of some buckets."""
@@ -405,11 +444,9 @@ class _Whole:
             return None
         # A leaf needs no reduction, one, or two. Where none is needed no pilot is solved.
         if self._solved is None:
-            points = Points.union([bucket.points for bucket in self._buckets])
-            self._solved = self._pilot_of(points, joined([bucket.extent for bucket in self._buckets]))
-        # The pilot has a value for each point of the union. A group of buckets is an unbroken part of the union.
-        ends = np.cumsum([0, *(len(bucket.points) for bucket in self._buckets)])
-        return self._solved.of(slice(int(ends[group.start]), int(ends[group.stop])))
+            self._solved = self._pilot_of(self._union, self._extent)
+        # The pilot has a value for each point of the union.
+        return self._solved.of(self._of(group))
 
 
 def lightest_neighbours(weights: Sequence[float]) -> int:

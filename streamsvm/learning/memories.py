@@ -19,7 +19,7 @@ from streamsvm.coreset.accounting import Account
 from streamsvm.coreset.audit_sample import Held
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.reducers.base import Reducer
-from streamsvm.coreset.shift import ShiftWatch
+from streamsvm.coreset.shift import FullLeaf, ShiftWatch
 from streamsvm.coreset.structure import (
     Bucket,
     Chain,
@@ -147,7 +147,7 @@ class PartitionMemory(ABC):
         """Put a sealed leaf into the structure, with the audit sample that ended with it, if one did."""
 
     @abstractmethod
-    def is_unlike(self, leaf: Moments, points: Points) -> bool | None:
+    def is_unlike(self, leaf: FullLeaf) -> bool | None:
         """Return whether a full leaf clearly differs from what came before it; None where nobody watches for that."""
 
     @abstractmethod
@@ -200,13 +200,7 @@ class EverythingKept(PartitionMemory):
 
     def seen(self, leaf: Extent) -> Moments | None:
         """Return the moments of everything."""
-        sealed = self._sealed_moments
-        return leaf.moments if sealed is None else sealed.merge(leaf.moments)
-
-    @property
-    def _sealed_moments(self) -> Moments | None:
-        buckets = self.structure.buckets
-        return self.structure.extent_of(buckets).moments if buckets else None
+        return self.structure.extent_with(leaf).moments
 
     def insert(
         self, points: Points, extent: Extent, pilot_of: PilotOf, audit: tuple[Held, ...], totals: Account | None
@@ -215,10 +209,11 @@ class EverythingKept(PartitionMemory):
         assert not audit
         self.structure.insert(points, extent, pilot_of, totals=totals)
 
-    def is_unlike(self, leaf: Moments, points: Points) -> bool | None:
+    def is_unlike(self, leaf: FullLeaf) -> bool | None:
         """Compare a leaf with all sealed ones."""
-        sealed = self._sealed_moments
-        return self._shift.shifted(Moments.zero(len(leaf.mean)) if sealed is None else sealed, leaf, points)
+        buckets = self.structure.buckets
+        before = self.structure.extent_of(buckets).moments if buckets else Moments.zero(len(leaf.moments.mean))
+        return self._shift.shifted(before, leaf)
 
     def weighing(self, leaf: Extent) -> Weighing | None:  # noqa: ARG002
         """Return None: all rows count alike."""

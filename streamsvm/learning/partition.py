@@ -42,7 +42,7 @@ from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.outliers import Tally
 from streamsvm.coreset.reducers.base import Observed
 from streamsvm.coreset.screens import LeafRule, LeafScreener
-from streamsvm.coreset.shift import KeptPointsWatch, is_steady
+from streamsvm.coreset.shift import FullLeaf, KeptPointsWatch, is_steady
 from streamsvm.coreset.structure import Extent, Learned, PilotOf
 from streamsvm.learning.accounts import accounting_of
 from streamsvm.learning.auditing import make_reservoirs
@@ -175,11 +175,12 @@ class Partition:
     def _seal(self) -> None:
         # The answer of `_has_turned` is valid for one full leaf, and is computed at most once for it.
         self._turned = None
-        self._look_for_shift()
+        leaf = FullLeaf(self.leaf.extent.moments, self.leaf.points)
+        self._look_for_shift(leaf)
         coreset = self._config.coreset
         # Rows kept as they are, around the margin of the pilot, help only if the margin stays where it is. On a stream
         # that moves they take the place of rows that matter by now.
-        self._band = coreset.band_of(coreset.bucket_points) if self._is_steady() else 0.0
+        self._band = coreset.band_of(coreset.bucket_points) if self._is_steady(leaf) else 0.0
         # Filled while the leaf is inserted. If the tree solves a pilot of all its rows, the screen needs that very one.
         solved: dict[tuple[Position, Position], Any] = {}
         self._insert(solved)
@@ -358,17 +359,17 @@ class Partition:
         for reservoir, sample in zip(self.audit if saved.audit else (), saved.audit, strict=True):
             reservoir.restore(sample)
 
-    def _is_steady(self) -> bool:
+    def _is_steady(self, leaf: FullLeaf) -> bool:
         """Return whether the full leaf is like all buckets: only then is a band kept.
 
         A pure function of what is kept, because the result decides which points are learned. The watch for observers
         (`_look_for_shift`) also remembers rows that were merged since, which no checkpoint contains.
         """
-        coreset, buckets, leaf = self._config.coreset, self.structure.buckets, self.leaf
+        coreset, buckets = self._config.coreset, self.structure.buckets
         if not coreset.band_of(coreset.bucket_points) or not buckets:
             return False
-        before, moments = self.structure.extent_of(buckets).moments, leaf.extent.moments
-        if not is_steady(before, moments) or self._kept_points_watch.shifted(buckets, before, moments, leaf.points):
+        before = self.structure.extent_of(buckets).moments
+        if not is_steady(before, leaf.moments) or self._kept_points_watch.shifted(buckets, before, leaf):
             return False
         return not self._has_turned()
 
@@ -377,15 +378,14 @@ class Partition:
         if self.leaf.screened is None:
             return False
         if self._turned is None:
-            known = Points.union([bucket.points for bucket in self.structure.known])
-            self._turned = self.leaf.screened.turned(known)
+            self._turned = self.leaf.screened.turned([bucket.points for bucket in self.structure.known])
         return self._turned
 
-    def _look_for_shift(self) -> None:
+    def _look_for_shift(self, leaf: FullLeaf) -> None:
         """Count a leaf that differs from what came before it; this affects no model."""
         if not self.structure.reducer.observes:
             return
-        is_unlike = self.memory.is_unlike(self.leaf.extent.moments, self.leaf.points)
+        is_unlike = self.memory.is_unlike(leaf)
         if is_unlike is not None:
             self.structure.reducer.observed.shifted += is_unlike or self._has_turned()
 

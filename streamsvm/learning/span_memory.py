@@ -15,6 +15,7 @@ from streamsvm.config import ModelConfig
 from streamsvm.coreset.accounting import Account
 from streamsvm.coreset.audit_sample import Held
 from streamsvm.coreset.moments import Moments
+from streamsvm.coreset.shift import FullLeaf
 from streamsvm.coreset.spans import Spans
 from streamsvm.coreset.structure import NO_TIMES, Extent, Learned, PilotOf
 from streamsvm.learning.memories import MemoryState, PartitionMemory, Weighing
@@ -116,7 +117,7 @@ class SpanMemory(PartitionMemory):
         if is_full:
             self._times = np.empty(0, np.int64)
 
-    def is_unlike(self, leaf: Moments, points: Points) -> bool | None:  # noqa: ARG002
+    def is_unlike(self, leaf: FullLeaf) -> bool | None:  # noqa: ARG002
         """Return None: nobody watches spans for a change of the stream."""
         return None
 

@@ -160,7 +160,7 @@ def test_a_random_part_has_not_turned(n: int, seed: int, dimension: int, weighte
     points = Points(X, y, 10.0 ** random.uniform(0, 3, 4 * n) if weighted else np.ones(4 * n))
     buckets, leaf = points.take(slice(0, n)), points.take(slice(n, None))
     leaf.X[0] *= 1_000
-    assert not turned(leaf_state(buckets, leaf, SvmConfig(C=1.0, class_weight=classes)), buckets)  # type: ignore[arg-type]
+    assert not turned(leaf_state(buckets, leaf, SvmConfig(C=1.0, class_weight=classes)), [buckets])  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("weight", [(1.0, 1.0), (0.2, 30.0)])
@@ -173,7 +173,7 @@ def test_a_rule_that_turned_is_noticed_whatever_was_kept(degrees: int, weight: t
     y = np.where(X[:, 0] * np.cos(angle) + X[:, 1] * np.sin(angle) > 0.0, 1, -1).astype(np.int8)
     points = Points(X, y, np.ones(8_000))
     buckets, leaf = points.take(slice(0, 2_000)), points.take(slice(2_000, None))
-    assert turned(leaf_state(buckets, leaf, SvmConfig(C=1.0, class_weight=weight)), buckets)
+    assert turned(leaf_state(buckets, leaf, SvmConfig(C=1.0, class_weight=weight)), [buckets])
 
 
 def leaf_state(buckets: Points, leaf: Points, svm: SvmConfig) -> Screened:
@@ -186,7 +186,7 @@ def leaf_state(buckets: Points, leaf: Points, svm: SvmConfig) -> Screened:
 def test_rejected_rows_alone_have_not_turned() -> None:
     """A screened leaf without a valid row says nothing."""
     buckets = gaussian(500)
-    assert not turned(leaf_state(buckets, buckets.take(slice(0, 0)), SvmConfig(C=1.0)), buckets)
+    assert not turned(leaf_state(buckets, buckets.take(slice(0, 0)), SvmConfig(C=1.0)), [buckets])
 
 
 def screening_learner(structure: str) -> Learner:

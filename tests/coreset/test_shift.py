@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamsvm.coreset.moments import Moments
-from streamsvm.coreset.shift import ShiftWatch
+from streamsvm.coreset.shift import FullLeaf, ShiftWatch
 from streamsvm.points import Points
 
 
@@ -28,8 +28,8 @@ def moments(points: Points) -> Moments:
 
 def is_shifted(before: Points, leaf: Points) -> bool:
     watch = ShiftWatch(leaf.dimension)
-    assert not watch.shifted(Moments.zero(leaf.dimension), moments(before), before), "nothing came before"
-    return watch.shifted(moments(before), moments(leaf), leaf)
+    assert not watch.shifted(Moments.zero(leaf.dimension), FullLeaf(moments(before), before)), "nothing came before"
+    return watch.shifted(moments(before), FullLeaf(moments(leaf), leaf))
 
 
 @settings(max_examples=100, deadline=None)

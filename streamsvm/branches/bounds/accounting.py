@@ -76,7 +76,7 @@ def condensing(screen: LinearRule, measured: MeasuredPoints, dtype: np.dtype[np.
 
     Parameters are those of `Accounting.of_screen`.
     """
-    machine, width = np.append(screen.coefficients, screen.intercept), measured.rows.shape[1]
+    machine, width = np.concatenate([screen.coefficients, [screen.intercept]]), measured.rows.shape[1]
     factor, length = metric_of(measured.root[:width], measured.rows, measured.length, measured.weight)
     frame = Frame(scaling=screen.scaling, machine=machine, factor=factor)
     # As many rows as there is room for are set aside, the nearest of those that chance does not keep.

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamsvm.branches.bounds.proving_kernels import dual_lengths, dual_lengths_of
-from streamsvm.branches.bounds.totals_kernels import EPS
+from streamsvm.branches.bounds.totals_kernels import EPS, fill_metric
 from streamsvm.coreset.band import distance
 from streamsvm.coreset.reducers.base import Pilot
 from streamsvm.coreset.reducers.calibrated import measured_under
@@ -100,9 +100,9 @@ def metric_of(root: Float, rows: Float, length: Float, weight: Float) -> tuple[N
     if root.shape == (k, k) and 1 < k <= MOST_FEATURES + 1:
         with np.errstate(all="ignore"):
             mean = float(np.einsum("i,i->", length, weight) / weight.sum())
-            factor: NDArray[np.float32] = (np.triu(root) / mean).astype(np.float32)
-            if np.isfinite(factor).all() and (np.diag(factor) > 0.0).all():
-                return factor, length / mean
+        factor = np.empty((k, k), np.float32)
+        if fill_metric(root, mean, factor):
+            return factor, length / mean
     factor = np.full((1, 1), 1.0 / np.sqrt(k), np.float32)
     return factor, _lengths(rows, factor)
 
@@ -124,8 +124,8 @@ def frame_of(points: Points, pilot: Pilot | None) -> tuple[Frame, Float, Float]:
         with np.errstate(all="ignore"):
             root, length = back_substituted(under.factor, np.eye(d + 1)), under.length
     factor, length = metric_of(root, under.rows, length, weighed.weight)
-    machine = np.append(pilot.coefficients, pilot.intercept)
-    frame = Frame(scaling=np.stack([pilot.mean, 1.0 / pilot.scale]), machine=machine, factor=factor)
+    machine = np.concatenate([pilot.coefficients, [pilot.intercept]])
+    frame = Frame(scaling=np.array([pilot.mean, 1.0 / pilot.scale]), machine=machine, factor=factor)
     return frame, under.margin, distance(length, under.margin)
 
 

@@ -333,23 +333,21 @@ class Totals:
         pilot : Pilot or None
         """
         # Whichever of equal points was kept, one of them is held: they are exchangeable.
-        at = np.empty(len(kept), np.int64)
-        places(points.X, points.y, kept.X, kept.y, at)
-        left = self.own > 0.0
-        left[at[at >= 0]] = False
-        own = np.where(at >= 0, self.own[at], 0.0)
+        own, is_left = np.empty(len(kept)), np.empty(len(points), np.bool_)
+        places(points.X, points.y, self.own, kept.X, kept.y, own, is_left)
+        left = np.flatnonzero(is_left)
         with np.errstate(all="ignore"):  # rows as they came: up to the largest numbers that are accepted
             frame, *of_points = frame_of(points, pilot)
             pairs = zip(measured(self.beside, frame), of_points, strict=True)
-            margin, distance = (np.concatenate([beside, here[left]]) for beside, here in pairs)
-        rows = Points.union([self.beside, points.take(left).reweighted(self.own[left])])
-        stays = np.zeros(len(rows), np.bool_)
-        stays[least_of(distance, int(BESIDE * len(kept)))] = True
+            margin, distance = (np.concatenate([beside, here.take(left)]) for beside, here in pairs)
+        rows = Points.union([self.beside, Points(points.X.take(left, axis=0), points.y[left], self.own[left])])
+        nearest, goes = least_of(distance, int(BESIDE * len(kept))), np.ones(len(rows), np.bool_)
+        goes[nearest] = False
         condensed = Condensed.begin(frame, points.X.dtype)
-        condensed.add(rows, rows.weight, margin, ~stays)
+        condensed.add(rows, rows.weight, margin, goes)
         epoch = condensed.epoch()
         epochs = self.epochs if epoch is None else (*self.epochs, epoch)
-        return Totals(own, rows.take(stays), epochs, self.changed).bounded(len(kept))
+        return Totals(own, rows.take(nearest), epochs, self.changed).bounded(len(kept))
 
     def bounded(self, points: int) -> Totals:
         """Return the same with no more epochs than a bucket of so many points has."""

@@ -43,25 +43,48 @@ def bins_of(distance, square, exponents, place):  # type: ignore[no-untyped-def]
         place[i] = min(max((exponents[i] >> 52) - 1022 - LEAST_EXPONENT, 0), HALF_OCTAVES - 1)
 
 
+@njit(cache=True, nogil=True, error_model="numpy")
+def fill_metric(root, mean, factor):  # type: ignore[no-untyped-def]
+    """Fill the upper triangle of a root over a number, in float32, and 0 below; return whether that has an inverse."""
+    for j in range(len(root)):
+        for c in range(len(root)):
+            factor[j, c] = root[j, c] / mean if c >= j else 0.0
+            if not np.isfinite(factor[j, c]):
+                return False
+        if not factor[j, j] > 0.0:
+            return False
+    return True
+
+
 @njit(cache=True, nogil=True)
-def places(X, y, kept_X, kept_y, found):  # type: ignore[no-untyped-def]
-    """Fill where each of the kept points stands among the points, both in one order; -1 where that is not known."""
+def places(X, y, own, kept_X, kept_y, kept_own, left):  # type: ignore[no-untyped-def]
+    """Find each of the kept points among the points, both in one order.
+
+    Parameters
+    ----------
+    X, y, own : arrays of n points
+    kept_X, kept_y : arrays of m points
+    kept_own : ndarray of shape (m,)
+        Filled with their own weights; 0 where a point is not found.
+    left : ndarray of shape (n,), bool
+        Filled with whether a point with a weight of its own is not kept.
+    """
+    for i in range(len(y)):
+        left[i] = own[i] > 0.0
     at = 0
     for i in range(len(kept_y)):
-        found[i] = -1
-        begin = at
-        while at < len(y):
-            same = y[at] == kept_y[i]
-            if same:
-                for j in range(X.shape[1]):
-                    if X[at, j] != kept_X[i, j]:
-                        same = False
-                        break
+        kept_own[i] = 0.0
+        found, begin = False, at
+        while at < len(y) and not found:
+            found = y[at] == kept_y[i]
+            for j in range(X.shape[1]):
+                if not found:
+                    break
+                found = X[at, j] == kept_X[i, j]
             at += 1
-            if same:
-                found[i] = at - 1
-                break
-        if found[i] < 0:
+        if found:
+            kept_own[i], left[at - 1] = own[at - 1], False
+        else:
             at = begin
 
 

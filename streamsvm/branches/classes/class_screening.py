@@ -28,7 +28,7 @@ Sources: those of `streamsvm.coreset.screening`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -180,9 +180,9 @@ class ClassScreened:
         """See `calibrated`."""
         return calibrated(points, self, observed)
 
-    def turned(self, buckets: Points) -> bool:
+    def turned(self, buckets: Sequence[Points]) -> bool:
         """See `turned`."""
-        return turned(self, buckets)
+        return turned(self, Points.union(buckets))
 
     def account(self, points: Points) -> None:
         """Return None: no account is kept of several labels."""

@@ -28,7 +28,7 @@ from streamsvm.config import CoresetConfig, ModelConfig
 from streamsvm.coreset.accounting import Account
 from streamsvm.coreset.audit_sample import Held
 from streamsvm.coreset.moments import Moments
-from streamsvm.coreset.shift import KeptPointsWatch
+from streamsvm.coreset.shift import FullLeaf, KeptPointsWatch
 from streamsvm.coreset.spans import OPEN
 from streamsvm.coreset.structure import NO_TIMES, Bucket, Extent, Learned, PilotOf
 from streamsvm.learning.auditing import audit_shares
@@ -168,13 +168,13 @@ class ForgetfulMemory(SpanMemory):
         if self._voting is not None:
             self._voting = self._voting.moved(self.structure.buckets, self._partition, self._config, self._task)
 
-    def is_unlike(self, leaf: Moments, points: Points) -> bool | None:
+    def is_unlike(self, leaf: FullLeaf) -> bool | None:
         """Compare a leaf with what is held, where age alone says what counts; shares follow a change by themselves."""
         if self._voting is not None:
             return None
         buckets = self.structure.buckets
-        before = self.structure.extent_of(buckets).moments if buckets else leaf
-        return self._kept_watch.shifted(buckets, before, leaf, points)
+        before = self.structure.extent_of(buckets).moments if buckets else leaf.moments
+        return self._kept_watch.shifted(buckets, before, leaf)
 
     def weighing(self, leaf: Extent) -> ForgetfulWeighing:
         """See `PartitionMemory`."""

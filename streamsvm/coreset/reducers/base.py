@@ -13,13 +13,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import Any, ClassVar, Final, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from streamsvm.compiling import njit
-from streamsvm.points import Features, Points
+from streamsvm.points import Features, Points, Signs
+
+DIGIT: Final = 11
+"""Bits of a digit by which margins are ordered: more, and counts leave the fastest cache; fewer take more passes."""
+DIGITS: Final = 6
+LEAST_INTEGER: Final = np.int64(-(1 << 63))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -246,7 +251,7 @@ class UniformReducer:
         # Stable: otherwise the order of points with the same label, and with it the sample, would depend on the
         # library's version.
         order = np.argsort(points.y, kind="stable")
-        chosen = np.sort(order[systematic(inclusion[order], m, float(random.random()))])
+        chosen = systematic(inclusion, order, m, float(random.random()))
         return points.take(chosen).reweighted(points.weight[chosen] / inclusion[chosen])
 
 
@@ -285,19 +290,90 @@ def _include(size, m, inclusion):  # type: ignore[no-untyped-def]
             inclusion[i] = size[i] * scale
 
 
-def systematic(inclusion: NDArray[np.float64], m: int, start: float) -> NDArray[np.intp]:
-    """Choose the m indices whose interval of the cumulated inclusion holds one of start, start + 1, ...
+def systematic(inclusion: NDArray[np.float64], order: NDArray[np.intp], m: int, start: float) -> NDArray[np.intp]:
+    """Choose the m indices whose interval of the inclusion, cumulated in an order, holds one of start, start + 1, ...
 
     Parameters
     ----------
     inclusion : ndarray of shape (n,), each in (0, 1], with sum m
+    order : ndarray of shape (n,)
     start : float in [0, 1)
+
+    Returns
+    -------
+    ndarray of shape (m,)
+        Ascending: in the order of the log, which later reductions and the training set's hash rely on.
 
     Notes
     -----
     The sum is m only up to rounding; borders are scaled to end at exactly m, which moves a probability by less than
     n machine epsilons and keeps the size fixed.
     """
-    borders = np.cumsum(inclusion)
-    borders *= m / borders[-1]
-    return np.searchsorted(borders, start + np.arange(m), side="right")
+    chosen = np.empty(m, np.intp)
+    _draw(inclusion, order, start, chosen)
+    return chosen
+
+
+@njit(cache=True, nogil=True)
+def _draw(inclusion, order, start, chosen):  # type: ignore[no-untyped-def]
+    n, m = len(order), len(chosen)
+    borders, total = np.empty(n), 0.0
+    for i in range(n):
+        total += inclusion[order[i]]
+        borders[i] = total
+    scale, at, times = m / total, 0, np.zeros(n, np.int64)
+    for k in range(m):
+        while at < n - 1 and borders[at] * scale <= start + k:
+            at += 1
+        times[order[at]] += 1
+    k = 0
+    for i in range(n):
+        for _ in range(times[i]):
+            chosen[k] = i
+            k += 1
+
+
+@njit(cache=True, nogil=True)
+def order_by_margin(y: Signs, margin: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Return the order by label, then margin, then place; what is not a number comes last.
+
+    Counted, digit by digit, not compared: a third of the time of `numpy.lexsort`.
+    """
+    n = len(y)
+    keys, moved, own = np.empty((2, n), np.int64), np.empty((2, n), np.int64), margin + 0.0  # -0.0 equals 0.0
+    bits, counts = own.view(np.int64), np.zeros((DIGITS, 1 << DIGIT), np.int64)
+    for i in range(n):
+        # Integers in the order of the numbers, if they are read without a sign.
+        key = ~bits[i] if bits[i] < 0 else bits[i] ^ LEAST_INTEGER
+        keys[0, i], keys[1, i] = -1 if own[i] != own[i] else key, i
+        for place in range(DIGITS):
+            counts[place, (keys[0, i] >> (place * DIGIT)) & ((1 << DIGIT) - 1)] += 1
+    for place in range(DIGITS):
+        keys, moved = _moved(keys, counts[place], place * DIGIT, moved), keys
+    found, ends = np.empty(n, np.int64), np.zeros(256, np.int64)
+    for i in range(n):
+        ends[y[i] + 128] += 1
+    _starts(ends)
+    for i in range(n):
+        at = keys[1, i]
+        found[ends[y[at] + 128]] = at
+        ends[y[at] + 128] += 1
+    return found
+
+
+@njit(nogil=True)
+def _moved(keys, counts, shift, moved):  # type: ignore[no-untyped-def]
+    """Fill keys, and what goes with them, in the order of one digit, equal ones as they were; return them."""
+    _starts(counts)
+    for i in range(keys.shape[1]):
+        digit = (keys[0, i] >> shift) & (len(counts) - 1)
+        moved[0, counts[digit]], moved[1, counts[digit]] = keys[0, i], keys[1, i]
+        counts[digit] += 1
+    return moved
+
+
+@njit(nogil=True)
+def _starts(counts):  # type: ignore[no-untyped-def]
+    total = 0
+    for digit in range(len(counts)):
+        counts[digit], total = total, total + counts[digit]

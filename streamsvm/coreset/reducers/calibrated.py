@@ -44,9 +44,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamsvm.coreset.band import DELTA, nearest
-from streamsvm.coreset.calibration import MOST, calibrate
-from streamsvm.coreset.reducers.base import Observed, Pilot, UniformReducer, inclusion_probabilities, systematic
-from streamsvm.coreset.reducers.importance_kernels import fill_constraints, keep_label_weights, mix
+from streamsvm.coreset.calibration import MOST
+from streamsvm.coreset.reducers.base import (
+    Observed,
+    Pilot,
+    UniformReducer,
+    inclusion_probabilities,
+    order_by_margin,
+    systematic,
+)
+from streamsvm.coreset.reducers.importance_kernels import keep_label_weights, least_part, meet_totals, mix
 from streamsvm.coreset.row_kernels import add_active, curve, scale
 from streamsvm.linalg import Float
 from streamsvm.points import Points, Signs
@@ -123,9 +130,7 @@ class CalibratedReducer:
         inclusion = inclusion_probabilities(_both_labels(share, points.y, m), m)
         # Ordered by margin within a label, systematic sampling spreads the sample along the margin: neighbours are
         # rarely both kept.
-        order = np.lexsort((margin, points.y))
-        # Back in the order of the log, which later reductions and the training set's hash rely on.
-        chosen = np.sort(order[systematic(inclusion[order], m, float(random.random()))])
+        chosen = systematic(inclusion, order_by_margin(points.y, margin), m, float(random.random()))
         weight = points.weight[chosen] / inclusion[chosen]
         if self._calibrated:
             weight = _calibrated(rows, points, margin, chosen, weight, self.observed)
@@ -218,6 +223,9 @@ def _both_labels(share: Float, y: Signs, m: int) -> Float:
     """Raise the shares of a label that would get less than one of the m points, so that it gets one."""
     # A hair above 1 / m, so that rounding in the cumulated shares cannot lose the label's only point.
     least = (1.0 + 1e-9) / m
+    # The usual case, with a margin for the rounding of the sums.
+    if least_part(share, y) > (1.0 + 1e-9) * least:
+        return share
     for sign in (-1, 1):
         own = y == sign
         present = float(share[own].sum())
@@ -228,14 +236,12 @@ def _both_labels(share: Float, y: Signs, m: int) -> Float:
 
 
 def _calibrated(
-    rows: Float, points: Points, margin: Float, chosen: np.ndarray, weight: Float, observed: Observed
+    rows: Float, points: Points, margin: Float, chosen: NDArray[np.intp], weight: Float, observed: Observed
 ) -> Float:
     """Return the weights of the chosen points, calibrated to the totals of all points; count the outcome."""
     active, totals, gradient = margin < 1.0, np.zeros((2, 2)), np.zeros(rows.shape[1] - 1)
     add_active(rows, points.y, points.weight, margin, totals, gradient)
-    return meet(
-        weight, rows.take(chosen, axis=0), points.y[chosen], active[chosen], totals, gradient, observed=observed
-    )
+    return meet(weight, rows, points.y, active, chosen, totals, gradient, observed=observed)
 
 
 def label_sums(weight: Float, y: Signs, active: NDArray[np.bool_]) -> Float:
@@ -248,7 +254,15 @@ def label_sums(weight: Float, y: Signs, active: NDArray[np.bool_]) -> Float:
 
 
 def meet(
-    weight: Float, rows: Float, y: Signs, active: np.ndarray, totals: Float, gradient: Float, *, observed: Observed
+    weight: Float,
+    rows: Float,
+    y: Signs,
+    active: NDArray[np.bool_],
+    chosen: NDArray[np.intp],
+    totals: Float,
+    gradient: Float,
+    *,
+    observed: Observed,
 ) -> Float:
     """Return weights of m sampled points that meet the totals of the whole; the weight of each label exactly.
 
@@ -256,10 +270,12 @@ def meet(
     ----------
     weight : ndarray of shape (m,), positive
         May be changed in place.
-    rows : ndarray of shape (m, d + 1)
+    rows : ndarray of shape (n, d + 1)
         Scaled features, then 1.
-    y : ndarray of shape (m,)
-    active : ndarray of shape (m,), bool
+    y : ndarray of shape (n,)
+    active : ndarray of shape (n,), bool
+    chosen : ndarray of shape (m,)
+        Which rows the weights are of.
     totals : ndarray of shape (2, 2)
         Weights in the whole by label (-1, +1) x {inactive, active}.
     gradient : ndarray of shape (d,)
@@ -267,20 +283,17 @@ def meet(
     observed : Observed
         Counts the outcome.
     """
-    d, own = rows.shape[1] - 1, totals.sum(axis=1)
     # With too few points for each constraint, weights would have to move far, and noise would be met exactly.
-    if len(weight) >= POINTS_A_CONSTRAINT * (d + 1):
-        constraints, wanted = np.empty((len(weight), 4 + d)), np.empty(4 + d)
-        k = fill_constraints(rows, y, active, totals, gradient, constraints, wanted)
-        del rows  # the largest array of a reduction, and a copy where a caller made one for this
-        found = calibrate(weight, constraints[:, :k], wanted[:k])
-        weight = found.weight
-        observed.strained += found.eta >= MOST - 1.0 or found.unmet > STRAINED
-        observed.eta = max(observed.eta, found.eta)
+    if len(weight) >= POINTS_A_CONSTRAINT * rows.shape[1]:
+        moved = np.empty(len(weight))
+        eta, unmet = meet_totals(weight, rows, y, active, chosen, totals, gradient, moved)
+        weight = moved
+        observed.strained += eta >= MOST - 1.0 or unmet > STRAINED
+        observed.eta = max(observed.eta, eta)
     else:
         observed.uncalibrated += 1
     # Calibration may leave a total unmet; the weight of a label is kept whatever happens.
-    keep_label_weights(weight, y, own)
+    keep_label_weights(weight, y, chosen, totals)
     return weight
 
 
@@ -289,4 +302,5 @@ def warm_up() -> None:
     y = np.array([-1, 1] * 4, np.int8)
     points, margin = Points(np.ones((8, 1)), y, np.ones(8)), np.array([0.0, 2.0, 2.0, 0.0] * 2)
     inclusion_probabilities(np.ones(8), 4)
+    nearest(np.ones(8), margin, np.ones(8), 2, 1)
     _calibrated(np.ones((8, 2)), points, margin, np.arange(8), np.ones(8), Observed())

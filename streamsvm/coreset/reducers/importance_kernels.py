@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from streamsvm.compiling import njit
 from streamsvm.coreset.band import DELTA
+from streamsvm.coreset.calibration import move_weights
 from streamsvm.coreset.row_kernels import distances, label_means
 from streamsvm.linalg import Float
 from streamsvm.points import Signs
@@ -81,25 +83,34 @@ def fill_influence(weight: Float, margin: Float, length: Float, found: Float) ->
 
 
 @njit(cache=True, nogil=True)
-def fill_constraints(  # type: ignore[no-untyped-def]
-    rows, y, active, totals, gradient, constraints, wanted
+def least_part(share: Float, y: Signs) -> float:
+    """Return the lesser part that a label, -1 or +1, has of all shares, shape (n,)."""
+    own = np.zeros(2)
+    for i in range(len(y)):
+        own[1 if y[i] > 0 else 0] += share[i]
+    return float(min(own[0], own[1]) / (own[0] + own[1]))
+
+
+@njit(cache=True, nogil=True)
+def meet_totals(  # type: ignore[no-untyped-def]
+    weight, rows, y, active, chosen, totals, gradient, moved
 ):
-    """Fill what weights are calibrated to, a column a total; return how many there are.
+    """Fill calibrated weights, and return `eta` and `unmet` of `streamsvm.coreset.calibration`.
 
     Parameters
     ----------
-    rows, y, active, totals, gradient
+    weight, rows, y, active, chosen, totals, gradient
         As of `streamsvm.coreset.reducers.calibrated.meet`.
-    constraints : ndarray of shape (m, at least d + 4)
-    wanted : ndarray of shape (at least d + 4,)
+    moved : ndarray of shape (m,)
     """
-    m, d = len(y), len(gradient)
+    m, d = len(chosen), len(gradient)
     count, alive = np.zeros(2, np.int64), np.zeros(2, np.int64)
-    for i in range(m):
-        label = 1 if y[i] > 0 else 0
+    for at in chosen:
+        label = 1 if y[at] > 0 else 0
         count[label] += 1
-        alive[label] += active[i]
-    place, k = np.empty(2, np.int64), 2
+        alive[label] += active[at]
+    # A column a total: of each label, of its active points, of each feature's pull.
+    wanted, place, k = np.empty(4 + d), np.empty(2, np.int64), 2
     for label in range(2):
         wanted[label], place[label] = totals[label, 0] + totals[label, 1], -1
         # A cell of all or none of the label's points would repeat, or contradict, the label's own total.
@@ -108,25 +119,33 @@ def fill_constraints(  # type: ignore[no-untyped-def]
             k += 1
     for j in range(d):
         wanted[k + j] = gradient[j]
+    constraints = np.zeros((m, k + d))
     for i in range(m):
-        line, label = constraints[i], 1 if y[i] > 0 else 0
-        for j in range(k):
-            line[j] = 0.0
+        line, at = constraints[i], chosen[i]
+        label = 1 if y[at] > 0 else 0
         line[label] = 1.0
-        if active[i] and place[label] >= 0:
+        if active[at] and place[label] >= 0:
             line[place[label]] = 1.0
-        sign = (1.0 if label else -1.0) if active[i] else 0.0
+        sign = (1.0 if label else -1.0) if active[at] else 0.0
         for j in range(d):
-            line[k + j] = sign * rows[i, j]
-    return k + d
+            line[k + j] = sign * rows[at, j]
+    return move_weights(weight, constraints, wanted[: k + d], moved)
 
 
 @njit(cache=True, nogil=True)
-def keep_label_weights(weight: Float, y: Signs, own: Float) -> None:
-    """Scale the weights of each label, shape (m,), to its total, shape (2,), where it has points."""
+def keep_label_weights(weight: Float, y: Signs, chosen: NDArray[np.intp], totals: Float) -> None:
+    """Scale the weights of each label's chosen points, shape (m,), to its total, where it has points.
+
+    Parameters
+    ----------
+    y : ndarray of shape (n,)
+    chosen : ndarray of shape (m,)
+    totals : ndarray of shape (2, 2)
+        Of each label, in two parts.
+    """
     found = np.zeros(2)
-    for i in range(len(y)):
-        found[1 if y[i] > 0 else 0] += weight[i]
-    for i in range(len(y)):
-        label = 1 if y[i] > 0 else 0
-        weight[i] *= own[label] / found[label]
+    for i in range(len(chosen)):
+        found[1 if y[chosen[i]] > 0 else 0] += weight[i]
+    for i in range(len(chosen)):
+        label = 1 if y[chosen[i]] > 0 else 0
+        weight[i] *= (totals[label, 0] + totals[label, 1]) / found[label]

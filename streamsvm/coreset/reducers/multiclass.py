@@ -31,6 +31,7 @@ from streamsvm.coreset.reducers.base import (
     Pilot,
     UniformReducer,
     inclusion_probabilities,
+    order_by_margin,
     systematic,
 )
 from streamsvm.coreset.reducers.calibrated import POINTS_A_CONSTRAINT, STRAINED, Under, importance, kernel_importance
@@ -111,8 +112,7 @@ class SharedReducer:
         problems = _Problems.of(points, pilots)
         share = every_class(problems.importance(), points.y, m)
         inclusion = inclusion_probabilities(share, m)
-        order = np.lexsort((problems.own_margin, points.y))
-        chosen = np.sort(order[systematic(inclusion[order], m, float(random.random()))])
+        chosen = systematic(inclusion, order_by_margin(points.y, problems.own_margin), m, float(random.random()))
         weight = points.weight[chosen] / inclusion[chosen]
         return points.take(chosen).reweighted(problems.calibrated(chosen, weight, self.observed))
 

@@ -1,4 +1,4 @@
-r"""A grid of box and gamma, searched on few points: searches take a tenth of a pass over a long stream, or less.
+r"""A grid of box and gamma, searched on few points: searches take a twentieth to a seventh of a long pass.
 
 What is best on a thousand points is seldom best on a hundred thousand: gamma grows with their number
 (`tests/benchmarks/results/grid.txt`). So a cell is named by gamma and *box*, the greatest value of the dual variable of

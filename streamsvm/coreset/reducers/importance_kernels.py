@@ -82,7 +82,7 @@ def fill_influence(weight: Float, margin: Float, length: Float, found: Float) ->
             found[i] = weight[i] * length[i] * np.sqrt(min(1.0, (1.0 + DELTA - margin[i]) / (2.0 * DELTA)))
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def least_part(share: Float, y: Signs) -> float:
     """Return the lesser part that a label, -1 or +1, has of all shares, shape (n,)."""
     own = np.zeros(2)

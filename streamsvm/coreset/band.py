@@ -191,5 +191,5 @@ def least_of(values: Float, most: int) -> NDArray[np.intp]:
     if np.isnan(border):  # what is not a number comes last, and equals nothing
         return np.sort(np.argsort(values, kind="stable")[:most])
     chosen = values < border
-    chosen[np.flatnonzero(values == border)[: most - np.count_nonzero(chosen)]] = True
-    return np.flatnonzero(chosen)
+    chosen[(values == border).nonzero()[0][: most - np.count_nonzero(chosen)]] = True
+    return chosen.nonzero()[0]

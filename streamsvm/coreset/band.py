@@ -192,4 +192,4 @@ def least_of(values: Float, most: int) -> NDArray[np.intp]:
         return np.sort(np.argsort(values, kind="stable")[:most])
     chosen = values < border
     chosen[(values == border).nonzero()[0][: most - np.count_nonzero(chosen)]] = True
-    return chosen.nonzero()[0]
+    return np.asarray(chosen.nonzero()[0])

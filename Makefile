@@ -133,7 +133,7 @@ $(SPARK_STAMP): requirements/spark.txt
 
 # Spark for the tests of `scale backfill --engine spark`, in a folder of its own: other tests need, and find, nothing of it.
 spark: env $(SPARK_STAMP)
-	STREAMSVM_TEST_SPARK=$(SPARK) $(BIN)/pytest -m long tests/branches/workers/files/test_spark.py
+	STREAMSVM_TEST_SPARK=$(abspath $(SPARK)) $(BIN)/pytest -m long tests/branches/workers/files/test_spark.py
 
 $(TOOLS_STAMP): requirements/tools.txt
 	$(PYTHON) -m venv $(TOOLS)

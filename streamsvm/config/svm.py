@@ -123,7 +123,7 @@ class SvmConfig(Section):
         default=None,
         description="`auto`: choose alpha (or C), and gamma for `rbf`, by five-fold cross-validation among 1/100 to "
         "100 times `alpha` (or `C`), and 1/16 to 16 times `gamma`, unless others are given; with landmarks, by "
-        "machines of up to 1,400 points. Default: the configured values.",
+        "machines of up to 1,000 points. Default: the configured values.",
     )
     tune_every_leaves: Annotated[int, Field(ge=1)] = Field(
         default=50,

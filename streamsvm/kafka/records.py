@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain
+from itertools import pairwise
+from operator import itemgetter
 from typing import NamedTuple, overload
 
 import numpy as np
@@ -100,48 +101,48 @@ class Batch(Sequence[Record]):
 
     @cached_property
     def offsets(self) -> NDArray[np.int64]:  # noqa: D102
-        if self._of_one_partition:
-            first, last = self._messages[0].offset() or 0, self._messages[-1].offset() or 0
-            if last - first == len(self) - 1:  # they only grow, so that nothing is left out between
-                return np.arange(first, last + 1, dtype=np.int64)
-        return self._column(Consumed.offset)
+        return self._by_runs(Consumed.offset, 1)  # within a log they only grow: so nothing is left out between
 
     @cached_property
     def times_ms(self) -> NDArray[np.int64]:  # noqa: D102
-        pairs = np.fromiter(chain.from_iterable(map(Consumed.timestamp, self._messages)), np.int64, 2 * len(self))
-        kind, time_ms = pairs.reshape(len(self), 2).T.copy()
-        time_ms[kind == TIMESTAMP_NOT_AVAILABLE] = -1
+        pairs = list(map(Consumed.timestamp, self._messages))
+        time_ms = np.array(list(map(itemgetter(1), pairs)), dtype=np.int64)
+        if len(time_ms) and time_ms.min() <= 0:  # only where there is none; to look at all kinds takes as long again
+            time_ms[[kind == TIMESTAMP_NOT_AVAILABLE for kind, _ in pairs]] = -1
         return time_ms
 
     @cached_property
     def leader_epochs(self) -> NDArray[np.int64]:  # noqa: D102
-        if self._of_one_partition:
-            first, last = self._messages[0].leader_epoch(), self._messages[-1].leader_epoch()
-            if first == last:  # within a log they never fall
-                return np.full(len(self), -1 if first is None else first, np.int64)
-        return self._column(Consumed.leader_epoch)
+        return self._by_runs(Consumed.leader_epoch, 0)  # within a log they never fall
 
     @cached_property
     def plain(self) -> bool:  # noqa: D102
         return not any(map(Consumed.headers, self._messages))
 
     @cached_property
-    def _of_one_partition(self) -> bool:
-        return bool(self._messages) and bool(self.partitions.min() == self.partitions.max())
+    def _runs(self) -> list[tuple[int, int]]:
+        """Where messages of one partition that follow each other start and stop: a poll has few of them."""
+        borders = (np.flatnonzero(self.partitions[1:] != self.partitions[:-1]) + 1).tolist()
+        return list(pairwise([0, *borders, len(self)])) if self._messages else []
 
     def ends(self) -> dict[int, int]:
         """Return the offset after the last record of each partition."""
-        if self._of_one_partition:
-            return {int(self.partitions[0]): int(self.offsets[-1]) + 1}
-        ends = np.zeros_like(np.bincount(self.partitions))
-        np.maximum.at(ends, self.partitions, self.offsets + 1)
-        return {partition: end for partition, end in enumerate(ends.tolist()) if end}
+        last = [stop - 1 for _, stop in self._runs]
+        return dict(zip(self.partitions[last].tolist(), (self.offsets[last] + 1).tolist(), strict=True))
 
     def counts(self) -> dict[int, int]:
         """Return how many records there are of each partition."""
-        if self._of_one_partition:
-            return {int(self.partitions[0]): len(self)}
         return {partition: count for partition, count in enumerate(np.bincount(self.partitions).tolist()) if count}
+
+    def _by_runs(self, number: Callable[[Consumed], int | None], step: int) -> NDArray[np.int64]:
+        """Return a number of each message, by the ends of each run where it has risen by so much a message."""
+        found = np.empty(len(self), np.int64)
+        for start, stop in self._runs:
+            first, last = number(self._messages[start]), number(self._messages[stop - 1])
+            if first is None or last is None or last - first != step * (stop - start - 1):
+                return self._column(number)
+            found[start:stop] = first - step * start
+        return found + np.arange(len(self)) if step else found
 
     def _column(self, number: Callable[[Consumed], int | None]) -> NDArray[np.int64]:
         """Return a number of each message; -1 for None."""

@@ -106,7 +106,7 @@ class Score:
     mean : float
         Share of the left-out weight that is classified right, or what else `svm.tune_scoring` says, over the folds.
     deviation : float
-        Standard deviation of it between folds.
+        Standard deviation of it between folds; 0 of a search that has none.
     """
 
     C: float

@@ -1,8 +1,17 @@
 """A backfill of files by processes and by Spark: `python -m tests.benchmarks.backfill --engines process:1,process:2`.
 
 Points in four partitions, as Parquet files, go before a topic of a real broker. Each engine learns all of them into a
-coresets topic of its own: `process:N`, or `spark:MASTER`, for which pyspark must be in the folder that the environment
-names in STREAMSVM_TEST_SPARK (`make spark`). Lines of JSON:
+coresets topic of its own:
+
+- `process:N`, and `killed:N`, whose processes are all killed three times, and started again;
+- `spark:MASTER`, and `cluster:N`, a standalone cluster of N workers of a core each, with as many tasks;
+  `killed:spark` is `spark:local[2]`, killed three times. pyspark must be in the folder that the environment names in
+  STREAMSVM_TEST_SPARK, or in .venv/spark (`make spark`);
+- with `--in-topic`, where the topic holds the same rows as records of JSON, and some more, `topic:N`, which reads
+  these instead of files, and `half:N`, half of the files and then the topic. All go on with the rest of the topic, not
+  timed, before bytes are compared: what is learned last knows its leader epoch, and a file does not.
+
+Lines of JSON:
 
 - `wall_s`: the whole command, the survey of the files and the start of processes or of Spark in it;
 - `core_rate`: points a second of one core while it learns. Of processes: between the first and the last look at which
@@ -18,14 +27,17 @@ import json
 import os
 import re
 import resource
+import signal
 import subprocess
 import sys
 import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Final
 from unittest import mock
 
@@ -33,12 +45,12 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
-from confluent_kafka import TopicPartition
+from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from consumers.branches.workers import backfill as processes
-from consumers.branches.workers.coresets_topic import CoresetsWriter, files_of, read_partition
-from consumers.branches.workers.crew import environment, plain
+from consumers.branches.workers.coresets_topic import CoresetsWriter, files_of, read_partition, topic_spec
+from consumers.branches.workers.crew import plain
 from consumers.branches.workers.files.backfill import Files, backfill_files
 from consumers.branches.workers.metrics import WORKER
 from consumers.branches.workers.settings import coresets_topic
@@ -46,8 +58,11 @@ from consumers.metrics import Metrics
 from consumers.settings import CheckpointConfig, InputConfig, LogConfig, OutputConfig, Settings, TrainingConfig
 from streamsvm.branches.workers.coreset_records import FORMAT, Opening
 from streamsvm.config import PointsConfig
+from streamsvm.errors import StreamsvmError
 from streamsvm.kafka import Cluster, Connection, TopicSpec
+from streamsvm.points import Position
 from tests.branches.workers.files.spark_run import Job
+from tests.branches.workers.files.standalone import environment_of_spark, standalone_cluster
 from tests.brokers.jvm import JvmBroker
 from tests.consumers.trainers import produce
 
@@ -55,18 +70,43 @@ PARTITIONS: Final = 4
 FILES: Final = 8
 TOPIC: Final = "backfill.points"
 ROOT: Final = Path(__file__).parents[2]
+FIRST_MS: Final = 1_700_000_000_000
+KILLS: Final = 3
+MORE: Final = 10_000
 
 
 def write_files(folder: Path, n: int, dimension: int) -> None:
-    """Write Gaussian points of two classes with keys, in Parquet files of several row groups."""
+    """Write Gaussian points of two classes with keys and times, in Parquet files of several row groups."""
     random, each = np.random.default_rng(5), -(-n // FILES)
-    for number in range(FILES):
-        rows = min(each, n - number * each)
+    for number in range(FILES + 1):  # the last one is for the topic alone
+        rows = min(each, n - number * each) if number < FILES else MORE
         y = np.where(random.random(rows) < 0.5, 1, -1)
         X = random.normal(size=(rows, dimension)) + 0.5 * y[:, None]
         columns: dict[str, Any] = {f"f{index}": X[:, index] for index in range(dimension)}
-        columns |= {"y": y, "user": number * each + np.arange(rows)}
+        index = number * each + np.arange(rows)
+        columns |= {"y": y, "user": index, "at": FIRST_MS + index}
         pa.parquet.write_table(pa.table(columns), folder / f"{number:02}.parquet", row_group_size=1 << 17)
+
+
+def send(connection: Connection, folder: Path, dimension: int) -> None:
+    """Send the files' rows as records, whose partitions the producer chooses by their keys."""
+    options = {"partitioner": "murmur2_random", "queue.buffering.max.messages": 1_000_000, "linger.ms": 50}
+    producer, encoder = Producer({**connection.options, **options}), msgspec.json.Encoder()
+    for path in sorted(folder.iterdir()):
+        for batch in pa.parquet.ParquetFile(path).iter_batches():
+            X = np.stack([batch.column(f"f{index}").to_numpy() for index in range(dimension)], axis=1)
+            rest = (batch.column(name).to_pylist() for name in ("y", "user", "at"))
+            for x, y, user, at in zip(X.tolist(), *rest, strict=True):
+                value = encoder.encode({"x": x, "y": y})
+                while True:
+                    try:
+                        producer.produce(TOPIC, value, key=str(user).encode(), timestamp=at)
+                    except BufferError:
+                        producer.poll(0.1)
+                    else:
+                        break
+            producer.poll(0)
+    assert producer.flush(120.0) == 0
 
 
 def settings_of(number: int, dimension: int) -> Settings:
@@ -84,21 +124,28 @@ def settings_of(number: int, dimension: int) -> Settings:
     )
 
 
-def open_when_recorded(settings: Settings, cluster: Cluster) -> None:
-    """Open the partitions as a trainer would, once the files are recorded."""
-    while (cut := _recorded(cluster, settings)) is None:
-        time.sleep(0.2)
-    config, outbox = settings.models(), cluster.outbox()
+def open_when_recorded(settings: Settings, cluster: Cluster, at_beginning: bool) -> None:
+    """Open the partitions as a trainer would, once the files are recorded, or at the topic's beginning."""
+    config = settings.models()
+    if at_beginning:
+        cluster.create([topic_spec(settings, PARTITIONS)])
+        topic, topic_id = TOPIC, cluster.describe(TOPIC).topic_id or ""
+        base = {p: Position(cluster.log_range(TOPIC, p)[0], 0) for p in range(PARTITIONS)}
+    else:
+        while (cut := _recorded(cluster, settings)) is None:
+            time.sleep(0.2)
+        topic, topic_id, base = cut.topic, cut.topic_id, cut.base
+    outbox = cluster.outbox()
     writer = CoresetsWriter(coresets_topic(settings), outbox, Metrics(WORKER))
-    for partition, base in cut.base.items():
+    for partition, at in base.items():
         opening = Opening(
             format=FORMAT,
             name=settings.name,
             incarnation=1,
-            topic=cut.topic,
-            topic_id=cut.topic_id,
+            topic=topic,
+            topic_id=topic_id,
             partition=partition,
-            base=(*base,),
+            base=(*at,),
             configuration=config.canonical(),
             configuration_sha256=config.sha256(),
         )
@@ -113,49 +160,106 @@ def _recorded(cluster: Cluster, settings: Settings) -> Any:
         return None
 
 
-def by_processes(settings: Settings, connection: Connection, files: Files, count: int) -> dict[str, Any]:
-    """Run processes; return their rate and peak memory."""
+def by_processes(settings: Settings, connection: Connection, files: Files | None, count: int) -> dict[str, Any]:
+    """Run processes; return their rate and peak memory. Without files they read the topic."""
     looks: list[tuple[float, int]] = []
 
     @contextmanager
     def shown(total: int, unit: str) -> Iterator[Any]:
-        yield lambda done: looks.append((time.monotonic(), done)) if unit == "rows" else None
+        yield lambda done: looks.append((time.monotonic(), done)) if unit != "bytes" else None
 
+    cluster, stop = Cluster(connection), threading.Event()
     with mock.patch.object(processes, "shown", shown):
-        status = backfill_files(
-            settings, Cluster(connection), files, threading.Event(), engine="process", master=None, processes=count
-        )
+        if files is None:
+            status = processes.backfill(settings, cluster, count, stop)
+        else:
+            status = backfill_files(settings, cluster, files, stop, engine="process", master=None, processes=count)
     assert status == 0
-    learning = [look for look in looks if 0 < look[1] < looks[-1][1]]
+    learning = [look for look in looks if 0 < look[1] < looks[-1][1]] or looks
     (began, first), (ended, last) = learning[0], learning[-1]
     peak = 1024 * resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
-    return {"core_rate": round((last - first) / (ended - began) / count), "peak_bytes": peak}
+    return {"core_rate": round((last - first) / max(ended - began, 1e-3) / count), "peak_bytes": peak}
 
 
-def by_spark(settings: Settings, connection: Connection, files: Files, master: str, n: int) -> dict[str, Any]:
+class Started:
+    """A backfill as a process of its own, which can be killed with all that it started."""
+
+    def __init__(self, settings: Settings, connection: Connection, files: Files, **how: Any) -> None:
+        job = Job(
+            settings=plain(settings),
+            kafka=dict(connection.options),
+            embedded=connection.embedded,
+            paths=list(map(str, files.paths)),
+            columns=dict(files.columns),
+            in_topic=files.in_topic,
+            dead_letters=str(files.dead_letters),
+            **how,
+        )
+        self._file = tempfile.NamedTemporaryFile(suffix=".json")  # noqa: SIM115 - closed by `end`
+        Path(self._file.name).write_bytes(msgspec.json.encode(job))
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.branches.workers.files.spark_run", self._file.name],
+            env=environment_of_spark(),
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+
+    def poll(self) -> int | None:
+        """Return its status, if it has ended."""
+        return self._process.poll()
+
+    def end(self, after_s: float | None = None) -> str:
+        """Kill it after so many seconds, unless it has ended, or wait for its end; return what it wrote."""
+        told = ""
+        try:
+            told, _ = self._process.communicate(timeout=after_s)
+        except subprocess.TimeoutExpired:
+            os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.communicate()
+        else:
+            assert self._process.returncode == 0, told[-3_000:]
+        self._file.close()
+        return told
+
+
+def by_spark(
+    settings: Settings, connection: Connection, files: Files, master: str, n: int, tasks: int | None = None
+) -> dict[str, Any]:
     """Run Spark in a process; return its rate and the peak memory of a task."""
-    job = Job(
-        settings=plain(settings),
-        kafka=dict(connection.options),
-        embedded=connection.embedded,
-        paths=list(map(str, files.paths)),
-        columns=dict(files.columns),
-        in_topic=files.in_topic,
-        dead_letters=str(files.dead_letters),
-        master=master,
-    )
-    own = environment()
-    own["PYTHONPATH"] += os.pathsep + os.environ["STREAMSVM_TEST_SPARK"]
-    with tempfile.NamedTemporaryFile(suffix=".json") as file:
-        Path(file.name).write_bytes(msgspec.json.encode(job))
-        command = [sys.executable, "-m", "tests.branches.workers.files.spark_run", file.name]
-        done = subprocess.run(command, env=own, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr[-3_000:]
-    told = done.stdout + done.stderr
+    told = Started(settings, connection, files, master=master, processes=tasks).end()
     seconds, peak = (re.search(rf"{name}\W+([\d.]+)", told) for name in ("task_seconds", "peak_task_bytes"))
     assert seconds is not None
     assert peak is not None
     return {"core_rate": round(n / float(seconds[1])), "peak_bytes": int(peak[1])}
+
+
+def killed(settings: Settings, connection: Connection, files: Files, how: str) -> dict[str, Any]:
+    """Kill a backfill each time some rows more are learned, start it again, and let the last one end."""
+    chosen = {"master": "local[2]"} if how == "spark" else {"engine": "process", "processes": int(how)}
+    kills = 0
+    while True:
+        started, before = Started(settings, connection, files, **chosen), progress(settings, connection)
+        if kills == KILLS:
+            started.end()
+            return {"kills": kills}
+        while progress(settings, connection) == before:
+            if started.poll() is not None:
+                raise AssertionError(f"it ended before it was killed {KILLS} times: give more points")
+            time.sleep(0.05)
+        started.end(0.0)
+        kills += 1
+
+
+def progress(settings: Settings, connection: Connection) -> int:
+    """Count the records of the coresets topic; 0 where there is none yet."""
+    cluster, topic = Cluster(connection), coresets_topic(settings)
+    try:
+        return sum(cluster.log_range(topic, partition)[1] for partition in range(PARTITIONS))
+    except StreamsvmError:
+        return 0
 
 
 def manifests(settings: Settings, connection: Connection) -> list[bytes]:
@@ -170,43 +274,77 @@ def main() -> None:
     parser.add_argument("--points", type=int, default=5_000_000)
     parser.add_argument("--dimension", type=int, default=8)
     parser.add_argument("--engines", default="process:1,process:2", help="separated by commas")
+    parser.add_argument("--in-topic", action="store_true", help="the topic holds the same rows")
     given = parser.parse_args()
     broker = JvmBroker(port=0)
     broker.start()
     try:
-        with tempfile.TemporaryDirectory() as folder:
+        with TemporaryDirectory() as folder:
             measure(Connection(options={"bootstrap.servers": broker.bootstrap_servers}), Path(folder), given)
     finally:
         broker.stop()
 
 
 def measure(connection: Connection, folder: Path, given: argparse.Namespace) -> None:
-    """Make the files and a topic that begins at offset 1, and run each engine."""
+    """Make the files and a topic, which begins at offset 1 or holds their rows, and run each engine."""
     cluster, n = Cluster(connection), given.points
-    cluster.create([TopicSpec(TOPIC, PARTITIONS), TopicSpec(settings_of(0, 1).input.dead_letters, 1)])
+    topic = TopicSpec(TOPIC, PARTITIONS, config={"retention.ms": "-1"})  # the times of the rows are long ago
+    cluster.create([topic, TopicSpec(settings_of(0, 1).input.dead_letters, 1)])
+    points = folder / "points"
+    points.mkdir()
+    write_files(points, n, given.dimension)
+    if given.in_topic:
+        send(connection, points, given.dimension)
+    else:
+        make_room(connection)
+    columns = {"key": "user", "time": "at", "label": "y", "features": ",".join(f"f{i}" for i in range(given.dimension))}
+    files = Files(
+        paths=sorted(points.iterdir())[:FILES],
+        columns=columns,
+        in_topic=given.in_topic,
+        dead_letters=folder / "letters",
+    )
+    half = replace(files, paths=files.paths[: FILES // 2])
+    expected: list[bytes] | None = None
+    for number, engine in enumerate(given.engines.split(",")):
+        settings, (kind, _, how) = settings_of(number, given.dimension), engine.partition(":")
+        with ExitStack() as stack:
+            if kind == "cluster":
+                master = stack.enter_context(standalone_cluster(Path(stack.enter_context(TemporaryDirectory()))))
+            opening = threading.Thread(target=open_when_recorded, args=(settings, cluster, kind == "topic"))
+            opening.start()
+            began = time.monotonic()
+            if kind == "topic":
+                opening.join()
+                found = by_processes(settings, connection, None, int(how))
+            elif kind == "process":
+                found = by_processes(settings, connection, files, int(how))
+            elif kind == "half":
+                by_processes(settings, connection, half, int(how))
+                found = by_processes(settings, connection, None, int(how))
+            elif kind == "killed":
+                found = killed(settings, connection, files, how)
+            elif kind == "cluster":
+                found = by_spark(settings, connection, files, master, n, int(how))
+            else:
+                found = by_spark(settings, connection, files, how, n)
+            wall_s = time.monotonic() - began
+            opening.join()
+            if given.in_topic:
+                by_processes(settings, connection, None, 1)
+        own = manifests(settings, connection)
+        expected = expected or own
+        told = {"engine": engine, "points": n, "wall_s": round(wall_s, 1), "rate": round(n / wall_s), **found}
+        print(json.dumps({**told, "bytes_equal": own == expected and all(own), "load": os.getloadavg()[0]}), flush=True)
+
+
+def make_room(connection: Connection) -> None:
+    """Let the topic begin at offset 1."""
     for partition in range(PARTITIONS):
         produce(connection, TOPIC, [b"{}"], partition)
     admin = AdminClient(dict(connection.options))
     for done in admin.delete_records([TopicPartition(TOPIC, p, 1) for p in range(PARTITIONS)]).values():
         done.result(30.0)
-    write_files(folder, n, given.dimension)
-    files = Files(paths=[folder], columns={"key": "user"}, in_topic=False, dead_letters=folder / "letters")
-    expected: list[bytes] | None = None
-    for number, engine in enumerate(given.engines.split(",")):
-        settings, (kind, _, how) = settings_of(number, given.dimension), engine.partition(":")
-        opening = threading.Thread(target=open_when_recorded, args=(settings, cluster))
-        opening.start()
-        began = time.monotonic()
-        if kind == "process":
-            found = by_processes(settings, connection, files, int(how))
-        else:
-            found = by_spark(settings, connection, files, how, n)
-        wall_s = time.monotonic() - began
-        opening.join()
-        own = manifests(settings, connection)
-        expected = expected or own
-        told = {"engine": engine, "points": n, "wall_s": round(wall_s, 1), "rate": round(n / wall_s), **found}
-        print(json.dumps({**told, "bytes_equal": own == expected and all(own), "load": os.getloadavg()[0]}), flush=True)
 
 
 if __name__ == "__main__":

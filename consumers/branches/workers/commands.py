@@ -60,12 +60,15 @@ def backfill_command(
     processes: Annotated[
         int | None,
         typer.Option(
-            min=1, max=1024, help="Workers on this machine, each with partitions of its own. Default: one a processor."
+            min=1,
+            max=1024,
+            help="Workers, or tasks of Spark, each with partitions of its own. Default: one a processor, on a cluster "
+            "of Spark one a partition.",
         ),
     ] = None,
     engine: Annotated[
         Literal["process", "spark"],
-        typer.Option(help="Of files: processes of this machine, or tasks of Spark, one a partition."),
+        typer.Option(help="Of files: processes of this machine, or tasks of Spark."),
     ] = "process",
     master: Annotated[
         str | None,
@@ -111,9 +114,7 @@ def backfill_command(
     settings.models()
     columns = {"label": label, "features": features, "weight": weight, "key": key, "time": time}
     columns |= {"partition": partition_column}
-    _refuse_foreign(
-        paths, {**columns, "--in-topic": in_topic, "--dead-letters": dead_letters}, engine, master, processes
-    )
+    _refuse_foreign(paths, {**columns, "--in-topic": in_topic, "--dead-letters": dead_letters}, engine, master)
     cluster, stop = Cluster(connect(settings, "backfill")), stop_on_signals()
     if not paths:
         from consumers.branches.workers.backfill import backfill, processors
@@ -133,9 +134,7 @@ def backfill_command(
         raise typer.Exit(status)
 
 
-def _refuse_foreign(
-    paths: list[Path] | None, of_files: dict[str, object], engine: str, master: str | None, processes: int | None
-) -> None:
+def _refuse_foreign(paths: list[Path] | None, of_files: dict[str, object], engine: str, master: str | None) -> None:
     """Refuse options that what is learned, or the engine, has no use for.
 
     Raises
@@ -151,8 +150,6 @@ def _refuse_foreign(
         raise ConfigurationError(f"{', '.join(given)} is for files", "Give the paths of files, or leave it out.")
     if engine == "process" and master is not None:
         raise ConfigurationError("--master is for Spark", "Give --engine spark, or leave it out.")
-    if engine == "spark" and processes is not None:
-        raise ConfigurationError("--processes is not for Spark", "Spark runs one task a partition.")
 
 
 def _from_coresets(settings: Settings) -> Settings:

@@ -1,19 +1,19 @@
-r"""A grid of box and gamma, searched on few points: searches take a fifth to a half of a pass over a long stream.
+r"""A grid of box and gamma, searched on few points: searches take a tenth of a pass over a long stream, or less.
 
 What is best on a thousand points is seldom best on a hundred thousand: gamma grows with their number
 (`tests/benchmarks/results/grid.txt`). So a cell is named by gamma and *box*, the greatest value of the dual variable of
 a point of mean weight, and judged by what its score grows to:
 
-1. Up to `svm.tune_points` are drawn, of each label its share, but `RARE` at least where there are so many. Weights make
-   up for labels of which more than their share is drawn. `MANY` of the points learn, and all others judge.
+1. Up to `MANY` and `JUDGES` points are drawn, but no more than `svm.tune_points`; of each label its share, but `RARE`
+   at least where there are so many. Weights make up for labels of which more than their share is drawn. `MANY` of the
+   points learn, and all others judge.
 2. Every cell is judged by a machine of `FEW` of those that learn. Then a few are by machines of `MANY`: those of the
    best box and of the one on each side, and of gammas from one below the best to two above, because it will grow.
 3. The score of each of these is continued to the number of points of a model, with 1 / n:
    s(n) = a - b / n through the two sizes. The same points judge both, so that their chance is not multiplied.
 4. Where no values are given, the choice is the geometric mean of the best cells, which chance moves less than one.
 
-Where few points judge, all of this is done `TURNS` times, with points drawn anew, and the mean counts. Of so few
-points that `MANY` would not be twice `FEW`, there is one size.
+Of so few points that `MANY` would not be twice `FEW`, there is one size.
 
 For each gamma the kernel values are computed once, and one run of `RoughDescent` goes up the path of the boxes, each
 solved from where the one before ended. Runs end at a KKT gap of `TOLERANCE`, or the configured one if that is larger:
@@ -33,7 +33,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from streamsvm.branches.landmarks.rough_descent import KernelRows, RoughDescent
+from streamsvm.branches.landmarks.rough_descent import KernelRows, RoughDescent, decisions
 from streamsvm.config import SvmConfig
 from streamsvm.learning.cutting import Cut
 from streamsvm.learning.judging import Judge
@@ -45,20 +45,19 @@ GAMMAS: Final = (1 / 16, 1 / 4, 1.0, 2.0, 4.0, 8.0, 16.0, 64.0)
 """Multiples of the configured gamma, where none are given."""
 BOXES: Final = (0.1, 1.0, 3.0, 10.0, 30.0, 100.0)
 """Of a point of mean weight, where no alphas are given."""
-FEW: Final = 350
+FEW: Final = 250
 """Points of a machine of the whole grid; work grows with their square. A fourth of `MANY`, so that a third of what the
 score grows by between the two sizes is all that it is continued by, however many points a model has."""
-MANY: Final = 1_400
-"""Points of a machine of a few cells. With 2,000, and 500 for the grid, gamma of cod_rna was below 0.5 / d in one of 18
-searches, with 1,000 and 250 in four (best: 1 / d to 2 / d; seeds 20 to 22)."""
-LEARNING: Final = 0.6
+MANY: Final = 1_000
+"""Points of a machine of a few cells. With 700, and 175 for the grid, ijcnn1 lost 0.1 points; 1,400 took twice the
+time for the same accuracy of eight sets."""
+JUDGES: Final = 2_000
+"""Points that judge. With 1,500 ijcnn1 lost 0.05 points, and 3,000 made no difference."""
+LEARNING: Final = 0.5
 """Most of the points, and of each label, that learn where others of them judge two sizes; of one, `LEARNING_ALONE`."""
 LEARNING_ALONE: Final = 0.8
 RARE: Final = 50
 """Fewest points of a label that are drawn; all, of fewer. So many times the part that learns are for a machine."""
-JUDGES: Final = 2_000
-"""Points that judge one machine; where they are fewer, `TURNS` machines are trained, and the mean counts."""
-TURNS: Final = 2
 BELOW: Final = 1
 """Gammas below the best one that are followed. Without it a9a lost up to 0.7 points, with gammas too large for it."""
 GAMMAS_FOLLOWED: Final = 4
@@ -108,15 +107,12 @@ class GridScores:
         Of a machine, the larger one.
     mean : ndarray of shape (gammas, boxes)
         NaN where a cell was judged at the smaller size only.
-    deviation : ndarray of shape (gammas, boxes)
-        Between turns; 0 of one.
     continued : ndarray of shape (gammas, boxes)
         By which cells are ranked: the mean, and of two sizes what step 3 of the module says.
     """
 
     points: int
     mean: Float
-    deviation: Float
     continued: Float
 
     @property
@@ -134,7 +130,7 @@ def scores(folds: Folds, cut: Cut, config: SvmConfig, random: np.random.Generato
     configured = kernel.gamma / WIDTHS[0]
     given = tuple(sorted(set(config.tune_gammas)))
     boxes = {1.0 / (alpha * points) for alpha in config.tune_alphas} or set(BOXES)
-    some = drawn(folds.points.y, config.tune_points, random)
+    some = drawn(folds.points.y, min(config.tune_points, MANY + JUDGES), random)
     grid = Grid(
         Z=np.ascontiguousarray(folds.scaler.transform(folds.points.X[some])),
         y=folds.points.y[some],
@@ -154,9 +150,7 @@ def scores(folds: Folds, cut: Cut, config: SvmConfig, random: np.random.Generato
         if (row, column) != best:
             every.append(((grid.gammas[row], grid.boxes[column]), (int(row), int(column))))
     return tuple(
-        Score(
-            points * box / weight, 1.0 / (box * points), gamma, float(judged.mean[cell]), float(judged.deviation[cell])
-        )
+        Score(points * box / weight, 1.0 / (box * points), gamma, float(judged.mean[cell]), 0.0)
         for (gamma, box), cell in every
     )
 
@@ -166,24 +160,14 @@ def search(grid: Grid, random: np.random.Generator, points: int) -> GridScores:
     whole = (slice(None), slice(None))
     size = min(MANY, int(LEARNING * len(grid.y)))
     if size < 2 * FEW:
-        size = min(FEW, int(LEARNING_ALONE * len(grid.y)))
-        alone = [drawn(grid.y, size, random, LEARNING_ALONE) for _ in range(_turns(grid, size))]
-        shares = np.stack([_judged(grid, few, _others(grid, few), whole) for few in alone])
-        return GridScores(size, shares.mean(axis=0), shares.std(axis=0), shares.mean(axis=0))
-    parts = []
-    for _ in range(_turns(grid, size)):
-        many = drawn(grid.y, size, random, LEARNING)
-        parts.append((many[drawn(grid.y[many], FEW, random)], many, _others(grid, many)))
-    rough = np.mean([_judged(grid, few, aside, whole) for few, _, aside in parts], axis=0)
-    cells = promising(rough, grid)
-    shares = np.stack([_judged(grid, many, aside, cells) for _, many, aside in parts])
-    few, many, _ = parts[0]
-    fine = shares.mean(axis=0)
-    return GridScores(len(many), fine, shares.std(axis=0), continued(rough, fine, len(few), len(many), points))
-
-
-def _turns(grid: Grid, size: int) -> int:
-    return min(TURNS, -(-JUDGES // max(1, len(grid.y) - size)))
+        few = drawn(grid.y, min(FEW, int(LEARNING_ALONE * len(grid.y))), random, LEARNING_ALONE)
+        mean = _judged(grid, few, _others(grid, few), whole)
+        return GridScores(len(few), mean, mean)
+    many = drawn(grid.y, size, random, LEARNING)
+    few, aside = many[drawn(grid.y[many], FEW, random)], _others(grid, many)
+    rough = _judged(grid, few, aside, whole)
+    fine = _judged(grid, many, aside, promising(rough, grid))
+    return GridScores(len(many), fine, continued(rough, fine, len(few), len(many), points))
 
 
 def promising(rough: Float, grid: Grid) -> Cells:
@@ -243,17 +227,17 @@ def _others(grid: Grid, some: NDArray[np.intp]) -> NDArray[np.intp]:
 
 def _judged(grid: Grid, few: NDArray[np.intp], aside: NDArray[np.intp], cells: Cells) -> Float:
     """Return how good machines of a few points are on others; NaN for cells that were not asked for."""
-    both = np.ascontiguousarray(grid.Z[np.concatenate([few, aside])])
+    Z = np.ascontiguousarray(grid.Z[few])
     weight, outside = (_weight(grid.y, grid.weight, part) for part in (few, aside))
     found = np.full((len(grid.gammas), len(grid.boxes)), np.nan)
-    rows, columns = (range(size)[part] for size, part in zip(found.shape, cells, strict=True))
-    boxes = grid.boxes[cells[1]]
+    gammas, boxes = grid.gammas[cells[0]], grid.boxes[cells[1]]
+    b, intercept = np.zeros((len(gammas), len(boxes), len(few))), np.zeros((len(gammas), len(boxes), 1))
     source = None
-    for row in rows:
-        source = KernelRows(both, len(few), grid.gammas[row], source)
-        runs = _path(source, grid.y[few], weight, RbfKernel(grid.gammas[row]), boxes, grid)
-        for column, decision in zip(columns, runs, strict=True):
-            found[row, column] = grid.judge(decision, grid.y[aside], outside)
+    for row, gamma in enumerate(gammas):
+        source = KernelRows(Z, gamma, source)
+        b[row], intercept[row, :, 0] = _path(source, grid.y[few], weight, boxes, grid)
+    values = decisions(Z, grid.Z[aside], gammas, b) + intercept
+    found[cells] = [[grid.judge(decision, grid.y[aside], outside) for decision in of_gamma] for of_gamma in values]
     return found
 
 
@@ -265,20 +249,19 @@ def _weight(y: Signs, weight: Float, chosen: NDArray[np.intp]) -> Float:
     return np.asarray(own / own.mean(), dtype=np.float64)
 
 
-def _path(
-    source: KernelRows, y: Signs, weight: Float, kernel: RbfKernel, boxes: Sequence[float], grid: Grid
-) -> list[Float]:
-    """Return the decision values of the points aside for each box."""
+def _path(source: KernelRows, y: Signs, weight: Float, boxes: Sequence[float], grid: Grid) -> tuple[Float, Float]:
+    """Return the coefficients and the intercept of the machine for each box."""
+    b, intercept = np.zeros((len(boxes), len(y))), np.full(len(boxes), float(y[0]))
     if np.all(y == y[0]):
-        return [np.full(len(source.aside(np.zeros(len(y)))), float(y[0]))] * len(boxes)
-    run = RoughDescent(source.Z, y, boxes[0] * weight, kernel, max(TOLERANCE, grid.tolerance), source)
-    decisions = []
+        return b, intercept
+    tolerance = max(TOLERANCE, grid.tolerance)
+    run = RoughDescent(source.Z, y, boxes[0] * weight, RbfKernel(source.gamma), tolerance, source)
     for place, box in enumerate(boxes):
         if place:
             run.scale_boxes(box / boxes[place - 1])
         run.advance(MOST_ITERATIONS)
-        decisions.append(source.aside(run.b) + run.centred_intercept)
-    return decisions
+        b[place], intercept[place] = run.b, run.centred_intercept
+    return b, intercept
 
 
 SEARCH: Final = Search(wanted=lambda config: bool(config.coreset.kernel_option), scores=scores)

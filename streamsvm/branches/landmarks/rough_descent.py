@@ -8,10 +8,13 @@ Invariant: a pure function of the arguments.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
 
+from streamsvm.compiling import njit
 from streamsvm.linalg import Index
 from streamsvm.model.kernels import Float, RbfKernel
 from streamsvm.points import Signs
@@ -20,16 +23,16 @@ from streamsvm.svm.block.rbf_tiles import RbfBlocks, Values, add_rows
 
 DEVIATIONS: Final = 8.0
 """By which the errors of float32 may be larger than expected."""
+TILE: Final = 512
+"""Points whose kernel values are in use at once: with 1,000 others they take 2 MB."""
 
 
 class KernelRows(RbfBlocks):
-    """The RBF kernel of a few points, and of them with others, computed once for any number of runs; float32.
+    """The RBF kernel among a few points, computed once for any number of runs; float32.
 
     Parameters
     ----------
-    both : ndarray of shape (n, d), float64, C-contiguous
-    few : int
-        How many of them, from the first one on, a run has.
+    Z : ndarray of shape (n, d), float64, C-contiguous
     gamma : float
     before : KernelRows, optional
         The same points with a smaller gamma, for which there is no further use. Where gamma is twice or four times as
@@ -37,38 +40,88 @@ class KernelRows(RbfBlocks):
 
     Attributes
     ----------
-    Z : ndarray of shape (few, d)
+    Z : ndarray of shape (n, d)
     gamma : float
     """
 
-    def __init__(self, both: Float, few: int, gamma: float, before: KernelRows | None = None) -> None:
-        super().__init__(both, gamma, np.float32)
-        self.gamma = gamma
-        doublings = {2.0: 1, 4.0: 2}.get(gamma / before.gamma) if before is not None else None
-        if before is None or doublings is None:
-            self._K = super().gram(np.arange(few))
-            self._aside = self.cross(np.arange(few), np.arange(few, len(both)))
+    def __init__(self, Z: Float, gamma: float, before: KernelRows | None = None) -> None:
+        super().__init__(Z, gamma, np.float32)
+        self.Z, self.gamma = Z, gamma
+        times = doublings(before.gamma, gamma) if before is not None else 0
+        if before is None or not times:
+            self._K = super().gram(np.arange(len(Z)))
         else:
-            self._K, self._aside = before._K, before._aside
-            for values in (self._K, self._aside) * doublings:
-                np.multiply(values, values, out=values)
-        # What a run asks for is about its own points, which come first.
-        self.Z = self._Z = both[:few]
+            self._K = before._K
+            square(self._K, times)
 
     def gram(self, members: Index) -> Values:
         """Return the kernel values among some points, shape (m, m)."""
-        return self._K.take(members, 0).take(members, 1)
+        K: Values = np.empty((len(members), len(members)), np.float32)
+        _pick(self._K, members, K)
+        return K
 
     def add(self, members: Index, change: Float, F: Float) -> None:
         """Add to every F_j the sum over members i of change_i k_ij."""
         add_rows(self._K.take(members, 0), change, F)
 
-    def aside(self, b: Float) -> Float:
-        """Return sum_i b_i k_ij for every point that no run has."""
-        support = np.flatnonzero(b)
-        sums = np.zeros(self._aside.shape[1])
-        add_rows(self._aside.take(support, 0), b[support], sums)
-        return sums
+
+def doublings(before: float, gamma: float) -> int:
+    """Return how often kernel values of one gamma are to be squared for another; 0 if they are computed anew."""
+    return {2.0: 1, 4.0: 2}.get(gamma / before, 0)
+
+
+def square(values: Values, times: int) -> None:
+    """Square kernel values so many times."""
+    for _ in range(times):
+        np.multiply(values, values, out=values)
+
+
+def decisions(Z: Float, others: Float, gammas: Sequence[float], b: Float) -> Float:
+    """Return sum_i b_i k_ij of some machines for points that none of them has; float32.
+
+    A tile of the kernel is computed once, used for all machines while it is in a cache, and squared for the next gamma.
+
+    Parameters
+    ----------
+    Z : ndarray of shape (n, d)
+    others : ndarray of shape (m, d)
+    gammas : sequence of float
+        Rising.
+    b : ndarray of shape (gammas, k, n), float64
+        Of k machines for each gamma.
+
+    Returns
+    -------
+    ndarray of shape (gammas, k, m)
+    """
+    support = np.flatnonzero(b.any(axis=(0, 1)))
+    found = np.zeros((*b.shape[:2], len(others)), np.float32)
+    if not len(support):
+        return found
+    both = np.ascontiguousarray(np.concatenate([Z[support], others]))
+    weights = np.ascontiguousarray(b[:, :, support], dtype=np.float32)
+    times = [0] + [doublings(*pair) for pair in pairwise(gammas)]
+    anew = {row: RbfBlocks(both, gammas[row], np.float32) for row, squared in enumerate(times) if not squared}
+    members = np.arange(len(support))
+    K: Values = np.empty((0, 0), np.float32)
+    for first in range(0, len(others), TILE):
+        tile = np.arange(first, min(first + TILE, len(others)))
+        for row, squared in enumerate(times):
+            if squared:
+                square(K, squared)
+            else:
+                K = anew[row].cross(members, len(support) + tile)
+            np.matmul(weights[row], K, out=found[row, :, tile[0] : tile[-1] + 1])
+    return found
+
+
+@njit(cache=True, nogil=True)
+def _pick(K, members, values):  # type: ignore[no-untyped-def]
+    """Write the values among some points."""
+    for i in range(len(members)):
+        line = K[members[i]]
+        for j in range(len(members)):
+            values[i, j] = line[members[j]]
 
 
 class RoughDescent(BlockDescent):

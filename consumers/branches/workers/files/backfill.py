@@ -125,7 +125,7 @@ def backfill_files(
 
         master = require_spark(master)
         task = task_of(settings, cluster, given, stop)
-        return EXIT_RETRYABLE if task is None else learn_by_spark(task, master, stop)
+        return EXIT_RETRYABLE if task is None else learn_by_spark(task, master, stop, tasks=processes)
     task = task_of(settings, cluster, given, stop)
     return EXIT_RETRYABLE if task is None else learn(task, processes or processors(), stop)
 

@@ -1,4 +1,6 @@
-"""Spark as the engine of a backfill: it schedules one task a partition, and each task is a worker that reads files.
+"""Spark as the engine of a backfill: it schedules tasks, and each task is a worker that reads files.
+
+A task has one partition, unless fewer tasks are asked for, or of one machine: each reads all files for its own rows.
 
 Nothing of Spark's data path is used: a task is given its share as bytes, reads the files itself, and publishes in the
 coresets topic itself. So a task that runs twice, or that is killed and runs again, harms nothing, as two workers of one
@@ -11,6 +13,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import resource
 import socket
 import sys
@@ -23,11 +26,11 @@ from urllib.parse import urlsplit
 import msgspec
 import structlog
 
-from consumers.branches.workers.backfill import Task, shown
+from consumers.branches.workers.backfill import Task, processors, shown
 from consumers.branches.workers.backfill_process import Share, worker_of
 from consumers.branches.workers.crew import environment
 from consumers.host.exit_codes import EXIT_CLEAN, EXIT_RETRYABLE
-from consumers.host.runtime import configure_logging
+from consumers.host.runtime import configure_logging, spare_the_collector
 from consumers.settings import Settings
 from consumers.streams.ports import Stop
 from consumers.trainer import kernels
@@ -121,15 +124,24 @@ def _listens(host: str, port: int) -> bool:
     return True
 
 
-def learn_by_spark(task: Task, master: str | None, stop: Stop) -> int:
-    """Learn files by tasks of Spark, one a partition; return the exit status.
+def learn_by_spark(task: Task, master: str | None, stop: Stop, *, tasks: int | None = None) -> int:
+    """Learn files by tasks of Spark; return the exit status.
+
+    Parameters
+    ----------
+    task : Task
+    master : str or None
+        Of `require_spark`.
+    stop : Stop
+    tasks : int, optional
+        At least 1; by default as many as one machine runs at once, on a cluster one a partition.
 
     Raises
     ------
     StreamsvmError
         If a task failed for a reason that another try does not mend, or the cluster runs none.
     """
-    of = len(task.marks)
+    of = min(tasks or _slots(master) or len(task.marks), len(task.marks))
     shares = [msgspec.json.encode(task.share(ordinal, of)) for ordinal in range(of)]
     if master is None or master.startswith("local"):  # on a cluster each machine compiles for itself
         kernels.prepare(task.settings.models(), registry=False)
@@ -152,6 +164,14 @@ def learn_by_spark(task: Task, master: str | None, stop: Stop) -> int:
         peak_task_bytes=max(result.peak_bytes for result in results),
     )
     return EXIT_CLEAN
+
+
+def _slots(master: str | None) -> int | None:
+    """Return how many tasks run at once where Spark is one process of this machine; None: it is not."""
+    local = re.fullmatch(r"local(?:\[(\d+|\*)(?:,\s*\d+)?\])?", master or "")
+    if local is None:
+        return None
+    return processors() if local[1] == "*" else int(local[1] or 1)
 
 
 def _context(master: str | None, name: str) -> Any:
@@ -240,6 +260,7 @@ class _Learns:
         self._rows = rows
 
     def __call__(self, encoded: bytes) -> bytes:
+        spare_the_collector()
         result = run_share(encoded)
         self._rows.add(sum(result.rows.values()))
         return msgspec.json.encode(result)

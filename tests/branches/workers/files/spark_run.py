@@ -32,6 +32,7 @@ class Job(msgspec.Struct, kw_only=True):
     dead_letters: str
     master: str = ""
     engine: str = "spark"
+    processes: int | None = None
 
 
 def main() -> int:
@@ -48,7 +49,13 @@ def main() -> int:
     )
     try:
         return backfill_files(
-            settings, cluster, files, threading.Event(), engine=job.engine, master=job.master or None, processes=2
+            settings,
+            cluster,
+            files,
+            threading.Event(),
+            engine=job.engine,
+            master=job.master or None,
+            processes=job.processes,
         )
     except StreamsvmError as error:
         sys.stderr.write(f"{error}\n")

@@ -264,7 +264,6 @@ def test_columns_are_found_by_their_names(settings: Settings, tmp_path: Path) ->
         (["--key", "user"], "--key is for files"),
         (["--engine", "spark"], "--engine spark is for files"),
         (["a.csv", "--master", "local"], "--master is for Spark"),
-        (["a.csv", "--engine", "spark", "--processes", "2"], "--processes is not for Spark"),
     ],
 )
 def test_options_of_something_else_are_refused(options: list[str], said: str) -> None:

@@ -11,16 +11,15 @@ import shutil
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
-from consumers.branches.workers.crew import environment, plain
+from consumers.branches.workers.backfill import processors
+from consumers.branches.workers.crew import plain
 from consumers.branches.workers.files import spark
 from consumers.branches.workers.files.backfill import Files
 from consumers.branches.workers.files.spark import TaskResult, require_spark, run_share
@@ -29,13 +28,12 @@ from streamsvm.errors import ConfigurationError, FatalError, TransientError
 from streamsvm.kafka import Cluster, Connection
 from tests.branches.workers.files.history import Backfilling, History, given, large
 from tests.branches.workers.files.spark_run import Job
+from tests.branches.workers.files.standalone import FOLDER, ROOT, environment_of_spark, standalone_cluster
 from tests.branches.workers.test_backfill import copy_openings, manifests, second
 from tests.branches.workers.test_group_workers import adopting_settings
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.trainers import Running
 
-ROOT = Path(__file__).parents[4]
-FOLDER = Path(os.environ.get("STREAMSVM_TEST_SPARK") or ROOT / ".venv" / "spark")
 needs_spark = pytest.mark.skipif(
     not (FOLDER / "pyspark").is_dir() or shutil.which("java") is None,
     reason=f"no pyspark in {FOLDER}, or no Java: `make spark` runs this",
@@ -52,12 +50,6 @@ def connection(embedded_broker: TestBroker) -> Connection:
 @pytest.fixture
 def settings(embedded_broker: TestBroker, tmp_path: Path) -> Settings:
     return large(adopting_settings(embedded_broker, tmp_path / "checkpoint"))
-
-
-def environment_of_spark() -> dict[str, str]:
-    """Return the environment in which a process finds Spark and this package."""
-    own = environment()
-    return {**own, "PYTHONPATH": f"{own['PYTHONPATH']}{os.pathsep}{FOLDER}", "PYSPARK_PYTHON": sys.executable}
 
 
 def run(
@@ -122,30 +114,8 @@ def test_spark_and_equal(settings: Settings, connection: Connection, tmp_path: P
 
 @pytest.fixture
 def cluster_of_two(tmp_path: Path) -> Iterator[str]:
-    """Start a standalone cluster: a master and two workers of a core each; yields its URL."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    url = f"spark://127.0.0.1:{port}"
-    home, run_class = FOLDER / "pyspark", FOLDER / "pyspark" / "bin" / "spark-class"
-    own = {**environment_of_spark(), "SPARK_HOME": str(home), "SPARK_LOCAL_IP": "127.0.0.1"}
-    master = ["org.apache.spark.deploy.master.Master", "--host", "127.0.0.1", "--port", str(port), "--webui-port", "0"]
-    worker = ["org.apache.spark.deploy.worker.Worker", "--cores", "1", "--memory", "1g", "--webui-port", "0"]
-    # Each of an address of its own: Spark tries a task again, beside itself, only on another host.
-    own_of = [["--host", f"127.0.0.{k + 1}", "-d", str(tmp_path / f"w{k}"), url] for k in range(2)]
-    with ExitStack() as stack:
-        for name, command in (
-            ("master", master),
-            *((f"worker{k}", [*worker, *own]) for k, own in enumerate(own_of)),
-        ):
-            log = stack.enter_context((tmp_path / f"{name}.log").open("wb"))
-            process = subprocess.Popen(["bash", str(run_class), *command], env=own, stdout=log, stderr=log)
-            stack.callback(process.wait)
-            stack.callback(process.kill)
-        deadline = time.monotonic() + JOB_S
-        while (tmp_path / "master.log").read_text().count("Registering worker") < 2:
-            assert time.monotonic() < deadline, (tmp_path / "master.log").read_text()[-3_000:]
-            time.sleep(0.2)
+    """Start a standalone cluster of two workers; yields its URL."""
+    with standalone_cluster(tmp_path) as url:
         yield url
 
 
@@ -253,6 +223,16 @@ def test_spark_that_is_not_there_is_said_in_a_line(monkeypatch: pytest.MonkeyPat
         require_spark(nobody)
     with socket.create_server(("127.0.0.1", 0)) as server:
         require_spark(f"spark://127.0.0.1:1,127.0.0.1:{server.getsockname()[1]}")
+
+
+@pytest.mark.parametrize(
+    ("master", "slots"),
+    [("local", 1), ("local[3]", 3), ("local[2, 4]", 2), ("spark://host:7077", None), ("yarn", None), (None, None)],
+)
+def test_one_machine_gets_as_many_tasks_as_it_runs_at_once(master: str | None, slots: int | None) -> None:
+    """Each task reads all files, so more of them would only read more; a cluster gets one a partition."""
+    assert spark._slots(master) == slots
+    assert spark._slots("local[*]") == processors()
 
 
 @pytest.mark.parametrize(

@@ -121,7 +121,7 @@ def substitute(factor: Float, right: Float, solution: Float) -> None:
             solution[m] -= line[m] * solution[j]
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"})
+@njit(cache=True, nogil=True, fastmath={"contract"}, error_model="numpy")
 def norms(factor: Float, rows: Float, out: Float) -> None:
     """Fill |r_i| in the norm of the inverse of factor factor', that is |factor^-1 r_i|, shape (n,)."""
     n, d = rows.shape

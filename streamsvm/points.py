@@ -97,7 +97,7 @@ class Points:
 
         More than two numbers are those of the classes that y has indices of.
         """
-        if all(factor == 1.0 for factor in class_weight):
+        if class_weight.count(1.0) == len(class_weight):
             return self
         label = self.y if len(class_weight) > 2 else (self.y > 0).astype(np.intp)
         return self.reweighted(self.weight * np.array(class_weight)[label])

@@ -63,7 +63,7 @@ def calibrate(weight: Float, constraints: Float, totals: Float) -> Calibrated:
     return Calibrated(moved, eta, unmet)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def move_weights(weight, rows, totals, best):  # type: ignore[no-untyped-def]
     """Fill the best weights, shape (m,), and return eta and what is unmet; `rows` are divided by their sizes."""
     m, k = rows.shape

@@ -15,7 +15,7 @@ from streamsvm.points import Features, Signs
 Float = NDArray[np.float64]
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def scale(
     X: Features,
     y: Signs,
@@ -36,16 +36,16 @@ def scale(
     """
     n, d = X.shape
     for i in range(n):
-        decision = intercept
+        decision, line = intercept, rows[i]
         for j in range(d):
-            z = (np.float64(X[i, j]) - mean[j]) / deviation[j]
-            rows[i, j] = z
-            decision += z * coefficients[j]
-        rows[i, d] = 1.0
+            line[j] = (np.float64(X[i, j]) - mean[j]) / deviation[j]
+        for j in range(d):
+            decision += line[j] * coefficients[j]
+        line[d] = 1.0
         margin[i] = y[i] * decision
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def label_means(rows: Float, y: Signs, weight: Float, total: Float, mean: Float) -> None:
     """Fill the weight, shape (2,), and the weighted mean, shape (2, d), of the labels -1 and +1, both present."""
     total[:] = 0.0
@@ -70,7 +70,7 @@ def distances(rows: Float, y: Signs, mean: Float, distance: Float) -> None:
         distance[i] = np.sqrt(squared)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def fill_scaled(X: Features, mean: Float, scale: Float, Z: Float) -> None:
     """Fill z = (x - mean) / scale, shape (n, d)."""
     for i in range(X.shape[0]):
@@ -88,7 +88,7 @@ def scaled_rows(X: Features, centre: Float, inverse: Float, rows: Float) -> None
         rows[i, d] = 1.0
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def curve(  # type: ignore[no-untyped-def]
     rows, weight, margin, penalty, total, delta, factor, length
 ):

@@ -123,28 +123,35 @@ def rule(  # type: ignore[no-untyped-def]
 def _fill_worth(rows, y, weight, margin, length, terms, reach, shares, mean, size):  # type: ignore[no-untyped-def]
     """Fill the mean of each label, and s as `Screen` has it; return mean sensitivity and influence, by weight."""
     n, d = len(y), mean.shape[1]
-    own, influence = np.empty(2), np.zeros(n)
+    own, influence = np.empty(2), np.empty(n)
     label_means(rows, y, weight, own, mean)
     sensitive = influential = total = 0.0
+    # Loop by loop, and no jump within: the compiler makes vectors of most, and nothing is guessed wrongly.
     for i in range(n):
-        label, q = 1 if y[i] > 0 else 0, 0.0
+        centre, q = mean[1 if y[i] > 0 else 0], 0.0
         for j in range(d):
-            apart = rows[i, j] - mean[label, j]
+            apart = rows[i, j] - centre[j]
             q += apart * apart
-        term = terms[label]
-        size[i] = term[0] + (term[2] * q if q <= term[1] else term[3] * np.sqrt(q) - term[4])
-        if margin[i] < 1.0 + DELTA:
-            influence[i] = length[i] * np.sqrt(min(1.0, (1.0 + DELTA - margin[i]) / (2.0 * DELTA)))
+        size[i] = q
+    (b0, k0, c0, s0, o0, w0), (b1, k1, c1, s1, o1, w1) = terms[0], terms[1]
+    for i in range(n):
+        q, positive = size[i], y[i] > 0
+        near = (c1 if positive else c0) * q
+        far = (s1 if positive else s0) * np.sqrt(q) - (o1 if positive else o0)
+        size[i] = (b1 if positive else b0) + (near if q <= (k1 if positive else k0) else far)
+    for i in range(n):
+        part = (1.0 + DELTA - margin[i]) / (2.0 * DELTA)
+        influence[i] = length[i] * np.sqrt(min(1.0, part)) if margin[i] < 1.0 + DELTA else 0.0
+    for i in range(n):
         sensitive += size[i] * weight[i]
         influential += influence[i] * weight[i]
         total += weight[i]
     sensitive, influential = sensitive / total, influential / total
     a, c = shares[0] / sensitive, shares[2] / influential if influential > 0.0 else 0.0
     for i in range(n):
-        found = (a * size[i] + shares[1] + c * influence[i]) * terms[1 if y[i] > 0 else 0, 5]
-        if reach > 0.0 and margin[i] < 1.0 + DELTA and abs(1.0 - margin[i]) <= reach * length[i]:
-            found = np.inf
-        size[i] = min(LARGEST_SHARE, found)
+        found = (a * size[i] + shares[1] + c * influence[i]) * (w1 if y[i] > 0 else w0)
+        kept = (margin[i] < 1.0 + DELTA) & (abs(1.0 - margin[i]) <= reach * length[i]) & (reach > 0.0)
+        size[i] = min(LARGEST_SHARE, np.inf if kept else found)
     return sensitive, influential
 
 

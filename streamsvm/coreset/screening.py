@@ -398,7 +398,7 @@ def calibrated(points: Points, state: Screened, observed: Observed) -> Points:
     drawn, met = np.empty(len(points), np.bool_), np.zeros((2, 2), np.bool_)
     by_chance = 1.0 + ROUNDED if state.current.reach > 0.0 else np.inf
     mark_drawn(share, points.y, points.weight, active, state.rate, by_chance, drawn, met)
-    others = np.flatnonzero(drawn)
+    others = drawn.nonzero()[0]
     left, pulls = totals, gradient
     if len(others) < len(points):
         left, pulls = _beside(~drawn, weight, rows, points.y, active, totals=totals, gradient=gradient)
@@ -415,7 +415,7 @@ def _beside(
     band: Mask, weight: Float, rows: Float, y: Signs, active: Mask, *, totals: Float, gradient: Float
 ) -> tuple[Float, Float]:
     """Return what is left of totals and gradient beside the band; of totals, what rounding alone leaves is nothing."""
-    kept = np.flatnonzero(band)
+    kept = band.nonzero()[0]
     weight, y, alive = weight[kept], y[kept], active[kept]
     own = label_sums(weight, y, alive)
     left = np.where(totals - own <= ROUNDED * totals, 0.0, totals - own)

@@ -291,8 +291,8 @@ class Structure(ABC):
     def _replace(self, buckets: Sequence[Bucket]) -> None:
         """Replace the buckets, and cache the two totals that are read for every batch of rows."""
         self._buckets, self._whole, self._with_leaf = tuple(buckets), None, None
-        self.points_held = sum(len(bucket.points) for bucket in buckets)
-        self.count = sum(bucket.extent.moments.count for bucket in buckets)
+        self.points_held = sum([len(bucket.points) for bucket in buckets])
+        self.count = sum([bucket.extent.moments.count for bucket in buckets])
 
     @property
     def known(self) -> tuple[Bucket, ...]:

@@ -13,7 +13,16 @@ from numpy.typing import NDArray
 
 from streamsvm.config import SvmConfig
 from streamsvm.coreset.moments import Moments
-from streamsvm.coreset.reducers.base import Pilot, Purpose, Reducer, UniformReducer, generator, inclusion_probabilities
+from streamsvm.coreset.reducers.base import (
+    Pilot,
+    Purpose,
+    Reducer,
+    UniformReducer,
+    generator,
+    inclusion_probabilities,
+    order_by_margin,
+    systematic,
+)
 from streamsvm.coreset.reducers.calibrated import CalibratedReducer
 from streamsvm.coreset.sensitivity import mean_bound
 from streamsvm.learning.pilots import linear_pilot
@@ -238,3 +247,26 @@ def test_generators_of_different_nodes_differ() -> None:
     drawn = [generator(seed, Purpose(purpose), counter).random(4).tolist() for seed, purpose, counter in keys]
     assert len({tuple(numbers) for numbers in drawn}) == len(keys)
     assert generator(*keys[0][:1], Purpose.NODE, (0, 0, 0)).random(4).tolist() == drawn[0]
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    margin=st.lists(st.floats() | st.sampled_from([0.0, -0.0, 1.0, np.nan, -np.nan]), max_size=60),
+    seed=st.integers(0, 2**32),
+)
+def test_points_are_ordered_by_label_margin_and_place(margin: list[float], seed: int) -> None:
+    """As `numpy.lexsort` orders them: zeros of both signs are equal, and what is not a number comes last."""
+    y, values = np.random.default_rng(seed).integers(-1, 3, len(margin)).astype(np.int8), np.array(margin, np.float64)
+    np.testing.assert_array_equal(order_by_margin(y, values), np.lexsort((values, y)))
+
+
+@settings(max_examples=100, deadline=None)
+@given(n=st.integers(2, 200), seed=st.integers(0, 2**32), start=st.floats(0.0, 1.0, exclude_max=True))
+def test_those_points_are_drawn_whose_interval_holds_a_step(n: int, seed: int, start: float) -> None:
+    """In the given order; they come back in that of the log."""
+    random = np.random.default_rng(seed)
+    m, order = int(random.integers(1, n)), random.permutation(n)
+    inclusion = inclusion_probabilities(np.exp(random.normal(size=n)), m)
+    borders = np.cumsum(inclusion[order]) * (m / inclusion[order].cumsum()[-1])
+    expected = order[np.searchsorted(borders, start + np.arange(m), side="right").clip(max=n - 1)]
+    np.testing.assert_array_equal(systematic(inclusion, order, m, start), np.sort(expected))

@@ -228,7 +228,7 @@ class Condensed:
         """Return what there is so far; None without rows."""
         if not self.rows:
             return None
-        used = np.flatnonzero(self.weight > 0.0)
+        used = (self.weight > 0.0).nonzero()[0]
         return Epoch(
             frame=self.frame,
             rows=self.rows,
@@ -335,7 +335,7 @@ class Totals:
         # Whichever of equal points was kept, one of them is held: they are exchangeable.
         own, is_left = np.empty(len(kept)), np.empty(len(points), np.bool_)
         places(points.X, points.y, self.own, kept.X, kept.y, own, is_left)
-        left = np.flatnonzero(is_left)
+        left = is_left.nonzero()[0]
         with np.errstate(all="ignore"):  # rows as they came: up to the largest numbers that are accepted
             frame, *of_points = frame_of(points, pilot)
             pairs = zip(measured(self.beside, frame), of_points, strict=True)

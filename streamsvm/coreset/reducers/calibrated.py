@@ -301,6 +301,7 @@ def warm_up() -> None:
     """Compile, or load from numba's file cache, what reductions run whatever they are of."""
     y = np.array([-1, 1] * 4, np.int8)
     points, margin = Points(np.ones((8, 1)), y, np.ones(8)), np.array([0.0, 2.0, 2.0, 0.0] * 2)
-    inclusion_probabilities(np.ones(8), 4)
+    inclusion_probabilities(_both_labels(np.ones(8), y, 4), 4)
+    order_by_margin(y, margin)
     nearest(np.ones(8), margin, np.ones(8), 2, 1)
     _calibrated(np.ones((8, 2)), points, margin, np.arange(8), np.ones(8), Observed())

@@ -63,26 +63,25 @@ def fill_sensitivity(rows: Float, y: Signs, weight: Float, penalty: float, optim
     label_means(rows, y, weight, own, mean)
     distances(rows, y, mean, found)
     total, root = own[0] + own[1], np.sqrt(optimum)
+    negative = own[1] / (2.0 * penalty * total * own[0])
+    positive = own[0] / (2.0 * penalty * total * own[1])
     for i in range(len(y)):
-        label = 1 if y[i] > 0 else 0
-        alpha = own[1 - label] / (2.0 * penalty * total * own[label])
+        alpha, of_label = (positive, own[1]) if y[i] > 0 else (negative, own[0])
         beta = found[i] / root
-        if beta <= 2.0 * np.sqrt(2.0) * alpha:
-            bound = beta * beta / (4.0 * alpha) if alpha > 0.0 else 0.0
-        else:
-            bound = np.sqrt(2.0) * beta - 2.0 * alpha
-        found[i] = min(weight[i] / own[label] + penalty * weight[i] * bound, 1.0)
+        near = beta * beta / (4.0 * alpha) if alpha > 0.0 else 0.0
+        bound = near if beta <= 2.0 * np.sqrt(2.0) * alpha else np.sqrt(2.0) * beta - 2.0 * alpha
+        found[i] = min(weight[i] / of_label + penalty * weight[i] * bound, 1.0)
 
 
 @njit(cache=True, nogil=True)
 def fill_influence(weight: Float, margin: Float, length: Float, found: Float) -> None:
     """Fill the influence of the points that have a gradient of the smoothed hinge; the others keep what they have."""
     for i in range(len(margin)):
-        if margin[i] < 1.0 + DELTA:
-            found[i] = weight[i] * length[i] * np.sqrt(min(1.0, (1.0 + DELTA - margin[i]) / (2.0 * DELTA)))
+        influence = weight[i] * length[i] * np.sqrt(min(1.0, (1.0 + DELTA - margin[i]) / (2.0 * DELTA)))
+        found[i] = influence if margin[i] < 1.0 + DELTA else found[i]
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def least_part(share: Float, y: Signs) -> float:
     """Return the lesser part that a label, -1 or +1, has of all shares, shape (n,)."""
     own = np.zeros(2)

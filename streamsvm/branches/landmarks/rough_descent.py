@@ -30,6 +30,9 @@ TILE: Final = 512
 class KernelRows(RbfBlocks):
     """The RBF kernel among a few points, computed once for any number of runs; float32.
 
+    It has `gram` and `add` only: the tiles of its parent would cost more than a run, and none needs them before float32
+    is not enough (`RoughDescent`).
+
     Parameters
     ----------
     Z : ndarray of shape (n, d), float64, C-contiguous
@@ -45,11 +48,10 @@ class KernelRows(RbfBlocks):
     """
 
     def __init__(self, Z: Float, gamma: float, before: KernelRows | None = None) -> None:
-        super().__init__(Z, gamma, np.float32)
-        self.Z, self.gamma = Z, gamma
+        self.Z, self.gamma, self.computed = Z, gamma, 0
         times = doublings(before.gamma, gamma) if before is not None else 0
         if before is None or not times:
-            self._K = super().gram(np.arange(len(Z)))
+            self._K = RbfBlocks(Z, gamma, np.float32).gram(np.arange(len(Z)))
         else:
             self._K = before._K
             square(self._K, times)
@@ -111,7 +113,9 @@ def decisions(Z: Float, others: Float, gammas: Sequence[float], b: Float) -> Flo
                 square(K, squared)
             else:
                 K = anew[row].cross(members, len(support) + tile)
-            np.matmul(weights[row], K, out=found[row, :, tile[0] : tile[-1] + 1])
+            # One machine after another: a product of few rows would have K packed first, which takes as long again.
+            for machine, own in enumerate(weights[row]):
+                found[row, machine, tile] = own @ K
     return found
 
 
@@ -145,6 +149,8 @@ class RoughDescent(BlockDescent):
         # Rounding errors of different columns are independent: their sum grows as the root of a sum of squares.
         error = DEVIATIONS * float(np.finfo(np.float32).eps) * float(np.sqrt(self.moved @ self.moved))
         if not error < self.tolerance:
+            if isinstance(self.source, KernelRows):
+                self.source = RbfBlocks(self.Z, self.source.gamma, np.float32)
             return super()._confirm()
         self.converged = self.gap < self.tolerance
         return False

@@ -73,19 +73,27 @@ ROOT: Final = Path(__file__).parents[2]
 FIRST_MS: Final = 1_700_000_000_000
 KILLS: Final = 3
 MORE: Final = 10_000
+GROUP_ROWS: Final = 1 << 17
 
 
 def write_files(folder: Path, n: int, dimension: int) -> None:
     """Write Gaussian points of two classes with keys and times, in Parquet files of several row groups."""
-    random, each = np.random.default_rng(5), -(-n // FILES)
+    random, index = np.random.default_rng(5), 0
     for number in range(FILES + 1):  # the last one is for the topic alone
-        rows = min(each, n - number * each) if number < FILES else MORE
-        y = np.where(random.random(rows) < 0.5, 1, -1)
-        X = random.normal(size=(rows, dimension)) + 0.5 * y[:, None]
-        columns: dict[str, Any] = {f"f{index}": X[:, index] for index in range(dimension)}
-        index = number * each + np.arange(rows)
-        columns |= {"y": y, "user": index, "at": FIRST_MS + index}
-        pa.parquet.write_table(pa.table(columns), folder / f"{number:02}.parquet", row_group_size=1 << 17)
+        left, writer = n // FILES if number < FILES else MORE, None
+        with ExitStack() as stack:
+            while left:  # no more memory than a group takes: what is started then counts for its own
+                rows = min(left, GROUP_ROWS)
+                y = np.where(random.random(rows) < 0.5, 1, -1)
+                X = random.normal(size=(rows, dimension)) + 0.5 * y[:, None]
+                columns: dict[str, Any] = {f"f{column}": X[:, column] for column in range(dimension)}
+                keys = index + np.arange(rows)
+                group = pa.table(columns | {"y": y, "user": keys, "at": FIRST_MS + keys})
+                if writer is None:
+                    path = folder / f"{number:02}.parquet"
+                    writer = stack.enter_context(pa.parquet.ParquetWriter(path, group.schema))
+                writer.write_table(group)
+                index, left = index + rows, left - rows
 
 
 def send(connection: Connection, folder: Path, dimension: int) -> None:

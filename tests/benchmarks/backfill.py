@@ -50,7 +50,6 @@ from confluent_kafka.admin import AdminClient
 
 from consumers.branches.workers import backfill as processes
 from consumers.branches.workers.coresets_topic import CoresetsWriter, files_of, read_partition, topic_spec
-from consumers.branches.workers.crew import plain
 from consumers.branches.workers.files.backfill import Files, backfill_files
 from consumers.branches.workers.metrics import WORKER
 from consumers.branches.workers.settings import coresets_topic
@@ -193,16 +192,7 @@ class Started:
     """A backfill as a process of its own, which can be killed with all that it started."""
 
     def __init__(self, settings: Settings, connection: Connection, files: Files, **how: Any) -> None:
-        job = Job(
-            settings=plain(settings),
-            kafka=dict(connection.options),
-            embedded=connection.embedded,
-            paths=list(map(str, files.paths)),
-            columns=dict(files.columns),
-            in_topic=files.in_topic,
-            dead_letters=str(files.dead_letters),
-            **how,
-        )
+        job = Job.of(settings, connection, files, **how)
         self._file = tempfile.NamedTemporaryFile(suffix=".json")  # noqa: SIM115 - closed by `end`
         Path(self._file.name).write_bytes(msgspec.json.encode(job))
         self._process = subprocess.Popen(

@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from consumers.branches.workers.crew import plain
 from consumers.branches.workers.files.backfill import Files, backfill_files
 from consumers.host.runtime import configure_logging
 from consumers.settings import Settings
@@ -33,6 +34,20 @@ class Job(msgspec.Struct, kw_only=True):
     master: str = ""
     engine: str = "spark"
     processes: int | None = None
+
+    @staticmethod
+    def of(settings: Settings, connection: Connection, files: Files, **how: Any) -> Job:
+        """Return the job that learns files; `how` are its last three fields."""
+        return Job(
+            settings=plain(settings),
+            kafka=dict(connection.options),
+            embedded=connection.embedded,
+            paths=list(map(str, files.paths)),
+            columns=dict(files.columns),
+            in_topic=files.in_topic,
+            dead_letters=str(files.dead_letters),
+            **how,
+        )
 
 
 def main() -> int:

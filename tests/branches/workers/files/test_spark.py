@@ -19,7 +19,6 @@ import msgspec
 import pytest
 
 from consumers.branches.workers.backfill import processors
-from consumers.branches.workers.crew import plain
 from consumers.branches.workers.files import spark
 from consumers.branches.workers.files.backfill import Files
 from consumers.branches.workers.files.spark import TaskResult, require_spark, run_share
@@ -59,16 +58,7 @@ def run(
 
     `submits` is the master of `spark-submit`, by which it is then started: that writes all to standard output.
     """
-    job = Job(
-        settings=plain(settings),
-        kafka=dict(connection.options),
-        embedded=connection.embedded,
-        paths=list(map(str, files.paths)),
-        columns=dict(files.columns),
-        in_topic=files.in_topic,
-        dead_letters=str(files.dead_letters),
-        master=master,
-    )
+    job = Job.of(settings, connection, files, master=master)
     path = folder / "job.json"
     path.write_bytes(msgspec.json.encode(job))
     command = [sys.executable, "-m", "tests.branches.workers.files.spark_run", str(path)]

@@ -79,7 +79,7 @@ def write_files(folder: Path, n: int, dimension: int) -> None:
     """Write Gaussian points of two classes with keys and times, in Parquet files of several row groups."""
     random, index = np.random.default_rng(5), 0
     for number in range(FILES + 1):  # the last one is for the topic alone
-        left, writer = n // FILES if number < FILES else MORE, None
+        left, writer = n // FILES + (number < n % FILES) if number < FILES else MORE, None
         with ExitStack() as stack:
             while left:  # no more memory than a group takes: what is started then counts for its own
                 rows = min(left, GROUP_ROWS)
@@ -205,20 +205,17 @@ class Started:
             start_new_session=True,
         )
 
-    def poll(self) -> int | None:
-        """Return its status, if it has ended."""
-        return self._process.poll()
+    def kill(self) -> None:
+        """Kill it, with all that it started; it must run."""
+        assert self._process.poll() is None, f"it ended before it was killed {KILLS} times: give more points"
+        os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.communicate()
+        self._file.close()
 
-    def end(self, after_s: float | None = None) -> str:
-        """Kill it after so many seconds, unless it has ended, or wait for its end; return what it wrote."""
-        told = ""
-        try:
-            told, _ = self._process.communicate(timeout=after_s)
-        except subprocess.TimeoutExpired:
-            os.killpg(self._process.pid, signal.SIGKILL)
-            self._process.communicate()
-        else:
-            assert self._process.returncode == 0, told[-3_000:]
+    def end(self) -> str:
+        """Wait for its end; return what it wrote."""
+        told, _ = self._process.communicate()
+        assert self._process.returncode == 0, told[-3_000:]
         self._file.close()
         return told
 
@@ -235,29 +232,28 @@ def by_spark(
 
 
 def killed(settings: Settings, connection: Connection, files: Files, how: str) -> dict[str, Any]:
-    """Kill a backfill each time some rows more are learned, start it again, and let the last one end."""
+    """Kill a backfill each time that more rows are stored, start it again, and let the last one end."""
     chosen = {"master": "local[2]"} if how == "spark" else {"engine": "process", "processes": int(how)}
-    kills = 0
-    while True:
-        started, before = Started(settings, connection, files, **chosen), progress(settings, connection)
-        if kills == KILLS:
-            started.end()
-            return {"kills": kills}
-        while progress(settings, connection) == before:
-            if started.poll() is not None:
-                raise AssertionError(f"it ended before it was killed {KILLS} times: give more points")
+    stored = [0]
+    for _ in range(KILLS):
+        started = Started(settings, connection, files, **chosen)
+        while (rows := rows_stored(settings, connection)) == stored[-1]:
             time.sleep(0.05)
-        started.end(0.0)
-        kills += 1
+        started.kill()
+        stored.append(rows)
+    Started(settings, connection, files, **chosen).end()
+    return {"killed_after_rows": stored[1:]}
 
 
-def progress(settings: Settings, connection: Connection) -> int:
-    """Count the records of the coresets topic; 0 where there is none yet."""
-    cluster, topic = Cluster(connection), coresets_topic(settings)
+def rows_stored(settings: Settings, connection: Connection) -> int:
+    """Count the rows of all partitions that another start goes on after; 0 where there is no topic yet."""
     try:
-        return sum(cluster.log_range(topic, partition)[1] for partition in range(PARTITIONS))
+        found = [
+            read_partition(Cluster(connection), settings, partition)[0].highest() for partition in range(PARTITIONS)
+        ]
     except StreamsvmError:
         return 0
+    return sum(one.manifest.rows for one in found if one is not None)
 
 
 def manifests(settings: Settings, connection: Connection) -> list[bytes]:

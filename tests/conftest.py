@@ -37,6 +37,9 @@ SHARE: Final = "STREAMSVM_TEST_SHARE"
 """The variable that names a commit: of the long tests, those are run that this commit's hash chooses."""
 
 SHARES: Final = 20
+LONG_TIMEOUT_S: Final = 1_200
+"""A minute of a quiet machine may be five beside five other processes; the limit of the others is in pyproject.toml."""
+
 PROMETHEUS: Final = "Debian: apt install prometheus"
 """What tests say that skip for want of it. Not fetched: `go install` refuses the `replace` lines of its module."""
 
@@ -122,6 +125,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         item.own_markers[:] = [mark for mark in item.own_markers if mark.name != "long"]  # cases have one each
         if long:
             item.add_marker("long")
+            if not item.get_closest_marker("timeout"):
+                item.add_marker(pytest.mark.timeout(LONG_TIMEOUT_S))
         elif marks.is_quick(item.nodeid, getattr(item, "fixturenames", ())):
             item.add_marker("quick")
     commit = os.environ.get(SHARE, "")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -276,6 +276,10 @@ class Rows:
             passed_over=None if self.passed_over is None else self.passed_over[part],
             beside_offset=None if self.beside_offset is None else self.beside_offset[part],
         )
+
+    def detached(self) -> Rows:
+        """Return the rows with their times looked up, for who keeps rows: else these keep the records they are of."""
+        return replace(self, times=Times.of(self.time_ms))
 
 
 def _joined(parts: Sequence[tuple[NDArray[np.bool_] | None, int]]) -> NDArray[np.bool_] | None:

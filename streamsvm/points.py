@@ -7,8 +7,8 @@ hold many rows. Points are stored raw, never scaled: a scaler belongs to a model
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -128,6 +128,51 @@ class Points:
         )
 
 
+class Times:
+    """Times of rows, in milliseconds since the epoch, -1 where there is none; looked up when they are asked for.
+
+    To ask a consumed record for its time takes as long as to parse its numbers, and little needs the time of each row.
+
+    Parameters
+    ----------
+    look_up : callable
+        Returns the times of some records, given their indexes.
+    at : ndarray of shape (n,), int64
+        The record of each row.
+    """
+
+    __slots__ = ("_at", "_look_up")
+
+    def __init__(self, look_up: Callable[[NDArray[np.int64]], NDArray[np.int64]], at: NDArray[np.int64]) -> None:
+        self._look_up, self._at = look_up, at
+
+    @staticmethod
+    def of(time_ms: NDArray[np.int64]) -> Times:
+        """Return times that are known."""
+        return Times(time_ms.__getitem__, np.arange(len(time_ms)))
+
+    @staticmethod
+    def union(parts: Sequence[Times]) -> Times:
+        """Concatenate times; they are looked up now."""
+        return Times.of(np.concatenate([part.known() for part in parts]))
+
+    def take(self, which: slice | NDArray[np.int64]) -> Times:
+        """Return the times of some of the rows."""
+        return Times(self._look_up, self._at[which])
+
+    def known(self) -> NDArray[np.int64]:
+        """Return all times, shape (n,)."""
+        return self._look_up(self._at)
+
+    def ends(self) -> tuple[int, int]:
+        """Return the time of the first and of the last row, at least one, that has one; -1 if none has."""
+        first, last = self._look_up(self._at[[0, -1]]).tolist()
+        if first < 0 or last < 0:
+            time_ms = self.known()
+            first, last = time_ms[time_ms >= 0][[0, -1]].tolist() if (time_ms >= 0).any() else (-1, -1)
+        return first, last
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rows:
     """Consecutive decoded rows of one partition, in log order, rejected ones included.
@@ -144,7 +189,7 @@ class Rows:
         Index of the row inside its record.
     last : ndarray of shape (n,), bool
         Whether it is the last row of its record.
-    time_ms : ndarray of shape (n,), int64
+    times : Times
         The record's timestamp in the log, milliseconds since the epoch; -1 where the log has none.
     accepted : ndarray of shape (n,), bool
         Whether the row is a valid point; `points` holds meaningless values where not.
@@ -165,7 +210,7 @@ class Rows:
     offset: NDArray[np.int64]
     row: NDArray[np.int64]
     last: NDArray[np.bool_]
-    time_ms: NDArray[np.int64]
+    times: Times
     accepted: NDArray[np.bool_]
     points: Points
     leader_epoch: NDArray[np.int64]
@@ -174,6 +219,11 @@ class Rows:
 
     def __len__(self) -> int:
         return len(self.offset)
+
+    @property
+    def time_ms(self) -> NDArray[np.int64]:
+        """All times, shape (n,)."""
+        return self.times.known()
 
     @property
     def rejected(self) -> int:
@@ -194,7 +244,7 @@ class Rows:
             offset=np.concatenate([part.offset for part in parts]),
             row=np.concatenate([part.row for part in parts]),
             last=np.concatenate([part.last for part in parts]),
-            time_ms=np.concatenate([part.time_ms for part in parts]),
+            times=Times.union([part.times for part in parts]),
             accepted=np.concatenate([part.accepted for part in parts]),
             points=Points.union([part.points for part in parts]),
             leader_epoch=np.concatenate([part.leader_epoch for part in parts]),
@@ -219,13 +269,17 @@ class Rows:
             offset=self.offset[part],
             row=self.row[part],
             last=self.last[part],
-            time_ms=self.time_ms[part],
+            times=self.times.take(part),
             accepted=self.accepted[part],
             points=self.points.take(part),
             leader_epoch=self.leader_epoch[part],
             passed_over=None if self.passed_over is None else self.passed_over[part],
             beside_offset=None if self.beside_offset is None else self.beside_offset[part],
         )
+
+    def detached(self) -> Rows:
+        """Return the rows with their times looked up, for who keeps rows: else these keep the records they are of."""
+        return replace(self, times=Times.of(self.time_ms))
 
 
 def _joined(parts: Sequence[tuple[NDArray[np.bool_] | None, int]]) -> NDArray[np.bool_] | None:

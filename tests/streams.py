@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from streamsvm.checkpoint.snapshot import Snapshot
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
 from streamsvm.learning.cutting import Cut, LearnerState
-from streamsvm.points import Points, Position, Rows
+from streamsvm.points import Points, Position, Rows, Times
 
 DIMENSION = 3
 
@@ -49,7 +49,7 @@ def rows_of(
         offset=offset,
         row=row.astype(np.int64),
         last=last,
-        time_ms=1_700_000_000_000 + offset * 10,
+        times=Times.of(1_700_000_000_000 + offset * 10),
         accepted=np.ones(n, np.bool_) if accepted is None else accepted,
         points=points,
         leader_epoch=offset // 50,

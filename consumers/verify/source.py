@@ -131,7 +131,7 @@ class InputSource(ReplaySource):
         elif not behind.keys() <= self._assigned:
             self._assign(positions)
         for rows in self._decoder.decode(self._input.poll(BATCH_RECORDS, POLL_S)).rows:
-            self._backlog.setdefault(rows.partition, deque()).append(masked(rows, self._without))
+            self._backlog.setdefault(rows.partition, deque()).append(masked(rows, self._without).detached())
 
     def _assign(self, positions: Positions) -> None:
         self._input.assign({partition: at.offset for partition, at in positions.items()})

@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 
 from streamsvm.compiling import njit
 from streamsvm.coreset.reducers.base import Purpose, generator
-from streamsvm.points import Points, Rows, Weights
+from streamsvm.points import Points, Rows, Times, Weights
 
 Float = NDArray[np.float64]
 
@@ -254,7 +254,7 @@ def warm_up(dtype: np.dtype[np.floating]) -> None:
         offset=none,
         row=none,
         last=np.empty(0, np.bool_),
-        time_ms=none,
+        times=Times.of(none),
         accepted=np.empty(0, np.bool_),
         points=Points.empty(1, dtype),
         leader_epoch=none,

@@ -23,7 +23,7 @@ from streamsvm.coreset.accounting import Account, Accounting, LeafAccount
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.reducers.base import Observed
 from streamsvm.coreset.screens import LeafScreened, LeafScreener
-from streamsvm.coreset.structure import Extent, time_range
+from streamsvm.coreset.structure import Extent
 from streamsvm.points import Points, Position, Rows
 
 
@@ -157,16 +157,15 @@ class Leaf:
         """Add at most `missing` consecutive rows, some of which came with other values, if these are given."""
         seen = len(rows)
         assert seen <= self.missing
-        first, last = time_range(rows.time_ms)
-        fresh = Extent(
-            start=self._extent.end,
+        so_far, (first, last) = self._extent, rows.times.ends()
+        self._extent = Extent(
+            start=so_far.start,
             end=rows.position_after(seen - 1),
-            rows=seen,
-            first_time_ms=first,
-            last_time_ms=last,
-            moments=self._nothing,
+            rows=so_far.rows + seen,
+            first_time_ms=first if so_far.first_time_ms < 0 else so_far.first_time_ms,
+            last_time_ms=so_far.last_time_ms if last < 0 else last,
+            moments=so_far.moments,
         )
-        self._extent = self._extent.join(fresh)
         if self._screener is None:
             points = rows.points if rows.accepted.all() else rows.points.take(rows.accepted)
             if came is not None and self._accounting is not None:

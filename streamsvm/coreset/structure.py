@@ -41,7 +41,6 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from streamsvm.compiling import njit
 from streamsvm.coreset.accounting import Account
 from streamsvm.coreset.audit_sample import Held
 from streamsvm.coreset.moments import Moments
@@ -60,7 +59,8 @@ class Extent:
     rows : int
         Rows seen, rejected ones included.
     first_time_ms, last_time_ms : int
-        Least and greatest timestamp of the rows seen; -1 if none has one.
+        Least and greatest time of the first and the last row of each leaf, of its rows that have one; -1 if none has.
+        The other rows are not asked: that takes long, and one with a wrong clock would stand for all that follow it.
     moments : Moments
         Exact moments and totals of every accepted row, kept or not.
     """
@@ -205,17 +205,6 @@ def totals_of(buckets: Sequence[Bucket]) -> Account | None:
     parts = [bucket.totals for bucket in buckets]
     known = [part for part in parts if part is not None]
     return known[0].followed_by(known[1:]) if len(known) == len(parts) else None
-
-
-@njit(cache=True, nogil=True)
-def time_range(time_ms: NDArray[np.int64]) -> tuple[int, int]:
-    """Return the smallest and the largest time that is not negative; -1 if there is none."""
-    first, last = -1, -1
-    for time in time_ms:
-        if time >= 0:
-            first = time if first < 0 else min(first, time)
-            last = max(last, time)
-    return first, last
 
 
 PilotOf = Callable[[Points, Extent], Any]

@@ -14,6 +14,8 @@ from typing import Protocol, cast, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from streamsvm.points import Times
+
 
 class RawRecord(Protocol):
     """What a codec needs to know of a consumed record."""
@@ -54,8 +56,8 @@ class RecordBatch(Protocol):
 
     Attributes
     ----------
-    partitions, offsets, times_ms, leader_epochs : ndarray of shape (n,), int64
-        -1 where there is no time or epoch.
+    partitions, offsets, leader_epochs : ndarray of shape (n,), int64
+        -1 where there is no epoch.
     sizes : ndarray of shape (n,), int64
         Bytes of each value.
     values : list of n bytes or None
@@ -65,11 +67,14 @@ class RecordBatch(Protocol):
 
     partitions: NDArray[np.int64]
     offsets: NDArray[np.int64]
-    times_ms: NDArray[np.int64]
     leader_epochs: NDArray[np.int64]
     sizes: NDArray[np.int64]
     values: list[bytes | None]
     plain: bool
+
+    def times_ms(self, at: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the times of some of the records, given their indexes; -1 where there is none."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,12 +86,17 @@ class Run:
     size: NDArray[np.int64]
     partition: NDArray[np.int64]
     offset: NDArray[np.int64]
-    time_ms: NDArray[np.int64]
+    times: Times
     leader_epoch: NDArray[np.int64]
     plain: bool
 
     def __len__(self) -> int:
         return len(self.values)
+
+    @property
+    def time_ms(self) -> NDArray[np.int64]:
+        """All times, shape (n,); -1 where there is none."""
+        return self.times.known()
 
     def headers(self, index: int) -> Sequence[tuple[str, bytes]]:
         """Return the headers of a record."""
@@ -105,7 +115,7 @@ class Run:
             size=np.array([len(value or b"") for value in values]),
             partition=partition,
             offset=offset,
-            time_ms=time_ms,
+            times=Times.of(time_ms),
             leader_epoch=epoch,
             plain=plain,
         )
@@ -121,7 +131,7 @@ class Run:
             size=self.size[part],
             partition=self.partition[part],
             offset=self.offset[part],
-            time_ms=self.time_ms[part],
+            times=self.times.take(part),
             leader_epoch=self.leader_epoch[part],
             plain=self.plain,
         )
@@ -133,20 +143,20 @@ def in_order(records: Sequence[RawRecord]) -> Run:
     if batch is None:
         return Run.of(sorted(records, key=lambda record: record.partition))
     values, partition = batch.values, batch.partitions
-    columns = batch.sizes, partition, batch.offsets, batch.times_ms, batch.leader_epochs
+    columns = batch.sizes, partition, batch.offsets, batch.leader_epochs
+    at = np.arange(len(partition))
     if (partition[1:] < partition[:-1]).any():
         at = np.argsort(partition, kind="stable")
-        records, values = _Some(records, at), [values[index] for index in at.tolist()]
-        size, partition, offset, time_ms, epoch = (column[at] for column in columns)
-    else:
-        size, partition, offset, time_ms, epoch = columns
+        records, values = _Some(records, at), list(map(values.__getitem__, at.tolist()))
+        columns = tuple(column[at] for column in columns)  # type: ignore[assignment]
+    size, partition, offset, epoch = columns
     return Run(
         records,
         values,
         size=size,
         partition=partition,
         offset=offset,
-        time_ms=time_ms,
+        times=Times(batch.times_ms, at),
         leader_epoch=epoch,
         plain=batch.plain,
     )

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from streamsvm.config import PointsConfig
 from streamsvm.ingest.columns import RawRecord, Run, or_unknown, stretches
 from streamsvm.ingest.row import Point
-from streamsvm.points import Points, Rows
+from streamsvm.points import Points, Rows, Times
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,10 +95,13 @@ class RowsBuilder:
         """
         self._end_block()
         n, several = len(points), rows is not None
-        partition, offset, time_ms, epoch = run.partition, run.offset, run.time_ms, run.leader_epoch
+        partition, offset, times, epoch = run.partition, run.offset, run.times, run.leader_epoch
         if several:
-            offset, time_ms, epoch = (np.full(n, place[0]) for place in (offset, time_ms, epoch))
+            offset, epoch = np.full(n, offset[0]), np.full(n, epoch[0])
+            times = Times.of(np.full(n, times.take(slice(0, 1)).known()))
             partition = partition[:1]
+        if event_ms is not None:
+            times = Times.of(np.where(event_ms < 0, times.known(), event_ms))
         last = np.ones(n, dtype=np.bool_)
         last[: n - 1] = not several
         row = np.arange(n) if several else np.zeros(n, dtype=np.int64)
@@ -109,7 +112,7 @@ class RowsBuilder:
                 offset=offset,
                 row=row,
                 last=last,
-                time_ms=time_ms if event_ms is None else np.where(event_ms < 0, time_ms, event_ms),
+                times=times,
                 accepted=np.ones(n, dtype=np.bool_) if accepted is None else accepted,
                 points=points,
                 leader_epoch=epoch,
@@ -135,7 +138,7 @@ class RowsBuilder:
                 offset=np.repeat(run.offset, counts),
                 row=np.arange(n) - np.repeat(end - counts, counts),
                 last=last,
-                time_ms=np.repeat(run.time_ms, counts),
+                times=Times.of(np.repeat(run.times.known(), counts)),
                 accepted=np.ones(n, dtype=np.bool_),
                 points=points,
                 leader_epoch=np.repeat(run.leader_epoch, counts),
@@ -189,7 +192,7 @@ class RowsBuilder:
                 offset=offset,
                 row=row,
                 last=last.astype(np.bool_),
-                time_ms=time_ms,
+                times=Times.of(time_ms),
                 accepted=accepted,
                 points=points,
                 leader_epoch=epoch,

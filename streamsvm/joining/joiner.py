@@ -48,7 +48,7 @@ from streamsvm.joining import kernels, log_time
 from streamsvm.joining.log_time import Ahead
 from streamsvm.joining.read_log import ReadLog, part_of
 from streamsvm.joining.rows import LEFT_OUT, FeatureRows, JoinRules, JoinState, LabelRows, Letter
-from streamsvm.points import Points, Position, Rows
+from streamsvm.points import Points, Position, Rows, Times
 
 ABSENT: Final[dict[str, int]] = {
     "drop": kernels.DROP,
@@ -292,7 +292,7 @@ class Joiner:
             offset=offset,
             row=row,
             last=np.zeros(n, np.bool_),
-            time_ms=time_ms,
+            times=Times.of(time_ms),
             accepted=weight > LEFT_OUT,
             points=Points(X, sign.astype(np.int8), weight.astype(np.float64)),
             leader_epoch=epoch,

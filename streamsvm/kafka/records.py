@@ -58,8 +58,8 @@ class Batch(Sequence[Record]):
 
     Attributes
     ----------
-    partitions, offsets, times_ms, leader_epochs : ndarray of shape (n,), int64
-        -1 where there is no time or epoch.
+    partitions, offsets, leader_epochs : ndarray of shape (n,), int64
+        -1 where there is no epoch.
     sizes : ndarray of shape (n,), int64
         Bytes of each value.
     values : list of n bytes or None
@@ -93,7 +93,10 @@ class Batch(Sequence[Record]):
 
     @cached_property
     def sizes(self) -> NDArray[np.int64]:  # noqa: D102
-        return np.fromiter(map(len, self._messages), np.int64, len(self))
+        try:
+            return np.fromiter(map(len, self.values), np.int64, len(self))  # type: ignore[arg-type]
+        except TypeError:  # one is a tombstone
+            return np.fromiter(map(len, self._messages), np.int64, len(self))
 
     @cached_property
     def partitions(self) -> NDArray[np.int64]:  # noqa: D102
@@ -103,9 +106,10 @@ class Batch(Sequence[Record]):
     def offsets(self) -> NDArray[np.int64]:  # noqa: D102
         return self._by_runs(Consumed.offset, 1)  # within a log they only grow: so nothing is left out between
 
-    @cached_property
-    def times_ms(self) -> NDArray[np.int64]:  # noqa: D102
-        pairs = list(map(Consumed.timestamp, self._messages))
+    def times_ms(self, at: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the times of some of the records, given their indexes; -1 where there is none."""
+        chosen = [self._messages[index] for index in at.tolist()]
+        pairs = list(map(Consumed.timestamp, chosen))
         time_ms = np.array(list(map(itemgetter(1), pairs)), dtype=np.int64)
         if len(time_ms) and time_ms.min() <= 0:  # only where there is none; to look at all kinds takes as long again
             time_ms[[kind == TIMESTAMP_NOT_AVAILABLE for kind, _ in pairs]] = -1

@@ -26,13 +26,13 @@ from streamsvm.coreset.leaf import Leaf
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.reducers import calibrated
 from streamsvm.coreset.reducers.base import Purpose, generator
-from streamsvm.coreset.structure import Learned, time_range
+from streamsvm.coreset.structure import Learned
 from streamsvm.learning import leaf_screens, pilots, training
 from streamsvm.learning.accounts import accounting_of
 from streamsvm.learning.partition import Witness
 from streamsvm.learning.partitions import Partitions
 from streamsvm.learning.tasks import Task, task_of
-from streamsvm.points import Points, Position, Positions, Rows
+from streamsvm.points import Points, Position, Positions, Rows, Times
 
 REHEARSED = 2_000
 """Rows with which a learner is warmed up."""
@@ -107,7 +107,6 @@ def warm_up(config: ModelConfig, say: Callable[[str], None] = lambda _: None) ->
     say("preparing sums and the audit sample")
     Moments.zero(1).add(Points.empty(1, config.points.numpy_dtype))
     audit.warm_up(config.points.numpy_dtype)
-    time_range(np.empty(0, np.int64))
     leaf_screens.warm_up(config, accounting_of(config, task_of(config)), say)
     say("preparing the pilots")
     pilots.warm_up(config, say)
@@ -150,7 +149,7 @@ def _rehearse(config: ModelConfig) -> None:
         offset=np.arange(n),
         row=np.zeros(n, np.int64),
         last=np.ones(n, np.bool_),
-        time_ms=np.full(n, -1, np.int64),
+        times=Times.of(np.full(n, -1, np.int64)),
         accepted=np.ones(n, np.bool_),
         points=Points(X, y, np.ones(n)),
         leader_epoch=np.full(n, -1, np.int64),

@@ -39,7 +39,7 @@ from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
 from streamsvm.learning.learner import Learner
 from streamsvm.learning.recipe import make
 from streamsvm.model.classes import ClassModel
-from streamsvm.points import Points, Position, Rows
+from streamsvm.points import Points, Position, Rows, Times
 
 Arrays = tuple[NDArray[np.float32], NDArray[np.int8]]
 ALPHA: Final = 1e-4
@@ -110,7 +110,7 @@ def rows_of(X: NDArray[np.float32], y: NDArray[np.int8]) -> Rows:
         offset=np.arange(n),
         row=np.zeros(n, np.int64),
         last=np.ones(n, np.bool_),
-        time_ms=np.full(n, -1, np.int64),
+        times=Times.of(np.full(n, -1, np.int64)),
         accepted=np.ones(n, np.bool_),
         points=Points(X, y, np.ones(n)),
         leader_epoch=np.full(n, -1, np.int64),

@@ -20,7 +20,7 @@ from streamsvm.branches.workers.coreset_writer import PartitionWriter
 from streamsvm.config import ModelConfig, PointsConfig
 from streamsvm.ingest import arrow
 from streamsvm.learning.learner import Learner
-from streamsvm.points import Points, Position, Rows
+from streamsvm.points import Points, Position, Rows, Times
 
 RECORD_ROWS: Final = 4_096
 NEVER: Final = 1 << 62
@@ -74,7 +74,7 @@ def _rows(random: np.random.Generator, begin: int, n: int, dimension: int) -> Ro
         last=np.ones(n, np.bool_),
         accepted=np.ones(n, np.bool_),
         points=Points(X, y, np.ones(n)),
-        time_ms=np.full(n, -1),
+        times=Times.of(np.full(n, -1)),
         leader_epoch=np.full(n, -1),
     )
 

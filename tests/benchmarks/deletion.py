@@ -72,7 +72,7 @@ from streamsvm.model.left_out import masked
 from streamsvm.model.machine import LinearMachine
 from streamsvm.model.pointers import Head
 from streamsvm.model.version import PartitionCut
-from streamsvm.points import Points, Position, Rows
+from streamsvm.points import Points, Position, Rows, Times
 from streamsvm.svm.problem import Problem
 from streamsvm.svm.solvers import StdaSolver
 from tests.benchmarks.past import BASE, BATCH, gap, least_objective
@@ -110,7 +110,7 @@ class Archived:
                 offset=offset,
                 row=np.zeros(n, np.int64),
                 last=np.ones(n, np.bool_),
-                time_ms=offset,
+                times=Times.of(offset),
                 accepted=~np.isin(offset, gone) if reject else np.ones(n, np.bool_),
                 points=self.points.take(offset),
                 leader_epoch=np.full(n, -1),
@@ -310,7 +310,7 @@ class Trained:
                 offset=offset,
                 row=np.zeros(n, np.int64),
                 last=np.ones(n, np.bool_),
-                time_ms=offset,
+                times=Times.of(offset),
                 accepted=offset != gone,
                 points=self.points.take(offset),
                 leader_epoch=np.full(n, -1),

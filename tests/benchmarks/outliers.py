@@ -36,7 +36,7 @@ from sklearn.metrics import balanced_accuracy_score
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig
 from streamsvm.learning.learner import Learner
 from streamsvm.learning.training import train
-from streamsvm.points import Points, Position, Rows
+from streamsvm.points import Points, Position, Rows, Times
 
 CASES: Final = ("clean", "far", "far first", "ten far", "heavy", "rescaled")
 BOUND: Final = 0.1
@@ -88,7 +88,7 @@ def stream_of(points: Points) -> Rows:
         offset=np.arange(n),
         row=np.zeros(n, np.int64),
         last=np.ones(n, bool),
-        time_ms=none,
+        times=Times.of(none),
         accepted=np.ones(n, bool),
         points=points,
         leader_epoch=none,

@@ -30,7 +30,7 @@ from streamsvm.learning.learner import warm_up
 from streamsvm.learning.recipe import Made, make
 from streamsvm.model.kernels import LinearKernel
 from streamsvm.model.machine import LinearMachine
-from streamsvm.points import Points, Position, Rows
+from streamsvm.points import Points, Position, Rows, Times
 from streamsvm.svm.feasible import balanced
 from streamsvm.svm.problem import Problem
 from streamsvm.svm.solvers import StdaSolver
@@ -66,7 +66,7 @@ class Stream:
                 offset=offset,
                 row=np.zeros(stop - at, np.int64),
                 last=np.ones(stop - at, np.bool_),
-                time_ms=offset,
+                times=Times.of(offset),
                 accepted=np.ones(stop - at, np.bool_),
                 points=self.points.take(slice(at, stop)),
                 leader_epoch=np.full(stop - at, -1),

@@ -32,7 +32,7 @@ from sklearn.linear_model import SGDClassifier
 
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig
 from streamsvm.learning.learner import Learner, warm_up
-from streamsvm.points import Points, Position, Rows
+from streamsvm.points import Points, Position, Rows, Times
 from tests.benchmarks.coreset import tree_of
 
 ARRAY_BYTES: Final = 256 << 20
@@ -72,7 +72,7 @@ class Stream:
                 offset=offset,
                 row=np.zeros(count, np.int64),
                 last=np.ones(count, np.bool_),
-                time_ms=np.full(count, 1_700_000_000_000, np.int64),
+                times=Times.of(np.full(count, 1_700_000_000_000, np.int64)),
                 accepted=np.ones(count, np.bool_),
                 points=self.points.take(slice(first, first + count)),
                 leader_epoch=np.zeros(count, np.int64),

@@ -40,7 +40,7 @@ from sklearn.linear_model import SGDClassifier
 
 from streamsvm.config import ModelConfig, PointsConfig
 from streamsvm.learning.learner import Learner, warm_up
-from streamsvm.points import Points, Position, Rows
+from streamsvm.points import Points, Position, Rows, Times
 from tests.benchmarks.reduce_rate import generated
 
 ROOT: Final = Path(__file__).parents[2]
@@ -92,7 +92,7 @@ def batches(points: Points, partitions: int, n: int) -> Iterator[Rows]:
             offset=offset,
             row=np.zeros(count, np.int64),
             last=np.ones(count, np.bool_),
-            time_ms=np.full(count, 1_700_000_000_000, np.int64),
+            times=Times.of(np.full(count, 1_700_000_000_000, np.int64)),
             accepted=np.ones(count, np.bool_),
             points=points.take(slice(first, first + count)),
             leader_epoch=np.zeros(count, np.int64),

@@ -38,7 +38,7 @@ from streamsvm.learning.learner import Learner, warm_up
 from streamsvm.learning.training import scaler_of, train
 from streamsvm.learning.tuning import Tuning, is_due, tune
 from streamsvm.learning.tuning import warm_up as warm_up_search
-from streamsvm.points import Points, Position, Rows
+from streamsvm.points import Points, Position, Rows, Times
 from tests.benchmarks.kernels import read
 from tests.benchmarks.tuning import Kept
 
@@ -89,7 +89,7 @@ def numbered(points: Points, start: int) -> Rows:
         offset=np.arange(start, start + n),
         row=np.zeros(n, np.int64),
         last=np.ones(n, np.bool_),
-        time_ms=np.full(n, -1, np.int64),
+        times=Times.of(np.full(n, -1, np.int64)),
         accepted=np.ones(n, np.bool_),
         points=points,
         leader_epoch=np.full(n, -1, np.int64),

@@ -41,11 +41,13 @@ class InColumns(Sequence[Raw]):
         self.sizes = np.array([len(value or b"") for value in self.values], np.int64)
         self.partitions = np.array([record.partition for record in records], np.int64)
         self.offsets = np.array([record.offset for record in records], np.int64)
-        self.times_ms = np.full(len(records), 1_000)
         self.leader_epochs = np.full(len(records), -1)
 
     def __len__(self) -> int:
         return len(self._records)
+
+    def times_ms(self, at: Any) -> Any:
+        return np.full(len(at), 1_000)
 
     def __getitem__(self, index: Any) -> Any:
         return InColumns(self._records[index]) if isinstance(index, slice) else self._records[index]

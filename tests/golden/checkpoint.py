@@ -20,7 +20,7 @@ from streamsvm.learning.cutting import Cut, LearnerState
 from streamsvm.learning.partition_state import PartitionState
 from streamsvm.model.pointers import Alias, Gate, GatePart, GateRival, Head
 from streamsvm.model.version import PartitionCut, TuningInForce
-from streamsvm.points import Points, Position
+from streamsvm.points import Points, Position, Rows
 
 RECENT = (GateRival(40, "12" * 32, 55, 0.875), GateRival(38, "34" * 32, 51, None))
 
@@ -180,6 +180,9 @@ def _plain(found: Any) -> Any:
         return {"dtype": found.dtype.str, "shape": found.shape, "values": found.ravel().tolist()}
     if isinstance(found, dict):
         return {str(key): _plain(value) for key, value in found.items()}
+    if isinstance(found, Rows):  # in memory times may be looked up, in a file they are numbers
+        named = {field.name: getattr(found, field.name) for field in dataclasses.fields(found) if field.name != "times"}
+        return _plain({**named, "time_ms": found.time_ms})
     if dataclasses.is_dataclass(found):
         return {field.name: _plain(getattr(found, field.name)) for field in dataclasses.fields(found) if field.init}
     if isinstance(found, msgspec.Struct):

@@ -53,7 +53,8 @@ def times(stamps: Sequence[int]) -> list[int]:
         now = found[-1] if found else -1
         counted = counts(stamps, place, now)
         if counted is False and now == -1:
-            later = [counts(stamps, other, -1) for other in range(place + 1, place + 9)]
+            # A record without a time is no time to begin with.
+            later = [counts(stamps, other, -1) and stamps[other] >= 0 for other in range(place + 1, place + 9)]
             if True in later and None not in later[: later.index(True)]:
                 now = stamps[place + 1 + later.index(True)]
             elif None in later:

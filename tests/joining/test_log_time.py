@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from streamsvm.joining.joiner import Joiner
@@ -37,6 +37,7 @@ STAMPS = st.lists(
 
 
 @settings(max_examples=400, deadline=None)
+@example([NOW, -1, 0, 0, 0, 0], 0)
 @given(STAMPS, st.integers(0, 1 << 32))
 def test_times_are_those_of_the_plain_rule_in_whatever_portions_records_of_several_rows_come(
     stamps: list[int], seed: int

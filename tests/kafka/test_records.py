@@ -45,9 +45,11 @@ def test_columns_are_what_messages_say(places: list[Place]) -> None:
     assert batch.partitions.tolist() == [partition for partition, *_ in places]
     assert batch.offsets.tolist() == [offset for _, offset, *_ in places]
     assert batch.leader_epochs.tolist() == [-1 if epoch is None else epoch for *_, epoch, _ in places]
-    assert batch.times_ms.tolist() == [-1 if kind == TIMESTAMP_NOT_AVAILABLE else ms for *_, (kind, ms) in places]
+    times = [-1 if kind == TIMESTAMP_NOT_AVAILABLE else ms for *_, (kind, ms) in places]
+    backwards = np.arange(len(places))[::-1]
+    assert batch.times_ms(backwards).tolist() == times[::-1]
     assert batch.sizes.tolist() == [offset for _, offset, *_ in places]
-    columns = batch.partitions, batch.offsets, batch.leader_epochs, batch.times_ms
+    columns = batch.partitions, batch.offsets, batch.leader_epochs, batch.times_ms(backwards)
     assert {column.dtype for column in columns} == {np.dtype(np.int64)}
     partitions = {partition for partition, *_ in places}
     assert batch.counts() == {one: sum(p == one for p, *_ in places) for one in partitions}

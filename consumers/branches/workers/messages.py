@@ -28,7 +28,7 @@ from streamsvm.errors import (
     TransientError,
 )
 from streamsvm.kafka import OffsetOutOfRange
-from streamsvm.points import Points, Rows
+from streamsvm.points import Points, Rows, Times
 
 _LENGTH: Final = struct.Struct("<Q")
 LARGEST_FRAME: Final = 1 << 36
@@ -348,7 +348,7 @@ def rows_of(newest: Newest) -> Rows:
         offset=offset,
         row=np.frombuffer(newest.row, np.int64).copy(),
         last=np.frombuffer(newest.last, np.bool_).copy(),
-        time_ms=np.frombuffer(newest.time_ms, np.int64).copy(),
+        times=Times.of(np.frombuffer(newest.time_ms, np.int64).copy()),
         accepted=np.frombuffer(newest.accepted, np.bool_).copy(),
         points=Points(X, y, weight),
         leader_epoch=np.frombuffer(newest.leader_epoch, np.int64).copy(),

@@ -28,7 +28,7 @@ class NewestRows:
         """Take in rows that were learned; what is kept is all of their arrays, until newer ones came."""
         if not len(rows):
             return
-        self._parts.append(rows)
+        self._parts.append(rows.slice(max(0, len(rows) - self._most), len(rows)).detached())
         count = sum(map(len, self._parts))
         while count - len(self._parts[0]) >= self._most:
             count -= len(self._parts.popleft())

@@ -120,7 +120,7 @@ class NewestRowsByPartition:
     def note(self, rows: Rows) -> None:
         """Take in rows that were learned."""
         parts = self._parts.setdefault(rows.partition, deque())
-        parts.append(rows)
+        parts.append(rows.slice(max(0, len(rows) - NEWEST_ROWS), len(rows)).detached())
         count = sum(map(len, parts))
         while count - len(parts[0]) >= NEWEST_ROWS:
             count -= len(parts.popleft())

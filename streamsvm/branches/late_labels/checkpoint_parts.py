@@ -17,7 +17,7 @@ from streamsvm.errors import CorruptCheckpoint
 from streamsvm.joining.rows import LEFT_OUT, JoinState, LogState
 from streamsvm.learning.cutting import Cut
 from streamsvm.learning.partition_state import PartitionState
-from streamsvm.points import Points, Position, Rows
+from streamsvm.points import Points, Position, Rows, Times
 
 _DTYPES: Final = (np.uint64, np.int64, np.int64, np.int32, np.int8)
 
@@ -70,7 +70,10 @@ def _waiting(points: Points, labels_offset: NDArray[Any], **columns: Any) -> Row
     every = {**columns, "labels_offset": labels_offset}
     _require_columns("rows that wait", n, every, (np.int64,) * len(every))
     accepted, last = points.weight > LEFT_OUT, np.zeros(n, np.bool_)
-    return Rows(partition=-1, last=last, accepted=accepted, points=points, beside_offset=labels_offset, **columns)
+    times = Times.of(columns.pop("time_ms"))
+    return Rows(
+        partition=-1, last=last, times=times, accepted=accepted, points=points, beside_offset=labels_offset, **columns
+    )
 
 
 @dataclass(frozen=True, slots=True)

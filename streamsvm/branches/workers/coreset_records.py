@@ -20,6 +20,7 @@ from typing import Any, Final
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from streamsvm.checkpoint.forms import Form, Parts, PlacedArray, PlacedParts, PlacedPoints, StateWriter, describes
 from streamsvm.checkpoint.forms import OptionalPart as NamedPart
@@ -28,7 +29,7 @@ from streamsvm.config import ModelConfig
 from streamsvm.errors import CorruptCheckpoint
 from streamsvm.learning.partition_state import PartitionState
 from streamsvm.places import Count, Incarnation, Offset, Partition, Row
-from streamsvm.points import Position, Rows
+from streamsvm.points import Position, Rows, Times
 
 FORMAT: Final = 1
 """Of openings, manifests and keys; it is part of every key, so another format's records are another incarnation's."""
@@ -176,7 +177,11 @@ _PASSED_OVER: Final = NamedPart(
 )
 
 
-@describes(None, make=Rows, parts=Parts(_PASSED_OVER))
+def _rows(time_ms: NDArray[np.int64], **columns: Any) -> Rows:
+    return Rows(times=Times.of(time_ms), **columns)
+
+
+@describes(None, make=_rows, parts=Parts(_PASSED_OVER))
 class _NewestHeader(Form):
     last: PlacedArray
     accepted: PlacedArray

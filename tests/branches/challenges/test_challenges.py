@@ -45,7 +45,7 @@ from streamsvm.model import trail
 from streamsvm.model.machine import LinearMachine
 from streamsvm.model.pointers import Alias, decode_alias
 from streamsvm.model.version import version_key
-from streamsvm.points import Rows
+from streamsvm.points import Rows, Times
 from tests.branches.late_labels.test_labels import BEGUN_MS, Timed, write
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.test_scorer import Running as Scoring
@@ -680,7 +680,7 @@ def test_a_record_of_the_next_century_ends_no_challenge() -> None:
 
 
 def _of_times(times: Sequence[int]) -> Rows:
-    return replace(rows_of(gaussian(len(times), 1)), time_ms=np.array(times, np.int64))
+    return replace(rows_of(gaussian(len(times), 1)), times=Times.of(np.array(times, np.int64)))
 
 
 def test_a_version_that_was_retired_does_not_win(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,7 +24,7 @@ from streamsvm.learning.recipe import Origin, make, version_of
 from streamsvm.learning.training import train
 from streamsvm.model import message
 from streamsvm.model.version import Memory, Version
-from streamsvm.points import Points, Position, Rows
+from streamsvm.points import Points, Position, Rows, Times
 from streamsvm.svm.objective import primal_objective
 from streamsvm.verification.recomputation import Recomputation, missing_input
 from tests.schemas import model_schema
@@ -242,7 +242,7 @@ def test_times_come_from_the_middle_row() -> None:
 
 
 def timed(rows: Rows, time_ms: Any) -> Rows:
-    return replace(rows, time_ms=np.asarray(time_ms, np.int64))
+    return replace(rows, times=Times.of(np.asarray(time_ms, np.int64)))
 
 
 @pytest.mark.parametrize("memory", MEMORIES)

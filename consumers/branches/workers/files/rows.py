@@ -23,7 +23,7 @@ from streamsvm.ingest import arrow
 from streamsvm.ingest.decoder import CONTENT_TYPE_HEADER, PointDecoder
 from streamsvm.ingest.row_builder import Rejection
 from streamsvm.kafka import Record
-from streamsvm.points import Rows
+from streamsvm.points import Rows, Times
 
 CHUNK_ROWS: Final = 4_096
 """Rows decoded at once: a step of learning takes as many."""
@@ -144,7 +144,7 @@ class _Reader:
             offset, row, last = base + index, np.zeros(n, np.int64), np.ones(n, np.bool_)
         else:
             offset, row, last = np.full(n, base), index, index == self._plan.origin.rows[partition] - 1
-        return replace(rows, offset=offset, row=row, last=last, time_ms=time_ms, leader_epoch=np.full(n, -1))
+        return replace(rows, offset=offset, row=row, last=last, times=Times.of(time_ms), leader_epoch=np.full(n, -1))
 
     def _rejected(
         self, bad: Rejection, partition: int, name: str, places: NDArray[np.int64], columns: Mapping[str, Any]

@@ -36,7 +36,7 @@ SLOWEST: Final = (
 SHARE: Final = "STREAMSVM_TEST_SHARE"
 """The variable that names a commit: of the long tests, those are run that this commit's hash chooses."""
 
-SHARES: Final = 20
+SHARES: Final = 40
 LONG_TIMEOUT_S: Final = 1_200
 """A minute of a quiet machine may be five beside five other processes; the limit of the others is in pyproject.toml."""
 

@@ -52,11 +52,13 @@ def test_nothing_of_it_is_left(branch: str, tree: Path) -> None:
     assert begun  # on one side at least
 
 
+@pytest.mark.long(keep=("events", "workers"))
 def test_every_other_module_can_be_imported(tree: Path) -> None:
     """None of the trunk, and none of another branch, needs it."""
     assert run_in(tree, "-c", IMPORTS, str(tree)).strip() == ""
 
 
+@pytest.mark.long(keep=("events", "workers"))
 def test_a_module_that_needs_it_would_be_found(branch: str, tree: Path) -> None:
     """The check can fail: planted in the copy, for as long as this takes."""
     planted = tree / "consumers" / "planted.py"
@@ -90,7 +92,7 @@ def test_its_options_are_unknown(branch: str, tree: Path) -> None:
     assert "there is no such option" in said
 
 
-@pytest.mark.long(keep=("*-embedded",))  # the real broker does here what the embedded one does
+@pytest.mark.long(keep=("events-embedded", "history-embedded"))  # the real broker does here what the embedded one does
 def test_a_stream_goes_through_without_it(broker: TestBroker, tree: Path) -> None:
     """Versions are published, points are scored, pages answer, and `verify` makes every version again."""
     servers = str(broker.connection.options["bootstrap.servers"])

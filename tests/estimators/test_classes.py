@@ -188,6 +188,7 @@ def test_too_small_a_sample_has_rough_probabilities(digits) -> None:
     assert (P.argmax(axis=1) == y).mean() > 0.5
 
 
+@pytest.mark.long
 def test_c_and_gamma_are_chosen_for_all_classes_together() -> None:
     """By what all pairs answer: as well as a grid search by scikit-learn with the same values, on rows left out."""
     X, y = load_digits(return_X_y=True)

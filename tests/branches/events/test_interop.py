@@ -103,6 +103,7 @@ def evaluator(language: str, directory: Path) -> list[str]:
         pytest.skip(f"no reader in {language}: {missing}")
 
 
+@pytest.mark.long(keep=("Node.js",))
 @pytest.mark.parametrize("language", ["Node.js", "Java"])
 def test_ten_thousand_raw_events_score_alike(tmp_path: Path, language: str) -> None:
     """Within 1e-12 of what a decision value is summed of, and its reasons; what one rejects the other does, too."""

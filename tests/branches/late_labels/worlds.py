@@ -134,5 +134,3 @@ SMALLEST: Final[Mapping[str, Profile]] = {
         "every", 1, 7, 400, {"kill": 3, "power loss": 1, "newest lost": 1, OTHER_LOG: 2}, variants=(LATE.name,)
     )
 }
-LONG: Final = ("late labels",)
-"""Those of which `make test` searches none."""

@@ -123,7 +123,7 @@ class Cut:
     rows : int
         Rows learned, rejected ones included.
     first_time_ms, last_time_ms : int
-        Least and greatest record timestamp; -1 if unknown.
+        As of `streamsvm.coreset.structure.Extent`.
     audit : tuple of Sampled
         The audit sample of each partition that has one, or of each of its labels, in partition order: what a model of
         this cut is judged by; under the same weights.

@@ -38,7 +38,7 @@ class Node:
     level, number : int
         Its place in the tree over spans; level 1 is a span.
     first_time_ms, last_time_ms : int
-        Of its records; -1 where none has a time.
+        As of its `Extent`; -1 where none has a time.
     sha256 : str
         Of its record, as `streamsvm.checkpoint.records` writes it.
     """

@@ -129,7 +129,7 @@ class Points:
 
 
 class Times:
-    """Times of rows, in milliseconds since the epoch, -1 where there is none; looked up when they are asked for.
+    """The time of each row, in milliseconds since the epoch, looked up when it is asked for; -1 stands for no time.
 
     To ask a consumed record for its time takes as long as to parse its numbers, and little needs the time of each row.
 

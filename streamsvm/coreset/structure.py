@@ -59,8 +59,8 @@ class Extent:
     rows : int
         Rows seen, rejected ones included.
     first_time_ms, last_time_ms : int
-        Least and greatest time of the first and the last row of each leaf, of its rows that have one; -1 if none has.
-        The other rows are not asked: that takes long, and one with a wrong clock would stand for all that follow it.
+        Least and greatest of the times that the leaves begin and end with: of each leaf, the times of its first and
+        its last row that have one. -1 if no row has a time. Rows between them are not asked, since that takes long.
     moments : Moments
         Exact moments and totals of every accepted row, kept or not.
     """

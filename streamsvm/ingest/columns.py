@@ -73,7 +73,7 @@ class RecordBatch(Protocol):
     plain: bool
 
     def times_ms(self, at: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the times of some of the records, given their indexes; -1 where there is none."""
+        """Return the times of the records at these indexes; -1 stands for no time."""
         ...
 
 
@@ -95,7 +95,7 @@ class Run:
 
     @property
     def time_ms(self) -> NDArray[np.int64]:
-        """All times, shape (n,); -1 where there is none."""
+        """All times, shape (n,); -1 stands for no time."""
         return self.times.known()
 
     def headers(self, index: int) -> Sequence[tuple[str, bytes]]:

@@ -107,7 +107,7 @@ class Batch(Sequence[Record]):
         return self._by_runs(Consumed.offset, 1)  # within a log they only grow: so nothing is left out between
 
     def times_ms(self, at: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the times of some of the records, given their indexes; -1 where there is none."""
+        """Return the times of the records at these indexes; -1 stands for no time."""
         chosen = [self._messages[index] for index in at.tolist()]
         pairs = list(map(Consumed.timestamp, chosen))
         time_ms = np.array(list(map(itemgetter(1), pairs)), dtype=np.int64)

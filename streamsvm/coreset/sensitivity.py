@@ -56,8 +56,7 @@ def mean_bound(Z: Float, y: Signs, weight: Float, penalty: float) -> float:
     weighted means of the labels; 0 <= theta <= lambda min(U_+, U_-) keeps it feasible. The best such theta is taken.
     Weak where labels overlap much, but it never fails: a solver that stopped early is held to it.
     """
-    sums, totals = np.empty((2, Z.shape[1])), np.empty(2)
-    _sum_labels(Z, y, weight, sums, totals)
+    sums, totals = _sum_labels(Z, y, weight)
     if not totals.all():
         return 0.0
     means = sums / totals[:, None]
@@ -86,8 +85,7 @@ def dual_bound(Z: Float, y: Signs, upper: Float, alpha: Float) -> float:
     margin of 1e-9 is taken off for rounding. No BLAS, whose bits depend on the number of threads.
     """
     feasible = np.clip(alpha, 0.0, upper)
-    sums, totals = np.empty((2, Z.shape[1])), np.empty(2)
-    _sum_labels(Z, y, feasible, sums, totals)
+    sums, totals = _sum_labels(Z, y, feasible)
     if not totals.all():
         return 0.0
     least = float(totals.min())
@@ -98,12 +96,12 @@ def dual_bound(Z: Float, y: Signs, upper: Float, alpha: Float) -> float:
 
 
 @njit(cache=True, nogil=True)
-def _sum_labels(Z, y, share, sums, totals):  # type: ignore[no-untyped-def]
-    """Fill the sums of share z, shape (2, d), and of shares, shape (2,), of the labels -1 and +1."""
-    sums[:] = 0.0
-    totals[:] = 0.0
+def _sum_labels(Z, y, share):  # type: ignore[no-untyped-def]
+    """Return the sums of share z, shape (2, d), and of shares, shape (2,), of the labels -1 and +1."""
+    sums, totals = np.zeros((2, Z.shape[1])), np.zeros(2)
     for i in range(len(y)):
         label, own = 1 if y[i] > 0 else 0, share[i]
         totals[label] += own
         for j in range(Z.shape[1]):
             sums[label, j] += own * Z[i, j]
+    return sums, totals

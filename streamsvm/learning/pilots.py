@@ -135,8 +135,7 @@ def linear_pilot(points: Points, weight: float, seen: Moments, config: SvmConfig
         return node.constant()
     Z, weighted = node.scaled(), node.weighted()
     upper = node.penalty * weighted
-    many = len(points) >= POINTS_A_FEATURE * points.dimension
-    if points.dimension <= FEW_FEATURES or (many and common_values(Z) is None):
+    if (d := Z.shape[1]) <= FEW_FEATURES or (len(Z) >= POINTS_A_FEATURE * d and common_values(Z) is None):
         rough = rough_machine(Z, points.y, upper, GAP)
         # Newton's method can give up before it meets the gap. The solver below then takes over, from a cold start.
         if rough.met:

@@ -82,10 +82,7 @@ def signed_rows(Z: Float, y: Float) -> SignedRows:
 def sparse_rows(Z: Float, y: Float) -> SignedRows | None:
     """Store sparse points, C-contiguous; None if they are dense."""
     common = common_values(Z)
-    if common is None:
-        return None
-    start = _counted(Z, common)
-    return None if start[-1] > DENSE * Z.size else _picked(Z, y, common, start)
+    return None if common is None else _entries(Z, y, common, DENSE)
 
 
 def rows_of_csr(Z: Any, y: Float) -> SignedRows:
@@ -116,8 +113,8 @@ def plain_rows(Z: Any, y: Float, last: float) -> SignedRows:
     n, d = Z.shape
     zero = np.zeros(d)
     sample = Z[:: max(1, n // SAMPLE)]
-    if d > FEW and np.count_nonzero(sample) <= DENSE * sample.size:
-        return _picked(Z, y, zero, _counted(Z, zero))._replace(sign=y * last)
+    if d > FEW and np.count_nonzero(sample) <= DENSE * sample.size and (rows := _entries(Z, y, zero, 1.0)):
+        return rows._replace(sign=y * last)
     dense = np.empty((d, n))
     _transpose(Z, y, zero, dense)
     return SignedRows(y * last, zero, False, dense, *_no_entries())
@@ -202,18 +199,16 @@ def _no_entries() -> tuple[Places, Places, Float]:
     return np.empty(0, np.uint32), np.empty(0, np.uint32), np.empty(0)
 
 
-def _counted(Z: Float, common: Float) -> Places:
-    """Return where each row's entries begin, shape (n + 1,)."""
+def _entries(Z: Float, y: Float, common: Float, most: float) -> SignedRows | None:
+    """Store what is no common value; None if that is more than a share of all."""
     start = np.zeros(len(Z) + 1, np.int64)
     _count(Z, common, start[1:])
-    return places(np.cumsum(start))
-
-
-def _picked(Z: Float, y: Float, common: Float, start: Places) -> SignedRows:
-    """Return the rows of points whose entries begin at known places."""
-    feature, value = np.empty(int(start[-1]), np.uint32), np.empty(int(start[-1]))
+    start = np.cumsum(start)
+    if start[-1] > most * Z.size:
+        return None
+    feature, value = np.empty(start[-1], np.uint32), np.empty(start[-1])
     _pick(Z, y, common, feature, value)
-    return SignedRows(y, common, True, np.empty((0, 0)), start, feature, value)
+    return SignedRows(y, common, True, np.empty((0, 0)), places(start), feature, value)
 
 
 @njit(cache=True, nogil=True)

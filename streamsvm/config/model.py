@@ -93,7 +93,11 @@ class ModelConfig(RecipeOptions, Section):
         object.__setattr__(self, "svm", self.svm.settled(self.points.classes))
         if self.coreset.kernel_option:
             precision = self.svm.precision if "precision" in self.svm.model_fields_set else "packed"
-            defaults: dict[str, Any] = {"precision": precision, "round_first": precision != "double"}
+            defaults: dict[str, Any] = {
+                "precision": precision,
+                "round_first": precision != "double",
+                "tune_points": SvmConfig.TUNE_POINTS_OF_LANDMARKS,
+            }
             if precision != "packed":  # of which a message holds as many as their bits allow
                 defaults["landmarks"] = SvmConfig.landmarks_by_default(self.points.dimension, precision)
             missing = {name: size for name, size in defaults.items() if name not in self.svm.model_fields_set}

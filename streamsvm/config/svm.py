@@ -123,7 +123,7 @@ class SvmConfig(Section):
         default=None,
         description="`auto`: choose alpha (or C), and gamma for `rbf`, by five-fold cross-validation among 1/100 to "
         "100 times `alpha` (or `C`), and 1/16 to 16 times `gamma`, unless others are given; with landmarks, by "
-        "machines of up to 1,000 points. Default: the configured values.",
+        "machines of up to 1,000 points, or an eighth of the model's. Default: the configured values.",
     )
     tune_every_leaves: Annotated[int, Field(ge=1)] = Field(
         default=50,
@@ -132,7 +132,7 @@ class SvmConfig(Section):
     )
     tune_points: Annotated[int, Field(ge=16, le=1 << 24)] = Field(
         default=5_000,
-        description="Most points that tuning uses.",
+        description="Most points that tuning uses. Default with coreset.landmarks: 64000, and a quarter of a model's.",
     )
     tune_alphas: Annotated[tuple[Alpha, ...], BeforeValidator(split_at_commas)] = Field(
         default=(), description="Values of alpha to choose among."
@@ -149,6 +149,7 @@ class SvmConfig(Section):
 
     DEFAULT_ALPHA: ClassVar[float] = 1e-4
     TUNE_FOLDS: ClassVar[int] = 5
+    TUNE_POINTS_OF_LANDMARKS: ClassVar[int] = 64_000
     MOST_CLASSES_IN_PAIRS: ClassVar[int] = 32
     """Labels up to which there is a machine for each pair by default: 496 machines."""
     FEATURE_BYTES: ClassVar[int] = 250

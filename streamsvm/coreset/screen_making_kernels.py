@@ -29,6 +29,7 @@ def fill_lengths(rows: Float, root: Float, length: Float) -> None:
         Upper triangular if k = d + 1.
     """
     width, k = rows.shape[1], root.shape[1]
+    columns = np.ascontiguousarray(root.T)
     packed, side, total = np.zeros((width, LANES)), np.empty(LANES), np.empty(LANES)
     for first in range(0, len(length), LANES):
         count = min(LANES, len(length) - first)
@@ -38,10 +39,17 @@ def fill_lengths(rows: Float, root: Float, length: Float) -> None:
         total[:] = 0.0
         for c in range(k):
             side[:] = 0.0
-            for j in range(c + 1 if k == width else width):
-                factor, line = root[j, c], packed[j]
+            line, end = columns[c], c + 1 if k == width else width
+            whole = end - end % 4
+            for j in range(0, whole, 4):  # what is loaded and stored once serves four times
+                c0, c1, c2, c3 = line[j], line[j + 1], line[j + 2], line[j + 3]
+                z0, z1, z2, z3 = packed[j], packed[j + 1], packed[j + 2], packed[j + 3]
                 for lane in range(LANES):
-                    side[lane] += factor * line[lane]
+                    side[lane] += (c0 * z0[lane] + c1 * z1[lane]) + (c2 * z2[lane] + c3 * z3[lane])
+            for j in range(whole, end):
+                own, z0 = line[j], packed[j]
+                for lane in range(LANES):
+                    side[lane] += own * z0[lane]
             for lane in range(LANES):
                 total[lane] += side[lane] * side[lane]
         for lane in range(count):

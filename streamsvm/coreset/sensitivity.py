@@ -36,6 +36,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from streamsvm.compiling import njit
 from streamsvm.linalg import Float
 from streamsvm.points import Signs
 
@@ -55,16 +56,13 @@ def mean_bound(Z: Float, y: Signs, weight: Float, penalty: float) -> float:
     weighted means of the labels; 0 <= theta <= lambda min(U_+, U_-) keeps it feasible. The best such theta is taken.
     Weak where labels overlap much, but it never fails: a solver that stopped early is held to it.
     """
-    means, totals = [], []
-    for sign in (-1, 1):
-        own = y == sign
-        if not own.any():
-            return 0.0
-        totals.append(float(weight[own].sum()))
-        means.append(np.einsum("i,ij->j", weight[own] / totals[-1], Z[own]))
+    sums, totals = _sum_labels(Z, y, weight)
+    if not totals.all():
+        return 0.0
+    means = sums / totals[:, None]
     apart = means[1] - means[0]
     squared = float(np.einsum("i,i->", apart, apart))
-    most = penalty * min(totals)
+    most = penalty * float(totals.min())
     theta = most if most * squared <= 2.0 else 2.0 / squared
     return 2.0 * theta - 0.5 * theta * theta * squared
 
@@ -87,11 +85,23 @@ def dual_bound(Z: Float, y: Signs, upper: Float, alpha: Float) -> float:
     margin of 1e-9 is taken off for rounding. No BLAS, whose bits depend on the number of threads.
     """
     feasible = np.clip(alpha, 0.0, upper)
-    sums = np.array([feasible[y == sign].sum() for sign in (-1, 1)])
-    if not sums.all():
+    sums, totals = _sum_labels(Z, y, feasible)
+    if not totals.all():
         return 0.0
-    feasible *= np.where(y > 0, sums.min() / sums[1], sums.min() / sums[0])
-    w = np.einsum("i,ij->j", y * feasible, Z)
-    total, norm = float(feasible.sum()), float(np.einsum("i,i->", w, w))
+    least = float(totals.min())
+    w = sums[1] * (least / totals[1]) - sums[0] * (least / totals[0])
+    total, norm = 2.0 * least, float(np.einsum("i,i->", w, w))
     s = 1.0 if norm <= total else total / norm
     return max(0.0, (s * total - 0.5 * s * s * norm) * (1.0 - 1e-9))
+
+
+@njit(cache=True, nogil=True)
+def _sum_labels(Z, y, share):  # type: ignore[no-untyped-def]
+    """Return the sums of share z, shape (2, d), and of shares, shape (2,), of the labels -1 and +1."""
+    sums, totals = np.zeros((2, Z.shape[1])), np.zeros(2)
+    for i in range(len(y)):
+        label, own = 1 if y[i] > 0 else 0, share[i]
+        totals[label] += own
+        for j in range(Z.shape[1]):
+            sums[label, j] += own * Z[i, j]
+    return sums, totals

@@ -41,6 +41,7 @@ from streamsvm.svm.block import interior_point as interior
 from streamsvm.svm.block import smoothed_newton as newton
 from streamsvm.svm.block.descent import BlockDescent
 from streamsvm.svm.block.interior_point import MOST_FEATURES, InteriorPointSolver
+from streamsvm.svm.block.signed_rows import common_values
 from streamsvm.svm.block.smoothed_newton import rough_machine
 from streamsvm.svm.objective import optimality_of
 from streamsvm.svm.problem import Problem, Solver
@@ -48,7 +49,10 @@ from streamsvm.svm.solvers import SOLVERS
 
 FEW_FEATURES: Final = 64
 """Up to so many features Newton's method is tried first: it takes a third to a twentieth of the interior-point method's
-time for 10,000 points of 3 to 23 features, and longer from some hundred features on."""
+time for 10,000 points of 3 to 23 features. Of one-hot columns, of which the other makes use, it takes longer beyond."""
+POINTS_A_FEATURE: Final = 16
+"""So many points a feature or more, and it is tried first for any number of features, if they are dense: it takes a
+eighth to a half of the time then, a fourth more where the labels hardly overlap, and twice for fewer points."""
 GAP: Final = 0.001
 """Relative duality gap at which Newton's method ends a linear pilot. What it leaves is smoothing, which blurs who is
 active: at 0.02 Cod-RNA came half as near to the optimum, and sums of small samples were off. It costs a step or two."""
@@ -131,7 +135,7 @@ def linear_pilot(points: Points, weight: float, seen: Moments, config: SvmConfig
         return node.constant()
     Z, weighted = node.scaled(), node.weighted()
     upper = node.penalty * weighted
-    if points.dimension <= FEW_FEATURES:
+    if (d := Z.shape[1]) <= FEW_FEATURES or (len(Z) >= POINTS_A_FEATURE * d and common_values(Z) is None):
         rough = rough_machine(Z, points.y, upper, GAP)
         # Newton's method can give up before it meets the gap. The solver below then takes over, from a cold start.
         if rough.met:

@@ -134,11 +134,11 @@ def _taken(rows, chosen):  # type: ignore[no-untyped-def]
             dense[k, i] = rows.dense[k, chosen[i]]
     start, feature, value = rows.start, rows.feature, rows.value
     if rows.sparse:
-        start = np.empty(m + 1, np.int64)
+        start = np.empty(m + 1, np.uint32)
         start[0] = 0
         for i in range(m):
             start[i + 1] = start[i] + rows.start[chosen[i] + 1] - rows.start[chosen[i]]
-        feature, value = np.empty(start[m], np.int64), np.empty(start[m])
+        feature, value = np.empty(start[m], np.uint32), np.empty(start[m])
         for i in range(m):
             begin = rows.start[chosen[i]]
             for t in range(start[i + 1] - start[i]):

@@ -6,13 +6,16 @@ a point of mean weight, and judged by what its score grows to:
 
 1. Up to `MANY` and `JUDGES` points are drawn, but no more than `svm.tune_points`; of each label its share, but `RARE`
    at least where there are so many. Weights make up for labels of which more than their share is drawn. `MANY` of the
-   points learn, or `SHARE` of a model's points if that is less, and all others judge.
+   points learn, or `SHARE` of a model's points if that is less, and all others judge. For a model of many more points
+   up to `LAST_RUNG` learn (`rungs`), and as many judge.
 2. Every cell is judged by a machine of a fourth of those that learn. Then a few are by machines of all of these: those
    of the best box and of the one on each side, and of gammas from one below the best to two above, because it will
    grow.
-3. The score of each of these is continued to the number of points of a model, with 1 / n:
-   s(n) = a - b / n through the two sizes. The same points judge both, so that their chance is not multiplied.
-4. Where no values are given, the choice is the geometric mean of the best cells, which chance moves less than one.
+3. The score of each of these is continued to the number of points of a model:
+   s(n) = a - b / n^`LAW` through the two sizes. The same points judge both, so that their chance is not multiplied.
+4. For a model of many points this goes on: cells around the best continued one are judged by machines of the next rung
+   and of a fourth of it.
+5. Where no values are given, the choice is the geometric mean of the best cells, which chance moves less than one.
 
 Where fewer than twice `FEW` would learn, there is one size.
 
@@ -55,6 +58,12 @@ MANY: Final = 1_000
 the time for the same accuracy of eight sets."""
 JUDGES: Final = 2_000
 """Most points that judge. With 1,500 ijcnn1 lost 0.06 points, and 3,000 made no difference."""
+RUNG: Final = 4_000
+"""Points of a further machine for a model of eight times as many; and a second time an eighth of a model's points, if
+that is at least twice this. From machines of 1,000 points nothing says what is best for 100,000."""
+LAST_RUNG: Final = 32_000
+PART: Final = 1 / 8
+"""Of a model's points that a rung may be: some cells of it take a tenth of the time that the model takes."""
 SHARE: Final = 0.25
 """Of a model's points, the most that `MANY` may be, so that the search of a short stream is short, too."""
 LEARNING: Final = 0.5
@@ -65,7 +74,9 @@ RARE: Final = 50
 BELOW: Final = 1
 """Gammas below the best one that are followed. Without it a9a lost up to 0.7 points, with gammas too large for it."""
 GAMMAS_FOLLOWED: Final = 4
+GAMMAS_OF_A_RUNG: Final = 3
 BOXES_FOLLOWED: Final = 3
+LAW: Final = 0.75
 BEST: Final = 5
 """Cells of a whole grid of whose values the geometric mean is taken."""
 BEST_OF_FEW: Final = 3
@@ -134,7 +145,7 @@ def scores(folds: Folds, cut: Cut, config: SvmConfig, random: np.random.Generato
     configured = kernel.gamma / WIDTHS[0]
     given = tuple(sorted(set(config.tune_gammas)))
     boxes = {1.0 / (alpha * points) for alpha in config.tune_alphas} or set(BOXES)
-    some = drawn(folds.points.y, min(config.tune_points, MANY + JUDGES), random)
+    some = drawn(folds.points.y, min(config.tune_points, max(MANY + JUDGES, 2 * max(rungs(points), default=0))), random)
     grid = Grid(
         Z=np.ascontiguousarray(folds.scaler.transform(folds.points.X[some])),
         y=folds.points.y[some],
@@ -167,28 +178,46 @@ def search(grid: Grid, random: np.random.Generator, points: int) -> GridScores:
         few = drawn(grid.y, min(FEW, int(LEARNING_ALONE * len(grid.y))), random, LEARNING_ALONE)
         mean = _judged(grid, few, _others(grid, few), whole)
         return GridScores(len(few), mean, mean)
-    many = drawn(grid.y, size, random, LEARNING)
-    few, aside = many[drawn(grid.y[many], size // 4, random)], _others(grid, many)
-    rough = _judged(grid, few, aside, whole)
-    fine = _judged(grid, many, aside, promising(rough, grid))
-    return GridScores(len(many), fine, continued(rough, fine, len(few), len(many), points))
+    sizes = (size, *(rung for rung in rungs(points) if rung <= LEARNING * (len(grid.y) + 2)))
+    members = [drawn(grid.y, sizes[-1], random, LEARNING)]
+    for smaller in reversed(sizes[:-1]):
+        members.append(members[-1][drawn(grid.y[members[-1]], smaller, random)])
+    aside, ranked = _others(grid, members[0]), None
+    for many in reversed(members):
+        few = many[drawn(grid.y[many], len(many) // 4, random)]
+        if ranked is None:
+            rough = _judged(grid, few, aside, whole)
+            cells = promising(rough, grid, GAMMAS_FOLLOWED)
+        else:
+            cells = promising(ranked, grid, GAMMAS_OF_A_RUNG)
+            rough = _judged(grid, few, aside, cells)
+        fine = _judged(grid, many, aside, cells)
+        ranked = continued(rough, fine, len(few), len(many), points)
+    assert ranked is not None
+    return GridScores(len(members[0]), fine, ranked)
 
 
-def promising(rough: Float, grid: Grid) -> Cells:
-    """Return the cells that a larger machine is trained for."""
-    best = between(rough, grid)
+def rungs(points: int) -> tuple[int, ...]:
+    """Return how many points the further machines for a model of so many points have."""
+    last = min(LAST_RUNG, int(PART * points))
+    return (RUNG, last)[: (last >= RUNG) + (last >= 2 * RUNG)]
+
+
+def promising(ranked: Float, grid: Grid, gammas: int) -> Cells:
+    """Return the cells that a larger machine is trained for: those around the best, of so many gammas."""
+    best = between(ranked, grid)
     row, column = (
         int(np.abs(np.log(values) - np.log(value)).argmin())
         for values, value in zip((grid.gammas, grid.boxes), best, strict=True)
     )
-    row = max(0, min(row - BELOW, len(grid.gammas) - GAMMAS_FOLLOWED))
+    row = max(0, min(row - BELOW, len(grid.gammas) - gammas))
     column = max(0, min(column - 1, len(grid.boxes) - BOXES_FOLLOWED))
-    return slice(row, row + GAMMAS_FOLLOWED), slice(column, column + BOXES_FOLLOWED)
+    return slice(row, row + gammas), slice(column, column + BOXES_FOLLOWED)
 
 
 def continued(rough: Float, fine: Float, few: int, many: int, points: int) -> Float:
     """Return the scores of machines of so many points; see step 3 of the module."""
-    beyond = max(0.0, 1.0 / many - 1.0 / points) / (1.0 / few - 1.0 / many)
+    beyond = max(0.0, many**-LAW - points**-LAW) / (few**-LAW - many**-LAW)
     return np.asarray(fine + beyond * (fine - rough))
 
 
@@ -238,8 +267,9 @@ def _judged(grid: Grid, few: NDArray[np.intp], aside: NDArray[np.intp], cells: C
     b, intercept = np.zeros((len(gammas), len(boxes), len(few))), np.zeros((len(gammas), len(boxes), 1))
     source = None
     for row, gamma in enumerate(gammas):
-        source = KernelRows(Z, gamma, source)
-        b[row], intercept[row, :, 0] = _path(source, grid.y[few], weight, boxes, grid)
+        # Of more points all kernel values would take too much memory.
+        source = KernelRows(Z, gamma, source) if len(few) <= MANY + RARE else None
+        b[row], intercept[row, :, 0] = _path(Z, gamma, source, grid.y[few], weight, boxes, grid)
     values = decisions(Z, grid.Z[aside], gammas, b) + intercept
     found[cells] = [[grid.judge(decision, grid.y[aside], outside) for decision in of_gamma] for of_gamma in values]
     return found
@@ -253,13 +283,15 @@ def _weight(y: Signs, weight: Float, chosen: NDArray[np.intp]) -> Float:
     return np.asarray(own / own.mean(), dtype=np.float64)
 
 
-def _path(source: KernelRows, y: Signs, weight: Float, boxes: Sequence[float], grid: Grid) -> tuple[Float, Float]:
+def _path(
+    Z: Float, gamma: float, source: KernelRows | None, y: Signs, weight: Float, boxes: Sequence[float], grid: Grid
+) -> tuple[Float, Float]:
     """Return the coefficients and the intercept of the machine for each box."""
     b, intercept = np.zeros((len(boxes), len(y))), np.full(len(boxes), float(y[0]))
     if np.all(y == y[0]):
         return b, intercept
     tolerance = max(TOLERANCE, grid.tolerance)
-    run = RoughDescent(source.Z, y, boxes[0] * weight, RbfKernel(source.gamma), tolerance, source)
+    run = RoughDescent(Z, y, boxes[0] * weight, RbfKernel(gamma), tolerance, source)
     for place, box in enumerate(boxes):
         if place:
             run.scale_boxes(box / boxes[place - 1])

@@ -54,7 +54,7 @@ def grid(n: int = 3_000) -> Grid:
 def test_decisions_aside_are_those_of_a_machine_of_the_few() -> None:
     """Points that judge have no part in a run, whose decision values of them are those of scikit-learn."""
     made, few = grid(600), 400
-    b, intercept = _path(KernelRows(made.Z[:few], 0.2), made.y[:few], made.weight[:few], BOXES, made)
+    b, intercept = _path(made.Z[:few], 0.2, None, made.y[:few], made.weight[:few], BOXES, made)
     (runs,) = decisions(made.Z[:few], made.Z[few:], (0.2,), b[None])
     for box, decision in zip(BOXES, runs + intercept[:, None], strict=True):
         machine = SVC(C=box, gamma=0.2, tol=1e-4).fit(made.Z[:few], made.y[:few], made.weight[:few])
@@ -64,7 +64,9 @@ def test_decisions_aside_are_those_of_a_machine_of_the_few() -> None:
 def test_where_the_few_have_one_label_it_is_answered() -> None:
     """A machine of one label has its answer for every box."""
     made = grid(2_000)
-    b, intercept = _path(KernelRows(made.Z[:50], 0.2), -np.ones(50, np.int8), np.ones(50), BOXES, made)
+    b, intercept = _path(
+        made.Z[:50], 0.2, KernelRows(made.Z[:50], 0.2), -np.ones(50, np.int8), np.ones(50), BOXES, made
+    )
     assert intercept == pytest.approx([-1.0] * 3)
     assert not decisions(made.Z[:50], made.Z[50:], (0.2,), b[None]).any()
 
@@ -74,7 +76,7 @@ def test_a_box_that_no_point_is_at_ends_the_path(monkeypatch: pytest.MonkeyPatch
     made, boxes = grid(200), (0.1, 3.0, 10.0, 30.0)
     advanced, advance = [], RoughDescent.advance
     monkeypatch.setattr(RoughDescent, "advance", lambda run, most: (advanced.append(run), advance(run, most))[1])
-    b, _ = _path(KernelRows(made.Z, 1e4), made.y, np.ones(200), boxes, made)
+    b, _ = _path(made.Z, 1e4, KernelRows(made.Z, 1e4), made.y, np.ones(200), boxes, made)
     assert len(advanced) == 2
     np.testing.assert_array_equal(b[2:], b[[1, 1]])
     machine = SVC(C=30.0, gamma=1e4).fit(made.Z, made.y)
@@ -169,6 +171,36 @@ def test_points_that_judge_learn_at_neither_size(monkeypatch: pytest.MonkeyPatch
     assert [len(few), len(many)] == pytest.approx([250, 1_000], abs=2)
 
 
+@pytest.mark.parametrize(
+    ("points", "expected"),
+    [(31_999, ()), (32_000, (4_000,)), (64_000, (4_000, 8_000)), (100_000, (4_000, 12_500)), (10**6, (4_000, 32_000))],
+)
+def test_a_model_of_many_points_has_larger_machines(points: int, expected: tuple[int, ...]) -> None:
+    """Up to an eighth of its points, and a bound."""
+    assert nested_grid.rungs(points) == expected
+
+
+def test_a_larger_machine_is_continued_from_a_fourth_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same points judge all; cells around the best continued one are followed, and each size holds the smaller."""
+    made, seen, own = grid(24_000), [], nested_grid._judged
+    made = replace(made, gammas=nested_grid.GAMMAS, boxes=nested_grid.BOXES)
+
+    def kept(grid: Grid, few: NDArray[np.intp], aside: NDArray[np.intp], cells: nested_grid.Cells) -> Float:
+        seen.append((few, aside))
+        return own(grid, few[:200], aside[:200], cells)
+
+    monkeypatch.setattr(nested_grid, "_judged", kept)
+    found = search(made, np.random.default_rng(0), 70_000)
+    sizes = [len(few) for few, _ in seen]
+    assert sizes == pytest.approx([250, 1_000, 1_000, 4_000, 2_187, 8_750], abs=2)
+    for few, many in ((0, 1), (2, 3), (4, 5), (1, 3), (3, 5)):
+        assert set(seen[few][0].tolist()) < set(seen[many][0].tolist())
+    assert all(np.array_equal(aside, seen[0][1]) for _, aside in seen)
+    assert not set(seen[0][1].tolist()) & set(seen[5][0].tolist())
+    assert found.points == sizes[-1]
+    assert np.isfinite(found.mean).sum() == np.isfinite(found.continued).sum() == 9
+
+
 @pytest.mark.parametrize("positive", [10, 40])
 def test_each_size_has_points_of_a_rare_label(positive: int) -> None:
     """Of ten and more among 20,000, five are in each machine, and some judge."""
@@ -226,10 +258,14 @@ def test_a_choice_is_between_the_best_cells() -> None:
     assert between(mean, made) == pytest.approx(((0.8 * 0.8 * 3.2) ** (1 / 3), (10.0 * 1.0 * 10.0) ** (1 / 3)))
 
 
-def test_a_score_is_continued_with_one_over_the_points() -> None:
-    """A cell whose error falls as 0.1 + 200 / n ends there; one that does not change stays; of fewer points, too."""
-    rough, fine = np.array([0.9 - 200 / 400, 0.8]), np.array([0.9 - 200 / 1_600, 0.8])
-    assert continued(rough, fine, 400, 1_600, 20_000) == pytest.approx([0.9 - 200 / 20_000, 0.8])
+def test_a_score_is_continued_by_a_power_of_the_points() -> None:
+    """A cell whose error falls as 0.1 + 70 / n^0.75 ends there; one that does not change stays."""
+
+    def falling(n: int) -> float:
+        return float(0.9 - 70.0 / n**nested_grid.LAW)
+
+    rough, fine = np.array([falling(400), 0.8]), np.array([falling(1_600), 0.8])
+    assert continued(rough, fine, 400, 1_600, 20_000) == pytest.approx([falling(20_000), 0.8])
     assert continued(rough, fine, 400, 1_600, 1_000) == pytest.approx(fine)
     assert np.isnan(continued(rough, np.full(2, np.nan), 400, 1_600, 20_000)).all()
 
@@ -239,11 +275,14 @@ def test_cells_of_larger_gammas_are_followed() -> None:
     made = replace(grid(600), gammas=nested_grid.GAMMAS, boxes=nested_grid.BOXES)
     for gamma, box, rows, columns in ((2, 3, (1, 5), (2, 5)), (0, 0, (0, 4), (0, 3)), (7, 5, (4, 8), (3, 6))):
         rough = -((np.arange(8.0)[:, None] - gamma) ** 2) - (np.arange(6.0) - box) ** 2
-        followed = promising(rough, made)
+        followed = promising(rough, made, nested_grid.GAMMAS_FOLLOWED)
         assert [(part.start, part.stop) for part in followed] == [rows, columns]
     for small in (replace(made, gammas=(0.1,)), replace(made, boxes=(1.0, 3.0))):
         shape = (len(small.gammas), len(small.boxes))
-        assert np.ones(shape)[promising(np.ones(shape), small)].shape == (min(4, shape[0]), min(3, shape[1]))
+        assert np.ones(shape)[promising(np.ones(shape), small, nested_grid.GAMMAS_FOLLOWED)].shape == (
+            min(4, shape[0]),
+            min(3, shape[1]),
+        )
 
 
 def test_a_search_judges_what_it_follows_and_ranks_it_continued() -> None:

@@ -35,6 +35,8 @@ from streamsvm.quality.prequential import Prequential, Quality
 from streamsvm.quality.skill import Answered, no_better_than_chance, skill_of
 
 FIGURES: Final = tuple(field.name for field in fields(Quality) if field.name != "points")
+SCORED_TOGETHER: Final = 4_096
+"""Rows after which they are scored: of many partitions some hundred come at a time, and each time has its price."""
 MOST_KERNEL_VALUES: Final = 4_000_000
 """For judging a version by its audit sample: some tens of milliseconds."""
 
@@ -68,6 +70,7 @@ class QualityWatch:
         self._labels = tuple(map(spelt, config.points.labels))
         self._dimension, self._classes = config.points.dimension, config.points.classes
         self.prequential = prequential_of(config, quality.window) if quality.enabled else None
+        self._waiting: list[Points] = []
         if current is not None and self.prequential is not None:
             present = gate.present or present_of(settings, cluster, current)
             self._serve(present.version)
@@ -99,6 +102,7 @@ class QualityWatch:
         """
         if self.prequential is None:
             return None
+        self._score_waiting(self.prequential)
         refused = gate is not None and gate.holds_back
         newest = None if refused else self.prequential.answered()
         evidence, model = audit_evidence(cut.audit), version.model
@@ -121,23 +125,30 @@ class QualityWatch:
         self._serve(version)
 
     def learned(self, rows: Rows, *, again: bool) -> None:
-        """Take in rows that were just learned; those that were not read again no version has learned: score them."""
-        self.note(rows)
-        if not again:
-            self.score(rows)
+        """Take in rows that were just learned.
 
-    def score(self, rows: Rows) -> None:
-        """Score rows that no version has learned, in their order."""
-        if self.prequential is None:
+        Those that were not read again no version has learned: they are scored, in their order, when there are enough or
+        somebody wants to know.
+        """
+        self.note(rows)
+        if again or self.prequential is None:
             return
-        scored = self.prequential.scored
-        self.prequential.add(rows.points if rows.accepted.all() else rows.points.take(rows.accepted))
-        self._metrics.increase("streamsvm_prequential_points", self.prequential.scored - scored)
+        self._waiting.append(rows.points if rows.accepted.all() else rows.points.take(rows.accepted))
+        if sum(map(len, self._waiting)) >= SCORED_TOGETHER:
+            self._score_waiting(self.prequential)
+
+    def _score_waiting(self, prequential: Prequential | ClassPrequential) -> None:
+        if self._waiting:
+            scored = prequential.scored
+            prequential.add(Points.union(self._waiting))
+            self._waiting.clear()
+            self._metrics.increase("streamsvm_prequential_points", prequential.scored - scored)
 
     def show(self) -> None:
         """Set the gauges; a figure that is not available is NaN."""
         if self.prequential is None:
             return
+        self._score_waiting(self.prequential)
         for scorer, quality in self.prequential.figures().items():
             for figure in FIGURES:
                 value = getattr(quality, figure)
@@ -170,6 +181,7 @@ class QualityWatch:
         model = version.model
         if model.classes != self._classes:
             return
+        self._score_waiting(self.prequential)  # by the version that was current when they came
         if isinstance(self.prequential, ClassPrequential):
             assert isinstance(model, ClassModel)
             self.prequential.serve(model)

@@ -19,6 +19,8 @@ from streamsvm.ingest.decoder import encode
 from streamsvm.kafka import Cluster
 from streamsvm.model import skill_header as header
 from streamsvm.model.pointers import Alias, Gate
+from streamsvm.points import Points
+from streamsvm.quality.prequential import Prequential
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.trainers import Running, produce, records, run_until, settings_for, topic, versions
 from tests.streams import DIMENSION, gaussian, rows_of
@@ -128,8 +130,37 @@ def test_a_refused_version_does_not_score(embedded_broker: TestBroker, tmp_path:
             ),
             Alias(1, "ab", 0),
         )
-        watch.score(rows)
+        watch.learned(rows, again=False)
+        watch.show()
         assert metrics.registry.get_sample_value("streamsvm_prequential_points_total") == expected
+
+
+def test_rows_are_scored_together_by_what_was_current_when_they_came(
+    embedded_broker: TestBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In their order, when there are enough of them, at a new version, and when somebody looks."""
+    connection, settings = embedded_broker.connection, settings_for(embedded_broker.name(), tmp_path)
+    produce(connection, settings.input.topic, records(2 * CUT_ROWS))
+    run_until(settings, connection, 2 * CUT_ROWS)
+    first, second = versions(connection, settings)
+    watch = QualityWatch(settings, Cluster(connection), None, Open(), Metrics(TRAINER))
+    prequential, added = watch.prequential, list[tuple[object, Points]]()
+    assert isinstance(prequential, Prequential)
+    monkeypatch.setattr(prequential, "add", lambda points: added.append((prequential._model, points)))
+    rows = [rows_of(gaussian(n, seed)) for seed, n in enumerate((30, 20, 3_000, 2_000, 10, 5))]
+    for one in rows[:2]:
+        watch.learned(one, again=False)
+    watch.published(first, None, Alias(1, "ab", 0))
+    for one in rows[2:5]:
+        watch.learned(one, again=False)
+    watch.published(second, None, Alias(2, "ab", 0))
+    watch.learned(rows[5], again=False)
+    watch.show()
+    together = ((None, rows[:2]), (first.model, rows[2:4]), (first.model, rows[4:5]), (second.model, rows[5:]))
+    assert [len(points) for _, points in added] == [50, 5_000, 10, 5]
+    for (model, points), (expected, ones) in zip(added, together, strict=True):
+        assert model is expected
+        np.testing.assert_array_equal(points.X, np.concatenate([one.points.X for one in ones]))
 
 
 def test_scoring_can_be_left_out(embedded_broker: TestBroker, tmp_path: Path) -> None:

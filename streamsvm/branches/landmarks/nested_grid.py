@@ -77,8 +77,8 @@ GAMMAS_FOLLOWED: Final = 4
 GAMMAS_OF_A_RUNG: Final = 3
 BOXES_FOLLOWED: Final = 3
 LAW: Final = 0.75
-"""Power of the points by which the error that is left to lose falls. With 1 none of eight sets was better: at a tenth of
-their rows credit_default lost 0.12 points, cod_rna 0.03."""
+"""Power of the points by which the error that is left to lose falls. With 1 none of eight sets was better: at a tenth
+of their rows credit_default lost 0.12 points, cod_rna 0.03."""
 BEST: Final = 5
 """Cells of a whole grid of whose values the geometric mean is taken."""
 BEST_OF_FEW: Final = 3

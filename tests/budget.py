@@ -29,8 +29,8 @@ HEAVY: Final = ("sklearn", "scipy.stats", "pandas")
 TIMEOUT_S: Final = 300.0
 
 LIMITS: Final[Mapping[str, int]] = {
-    "lines outside branches, papers and drop-ins": 75_275,  # joined passes, late times, sparse pilots: for time
-    "lines of the trunk of learning and publishing": 55_860,  # the same
+    "lines outside branches, papers and drop-ins": 75_285,  # joined passes, late times, sparse pilots: for time
+    "lines of the trunk of learning and publishing": 55_865,  # the same
     "modules that a reader loads": 75,  # grids of support vectors, and their part
     "modules that `streamsvm --help` loads": 36,  # two a branch, and those with its commands
     "modules that a linear trainer loads": 428,  # grids of support vectors; codecs and options of branches, in modules

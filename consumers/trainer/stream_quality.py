@@ -36,7 +36,8 @@ from streamsvm.quality.skill import Answered, no_better_than_chance, skill_of
 
 FIGURES: Final = tuple(field.name for field in fields(Quality) if field.name != "points")
 SCORED_TOGETHER: Final = 4_096
-"""Rows after which they are scored: of many partitions some hundred come at a time, and each time has its price."""
+"""Rows that are scored in one call. With many partitions a poll has some hundred rows of each, and a call for each of
+them took a twentieth of the main loop."""
 MOST_KERNEL_VALUES: Final = 4_000_000
 """For judging a version by its audit sample: some tens of milliseconds."""
 
@@ -127,8 +128,8 @@ class QualityWatch:
     def learned(self, rows: Rows, *, again: bool) -> None:
         """Take in rows that were just learned.
 
-        Those that were not read again no version has learned: they are scored, in their order, when there are enough or
-        somebody wants to know.
+        Rows that no version has learned, which are those not read again, are scored in their order: when
+        `SCORED_TOGETHER` of them wait, before another version becomes current, and before a figure is read.
         """
         self.note(rows)
         if again or self.prequential is None:

@@ -123,7 +123,7 @@ class SvmConfig(Section):
         default=None,
         description="`auto`: choose alpha (or C), and gamma for `rbf`, by five-fold cross-validation among 1/100 to "
         "100 times `alpha` (or `C`), and 1/16 to 16 times `gamma`, unless others are given; with landmarks, by "
-        "machines of up to 1,000 points, or an eighth of the model's. Default: the configured values.",
+        "machines of up to 1,000 points, and of up to an eighth of the model's points. Default: the configured values.",
     )
     tune_every_leaves: Annotated[int, Field(ge=1)] = Field(
         default=50,
@@ -132,7 +132,8 @@ class SvmConfig(Section):
     )
     tune_points: Annotated[int, Field(ge=16, le=1 << 24)] = Field(
         default=5_000,
-        description="Most points that tuning uses. Default with coreset.landmarks: 64000, and a quarter of a model's.",
+        description="Most points that tuning uses. Default with coreset.landmarks: 64000, of which a search uses a "
+        "quarter of the model's points, or 3000 if the model has fewer than 32,000.",
     )
     tune_alphas: Annotated[tuple[Alpha, ...], BeforeValidator(split_at_commas)] = Field(
         default=(), description="Values of alpha to choose among."

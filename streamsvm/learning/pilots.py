@@ -49,10 +49,10 @@ from streamsvm.svm.solvers import SOLVERS
 
 FEW_FEATURES: Final = 64
 """Up to so many features Newton's method is tried first: it takes a third to a twentieth of the interior-point method's
-time for 10,000 points of 3 to 23 features. Of one-hot columns, of which the other makes use, it takes longer beyond."""
+time for 10,000 points of 3 to 23 features. For more features that are one-hot, the interior-point method is faster."""
 POINTS_A_FEATURE: Final = 16
-"""So many points a feature or more, and it is tried first for any number of features, if they are dense: it takes a
-eighth to a half of the time then, a fourth more where the labels hardly overlap, and twice for fewer points."""
+"""With so many points a feature, Newton's method is tried first for any number of dense features: it takes an eighth to
+a half of the interior-point method's time, but a fourth more where labels hardly overlap. With fewer it takes twice."""
 GAP: Final = 0.001
 """Relative duality gap at which Newton's method ends a linear pilot. What it leaves is smoothing, which blurs who is
 active: at 0.02 Cod-RNA came half as near to the optimum, and sums of small samples were off. It costs a step or two."""
@@ -135,7 +135,9 @@ def linear_pilot(points: Points, weight: float, seen: Moments, config: SvmConfig
         return node.constant()
     Z, weighted = node.scaled(), node.weighted()
     upper = node.penalty * weighted
-    if (d := Z.shape[1]) <= FEW_FEATURES or (len(Z) >= POINTS_A_FEATURE * d and common_values(Z) is None):
+    n, d = Z.shape
+    many_dense = n >= POINTS_A_FEATURE * d and d > FEW_FEATURES and common_values(Z) is None
+    if d <= FEW_FEATURES or many_dense:
         rough = rough_machine(Z, points.y, upper, GAP)
         # Newton's method can give up before it meets the gap. The solver below then takes over, from a cold start.
         if rough.met:

@@ -6,15 +6,15 @@ a point of mean weight, and judged by what its score grows to:
 
 1. Up to `MANY` and `JUDGES` points are drawn, but no more than `svm.tune_points`; of each label its share, but `RARE`
    at least where there are so many. Weights make up for labels of which more than their share is drawn. `MANY` of the
-   points learn, or `SHARE` of a model's points if that is less, and all others judge. For a model of many more points
-   up to `LAST_RUNG` learn (`rungs`), and as many judge.
+   points learn, or `SHARE` of a model's points if that is less, and all others judge. With larger machines (step 4) as
+   many points judge as the largest machine has.
 2. Every cell is judged by a machine of a fourth of those that learn. Then a few are by machines of all of these: those
    of the best box and of the one on each side, and of gammas from one below the best to two above, because it will
    grow.
 3. The score of each of these is continued to the number of points of a model:
    s(n) = a - b / n^`LAW` through the two sizes. The same points judge both, so that their chance is not multiplied.
-4. For a model of many points this goes on: cells around the best continued one are judged by machines of the next rung
-   and of a fourth of it.
+4. For a model of 32,000 points or more, steps 2 and 3 are repeated with larger machines (`rungs`) for the cells around
+   the best one: three gammas and three boxes, each judged by a machine of the larger size and one of a fourth of it.
 5. Where no values are given, the choice is the geometric mean of the best cells, which chance moves less than one.
 
 Where fewer than twice `FEW` would learn, there is one size.
@@ -51,19 +51,20 @@ BOXES: Final = (0.1, 1.0, 3.0, 10.0, 30.0, 100.0)
 """Of a point of mean weight, where no alphas are given."""
 FEW: Final = 250
 """Points of a machine of the whole grid where there is one size; work grows with their square. Of two sizes it is a
-fourth of the larger one, so that a third of what the score grows by between the two is all that it is continued by,
-however many points a model has."""
+fourth of the larger one: a score is then continued by little more than half of its growth between the two, however many
+points a model has."""
 MANY: Final = 1_000
 """Most points of a machine of a few cells. With 800, and 200 for the grid, cod_rna lost 0.16 points; 1,400 took twice
 the time for the same accuracy of eight sets."""
 JUDGES: Final = 2_000
 """Most points that judge. With 1,500 ijcnn1 lost 0.06 points, and 3,000 made no difference."""
 RUNG: Final = 4_000
-"""Points of a further machine for a model of eight times as many; and a second time an eighth of a model's points, if
-that is at least twice this. By machines of 1,000 points gammas were too small for 100,000: cod_rna gained 0.2."""
+"""Points of the first larger machines. With machines of 1,000 points only, gammas were too small for a model of
+100,000 points: cod_rna lost 0.2 points of accuracy."""
 LAST_RUNG: Final = 32_000
+"""Most points of the last larger machines, so that a search takes at most about ten seconds."""
 PART: Final = 1 / 8
-"""Of a model's points that a rung may be: some cells of it take a tenth of the time that the model takes."""
+"""Share of a model's points that a larger machine may have. A search then takes a tenth to a third of the training."""
 SHARE: Final = 0.25
 """Of a model's points, the most that `MANY` may be, so that the search of a short stream is short, too."""
 LEARNING: Final = 0.5
@@ -74,11 +75,13 @@ RARE: Final = 50
 BELOW: Final = 1
 """Gammas below the best one that are followed. Without it a9a lost up to 0.7 points, with gammas too large for it."""
 GAMMAS_FOLLOWED: Final = 4
+"""Gammas for which machines of `MANY` points are trained."""
 GAMMAS_OF_A_RUNG: Final = 3
+"""Gammas for which the larger machines are trained."""
 BOXES_FOLLOWED: Final = 3
 LAW: Final = 0.75
-"""Power of the points by which the error that is left to lose falls. With 1 none of eight sets was better: at a tenth
-of their rows credit_default lost 0.12 points, cod_rna 0.03."""
+"""Exponent in s(n) = a - b / n^LAW. Chosen by cod_rna and ijcnn1. With 1, at a tenth of their rows, credit_default lost
+0.12 points and cod_rna 0.03, and none of six other sets gained."""
 BEST: Final = 5
 """Cells of a whole grid of whose values the geometric mean is taken."""
 BEST_OF_FEW: Final = 3
@@ -187,7 +190,7 @@ def search(grid: Grid, random: np.random.Generator, points: int) -> GridScores:
     aside, ranked = _others(grid, members[0]), None
     for many in reversed(members):
         few = many[drawn(grid.y[many], len(many) // 4, random)]
-        if ranked is None:
+        if ranked is None:  # the first size: every cell
             rough = _judged(grid, few, aside, whole)
             cells = promising(rough, grid, GAMMAS_FOLLOWED)
         else:
@@ -200,7 +203,7 @@ def search(grid: Grid, random: np.random.Generator, points: int) -> GridScores:
 
 
 def rungs(points: int) -> tuple[int, ...]:
-    """Return how many points the further machines for a model of so many points have."""
+    """Return the sizes of the larger machines for a model of so many points: none, one or two of them."""
     last = min(LAST_RUNG, int(PART * points))
     return (RUNG, last)[: (last >= RUNG) + (last >= 2 * RUNG)]
 

@@ -121,6 +121,19 @@ def substitute(factor: Float, right: Float, solution: Float) -> None:
             solution[m] -= line[m] * solution[j]
 
 
+@njit(cache=True, nogil=True)
+def back_substituted(factor: Float, right: Float) -> Float:
+    """Solve factor' solution = right, column by column; shapes (d, d), lower triangle, and (d, k)."""
+    d, solution = len(right), right.copy()
+    for j in range(d - 1, -1, -1):
+        for c in range(right.shape[1]):
+            solution[j, c] /= factor[j, j]
+        for m in range(j):
+            for c in range(right.shape[1]):
+                solution[m, c] -= factor[j, m] * solution[j, c]
+    return solution
+
+
 @njit(cache=True, nogil=True, fastmath={"contract"}, error_model="numpy")
 def norms(factor: Float, rows: Float, out: Float) -> None:
     """Fill |r_i| in the norm of the inverse of factor factor', that is |factor^-1 r_i|, shape (n,)."""

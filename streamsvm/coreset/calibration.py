@@ -18,7 +18,7 @@ from typing import Final
 import numpy as np
 
 from streamsvm.compiling import njit
-from streamsvm.linalg import Float, add_gram, factorise, substitute
+from streamsvm.linalg import REORDERED, Float, add_gram, factorise, substitute
 
 LEAST: Final = 0.1
 MOST: Final = 6.0
@@ -59,18 +59,25 @@ def calibrate(weight: Float, constraints: Float, totals: Float) -> Calibrated:
     totals : ndarray of shape (k,)
     """
     moved = np.empty(len(weight))
-    eta, unmet = move_weights(weight, np.array(constraints, np.float64, order="C"), totals, moved)
+    rows = np.array(constraints, np.float64, order="C")
+    eta, unmet = move_weights(weight, rows, len(rows), 0, totals, moved)
     return Calibrated(moved, eta, unmet)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def move_weights(weight, rows, totals, best):  # type: ignore[no-untyped-def]
-    """Fill the best weights, shape (m,), and return eta and what is unmet; `rows` are divided by their sizes."""
+def move_weights(weight, rows, wide, narrow, totals, best):  # type: ignore[no-untyped-def]
+    """Fill the best weights, shape (m,), and return eta and what is unmet.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (m, k)
+        Divided by their sizes. From row `wide` on there is nothing but 0 from column `narrow` on.
+    """
     m, k = rows.shape
     size, wanted, missing = np.abs(totals), np.empty(k), np.empty(k)
     absolute = np.zeros(k)
     for i in range(m):
-        for j in range(k):
+        for j in range(k if i < wide else narrow):
             absolute[j] += weight[i] * abs(rows[i, j])
     # Constraints are divided by their own size, so that a feature's unit decides neither the ridge nor what counts as
     # met.
@@ -80,21 +87,25 @@ def move_weights(weight, rows, totals, best):  # type: ignore[no-untyped-def]
             size[j] = 1.0
         wanted[j] = totals[j] / size[j]
     for i in range(m):
-        for j in range(k):
+        for j in range(k if i < wide else narrow):
             rows[i, j] /= size[j]
     multipliers, step = np.zeros(k), np.empty(k)
-    factors, free, matrix = np.ones(m), np.empty(m), np.empty((k, k))
-    eta, unmet = 0.0, _miss(rows, weight, factors, wanted, missing)
+    factors, free, gram = np.ones(m), weight.copy(), np.zeros((k, k))
+    add_gram(rows[:wide], free[:wide], gram)
+    for i in range(wide, m):
+        _add_product(rows[i, :narrow], free[i], gram)
+    eta, unmet = 0.0, _miss(rows, wide, narrow, weight, factors, wanted, missing)
     best[:] = weight
     for _ in range(STEPS):
         if unmet <= MET:
             break
-        # A clipped weight no longer moves with the multipliers, so it has no part in the derivative.
+        # A clipped weight no longer moves with the multipliers, so it has no part in the derivative. Few are clipped.
         for i in range(m):
-            free[i] = weight[i] if LEAST < factors[i] < MOST else 0.0
-        matrix[:] = 0.0
-        add_gram(rows, free, matrix)
-        mean = 0.0
+            own = weight[i] if LEAST < factors[i] < MOST else 0.0
+            if own != free[i]:
+                _add_product(rows[i, : k if i < wide else narrow], own - free[i], gram)
+                free[i] = own
+        matrix, mean = gram.copy(), 0.0
         for j in range(k):
             mean += matrix[j, j] / k
         # A constraint without a free point has a zero diagonal; a 1 there leaves its multiplier at rest.
@@ -106,12 +117,10 @@ def move_weights(weight, rows, totals, best):  # type: ignore[no-untyped-def]
         multipliers += step
         reached = 0.0
         for i in range(m):
-            factor = 1.0
-            for j in range(k):
-                factor += rows[i, j] * multipliers[j]
-            factors[i] = min(max(factor, LEAST), MOST)
+            end = k if i < wide else narrow
+            factors[i] = min(max(1.0 + _dot(rows[i, :end], multipliers[:end]), LEAST), MOST)
             reached = max(reached, abs(factors[i] - 1.0))
-        left = _miss(rows, weight, factors, wanted, missing)
+        left = _miss(rows, wide, narrow, weight, factors, wanted, missing)
         # With clipping Newton's method may step past the solution, so the best weights so far are kept.
         if left < unmet:
             eta, unmet = reached, left
@@ -121,11 +130,28 @@ def move_weights(weight, rows, totals, best):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True)
-def _miss(rows, weight, factors, wanted, missing):  # type: ignore[no-untyped-def]
+def _miss(rows, wide, narrow, weight, factors, wanted, missing):  # type: ignore[no-untyped-def]
     """Fill what the totals miss, shape (k,), and return the greatest of it."""
     missing[:] = wanted
     for i in range(len(weight)):
         own = weight[i] * factors[i]
-        for j in range(len(missing)):
+        for j in range(len(missing) if i < wide else narrow):
             missing[j] -= own * rows[i, j]
     return np.abs(missing).max()
+
+
+@njit(nogil=True, fastmath={"contract"})
+def _add_product(row, weight, matrix):  # type: ignore[no-untyped-def]
+    """Add weight r r' to the lower triangle of a matrix."""
+    for j in range(len(row)):
+        scaled, line = weight * row[j], matrix[j]
+        for k in range(j + 1):
+            line[k] += scaled * row[k]
+
+
+@njit(nogil=True, fastmath=REORDERED)
+def _dot(x, y):  # type: ignore[no-untyped-def]
+    total = 0.0
+    for j in range(len(x)):
+        total += x[j] * y[j]
+    return total

@@ -8,8 +8,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from streamsvm.common_values import add_sparse_gram, fill_sparse_lengths
 from streamsvm.compiling import njit
-from streamsvm.linalg import add_gram, factorise, norms
+from streamsvm.linalg import add_gram, back_substituted, factorise, norms
 from streamsvm.points import Features, Signs
 
 Float = NDArray[np.float64]
@@ -90,13 +91,14 @@ def scaled_rows(X: Features, centre: Float, inverse: Float, rows: Float) -> None
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def curve(  # type: ignore[no-untyped-def]
-    rows, weight, margin, penalty, total, delta, factor, length
+    rows, weight, margin, penalty, total, delta, others, factor, length
 ):
     """Fill the Cholesky factor of the smoothed Hessian, and lengths in the norm of its inverse; False without a factor.
 
     H = diag(1, ..., 1, 0) / penalty + sum of u r r' / (2 delta) over the rows with |1 - margin| < delta. Shapes are
     (n, d + 1) of rows, (n,) of weights and margins, (d + 1, d + 1) of the factor, a lower triangle, (n,) of lengths,
-    or (0,), where none are wanted; `total` is that of the weights.
+    or (0,), where none are wanted; `total` is that of the weights; `others` are those of the rows
+    (`streamsvm.common_values.Apart`).
     """
     n, width = rows.shape
     factor[:] = 0.0
@@ -104,17 +106,27 @@ def curve(  # type: ignore[no-untyped-def]
         factor[j, j] = 1.0 / penalty
     # The intercept has no regulariser: without this its entry would be 0, and H singular, if no point is near a margin.
     factor[width - 1, width - 1] = 1e-9 * total
-    near, own, kept = np.empty((n, width)), np.empty(n), 0
+    sparse, own, kept = len(others.common) > 0, np.zeros(n), 0
+    near = np.empty((0 if sparse else n, width))
     for i in range(n):
         if abs(1.0 - margin[i]) < delta:
-            for j in range(width):
-                near[kept, j] = rows[i, j]
+            if sparse:
+                kept = i
+            else:
+                for j in range(width):
+                    near[kept, j] = rows[i, j]
             own[kept] = weight[i] / (2.0 * delta)
             kept += 1
-    add_gram(near[:kept], own[:kept], factor)
+    if sparse:
+        add_sparse_gram(rows, others, own, factor)
+    else:
+        add_gram(near[:kept], own[:kept], factor)
     if not factorise(factor):
         return False
-    norms(factor, rows[: len(length)], length)
+    if sparse and len(length):
+        fill_sparse_lengths(rows, others, back_substituted(factor, np.eye(width)), length)
+    else:
+        norms(factor, rows[: len(length)], length)
     return True
 
 

@@ -10,16 +10,16 @@ from typing import Final
 
 import numpy as np
 
+from streamsvm.common_values import apart
 from streamsvm.coreset.accounting import Accounting
 from streamsvm.coreset.band import DELTA
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.reducers.base import Pilot, Purpose, generator
 from streamsvm.coreset.reducers.calibrated import POINTS_A_CONSTRAINT, SHARES
 from streamsvm.coreset.row_kernels import curve, scale
-from streamsvm.coreset.screen_making_kernels import fill_lengths, fill_terms, rule
+from streamsvm.coreset.screen_making_kernels import fill_terms, lengths, rule
 from streamsvm.coreset.screening import LEAST_CAPACITY, TARGET, Screen, Screener
-from streamsvm.coreset.screening_kernels import back_substituted
-from streamsvm.linalg import Float
+from streamsvm.linalg import Float, back_substituted
 from streamsvm.points import Points
 
 EXACT_NORM: Final = 32
@@ -123,9 +123,10 @@ def measure(points: Points, pilot: Pilot, seen: Moments, random: np.random.Gener
     rows, margin, length = np.empty((n, d + 1)), np.empty(n), np.zeros(n)
     scale(points.X, points.y, seen.mean, pilot.scale, pilot.coefficients, intercept, rows, margin)
     factor, root = np.empty((d + 1, d + 1)), np.zeros((d + 1 + -(d + 1) % 4, 0))
-    if curve(rows, weight, margin, pilot.penalty, float(weight.sum()), DELTA, factor, length[:0]):
+    others = apart(rows)
+    if curve(rows, weight, margin, pilot.penalty, float(weight.sum()), DELTA, others, factor, length[:0]):
         root = _inverse_root(factor, random)
-        fill_lengths(rows, root, length)
+        lengths(rows, others, root, length)
     return Measured(
         scaling=scaling,
         intercept=intercept,

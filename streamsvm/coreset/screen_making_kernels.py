@@ -6,6 +6,7 @@ from typing import Final
 
 import numpy as np
 
+from streamsvm.common_values import fill_sparse_lengths
 from streamsvm.compiling import njit
 from streamsvm.coreset.band import DELTA, farthest
 from streamsvm.coreset.row_kernels import label_means
@@ -16,6 +17,15 @@ from streamsvm.points import Features, Signs, Weights
 RATE_STEPS: Final = 6
 """Number of fixed-point steps that find the rate. Each finds points with pi = 1, which raises the rate for the
 others."""
+
+
+@njit(cache=True, nogil=True)
+def lengths(rows, others, root, length):  # type: ignore[no-untyped-def]
+    """Fill |(z, 1) root| as `fill_lengths` does, by `streamsvm.common_values.Apart` where rows are not dense."""
+    if len(others.common):
+        fill_sparse_lengths(rows, others, root, length)
+    else:
+        fill_lengths(rows, root, length)
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"})

@@ -12,7 +12,6 @@ import numpy as np
 
 from streamsvm.compiling import njit
 from streamsvm.coreset.band import DELTA
-from streamsvm.linalg import Float
 
 BLOCK: Final = 64
 BINS: Final = 32
@@ -366,16 +365,3 @@ def unscaled_moments(  # type: ignore[no-untyped-def]
         apart = totals[1, j] - totals[0, j] * centre
         mean[j] = scaling[0, j] + centre / scaling[1, j]
         square[j] = max(apart, 0.0) / (scaling[1, j] * scaling[1, j])
-
-
-@njit(cache=True, nogil=True)
-def back_substituted(factor: Float, right: Float) -> Float:
-    """Solve factor' solution = right, column by column; shapes (d, d), lower triangle, and (d, k)."""
-    d, solution = len(right), right.copy()
-    for j in range(d - 1, -1, -1):
-        for c in range(right.shape[1]):
-            solution[j, c] /= factor[j, j]
-        for m in range(j):
-            for c in range(right.shape[1]):
-                solution[m, c] -= factor[j, m] * solution[j, c]
-    return solution

@@ -41,7 +41,7 @@ from streamsvm.svm.block import interior_point as interior
 from streamsvm.svm.block import smoothed_newton as newton
 from streamsvm.svm.block.descent import BlockDescent
 from streamsvm.svm.block.interior_point import MOST_FEATURES, InteriorPointSolver
-from streamsvm.svm.block.signed_rows import common_values
+from streamsvm.svm.block.signed_rows import sparse_rows
 from streamsvm.svm.block.smoothed_newton import rough_machine
 from streamsvm.svm.objective import optimality_of
 from streamsvm.svm.problem import Problem, Solver
@@ -136,8 +136,8 @@ def linear_pilot(points: Points, weight: float, seen: Moments, config: SvmConfig
     Z, weighted = node.scaled(), node.weighted()
     upper = node.penalty * weighted
     n, d = Z.shape
-    many_dense = n >= POINTS_A_FEATURE * d and d > FEW_FEATURES and common_values(Z) is None
-    if d <= FEW_FEATURES or many_dense:
+    sparse = sparse_rows(Z, points.y.astype(np.float64)) if d > FEW_FEATURES else None
+    if d <= FEW_FEATURES or (n >= POINTS_A_FEATURE * d and sparse is None):
         rough = rough_machine(Z, points.y, upper, GAP)
         # Newton's method can give up before it meets the gap. The solver below then takes over, from a cold start.
         if rough.met:
@@ -145,10 +145,16 @@ def linear_pilot(points: Points, weight: float, seen: Moments, config: SvmConfig
     problem = Problem(
         Z=Z, y=points.y, upper=upper, kernel=LinearKernel(), tolerance=TOLERANCE, max_iterations=MOST_ITERATIONS
     )
-    solution = linear_solver(len(points), points.dimension).solve(problem)
+    solver = linear_solver(len(points), points.dimension)
+    if sparse is not None and isinstance(solver, InteriorPointSolver):
+        solution = solver.solve_rows(sparse, upper, MOST_ITERATIONS)
+    else:
+        solution = solver.solve(problem)
     assert solution.alpha is not None
     assert solution.coefficients is not None
-    bound = max(dual_bound(Z, points.y, upper, solution.alpha), mean_bound(Z, points.y, weighted, node.penalty))
+    bound = dual_bound(Z, points.y, upper, solution.alpha)
+    if not solution.converged:
+        bound = max(bound, mean_bound(Z, points.y, weighted, node.penalty))
     return node.pilot(solution.coefficients, solution.intercept, bound)
 
 

@@ -19,8 +19,7 @@ from streamsvm.coreset.reducers.base import Pilot
 from streamsvm.coreset.reducers.calibrated import measured_under
 from streamsvm.coreset.row_kernels import scale
 from streamsvm.coreset.screen_making_kernels import fill_lengths
-from streamsvm.coreset.screening_kernels import back_substituted
-from streamsvm.linalg import Float
+from streamsvm.linalg import Float, back_substituted
 from streamsvm.points import Points
 
 MOST_FEATURES: Final = 32
@@ -140,7 +139,7 @@ def measured(points: Points, frame: Frame) -> tuple[Float, Float]:
 def _lengths(rows: Float, factor: NDArray[np.float32]) -> Float:
     """Return the lengths of rows (z, 1), shape (n, d + 1), by a factor, roughly."""
     if factor.shape == (1, 1) and rows.shape[1] > 1:
-        plain: Float = np.sqrt(np.square(rows).sum(axis=1))
+        plain: Float = np.sqrt(np.einsum("ij,ij->i", rows, rows))
         return plain * float(factor[0, 0])
     length = np.empty(len(rows))
     fill_lengths(rows, factor.astype(np.float64), length)

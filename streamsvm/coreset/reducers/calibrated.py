@@ -43,6 +43,7 @@ from typing import ClassVar, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from streamsvm.common_values import apart
 from streamsvm.coreset.band import DELTA, nearest
 from streamsvm.coreset.calibration import MOST
 from streamsvm.coreset.reducers.base import (
@@ -174,7 +175,7 @@ class Under:
     def of(cls, rows: Float, weight: Float, margin: Float, penalty: float) -> Under:
         """Return where rows lie of which the margins are known."""
         factor, length = np.empty((rows.shape[1], rows.shape[1])), np.empty(len(rows))
-        found = curve(rows, weight, margin, penalty, float(weight.sum()), DELTA, factor, length)
+        found = curve(rows, weight, margin, penalty, float(weight.sum()), DELTA, apart(rows), factor, length)
         return cls(rows, margin, factor, length if found else length[:0])
 
 

@@ -118,17 +118,29 @@ def meet_totals(  # type: ignore[no-untyped-def]
             k += 1
     for j in range(d):
         wanted[k + j] = gradient[j]
-    constraints = np.zeros((m, k + d))
+    # The active points stand first: the others have a part in the totals of the labels only.
+    constraints, order, wide = np.zeros((m, k + d)), np.empty(m, np.int64), alive[0] + alive[1]
+    ends = np.array([wide, 0])
     for i in range(m):
-        line, at = constraints[i], chosen[i]
+        at = chosen[i]
+        own = 1 if active[at] else 0
+        order[ends[own]] = i
+        ends[own] += 1
+    for i in range(m):
+        line, at = constraints[i], chosen[order[i]]
         label = 1 if y[at] > 0 else 0
         line[label] = 1.0
-        if active[at] and place[label] >= 0:
-            line[place[label]] = 1.0
-        sign = (1.0 if label else -1.0) if active[at] else 0.0
-        for j in range(d):
-            line[k + j] = sign * rows[at, j]
-    return move_weights(weight, constraints, wanted[: k + d], moved)
+        if i < wide:
+            if place[label] >= 0:
+                line[place[label]] = 1.0
+            sign = 1.0 if label else -1.0
+            for j in range(d):
+                line[k + j] = sign * rows[at, j]
+    found = np.empty(m)
+    eta, unmet = move_weights(weight[order], constraints, wide, 2, wanted[: k + d], found)
+    for i in range(m):
+        moved[order[i]] = found[i]
+    return eta, unmet
 
 
 @njit(cache=True, nogil=True)

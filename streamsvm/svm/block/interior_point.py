@@ -36,11 +36,11 @@ from typing import Final
 
 import numpy as np
 
+from streamsvm.common_values import FEW
 from streamsvm.compiling import njit
 from streamsvm.linalg import REORDERED, factorise, substitute
 from streamsvm.model.kernels import Float, LinearKernel
 from streamsvm.svm.block.signed_rows import (
-    FEW,
     SignedRows,
     coefficients_of,
     combine,
@@ -96,13 +96,16 @@ class InteriorPointSolver(CheckedSolver):
         """Solve; see `CheckedSolver`."""
         assert isinstance(problem.kernel, LinearKernel)
         rows = signed_rows(problem.Z, problem.y.astype(np.float64))
+        return self.solve_rows(rows, problem.upper, problem.max_iterations)
+
+    def solve_rows(self, rows: SignedRows, upper: Float, limit: int) -> Solution:
+        """Solve in at most so many steps for rows of both labels, whose upper bounds, shape (n,), are positive."""
         used = _shortest(rows)
         # The last entry of v is the bias: the vectors r_i end in y_i, so it is a coefficient like the others, but
         # without a penalty.
-        v, a = np.zeros(len(used.common) + 1), np.empty(len(problem.y))
-        limit = min(problem.max_iterations, MOST_STEPS)
-        upper = np.require(problem.upper, np.float64, ["C", "W"])
-        steps, converged = _follow(used, upper, UNPENALISED, True, self.gap, 0.0, limit, v, a)
+        v, a = np.zeros(len(used.common) + 1), np.empty(len(upper))
+        upper = np.require(upper, np.float64, ["C", "W"])
+        steps, converged = _follow(used, upper, UNPENALISED, True, self.gap, 0.0, min(limit, MOST_STEPS), v, a)
         w = v[:-1] if used is rows else coefficients_of(rows, used, v[:-1])
         intercept = float(v[-1] - np.einsum("j,j->", w, rows.common))
         return Solution(alpha=a, intercept=intercept, iterations=int(steps), converged=bool(converged), coefficients=w)

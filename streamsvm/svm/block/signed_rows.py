@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import lapack
 
+from streamsvm.common_values import DENSE, FEW, SAMPLE, common_values
 from streamsvm.compiling import njit
 from streamsvm.linalg import REORDERED, add_gram, factorise, substitute
 from streamsvm.model.kernels import Float
@@ -25,12 +26,6 @@ Places = NDArray[np.uint32]
 half the memory of 64 bits: together that halves the time of a sum over sparse rows."""
 TILE: Final = 512
 """Points whose features are multiplied with each other before the next ones are read."""
-FEW: Final = 16
-"""Features up to which points count as dense without a look."""
-SAMPLE: Final = 256
-"""Points from which each feature's common value is taken."""
-DENSE: Final = 0.25
-"""Share of values other than the common ones above which points count as dense."""
 RIDGE: Final = 1e-11
 """Share of the greatest square that is added to every square before points are written in their span."""
 
@@ -82,9 +77,7 @@ def signed_rows(Z: Float, y: Float) -> SignedRows:
 def sparse_rows(Z: Float, y: Float) -> SignedRows | None:
     """Store sparse points, C-contiguous; None if they are dense."""
     common = common_values(Z)
-    if common is None:
-        return None
-    return _entries(Z, y, common, DENSE)
+    return _entries(Z, y, common, DENSE) if len(common) else None
 
 
 def rows_of_csr(Z: Any, y: Float) -> SignedRows:
@@ -185,17 +178,6 @@ def _densely(rows: SignedRows) -> Float:
     points = np.zeros((len(rows.common), len(rows.sign)))
     points[rows.feature, np.repeat(np.arange(len(rows.sign)), np.diff(rows.start))] = rows.value
     return points
-
-
-def common_values(Z: Float) -> Float | None:
-    """Return each feature's most common value by a sample; None if too few values are common ones."""
-    if Z.shape[1] <= FEW:
-        return None
-    sample = Z[:: max(1, len(Z) // SAMPLE)]
-    middle = len(sample) // 2
-    # Sorting, of a contiguous line a feature: numpy's partition finds the same value in twenty times the time.
-    common = np.sort(np.ascontiguousarray(sample.T), axis=1)[:, middle].copy()
-    return common if np.count_nonzero(sample != common) <= DENSE * sample.size else None
 
 
 def _no_entries() -> tuple[Places, Places, Float]:

@@ -33,7 +33,7 @@ LIMITS: Final[Mapping[str, int]] = {
     "lines of the trunk of learning and publishing": 56_065,  # the same
     "modules that a reader loads": 75,  # grids of support vectors, and their part
     "modules that `streamsvm --help` loads": 36,  # two a branch, and those with its commands
-    "modules that a linear trainer loads": 429,  # common values; grids of support vectors; codecs and options of branches
+    "modules that a linear trainer loads": 429,  # common values; grids of support vectors; codecs of branches
     "modules that a linear trainer loads, others' included": 1_562,
     "options that `streamsvm train --help` shows": 13,
     "commands that `streamsvm --help` and its groups show": 20,

@@ -38,7 +38,8 @@ MANY: Final = 4_000
 ONE_OF: Final = 8
 """That part. Its machine is near that of all, from where a few steps are left."""
 ROUGHER: Final = 5.0
-"""Times the wanted gap at which a part is solved well enough."""
+"""Times the wanted gap at which a part of fewer than `MANY` rows is solved well enough. More rows have nearly the
+machine of all, which then takes a step less: a fourth of the time."""
 WIDER: Final = 6.0
 """Times the part's delta with which all rows begin, since the kink of theirs is not quite where the part had it."""
 LOWERED: Final = 0.4
@@ -88,7 +89,8 @@ def rough_machine(Z: Float, y: Signs, upper: Float, gap: float) -> Rough:
     few = slice(None, None, ONE_OF)
     if len(y) >= MANY and -1 in y[few] and 1 in y[few]:
         part = np.ascontiguousarray(Z[few]), y[few].copy(), ONE_OF * upper[few]
-        _, _, _, width = _descend(*part, ROUGHER * gap, MOST_STEPS, width, v)
+        enough = ROUGHER * gap if len(part[0]) < MANY else gap
+        _, _, _, width = _descend(*part, enough, MOST_STEPS, width, v)
         width = min(1.0, WIDER * width)
     bound, steps, met, _ = _descend(Z, y, upper, gap, MOST_STEPS, width, v)
     return Rough(v[:-1], float(v[-1]), float(bound), int(steps), bool(met))

@@ -336,6 +336,9 @@ _DELETE: Final = PassedOver("delete")
 
 def _portions(run: Run) -> Iterator[Run]:
     """Yield parts of a run whose parsed values may be in memory together."""
+    if int(run.size.sum()) <= READ_TOGETHER:
+        yield run
+        return
     start = size = 0
     for index, value in enumerate(run.values):
         size += len(value or b"")

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -116,10 +116,12 @@ class EventScanner:
         if self._entries is None:
             return None
         short = size <= min(most_bytes, FAR_EXPONENT - 1)
-        kept = [value if good and value else b"" for value, good in zip(values, short.tolist(), strict=True)]
-        buffer = SEPARATOR.join([*kept, PADDING])
-        kind, value, length = FieldSlots.empty(self._count, len(kept))
-        accepted = np.empty(len(kept), np.bool_)
+        kept: list[Any] = [*values, PADDING]
+        for at in np.flatnonzero(~short | (size == 0)).tolist():  # a value of no bytes may be None
+            kept[at] = b""
+        buffer = SEPARATOR.join(kept)
+        kind, value, length = FieldSlots.empty(self._count, len(size))
+        accepted = np.empty(len(size), np.bool_)
         count = _scan(
             np.frombuffer(buffer, np.uint8),
             np.where(short, size, 0),

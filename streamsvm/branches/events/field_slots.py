@@ -22,9 +22,9 @@ from streamsvm.ingest.decimals import EIGHT, NONE, ONE, PADDING, byte, compiled,
 from streamsvm.ingest.slots import INTEGER, MISSING, REAL, TEXT, TRUTH, Slots
 
 MOST_DISTINCT: Final = 1_024
-"""Distinct texts of a field in a batch that are coded; of more, each is made for itself."""
-_PLACES: Final = 4_096
-"""Of the table of texts, a power of two."""
+"""Distinct texts of a field in a batch that are coded, or half as many as events; of more, each is made for itself."""
+_PLACES_A_TEXT: Final = 4
+"""Of the table of texts, at least; their number is a power of two."""
 _MOST_STEPS: Final = 32
 """Places of the table that are looked at for one text: who sends texts that collide gains nothing."""
 _UNREAD: Final = np.iinfo(np.int64).min
@@ -82,7 +82,7 @@ class FieldSlots(Slots):
 
     def _coded(self, at: int, *, lacks: bool) -> Coded | None:
         codes = np.empty(self.kind.shape[1], np.int64)
-        first = np.empty(MOST_DISTINCT, np.int64)
+        first = np.empty(max(MOST_DISTINCT, len(codes) // 2), np.int64)
         buffer = np.frombuffer(self.buffer, np.uint8)
         count = code_texts(buffer, self.kind[at], self.value[at], self.length[at], codes, first)
         if count < 0:
@@ -170,14 +170,17 @@ def code_texts(
     than there is room for, or if too many of them collide.
     """
     base = np.uint64(buffer.ctypes.data)
-    table = np.full(_PLACES, -1, np.int64)
+    places = 1
+    while places < _PLACES_A_TEXT * len(first):
+        places *= 2
+    table = np.full(places, -1, np.int64)
     count = 0
     for event in range(len(kind)):
         codes[event] = -1
         if kind[event] != TEXT:
             continue
         at, size = base + np.uint64(value[event]), length[event]
-        place = _hashed(at, size) & (_PLACES - 1)
+        place = _hashed(at, size) & (places - 1)
         for _ in range(_MOST_STEPS):
             known = table[place]
             if known < 0:
@@ -190,7 +193,7 @@ def code_texts(
             if length[other] == size and same(at, base + np.uint64(value[other]), size):
                 codes[event] = known
                 break
-            place = (place + 1) & (_PLACES - 1)
+            place = (place + 1) & (places - 1)
         if codes[event] < 0:
             return -1
     return count

@@ -149,12 +149,20 @@ def _damaged(value: bytes, chance: random.Random) -> bytes:
 
 def test_few_distinct_texts_are_coded_and_many_are_listed() -> None:
     """The texts are the same in both, missing ones too."""
-    for count in (3, MOST_DISTINCT, MOST_DISTINCT + 1):
-        texts = [f"value {index % count} {'x' * (index % 20)}" for index in range(count)] * 2
+    for count, times in ((3, 2), (MOST_DISTINCT, 1), (MOST_DISTINCT + 1, 1), (3 * MOST_DISTINCT, 2), (1_500, 1)):
+        texts = [f"value {index % count} {'x' * (index % 20)}" for index in range(count)] * times
         values = [json.dumps({"a": text}).encode() for text in texts] + [b"{}"]
         _, fields = scanned(values)
-        assert isinstance(fields[("a",)], Coded) == (count <= MOST_DISTINCT)
+        assert isinstance(fields[("a",)], Coded) == (count <= max(MOST_DISTINCT, len(values) // 2))
         assert list(listed(fields[("a",)])) == [*texts, None]
+
+
+def test_long_and_empty_records_are_declined_among_others() -> None:
+    """A record that is too long, an empty one and none at all leave the others as they are."""
+    values = [b'{"a": "x"}', None, b'{"a": "' + b"y" * MOST + b'"}', b"", b'{"a": "z"}']
+    read, fields = scanned(values)
+    assert read == [True, False, False, False, True]
+    assert list(listed(fields[("a",)])) == ["x", "z"]
 
 
 TIMES = (

@@ -278,7 +278,13 @@ class _Compiled:
         (path,) = self._paths
         few, found = np.zeros((len(field.values), out.shape[1])), Faults()
         self.fill(few, {path: field.values}, {path: 1} if None in field.values else {}, found)
-        out[:] = few[field.codes]
+        held = few != 0.0
+        if out.shape[1] > 1 and held.sum(axis=1).max(initial=0) <= 1:
+            # One column at most, as of categories and hashes, is a number a row to copy instead of all columns.
+            column = held.argmax(axis=1)
+            out[np.arange(len(out)), column[field.codes]] = few[np.arange(len(few)), column][field.codes]
+        else:
+            out[:] = few[field.codes]
         if found.by_row:
             for row in np.flatnonzero(np.isin(field.codes, list(found.by_row))).tolist():
                 faults.by_row.setdefault(row, found.by_row[int(field.codes[row])])

@@ -24,6 +24,15 @@ LANES = 32
 """Rows whose norms are made together."""
 
 
+@njit(cache=True, nogil=True, fastmath=REORDERED)
+def dot(x, y):  # type: ignore[no-untyped-def]
+    """Return the product of two vectors."""
+    total = 0.0
+    for i in range(len(x)):
+        total += x[i] * y[i]
+    return total
+
+
 @njit(cache=True, nogil=True, fastmath={"contract"})
 def add_gram(rows: Float, weight: Float, matrix: Float) -> None:
     """Add sum_i weight_i r_i r_i' to the lower triangle of a matrix.

@@ -18,7 +18,7 @@ from typing import Final
 import numpy as np
 
 from streamsvm.compiling import njit
-from streamsvm.linalg import REORDERED, Float, add_gram, factorise, substitute
+from streamsvm.linalg import Float, add_gram, dot, factorise, substitute
 
 LEAST: Final = 0.1
 MOST: Final = 6.0
@@ -118,7 +118,7 @@ def move_weights(weight, rows, wide, narrow, totals, best):  # type: ignore[no-u
         reached = 0.0
         for i in range(m):
             end = k if i < wide else narrow
-            factors[i] = min(max(1.0 + _dot(rows[i, :end], multipliers[:end]), LEAST), MOST)
+            factors[i] = min(max(1.0 + dot(rows[i, :end], multipliers[:end]), LEAST), MOST)
             reached = max(reached, abs(factors[i] - 1.0))
         left = _miss(rows, wide, narrow, weight, factors, wanted, missing)
         # With clipping Newton's method may step past the solution, so the best weights so far are kept.
@@ -147,11 +147,3 @@ def _add_product(row, weight, matrix):  # type: ignore[no-untyped-def]
         scaled, line = weight * row[j], matrix[j]
         for k in range(j + 1):
             line[k] += scaled * row[k]
-
-
-@njit(nogil=True, fastmath=REORDERED)
-def _dot(x, y):  # type: ignore[no-untyped-def]
-    total = 0.0
-    for j in range(len(x)):
-        total += x[j] * y[j]
-    return total

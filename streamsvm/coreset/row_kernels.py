@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from streamsvm.common_values import add_sparse_gram, fill_sparse_lengths
 from streamsvm.compiling import njit
-from streamsvm.linalg import add_gram, back_substituted, factorise, norms
+from streamsvm.linalg import add_gram, back_substituted, dot, factorise, norms
 from streamsvm.points import Features, Signs
 
 Float = NDArray[np.float64]
@@ -37,13 +37,11 @@ def scale(
     """
     n, d = X.shape
     for i in range(n):
-        decision, line = intercept, rows[i]
+        line = rows[i]
         for j in range(d):
             line[j] = (np.float64(X[i, j]) - mean[j]) / deviation[j]
-        for j in range(d):
-            decision += line[j] * coefficients[j]
         line[d] = 1.0
-        margin[i] = y[i] * decision
+        margin[i] = y[i] * (dot(line[:d], coefficients) + intercept)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

@@ -33,12 +33,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamsvm.compiling import njit
-from streamsvm.linalg import Float, factorise, substitute
+from streamsvm.linalg import Float, dot, factorise, substitute
 from streamsvm.model.kernels import LinearKernel
 from streamsvm.model.machine import LinearMachine
 from streamsvm.svm.block import interior_point
 from streamsvm.svm.block.interior_point import InteriorPointSolver
-from streamsvm.svm.block.signed_rows import SignedRows, combine, dot, multiply, signed_rows, weighted_gram
+from streamsvm.svm.block.signed_rows import SignedRows, combine, multiply, signed_rows, weighted_gram
 from streamsvm.svm.problem import Problem
 from streamsvm.svm.solvers import StdaSolver
 
@@ -68,7 +68,7 @@ ENOUGH: Final = 0.01
 FARTHEST: Final = 1.1
 """An upper bound farther above the objective than this is taken for no farther: the lower bound is good for itself."""
 TENTH: Final = 0.9
-IDLE: Final = 3
+IDLE: Final = 2
 REACH: Final = 8.0
 """Widths from its kink at which a row is set aside until it is seen, in the end, whether it stayed where it was."""
 ROUNDING: Final = 1e-13

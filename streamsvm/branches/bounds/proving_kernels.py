@@ -13,9 +13,10 @@ import numpy as np
 
 from streamsvm.branches.bounds.totals_kernels import EPS
 from streamsvm.compiling import njit
+from streamsvm.linalg import REORDERED
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def scaled_losses(X, y, cost, mean, deviation, w, intercept, Z):  # type: ignore[no-untyped-def]
     """Fill z, shape (n, d), and return the sum of cost max(0, 1 - y f(z)), each hinge not rounded down.
 
@@ -32,17 +33,25 @@ def scaled_losses(X, y, cost, mean, deviation, w, intercept, Z):  # type: ignore
     n, d = X.shape
     rounding, beside, total = (d + 12.0) * EPS, abs(intercept) + 1.0, 0.0
     for i in range(n):
-        decision, size = 0.0, beside
+        row = Z[i]
         for j in range(d):
-            z = (np.float64(X[i, j]) - mean[j]) / deviation[j]
-            Z[i, j] = z
-            term = z * w[j]
-            decision += term
-            size += abs(term)
-        slack = 1.0 - y[i] * (decision + intercept) + rounding * size
+            row[j] = (np.float64(X[i, j]) - mean[j]) / deviation[j]
+        decision, size = _summed(row, w)
+        slack = 1.0 - y[i] * (decision + intercept) + rounding * (size + beside)
         if not slack <= 0.0:  # what is not a number makes the sum none
             total += cost[i] * slack
     return total
+
+
+@njit(nogil=True, fastmath=REORDERED)
+def _summed(row, w):  # type: ignore[no-untyped-def]
+    """Return the sum of the products, and of their magnitudes: in any order within the bound of their rounding."""
+    decision = size = 0.0
+    for j in range(len(w)):
+        term = row[j] * w[j]
+        decision += term
+        size += abs(term)
+    return decision, size
 
 
 @njit(cache=True, nogil=True)

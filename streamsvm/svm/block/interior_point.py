@@ -38,13 +38,12 @@ import numpy as np
 
 from streamsvm.common_values import FEW
 from streamsvm.compiling import njit
-from streamsvm.linalg import REORDERED, factorise, substitute
+from streamsvm.linalg import REORDERED, dot, factorise, substitute
 from streamsvm.model.kernels import Float, LinearKernel
 from streamsvm.svm.block.signed_rows import (
     SignedRows,
     coefficients_of,
     combine,
-    dot,
     mirrored,
     multiply,
     signed_rows,

@@ -18,7 +18,7 @@ from scipy.linalg import lapack
 
 from streamsvm.common_values import DENSE, FEW, SAMPLE, common_values
 from streamsvm.compiling import njit
-from streamsvm.linalg import REORDERED, add_gram, factorise, substitute
+from streamsvm.linalg import REORDERED, add_gram, dot, factorise, substitute
 from streamsvm.model.kernels import Float
 
 Places = NDArray[np.uint32]
@@ -227,15 +227,6 @@ def _transpose(Z, y, centre, dense):  # type: ignore[no-untyped-def]
         for k in range(d):
             for i in range(start, min(n, start + 16)):
                 dense[k, i] = y[i] * (Z[i, k] - centre[k])
-
-
-@njit(cache=True, nogil=True, fastmath=REORDERED)
-def dot(x, y):  # type: ignore[no-untyped-def]
-    """Return the product of two vectors."""
-    total = 0.0
-    for i in range(len(x)):
-        total += x[i] * y[i]
-    return total
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"})

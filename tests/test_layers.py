@@ -39,6 +39,7 @@ LAYERS: list[set[str]] = [
         "streamsvm.toml_text",
         "streamsvm.crashpoints",
         "streamsvm.build",
+        "streamsvm.common_values",
         "streamsvm.compiling",
         "streamsvm.process_wide",
         "streamsvm.linalg",
@@ -91,6 +92,7 @@ READ_A_CLOCK = {"now", "utcnow", "today"}
 PURE = {
     "model",
     "points",
+    "common_values",
     "linalg",
     "vector_math",
     "memory",

@@ -25,6 +25,8 @@ MOST: Final = 6.0
 STEPS: Final = 8
 RIDGE: Final = 1e-10
 """Share of the mean diagonal that is added to the diagonal."""
+CANCELLED: Final = 1e-3
+"""Share of a constraint's sum of squares below which it is added up again, instead of taken off row by row."""
 MET: Final = 1e-9
 """Greatest error of a total, relative to the total of the absolute values, that counts as none."""
 
@@ -90,10 +92,10 @@ def move_weights(weight, rows, wide, narrow, totals, best):  # type: ignore[no-u
         for j in range(k if i < wide else narrow):
             rows[i, j] /= size[j]
     multipliers, step = np.zeros(k), np.empty(k)
-    factors, free, gram = np.ones(m), weight.copy(), np.zeros((k, k))
-    add_gram(rows[:wide], free[:wide], gram)
-    for i in range(wide, m):
-        _add_product(rows[i, :narrow], free[i], gram)
+    factors, free, gram, whole = np.ones(m), weight.copy(), np.empty((k, k)), np.empty(k)
+    _sum_products(rows, wide, narrow, free, gram)
+    for j in range(k):
+        whole[j] = gram[j, j]
     eta, unmet = 0.0, _miss(rows, wide, narrow, weight, factors, wanted, missing)
     best[:] = weight
     for _ in range(STEPS):
@@ -105,6 +107,11 @@ def move_weights(weight, rows, wide, narrow, totals, best):  # type: ignore[no-u
             if own != free[i]:
                 _add_product(rows[i, : k if i < wide else narrow], own - free[i], gram)
                 free[i] = own
+        # Where nearly all of a constraint is clipped, what is left of its sum is rounding.
+        for j in range(k):
+            if gram[j, j] < CANCELLED * whole[j]:
+                _sum_products(rows, wide, narrow, free, gram)
+                break
         matrix, mean = gram.copy(), 0.0
         for j in range(k):
             mean += matrix[j, j] / k
@@ -138,6 +145,15 @@ def _miss(rows, wide, narrow, weight, factors, wanted, missing):  # type: ignore
         for j in range(len(missing) if i < wide else narrow):
             missing[j] -= own * rows[i, j]
     return np.abs(missing).max()
+
+
+@njit(nogil=True)
+def _sum_products(rows, wide, narrow, weight, matrix):  # type: ignore[no-untyped-def]
+    """Fill the lower triangle with sum_i weight_i r_i r_i'."""
+    matrix[:] = 0.0
+    add_gram(rows[:wide], weight[:wide], matrix)
+    for i in range(wide, len(weight)):
+        _add_product(rows[i, :narrow], weight[i], matrix)
 
 
 @njit(nogil=True, fastmath={"contract"})

@@ -174,6 +174,20 @@ def test_calibration_solves_the_truncated_linear_problem() -> None:
     assert (beyond.weight <= weight * MOST).all()
 
 
+def test_a_constraint_of_which_all_rows_are_clipped_leaves_the_others_alone() -> None:
+    """Rows of a total that cannot be met stay at the limit; another total is met exactly, as if it were alone."""
+    random = np.random.default_rng(4)
+    weight, rows = random.uniform(0.5, 2.0, 60), np.zeros((60, 2))
+    rows[:20, 0] = 1.0
+    rows[20:, 1] = random.uniform(0.1, 3.0, 40)
+    wanted = 1.3 * float(weight[20:] @ rows[20:, 1])
+    found = calibrate(weight, rows, np.array([100.0 * weight[:20].sum(), wanted]))
+    alone = calibrate(weight[20:], rows[20:, 1:], np.array([wanted]))
+    assert found.weight[:20] == pytest.approx(MOST * weight[:20])
+    assert found.weight[20:] == pytest.approx(alone.weight, rel=1e-6)
+    assert float(found.weight[20:] @ rows[20:, 1]) == pytest.approx(wanted, rel=1e-6)
+
+
 def test_influence_is_the_leverage_under_the_smoothed_hessian() -> None:
     """Checked against a dense inverse."""
     points = gaussian(80, dimension=3)

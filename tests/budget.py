@@ -29,8 +29,8 @@ HEAVY: Final = ("sklearn", "scipy.stats", "pandas")
 TIMEOUT_S: Final = 300.0
 
 LIMITS: Final[Mapping[str, int]] = {
-    "lines outside branches, papers and drop-ins": 75_480,  # joined passes, late times, sparse rows: for time
-    "lines of the trunk of learning and publishing": 56_065,  # the same
+    "lines outside branches, papers and drop-ins": 75_490,  # joined passes, late times, sparse rows: for time
+    "lines of the trunk of learning and publishing": 56_075,  # the same
     "modules that a reader loads": 75,  # grids of support vectors, and their part
     "modules that `streamsvm --help` loads": 36,  # two a branch, and those with its commands
     "modules that a linear trainer loads": 429,  # common values; grids of support vectors; codecs of branches

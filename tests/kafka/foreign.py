@@ -48,9 +48,17 @@ def open_transaction(
 
 
 def aborted(connection: Connection, topic: str, values: Iterable[bytes]) -> None:
-    """Store values in partition 0 in a transaction, and abort it."""
+    """Store values in partition 0 in a transaction, and abort it; what is sent afterwards stands after the marker."""
+    observer = Consumer({**connection.options, "group.id": f"foreign-{topic}"}, logger=Silent())
     with open_transaction(connection, topic, values) as producer:
+        _, end = observer.get_watermark_offsets(TopicPartition(topic, 0), TIMEOUT_S)
         producer.abort_transaction(TIMEOUT_S)
+    # A broker answers before it has written the marker.
+    deadline = time.monotonic() + TIMEOUT_S
+    while observer.get_watermark_offsets(TopicPartition(topic, 0), TIMEOUT_S)[1] == end:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    observer.close()
 
 
 @contextmanager

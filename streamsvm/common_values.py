@@ -53,11 +53,14 @@ class Apart(NamedTuple):
 
 
 NOTHING: Final = Apart(np.empty(0), np.empty(0, np.uint32), np.empty(0, np.uint32))
+"""Of dense rows."""
 
 
 def apart(rows: Float) -> Apart:
     """Return where rows, C-contiguous, have other than their common values."""
-    common = NOTHING.common if rows.shape[1] <= FEW else common_values(rows)
+    if rows.shape[1] <= FEW:
+        return NOTHING
+    common = common_values(rows)
     if not len(common):
         return NOTHING
     start, column = np.zeros(len(rows) + 1, np.uint32), np.empty(rows.size, np.uint32)

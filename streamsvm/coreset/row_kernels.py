@@ -108,12 +108,13 @@ def curve(  # type: ignore[no-untyped-def]
     near = np.empty((0 if sparse else n, width))
     for i in range(n):
         if abs(1.0 - margin[i]) < delta:
+            curvature = weight[i] / (2.0 * delta)
             if sparse:
-                kept = i
-            else:
-                for j in range(width):
-                    near[kept, j] = rows[i, j]
-            own[kept] = weight[i] / (2.0 * delta)
+                own[i] = curvature
+                continue
+            for j in range(width):
+                near[kept, j] = rows[i, j]
+            own[kept] = curvature
             kept += 1
     if sparse:
         add_sparse_gram(rows, others, own, factor)

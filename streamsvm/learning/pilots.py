@@ -136,8 +136,11 @@ def linear_pilot(points: Points, weight: float, seen: Moments, config: SvmConfig
     Z, weighted = node.scaled(), node.weighted()
     upper = node.penalty * weighted
     n, d = Z.shape
-    sparse = sparse_rows(Z, points.y.astype(np.float64)) if d > FEW_FEATURES else None
-    if d <= FEW_FEATURES or (n >= POINTS_A_FEATURE * d and sparse is None):
+    sparse = None
+    if d > FEW_FEATURES:
+        sparse = sparse_rows(Z, points.y.astype(np.float64))
+    many_dense = sparse is None and n >= POINTS_A_FEATURE * d
+    if d <= FEW_FEATURES or many_dense:
         rough = rough_machine(Z, points.y, upper, GAP)
         # Newton's method can give up before it meets the gap. The solver below then takes over, from a cold start.
         if rough.met:

@@ -45,7 +45,7 @@ def scaled_losses(X, y, cost, mean, deviation, w, intercept, Z):  # type: ignore
 
 @njit(nogil=True, fastmath=REORDERED)
 def _summed(row, w):  # type: ignore[no-untyped-def]
-    """Return the sum of the products, and of their magnitudes: in any order within the bound of their rounding."""
+    """Return the sum of the products, and of their magnitudes; the bound of their rounding holds in any order."""
     decision = size = 0.0
     for j in range(len(w)):
         term = row[j] * w[j]

@@ -22,9 +22,10 @@ from streamsvm.ingest.decimals import EIGHT, NONE, ONE, PADDING, byte, compiled,
 from streamsvm.ingest.slots import INTEGER, MISSING, REAL, TEXT, TRUTH, Slots
 
 MOST_DISTINCT: Final = 1_024
-"""Distinct texts of a field in a batch that are coded, or half as many as events; of more, each is made for itself."""
+"""Distinct texts of a field in a batch that are coded, or half as many as there are events, whichever is more. Where
+there are more of them, the text of each event is made for itself."""
 _PLACES_A_TEXT: Final = 4
-"""Of the table of texts, at least; their number is a power of two."""
+"""How many places the table has for each text that it may hold, at least; all together they are a power of two."""
 _MOST_STEPS: Final = 32
 """Places of the table that are looked at for one text: who sends texts that collide gains nothing."""
 _UNREAD: Final = np.iinfo(np.int64).min

@@ -280,7 +280,7 @@ class _Compiled:
         self.fill(few, {path: field.values}, {path: 1} if None in field.values else {}, found)
         held = few != 0.0
         if out.shape[1] > 1 and held.sum(axis=1).max(initial=0) <= 1:
-            # One column at most, as of categories and hashes, is a number a row to copy instead of all columns.
+            # Categories and hashes fill one column of a row at most: copying that one is less than copying all.
             column = held.argmax(axis=1)
             out[np.arange(len(out)), column[field.codes]] = few[np.arange(len(few)), column][field.codes]
         else:

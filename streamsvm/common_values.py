@@ -53,7 +53,6 @@ class Apart(NamedTuple):
 
 
 NOTHING: Final = Apart(np.empty(0), np.empty(0, np.uint32), np.empty(0, np.uint32))
-"""Of dense rows."""
 
 
 def apart(rows: Float) -> Apart:

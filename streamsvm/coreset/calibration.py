@@ -92,10 +92,9 @@ def move_weights(weight, rows, wide, narrow, totals, best):  # type: ignore[no-u
         for j in range(k if i < wide else narrow):
             rows[i, j] /= size[j]
     multipliers, step = np.zeros(k), np.empty(k)
-    factors, free, gram, whole = np.ones(m), weight.copy(), np.empty((k, k)), np.empty(k)
+    factors, free, gram = np.ones(m), weight.copy(), np.empty((k, k))
     _sum_products(rows, wide, narrow, free, gram)
-    for j in range(k):
-        whole[j] = gram[j, j]
+    whole = np.diag(gram).copy()
     eta, unmet = 0.0, _miss(rows, wide, narrow, weight, factors, wanted, missing)
     best[:] = weight
     for _ in range(STEPS):

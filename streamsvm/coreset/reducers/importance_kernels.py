@@ -122,8 +122,7 @@ def meet_totals(  # type: ignore[no-untyped-def]
     constraints, order, wide = np.zeros((m, k + d)), np.empty(m, np.int64), alive[0] + alive[1]
     ends = np.array([wide, 0])
     for i in range(m):
-        at = chosen[i]
-        own = 1 if active[at] else 0
+        own = 1 if active[chosen[i]] else 0
         order[ends[own]] = i
         ends[own] += 1
     for i in range(m):

@@ -77,9 +77,7 @@ def signed_rows(Z: Float, y: Float) -> SignedRows:
 def sparse_rows(Z: Float, y: Float) -> SignedRows | None:
     """Store sparse points, C-contiguous; None if they are dense."""
     common = common_values(Z)
-    if not len(common):
-        return None
-    return _entries(Z, y, common, DENSE)
+    return _entries(Z, y, common, DENSE) if len(common) else None
 
 
 def rows_of_csr(Z: Any, y: Float) -> SignedRows:

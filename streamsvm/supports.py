@@ -384,7 +384,7 @@ def _structure() -> Iterator[Row]:
         remedy=REMOVE,
         kind="nature",
     )
-    for option in ("structure", "buckets", "fan_in", "screening", "clip_sd"):
+    for option in ("structure", "buckets", "fan_in"):
         yield Row(
             axis=_STRUCTURE,
             feature=given(f"coreset.{option}"),

@@ -66,7 +66,7 @@ def largest_bytes(config: CoresetOptions, points: PointsConfig) -> int:
 
 def _class_screen_bytes(config: CoresetOptions, points: PointsConfig) -> int:
     """Return the bytes of the screens for more than two labels, with their totals: one for each partition."""
-    if points.classes == 2 or not (config.class_screening and config.screens):
+    if points.classes == 2 or not config.screens:
         return 0
     width = points.dimension + 4
     one = 4 * width * min(width, config.PROJECTIONS) + 8 * (4 * width + config.CLASS_NUMBERS)

@@ -29,8 +29,6 @@ def settled(config: Options, points: PointsConfig, kernel: str) -> Options:
     ValueError
         If the budget is too small. For `memory_bytes` the message names the smallest sufficient budget.
     """
-    if points.classes == 2 and config.class_screening:
-        return settled(with_defaults(config, {"class_screening": False}), points, kernel)
     if points.classes == 2 and (more := config.kernel_defaults(kernel)):
         return _settled(sized_by_points(with_defaults(config, more).merged_by_one_rule()), points, kernel)
     own = {**config.kernel_axes(), "coreset.memory": config.memory}
@@ -61,7 +59,7 @@ def _settled_as(config: Options, structure: Literal["tree", "chain"], points: Po
 
 def _settled_to_forget(config: Options, points: PointsConfig, kernel: str) -> Options:
     """Return a section with span and bucket that follow where something is forgotten."""
-    rows = config.screens and kernel == "linear" and (points.classes == 2 or config.class_screening)
+    rows = config.screens and kernel == "linear"
     # A pilot a label asks as many times more of a leaf.
     numbers = points.dimension * (1 if points.classes == 2 else points.classes)
     screens, chosen = Screens(rows, numbers), config
@@ -163,7 +161,7 @@ def _sized_by_bytes(config: Options, points: PointsConfig, screens: Screens | No
 
 def _given_beside_the_budget(config: CoresetOptions) -> dict[str, Any]:
     """Return the options from which sizes follow, but the budget: those that are given, and the structure's."""
-    rules = {"structure": config.structure, "buckets": config.buckets, "class_screening": config.class_screening}
+    rules = {"structure": config.structure, "buckets": config.buckets}
     given = config.model_dump(include=config.model_fields_set - {"memory_bytes", "memory_points"})
     return given | rules | config.kernel_rules()
 

@@ -12,11 +12,10 @@ import numpy as np
 
 from streamsvm.common_values import apart
 from streamsvm.coreset.accounting import Accounting
-from streamsvm.coreset.band import DELTA
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.reducers.base import Pilot, Purpose, generator
-from streamsvm.coreset.reducers.calibrated import POINTS_A_CONSTRAINT, SHARES
-from streamsvm.coreset.row_kernels import curve, scale
+from streamsvm.coreset.reducers.calibrated import SHARES
+from streamsvm.coreset.row_kernels import DELTA, curve, scale
 from streamsvm.coreset.screen_making_kernels import fill_terms, lengths, rule
 from streamsvm.coreset.screening import LEAST_CAPACITY, TARGET, Screen, Screener
 from streamsvm.linalg import Float, back_substituted
@@ -77,7 +76,7 @@ def make_screen(
     points : Points
         The points of the partition's sealed buckets; both labels must be present.
     pilot : Pilot
-        The pilot of those points, with a positive bound; its band is the screen's, by share of the capacity.
+        The pilot of those points, with a positive bound.
     seen : Moments
         Exact moments of the rows that they represent.
     rows : int
@@ -91,14 +90,12 @@ def make_screen(
     """
     measured = measure(points, pilot, seen, random)
     n, d, class_weight = len(points), points.dimension, np.array(pilot.class_weight)
-    terms, most = np.empty((2, 6)), 0.0
-    if pilot.band > 0.0 and measured.root.shape[1]:
-        most = min(pilot.band * TARGET * capacity, TARGET * capacity - POINTS_A_CONSTRAINT * (d + 1))
+    terms = np.empty((2, 6))
     fill_terms(seen.class_weight * class_weight, class_weight, pilot.penalty, pilot.lower_bound, terms)
     mean, passed, expected = np.empty((2, d)), np.empty(n), points.weight * (accepted / points.weight.sum())
-    rate, reach, scaled = rule(
+    rate, scaled = rule(
         measured.rows, points.y, measured.weight, measured.margin, measured.length, expected, terms,
-        np.array(SHARES), seen.weight / seen.count, TARGET * capacity, most, mean, passed,
+        np.array(SHARES), seen.weight / seen.count, TARGET * capacity, mean, passed,
     )  # fmt: skip
     made = Screen(
         rows=rows,
@@ -109,7 +106,6 @@ def make_screen(
         label_mean=mean,
         terms=terms,
         projection=(measured.root * scaled).astype(np.float32),
-        reach=reach if np.isfinite(reach) else 0.0,  # a checkpoint holds finite numbers only
     )
     return made, replace(measured, passed=passed)
 

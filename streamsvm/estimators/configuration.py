@@ -42,8 +42,6 @@ ALLOWED: Final = {
     "multiclass": "'one_vs_one', 'one_vs_rest' or None",
     "reducer": one_of("coreset.reducer"),
     "train_points": "a whole number, at least 2",
-    "clip_sd": "a number from 3 to 1e6, or None",
-    "max_leverage": "a number above 0, at most 1, or None",
     "tune": "'auto' or None",
     "alphas": "numbers from 1e-30 to 1",
     "gammas": "positive numbers",
@@ -95,8 +93,6 @@ def configuration_of(
                 memory_points=estimator.memory_points,
                 max_partitions=1,
                 train_points=estimator.train_points,
-                clip_sd=estimator.clip_sd,
-                max_leverage=estimator.max_leverage,
                 **unscreened,
                 audit_points=min(AUDIT_POINTS, estimator.memory_points // 10)
                 if goal or estimator.probability is not None

@@ -135,9 +135,6 @@ class Cut:
         Offset after the newest record of a log beside the input that counted; empty where there is none.
     ledger : AllRows or None
         All rows, each counted once; None where nobody keeps an account of them.
-    left_out : int
-        Rows that no point of the training set stands for, because they lie beyond `coreset.max_leverage`; of a memory
-        that forgets, those of open spans only: what a span ended without is not counted any more.
     """
 
     positions: Mapping[int, Position]
@@ -152,7 +149,6 @@ class Cut:
     met: Met | None = field(default=None, compare=False)
     beside_offsets: Mapping[int, int] = field(default_factory=dict)
     ledger: AllRows | None = None
-    left_out: int = 0
 
     @property
     def learned(self) -> Learned:
@@ -305,7 +301,6 @@ def _made(standings: Mapping[int, PartitionAtCut], config: ModelConfig, task: Ta
         ledger=None
         if accounting is None or not all(part.totals for part in parts.values())
         else accounting.of_cut([one for part in parts.values() for one in part.totals], found),
-        left_out=sum(part.left_out for part in parts.values()),
     )
 
 
@@ -339,7 +334,7 @@ def _first_leaves(
 ) -> dict[int, tuple[int, Tally]]:
     tallies = {}
     for partition, standing in standings.items():
-        if standing.outlier_bounds is not None:
+        if standing.bound is not None:
             continue
         tally, outliers = Tally(), found[partition]
         if outliers is not None:
@@ -364,10 +359,7 @@ def training_set(
     if len(union) <= config.coreset.train_points:
         return union
     reducer = task.reducer(config.coreset)
-    pilot = None
-    if reducer.needs_pilot:
-        band = config.coreset.band_of(config.coreset.train_points)
-        pilot = task.pilot(union, moments.weight, moments, config).with_band(band)
+    pilot = task.pilot(union, moments.weight, moments, config) if reducer.needs_pilot else None
     # From the positions, and not from a count of cuts: a trainer that passed over cuts while it read the log again, and
     # one that made them, then draw the same points.
     random = generator(config.seed, Purpose.CUT, cut_counter(positions))

@@ -17,8 +17,7 @@ trained on the kept points in that scaler, F* and (w, b) certified to 1e-8; a ga
 on rows that were not learned: another stream of the same kind without its strangers, or a third of elec2. Trial t has
 the seed t.
 
-- `waiting`: a row beyond `coreset.max_leverage` waits until ten others are like it.
-- `bounded`: it is drawn in (`streamsvm.coreset.row_bound`), and nothing waits.
+- `bounded`: as shipped; outliers are drawn in (`streamsvm.coreset.outliers`).
 - `unbounded`: every row as it came.
 - `reservoir`: as many rows as `--memory` says, which is all that the others hold together, and their own scaler.
 """
@@ -27,7 +26,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -39,9 +38,7 @@ from sklearn.metrics import roc_auc_score
 
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
 from streamsvm.coreset.moments import Moments
-from streamsvm.coreset.outliers import SortedOut
-from streamsvm.coreset.row_bound import RowBound
-from streamsvm.learning import bounding
+from streamsvm.coreset.outliers import RowBound
 from streamsvm.learning.learner import Learner
 from streamsvm.learning.training import train
 from streamsvm.points import Points, Position
@@ -278,59 +275,25 @@ def sampled(memory: int) -> Kept:
     return run
 
 
-class Plain(RowBound):
-    """The bound in the form that the learner asks for."""
+def unbounded(run: Kept) -> Kept:
+    """Return what is made of rows that nothing is drawn in of."""
 
-    single = ()
+    def as_they_came(_: RowBound, points: Points, accepted: Mask | None = None) -> tuple[Points, None]:
+        return points, None
 
-    @staticmethod
-    def of(moments: Moments, held: Sequence[Points], share: float) -> Plain:  # type: ignore[override]
-        """Return the bound by moments."""
-        return Plain._of(RowBound.of_moments(moments))
-
-    @staticmethod
-    def of_first_leaf(points: Points, share: float) -> Plain:  # type: ignore[override]
-        """Return the bound of a first leaf."""
-        return Plain._of(RowBound.of_first_leaf(points))
-
-    @staticmethod
-    def _of(own: RowBound) -> Plain:
-        return Plain(own.mean, own.sd, own.weight, own.heaviest)
-
-    def draw_in(self, points: Points, accepted: Mask | None = None, waiting: object = None) -> Any:
-        """Draw rows in."""
-        return RowBound.draw_in(self, points, accepted)
-
-    def beyond(self, points: Points, accepted: Mask | None = None) -> Mask | None:
-        """Say whether any row is changed."""
-        return None if self.draw_in(points, accepted)[1] is None else np.zeros(len(points), np.bool_)
-
-    def sort_out(self, points: Points, accepted: Mask | None = None, *_: object) -> SortedOut:
-        """Draw rows in, none of which waits."""
-        drawn_in, found = self.draw_in(points, accepted)
-        return SortedOut(drawn_in, found, None)
-
-
-def plainly(run: Kept) -> Kept:
-    """Let nothing wait."""
-
-    def bounded(points: Points, trial: int) -> tuple[Points, Moments]:
-        with (
-            mock.patch.object(bounding, "OutlierBounds", Plain),
-            mock.patch.object(bounding, "room_of", return_value=0),
-        ):
+    def learned_so(points: Points, trial: int) -> tuple[Points, Moments]:
+        with mock.patch.object(RowBound, "draw_in", as_they_came):
             return run(points, trial)
 
-    return bounded
+    return learned_so
 
 
 def methods(memory: int, structure: str = "tree") -> dict[str, Kept]:
     """Return what is compared."""
     shape: dict[str, Any] = {"train_points": NO_REDUCTION, "max_partitions": 1}
     return {
-        "waiting": learned(shipped(structure, memory, **shape)),
-        "bounded": plainly(learned(shipped(structure, memory, **shape))),
-        "unbounded": learned(shipped(structure, memory, max_leverage=None, **shape)),
+        "bounded": learned(shipped(structure, memory, **shape)),
+        "unbounded": unbounded(learned(shipped(structure, memory, **shape))),
         "reservoir": sampled(memory),
     }
 
@@ -410,8 +373,8 @@ def main(arguments: list[str] | None = None) -> None:
     if asked.json:
         print(json.dumps({"rows": rows}, indent=1))
         return
-    for one, other in (("bounded", "waiting"), ("bounded", "unbounded"), ("waiting", "unbounded")):
-        print(*differences(rows, one, other), sep="\n")
+    for other in ("unbounded", "reservoir"):
+        print(*differences(rows, "bounded", other), sep="\n")
 
 
 if __name__ == "__main__":

@@ -547,9 +547,7 @@ class Crew(Recordless):
         report = self._reports[number]
         report.leaves, report.handed, report.answered = 0, report.handed + message.leaves, message.ticket
         self._collection.states[number] = message, states
-        self._combiner.report(
-            number, WorkerReport(observed=message.observed, outliers=message.outliers, clipped=message.clipped)
-        )
+        self._combiner.report(number, WorkerReport(observed=message.observed, outliers=message.outliers))
         self._adopt_if_all()
 
     def _adopt_if_all(self) -> None:

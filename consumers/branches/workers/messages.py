@@ -229,7 +229,6 @@ class States(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     read_to: dict[int, int]
     observed: Observed
     outliers: Tally
-    clipped: int
 
 
 class Late(msgspec.Struct, frozen=True, tag=True):

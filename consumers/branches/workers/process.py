@@ -375,7 +375,6 @@ class Work:
                 read_to=dict(reading.read_to),
                 observed=learner.observed(),
                 outliers=learner.outliers(),
-                clipped=learner.rows_clipped - learner.outliers().rows,
             )
         )
 

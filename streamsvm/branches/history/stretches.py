@@ -73,8 +73,6 @@ def _archived(config: ModelConfig, leaf_rows: int, span_rows: int | None, bucket
         leaf_rows=leaf_rows,
         train_points=own.train_points,
         audit_points=min(AUDITED * own.audit_points, LARGEST_AUDIT),
-        audit_by_label=own.audit_by_label,
-        max_leverage=own.max_leverage,
         bucket_points=points,
         span_rows=span_rows,
     )
@@ -140,9 +138,9 @@ class SpanPartition(Partition):
     def pieces(self) -> list[Piece]:
         """Return everything learned since the beginning, that of an open span too, as a cut has it."""
         standing = self.standing()
-        leaf = standing.open_part(self._config, self._task)
+        leaf = standing.open_part()
         extent = replace(standing.state.leaf_extent, moments=leaf.moments)
-        own = Piece(leaf.points, extent, tuple(standing.clipped_audit(self._config, leaf)))
+        own = Piece(leaf.points, extent, leaf.audit)
         return [*map(Piece.of, standing.state.buckets), own]
 
 

@@ -167,7 +167,7 @@ def seals_a_pilot(coreset: CoresetConfig) -> int:
     """Return how many leaves are sealed and screened by the same landmarks."""
     if section(coreset, LandmarkOptions).leaf_parts is None:
         return SEALS_A_PILOT
-    share = min(coreset.screening, TARGET * coreset.leaf_rows / coreset.bucket_points)
+    share = min(coreset.SCREENING, TARGET * coreset.leaf_rows / coreset.bucket_points)
     return max(1, round(np.log(GROWTH_A_PILOT) / np.log1p(share))) if share > 0.0 else 1
 
 

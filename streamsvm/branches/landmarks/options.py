@@ -88,7 +88,7 @@ class LandmarkOptions(KernelSizes):
         """Return whether leaves can be screened by landmarks, and are screened."""
         whole = self._whole
         suits = kernel == "rbf" and whole.reducer == "calibrated" and whole.structure in (None, "chain")
-        return suits and not whole.forgets and whole.screening > 0.0
+        return suits and not whole.forgets
 
     def kernel_rules(self) -> dict[str, object]:
         """See `KernelSizes`."""

@@ -31,14 +31,11 @@ class WorkerReport:
     observed : Observed
         What reductions met since that learner was made.
     outliers : Tally
-        Rows beyond `coreset.max_leverage`.
-    clipped : int
-        Rows that clipping changed.
+        Rows that were drawn in.
     """
 
     observed: Observed = field(default_factory=Observed)
     outliers: Tally = field(default_factory=Tally)
-    clipped: int = 0
 
 
 class Combiner(Partitions):
@@ -95,11 +92,6 @@ class Combiner(Partitions):
         for report in self._reports.values():
             whole.add(report.outliers)
         return whole
-
-    @property
-    def rows_clipped(self) -> int:
-        """Rows that clipping changed, by the newest reports."""
-        return self.outliers().rows + sum(report.clipped for report in self._reports.values())
 
 
 def combiner_of(pipeline: Pipeline) -> Combiner:

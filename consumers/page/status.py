@@ -2,14 +2,11 @@
 
 `format` names it: a reader refuses another one. Within a format, fields are only ever added. Times are ISO 8601 in UTC;
 `null` is what is not known, or not known yet; what belongs to a branch (`consumers.page.blocks`) is there only where it
-is on; a position is `[offset, row]`, the next row to learn. The same as a JSON Schema: `status-1.schema.json` beside
-this module, made by `python -m consumers.page.status` where all branches are installed.
+is on; a position is `[offset, row]`, the next row to learn.
 """
 
 from __future__ import annotations
 
-import json
-import sys
 from datetime import datetime
 from typing import Final, Literal
 
@@ -505,13 +502,3 @@ Status = TrainerStatus | ScorerStatus
 def encode(status: Status) -> bytes:
     """Return the JSON of a status, with a line's end."""
     return msgspec.json.encode(status) + b"\n"
-
-
-def schema() -> str:
-    """Return the JSON Schema of the shape, as it stands in `status-1.schema.json`."""
-    described = msgspec.json.schema(Status)
-    return json.dumps({"$schema": "https://json-schema.org/draft/2020-12/schema", **described}, indent=2) + "\n"
-
-
-if __name__ == "__main__":
-    sys.stdout.write(schema())

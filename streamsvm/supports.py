@@ -575,23 +575,6 @@ def _access() -> Iterator[Row]:
         remedy=_ONE_OF_TWO,
         kind="nature",
     )
-    for first, second in (("http.tls_certificate", "http.tls_key"), ("http.tls_key", "http.tls_certificate")):
-        yield Row(
-            axis=_ACCESS,
-            feature=given(first),
-            without=missing(second),
-            why="HTTPS needs a certificate and its key",
-            remedy="Give {without}, or remove {feature}.",
-            kind="nature",
-        )
-    yield Row(
-        axis=_ACCESS,
-        feature=given("http.tls_client_ca"),
-        without=missing("http.tls_certificate"),
-        why="without HTTPS clients cannot present a certificate",
-        remedy="Give http.tls_certificate and http.tls_key, or remove {feature}.",
-        kind="nature",
-    )
 
 
 def _evaluate() -> Iterator[Row]:

@@ -278,9 +278,6 @@ DAEMONS: Final[Mapping[str, Callable[[], object]]] = {
     "quality as served / more than two labels": lambda: logs_of(load({"points": SEVERAL})),
     "quality as served / scores of other points than the labels'": lambda: logs_of(load({"points": POINTS})),
     "`registry.username` / `registry.token`": settled(registry={**REGISTRY, "username": "me", "token": "hidden"}),
-    "`http.tls_certificate` / no `http.tls_key`": settled(http={"tls_certificate": "a.pem"}),
-    "`http.tls_key` / no `http.tls_certificate`": settled(http={"tls_key": "a.pem"}),
-    "`http.tls_client_ca` / no `http.tls_certificate`": settled(http={"tls_client_ca": "a.pem"}),
 }
 VERSIONS: Final[Mapping[str, Callable[[], object]]] = {
     "a certificate / more than two labels": certified(3),

@@ -219,8 +219,6 @@ class QualityStatus(msgspec.Struct, frozen=True):
         The threshold of that version in words: what it was chosen for, and what is expected of it; empty without one.
     answered, true : float or None
         As in `Moment`, now.
-    yesterday : Moment or None
-        The moment nearest to 24 hours ago; None if there is none within an hour of that.
     class_skill : ClassSkill or None
         In place of `skill`, of more than two labels.
     """
@@ -235,7 +233,6 @@ class QualityStatus(msgspec.Struct, frozen=True):
     threshold: str = ""
     answered: float | None = None
     true: float | None = None
-    yesterday: Moment | None = None
     class_skill: ClassSkill | None = None
 
 
@@ -456,8 +453,6 @@ class ScoringPart(msgspec.Struct, frozen=True, kw_only=True):
         its scores, are in each; the last one has no bound.
     drift : DriftPart
     history : tuple of ScoringMoment
-    yesterday : ScoringMoment or None
-        The moment nearest to 24 hours ago; None if there is none within an hour of that.
     """
 
     records: int
@@ -472,7 +467,6 @@ class ScoringPart(msgspec.Struct, frozen=True, kw_only=True):
     latency_s: tuple[tuple[float | None, int], ...]
     drift: DriftPart
     history: tuple[ScoringMoment, ...]
-    yesterday: ScoringMoment | None = None
     by_label: dict[str, int] = {}
 
 

@@ -46,7 +46,7 @@ def test_the_canonical_form_is_complete(options: dict[str, Any]) -> None:
         ({"span_rows": 2_000}, "span_rows = 2000, but coreset.memory = all: "),
         ({"memory": "window", "window_points": 1_000}, "give 16000 or more, or lower coreset.leaf_rows"),
         ({"memory": "adaptive", "span_rows": 3_000}, "not a multiple of coreset.leaf_rows = 2000: give 4000"),
-        ({"memory": "adaptive", "clip_sd": 4.0}, "depends on its own rows alone"),
+        ({"memory": "adaptive", "buckets": 4}, "depends on its own rows alone"),
         ({"memory": "adaptive", "structure": "chain"}, "Remove coreset.structure"),
         ({"memory": "adaptive", "fan_in": 3}, "Remove coreset.fan_in"),
         (

@@ -200,8 +200,6 @@ CORESET: Final[Mapping[str, Callable[[], object]]] = {
             ("structure", "tree"),
             ("buckets", 4),
             ("fan_in", 3),
-            ("screening", 0.1),
-            ("clip_sd", 4.0),
         )
     },
     **{

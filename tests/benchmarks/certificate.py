@@ -1,7 +1,7 @@
 """What a certificate proves of a model of one pass: `python -m tests.benchmarks.certificate --data DIR [--json]`.
 
 A row is one stream: a set, an order, a number of partitions, a memory. `gap` is how far the model really is from the
-best over all rows, which is solved to 1e-9, and `chain_gap` how far it is without a band (`coreset.band = 0`).
+best over all rows, which is solved to 1e-9.
 `certified_gap` is what its certificate proves from one read of the rows, and `after` what it proves after the second
 and later ones. `reached_gap` is how near the best machine that was met on the way is proven to be, which is what
 `streamsvm scale refine` publishes. `violated` counts bounds that the optimum, or the model's plain objective,
@@ -33,7 +33,7 @@ import numpy as np
 from sklearn.linear_model import SGDClassifier
 
 from streamsvm.branches.bounds.certificate.certifying import Certifier
-from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
+from streamsvm.config import ModelConfig, PointsConfig, SvmConfig
 from streamsvm.learning.learner import Learner
 from streamsvm.learning.recipe import make
 from streamsvm.model.fit import Fit
@@ -50,7 +50,6 @@ from tests.streams import rows_of
 
 BATCH: Final = 1_000
 ROUNDS: Final = 5
-BAND: Final = CoresetConfig().band
 WILD_ONE_OF: Final = 100
 """Hostile streams for each one of extreme magnitudes, over which the solver takes its time."""
 WILD_READS: Final = 3
@@ -83,9 +82,9 @@ def certifier_of(one: Case, kept: Points, partitions: int, keep: int) -> tuple[C
     return Certifier(model, fitted, range(partitions), one.points.X.dtype, keep), plain
 
 
-def kept_of(one: Case, stream: Points, trial: int, memory: int, partitions: int, band: float) -> Points:
+def kept_of(one: Case, stream: Points, trial: int, memory: int, partitions: int) -> Points:
     """Return what a chain holds of a stream."""
-    shape = {"train_points": coreset.NO_REDUCTION, "max_partitions": partitions, "band": band}
+    shape = {"train_points": coreset.NO_REDUCTION, "max_partitions": partitions}
     kept = learned(coreset.shipped("chain", memory, **shape), one.svm)(stream, trial).kept
     assert isinstance(kept, Points)
     return kept
@@ -132,9 +131,7 @@ def measure(one: Case, order: str, memory: int, partitions: int, trial: int, rea
     itself = own(one, stream, trial, memory, partitions)
     if not reads:
         return {**itself, "gap": itself["own_true_gap"], "violated": itself["own_violated"]}
-    without = kept_of(one, stream, trial, memory, partitions, 0.0)
-    _, chain = certifier_of(one, without, partitions, 64)
-    kept = kept_of(one, stream, trial, memory, partitions, BAND)
+    kept = kept_of(one, stream, trial, memory, partitions)
     certifier, plain = certifier_of(one, kept, partitions, max(64, memory))
     parts = [stream.take(slice(p, None, partitions)) for p in range(partitions)]
     found, gaps, violated = None, [], 0
@@ -152,7 +149,6 @@ def measure(one: Case, order: str, memory: int, partitions: int, trial: int, rea
     assert found is not None
     return {
         "gap": plain / one.optimum - 1.0,
-        "chain_gap": chain / one.optimum - 1.0,
         "lower": found.bound,
         "upper": found.objective,
         "certified_gap": gaps[0],
@@ -230,7 +226,7 @@ def line(row: dict[str, Any]) -> str:
     return (
         f"{itself}\n"
         f"{row['set']:15} {row['order']:9} {row['partitions']:3} {row['memory']:7,} "
-        f"true {shown(max(row['gap'], 0.0)):>10} (no band {shown(max(row['chain_gap'], 0.0)):>10})  "
+        f"true {shown(max(row['gap'], 0.0)):>10}  "
         f"certified {shown(row['certified_gap']):>10}  "
         f"after {', '.join(map(shown, row['after'])) or '-'}; refined {shown(row['reached_gap'])}; "
         f"violated {row['violated']}; "

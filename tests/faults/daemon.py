@@ -35,7 +35,6 @@ def arguments(settings: Settings, connection: Connection, **more: Any) -> list[s
         "coreset-leaf-rows": coreset.leaf_rows,
         "coreset-bucket-points": coreset.bucket_points,
         "coreset-audit-points": coreset.audit_points,
-        "coreset-screening": coreset.screening,
         "coreset-max-partitions": coreset.max_partitions,
         "svm-c": settings.svm.C,
         "output-models-topic": settings.output.models_topic,

@@ -16,7 +16,7 @@ from tests.streams import DIMENSION, gaussian, rows_of
 
 CONFIG = ModelConfig(
     points=PointsConfig(dimension=DIMENSION),
-    coreset=CoresetConfig(leaf_rows=32, bucket_points=24, train_points=200, max_leverage=0.1),
+    coreset=CoresetConfig(leaf_rows=32, bucket_points=24, train_points=200),
 )
 
 

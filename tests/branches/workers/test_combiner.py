@@ -31,8 +31,6 @@ PARTITIONS = 3
 MEMORIES_AND_SHAPES: list[dict[str, Any]] = [
     {"structure": "tree"},
     {"structure": "chain"},
-    {"structure": "chain", "max_leverage": 0.01},
-    {"structure": "tree", "clip_sd": 6.0},
     {"reducer": "sensitivity"},
     *MEMORIES,
 ]
@@ -212,7 +210,7 @@ def test_what_was_told_replaces_what_the_same_one_told_before() -> None:
     """Counts are since that learner was made, so they are not added up over time."""
     combiner = Combiner(config_of(), base_of([0]), 1)
     for reductions in (3, 5):
-        combiner.report(0, WorkerReport(observed=Observed(reductions=reductions), outliers=Tally(rows=1), clipped=2))
+        combiner.report(0, WorkerReport(observed=Observed(reductions=reductions), outliers=Tally(rows=1)))
     combiner.report(1, WorkerReport(observed=Observed(reductions=10)))
     assert combiner.observed().reductions == 15
-    assert combiner.rows_clipped == 3
+    assert combiner.outliers().rows == 1

@@ -21,10 +21,8 @@ RESULTS: Final = "tests/benchmarks/results"
 LINK: Final = re.compile(r"results/(\w+)\.(?:txt|md)")
 CORESET: Final = ("streamsvm/coreset", "streamsvm/learning", "streamsvm/config")
 SOLVER: Final = ("streamsvm/svm",)
-DROP_IN: Final = ("streamsvm/drop_in", *SOLVER)
 ESTIMATORS: Final = ("streamsvm/estimators", *CORESET, *SOLVER)
 SOURCES: Final[Mapping[str, Sequence[str]]] = {
-    "agreement": SOLVER,
     "audit": CORESET,
     "backfill": ("consumers/branches/workers", *CORESET),
     "calibration": ("streamsvm/model", *CORESET),
@@ -33,14 +31,11 @@ SOURCES: Final[Mapping[str, Sequence[str]]] = {
     "coreset": CORESET,
     "coreset_rbf": ("streamsvm/branches/landmarks", *CORESET),
     "deletion": ("streamsvm/branches/history", *CORESET),
-    "drop_in": DROP_IN,
     "event_formats": ("streamsvm/branches/events", "streamsvm/ingest"),
     "events": ("streamsvm/branches/events",),
     "forgetting": ("streamsvm/branches/memories", *CORESET),
     "ingest": ("streamsvm/ingest", "streamsvm/kafka", "consumers/trainer", *CORESET),
     "kernels": ("streamsvm/branches/landmarks", *CORESET, *SOLVER),
-    "large_linear": DROP_IN,
-    "linear": DROP_IN,
     "paper_a": ("streamsvm/papers",),
     "paper_b": ("streamsvm/papers",),
     "peers": ESTIMATORS,

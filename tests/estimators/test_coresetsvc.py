@@ -39,6 +39,7 @@ from streamsvm.model.machine import KernelMachine, Packing
 from streamsvm.model.packing import Grid
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.trainers import produce, run_until, versions
+from tests.estimators.checks import LEAST_CHAIN, LEAST_TREE, REASONS, failed_seeds
 
 pytestmark = pytest.mark.filterwarnings("ignore::streamsvm.estimators.stream.CoresetWarning")
 

@@ -8,7 +8,6 @@ import pickle
 import re
 import subprocess
 import sys
-import warnings
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +23,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
-from sklearn.utils.estimator_checks import check_estimator, parametrize_with_checks
+from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from consumers.loader import load
 from streamsvm import CoresetSVC
@@ -42,33 +41,6 @@ from tests.consumers.trainers import produce, run_until, versions
 from tests.estimators.checks import LEAST_CHAIN, LEAST_TREE, REASONS, failed_seeds
 
 pytestmark = pytest.mark.filterwarnings("ignore::streamsvm.estimators.stream.CoresetWarning")
-
-LEAST_CHAIN = LEAST_TREE = 16
-"""Least `memory_points`, whatever the structure: that of the option."""
-REASONS = {
-    "check_sample_weight_equivalence_on_dense_data": "A point of weight 2 and a point given twice fill leaves at "
-    "different rows and meet different random numbers, so other points stand for the stream; seven digits are left "
-    "only where what was drawn has no part in the solution. On average both come near the same optimum.",
-    "check_classifiers_train": "It asks an accuracy above 0.83 of one set of three classes and of one of two. A tree "
-    "so small has buckets of three points, and a chain of 16 points a bucket of 11, for three classes few: they "
-    "hold the planes by chance only. A chain of 30 points holds them.",
-    "check_class_weight_classifiers": "It asks that nearly all points go to the class that weighs 10^7 times as much, "
-    "and a bucket of a single point has a single label. A chain of 16 points holds it.",
-    "check_dtype_object": "It has four classes, of each of which a bucket has to hold a point: the least tree, whose "
-    "buckets have three, refuses them by name.",
-}
-"""Why a check cannot hold for every seed once `CoresetSVC` reduces."""
-
-
-def failed_checks(estimator: CoresetSVC, seeds: range) -> set[str]:
-    """Return which of scikit-learn's checks fail with some of the seeds."""
-    failed = set()
-    for seed in seeds:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            results = check_estimator(clone(estimator).set_params(seed=seed), on_skip=None, on_fail=None)
-        failed |= {one["check_name"] for one in results if one["status"] == "failed"}
-    return failed
 
 
 @pytest.fixture(scope="module")
@@ -103,7 +75,7 @@ def test_scikit_learns_checks(estimator: CoresetSVC, check: object) -> None:
 )
 def test_what_reduction_breaks_is_listed(smallest) -> None:
     """With the least memory, where the checks' sets are reduced, only those fail that the list gives a reason for."""
-    assert failed_checks(CoresetSVC(C=1.0, tol=1e-8, **smallest), range(2)) <= REASONS.keys()
+    assert failed_seeds(CoresetSVC(C=1.0, tol=1e-8, **smallest), range(2)).keys() <= REASONS.keys()
 
 
 BROKEN_BY_PROBABILITIES = {
@@ -118,7 +90,7 @@ BROKEN_BY_PROBABILITIES = {
 def test_what_probabilities_break_is_listed(method: str) -> None:
     """With `predict_proba`, only those of scikit-learn's checks fail that the list gives a reason for."""
     machine = CoresetSVC(C=1.0, tol=1e-8, probability=method)
-    assert failed_checks(machine, range(1)) <= BROKEN_BY_PROBABILITIES.keys()
+    assert failed_seeds(machine, range(1)).keys() <= BROKEN_BY_PROBABILITIES.keys()
 
 
 def test_the_least_memory_is_the_least() -> None:

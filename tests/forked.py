@@ -39,8 +39,8 @@ LOADED: Final = (
     "tests.loaded",
     "tests.upgrade.later",
 )
-"""What processes import, most of it when they run. One that is not named here is imported by each process, and so is one
-whose import failed in the server, which says nothing of it: the process then does."""
+"""What processes import, most of it when they run. One that is not named here is imported by each process; so is one
+whose import failed in the server, which says nothing of it: then the process does."""
 RUNNING: Final[set[Forked]] = set()
 """Every process that was started here and not yet put away."""
 

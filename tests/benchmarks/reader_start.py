@@ -34,7 +34,6 @@ from streamsvm.model import message as model_codec
 from streamsvm.model import pointers
 from streamsvm.model.ancestry import Ancestor
 from streamsvm.model.pointers import Alias, Head, current_key, encode_alias, encode_head, head_key
-from streamsvm.registry import cloud_events as events
 from streamsvm.registry.loading import Loaded, load_version
 from streamsvm.registry.subscriber import ModelSubscriber
 from tests.brokers import start_real_broker
@@ -101,7 +100,7 @@ class _Chain:
             links=links_after,
         )
         self.offset += 1
-        headers = events.headers(version, sha256, MADE, extra)
+        headers = model_codec.headers(sha256, MADE, extra)
         return Message(self._topic, value, version.key.encode(), headers, partition=0)
 
 

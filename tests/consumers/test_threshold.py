@@ -46,13 +46,13 @@ ROWS = 250
 
 @pytest.fixture(params=["recall=0.9", "cost"])
 def settings(broker: TestBroker, tmp_path: Path, request: pytest.FixtureRequest) -> Settings:
-    """A trainer whose audit sample, drawn from both labels together, has not always ten points of the rarer one."""
+    """A trainer whose audit sample has not always ten points of a label in each half."""
     made = settings_for(broker.name("p"), tmp_path / "checkpoint")
     goal: dict[str, Any] = {"cost": (5, 1)} if request.param == "cost" else {"target": request.param}
     made = made.model_copy(
         update={
             "svm": SvmConfig(C=1.0, **goal),
-            "coreset": made.coreset.model_copy(update={"audit_points": 30, "audit_by_label": False}),
+            "coreset": made.coreset.model_copy(update={"audit_points": 40}),
         }
     )
     Cluster(broker.connection).create([TopicSpec(made.input.topic, 4)])

@@ -23,9 +23,7 @@ OWN: Final[Mapping[str, Callable[[], Snapshot]]] = {
 HANDMADE: Final = {name: make for found in (OWN, *of_branches("golden", "CHECKPOINTS")) for name, make in found.items()}
 """What makes the snapshot of each golden file."""
 
-PARTS: Final[tuple[tuple[str, str, str], ...]] = (
-    *(one for found in of_branches("golden", "PARTS") for one in found),
-)
+PARTS: Final[tuple[tuple[str, str, str], ...]] = tuple(one for found in of_branches("golden", "PARTS") for one in found)
 """In which object of which golden file which named part stands."""
 
 

@@ -15,7 +15,6 @@ import numpy as np
 
 from streamsvm.model.kernels import Float, Kernel, LinearKernel
 from streamsvm.points import Signs
-from streamsvm.svm.block.product_kernels import PolynomialKernel
 from streamsvm.svm.objective import Optimality
 
 LARGEST_FEATURE = 1e100
@@ -35,8 +34,7 @@ class Problem:
         -1 or +1; one label alone has an answer too, see `CheckedSolver`.
     upper : ndarray of shape (n,), float64
         Upper bound of each dual variable, C u_i, not negative; a point whose bound is 0 is as good as absent.
-    kernel : Kernel or PolynomialKernel
-        `stda` alone has a `PolynomialKernel`.
+    kernel : Kernel
     tolerance : float
         KKT gap at which to stop.
     max_iterations : int
@@ -46,7 +44,7 @@ class Problem:
     Z: Any
     y: Signs
     upper: Float
-    kernel: Kernel | PolynomialKernel
+    kernel: Kernel
     tolerance: float
     max_iterations: int
 

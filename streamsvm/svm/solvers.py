@@ -17,7 +17,6 @@ from typing import Final
 
 from streamsvm.sockets import Choices
 from streamsvm.svm.block.descent import BlockDescent, Clock, Progress
-from streamsvm.svm.block.workers import ALONE, WorkerPool
 from streamsvm.svm.objective import optimality_of
 from streamsvm.svm.problem import CheckedSolver, Problem, Solution, Solver
 
@@ -36,14 +35,11 @@ class StdaSolver(CheckedSolver):
         Returns seconds; with it the solution tells how long each phase took, without it no clock is read.
     max_seconds : float or None
         Bound on time, by `clock`. The result then depends on the machine: nothing that must be reproducible sets it.
-    workers : WorkerPool
-        Who shares the work; the same number gives the same bits.
     """
 
     progress: Progress | None = None
     clock: Clock | None = None
     max_seconds: float | None = None
-    workers: WorkerPool = ALONE
 
     def solve_checked(self, problem: Problem) -> Solution:
         """Solve; see `CheckedSolver`."""
@@ -56,7 +52,6 @@ class StdaSolver(CheckedSolver):
             progress=self.progress,
             clock=self.clock,
             max_seconds=self.max_seconds,
-            workers=self.workers,
         )
         run.advance(problem.max_iterations)
         run.refresh()

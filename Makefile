@@ -12,7 +12,7 @@ SPARK_STAMP := $(SPARK)/.made
 SHIPPED := requirements/extras.txt requirements/runtime.txt requirements/spark.txt
 SOURCES := streamsvm consumers tests
 
-.PHONY: wheel reader-wheel env demo broker spark test test-quick test-long fuzz simulation faults lint requirements sbom release audit clean test-deploy readers budget
+.PHONY: wheel reader-wheel env demo broker spark test test-quick test-long fuzz simulation faults papers lint requirements sbom release audit clean test-deploy readers budget
 
 env: $(STAMP)
 
@@ -70,6 +70,10 @@ faults: simulation
 fuzz: env
 	mkdir -p .fuzz
 	$(BIN)/python -m tests.fuzz all --more 1000000 --json .fuzz
+
+# The tables of the two papers, measured again; DATA is a folder of their sets (tests/papers/__main__.py).
+papers: env
+	$(BIN)/python -m tests.papers $(if $(DATA),--data $(DATA))
 
 test-deploy: env
 	STREAMSVM_TEST_DEPLOY=1 $(BIN)/pytest tests/deploy -s

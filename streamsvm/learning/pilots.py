@@ -45,7 +45,7 @@ from streamsvm.svm.block.signed_rows import sparse_rows
 from streamsvm.svm.block.smoothed_newton import rough_machine
 from streamsvm.svm.objective import optimality_of
 from streamsvm.svm.problem import Problem, Solver
-from streamsvm.svm.solvers import SOLVERS
+from streamsvm.svm.solvers import StdaSolver
 
 FEW_FEATURES: Final = 64
 """Up to so many features Newton's method is tried first: it takes a third to a twentieth of the interior-point method's
@@ -249,7 +249,7 @@ class NodeProblem:
 
 def linear_solver(points: int, dimension: int) -> Solver:
     """Return what solves linear pilots of so many points and features: rough, deterministic, with dual variables."""
-    return InteriorPointSolver() if min(points, dimension) < MOST_FEATURES else SOLVERS["stda"]()
+    return InteriorPointSolver() if min(points, dimension) < MOST_FEATURES else StdaSolver()
 
 
 def warm_up(config: ModelConfig, say: Callable[[str], None]) -> None:

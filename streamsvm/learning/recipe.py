@@ -33,7 +33,6 @@ from streamsvm.learning.training import (
     Trained,
     audit_scores,
     audited,
-    limited,
     train,
     untrained,
     with_machine,
@@ -49,6 +48,7 @@ from streamsvm.model.machine import LinearMachine
 from streamsvm.model.version import Lineage, Version, partition_cuts
 from streamsvm.model.version_bounds import VersionBounds
 from streamsvm.points import Points, Positions
+from streamsvm.process_wide import one_algebra_thread
 
 TrainFunction = Callable[[Points, Moments, SvmConfig], Trained]
 """Solves one problem of two classes. Tests replace it with something slow or broken."""
@@ -187,9 +187,9 @@ def make(
         Returns seconds.
     """
     task, begun = task or task_of(config), clock()
-    # With the configured number of threads in the linear algebra: making the cut solves a pilot.
+    # Making the cut solves a pilot, whose bits depend on the number of BLAS threads, too.
     tuning, scores, tuning_seconds = in_force, tuple[Score, ...](), None
-    with limited(config.svm):
+    with one_algebra_thread():
         cut = due.make()
     to_tune = clock()
     if is_due(cut.rows, in_force.rows if in_force else None, config):
@@ -207,28 +207,28 @@ def make(
     )
     model = task.model([machine.model for machine in machines])
     judged = list(zip(machines, samples, strict=True))
-    audits = tuple(audited(machine, sample, svm) for machine, sample in judged)
+    audits = tuple(audited(machine, sample) for machine, sample in judged)
     return Made(
         cut=cut,
         machines=machines,
         audits=audits,
-        audit_scores=audit_scores(model, task.whole(cut.audit), svm),
+        audit_scores=audit_scores(model, task.whole(cut.audit)),
         model=model,
         training_set_sha256=cut.points.sha256(),
         tuning=tuning,
         scores=scores,
         seconds=clock() - begun - (tuning_seconds or 0.0),
         tuning_seconds=tuning_seconds,
-        certified=_certified(cut, machines[0], audits[0], svm),
+        certified=_certified(cut, machines[0], audits[0]),
     )
 
 
-def _certified(cut: Cut, trained: Trained, audit: Audit | None, svm: SvmConfig) -> VersionBounds | None:
+def _certified(cut: Cut, trained: Trained, audit: Audit | None) -> VersionBounds | None:
     """Return the bounds of a linear machine of two classes; None where no account of all rows is kept."""
     machine, keeper = trained.model.machine, accounting()
     if cut.ledger is None or keeper is None or not isinstance(machine, LinearMachine):
         return None
-    with limited(svm):
+    with one_algebra_thread():
         return keeper.certified(cut.ledger, trained.model.scaler, machine, trained.fit, cut.moments.count, audit)
 
 
@@ -242,14 +242,14 @@ def remade(made: Made, config: ModelConfig, machine: LinearMachine) -> Made:
     cut, sample = made.cut, made.cut.audit
     svm = config.svm if made.tuning is None else made.tuning.applied(config.svm)
     trained = _finished(with_machine(cut.points, cut.moments, svm, machine), sample, svm, config.seed)
-    audit = audited(trained, sample, svm)
+    audit = audited(trained, sample)
     return replace(
         made,
         machines=(trained,),
         model=trained.model,
         audits=(audit,),
-        certified=_certified(cut, trained, audit, svm),
-        audit_scores=audit_scores(trained.model, sample, svm),
+        certified=_certified(cut, trained, audit),
+        audit_scores=audit_scores(trained.model, sample),
     )
 
 
@@ -279,7 +279,7 @@ def version_of(made: Made, config: ModelConfig, origin: Origin) -> Version:
         model=made.model,
         labels=config.points.labels,
         feature_names=config.points.feature_names,
-        solver=config.svm.solver,
+        solver="stda",
         fit=_fit(made, task),
         stream=summary(cut),
         lineage=lineage,

@@ -42,10 +42,10 @@ from streamsvm.model.machine import LinearMachine, Model, Scaler
 from streamsvm.points import Points, Position
 from tests.benchmarks import coreset
 from tests.benchmarks.coreset import ORDERS, Case
-from tests.benchmarks.paper_a import fit, objective
 from tests.benchmarks.summaries import learned
 from tests.branches.bounds.certificate.hostile import case, violations, violations_of_reads, wild
 from tests.branches.bounds.learned import violations as violations_of_learned
+from tests.papers.paper_a import fit, objective
 from tests.streams import rows_of
 
 BATCH: Final = 1_000

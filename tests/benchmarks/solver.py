@@ -49,13 +49,13 @@ from sklearn.svm import SVC
 from threadpoolctl import threadpool_limits
 
 from streamsvm.model.kernels import Float, LinearKernel, RbfKernel
-from streamsvm.papers.foreign import LiblinearSolver
-from streamsvm.papers.stda_solver import PaperStdaSolver
+from streamsvm.papers.stda import PaperStdaSolver
 from streamsvm.svm.block.descent import warm_up as prepare
 from streamsvm.svm.objective import optimality, primal_objective
 from streamsvm.svm.problem import Problem, Solution
 from streamsvm.svm.solvers import StdaSolver
 from tests.benchmarks.timing import ROUNDS_AT_LEAST, Interval, Lap, Stopwatch
+from tests.papers.foreign import LiblinearSolver
 from tests.svm.powers import powers_of_two
 
 SCALED: Final = 10.0

@@ -10,13 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamsvm.model.kernels import Kernel, LinearKernel, RbfKernel
-from streamsvm.papers.foreign import LibsvmSolver
-from streamsvm.papers.stda_solver import PaperStdaSolver
+from streamsvm.papers.stda import PaperStdaSolver
 from streamsvm.svm.block import descent as fast
 from streamsvm.svm.block.descent import BlockDescent
 from streamsvm.svm.objective import optimality
 from streamsvm.svm.problem import Problem, Solution
 from streamsvm.svm.solvers import StdaSolver
+from tests.papers.foreign import LibsvmSolver
 from tests.papers.test_stda import CASES, brute_force
 from tests.streams import gaussian
 from tests.svm.problems import Case, copies, weights

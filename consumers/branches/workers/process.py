@@ -62,8 +62,8 @@ from streamsvm.ingest.decoder import PointDecoder
 from streamsvm.kafka import Cluster, Connection
 from streamsvm.learning.cutting import LearnerState
 from streamsvm.learning.learner import Learner
-from streamsvm.learning.training import limited
 from streamsvm.points import Position, Rows
+from streamsvm.process_wide import one_algebra_thread
 
 log = structlog.get_logger("streamsvm.worker")
 
@@ -167,7 +167,7 @@ class Work:
 
     def run(self) -> None:
         """Prepare, then learn until the trainer is gone."""
-        self._stack.enter_context(limited(self._settings.models().svm))
+        self._stack.enter_context(one_algebra_thread())
         kernels.prepare(self._settings.models(), registry=bool(self._settings.registry.url))
         threading.Thread(target=self._listen, name="listening", daemon=True).start()
         self._channel.send(Ready())

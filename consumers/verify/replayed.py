@@ -172,10 +172,7 @@ class Replayed:
         topic = version.lineage.topic
         self._look(topic)
         others = tuple(filter(None, (verifier.other_log(version) for verifier in self._verifiers)))
-        log: Mapping[int, tuple[int, int]] = self._logs[topic]
-        for verifier in self._verifiers:
-            log = verifier.held(version, log)
-        missing = missing_input(version, self._ids[topic], log) or self._missing(version, others)
+        missing = missing_input(version, self._ids[topic], self._logs[topic]) or self._missing(version, others)
         if missing:
             raise NotRecomputable(missing)
         without = left_out_of(self._verifiers, version)
@@ -185,7 +182,7 @@ class Replayed:
             return present, self._source
         self._drop()
         self._without = without
-        self._recomputation = Recomputation(version, self._ids[topic] or "", log, certifier, others)
+        self._recomputation = Recomputation(version, self._ids[topic] or "", self._logs[topic], certifier, others)
         self._threads.enter_context(limited(self._recomputation.config.svm))
         self._source = self._source_of(version, self._recomputation)
         return self._recomputation, self._source

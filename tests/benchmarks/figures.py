@@ -26,7 +26,6 @@ ESTIMATORS: Final = ("streamsvm/estimators", *CORESET, *SOLVER)
 SOURCES: Final[Mapping[str, Sequence[str]]] = {
     "agreement": SOLVER,
     "audit": CORESET,
-    "backfill": ("consumers/branches/workers", *CORESET),
     "calibration": ("streamsvm/model", *CORESET),
     "certificate": ("streamsvm/branches/bounds", *CORESET),
     "classes": (*CORESET, *SOLVER),

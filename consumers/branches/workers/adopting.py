@@ -110,8 +110,6 @@ class Adopting(Recordless):
         Takes rows that were just learned: the newest ones, not all.
     log_ends : callable
         Returns where the input's partitions ended at the newest look at them.
-    after_files : mapping of partition to int
-        Where the stream goes on after files: no record before that is to be read.
     metrics : Metrics
     health : Health
     monotonic : callable
@@ -131,7 +129,6 @@ class Adopting(Recordless):
         incarnation: Callable[[], int],
         note: Callable[[Rows], None],
         log_ends: Callable[[], Mapping[int, int]],
-        after_files: Mapping[int, int],
         metrics: Metrics,
         health: Health,
         monotonic: Callable[[], float],
@@ -141,7 +138,7 @@ class Adopting(Recordless):
         self._cluster, self._follower = cluster, follower
         self._writer = CoresetsWriter(coresets_topic(settings), outbox, metrics)
         self._topic_id, self._incarnation, self._log_ends = topic_id, incarnation, log_ends
-        self._after_files, self._left_out = after_files, left_out
+        self._left_out = left_out
         self._note, self._metrics, self._health, self._monotonic = note, metrics, health, monotonic
         self._followed: dict[int, _Followed] = {}
         self._ended = False
@@ -160,9 +157,7 @@ class Adopting(Recordless):
 
     def surveyed(self) -> tuple[Positions, Positions]:
         """See `Source.surveyed`."""
-        reading = self._pipeline.reading(self.ends)
-        after = {partition: Position(offset) for partition, offset in self._after_files.items()}
-        return self._pipeline.learner.positions, {p: max(at, after.get(p, at)) for p, at in reading.items()}
+        return self._pipeline.learner.positions, self._pipeline.reading(self.ends)
 
     def assign(self, offsets: Mapping[int, int]) -> None:  # noqa: ARG002 - each worker knows how far it is
         """Open the partitions that are not open yet, and follow what workers leave in all of them.

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Final, Literal, Self, cast
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import Field, model_validator
 
 from consumers.settings_sockets import SettingsOptions, settings_section
-from streamsvm.option_texts import split_at_commas
 from streamsvm.sections import Section, section
 from streamsvm.supports import require
 
@@ -74,15 +73,6 @@ class WorkerConfig(Section):
         return self
 
 
-class FilesConfig(Section):
-    """Files that were learned before the stream."""
-
-    paths: Annotated[tuple[str, ...], BeforeValidator(split_at_commas)] = Field(
-        default=(),
-        description="For `verify`: the files or folders that `streamsvm scale backfill` was given, in that order.",
-    )
-
-
 def coresets_topic(settings: Settings) -> str:
     """Return the topic in which workers leave what they learned."""
     return section(settings, TrainingByWorkers).coresets_topic or f"{settings.name}.coresets"
@@ -119,13 +109,6 @@ TRAINING: Final = SettingsOptions(
     axes=_axes,
     uses=_uses,
     short={"training__workers": "--workers"},
-)
-FILES: Final = settings_section(
-    "files",
-    FilesConfig,
-    "Files that were learned before the stream.",
-    after="worker",
-    short={"files__paths": "--files"},
 )
 WORKER: Final = settings_section(
     "worker",

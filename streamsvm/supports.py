@@ -468,14 +468,6 @@ def _archive() -> Iterator[Row]:
     yield Row(
         axis=_ARCHIVE,
         feature=directory,
-        without=above("training.workers", 1),
-        why=_RECORDED,
-        remedy="Give training.workers = 1, or remove archive.directory.",
-        kind="not built",
-    )
-    yield Row(
-        axis=_ARCHIVE,
-        feature=directory,
         without=given("training.from_coresets"),
         why=_RECORDED,
         remedy="Leave out {without}, or archive.directory.",

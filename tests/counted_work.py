@@ -37,7 +37,7 @@ from consumers.settings import Settings
 from consumers.streams.dead_letters import DeadLetters
 from consumers.trainer.intake import Intake
 from streamsvm.config import ModelConfig, PointsConfig
-from streamsvm.delivery.reading import FixedGoal, Reading
+from streamsvm.delivery.reading import NoGoal, Reading
 from streamsvm.ingest.decoder import PointDecoder
 from streamsvm.kafka import Batch
 from streamsvm.learning.learner import Learner, warm_up
@@ -120,7 +120,7 @@ class Polled:
         self._batches: list[Batch] = []
         metrics, bases = Metrics(TRAINER.of(settings)), dict.fromkeys(range(partitions), Position(0))
         learner = Learner(settings.models(), bases, every_leaves=1)
-        self._reading = Reading(FixedGoal(), learner, name="m", topic="t")
+        self._reading = Reading(NoGoal(), learner, name="m", topic="t")
         reader: Any = SimpleNamespace(
             poll=lambda most, timeout_s: self._batches.pop(), connected=lambda: True, in_open_transactions=dict
         )

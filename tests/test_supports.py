@@ -151,7 +151,6 @@ LATE_LABELS: Final[Mapping[str, Callable[[], object]]] = {
         labels=LATE, points={**POINTS, "format": "avro"}
     ),
     "`labels.topic` / `registry.url`": settled(labels=LATE, registry=REGISTRY),
-    "`labels.topic` / `training.workers` above 1": settled(labels=LATE, training={"workers": 2}),
     "`labels.topic` / `training.from_coresets`": settled(labels=LATE, training=ADOPTS),
 }
 EVENTS: Final[Mapping[str, Callable[[], object]]] = {
@@ -254,15 +253,12 @@ CORESET: Final[Mapping[str, Callable[[], object]]] = {
     },
 }
 DAEMONS: Final[Mapping[str, Callable[[], object]]] = {
-    "`training.policy` = `every` / `training.workers` above 1": settled(training={"policy": "every", "workers": 2}),
     "`training.policy` = `every` / `training.from_coresets`": settled(training={"policy": "every", **ADOPTS}),
-    "`training.from_coresets` / `training.workers` above 1": settled(training={"workers": 2, **ADOPTS}),
     "`worker.ordinal` / no `worker.of`": settled(worker={"ordinal": 1}),
     "`worker.of` / no `worker.ordinal`": settled(worker={"of": 2}),
     "an option of `[deletes]` / no `deletes.topic`": settled(deletes={"by": "key"}),
     "`checkpoint.keep_bytes` / `labels.topic`": settled(checkpoint={"keep_bytes": 1}, labels=LATE),
     "`checkpoint.keep_bytes` / `svm.tune`": settled(checkpoint={"keep_bytes": 1}, svm={"tune": "auto"}),
-    "`archive.directory` / `training.workers` above 1": settled(archive={"directory": "a"}, training={"workers": 2}),
     "`archive.directory` / `training.from_coresets`": settled(archive={"directory": "a"}, training=ADOPTS),
     "`archive.directory` / `labels.topic`": settled(archive={"directory": "a"}, labels=LATE),
     "`archive.directory` / more than two labels": lambda: archive_config(
@@ -397,7 +393,7 @@ def test_names_are_those_of_the_caller() -> None:
 def test_what_is_unknown_or_off_is_not_refused() -> None:
     """A row is looked at only if both of its axes are known; zero is a value, and what is empty is not."""
     require({"svm.cost": (50.0, 1.0)})
-    require({"labels.topic": "", "coreset.memory": "window", "training.workers": 2})
+    require({"labels.topic": "", "coreset.memory": "window", "training.from_coresets": True})
     assert given("a").holds(0)
     assert not any(given("a").holds(value) for value in (None, False, "", (), {}))
     assert without_effect({"coreset.totals": True, "svm.kernel": "linear", "coreset.memory": "all"}) == ""
@@ -466,8 +462,8 @@ def test_no_refusal_of_two_options_stands_elsewhere() -> None:
 def test_a_refusal_elsewhere_would_be_found(tmp_path: Path) -> None:
     """The check can fail."""
     planted = tmp_path / "planted.py"
-    planted.write_text('def f(a):\n    raise ValueError(f"labels.topic is {a}, but training.workers is 2")\n')
-    assert [(name, options_in(what)) for name, what in raised(planted)] == [("f", {"labels.topic", "training.workers"})]
+    planted.write_text('def f(a):\n    raise ValueError(f"labels.topic is {a}, but training.policy is every")\n')
+    assert [(name, options_in(what)) for name, what in raised(planted)] == [("f", {"labels.topic", "training.policy"})]
 
 
 def test_rows_of_a_branch_stand_where_it_says(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -109,8 +109,6 @@ def take_over(
     # Between look and run: the predecessor goes on publishing while this process compiles.
     if not compiled:
         warm_up(settings, components)
-    for attachment in attachments.all:
-        attachment.prepare()
     started = startup.run()
     return TakenOver(
         started=started,

@@ -51,7 +51,7 @@ from streamsvm.branches.workers.coreset_writer import PartitionWriter
 from streamsvm.crashpoints import crash_point
 from streamsvm.delivery.decision import reset_token
 from streamsvm.delivery.events import RowsLearned
-from streamsvm.delivery.reading import FixedGoal, Reading
+from streamsvm.delivery.reading import NoGoal, Reading
 from streamsvm.errors import LogGap, StateError, TopicMissing, TransientError
 from streamsvm.ingest.decoder import PointDecoder
 from streamsvm.kafka import Cluster, OffsetOutOfRange, TopicInfo
@@ -326,7 +326,7 @@ class GroupWorker:
         if before is not None:
             read_to |= {p: offset for p, offset in before.read_to.items() if p in base}
         reading = Reading(
-            FixedGoal(), learner, name=self._settings.name, topic=self._settings.input.topic, read_to=read_to
+            NoGoal(), learner, name=self._settings.name, topic=self._settings.input.topic, read_to=read_to
         )
         self._intake = self._made_intake(reading)
         self._reading = reading

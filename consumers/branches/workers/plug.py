@@ -14,10 +14,7 @@ PLUGS: Final[Mapping[str, tuple[str, ...]]] = {
         "consumers.branches.workers.settings:TRAINING",
         "consumers.branches.workers.settings:WORKER",
     ),
-    "trainer_metrics": (
-        "consumers.branches.workers.metrics:ADOPTING",
-        "consumers.branches.workers.metrics:TRAINER",
-    ),
+    "trainer_metrics": ("consumers.branches.workers.metrics:TRAINER",),
     "daemon_metrics": ("consumers.branches.workers.metrics:DAEMON",),
     "trainer": ("consumers.branches.workers.wanted:TRAINER",),
 }

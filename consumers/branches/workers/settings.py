@@ -1,4 +1,4 @@
-"""Learning in several processes: in workers of the trainer's own, or in those that run anywhere."""
+"""Learning in several processes, on one machine or many."""
 
 from __future__ import annotations
 
@@ -19,10 +19,6 @@ if TYPE_CHECKING:
 class TrainingByWorkers(Section):
     """Of `[training]`: who reads, decodes and learns for the trainer."""
 
-    workers: Annotated[int, Field(ge=1, le=256)] = Field(
-        default=1,
-        description="Processes that read, decode and learn. 1: the trainer itself.",
-    )
     from_coresets: bool = Field(
         default=False,
         description="Train on what `streamsvm scale worker` left in the coresets topic, and read no points.",
@@ -33,10 +29,9 @@ class TrainingByWorkers(Section):
     )
 
     @model_validator(mode="after")
-    def _learned_by_one_kind(self) -> Self:
+    def _cut_in_one_process(self) -> Self:
         policy = cast("TrainingConfig", self).policy
-        own = {f"training.{option}": getattr(self, option) for option in ("workers", "from_coresets")}
-        require({"training.policy": policy, **own})
+        require({"training.policy": policy, "training.from_coresets": self.from_coresets})
         return self
 
 
@@ -93,8 +88,7 @@ def from_coresets(settings: Settings) -> Settings:
 
 
 def _axes(settings: Settings) -> Mapping[str, object]:
-    training = section(settings, TrainingByWorkers)
-    return {"training.workers": training.workers, "training.from_coresets": training.from_coresets}
+    return {"training.from_coresets": section(settings, TrainingByWorkers).from_coresets}
 
 
 def _uses(settings: Settings) -> Mapping[str, str]:
@@ -108,7 +102,6 @@ TRAINING: Final = SettingsOptions(
     after="share",
     axes=_axes,
     uses=_uses,
-    short={"training__workers": "--workers"},
 )
 WORKER: Final = settings_section(
     "worker",

@@ -10,7 +10,7 @@ TOOLS_STAMP := $(TOOLS)/.made
 SHIPPED := requirements/extras.txt requirements/runtime.txt
 SOURCES := streamsvm consumers tests
 
-.PHONY: wheel reader-wheel env demo figures broker test test-quick test-long fuzz simulation faults lint bench requirements sbom release audit clean test-deploy readers budget
+.PHONY: wheel reader-wheel env demo broker test test-quick test-long fuzz simulation faults lint requirements sbom release audit clean test-deploy readers budget
 
 env: $(STAMP)
 
@@ -83,7 +83,7 @@ lint: env
 budget: env
 	$(BIN)/python -m tests.budget
 
-# Which figures on the pages are older than the code that they are of; `--run NAME --data DIR` makes one again.
+# Which on the pages are older than the code that they are of; `--run NAME --data DIR` makes one again.
 figures: env
 	@$(BIN)/python -m tests.benchmarks.figures
 

@@ -142,8 +142,6 @@ class Row:
     remedy : str
         A full sentence; {feature} and {without} stand for the two names.
     kind : "nature" or "not built"
-    refused : bool
-        False: nobody is refused, the feature has no effect.
     """
 
     axis: str
@@ -152,7 +150,6 @@ class Row:
     why: str
     remedy: str
     kind: Kind
-    refused: bool = True
 
     def is_met(self, configured: Configured) -> bool:
         """Return whether both conditions hold of what is configured."""
@@ -224,7 +221,7 @@ _GOAL: Final = "Thresholds, probabilities and tuning"
 _STRUCTURE: Final = "Structure and memory of the coreset"
 SMALL: Final = "Landmarks and precision"
 _ARCHIVE: Final = "Archive"
-_BOUNDS: Final = "Bounds and certificates"
+_BOUNDS: Final = "Certificates"
 _REASONS: Final = "Reasons of a score"
 _ONNX: Final = "ONNX"
 _ACCESS: Final = "Access"
@@ -501,21 +498,6 @@ def _archive() -> Iterator[Row]:
 
 def _bounds() -> Iterator[Row]:
     sums = "in a kernel's space the rows' sums cannot be held"
-    totals: tuple[tuple[Term, str, Kind], ...] = (
-        (MORE_LABELS, "totals are of two labels", "not built"),
-        (other("svm.kernel", "linear"), sums, "nature"),
-        (other("coreset.memory", "all"), "totals are of all rows alike", "not built"),
-    )
-    for term, why, kind in totals:
-        yield Row(
-            axis=_BOUNDS,
-            feature=given("coreset.totals"),
-            without=term,
-            why=why,
-            remedy=REMOVE,
-            kind=kind,
-            refused=False,
-        )
     estimate = "An audit of the objective, an estimate, is in every version."
     certificate: tuple[tuple[Term, str, str, Kind], ...] = (
         (MORE_LABELS, "a certificate is of two labels", estimate, "not built"),
@@ -761,16 +743,8 @@ def require(configured: Configured, spelled: Spelled | None = None) -> None:
         With the text of the first row that is met.
     """
     for row in _rows_of(frozenset(configured)):
-        if row.refused and row.is_met(configured):
+        if row.is_met(configured):
             raise row.refusal(configured, spelled or {})
-
-
-def without_effect(configured: Configured) -> str:
-    """Return why a feature has no effect with what else is configured; empty if it has."""
-    for row in _rows_of(frozenset(configured)):
-        if not row.refused and row.is_met(configured):
-            return f"{_said(row.without.axis, configured[row.without.axis], {})}: {row.why}"
-    return ""
 
 
 HEAD: Final = """\
@@ -782,7 +756,6 @@ Whatever is not listed goes together; what is listed is refused before anything 
 a feature does not go with, *without* what it needs. Lines that end in *not built* would be useful; the others have no
 meaning.
 """
-NOT_REFUSED: Final = " (without effect, not refused)"
 
 
 def markdown() -> str:
@@ -795,17 +768,17 @@ def markdown() -> str:
 
 def _lines(of: list[Row]) -> Iterator[str]:
     """Yield the lines of a part. Rows with the same reason share one where they differ in one of their two sides."""
-    features: dict[tuple[str, str, Kind, bool], list[str]] = {}
+    features: dict[tuple[str, str, Kind], list[str]] = {}
     for row in of:
-        features.setdefault((row.without.words, row.why, row.kind, row.refused), []).append(row.feature.words)
-    others: dict[tuple[str, str, Kind, bool], list[str]] = {}
-    for (without, why, kind, refused), together in features.items():
-        others.setdefault((", ".join(together), why, kind, refused), []).append(without)
-    for (first, why, kind, refused), second in others.items():
+        features.setdefault((row.without.words, row.why, row.kind), []).append(row.feature.words)
+    others: dict[tuple[str, str, Kind], list[str]] = {}
+    for (without, why, kind), together in features.items():
+        others.setdefault((", ".join(together), why, kind), []).append(without)
+    for (first, why, kind), second in others.items():
         needed = [words.removeprefix("no ") for words in second if words.startswith("no ")]
         against = [words for words in second if not words.startswith("no ")]
         sides = [f"{side} {' or '.join(words)}" for side, words in (("without", needed), ("with", against)) if words]
-        note = ("" if refused else NOT_REFUSED) + ("" if kind == "nature" else "; *not built*")
+        note = "" if kind == "nature" else "; *not built*"
         yield f"- {first} {', or '.join(sides)}: {why}{note}"
 
 

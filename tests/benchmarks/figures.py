@@ -28,7 +28,7 @@ SOURCES: Final[Mapping[str, Sequence[str]]] = {
     "audit": CORESET,
     "backfill": ("consumers/branches/workers", *CORESET),
     "calibration": ("streamsvm/model", *CORESET),
-    "certificate": ("streamsvm/branches/bounds", *CORESET),
+    "certificate": ("streamsvm/certificate", *CORESET),
     "classes": (*CORESET, *SOLVER),
     "coreset": CORESET,
     "coreset_rbf": ("streamsvm/branches/landmarks", *CORESET),

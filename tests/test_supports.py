@@ -1,4 +1,4 @@
-"""The table of what goes with what: every row is enforced, no refusal of two options stands elsewhere, and the page."""
+"""The table of what goes with what: every row is enforced, and no refusal of two options stands elsewhere."""
 
 from __future__ import annotations
 
@@ -41,7 +41,6 @@ from streamsvm.supports import (
     Row,
     Unsupported,
     given,
-    markdown,
     require,
     rows,
 )
@@ -278,9 +277,6 @@ DAEMONS: Final[Mapping[str, Callable[[], object]]] = {
     "quality as served / more than two labels": lambda: logs_of(load({"points": SEVERAL})),
     "quality as served / scores of other points than the labels'": lambda: logs_of(load({"points": POINTS})),
     "`registry.username` / `registry.token`": settled(registry={**REGISTRY, "username": "me", "token": "hidden"}),
-    "`http.tls_certificate` / no `http.tls_key`": settled(http={"tls_certificate": "a.pem"}),
-    "`http.tls_key` / no `http.tls_certificate`": settled(http={"tls_key": "a.pem"}),
-    "`http.tls_client_ca` / no `http.tls_certificate`": settled(http={"tls_client_ca": "a.pem"}),
 }
 VERSIONS: Final[Mapping[str, Callable[[], object]]] = {
     "a certificate / more than two labels": certified(3),
@@ -385,12 +381,6 @@ def test_what_is_unknown_or_off_is_not_refused() -> None:
     require({"labels.topic": "", "coreset.memory": "window", "training.workers": 2})
     assert given("a").holds(0)
     assert not any(given("a").holds(value) for value in (None, False, "", (), {}))
-
-
-def test_the_page_is_the_table() -> None:
-    """The page is made, and not written."""
-    written = (ROOT / "deploy" / "SUPPORTS.md").read_text()
-    assert written == markdown(), "run python -m streamsvm.supports > deploy/SUPPORTS.md"
 
 
 SIZES: Final[Mapping[str, str]] = {

@@ -43,7 +43,7 @@ CASES: Final[dict[str, dict[str, Any]]] = {
     "weights": {"weighted": True},
     "balanced": {"class_weight": "balanced"},
     "rbf": {"kernel": "rbf"},
-    "rbf, tuned": {"kernel": "rbf", "tune": "auto"},
+    "tuned": {"kernel": "rbf", "tune": "auto"},
     "labels": {},
     "window": {"memory": "window", "window": 4_000},
     "adaptive": {"memory": "adaptive"},
@@ -151,7 +151,7 @@ def verdict(before: list[dict[str, Any]], after: list[dict[str, Any]], figure: s
         fine = fine and not worse
         lines.append(
             f"    {name:<16} {np.mean([row[figure] for row in old]):.4f} {np.mean([row[figure] for row in new]):.4f}  "
-            f"{mean:+.4f} (standard error {error:.4f}){'' if judged else '  in the mean only'}{'  WORSE' if worse else ''}"
+            f"{mean:+.4f} +- {error:.4f}{'' if judged else '  in the mean only'}{'  WORSE' if worse else ''}"
         )
     return lines, float(np.mean(means)), fine and float(np.mean(means)) >= -0.0005
 
@@ -187,9 +187,7 @@ def main() -> int:
                 continue
             lines, mean, fine = verdict(before, after, figure)
             worse = worse or not fine
-            print(
-                f"{case}, {figure}: {'not worse' if fine else 'WORSE'}, mean difference {mean:+.5f}", *lines, sep="\n"
-            )
+            print(f"{case}, {figure}: {'not worse' if fine else 'WORSE'}, in the mean {mean:+.5f}", *lines, sep="\n")
     return 1 if worse else 0
 
 

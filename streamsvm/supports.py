@@ -221,7 +221,6 @@ SMALL: Final = "Landmarks and precision"
 _ARCHIVE: Final = "Archive"
 _BOUNDS: Final = "Certificates"
 _REASONS: Final = "Reasons of a score"
-_ONNX: Final = "ONNX"
 _ACCESS: Final = "Access"
 _EVALUATE: Final = "streamsvm evaluate"
 _COMMANDS: Final = "Other commands"
@@ -537,17 +536,6 @@ def _reasons() -> Iterator[Row]:
     )
 
 
-def _onnx() -> Iterator[Row]:
-    yield Row(
-        axis=_ONNX,
-        feature=given("--events"),
-        without=other("--format", "onnx"),
-        why="the JSON always holds the features",
-        remedy="Add --format onnx, or remove --events.",
-        kind="nature",
-    )
-
-
 def _access() -> Iterator[Row]:
     yield Row(
         axis=_ACCESS,
@@ -675,7 +663,6 @@ _OWN: Final[tuple[Callable[[], Iterator[Row]], ...]] = (
     _archive,
     _bounds,
     _reasons,
-    _onnx,
     _access,
     _evaluate,
     _commands,

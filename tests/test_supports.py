@@ -41,7 +41,6 @@ from streamsvm.supports import (
     given,
     require,
     rows,
-    without_effect,
 )
 from streamsvm.verification.recomputation import certifier_of
 from tests.golden import model as golden
@@ -330,22 +329,16 @@ REFUSED: Final[Mapping[str, Callable[[], object]]] = {
     **COMMANDS,
 }
 """What meets each row, as a person would: by settings, a command, or a call."""
-WITHOUT_EFFECT: Final[Mapping[str, Mapping[str, Any]]] = {
-    "`coreset.totals` / more than two labels": {"points": SEVERAL},
-    "`coreset.totals` / `svm.kernel` other than `linear`": {"points": POINTS, "svm": {"kernel": "rbf"}},
-    "`coreset.totals` / `coreset.memory` other than `all`": {"points": POINTS, "coreset": FORGETS},
-}
 
 
 def test_every_row_has_a_case_and_is_there_once() -> None:
     """A row that nothing enforces would be a promise of the page only."""
     keys = [key(row) for row in rows()]
     assert len(set(keys)) == len(keys)
-    assert {key(row) for row in rows() if row.refused} == REFUSED.keys()
-    assert {key(row) for row in rows() if not row.refused} == WITHOUT_EFFECT.keys()
+    assert set(keys) == REFUSED.keys()
 
 
-@pytest.mark.parametrize("row", [row for row in rows() if row.refused], ids=key)
+@pytest.mark.parametrize("row", rows(), ids=key)
 def test_what_meets_a_row_is_refused_with_its_text(row: Row) -> None:
     """The reason, whether it is not supported yet, and what to do."""
     with pytest.raises((ConfigurationError, ValueError)) as refused:
@@ -355,14 +348,6 @@ def test_what_meets_a_row_is_refused_with_its_text(row: Row) -> None:
     assert ("not supported yet" in text) == (row.kind == "not built")
     remedy = re.escape(row.remedy.removesuffix(".")).replace(r"\{feature\}", ".+").replace(r"\{without\}", ".+")
     assert re.search(remedy, text), text
-
-
-@pytest.mark.parametrize("row", [row for row in rows() if not row.refused], ids=key)
-def test_what_has_no_effect_is_accepted_and_says_why(row: Row) -> None:
-    """It is on by default, so nobody asked for it."""
-    config = load(WITHOUT_EFFECT[key(row)]).models()
-    assert not config.totals
-    assert row.why in config.no_totals
 
 
 def test_a_secret_is_not_shown() -> None:
@@ -384,7 +369,6 @@ def test_what_is_unknown_or_off_is_not_refused() -> None:
     require({"labels.topic": "", "coreset.memory": "window", "training.from_coresets": True})
     assert given("a").holds(0)
     assert not any(given("a").holds(value) for value in (None, False, "", (), {}))
-    assert without_effect({"coreset.totals": True, "svm.kernel": "linear", "coreset.memory": "all"}) == ""
 
 
 SIZES: Final[Mapping[str, str]] = {

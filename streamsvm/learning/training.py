@@ -1,6 +1,6 @@
 """From a training set to a model: standardise, set C, solve, measure, audit. Pure functions; may run in any thread.
 
-`streamsvm.learning.recipe.make` calls these functions for each machine of a version. To read: `_trained`, which is one
+`streamsvm.learning.recipe.make` calls these functions for each machine of a version. To read: `train`, which is one
 training from top to bottom. It turns raw points and exact moments into the problem that a solver takes
 (`streamsvm.svm.problem`), and the solution into a `Model` whose scaler stands in front of its decision function.
 
@@ -84,21 +84,6 @@ def train(points: Points, moments: Moments, config: SvmConfig) -> Trained:
     -----
     With one label only, the optimum is w = 0 with the intercept at that label: every hinge loss is 0.
     """
-    return _trained(points, moments, config, lambda problem: SOLVERS[config.solver]().solve(problem))
-
-
-def with_machine(points: Points, moments: Moments, config: SvmConfig, machine: LinearMachine) -> Trained:
-    """Return a machine from elsewhere in the form of a trained one; parameters are those of `train`.
-
-    Its fit is measured on the points, as that of a solver without dual variables.
-    """
-    found = Solution(
-        alpha=None, intercept=machine.intercept, iterations=0, converged=True, coefficients=machine.coefficients
-    )
-    return _trained(points, moments, config, lambda _: found)
-
-
-def _trained(points: Points, moments: Moments, config: SvmConfig, solve: Callable[[Problem], Solution]) -> Trained:
     # `limited` sets the number of BLAS threads to the configured one: with another number the sums have other bits.
     with limited(config):
         scaler = scaler_of(moments, config)
@@ -117,7 +102,7 @@ def _trained(points: Points, moments: Moments, config: SvmConfig, solve: Callabl
             tolerance=config.tolerance,
             max_iterations=config.max_iterations,
         )
-        solution = solve(problem)
+        solution = SOLVERS[config.solver]().solve(problem)
         model = Model(scaler, _machine(problem, solution))
         measured = _measure(problem, solution, model)
         if isinstance(model.machine, KernelMachine):

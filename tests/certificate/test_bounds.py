@@ -12,15 +12,15 @@ import pytest
 from numpy.typing import NDArray
 from sklearn.svm import SVC
 
-from streamsvm.branches.bounds.certificate.bounds import Objective
-from streamsvm.branches.bounds.certificate.certifying import Certificate
+from streamsvm.certificate.bounds import Objective
+from streamsvm.certificate.certifying import Certificate
+from streamsvm.certificate.gap import percent
 from streamsvm.datasets import load_htru2
 from streamsvm.estimators.coresetsvc import CoresetSVC
-from streamsvm.model.gap import percent
 from streamsvm.model.machine import LinearMachine, Scaler
 from streamsvm.points import Points
 from streamsvm.svm.feasible import balanced
-from tests.branches.bounds.certificate.hostile import Case, Float, case, violations, violations_of_reads, wild
+from tests.certificate.hostile import Case, Float, case, violations, violations_of_reads, wild
 
 CASES = 60
 

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.svm import SVC
 
-from streamsvm.branches.bounds.certificate.bounds import Bounds, Objective, bounds_of
-from streamsvm.branches.bounds.certificate.certifying import Certifier
-from streamsvm.branches.bounds.certificate.survey import LEAST_KEPT, Survey, joined
+from streamsvm.certificate.bounds import Bounds, Objective, bounds_of
+from streamsvm.certificate.certifying import Certifier
+from streamsvm.certificate.survey import LEAST_KEPT, Survey, joined
 from streamsvm.model.fit import Fit
 from streamsvm.model.machine import LinearMachine, Model, Scaler
 from streamsvm.points import Points

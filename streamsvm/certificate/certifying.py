@@ -17,19 +17,20 @@ from typing import Final
 
 import numpy as np
 
-from streamsvm.branches.bounds.certificate.bounds import Bounds, Objective, bounds_of
-from streamsvm.branches.bounds.certificate.kernels import STRATA
-from streamsvm.branches.bounds.certificate.survey import MOST_OTHERS, Survey, joined
-from streamsvm.coreset.accounting import differing
+from streamsvm.certificate.bounds import Bounds, Objective, bounds_of
+from streamsvm.certificate.gap import gap_of, percent, rounded, rows_text
+from streamsvm.certificate.kernels import STRATA
+from streamsvm.certificate.survey import MOST_OTHERS, Survey, joined
 from streamsvm.errors import ConfigurationError
-from streamsvm.learning.certifying import KEEP, Certifying
 from streamsvm.model.fit import Fit
-from streamsvm.model.gap import gap_of, percent, rounded, rows_text
 from streamsvm.model.machine import LinearMachine, Model
 from streamsvm.model.version import LEAST_KEPT
 from streamsvm.points import Points
 from streamsvm.supports import CERTIFICATE, require
 
+KEEP: Final = 10_000
+"""Rows that are kept by default, in all partitions together at the end; while rows are read, up to twice as many in
+each, and from the second read on three times that."""
 STEPS: Final = (1.0, 0.25, 0.0625)
 """How far from the best machine so far towards the newest bound's the machines of a later look stand; one survey for
 each."""
@@ -100,9 +101,6 @@ class Certifier:
         Of the rows' features.
     keep : int
         Rows that are kept at the end.
-    as_learned : bool
-        Look at rows with the values that they were learned with, outliers within their bounds: for a machine that is
-        trained, and no proof of the rows that came where `Certificate.bounded` is not 0. Else: as they came.
 
     Raises
     ------
@@ -117,8 +115,6 @@ class Certifier:
         partitions: Iterable[int],
         dtype: np.dtype[np.floating],
         keep: int = KEEP,
-        *,
-        as_learned: bool = False,
     ) -> None:
         kernel = "linear" if isinstance(model.machine, LinearMachine) else "rbf"
         require({CERTIFICATE: True, "svm.kernel": kernel})
@@ -126,7 +122,7 @@ class Certifier:
         if keep < LEAST_KEPT:
             raise ConfigurationError(f"a certificate keeps at least {LEAST_KEPT} rows, not {keep}")
         self._keep, self._dtype, self._partitions = keep, dtype, sorted(partitions)
-        self._as_learned, self._bounded = as_learned, 0
+        self._bounded = 0
         negative, positive = fit.class_weight
         self._objective = Objective(model.scaler, fit.C, (negative, positive))
         self._best, self._others = model.machine, list[LinearMachine]()
@@ -160,12 +156,11 @@ class Certifier:
         learned : Points, optional
             As they were learned, where that may differ.
         """
-        points = came
         if learned is not None:
-            self._bounded += int(np.count_nonzero(differing(learned, came)))
-            points = learned if self._as_learned else came
+            differs = (learned.X != came.X).any(axis=1) | (learned.weight != came.weight)
+            self._bounded += int(np.count_nonzero(differs))
         for _, surveys in self._looks:
-            surveys[partition].add(points)
+            surveys[partition].add(came)
 
     def certificate(self) -> Certificate:
         """Return what all looks so far prove; the next one may begin."""
@@ -192,11 +187,6 @@ class Certifier:
         return self._found
 
     @property
-    def best(self) -> LinearMachine:
-        """The machine whose objective is `Certificate.reached`."""
-        return self._best
-
-    @property
     def done(self) -> bool:
         """Whether another look could not prove much more: the bound has met the best machine that was found."""
         found = self._found
@@ -213,6 +203,3 @@ def _between(one: LinearMachine, other: LinearMachine, step: float) -> LinearMac
         one.coefficients + step * (other.coefficients - one.coefficients),
         one.intercept + step * (other.intercept - one.intercept),
     )
-
-
-CERTIFYING: Final = Certifying(Certifier)

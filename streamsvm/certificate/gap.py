@@ -36,11 +36,3 @@ def rows_text(rows: int, bounded: int) -> str:
     if not bounded:
         return every
     return f"{every} as they came (of these {bounded:,} {'was' if bounded == 1 else 'were'} bounded when learned)"
-
-
-def learned_text(rows: int, bounded: int) -> str:
-    """Return for people what is said of rows as they were learned."""
-    every = f"all {rows:,} rows"
-    if not bounded:
-        return every
-    return f"{every} as they were learned (of these {bounded:,} {'was' if bounded == 1 else 'were'} bounded)"

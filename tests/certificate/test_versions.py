@@ -10,10 +10,8 @@ from pathlib import Path
 import msgspec
 import numpy as np
 import pytest
-from rich.console import Console
 from sklearn.svm import SVC
 
-from consumers.models.show import describe
 from consumers.settings import Settings
 from consumers.verify.verify import verify
 from streamsvm.config import SvmConfig
@@ -186,33 +184,24 @@ def test_what_cannot_have_a_certificate_is_refused(settings: Settings, connectio
         verify(Cluster(connection), rbf, keep=1_000)
 
 
-def test_what_is_proven_is_proven_of_the_rows_that_came(
-    settings: Settings, connection: Connection, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """In a first leaf and later: header, log, `model show`, `verify --certificate`; each says how many were bounded."""
+def test_what_is_proven_is_proven_of_the_rows_that_came(settings: Settings, connection: Connection) -> None:
+    """In a first leaf and later; what is said names how many were bounded."""
     rows = gaussian(160)
     rows.X[[7, 90, 91, 130], 0] *= 300.0
     produce(connection, settings.input.topic, encoded(rows))
     run_until(settings, connection, 160)
     (number,) = {version.number for version in versions(connection, settings)[-1:]}
     loaded, _ = load_record(connection, "m", models_topic=settings.output.models_topic)
-    version, header = loaded.version, loaded.certified
+    version = loaded.version
     assert isinstance(version.model.machine, LinearMachine)
     came = objective(version, rows, version.model.machine)
     report = verify(Cluster(connection), settings, number=number, keep=1_000)
     assert report.clean
     certificate = report.rows[-1].certificate
-    assert header is not None
     assert certificate is not None
-    assert header.bounded == certificate.bounded == 4
-    assert header.upper >= came * (1 - 1e-12)
+    assert certificate.bounded == 4
     assert certificate.objective == pytest.approx(came, rel=1e-9)
-    assert header.lower <= certificate.objective
-    told = "all 160 rows as they came (of these 4 were bounded when learned)"
-    with (console := Console(width=400)).capture() as shown:
-        console.print(describe(loaded))
-    for text in (str(header), str(certificate), shown.get(), capsys.readouterr().out):
-        assert told in text
+    assert "all 160 rows as they came (of these 4 were bounded when learned)" in str(certificate)
 
 
 @pytest.mark.long

@@ -8,3 +8,7 @@ from below. Both hold for the real arithmetic of the rows as float64 holds them:
 
 Invariant: what a survey comes to is a pure function of the rows' order, never of how they were cut into batches.
 """
+
+from streamsvm.certificate.certifying import KEEP, Certificate, Certifier
+
+__all__ = ["KEEP", "Certificate", "Certifier"]

@@ -8,7 +8,7 @@ from dataclasses import fields
 import numpy as np
 import pytest
 
-from streamsvm.branches.bounds.certificate.survey import Survey, Surveyed, joined
+from streamsvm.certificate.survey import Survey, Surveyed, joined
 from streamsvm.model.machine import LinearMachine, Scaler
 from streamsvm.points import Points
 

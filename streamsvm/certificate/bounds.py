@@ -26,7 +26,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from streamsvm.branches.bounds.certificate.survey import Surveyed
+from streamsvm.certificate.survey import Surveyed
 from streamsvm.model.kernels import LinearKernel
 from streamsvm.model.machine import LinearMachine, Scaler
 from streamsvm.svm.feasible import balanced

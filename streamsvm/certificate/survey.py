@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from streamsvm.branches.bounds.certificate.kernels import STRATA, add_pairs, look, put_away
+from streamsvm.certificate.kernels import STRATA, add_pairs, look, put_away
 from streamsvm.model.machine import LinearMachine, Scaler
 from streamsvm.model.version import LEAST_KEPT
 from streamsvm.points import Points

@@ -28,14 +28,12 @@ from consumers.loader import load
 from consumers.replay.replay import replay
 from consumers.settings import Settings, section_class
 from streamsvm import supports
-from streamsvm.branches.events.combinations import UNKNOWN_TO_ONNX
 from streamsvm.branches.history.built_part import Built
 from streamsvm.config import ModelConfig
 from streamsvm.errors import ConfigurationError
 from streamsvm.estimators import CoresetSVC
 from streamsvm.ingest.files.array_files import from_arrays
 from streamsvm.model.reasons import Explainer
-from streamsvm.registry import onnx_copy
 from streamsvm.supports import (
     Combinations,
     Row,
@@ -43,10 +41,8 @@ from streamsvm.supports import (
     given,
     require,
     rows,
-    without_effect,
 )
 from streamsvm.verification.recomputation import certifier_of
-from tests.branches.events.recipes import payments
 from tests.golden import model as golden
 
 ROOT: Final = Path(__file__).parent.parent
@@ -150,7 +146,6 @@ LATE_LABELS: Final[Mapping[str, Callable[[], object]]] = {
         labels=LATE, points={**POINTS, "format": "avro"}
     ),
     "`labels.topic` / `registry.url`": settled(labels=LATE, registry=REGISTRY),
-    "`labels.topic` / `training.workers` above 1": settled(labels=LATE, training={"workers": 2}),
     "`labels.topic` / `training.from_coresets`": settled(labels=LATE, training=ADOPTS),
 }
 EVENTS: Final[Mapping[str, Callable[[], object]]] = {
@@ -250,15 +245,12 @@ CORESET: Final[Mapping[str, Callable[[], object]]] = {
     },
 }
 DAEMONS: Final[Mapping[str, Callable[[], object]]] = {
-    "`training.policy` = `every` / `training.workers` above 1": settled(training={"policy": "every", "workers": 2}),
     "`training.policy` = `every` / `training.from_coresets`": settled(training={"policy": "every", **ADOPTS}),
-    "`training.from_coresets` / `training.workers` above 1": settled(training={"workers": 2, **ADOPTS}),
     "`worker.ordinal` / no `worker.of`": settled(worker={"ordinal": 1}),
     "`worker.of` / no `worker.ordinal`": settled(worker={"of": 2}),
     "an option of `[deletes]` / no `deletes.topic`": settled(deletes={"by": "key"}),
     "`checkpoint.keep_bytes` / `labels.topic`": settled(checkpoint={"keep_bytes": 1}, labels=LATE),
     "`checkpoint.keep_bytes` / `svm.tune`": settled(checkpoint={"keep_bytes": 1}, svm={"tune": "auto"}),
-    "`archive.directory` / `training.workers` above 1": settled(archive={"directory": "a"}, training={"workers": 2}),
     "`archive.directory` / `training.from_coresets`": settled(archive={"directory": "a"}, training=ADOPTS),
     "`archive.directory` / `labels.topic`": settled(archive={"directory": "a"}, labels=LATE),
     "`archive.directory` / more than two labels": lambda: archive_config(
@@ -283,17 +275,12 @@ VERSIONS: Final[Mapping[str, Callable[[], object]]] = {
     "a certificate / `coreset.memory` other than `all`": lambda: certifier_of(version(memory="adaptive"), 1_000),
     "reasons of a score / `svm.kernel` other than `linear`": lambda: Explainer(golden.handmade("rbf")),
     "reasons of a score / more than two labels": lambda: Explainer(golden.handmade("linear-classes")),
-    "an ONNX graph of events / no `[features]`": lambda: onnx_copy.export(golden.handmade("linear"), events=True),
-    f"an ONNX graph of events / {UNKNOWN_TO_ONNX}": lambda: onnx_copy.export(
-        dataclasses.replace(golden.handmade("linear"), recipe=payments()), events=True
-    ),
     "`--every` / `svm.kernel` other than `linear`": lambda: as_plain(
         SimpleNamespace(trained=SimpleNamespace(model=SimpleNamespace(machine=object(), scaler=None))),  # type: ignore[arg-type]
         (),
     ),
 }
 COMMANDS: Final[Mapping[str, Callable[[], object]]] = {
-    "`--events` / `--format` other than `onnx`": command("model", "export", "--events"),
     "`--probability` / more than two labels": lambda: evaluate(
         source(3), Plan(memory_points=64, probability="sigmoid")
     ),
@@ -339,22 +326,16 @@ REFUSED: Final[Mapping[str, Callable[[], object]]] = {
     **COMMANDS,
 }
 """What meets each row, as a person would: by settings, a command, or a call."""
-WITHOUT_EFFECT: Final[Mapping[str, Mapping[str, Any]]] = {
-    "`coreset.totals` / more than two labels": {"points": SEVERAL},
-    "`coreset.totals` / `svm.kernel` other than `linear`": {"points": POINTS, "svm": {"kernel": "rbf"}},
-    "`coreset.totals` / `coreset.memory` other than `all`": {"points": POINTS, "coreset": FORGETS},
-}
 
 
 def test_every_row_has_a_case_and_is_there_once() -> None:
     """A row that nothing enforces would be a promise of the page only."""
     keys = [key(row) for row in rows()]
     assert len(set(keys)) == len(keys)
-    assert {key(row) for row in rows() if row.refused} == REFUSED.keys()
-    assert {key(row) for row in rows() if not row.refused} == WITHOUT_EFFECT.keys()
+    assert set(keys) == REFUSED.keys()
 
 
-@pytest.mark.parametrize("row", [row for row in rows() if row.refused], ids=key)
+@pytest.mark.parametrize("row", rows(), ids=key)
 def test_what_meets_a_row_is_refused_with_its_text(row: Row) -> None:
     """The reason, whether it is not supported yet, and what to do."""
     with pytest.raises((ConfigurationError, ValueError)) as refused:
@@ -364,14 +345,6 @@ def test_what_meets_a_row_is_refused_with_its_text(row: Row) -> None:
     assert ("not supported yet" in text) == (row.kind == "not built")
     remedy = re.escape(row.remedy.removesuffix(".")).replace(r"\{feature\}", ".+").replace(r"\{without\}", ".+")
     assert re.search(remedy, text), text
-
-
-@pytest.mark.parametrize("row", [row for row in rows() if not row.refused], ids=key)
-def test_what_has_no_effect_is_accepted_and_says_why(row: Row) -> None:
-    """It is on by default, so nobody asked for it."""
-    config = load(WITHOUT_EFFECT[key(row)]).models()
-    assert not config.totals
-    assert row.why in config.no_totals
 
 
 def test_a_secret_is_not_shown() -> None:
@@ -390,10 +363,9 @@ def test_names_are_those_of_the_caller() -> None:
 def test_what_is_unknown_or_off_is_not_refused() -> None:
     """A row is looked at only if both of its axes are known; zero is a value, and what is empty is not."""
     require({"svm.cost": (50.0, 1.0)})
-    require({"labels.topic": "", "coreset.memory": "window", "training.workers": 2})
+    require({"labels.topic": "", "coreset.memory": "window", "training.from_coresets": True})
     assert given("a").holds(0)
     assert not any(given("a").holds(value) for value in (None, False, "", (), {}))
-    assert without_effect({"coreset.totals": True, "svm.kernel": "linear", "coreset.memory": "all"}) == ""
 
 
 SIZES: Final[Mapping[str, str]] = {
@@ -453,8 +425,8 @@ def test_no_refusal_of_two_options_stands_elsewhere() -> None:
 def test_a_refusal_elsewhere_would_be_found(tmp_path: Path) -> None:
     """The check can fail."""
     planted = tmp_path / "planted.py"
-    planted.write_text('def f(a):\n    raise ValueError(f"labels.topic is {a}, but training.workers is 2")\n')
-    assert [(name, options_in(what)) for name, what in raised(planted)] == [("f", {"labels.topic", "training.workers"})]
+    planted.write_text('def f(a):\n    raise ValueError(f"labels.topic is {a}, but training.policy is every")\n')
+    assert [(name, options_in(what)) for name, what in raised(planted)] == [("f", {"labels.topic", "training.policy"})]
 
 
 def test_rows_of_a_branch_stand_where_it_says(monkeypatch: pytest.MonkeyPatch) -> None:

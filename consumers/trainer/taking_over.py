@@ -107,8 +107,6 @@ def take_over(
     schemas = stack.enter_context(schemas_of(settings)) if components.schemas is None else components.schemas
     # Between look and run: the predecessor goes on publishing while this process compiles.
     warm_up(settings, components)
-    for attachment in attachments.all:
-        attachment.prepare()
     started = startup.run()
     return TakenOver(
         started=started,

@@ -81,11 +81,6 @@ class CoresetOptions(MemoryLength, KernelSizes):
         description="Screen the rows of more than two labels, with a linear kernel and leaves of four rows a label "
         "or more.",
     )
-    totals: bool = Field(
-        default=True,
-        description="Keep totals of all rows let go, so that every version says how far it can be from the best model. "
-        "Linear kernel, two labels and `memory = all` only; nothing learned depends on it.",
-    )
     bucket_points: Annotated[int, Field(ge=1, le=1 << 24)] = Field(
         default=2_000, description="Most points in a bucket. More reduce the error."
     )

@@ -173,7 +173,6 @@ class STDASVC(SVC):  # type: ignore[misc]
                         max_iterations=self._most_steps(len(rows)),
                     )
                 )
-                assert solution.alpha is not None
                 first = label[rows] == i
                 dual[j - 1, rows[first]] = solution.alpha[first]
                 dual[i, rows[~first]] = -solution.alpha[~first]

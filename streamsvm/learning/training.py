@@ -1,6 +1,6 @@
 """From a training set to a model: standardise, set C, solve, measure, audit. Pure functions; may run in any thread.
 
-`streamsvm.learning.recipe.make` calls these functions for each machine of a version. To read: `_trained`, which is one
+`streamsvm.learning.recipe.make` calls these functions for each machine of a version. To read: `train`, which is one
 training from top to bottom. It turns raw points and exact moments into the problem that a solver takes
 (`streamsvm.svm.problem`), and the solution into a `Model` whose scaler stands in front of its decision function.
 
@@ -83,21 +83,6 @@ def train(points: Points, moments: Moments, config: SvmConfig) -> Trained:
     -----
     With one label only, the optimum is w = 0 with the intercept at that label: every hinge loss is 0.
     """
-    return _trained(points, moments, config, StdaSolver().solve)
-
-
-def with_machine(points: Points, moments: Moments, config: SvmConfig, machine: LinearMachine) -> Trained:
-    """Return a machine from elsewhere in the form of a trained one; parameters are those of `train`.
-
-    Its fit is measured on the points, as that of a solver without dual variables.
-    """
-    found = Solution(
-        alpha=None, intercept=machine.intercept, iterations=0, converged=True, coefficients=machine.coefficients
-    )
-    return _trained(points, moments, config, lambda _: found)
-
-
-def _trained(points: Points, moments: Moments, config: SvmConfig, solve: Callable[[Problem], Solution]) -> Trained:
     # With another number of BLAS threads the sums have other bits.
     with one_algebra_thread():
         scaler = scaler_of(moments, config)
@@ -116,7 +101,7 @@ def _trained(points: Points, moments: Moments, config: SvmConfig, solve: Callabl
             tolerance=config.tolerance,
             max_iterations=config.max_iterations,
         )
-        solution = solve(problem)
+        solution = StdaSolver().solve(problem)
         model = Model(scaler, _machine(problem, solution))
         measured = _measure(problem, solution, model)
         if isinstance(model.machine, KernelMachine):
@@ -345,7 +330,6 @@ def _machine(problem: Problem, solution: Solution) -> Machine:
     if solution.coefficients is not None:
         return LinearMachine(solution.coefficients, solution.intercept)
     assert isinstance(problem.kernel, RbfKernel)
-    assert solution.alpha is not None
     support = np.flatnonzero(solution.alpha)
     dual = problem.y[support] * solution.alpha[support]
     return KernelMachine(problem.kernel, problem.Z[support], dual, solution.intercept)
@@ -361,20 +345,14 @@ class _Measured(NamedTuple):
 
 
 def _measure(problem: Problem, solution: Solution, model: Model) -> _Measured:
-    """Measure a solution from scratch, by its dual variables if it has some, else by its decision values."""
+    """Measure a solution from scratch."""
     machine = model.machine
-    if solution.alpha is not None:
-        alpha = solution.alpha
-        assert isinstance(problem.kernel, LinearKernel | RbfKernel)
-        found = solution.optimality or optimality(
-            problem.Z, problem.y, problem.upper, alpha, solution.intercept, problem.kernel
-        )
-        norm = _norm(machine) if isinstance(machine, LinearMachine) else 2.0 * (float(alpha.sum()) - found.dual)
-        return _Measured(int(np.count_nonzero(alpha)), found.primal, found.dual, found.kkt_gap, max(0.0, norm))
-    assert isinstance(machine, LinearMachine)
-    decision = machine.decide(problem.Z)
-    primal = primal_objective(decision, problem.y, problem.upper, _norm(machine))
-    return _Measured(int(np.count_nonzero(problem.y * decision < 1.0)), primal, None, None, _norm(machine))
+    alpha = solution.alpha
+    found = solution.optimality or optimality(
+        problem.Z, problem.y, problem.upper, alpha, solution.intercept, problem.kernel
+    )
+    norm = _norm(machine) if isinstance(machine, LinearMachine) else 2.0 * (float(alpha.sum()) - found.dual)
+    return _Measured(int(np.count_nonzero(alpha)), found.primal, found.dual, found.kkt_gap, max(0.0, norm))
 
 
 def _written_down(

@@ -1,4 +1,4 @@
-"""The one interface of every solver: a `Problem` in, a `Solution` out, and the answers that need no solver.
+"""The interface of the solvers: a `Problem` in, a `Solution` out, and the answers that need no solver.
 
 A solver that did not converge reports it in a field of its solution; it does not raise, because a daemon publishes the
 version all the same, and shows the gap. Invalid input (NaN, infinity, labels other than -1 and +1) is a caller's
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -55,8 +55,8 @@ class Solution:
 
     Attributes
     ----------
-    alpha : ndarray of shape (n,), float64, or None
-        Dual variables, 0 <= alpha <= upper; None from a solver of the primal problem, which has none.
+    alpha : ndarray of shape (n,), float64
+        Dual variables, 0 <= alpha <= upper.
     intercept : float
     iterations : int
         The solver's own count.
@@ -72,7 +72,7 @@ class Solution:
         Time of each phase, from a solver that was given a clock; never part of a hashed value.
     """
 
-    alpha: Float | None
+    alpha: Float
     intercept: float
     iterations: int
     converged: bool
@@ -80,14 +80,6 @@ class Solution:
     optimality: Optimality | None = None
     columns: int | None = None
     seconds: dict[str, float] | None = None
-
-
-class Solver(Protocol):
-    """Anything that solves a `Problem`, deterministically."""
-
-    def solve(self, problem: Problem) -> Solution:
-        """Solve from a cold start; the same problem gives the same bits."""
-        ...
 
 
 class CheckedSolver(ABC):
@@ -98,7 +90,7 @@ class CheckedSolver(ABC):
     """
 
     def solve(self, problem: Problem) -> Solution:
-        """Solve; see `Solver`.
+        """Solve from a cold start; the same problem gives the same bits.
 
         Raises
         ------
@@ -114,8 +106,6 @@ class CheckedSolver(ABC):
             return self.solve_checked(problem)
         part = replace(problem, Z=problem.Z[counts], y=problem.y[counts], upper=problem.upper[counts])
         solution = self.solve_checked(part)
-        if solution.alpha is None:
-            return solution
         alpha = np.zeros(len(problem.y))
         alpha[counts] = solution.alpha
         return replace(solution, alpha=alpha)

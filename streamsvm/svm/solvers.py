@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 from streamsvm.svm.block.descent import BlockDescent, Clock, Progress
 from streamsvm.svm.objective import optimality_of
-from streamsvm.svm.problem import CheckedSolver, Problem, Solution, Solver
+from streamsvm.svm.problem import CheckedSolver, Problem, Solution
 
-__all__ = ["Problem", "Solution", "Solver", "StdaSolver"]
+__all__ = ["Problem", "Solution", "StdaSolver"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -165,9 +165,13 @@ def _passes(problem: Problem) -> int:
 
 
 def _from_coefficients(problem: Problem, w: Float, centre: Float, iterations: int, converged: bool) -> Solution:
-    """Return the solution of given w with the best bias."""
+    """Return the solution of given w with the best bias; NaN stands for the dual variables that nobody knows."""
     w = np.asarray(w, dtype=np.float64)
     centred = best_intercept((problem.Z - centre) @ w, problem.y, problem.upper)
     return Solution(
-        alpha=None, intercept=centred - float(w @ centre), iterations=iterations, converged=converged, coefficients=w
+        alpha=np.full(len(problem.y), np.nan),
+        intercept=centred - float(w @ centre),
+        iterations=iterations,
+        converged=converged,
+        coefficients=w,
     )

@@ -40,7 +40,7 @@ from streamsvm.datasets import load_htru2
 from streamsvm.model.kernels import RbfKernel
 from streamsvm.papers.stda import CACHE_BYTES, Descent, Method, PaperStdaSolver
 from streamsvm.svm.objective import optimality
-from streamsvm.svm.problem import Problem, Solution, Solver
+from streamsvm.svm.problem import CheckedSolver, Problem, Solution
 from tests.benchmarks.timing import ROUNDS_AT_LEAST, Interval, Stopwatch
 from tests.papers.foreign import LibsvmSolver
 
@@ -52,7 +52,7 @@ SETS: Final[dict[str, tuple[str, int | None]]] = {
 }
 """The paper's name of a set: our file, and how many of its first rows."""
 PENALTIES: Final = (1, 10, 20)
-CONTENDERS: Final[dict[str, Callable[[int], Solver]]] = {
+CONTENDERS: Final[dict[str, Callable[[int], CheckedSolver]]] = {
     "STDA": lambda cache_bytes: PaperStdaSolver("stda", cache_bytes=cache_bytes),
     "SVMLight": lambda cache_bytes: PaperStdaSolver("svmlight", cache_bytes=cache_bytes),
     "LIBSVM": lambda cache_bytes: LibsvmSolver(cache_bytes),
@@ -170,7 +170,6 @@ def measure(problem: Problem, rounds: int, cache_bytes: int) -> dict[str, Cell]:
 
 
 def _cell(problem: Problem, found: Solution, seconds: list[float]) -> Cell:
-    assert found.alpha is not None
     measured = optimality(problem.Z, problem.y, problem.upper, found.alpha, found.intercept, problem.kernel)
     nsv = int(np.count_nonzero(found.alpha))
     return Cell(nsv, found.iterations, seconds, measured.dual, measured.kkt_gap, bool(found.converged))

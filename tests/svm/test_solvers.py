@@ -31,7 +31,6 @@ PAIRS = [(name, LINEAR) for name in SOLVERS] + [("stda", RBF), ("stda-paper", RB
 def decide(problem: Problem, found: Solution, points: Float) -> Float:
     if found.coefficients is not None:
         return points @ found.coefficients + found.intercept
-    assert found.alpha is not None
     return problem.kernel.gram(points, problem.Z) @ (problem.y * found.alpha) + found.intercept
 
 
@@ -40,7 +39,6 @@ def primal(problem: Problem, found: Solution) -> float:
     if found.coefficients is not None:
         norm = float(found.coefficients @ found.coefficients)
     else:
-        assert found.alpha is not None
         signed = problem.y * found.alpha
         norm = float(signed @ problem.kernel.gram(problem.Z, problem.Z) @ signed)
     return primal_objective(decide(problem, found, problem.Z), problem.y, problem.upper, norm)
@@ -96,7 +94,7 @@ def test_points_without_weight_count_for_nothing(name: str, kernel: Kernel) -> N
     whole = SOLVERS[name]().solve(replace(problem, upper=np.where(half, problem.upper, 0.0)))
     part = SOLVERS[name]().solve(replace(problem, Z=problem.Z[half], y=problem.y[half], upper=problem.upper[half]))
     assert whole.intercept == part.intercept
-    if whole.alpha is not None and part.alpha is not None:
+    if not np.isnan(whole.alpha).any():
         assert whole.alpha[half].tobytes() == part.alpha.tobytes()
         assert not whole.alpha[~half].any()
 
@@ -181,7 +179,7 @@ def test_a_huge_penalty_ends(name: str, kernel: Kernel) -> None:
     problem = replace(problem, upper=problem.upper * 1e6)
     found = SOLVERS[name]().solve(problem)
     assert np.isfinite(decide(problem, found, problem.Z)).all()
-    if found.alpha is not None:
+    if not np.isnan(found.alpha).any():
         assert (found.alpha <= problem.upper).all()
 
 
@@ -203,5 +201,5 @@ def test_primal_solvers_come_near(solver: LiblinearSolver | PegasosSolver, exces
     problem, _ = Case("htru2", 1_500, "linear", 0.1, decades).make(tolerance=1e-4)
     best = primal(problem, StdaSolver().solve(problem))
     found = solver.solve(problem)
-    assert found.alpha is None
+    assert np.isnan(found.alpha).all()
     assert best * (1 - 1e-4) <= primal(problem, found) <= best * (1 + excess)

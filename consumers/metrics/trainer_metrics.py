@@ -226,14 +226,6 @@ OWN: Final = (
         panel="Versions: balanced accuracy at the gate",
     ),
     Definition(
-        "streamsvm_model_certified_gap",
-        "gauge",
-        "How far the newest version's objective over all rows can be from the best, as a share of it; NaN: nothing is "
-        "proven.",
-        "Wide: see StreamsvmBoundsWiden.",
-        panel="Quality: certified gap to the best model",
-    ),
-    Definition(
         "streamsvm_model_skill",
         "gauge",
         "Whether the newest version is better than chance: 1 yes, -1 no, 0 not clear yet. By balanced accuracy and AUC "

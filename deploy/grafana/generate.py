@@ -34,7 +34,7 @@ ORDERED: Final = (
 DEFINITIONS: Final = {definition.name: definition for definition in reversed(ORDERED)}
 TIMES: Final = ("_timestamp_seconds", "_start_time_seconds")
 """Ends of the names of gauges that are a time; what is shown is how long ago it was."""
-SHARES: Final = ("_accuracy", "_share", "_recall", "_auc", "_certified_gap")
+SHARES: Final = ("_accuracy", "_share", "_recall", "_auc")
 """Ends of the names of gauges that are between 0 and 1."""
 
 

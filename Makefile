@@ -15,7 +15,7 @@ TOOLS_STAMP := $(TOOLS)/.made
 SHIPPED := requirements/extras.txt requirements/runtime.txt
 SOURCES := streamsvm consumers tests
 
-.PHONY: before wheel reader-wheel env demo broker test test-quick test-long fuzz simulation faults lint requirements sbom release audit clean test-deploy readers budget
+.PHONY: before wheel reader-wheel env demo broker test test-quick test-long fuzz simulation faults papers lint requirements sbom release audit clean test-deploy readers budget
 
 env: $(STAMP)
 
@@ -75,6 +75,10 @@ faults: simulation
 fuzz: env
 	mkdir -p .fuzz
 	$(BIN)/python -m tests.fuzz all --more 1000000 --json .fuzz
+
+# The tables of the two papers, measured again; DATA is a folder of their sets (tests/papers/__main__.py).
+papers: env
+	$(BIN)/python -m tests.papers $(if $(DATA),--data $(DATA))
 
 test-deploy: env
 	STREAMSVM_TEST_DEPLOY=1 $(BIN)/pytest tests/deploy -s

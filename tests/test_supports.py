@@ -157,9 +157,6 @@ EVENTS: Final[Mapping[str, Callable[[], object]]] = {
     "`points.format` = `avro` or `protobuf` / no `registry.url`": schemas(points={**POINTS, "format": "avro"}),
 }
 MACHINE: Final[Mapping[str, Callable[[], object]]] = {
-    "`svm.solver` = `liblinear` or `pegasos` / `svm.kernel` other than `linear`": settled(
-        svm={"solver": "pegasos", "kernel": "rbf"}
-    ),
     "`svm.alpha` / `svm.C`": settled(svm={"alpha": 0.1, "C": 1.0}),
     "`svm.C` / `coreset.memory` other than `all`": settled(svm={"C": 1.0}, coreset=FORGETS),
     "`svm.multiclass` / two labels": settled(svm={"multiclass": "one_vs_one"}),

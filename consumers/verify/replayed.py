@@ -17,9 +17,9 @@ from consumers.verify.verifier import Verifier, left_out_of
 from streamsvm.certificate import Certificate, Certifier
 from streamsvm.errors import LogGap, TopicMissing
 from streamsvm.kafka import Cluster, OffsetOutOfRange, SchemaRegistry
-from streamsvm.learning.training import limited
 from streamsvm.model.left_out import Places
 from streamsvm.model.version import Lineage, Version
+from streamsvm.process_wide import one_algebra_thread
 from streamsvm.verification.recomputation import (
     NotRecomputable,
     OtherLog,
@@ -167,7 +167,7 @@ class Replayed:
         self._drop()
         self._without = without
         self._recomputation = Recomputation(version, self._ids[topic] or "", self._logs[topic], certifier, others)
-        self._threads.enter_context(limited(self._recomputation.config.svm))
+        self._threads.enter_context(one_algebra_thread())
         self._source = self._source_of(version, self._recomputation)
         return self._recomputation, self._source
 

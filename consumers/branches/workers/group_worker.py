@@ -58,9 +58,9 @@ from streamsvm.kafka import Cluster, OffsetOutOfRange, TopicInfo
 from streamsvm.learning.cutting import LearnerState
 from streamsvm.learning.learner import Learner
 from streamsvm.learning.partition_state import PartitionState
-from streamsvm.learning.training import limited
 from streamsvm.model.comparison import configuration_differences
 from streamsvm.points import Position
+from streamsvm.process_wide import one_algebra_thread
 from streamsvm.sections import section
 
 log = structlog.get_logger("streamsvm.worker")
@@ -153,7 +153,7 @@ class GroupWorker:
 
     def _begin(self, stack: ExitStack) -> None:
         settings, cluster = self._settings, self._cluster
-        stack.enter_context(limited(self._config.svm))
+        stack.enter_context(one_algebra_thread())
         source = heeding(self._stop, self._health.beat, lambda: cluster.describe(settings.input.topic))
         check_input(source)
         coresets, letters = self._made(coresets_topic(settings)), self._made(settings.input.dead_letters)

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.benchmarks import paper_b
+from tests.papers import paper_b
 from tests.streams import gaussian
 
 

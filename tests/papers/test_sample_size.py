@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from tests.benchmarks.sample_size import coreset_size
+from tests.papers.sample_size import coreset_size
 
 
 def test_the_formula_by_hand() -> None:

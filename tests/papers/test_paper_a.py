@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.benchmarks import paper_a
+from tests.papers import paper_a
 from tests.streams import gaussian
 
 

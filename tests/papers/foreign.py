@@ -1,4 +1,4 @@
-"""Adapters of scikit-learn's solvers: `svm.solver = libsvm`, `liblinear` or `pegasos`.
+"""Adapters of scikit-learn's solvers, as oracles.
 
 =========== =====================================  =======  ====================================================
 name        method                                 kernels  what it gives
@@ -18,9 +18,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import SGDClassifier
 from sklearn.svm import SVC, LinearSVC
 
-from streamsvm.model.kernels import Float, RbfKernel
+from streamsvm.model.kernels import Float, LinearKernel, RbfKernel
 from streamsvm.papers.stda import CACHE_BYTES
-from streamsvm.papers.supported import linear_or_rbf, require_linear
 from streamsvm.process_wide import silenced
 from streamsvm.svm.bias import best_intercept
 from streamsvm.svm.problem import CheckedSolver, Problem, Solution
@@ -40,7 +39,7 @@ class LibsvmSolver(CheckedSolver):
 
     def solve_checked(self, problem: Problem) -> Solution:
         """Solve; see `CheckedSolver`."""
-        kernel = linear_or_rbf(problem, "libsvm")
+        kernel = problem.kernel
         centre = problem.Z.mean(axis=0)
         Z = problem.Z - centre
         machine = SVC(
@@ -99,7 +98,7 @@ class LiblinearSolver(CheckedSolver):
 
     def solve_checked(self, problem: Problem) -> Solution:
         """Solve; see `CheckedSolver`."""
-        require_linear(problem, "liblinear")
+        assert isinstance(problem.kernel, LinearKernel)
         centre = problem.Z.mean(axis=0)
         passes = _passes(problem)
         machine = LinearSVC(
@@ -142,7 +141,7 @@ class PegasosSolver(CheckedSolver):
 
     def solve_checked(self, problem: Problem) -> Solution:
         """Solve; see `CheckedSolver`."""
-        require_linear(problem, "pegasos")
+        assert isinstance(problem.kernel, LinearKernel)
         centre = problem.Z.mean(axis=0)
         passes = min(self.most_passes, _passes(problem))
         total = float(problem.upper.sum())
@@ -166,9 +165,13 @@ def _passes(problem: Problem) -> int:
 
 
 def _from_coefficients(problem: Problem, w: Float, centre: Float, iterations: int, converged: bool) -> Solution:
-    """Return the solution of given w with the best bias."""
+    """Return the solution of given w with the best bias; NaN stands for the dual variables that nobody knows."""
     w = np.asarray(w, dtype=np.float64)
     centred = best_intercept((problem.Z - centre) @ w, problem.y, problem.upper)
     return Solution(
-        alpha=None, intercept=centred - float(w @ centre), iterations=iterations, converged=converged, coefficients=w
+        alpha=np.full(len(problem.y), np.nan),
+        intercept=centred - float(w @ centre),
+        iterations=iterations,
+        converged=converged,
+        coefficients=w,
     )

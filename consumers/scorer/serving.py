@@ -91,7 +91,6 @@ class Serving:
             loaded.sha256,
             max_record_bytes=scoring.max_record_bytes,
             max_rows_per_record=scoring.max_rows_per_record,
-            max_decoded_bytes=scoring.max_decoded_bytes,
             max_message_bytes=self._max_message_bytes,
             schemas=self._schemas,
             passed=scoring.pass_fields,

@@ -48,10 +48,6 @@ class ScoringConfig(ReadRecipe, Section):
     max_rows_per_record: Annotated[int, Field(ge=1, le=1 << 24)] = Field(
         default=10_000, description="As `points.max_rows_per_record`."
     )
-    max_decoded_bytes: Annotated[int, Field(ge=1 << 20, le=1 << 40)] | None = Field(
-        default=None,
-        description="As `points.max_decoded_bytes`.",
-    )
     max_dead_letter_share: Annotated[float, Field(ge=0, le=1)] = Field(
         default=0.5,
         description="As `input.max_dead_letter_share`.",

@@ -6,9 +6,11 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pyarrow import parquet
 from sklearn.metrics import (
     accuracy_score,
     average_precision_score,
@@ -26,6 +28,7 @@ from consumers.evaluate.prequential_contenders import Due, majority, no_change, 
 from consumers.evaluate.results_table import LINE_EVERY_S, line_progress
 from streamsvm.config import SvmConfig
 from streamsvm.errors import ConfigurationError
+from streamsvm.ingest.files.array_files import from_arrays
 from streamsvm.ingest.files.opening import open_source
 from streamsvm.points import Points
 
@@ -45,8 +48,8 @@ def turning_rows() -> tuple[np.ndarray, np.ndarray]:
 def turning(tmp_path: Path) -> Path:
     """A file of the rows whose rule turns."""
     X, y = turning_rows()
-    path = tmp_path / "turning.npz"
-    np.savez(path, X=X, y=y)
+    path = tmp_path / "turning.parquet"
+    parquet.write_table(pa.table({"a": X[:, 0], "b": X[:, 1], "y": y}), path)
     return path
 
 
@@ -127,11 +130,10 @@ def test_kernel_machines_follow_what_no_plane_does() -> None:
     assert rows["adaptive"].accuracy > 0.8 > rows["majority"].accuracy + 0.2
 
 
-def test_no_label_is_known_before_its_portion_ends(tmp_path: Path) -> None:
+def test_no_label_is_known_before_its_portion_ends() -> None:
     """The newest label known is of the portion before: with labels that alternate a lag of one row is always wrong."""
-    path = tmp_path / "alternating.npz"
-    np.savez(path, X=np.random.default_rng(1).normal(size=(200, 1)), y=np.tile([-1, 1], 100))
-    report = evaluate_prequentially(open_source(path), PrequentialPlan(leaf_rows=10, lag=10))
+    source = from_arrays("alternating", np.random.default_rng(1).normal(size=(200, 1)), np.tile([-1, 1], 100))
+    report = evaluate_prequentially(source, PrequentialPlan(leaf_rows=10, lag=10))
     found = {(row.contender, row.lag): row.accuracy for row in report.rows}
     assert found["no-change", 1] == 0.0
     assert found["no-change", 10] == 0.5

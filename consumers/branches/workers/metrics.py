@@ -21,7 +21,7 @@ CORESETS: Final = (
         "streamsvm_coresets_bytes",
         "counter",
         "Bytes written to the coresets topic.",
-        "Too many: raise worker.publish_interval_s.",
+        "Compare with the input's bytes.",
         panel="Workers: the coresets topic",
     ),
     Definition(

@@ -29,8 +29,8 @@ def settings(real_broker: TestBroker, tmp_path: Path) -> Settings:
 
 def from_coresets(settings: Settings) -> Settings:
     """Return a trainer that adopts what workers learn."""
-    added = {"from_coresets": True, "coresets_topic": f"{settings.input.topic}-coresets"}
-    return settings.model_copy(update={"training": settings.training.model_copy(update=added)})
+    training = settings.training.model_copy(update={"from_coresets": True})
+    return settings.model_copy(update={"name": settings.input.topic, "training": training})
 
 
 def test_no_manifest_of_a_recreated_input_is_left(
@@ -47,7 +47,7 @@ def test_no_manifest_of_a_recreated_input_is_left(
     question.armed = True
     before = Cluster(connection).log_range(coresets_topic(settings), 0)
     with WorkerRunning(settings, connection, ordinal=0, of=1) as worker:
-        with pytest.raises(Recreated, match=rf"{WAY_OUT}.*--reset m/1"):
+        with pytest.raises(Recreated, match=rf"{WAY_OUT}.*--reset {settings.name}/1"):
             worker.wait_until(lambda: False)
         worker.failure = None
     assert Cluster(connection).log_range(coresets_topic(settings), 0) == before
@@ -62,7 +62,7 @@ def test_a_worker_whose_input_is_made_again_shorter_names_both_ids(settings: Set
         with WorkerRunning(settings, connection, ordinal=0, of=1) as worker:
             trainer.wait_until(lambda: trainer.value("streamsvm_model_version") == 1)
             recreate(connection, settings.input.topic)
-            with pytest.raises(Recreated, match=rf"{WAY_OUT}.*--reset m/1"):
+            with pytest.raises(Recreated, match=rf"{WAY_OUT}.*--reset {settings.name}/1"):
                 worker.wait_until(lambda: False)
             worker.failure = None
 

@@ -304,7 +304,6 @@ COMMANDS: Final[Mapping[str, Callable[[], object]]] = {
     "`--lag` / no `--prequential`": command("evaluate", "--dataset", "htru2", "--lag", "5"),
     "`--leaf-rows` / no `--prequential`": command("evaluate", "--dataset", "htru2", "--leaf-rows", "5"),
     "`--every-leaves` / no `--prequential`": command("evaluate", "--dataset", "htru2", "--every-leaves", "5"),
-    "`--peers` / no `--prequential`": command("evaluate", "--dataset", "htru2", "--peers"),
     "`--partitions` / no `--config`": command("evaluate", "--dataset", "htru2", "--partitions", "2"),
     "`--config` / `labels.topic`": lambda: check_followable(load({"points": POINTS, "labels": LATE})),
     "`--config` / `coreset.window_s`": lambda: check_followable(

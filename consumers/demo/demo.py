@@ -137,6 +137,8 @@ def run(reducer: ReducerName, *, keep_open: bool = False) -> bool:
             console.print("The trainer warms up: a few seconds, or about a minute the first time, when it compiles.")
             stage = _Stage(settings, broker, split, metrics, health, board)
             received = stage.play(console)
+            health.rest()
+            board.ended(f"The demo's trainer has learned all {len(split.train):,} rows and ended; its figures stay.")
             finished = _reckon(console, split, stage, received)
             if keep_open:
                 console.print("Ctrl-C ends.")

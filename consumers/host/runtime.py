@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import logging
+import math
 import signal
 import sys
 import threading
@@ -170,6 +171,10 @@ class Health:
         """Say that the main loop turned."""
         self.started = True
         self._beat_at = self.clock()
+
+    def rest(self) -> None:
+        """Say that the main loop has ended as it should, and need not turn any more."""
+        self._beat_at = math.inf
 
     def fail(self, why: str) -> None:
         """Say that the process cannot go on."""

@@ -38,9 +38,9 @@ class OutputConfig(Section):
         description="Which version may become the first current one: one better than chance (`skilled`; needs "
         "quality.enabled and the gate), or any.",
     )
-    keep_versions: Annotated[int, Field(ge=1)] | None = Field(
-        default=None,
-        description="Newest versions to keep; others that nothing names are retired by tombstones. Default: all.",
+    keep_versions: Annotated[int, Field(ge=1)] = Field(
+        default=100,
+        description="Newest versions to keep; others that no alias or pin names are retired by tombstones.",
     )
     signing_key_file: Path | None = Field(
         default=None,

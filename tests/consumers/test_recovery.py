@@ -374,7 +374,8 @@ def test_output_topics_of_several_partitions_are_refused(
 
 
 @pytest.mark.parametrize(
-    ("suffix", "policy", "wanted"), [(".audit", "compact", "delete"), (".aliases", "delete", "compact")]
+    ("suffix", "policy", "wanted"),
+    [("", "delete", "compact"), (".audit", "compact", "delete"), (".aliases", "delete", "compact")],
 )
 def test_output_topics_that_lose_what_must_stay_are_refused(
     suffix: str, policy: str, wanted: str, settings: Settings, connection: Connection

@@ -185,7 +185,7 @@ class World:
 
     def _create_topics(self) -> None:
         for_ever, zstd = {"retention.ms": "-1", "retention.bytes": "-1"}, {"compression.type": "zstd"}
-        self.brokers.create(MODELS, config={"cleanup.policy": "delete", **for_ever, **zstd})
+        self.brokers.create(MODELS, config={"cleanup.policy": "compact", **for_ever, **zstd})
         self.brokers.create(f"{MODELS}.aliases", config={"cleanup.policy": "compact", **zstd})
         self.brokers.create(f"{MODELS}.audit", config={"cleanup.policy": "delete", **for_ever})
         for model, partitions in self.plan.inputs.items():

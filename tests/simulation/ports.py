@@ -247,7 +247,7 @@ class Cluster(_Port):
         found = self._broker.topics.get(topic)
         if found is None:
             raise TopicMissing(f"topic {topic} does not exist")
-        policy = "compact" if topic == ALIASES else "delete"
+        policy = "compact" if topic in (ALIASES, MODELS) else "delete"
         settings = {"cleanup.policy": policy, "retention.ms": "-1", "retention.bytes": "-1"}
         return TopicInfo(topic, found.topic_id, tuple(range(len(found.logs))), settings)
 

@@ -23,6 +23,7 @@ from rich.table import Table
 from rich.text import Text
 from sklearn.metrics import accuracy_score, balanced_accuracy_score
 
+from consumers import constants
 from consumers.host.runtime import Health, configure_logging, stop_on_signals
 from consumers.host.web.server import HttpServer
 from consumers.metrics import TRAINER, Metrics
@@ -89,7 +90,7 @@ def settings_for(directory: Path, split: Split, bootstrap_servers: str, reducer:
     return Settings(
         name=NAME,
         kafka={"bootstrap.servers": bootstrap_servers},
-        input=InputConfig(topic=TOPIC, batch_records=12),  # with a backlog four times as many
+        input=InputConfig(topic=TOPIC),
         points=PointsConfig(dimension=split.train.dimension, labels=(0, 1), feature_names=split.feature_names),
         coreset=CoresetConfig(
             reducer=reducer,
@@ -126,7 +127,7 @@ def run(reducer: ReducerName, *, keep_open: bool = False) -> bool:
         settings = settings_for(Path(directory), split, broker.bootstrap_servers, reducer)
         metrics, health = (
             Metrics(TRAINER.of(settings)).with_process(),
-            Health(stuck_after_s=settings.http.stuck_after_s),
+            Health(stuck_after_s=constants.STUCK_AFTER_S),
         )
         board = TrainerBoard(settings, metrics)
         with HttpServer(settings.http, health, metrics.registry, site_of(settings, board, metrics, health)) as http:

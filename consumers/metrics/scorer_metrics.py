@@ -69,15 +69,14 @@ OWN: Final = (
     Definition(
         "streamsvm_score_drift",
         "gauge",
-        "Population stability index of the newest scoring.drift_window scores against the versions' audit samples; "
-        "NaN: too few.",
+        "Population stability index of the newest 10,000 scores against the versions' audit samples; NaN: too few.",
         "Above streamsvm_score_drift_chance: something changed. Above 0.25: see StreamsvmScoresDrifted.",
     ),
     Definition(
         "streamsvm_score_drift_chance",
         "gauge",
         "What streamsvm_score_drift exceeds by chance once in a thousand times.",
-        "Near 0.25: raise scoring.drift_window, or coreset.audit_points at the trainer.",
+        "Near 0.25: raise coreset.audit_points at the trainer.",
     ),
     Definition(
         "streamsvm_score_drift_scores",
@@ -96,7 +95,7 @@ OWN: Final = (
         "streamsvm_scoring_seconds",
         "histogram",
         "Seconds from reading a batch to the commit of its scores.",
-        "Rising: a slow broker, or more support vectors; see scoring.batch_records.",
+        "Rising: a slow broker, or more support vectors.",
         buckets=SCORING_BUCKETS_S,
     ),
     Definition(

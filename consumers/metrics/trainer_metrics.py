@@ -196,7 +196,7 @@ OWN: Final = (
         "streamsvm_gate_accuracy",
         "gauge",
         "Balanced accuracy on the gate's points of the newest version (`candidate`), the `current` one, and the "
-        "`best` of output.gate_versions.",
+        "`best` of the last five.",
         "All fall: the stream changes faster than the models. `best` above `current`: versions became worse in small "
         "steps.",
         ("of",),
@@ -213,7 +213,7 @@ OWN: Final = (
         "gauge",
         "Whether the newest version is better than chance: 1 yes, -1 no, 0 not clear yet. By balanced accuracy and AUC "
         "on the newest scored points, else the audit sample.",
-        "-1: see StreamsvmNoSkill. 0 for long: raise quality.window or coreset.audit_points.",
+        "-1: see StreamsvmNoSkill. 0 for long: raise coreset.audit_points.",
     ),
     Definition(
         "streamsvm_model_labels_never_answered",
@@ -258,7 +258,7 @@ OWN: Final = (
     Definition(
         "streamsvm_prequential_accuracy",
         "gauge",
-        "Accuracy on the newest quality.window scored points: of the current version (`model`), of plain SGD on "
+        "Accuracy on the newest 10,000 scored points: of the current version (`model`), of plain SGD on "
         "every 64th point (`sgd`), of always predicting the more frequent label (`majority`).",
         "model falling: the stream or its labels changed. Below sgd: drift, or too small a coreset. Below majority: "
         "see svm.class_weight.",

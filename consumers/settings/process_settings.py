@@ -32,11 +32,6 @@ class HttpConfig(Section):
         description="Serve the live page at / and /status.json, with names of topics and features, and a projection of "
         "points.",
     )
-    stuck_after_s: Annotated[float, Field(gt=0)] = Field(
-        default=120.0,
-        description="Seconds without a turn of the main loop after which /healthz answers 503. A slow publish may take "
-        "80.",
-    )
     allowed_hosts: Annotated[tuple[str, ...], BeforeValidator(split_names)] = Field(
         default=(),
         description="Host names that are answered, besides `localhost`, `http.host` and IP addresses; others get 421. "

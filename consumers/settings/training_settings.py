@@ -30,9 +30,6 @@ class TrainingConfig(Section):
         default=0.05,
         description="With `latest`: largest share of the time for training while the input has more.",
     )
-    stuck_after_s: Annotated[float, Field(gt=0)] = Field(
-        default=3_600.0, description="Seconds of one training after which /healthz answers 503."
-    )
 
 
 @open_to_branches("checkpoint")
@@ -46,11 +43,6 @@ class CheckpointConfig(Section):
     interval_s: Annotated[float, Field(gt=0)] = Field(
         default=30.0,
         description="Seconds between two checkpoints; as much input is read again after a crash.",
-    )
-    generations: Annotated[int, Field(ge=1, le=100)] = Field(default=3, description="Checkpoint files to keep.")
-    max_age_s: Annotated[float, Field(gt=0)] = Field(
-        default=600.0,
-        description="Seconds without a good checkpoint after which /readyz answers 503.",
     )
     trust_directory: bool = Field(
         default=False,
@@ -70,7 +62,4 @@ class QualityConfig(Section):
         default=True,
         description="Score every point with the current version before learning it, beside a baseline, for metrics; a "
         "large kernel machine only every k-th.",
-    )
-    window: Annotated[int, Field(ge=100, le=1 << 22)] = Field(
-        default=10_000, description="Newest scored points that the figures cover."
     )

@@ -15,6 +15,7 @@ from typing import Final
 import numpy as np
 from msgspec import structs
 
+from consumers import constants
 from consumers.metrics import Metrics
 from consumers.settings import Settings
 from consumers.trainer.gatekeeping import CurrentVersion, Gatekeeper, present_of
@@ -66,11 +67,11 @@ class QualityWatch:
         quality, config = settings.quality, settings.models()
         self._gate = gate
         self._metrics = metrics
-        self._any_may_be_first = settings.output.first_current == "any"
+        self._any_may_be_first = settings.output.gate_margin is None
         self._weighted = settings.svm.class_weight != "none"
         self._labels = tuple(map(spelt, config.points.labels))
         self._dimension, self._classes = config.points.dimension, config.points.classes
-        self.prequential = prequential_of(config, quality.window) if quality.enabled else None
+        self.prequential = prequential_of(config, constants.QUALITY_WINDOW) if quality.enabled else None
         self._waiting: list[Points] = []
         if current is not None and self.prequential is not None:
             present = gate.present or present_of(settings, cluster, current)

@@ -38,7 +38,7 @@ OPTIONS: Final = {
     "coreset_train_points": 20_000,
     "training_every_leaves": 10,
     "training_policy": "latest",
-    "input_batch_records": 5_000,
+    "BATCH_RECORDS": 5_000,
     "checkpoint_interval_s": 10.0,
 }
 

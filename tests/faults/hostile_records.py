@@ -76,7 +76,7 @@ OPTIONS: Final = {
     "coreset_train_points": 4_000,
     "training_every_leaves": 2,
     "training_policy": "latest",
-    "input_batch_records": 4_000,
+    "BATCH_RECORDS": 4_000,
     "checkpoint_interval_s": 5.0,
     **NO_LIMITS,
 }

@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from consumers.settings import CheckpointConfig
 from streamsvm.checkpoint.directory import CheckpointDirectory
 from streamsvm.checkpoint.disk import FileSystem
 from streamsvm.errors import TransientError
@@ -31,7 +30,7 @@ from tests.kafka.steps import eventually
 
 RETRYABLE = 75
 DISK_KIB = 1024
-SOON = {"checkpoint_max_age_s": 1} if "max_age_s" in CheckpointConfig.model_fields else {}
+SOON = {"MOST_CHECKPOINT_AGE_S": 1}
 """Options under which a trainer without a fresh checkpoint is soon not ready."""
 
 

@@ -51,7 +51,6 @@ def settings_of(broker: TestBroker, directory: Path, kernel: str, *, several: bo
             "coreset": coreset,
             "svm": SvmConfig(kernel=kernel, C=1.0, probability="sigmoid" if kernel == "linear" else "isotonic"),
             "output": settings.output.model_copy(update={"model_format": "onnx"}),
-            "input": settings.input.model_copy(update={"batch_records": 500}),
         }
     )
 

@@ -34,7 +34,7 @@ DEFINITIONS: Final = (
         "streamsvm_join_held_rows",
         "gauge",
         "Rows within labels.horizon.",
-        "More than labels.most_rows in a partition end the trainer.",
+        "More than ten million in a partition end the trainer.",
     ),
     Definition(
         "streamsvm_join_bytes",

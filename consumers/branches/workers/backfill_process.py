@@ -17,6 +17,7 @@ from typing import Any, BinaryIO, Final
 
 import msgspec
 
+from consumers import constants
 from consumers.branches.workers.files.plan import FilesPlan
 from consumers.branches.workers.group_worker import GroupWorker
 from consumers.branches.workers.metrics import WORKER
@@ -89,7 +90,7 @@ def until(marks: Mapping[int, int], lines: BinaryIO) -> Callable[[Mapping[int, i
 
 def worker_of(share: Share, settings: Settings, stop: Stop, enough: Callable[[Mapping[int, int]], bool]) -> GroupWorker:
     """Return the worker that learns a share."""
-    health, metrics = Health(stuck_after_s=settings.http.stuck_after_s), Metrics(WORKER)
+    health, metrics = Health(stuck_after_s=constants.STUCK_AFTER_S), Metrics(WORKER)
     cluster = Cluster(share.connection)
     if share.plan is None:
         return GroupWorker(settings, cluster, metrics, health, stop, enough=enough)

@@ -27,6 +27,7 @@ from typing import Any, Final, NoReturn
 import structlog
 
 import consumers
+from consumers import constants
 from consumers.branches.workers.messages import (
     ERRORS,
     NOTHING_VALID,
@@ -378,7 +379,7 @@ class Crew(Recordless):
 
     def look(self) -> None:
         """Say which worker has not been heard of for so long that it must be stuck."""
-        now, most = self._monotonic(), self._settings.http.stuck_after_s
+        now, most = self._monotonic(), constants.STUCK_AFTER_S
         for number, report in enumerate(self._reports):
             silent_s = now - report.at
             stuck = f"worker {number} has been silent for {silent_s:.0f} s" if silent_s > most else ""

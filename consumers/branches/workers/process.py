@@ -25,6 +25,7 @@ from typing import Final
 
 import structlog
 
+from consumers import constants
 from consumers.branches.workers.messages import (
     ERRORS,
     NOTHING_VALID,
@@ -150,7 +151,7 @@ class Work:
         self._channel, self._prepare, self._stack = channel, prepare, stack
         self._settings = Settings(**prepare.settings)
         self._metrics = ForwardedMetrics()
-        self._health = Health(stuck_after_s=self._settings.http.stuck_after_s)
+        self._health = Health(stuck_after_s=constants.STUCK_AFTER_S)
         self._connection = Connection(
             options=prepare.kafka,
             client_id=prepare.client_id,
@@ -276,7 +277,7 @@ class Work:
             self._idle = False  # the next turn goes on learning
         else:
             intake.release()
-            self._idle = not intake.read(self._settings.input.batch_records, POLL_S)
+            self._idle = not intake.read(constants.BATCH_RECORDS, POLL_S)
         intake.poll_letters()
         self._send_progress()
 

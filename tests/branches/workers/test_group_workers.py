@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from consumers import constants
 from consumers.branches.workers import adopting
 from consumers.branches.workers.coresets_topic import READ_TO, WATERMARK, read_partition
 from consumers.branches.workers.coresets_topic import check_topic as check_fit
@@ -201,10 +202,13 @@ def remove(connection: Connection, topic: str, before: int) -> None:
 
 
 @pytest.mark.real_broker
-def test_a_gap_in_the_input_begins_anew_for_workers_too(settings: Settings, connection: Connection) -> None:
+def test_a_gap_in_the_input_begins_anew_for_workers_too(
+    settings: Settings, connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Under `input.on_gap = reset` the worker waits until its trainer has; under `fail` it ends."""
     fill(connection, settings.input.topic, 0, 60)
-    input_ = settings.input.model_copy(update={"on_gap": "reset", "watch_interval_s": 0.2})
+    monkeypatch.setattr(constants, "WATCH_INTERVAL_S", 0.2)
+    input_ = settings.input.model_copy(update={"on_gap": "reset"})
     resetting = settings.model_copy(update={"input": input_})
     with Running(resetting, connection) as trainer:
         trainer.wait_until_started()

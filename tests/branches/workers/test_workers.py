@@ -121,7 +121,6 @@ def test_workers_under_a_wrong_configuration_reject_a_handful(settings: Settings
     wrong = settings.model_copy(
         update={
             "points": PointsConfig(dimension=7),
-            "input": settings.input.model_copy(update={"max_consecutive_dead_letters": 30}),
         }
     )
     fill(connection, settings.input.topic)
@@ -225,7 +224,6 @@ def test_new_partitions_are_taken_up(broker: TestBroker, tmp_path: Path) -> None
     from confluent_kafka.admin import AdminClient, NewPartitions
 
     made = settings_for(broker.name("g"), tmp_path / "checkpoint", policy="latest", workers=2)
-    made = made.model_copy(update={"input": made.input.model_copy(update={"watch_interval_s": 0.2})})
     cluster = Cluster(broker.connection)
     cluster.create([TopicSpec(made.input.topic, 2)])
     for partition in (0, 1):

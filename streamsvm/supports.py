@@ -224,7 +224,6 @@ SMALL: Final = "Landmarks and precision"
 _ARCHIVE: Final = "Archive"
 _BOUNDS: Final = "Bounds and certificates"
 _REASONS: Final = "Reasons of a score"
-_ONNX: Final = "ONNX"
 _ACCESS: Final = "Access"
 _EVALUATE: Final = "streamsvm evaluate"
 _COMMANDS: Final = "Other commands"
@@ -555,17 +554,6 @@ def _reasons() -> Iterator[Row]:
     )
 
 
-def _onnx() -> Iterator[Row]:
-    yield Row(
-        axis=_ONNX,
-        feature=given("--events"),
-        without=other("--format", "onnx"),
-        why="the JSON always holds the features",
-        remedy="Add --format onnx, or remove --events.",
-        kind="nature",
-    )
-
-
 def _access() -> Iterator[Row]:
     yield Row(
         axis=_ACCESS,
@@ -693,7 +681,6 @@ _OWN: Final[tuple[Callable[[], Iterator[Row]], ...]] = (
     _archive,
     _bounds,
     _reasons,
-    _onnx,
     _access,
     _evaluate,
     _commands,

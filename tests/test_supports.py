@@ -28,14 +28,12 @@ from consumers.loader import load
 from consumers.replay.replay import replay
 from consumers.settings import Settings, section_class
 from streamsvm import supports
-from streamsvm.branches.events.combinations import UNKNOWN_TO_ONNX
 from streamsvm.branches.history.built_part import Built
 from streamsvm.config import ModelConfig
 from streamsvm.errors import ConfigurationError
 from streamsvm.estimators import CoresetSVC
 from streamsvm.ingest.files.array_files import from_arrays
 from streamsvm.model.reasons import Explainer
-from streamsvm.registry import onnx_copy
 from streamsvm.supports import (
     Combinations,
     Row,
@@ -46,7 +44,6 @@ from streamsvm.supports import (
     without_effect,
 )
 from streamsvm.verification.recomputation import certifier_of
-from tests.branches.events.recipes import payments
 from tests.golden import model as golden
 
 ROOT: Final = Path(__file__).parent.parent
@@ -286,17 +283,12 @@ VERSIONS: Final[Mapping[str, Callable[[], object]]] = {
     "a certificate / `coreset.memory` other than `all`": lambda: certifier_of(version(memory="adaptive"), 1_000),
     "reasons of a score / `svm.kernel` other than `linear`": lambda: Explainer(golden.handmade("rbf")),
     "reasons of a score / more than two labels": lambda: Explainer(golden.handmade("linear-classes")),
-    "an ONNX graph of events / no `[features]`": lambda: onnx_copy.export(golden.handmade("linear"), events=True),
-    f"an ONNX graph of events / {UNKNOWN_TO_ONNX}": lambda: onnx_copy.export(
-        dataclasses.replace(golden.handmade("linear"), recipe=payments()), events=True
-    ),
     "`--every` / `svm.kernel` other than `linear`": lambda: as_plain(
         SimpleNamespace(trained=SimpleNamespace(model=SimpleNamespace(machine=object(), scaler=None))),  # type: ignore[arg-type]
         (),
     ),
 }
 COMMANDS: Final[Mapping[str, Callable[[], object]]] = {
-    "`--events` / `--format` other than `onnx`": command("model", "export", "--events"),
     "`--probability` / more than two labels": lambda: evaluate(
         source(3), Plan(memory_points=64, probability="sigmoid")
     ),

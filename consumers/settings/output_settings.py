@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import BeforeValidator, Field
 
@@ -18,11 +18,6 @@ class OutputConfig(Section):
 
     models_topic: Annotated[str, Field(min_length=1, max_length=249)] = Field(
         default="models", description="Topic of versions; `.aliases` and `.audit` stand beside it."
-    )
-    model_format: Literal["json", "onnx"] = Field(
-        default="json",
-        description="`onnx`: a copy of every version in the topic models_topic + `.onnx`. Needs pip install '.[onnx]' "
-        "in the folder of the sources.",
     )
     gate_margin: Annotated[Annotated[float, Field(ge=0, lt=1)] | None, BeforeValidator(none_in_words)] = Field(
         default=0.1,
@@ -42,16 +37,6 @@ class OutputConfig(Section):
         default=None,
         description="PEM file of Ed25519 public keys: readers accept only what one of them signed (extra `sign`).",
     )
-
-    @property
-    def onnx_topic(self) -> str:
-        """Topic of the versions' copies as ONNX models, if there are such."""
-        return f"{self.models_topic}.onnx"
-
-    @property
-    def version_topics(self) -> tuple[str, ...]:
-        """Every topic in which a version has a record, the models topic first."""
-        return (self.models_topic, self.onnx_topic) if self.model_format == "onnx" else (self.models_topic,)
 
     @property
     def aliases_topic(self) -> str:

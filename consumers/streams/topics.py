@@ -49,7 +49,7 @@ def output_topics(settings: Settings) -> list[TopicSpec]:
     output = settings.output
     compacted = {"cleanup.policy": "compact", LAG: str(LAG_MS)}
     return [
-        *(TopicSpec(topic, 1, config={**compacted, **FOR_EVER, **BOUNDED}) for topic in output.version_topics),
+        TopicSpec(output.models_topic, 1, config={**compacted, **FOR_EVER, **BOUNDED}),
         TopicSpec(output.aliases_topic, 1, config={**compacted, **SOON, **BOUNDED}),
         TopicSpec(output.audit_topic, 1, config={"cleanup.policy": "delete", **FOR_EVER}),
         TopicSpec(settings.input.dead_letters, 1, config={}),
@@ -60,7 +60,7 @@ def output_topics(settings: Settings) -> list[TopicSpec]:
 def written_places(settings: Settings) -> list[Place]:
     """Return every partition in which a transaction of a trainer has records; the aliases first: each has one there."""
     output = settings.output
-    return [(topic, 0) for topic in (output.aliases_topic, *output.version_topics, output.audit_topic)]
+    return [(topic, 0) for topic in (output.aliases_topic, output.models_topic, output.audit_topic)]
 
 
 def check_names(settings: Settings) -> None:
@@ -75,8 +75,6 @@ def check_names(settings: Settings) -> None:
     uses = {"input.topic": settings.input.topic, "the dead letters": settings.input.dead_letters}
     uses |= {"output.models_topic": output.models_topic, "the aliases": output.aliases_topic}
     uses["the audit trail"] = output.audit_topic
-    if output.model_format == "onnx":
-        uses["the ONNX models"] = output.onnx_topic
     for one in added():
         uses |= one.uses(settings)
     refuse_shared(uses)
@@ -167,7 +165,7 @@ def check_output(settings: Settings, described: Mapping[str, TopicInfo]) -> list
         If one has more than one partition, or is compacted and must not be, or is not and must be.
     """
     output, warnings = settings.output, []
-    for name in (*output.version_topics, output.aliases_topic, output.audit_topic):
+    for name in (output.models_topic, output.aliases_topic, output.audit_topic):
         topic, wanted = described[name], "delete" if name == output.audit_topic else "compact"
         if len(topic.partitions) != 1:
             raise ConfigurationError(

@@ -29,6 +29,9 @@ SCORED_RECORD_BYTES = 1_000_000
 SCORED_ROWS_PER_RECORD = 10_000
 """Most rows of a record to be scored; its scores are one record, too."""
 
+TRAINING_SHARE = 0.05
+"""Largest share of the time for training while the input has more: reading is slowed by a twentieth at most."""
+
 STUCK_AFTER_S = 120.0
 """Seconds without a turn of the main loop after which /healthz answers 503; a slow publish may take 80."""
 

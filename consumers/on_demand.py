@@ -37,7 +37,6 @@ TRAINER_SECTIONS: Final = (
     "svm",
     "training",
     "checkpoint",
-    "quality",
     "archive",
     "deletes",
 )

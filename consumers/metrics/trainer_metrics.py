@@ -253,7 +253,7 @@ OWN: Final = (
         "counter",
         "Points scored by the current version before they were learned: all, or with n > 16 support vectors one in n / "
         "16.",
-        "Flat while rows are learned: no version is current, a replay, or quality.enabled is off.",
+        "Flat while rows are learned: no version is current, or a replay.",
     ),
     Definition(
         "streamsvm_prequential_accuracy",

@@ -18,14 +18,11 @@ class InputConfig(Section):
     """Where labeled points come from."""
 
     topic: Annotated[str, Field(min_length=1, max_length=249)] = Field(
-        default="labeled", description="Topic of labeled points."
+        default="labeled", description="Topic of labeled points. Rejected records go to its name + `.dlq`."
     )
     start: Start = Field(
         default="earliest",
         description="Where a first start begins: earliest, latest, or a time such as 2026-01-31T12:00:00Z.",
-    )
-    dead_letter_topic: str = Field(
-        default="", description="Topic of rejected records. Default: the input topic's name + `.dlq`."
     )
     group: str = Field(
         default="",
@@ -52,7 +49,7 @@ class InputConfig(Section):
     @property
     def dead_letters(self) -> str:
         """The dead-letter topic."""
-        return self.dead_letter_topic or f"{self.topic}.dlq"
+        return f"{self.topic}.dlq"
 
 
 class RegistryConfig(Section):

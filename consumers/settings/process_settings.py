@@ -40,10 +40,6 @@ class HttpConfig(Section):
 
 
 class LogConfig(Section):
-    """What is logged, and in which format."""
+    """What is logged: JSON lines, or text for people on a terminal."""
 
     level: Literal["debug", "info", "warning", "error"] = Field(default="info", description="Lowest level.")
-    format: Literal["auto", "json", "console"] = Field(
-        default="auto",
-        description="json: one object a line; console: for people; auto: json without a terminal.",
-    )

@@ -1,4 +1,4 @@
-"""When models are trained, where state is saved, and how quality is watched."""
+"""When models are trained, and where state is saved."""
 
 from __future__ import annotations
 
@@ -26,10 +26,6 @@ class TrainingConfig(Section):
         description="When a set falls due while a model trains: `latest` trains the newest due set next; `every` "
         "trains each, and pauses the input meanwhile.",
     )
-    share: Annotated[float, Field(gt=0, le=1)] = Field(
-        default=0.05,
-        description="With `latest`: largest share of the time for training while the input has more.",
-    )
 
 
 @open_to_branches("checkpoint")
@@ -53,13 +49,3 @@ class CheckpointConfig(Section):
 def default_directory(name: str) -> Path:
     """Return where the checkpoints of a model are by default."""
     return named_directory(CheckpointConfig.model_fields["directory"].default, name)
-
-
-class QualityConfig(Section):
-    """How the current version is evaluated on points that it has not learned."""
-
-    enabled: bool = Field(
-        default=True,
-        description="Score every point with the current version before learning it, beside a baseline, for metrics; a "
-        "large kernel machine only every k-th.",
-    )

@@ -93,7 +93,7 @@ class Trainer:
             settings.checkpoint.directory, trusted=settings.checkpoint.trust_directory
         )
         self._observer = Observer(settings, components)
-        share = 1.0 if settings.training.policy == "every" else settings.training.share
+        share = 1.0 if settings.training.policy == "every" else constants.TRAINING_SHARE
         self._pace = Pace(share, components.clock.monotonic)
 
     def run(self) -> None:

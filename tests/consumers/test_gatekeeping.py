@@ -235,8 +235,7 @@ def test_a_current_version_is_read_again_once_that_is_possible(settings: Setting
     produce(connection, settings.input.topic, records(ROWS))
     run_until(settings, connection, ROWS)
     produce(connection, settings.input.topic, records(ROWS, seed=1))
-    watchless = settings.model_copy(update={"quality": settings.quality.model_copy(update={"enabled": False})})
-    run_until(watchless, connection, ROWS, cluster=Late(connection))
+    run_until(settings, connection, ROWS, cluster=Late(connection))
     assert current(connection, settings) == [1, 2]
 
 

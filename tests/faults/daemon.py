@@ -48,7 +48,6 @@ def arguments(settings: Settings, connection: Connection, **more: Any) -> list[s
         "checkpoint-directory": settings.checkpoint.directory,
         "checkpoint-interval-s": settings.checkpoint.interval_s,
         "http-port": 0,
-        "log-format": "json",
     }
     fixed = {"BATCH_RECORDS": 17} | {name: more.pop(name) for name in [*more] if name.isupper()}
     options |= {name.replace("_", "-"): value for name, value in more.items()}

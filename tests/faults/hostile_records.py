@@ -85,7 +85,6 @@ SCORER_OPTIONS: Final = {
     "scoring-max-dead-letter-share": 0,
     "scoring-max-consecutive-dead-letters": 0,
     "http-port": 0,
-    "log-format": "json",
 }
 SMALL_SEGMENTS: Final = {"segment.bytes": str(16 << 20)}
 """So that what is deleted leaves the disk."""

@@ -37,7 +37,6 @@ TRAINER_OPTIONS = {
     "coreset_leaf_rows": ROWS_A_VERSION // 2,
     "coreset_audit_points": 0,
     "coreset_screening": 0,
-    "quality_enabled": "false",
     "checkpoint_interval_s": 2,
 }
 """A version every twenty rows, so that a transaction is open at almost every moment."""
@@ -242,7 +241,6 @@ class ScorerSubject(_Process):
             "scoring-group": self._group,
             "scoring-batch-records": SCORED_BATCH,
             "http-port": 0,
-            "log-format": "json",
         }
         command = [part for name, value in options.items() for part in (f"--{name}", str(value))]
         self.start(["score", *command, *(part for option in SESSION for part in ("--kafka", option))])

@@ -81,7 +81,6 @@ class Site:
             "scoring-group": self._group,
             "scoring-batch-records": 50,
             "http-port": 0,
-            "log-format": "json",
         }
         if slot is not None:
             options["scoring-slot"] = slot

@@ -301,7 +301,6 @@ def scoring(site: Site) -> Iterator[Daemon]:
         "scoring-topic": site.name("points"),
         "scoring-output-topic": site.name("scores"),
         "http-port": 0,
-        "log-format": "json",
     }
     command = ["score", *(part for name, value in options.items() for part in (f"--{name}", str(value)))]
     scorer = site.daemon(command, "scorer")

@@ -287,7 +287,6 @@ class World:
             "training-every-leaves": 1,
             "http-port": 0,
             "http-page": "false",
-            "log-format": "json",
         }
 
     def _trainer(self, name: str, model: str, pause_s: float = 1.0) -> Daemon:
@@ -296,7 +295,6 @@ class World:
             "checkpoint-directory": self.directory / name,
             "checkpoint-interval-s": 2,
             "training-policy": "every",
-            "quality-enabled": "false",
         }
         if model in CORESETS:
             options |= {"training-policy": "latest", **_adopting(model)}
@@ -334,7 +332,6 @@ class World:
             "scoring-batch-records": 5,
             "http-port": 0,
             "http-page": "false",
-            "log-format": "json",
         }
         session = ["--kafka", "session.timeout.ms=3000", "--kafka", "heartbeat.interval.ms=500"]
         command = [*self._module("score"), *_words(options), *session]

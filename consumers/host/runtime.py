@@ -236,7 +236,6 @@ def connect(settings: Settings, role: str) -> Connection:
     connection = Connection(
         options=settings.kafka,
         client_id=f"streamsvm-{settings.name}-{role}",
-        allow_insecure_tls=settings.security.allow_insecure_tls,
     )
     for risk in connection.risks():
         structlog.get_logger("streamsvm").warning("insecure_connection", what=risk)

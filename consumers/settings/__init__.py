@@ -2,7 +2,7 @@
 
 from consumers.settings.input_settings import InputConfig, RegistryConfig, Start
 from consumers.settings.output_settings import OutputConfig
-from consumers.settings.process_settings import HttpConfig, LogConfig, SecurityConfig
+from consumers.settings.process_settings import HttpConfig, LogConfig
 from consumers.settings.scoring_settings import ScoringConfig
 from consumers.settings.training_settings import CheckpointConfig, TrainingConfig, default_directory
 from consumers.settings.whole import (
@@ -28,7 +28,6 @@ __all__ = [
     "OutputConfig",
     "RegistryConfig",
     "ScoringConfig",
-    "SecurityConfig",
     "Settings",
     "Start",
     "TrainingConfig",

@@ -1,4 +1,4 @@
-"""What protects the way to the broker, what a daemon answers over HTTP, and what it logs."""
+"""What a daemon answers over HTTP, and what it logs."""
 
 from __future__ import annotations
 
@@ -8,15 +8,6 @@ from pydantic import BeforeValidator, Field
 
 from streamsvm.option_texts import split_names
 from streamsvm.sections import Section
-
-
-class SecurityConfig(Section):
-    """Protection of the connection to the broker, besides the options of librdkafka."""
-
-    allow_insecure_tls: bool = Field(
-        default=False,
-        description="Allow to switch off the check of the broker's certificate or host name; for tests only.",
-    )
 
 
 class HttpConfig(Section):

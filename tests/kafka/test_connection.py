@@ -89,18 +89,17 @@ def test_secrets_do_not_show() -> None:
         ("ssl.endpoint.identification.algorithm", "NONE"),
     ],
 )
-def test_the_brokers_certificate_is_checked_unless_a_flag_says_otherwise(option: str, value: str | int) -> None:
-    """In every spelling that the client takes, switching the check off is refused; with the flag it is a risk."""
+def test_the_brokers_certificate_is_always_checked(option: str, value: str | int) -> None:
+    """In every spelling that the client takes, switching the check off is refused."""
     options = {"bootstrap.servers": NOBODY, option: value}
-    with pytest.raises(ConfigurationError, match=rf"{option}.*allow_insecure_tls"):
+    with pytest.raises(ConfigurationError, match=rf"{option}.*disables a security check"):
         Connection(options=options)
-    assert "not fully checked" in " ".join(Connection(options=options, allow_insecure_tls=True).risks())
 
 
 def test_checks_that_are_switched_on_are_no_risk() -> None:
-    """The flag alone, and the secure values, are nothing to warn of."""
+    """The secure values are nothing to warn of."""
     options = {"ssl.endpoint.identification.algorithm": "https", "enable.ssl.certificate.verification": True}
-    assert Connection(options={"bootstrap.servers": NOBODY, **options}, allow_insecure_tls=True).risks() == []
+    assert Connection(options={"bootstrap.servers": NOBODY, **options}).risks() == []
 
 
 @pytest.mark.parametrize(

@@ -142,7 +142,6 @@ class Task:
             kafka=dict(connection.options),
             client_id=f"{connection.client_id}-{ordinal}",
             embedded=connection.embedded,
-            allow_insecure_tls=connection.allow_insecure_tls,
             plan=self.plan,
         )
 

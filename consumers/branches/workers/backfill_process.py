@@ -53,7 +53,6 @@ class Share(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     kafka: dict[str, str | int | bool]
     client_id: str
     embedded: bool
-    allow_insecure_tls: bool
     plan: FilesPlan | None = None
 
     @property
@@ -63,7 +62,6 @@ class Share(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
             options=self.kafka,
             client_id=self.client_id,
             embedded=self.embedded,
-            allow_insecure_tls=self.allow_insecure_tls,
         )
 
 

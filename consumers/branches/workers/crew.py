@@ -118,7 +118,6 @@ class Hand:
                 kafka=dict(connection.options),
                 client_id=f"{connection.client_id}-{number}",
                 embedded=connection.embedded,
-                allow_insecure_tls=connection.allow_insecure_tls,
             )
         )
         threading.Thread(target=self._listen, name=f"worker-{number}", daemon=True).start()

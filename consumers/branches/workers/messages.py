@@ -69,7 +69,6 @@ class Prepare(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     kafka: dict[str, Any]
     client_id: str
     embedded: bool
-    allow_insecure_tls: bool
 
 
 class Handed(msgspec.Struct, frozen=True, kw_only=True):

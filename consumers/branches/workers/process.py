@@ -156,7 +156,6 @@ class Work:
             options=prepare.kafka,
             client_id=prepare.client_id,
             embedded=prepare.embedded,
-            allow_insecure_tls=prepare.allow_insecure_tls,
         )
         self._inbox: queue.SimpleQueue[ToWorker | None] = queue.SimpleQueue()
         self._newest = NewestRowsByPartition()

@@ -17,7 +17,7 @@ SPARK_STAMP := $(SPARK)/.made
 SHIPPED := requirements/extras.txt requirements/runtime.txt requirements/spark.txt
 SOURCES := streamsvm consumers tests
 
-.PHONY: wheel reader-wheel env demo broker spark test test-quick test-long fuzz simulation faults lint requirements sbom release audit clean test-deploy readers budget
+.PHONY: before wheel reader-wheel env demo broker spark test test-quick test-long fuzz simulation faults lint requirements sbom release audit clean test-deploy readers budget
 
 env: $(STAMP)
 
@@ -98,6 +98,21 @@ figures: env
 
 bench: env
 	$(BIN)/python -m tests.benchmarks.pipeline --points 30000
+
+# The build that a rewrite is compared with: its wheel in an environment of its own, beside a checkout whose benchmarks and
+# decoders run as child processes. Old and new meet in files, topics and processes only.
+BEFORE := .before
+FIRST_HOUSE ?= first-house
+before: env $(BEFORE)/.made
+$(BEFORE)/.made:
+	git rev-parse --quiet --verify $(FIRST_HOUSE)^0 >/dev/null || git fetch --quiet origin tag $(FIRST_HOUSE)
+	rm -rf $(BEFORE) && git worktree prune && git worktree add --quiet --detach $(BEFORE)/tree $(FIRST_HOUSE)
+	$(PYTHON) -m venv $(BEFORE)/venv
+	$(BIN)/uv pip install --quiet --python $(BEFORE)/venv/bin/python --require-hashes -r $(BEFORE)/tree/requirements/dev.txt
+	cd $(BEFORE)/tree && ../venv/bin/hatchling build --target wheel --directory ../dist
+	$(BIN)/uv pip install --quiet --python $(BEFORE)/venv/bin/python --no-deps --no-index $(BEFORE)/dist/*.whl
+	cd $(BEFORE) && pwd | sed 's,$$,/tree,' > $$(venv/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/tests.pth
+	@touch $@
 
 wheel: env
 	$(BIN)/hatchling build --target wheel

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -24,3 +25,15 @@ def set_from(arguments: Sequence[str]) -> list[str]:
             assert hasattr(constants, name), f"there is no constant {name}"
             setattr(constants, name, ast.literal_eval(value))
     return [argument for argument in arguments if not argument.startswith(FLAG)]
+
+
+def main() -> None:
+    """Run the command line under other values: `python -m tests.constants --constant=NAME=VALUE train ...`."""
+    from consumers.cli.app import main as command_line
+
+    sys.argv = ["streamsvm", *set_from(sys.argv[1:])]
+    command_line()
+
+
+if __name__ == "__main__":
+    main()

@@ -24,10 +24,6 @@ class InputConfig(Section):
         default="earliest",
         description="Where a first start begins: earliest, latest, or a time such as 2026-01-31T12:00:00Z.",
     )
-    group: str = Field(
-        default="",
-        description="Consumer group whose offsets show progress. Default: `streamsvm-` + the model's name.",
-    )
     on_gap: Literal["fail", "reset"] = Field(
         default="fail",
         description="Where the log lacks records that are to be read, or was recreated: `fail` stops; `reset` begins a "

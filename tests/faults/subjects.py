@@ -21,6 +21,7 @@ from typing import Any, Protocol
 
 from streamsvm.ingest.decoder import encode
 from streamsvm.kafka import Cluster, Connection, Message, Outbox, TopicSpec
+from tests.constants import flags
 from tests.consumers.trainers import settings_for
 from tests.faults.daemon import DEADLINE_S, Daemon, arguments
 from tests.faults.observed import ask, metrics
@@ -239,11 +240,17 @@ class ScorerSubject(_Process):
             "scoring-topic": self._points,
             "scoring-output-topic": self._scores,
             "scoring-group": self._group,
-            "scoring-batch-records": SCORED_BATCH,
             "http-port": 0,
         }
         command = [part for name, value in options.items() for part in (f"--{name}", str(value))]
-        self.start(["score", *command, *(part for option in SESSION for part in ("--kafka", option))])
+        self.start(
+            [
+                *flags({"SCORED_AT_ONCE": SCORED_BATCH}),
+                "score",
+                *command,
+                *(part for option in SESSION for part in ("--kafka", option)),
+            ]
+        )
 
     def feed(self) -> None:
         with closing(Outbox(self.connection)) as outbox:

@@ -47,8 +47,7 @@ def goes_on_without(broker: TestBroker, directory: Path, method: str, number: in
     """Let one call of the disk fail while a version falls due, and then no more."""
     connection = broker.connection
     settings = settings_for(broker.name("disk"), directory)
-    group = f"{settings.input.topic}-group"
-    settings = settings.model_copy(update={"input": settings.input.model_copy(update={"group": group})})
+    group = f"streamsvm-{settings.name}"
     Cluster(connection).create([TopicSpec(settings.input.topic, 1)])
     produce(connection, settings.input.topic, records(45))
     disk = RefusingDisk()
@@ -221,7 +220,7 @@ def fault(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Fault]:
 
 
 def group_of(stage: Stage) -> str:
-    return f"{stage.settings.input.topic}-group"
+    return f"streamsvm-{stage.settings.name}"
 
 
 @pytest.mark.long
@@ -234,7 +233,7 @@ def test_a_daemon_goes_on_without_its_disk(
     def observed() -> int:
         return committed(stage.connection, group_of(stage), stage.settings.input.topic, 0)
 
-    options: dict[str, Any] = {**SOON, "input_group": group_of(stage)}
+    options: dict[str, Any] = dict(SOON)
     stage.create()
     stage.feed(records(60))
 

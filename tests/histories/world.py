@@ -16,6 +16,7 @@ from typing import Any, Final
 from confluent_kafka import KafkaException
 
 from tests.brokers.jvm import CannotRun
+from tests.constants import flags
 from tests.histories.brokers import Brokers
 from tests.histories.feeding import DIMENSION, EARLY_MS, HORIZON_MS, JUMPS_MS, WRONG, Feeder, Source
 from tests.histories.history import Recorder
@@ -269,7 +270,8 @@ class World:
 
     def _module(self, part: str) -> list[str]:
         planted = self.plan.defect and self.plan.planted_in == part
-        return ["tests.histories.defects", self.plan.defect, part] if planted else ["consumers", part]
+        run = ["tests.histories.defects", self.plan.defect] if planted else ["tests.constants"]
+        return [*run, *flags({"WATCH_INTERVAL_S": 5.0, "SCORED_AT_ONCE": 5}), part]
 
     def _learned(self, model: str) -> dict[str, Any]:
         """Return the options of all who learn a model."""
@@ -277,7 +279,6 @@ class World:
             "name": model,
             "bootstrap-servers": self.brokers.through,
             "input-topic": _input(model),
-            "input-watch-interval-s": 5,
             "output-models-topic": MODELS,
             "points-dimension": DIMENSION,
             "coreset-leaf-rows": LEAF_ROWS,
@@ -329,7 +330,6 @@ class World:
             "scoring-topic": POINTS,
             "scoring-output-topic": SCORES,
             "scoring-group": GROUP,
-            "scoring-batch-records": 5,
             "http-port": 0,
             "http-page": "false",
         }

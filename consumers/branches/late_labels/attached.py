@@ -90,7 +90,7 @@ class LateLabels(Attachment):
             settings.models(),
             features=settings.input.topic,
             labels=self._topic,
-            group=settings.input.group or f"streamsvm-{settings.name}",
+            group=f"streamsvm-{settings.name}",
             most_rows=constants.MOST_WAITING_ROWS,
             left_out=making.left_out,
         )

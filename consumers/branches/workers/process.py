@@ -242,7 +242,7 @@ class Work:
         letters.fit(cluster.describe(settings.input.dead_letters), cluster.max_message_bytes)
         outbox = cluster.outbox(patience_s=None)
         self._stack.callback(outbox.close)
-        reader = cluster.input(topic, settings.input.group or f"streamsvm-{settings.name}")
+        reader = cluster.input(topic, f"streamsvm-{settings.name}")
         self._stack.callback(reader.close)
         self._settings, self._cpu_s = settings, time.process_time()
         self._reading = Reading(FixedGoal(), Learner(config, {}, NEVER), name=settings.name, topic=topic)

@@ -140,8 +140,6 @@ class Row:
     remedy : str
         A full sentence; {feature} and {without} stand for the two names.
     kind : "nature" or "not built"
-    refused : bool
-        False: nobody is refused, the feature has no effect.
     """
 
     axis: str
@@ -150,7 +148,6 @@ class Row:
     why: str
     remedy: str
     kind: Kind
-    refused: bool = True
 
     def is_met(self, configured: Configured) -> bool:
         """Return whether both conditions hold of what is configured."""
@@ -222,7 +219,7 @@ _GOAL: Final = "Thresholds, probabilities and tuning"
 _STRUCTURE: Final = "Structure and memory of the coreset"
 SMALL: Final = "Landmarks and precision"
 _ARCHIVE: Final = "Archive"
-_BOUNDS: Final = "Bounds and certificates"
+_BOUNDS: Final = "Certificates"
 _REASONS: Final = "Reasons of a score"
 _ACCESS: Final = "Access"
 _EVALUATE: Final = "streamsvm evaluate"
@@ -465,14 +462,6 @@ def _archive() -> Iterator[Row]:
     yield Row(
         axis=_ARCHIVE,
         feature=directory,
-        without=above("training.workers", 1),
-        why=_RECORDED,
-        remedy="Give training.workers = 1, or remove archive.directory.",
-        kind="not built",
-    )
-    yield Row(
-        axis=_ARCHIVE,
-        feature=directory,
         without=given("training.from_coresets"),
         why=_RECORDED,
         remedy="Leave out {without}, or archive.directory.",
@@ -498,21 +487,6 @@ def _archive() -> Iterator[Row]:
 
 def _bounds() -> Iterator[Row]:
     sums = "in a kernel's space the rows' sums cannot be held"
-    totals: tuple[tuple[Term, str, Kind], ...] = (
-        (MORE_LABELS, "totals are of two labels", "not built"),
-        (other("svm.kernel", "linear"), sums, "nature"),
-        (other("coreset.memory", "all"), "totals are of all rows alike", "not built"),
-    )
-    for term, why, kind in totals:
-        yield Row(
-            axis=_BOUNDS,
-            feature=given("coreset.totals"),
-            without=term,
-            why=why,
-            remedy=REMOVE,
-            kind=kind,
-            refused=False,
-        )
     estimate = "An audit of the objective, an estimate, is in every version."
     certificate: tuple[tuple[Term, str, str, Kind], ...] = (
         (MORE_LABELS, "a certificate is of two labels", estimate, "not built"),
@@ -729,13 +703,5 @@ def require(configured: Configured, spelled: Spelled | None = None) -> None:
         With the text of the first row that is met.
     """
     for row in _rows_of(frozenset(configured)):
-        if row.refused and row.is_met(configured):
+        if row.is_met(configured):
             raise row.refusal(configured, spelled or {})
-
-
-def without_effect(configured: Configured) -> str:
-    """Return why a feature has no effect with what else is configured; empty if it has."""
-    for row in _rows_of(frozenset(configured)):
-        if not row.refused and row.is_met(configured):
-            return f"{_said(row.without.axis, configured[row.without.axis], {})}: {row.why}"
-    return ""

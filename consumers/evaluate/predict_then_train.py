@@ -271,7 +271,7 @@ def contenders(stream: Stream, plan: PrequentialPlan, step: Step = silent) -> It
     if ran:
         (row, answers), settings = max(ran, key=lambda one: one[0][0].accuracy)
         words = ", ".join(f"{name}={value!r}" for name, value in settings.items())
-        yield replace(row, note=f"the best of {len(SGD_SETTINGS)} in hindsight: {words}"), answers
+        yield replace(row, note=f"the best of {len(SGD_SETTINGS)}: {words}"), answers
 
 
 def memories(dimension: int, plan: PrequentialPlan, classes: int = 2) -> Iterator[tuple[str, str, ModelConfig]]:

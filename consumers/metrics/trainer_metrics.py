@@ -202,13 +202,6 @@ OWN: Final = (
         ("of",),
     ),
     Definition(
-        "streamsvm_model_certified_gap",
-        "gauge",
-        "How far the newest version's objective over all rows can be from the best, as a share of it; NaN: nothing is "
-        "proven.",
-        "Wide: see StreamsvmBoundsWiden.",
-    ),
-    Definition(
         "streamsvm_model_skill",
         "gauge",
         "Whether the newest version is better than chance: 1 yes, -1 no, 0 not clear yet. By balanced accuracy and AUC "

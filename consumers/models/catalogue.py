@@ -28,7 +28,6 @@ from streamsvm.model.comparison import relative_gap
 from streamsvm.model.pointers import Alias
 from streamsvm.model.skill_header import AnySkill
 from streamsvm.model.version import version_key, version_number
-from streamsvm.model.version_bounds import VersionBounds, read_bounds
 from streamsvm.registry import backwards
 from streamsvm.registry.aliases import Aliases, models_there, read_aliases
 from streamsvm.registry.anchoring import Finder, NotAnchored, seen_in
@@ -67,8 +66,6 @@ class CatalogueEntry:
         Balanced accuracy on the points that the quality gate scored; None where there were none.
     before : float or None
         Balanced accuracy, on the same points, of the version that was current then.
-    certified : VersionBounds or None
-        How far it can be from the best possible model over all rows; None without this header.
     skill : Skill or None
         What was found of it when it was published.
     """
@@ -85,7 +82,6 @@ class CatalogueEntry:
     accuracy: float | None = None
     before: float | None = None
     skill: AnySkill | None = None
-    certified: VersionBounds | None = None
 
     @property
     def alias(self) -> Alias:
@@ -383,7 +379,6 @@ def _entry(record: Record, name: str, figures: bool) -> CatalogueEntry | None:
         accuracy=_accuracy(headers.get(model_codec.GATE_ACCURACY_HEADER)),
         before=_accuracy(headers.get(model_codec.GATE_PRESENT_HEADER)),
         skill=skill_header.decode(record.headers),
-        certified=read_bounds(record.headers),
     )
 
 

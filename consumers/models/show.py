@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from rich.table import Table
 
 from consumers.host.untrusted_text import cell, moment
-from streamsvm.config import ModelConfig
 from streamsvm.model.class_skill import ClassSkill, class_summary
 from streamsvm.model.classes import AnyModel, ClassModel, KernelMachines
 from streamsvm.model.described import Label
@@ -53,7 +52,6 @@ def describe(loaded: Loaded) -> Table:
         ("trained on", f"{fit.points:,} points, {fit.support_vectors:,} support vectors"),
         ("objective", _objective(fit)),
         ("audit", _audit(version.audit, fit)),
-        ("certificate", _certificate(loaded)),
         ("skill", _skill(loaded)),
         ("probability", _probability_of(version.model)),
         ("threshold", _threshold(version.model.threshold)),
@@ -121,20 +119,6 @@ def _objective(fit: Fit) -> str:
         f"{fit.objective:.8g} on the training set (dual {fit.dual_objective:.8g}, duality gap {relative:.2g} of it, "
         f"KKT gap {fit.kkt_gap:.2g})"
     )
-
-
-def _certificate(loaded: Loaded) -> str:
-    """Return how far the version can be from the best possible model, or why it does not."""
-    if loaded.certified is not None:
-        found = loaded.certified
-        return str(found) if found.gap is None else f"{found}: {found.figures()}"
-    try:
-        config = ModelConfig.of_canonical(loaded.version.lineage.configuration)
-    except ValueError:
-        return "none in its record"
-    if why := config.no_totals:
-        return f"none: {why}"
-    return "none in its record" if config.totals else "none: coreset.totals is false"
 
 
 def _skill(loaded: Loaded) -> str:

@@ -225,7 +225,6 @@ class TrainerBoard:
             seconds=result.seconds,
             gate=self._gate,
             skill=skill,
-            certified=result.certified,
         )
         self._versions = tuple(replace_current(part, self._current) for part in (line, *self._versions))[:MOST_VERSIONS]
         self._subject = _subject(version, result)

@@ -30,7 +30,6 @@ from streamsvm.model.pointers import Head
 from streamsvm.model.skill import SampleFigures
 from streamsvm.model.skill_header import AnySkill
 from streamsvm.model.version import Version
-from streamsvm.model.version_bounds import VersionBounds
 from streamsvm.places import time_of, whole_number
 from streamsvm.registry.loading import Loaded, check, loaded_from
 
@@ -183,7 +182,6 @@ def _line(loaded: Loaded, record: Record) -> VersionPart:
         seconds=_float(headers.get(SECONDS_HEADER)) or 0.0,
         gate=_gate(headers),
         skill=loaded.skill,
-        certified=loaded.certified,
         earlier=True,
     )
 
@@ -196,7 +194,6 @@ def version_line(
     seconds: float,
     gate: GateStatus | None,
     skill: AnySkill | None,
-    certified: VersionBounds | None,
     earlier: bool = False,
 ) -> VersionPart:
     """Return what the page says of one version."""
@@ -228,16 +225,7 @@ def version_line(
         true=figures.true if isinstance(figures, SampleFigures) else None,
         skill="" if skill is None else skill.state,
         earlier=earlier,
-        certified_gap=None if certified is None else certified.gap,
-        certified=_kind(certified),
-        bounded=0 if certified is None else certified.bounded,
     )
-
-
-def _kind(bounds: VersionBounds | None) -> str:
-    if bounds is None or bounds.gap is None:
-        return ""
-    return "proven" if bounds.proven else "estimated"
 
 
 def _gate(headers: dict[str, bytes]) -> GateStatus | None:

@@ -326,13 +326,6 @@ class VersionPart(msgspec.Struct, frozen=True, kw_only=True):
         Of the newest points when it was published, or else of its audit sample: as in `Moment`. None where not known.
     skill : str
         `some`, `none` or `unknown`; empty where not known.
-    certified_gap : float or None
-        How far the version can be from the best possible model over all rows, as a share of the objective; None where
-        that is not known.
-    certified : str
-        `proven`, or `estimated`: by an audit that is right 95 times in 100; empty where not known.
-    bounded : int
-        Rows that were bounded when they were learned, and count as they came.
     earlier : bool
         Whether an earlier process published it, so that this line is what its record says.
     """
@@ -359,9 +352,6 @@ class VersionPart(msgspec.Struct, frozen=True, kw_only=True):
     true: float | None = None
     skill: str = ""
     earlier: bool = False
-    certified_gap: float | None = None
-    certified: str = ""
-    bounded: int = 0
 
 
 @open_to_branches(STATUS)

@@ -20,7 +20,7 @@ from consumers.streams.abandonable import Pending
 from consumers.trainer.components import Components
 from consumers.trainer.coreset_conditions import Conditions
 from consumers.trainer.freshness import Freshness
-from consumers.trainer.gauges import Gauges, Turns, show_certified, show_skill
+from consumers.trainer.gauges import Gauges, Turns, show_skill
 from consumers.trainer.life import Life
 from consumers.trainer.outliers import OutlierLog
 from streamsvm.delivery.events import (
@@ -127,7 +127,6 @@ class Observer:
             self._metrics.put("streamsvm_model_labels_missing", len(newest.version.missing_labels))
             if newest.skill is not None:
                 show_skill(newest.skill, self._metrics)
-            show_certified(newest.certified, self._metrics)
 
     def looks(self) -> None:
         """Note the time at which the loop checks whether a cut is due."""
@@ -237,7 +236,6 @@ class Observer:
         self._board.published(version, made, event.head, event.time, event.skill)
         self._show_version(event)
         self._skilled(event)
-        show_certified(made.certified, self._metrics)
         if made.tuning_seconds is not None:
             self._tuned(event, made.tuning_seconds)
         self._warn_of(event)
@@ -250,7 +248,6 @@ class Observer:
             objective=round(fit.objective, 6),
             balanced_accuracy=None if gate is None or gate.candidate is None else round(gate.candidate, 4),
             skill=None if event.skill is None else event.skill.state,
-            certified=None if made.certified is None else str(made.certified),
             seconds=round(made.seconds, 4),
             bytes=event.value_bytes,
         )

@@ -16,7 +16,7 @@ from streamsvm.config.svm import SvmConfig, require_trainable
 from streamsvm.model.comparison import configuration_differences
 from streamsvm.option_texts import none_in_words
 from streamsvm.sections import RecipeOptions, Section, Seed, open_to_branches, with_defaults
-from streamsvm.supports import FEATURES, LABELS, require, without_effect
+from streamsvm.supports import FEATURES, require
 from streamsvm.toml_text import toml_key, toml_value
 
 _BUDGET: Final = {"coreset": {"memory_points", "memory_bytes"}}
@@ -70,17 +70,6 @@ class ModelConfig(RecipeOptions, Section):
         """How labels of a log of their own find their rows; None where every point has its label with it."""
         rule: LabelRule | None = getattr(self, "labels", None)
         return rule
-
-    @property
-    def totals(self) -> bool:
-        """Whether totals of all rows are kept, and so every version has bounds."""
-        return self.coreset.totals and not self.no_totals
-
-    @property
-    def no_totals(self) -> str:
-        """Why there can be no totals whatever the option says; empty where there can."""
-        own = {LABELS: self.points.classes, "svm.kernel": self.svm.kernel, "coreset.memory": self.coreset.memory}
-        return without_effect({**own, "coreset.totals": True})
 
     @model_validator(mode="after")
     def _records_of_the_recipe(self) -> Self:

@@ -141,9 +141,6 @@ def _unhashed(published: Publication, delivery: Delivery, signer: Signer | None)
         headers[skill_header.HEADER] = skill_header.encode(published.skill)
     if published.made.audit_scores is not None:
         headers[deciles_header.HEADER] = deciles_header.encode(published.made.audit_scores)
-    if published.made.certified is not None:
-        name, content = published.made.certified.header()
-        headers[name] = content
     if signer is not None:
         headers[model_codec.SIGNATURE_HEADER] = signer.sign(published.version.key, published.digest)
     return headers

@@ -25,7 +25,6 @@ from streamsvm.model.machine import KernelMachine, LinearMachine, Machine, Model
 from streamsvm.model.packing import Grid
 from streamsvm.model.probability import Isotonic, Probability, Sigmoid
 from streamsvm.model.threshold import Threshold
-from streamsvm.model.version_bounds import VersionBounds, read_bounds
 from streamsvm.points import Position
 
 Plain = dict[str, Any]
@@ -45,15 +44,12 @@ class Machines:
         Of all that was learned.
     scores : tuple of Score
         What C and gamma were chosen by; empty if they were not.
-    certified : VersionBounds or None
-        How far the one machine can be from the best over all rows; None where that is not known.
     """
 
     training_set_sha256: str
     machines: tuple[Trained, ...]
     weight: float
     scores: tuple[Score, ...] = ()
-    certified: VersionBounds | None = None
 
 
 def to_plain(config: ModelConfig, learned: LearnerState, made: Machines | None) -> Plain:
@@ -103,12 +99,7 @@ def _plain_made(made: Machines) -> Plain:
         "machines": {str(rank): _plain_trained(trained) for rank, trained in enumerate(made.machines)},
         "weight": made.weight,
         "scores": {str(rank): asdict(score) for rank, score in enumerate(made.scores)},
-        "certified": _plain_bounds(made.certified),
     }
-
-
-def _plain_bounds(bounds: VersionBounds | None) -> Plain:
-    return {} if bounds is None else dict([bounds.header()])
 
 
 def _plain_trained(trained: Trained) -> Plain:
@@ -149,8 +140,7 @@ def _plain_machine(machine: Machine) -> Plain:
 def _made(plain: Plain) -> Machines:
     machines = tuple(_trained(trained) for trained in plain["machines"].values())
     scores = tuple(Score(**score) for score in plain["scores"].values())
-    certified = read_bounds((name, content.encode()) for name, content in plain["certified"].items())
-    return Machines(plain["training_set_sha256"], machines, plain["weight"], scores, certified)
+    return Machines(plain["training_set_sha256"], machines, plain["weight"], scores)
 
 
 def _trained(plain: Plain) -> Trained:

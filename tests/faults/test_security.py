@@ -47,6 +47,8 @@ SELDOM = [("trainer", LOST_END), ("moving readers", LOST_END), ("retiring versio
 """What is not missed before a broker loses the end of a transaction."""
 VERSIONS: Permission = ("topic", "models", "read")
 """What a trainer does not miss before its first version."""
+RETIRING: Final = "transactional_id", "streamsvm/m/models/moves", "write"
+"""What it does not miss before its hundredth."""
 REFUSED_STATUS = 78
 ATTEMPTED = {
     ("topic", "read"): r"failed to (read|look up topic|ask for the end of)",
@@ -81,7 +83,7 @@ def documented(*who: str) -> list[tuple[str, Permission]]:
 
 def always_needed(*who: str) -> list[Any]:
     """Return what is documented and refused at once if it is missing."""
-    rows = [row for row in documented(*who) if row not in [*SELDOM, ("trainer", VERSIONS)]]
+    rows = [row for row in documented(*who) if row not in [*SELDOM, ("trainer", VERSIONS), ("trainer", RETIRING)]]
     return [pytest.param(part, row, id=" ".join((part, *row))) for part, row in rows]
 
 

@@ -59,7 +59,6 @@ from streamsvm.model import deciles_header, skill_header
 from streamsvm.model import message as model_codec
 from streamsvm.model.pointers import decode_alias, decode_head, decode_owner, decode_retired
 from streamsvm.model.version import version_number
-from streamsvm.model.version_bounds import read_bounds
 from streamsvm.registry.anchoring import _offset
 from streamsvm.registry.loading import _published_at
 from streamsvm.verification.auditor import incarnation_in
@@ -424,7 +423,7 @@ def _version_headers(case: bytes) -> str:
     assert all(one is None or -1 <= one < INT64 - 1 for one in (number, incarnation, parent, *links))
     published = _published_at(record)
     assert published is None or places.time_of(published) is None or math.isfinite(published)
-    found = [skill_header.decode(headers), read_bounds(headers), deciles_header.decode(headers), Stamp.of(headers)]
+    found = [skill_header.decode(headers), deciles_header.decode(headers), Stamp.of(headers)]
     return "accepted" if any(one is not None for one in (number, incarnation, parent, published, *found)) else "refused"
 
 

@@ -38,7 +38,7 @@ INPUT_PARTITIONS: Final = {"a": 1, "b": 2, "c": 1, "d": 1, "e": 2}
 learn `e`."""
 LABELS: Final = {"d": "labels-d"}
 """Of each model whose labels come later, their topic."""
-CORESETS: Final = {"e": "coresets-e"}
+CORESETS: Final = {"e": "e.coresets"}
 """Of each model that workers learn, where they leave it."""
 WORKERS: Final = 2
 MADE_AGAIN: Final = ("c", "d")
@@ -298,7 +298,7 @@ class World:
             "training-policy": "every",
         }
         if model in CORESETS:
-            options |= {"training-policy": "latest", **_adopting(model)}
+            options |= {"training-policy": "latest", "training-from-coresets": "true"}
         if model in LABELS:
             options |= {
                 "labels-topic": LABELS[model],
@@ -314,10 +314,8 @@ class World:
     def _worker(self, model: str, number: int) -> Daemon:
         options = {
             **self._learned(model),
-            **_adopting(model),
+            "training-from-coresets": "true",
             "training-policy": "latest",
-            "worker-publish-interval-s": 0.1,
-            "worker-publish-after-s": 1,
         }
         command = [*self._module("scale"), "worker", *_words(options)]
         return self._daemon(Unit(name=f"worker-{model}-{number}", command=command, writes=(CORESETS[model],)))
@@ -558,10 +556,6 @@ def rival_of(unit: Unit) -> Unit:
 
 def _input(model: str) -> str:
     return f"labeled-{model}"
-
-
-def _adopting(model: str) -> dict[str, Any]:
-    return {"training-from-coresets": "true", "training-coresets-topic": CORESETS[model]}
 
 
 def _model(topic: str) -> str:

@@ -41,10 +41,8 @@ ERASURE: Final = (
     Definition(
         "streamsvm_erasure",
         "gauge",
-        "Of erased rows: `rows`, how many are left out; `waits`, 1 while the newest version may be of some; `reach`, "
-        "how far that can be from the best model without them, in parts of its length.",
-        "`waits` at 1 for longer than a start reads the log: see the trainer's log. `reach` near 0: the rows hardly "
-        "matter.",
+        "Of erased rows: `rows`, how many are left out; `waits`, 1 while the newest version may be of some.",
+        "`waits` at 1 for longer than a start reads the log: see the trainer's log.",
         ("what",),
     ),
 )

@@ -1,4 +1,4 @@
-"""Metrics of workers: of those of a trainer's own, and of those that run anywhere."""
+"""Metrics of workers, and of the trainer that adopts what they learn."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CORESETS: Final = (
         "streamsvm_coresets_bytes",
         "counter",
         "Bytes written to the coresets topic.",
-        "Too many: raise worker.publish_interval_s.",
+        "Compare with the input's bytes.",
     ),
     Definition(
         "streamsvm_coresets_passed_over",
@@ -51,31 +51,10 @@ ADOPTED: Final = (
         "Flat while workers write: a training runs, or the topic cannot be read.",
     ),
 )
-CREW: Final = (
-    Definition(
-        "streamsvm_workers",
-        "gauge",
-        "Processes of training.workers.",
-        "For reading streamsvm_worker_cpu_seconds.",
-    ),
-    Definition(
-        "streamsvm_worker_cpu_seconds",
-        "counter",
-        "Processor time of each worker process.",
-        "A rate near 1: raise training.workers.",
-        ("worker",),
-    ),
-)
-
-ADOPTING: Final = BranchMetrics(
+TRAINER: Final = BranchMetrics(
     definitions=(*CORESETS, *ADOPTED),
     after="",
     wanted=lambda settings: section(settings, TrainingByWorkers).from_coresets,
-)
-TRAINER: Final = BranchMetrics(
-    definitions=CREW,
-    after="streamsvm_producer_renewals",
-    wanted=lambda settings: section(settings, TrainingByWorkers).workers > 1,
 )
 OF_THE_TRAINER: Final = {
     "streamsvm_input_records",

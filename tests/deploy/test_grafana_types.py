@@ -88,7 +88,7 @@ def test_dashboard_is_of_grafanas_types(uid: str, tmp_path: Path, node_modules: 
     ("right", "wrong", "named"),
     [
         ('"graphMode": "area"', '"graphMode": "surface"', "surface"),
-        ('"lineInterpolation": "linear"', '"lineInterpolation": "straight"', "straight"),
+        ('"drawStyle": "line"', '"drawStyle": "straight"', "straight"),
         ('"drawStyle": ', '"drawingStyle": ', "drawingStyle"),
         ('"gridPos": ', '"gridPosition": ', "gridPosition"),
         ('"schemaVersion": 39', '"schemaVersion": "39"', "'string' is not assignable to type 'number'"),

@@ -47,7 +47,7 @@ SELDOM = [("trainer", LOST_END), ("moving readers", LOST_END), ("retiring versio
 """What is not missed before a broker loses the end of a transaction."""
 VERSIONS: Permission = ("topic", "models", "read")
 """What a trainer does not miss before its first version."""
-RETIRING: Final = "transactional_id", "streamsvm/m/models/moves", "write"
+RETIRING: Permission = "transactional_id", "streamsvm/m/models/moves", "write"
 """What it does not miss before its hundredth."""
 REFUSED_STATUS = 78
 ATTEMPTED = {

@@ -15,7 +15,6 @@ import typer
 from consumers.cli.file_flags import (
     Dataset,
     Delimiter,
-    Dimension,
     FeatureColumns,
     Format,
     Header,
@@ -50,7 +49,6 @@ def evaluate_command(
     weight: WeightColumn = None,
     id_: IdColumn = None,
     columns: FeatureColumns = None,
-    dimension: Dimension = None,
     header: Header = None,
     delimiter: Delimiter = None,
     skip_incomplete: SkipIncomplete = False,
@@ -214,7 +212,7 @@ def evaluate_command(
         plan = replace(plan, **{**own, **_goal(cost, target)})
     left_out = SkippedRowCounter()
     foreign: dict[str, object] = {"label": label, "weight": weight, "id": id_, "columns": columns}
-    foreign |= {"dimension": dimension, "header": header}
+    foreign["header"] = header
     with in_flags(sys.argv[1:]), progress_bar() as step:
         on_incomplete = left_out if skip_incomplete else None
         by_recipe = settings is not None and settings.recipe is not None
@@ -231,7 +229,6 @@ def evaluate_command(
                 id_column=id_,
                 header=header,
                 delimiter=delimiter,
-                dimension=dimension,
                 on_incomplete=on_incomplete,
             )
         said = []

@@ -316,7 +316,7 @@ def test_effective_configuration_masks_secrets() -> None:
         (["features", "infer", "--topic", "t", "--format", "csv"], 78, "csv is not a format of a topic"),
         (["features", "infer", "a.csv", "--envelope", "connect"], 78, "--envelope has no meaning with a file"),
         (["features", "infer", "--topic", "t", "--delimiter", ";"], 78, "--delimiter has no meaning with a topic"),
-        (["evaluate", "absent.npz"], 78, "absent.npz does not exist"),
+        (["evaluate", "absent.csv"], 78, "absent.csv does not exist"),
     ],
 )
 def test_configuration_errors(arguments: list[str], status: int, named: str, tmp_path: Path) -> None:

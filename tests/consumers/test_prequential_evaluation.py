@@ -6,9 +6,11 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pyarrow import parquet
 from sklearn.metrics import (
     accuracy_score,
     average_precision_score,
@@ -45,8 +47,8 @@ def turning_rows() -> tuple[np.ndarray, np.ndarray]:
 def turning(tmp_path: Path) -> Path:
     """A file of the rows whose rule turns."""
     X, y = turning_rows()
-    path = tmp_path / "turning.npz"
-    np.savez(path, X=X, y=y)
+    path = tmp_path / "turning.parquet"
+    parquet.write_table(pa.table({"a": X[:, 0], "b": X[:, 1], "y": y}), path)
     return path
 
 

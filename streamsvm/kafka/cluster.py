@@ -25,7 +25,7 @@ from streamsvm.kafka.topics import TopicIds, TopicInfo, TopicSpec, create_topics
 
 TRANSACTION_TIMEOUT_S = 20.0
 """How long a version may take to be stored, and then to be committed. Each step of a publish has as much: on a broker
-that is slow but alive, one may hold the main loop for four times this, which `http.stuck_after_s` must exceed."""
+that is slow but alive, one may hold the main loop for four times this, which the two minutes of /healthz exceed."""
 
 KNOWN_AFTER_S = 10.0
 """Seconds after `create` in which one of several brokers may not know the topic yet, so that `describe` asks again."""

@@ -86,7 +86,7 @@ def _uses(settings: Settings) -> Mapping[str, str]:
 TRAINING: Final = SettingsOptions(
     section="training",
     mixin=TrainingByWorkers,
-    after="share",
+    after="policy",
     axes=_axes,
     uses=_uses,
 )

@@ -51,8 +51,8 @@ if TYPE_CHECKING:  # a scorer's board loads nothing of training
 
 LOOK_EVERY_S: Final = 1.0
 MOST_VERSIONS: Final = 20
-MOMENT_EVERY_S: Final = 2.0
-MOST_MOMENTS: Final = 240
+MOMENT_EVERY_S: Final = 1.0
+MOST_MOMENTS: Final = 480
 """Newest moments that charts show: eight minutes of a busy stream. Longer histories are Prometheus's."""
 
 

@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager
 
 from streamsvm.kafka.connection import Connection, Option, connection_of
 from streamsvm.kafka.consuming import Input
-from streamsvm.kafka.group_member import GroupMember, GroupProtocol
+from streamsvm.kafka.group_member import GroupMember
 from streamsvm.kafka.group_slots import GroupSlots, Process, Slot
 from streamsvm.kafka.log import Marks, Place, Start, Watermarks, log_range, start_positions
 from streamsvm.kafka.membership import Subscription
@@ -361,9 +361,9 @@ class Cluster:
         """Make who asks how far a group has come in a topic."""
         return Standings(self._connection, group, topic)
 
-    def member(self, topic: str, *, group: str, protocol: GroupProtocol = "classic") -> GroupMember:
+    def member(self, topic: str, *, group: str) -> GroupMember:
         """Make a member of a group that says whose partitions are whose, and reads nothing."""
-        return GroupMember(self._connection, topic, group=group, protocol=protocol)
+        return GroupMember(self._connection, topic, group=group)
 
     # ------------------------------------------------------------------ writers
 

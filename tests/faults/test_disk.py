@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from consumers import constants
 from streamsvm.checkpoint.directory import CheckpointDirectory
 from streamsvm.checkpoint.disk import FileSystem
 from streamsvm.errors import TransientError
@@ -67,7 +68,7 @@ def goes_on_without(broker: TestBroker, directory: Path, method: str, number: in
         running.wait_until(lambda: observed() == 85)
         running.wait_until(lambda: running.health.ready()[0])
     with CheckpointDirectory(disk, 100) as left:
-        assert [found.fault for found in left.generations()] == [""] * settings.checkpoint.generations
+        assert [found.fault for found in left.generations()] == [""] * constants.CHECKPOINTS
     check_counts(check_promise(connection, settings))
 
 

@@ -109,10 +109,11 @@ class Site:
         self.started: list[str] = []
         self.admin = broker.connect()
         self.settings = settings_for(prefix, directory / "checkpoint")
-        names = ["in", "in.dlq", "points", "points.dlq", "scores", "models", "models.audit"]
+        names = ["in", "in.dlq", "points", "points.dlq", "scores", "models.audit"]
         compacted = {"cleanup.policy": "compact"}
         Cluster(self.admin).create([TopicSpec(self.name(name)) for name in names])
-        Cluster(self.admin).create([TopicSpec(self.name("models.aliases"), config=compacted)])
+        compact = [TopicSpec(self.name(name), config=compacted) for name in ("models", "models.aliases")]
+        Cluster(self.admin).create(compact)
 
     def name(self, documented: str) -> str:
         """Return what a topic, group or id of the documentation is called here."""

@@ -210,7 +210,7 @@ class GroupWorker:
                 self._cluster, settings.input.topic, ordinal=worker.ordinal, of=worker.of, look_every_s=every_s
             )
         group = worker.group or f"streamsvm-{settings.name}-workers"
-        return self._cluster.member(settings.input.topic, group=group, protocol=worker.group_protocol)
+        return self._cluster.member(settings.input.topic, group=group)
 
     # ---------------------------------------------------------------- turning
 

@@ -161,7 +161,7 @@ def optimum(objective: EmpiricalObjective) -> Optimum:
     if len(np.unique(objective.points.y)) < 2:  # a pair of which one class, or neither, has a point
         model = objective.of_few(objective.points)
         return Optimum(model, objective.value(model), 0.0)
-    exact = {"precision": "double", "round_first": False, "landmarks": None}
+    exact = {"precision": "double", "landmarks": None}
     steps = max(objective.svm.max_iterations, STEPS_OF_POINT * len(objective.points))
     wanted = {"solver": "stda", "tolerance": OPTIMUM_TOLERANCE, "max_iterations": steps}
     found = train(objective.points, objective.moments, objective.svm.model_copy(update={**exact, **wanted}))

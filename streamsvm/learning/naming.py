@@ -128,7 +128,7 @@ def largest_bytes(config: ModelConfig) -> int:
     fixed = 8_192 + LINKS_BYTES + len(msgspec.json.encode(config.canonical())) + cuts * partitions * PARTITION_BYTES
     if config.coreset.forgets:
         fixed += partitions * (COVERAGE_BYTES + config.coreset.dyadic_buckets * HORIZON_BYTES)
-    fixed += machines * probability_part.largest_bytes(config.svm.probability)
+    fixed += machines * probability_part.LARGEST_BYTES
     fixed += 0 if machines == 1 else machines * MACHINE_BYTES
     fixed += THRESHOLD_BYTES if config.svm.goal is not None else 0
     if config.recipe is not None:

@@ -1,4 +1,4 @@
-"""The table of what goes with what: every row is enforced, no refusal of two options stands elsewhere, and the page."""
+"""The table of what goes with what: every row is enforced, and no refusal of two options stands elsewhere."""
 
 from __future__ import annotations
 
@@ -28,25 +28,21 @@ from consumers.loader import load
 from consumers.replay.replay import replay
 from consumers.settings import Settings, section_class
 from streamsvm import supports
-from streamsvm.branches.events.combinations import UNKNOWN_TO_ONNX
 from streamsvm.branches.history.built_part import Built
 from streamsvm.config import ModelConfig
 from streamsvm.errors import ConfigurationError
 from streamsvm.estimators import CoresetSVC
 from streamsvm.ingest.files.array_files import from_arrays
 from streamsvm.model.reasons import Explainer
-from streamsvm.registry import onnx_copy
 from streamsvm.supports import (
     Combinations,
     Row,
     Unsupported,
     given,
-    markdown,
     require,
     rows,
 )
 from streamsvm.verification.recomputation import certifier_of
-from tests.branches.events.recipes import payments
 from tests.golden import model as golden
 
 ROOT: Final = Path(__file__).parent.parent
@@ -150,7 +146,6 @@ LATE_LABELS: Final[Mapping[str, Callable[[], object]]] = {
         labels=LATE, points={**POINTS, "format": "avro"}
     ),
     "`labels.topic` / `registry.url`": settled(labels=LATE, registry=REGISTRY),
-    "`labels.topic` / `training.workers` above 1": settled(labels=LATE, training={"workers": 2}),
     "`labels.topic` / `training.from_coresets`": settled(labels=LATE, training=ADOPTS),
 }
 EVENTS: Final[Mapping[str, Callable[[], object]]] = {
@@ -162,9 +157,6 @@ EVENTS: Final[Mapping[str, Callable[[], object]]] = {
     "`points.format` = `avro` or `protobuf` / no `registry.url`": schemas(points={**POINTS, "format": "avro"}),
 }
 MACHINE: Final[Mapping[str, Callable[[], object]]] = {
-    "`svm.solver` = `liblinear` or `pegasos` / `svm.kernel` other than `linear`": settled(
-        svm={"solver": "pegasos", "kernel": "rbf"}
-    ),
     "`svm.alpha` / `svm.C`": settled(svm={"alpha": 0.1, "C": 1.0}),
     "`svm.C` / `coreset.memory` other than `all`": settled(svm={"C": 1.0}, coreset=FORGETS),
     "`svm.multiclass` / two labels": settled(svm={"multiclass": "one_vs_one"}),
@@ -237,31 +229,19 @@ CORESET: Final[Mapping[str, Callable[[], object]]] = {
     "`coreset.landmarks` / `coreset.memory` other than `all`": settled(
         svm={"kernel": "rbf"}, coreset={"landmarks": 64, **FORGETS}
     ),
-    "`coreset.leaf_parts` / no `coreset.landmarks`": settled(coreset={"leaf_parts": 8}),
     "`svm.landmarks` / `svm.kernel` = `linear`": settled(svm={"landmarks": 64}),
-    "`svm.precision` = `half` / `svm.kernel` = `linear`": settled(svm={"precision": "half"}),
     "`svm.precision` = `packed` / `svm.kernel` = `linear`": settled(svm={"precision": "packed"}),
-    "`svm.round_first` / `svm.kernel` = `linear`": settled(svm={"round_first": True}),
-    "`svm.round_first` / `svm.precision` = `double`": settled(
-        svm={"kernel": "rbf", "precision": "double", "round_first": True}
+    "`svm.precision` = `packed` / more than two labels": settled(
+        points=SEVERAL, svm={"kernel": "rbf", "precision": "packed"}
     ),
-    **{
-        f"`svm.precision` = `{few}` / more than two labels": settled(
-            points=SEVERAL, svm={"kernel": "rbf", "precision": few}
-        )
-        for few in ("half", "packed")
-    },
 }
 DAEMONS: Final[Mapping[str, Callable[[], object]]] = {
-    "`training.policy` = `every` / `training.workers` above 1": settled(training={"policy": "every", "workers": 2}),
     "`training.policy` = `every` / `training.from_coresets`": settled(training={"policy": "every", **ADOPTS}),
-    "`training.from_coresets` / `training.workers` above 1": settled(training={"workers": 2, **ADOPTS}),
     "`worker.ordinal` / no `worker.of`": settled(worker={"ordinal": 1}),
     "`worker.of` / no `worker.ordinal`": settled(worker={"of": 2}),
     "an option of `[deletes]` / no `deletes.topic`": settled(deletes={"by": "key"}),
     "`checkpoint.keep_bytes` / `labels.topic`": settled(checkpoint={"keep_bytes": 1}, labels=LATE),
     "`checkpoint.keep_bytes` / `svm.tune`": settled(checkpoint={"keep_bytes": 1}, svm={"tune": "auto"}),
-    "`archive.directory` / `training.workers` above 1": settled(archive={"directory": "a"}, training={"workers": 2}),
     "`archive.directory` / `training.from_coresets`": settled(archive={"directory": "a"}, training=ADOPTS),
     "`archive.directory` / `labels.topic`": settled(archive={"directory": "a"}, labels=LATE),
     "`archive.directory` / more than two labels": lambda: archive_config(
@@ -278,9 +258,6 @@ DAEMONS: Final[Mapping[str, Callable[[], object]]] = {
     "quality as served / more than two labels": lambda: logs_of(load({"points": SEVERAL})),
     "quality as served / scores of other points than the labels'": lambda: logs_of(load({"points": POINTS})),
     "`registry.username` / `registry.token`": settled(registry={**REGISTRY, "username": "me", "token": "hidden"}),
-    "`http.tls_certificate` / no `http.tls_key`": settled(http={"tls_certificate": "a.pem"}),
-    "`http.tls_key` / no `http.tls_certificate`": settled(http={"tls_key": "a.pem"}),
-    "`http.tls_client_ca` / no `http.tls_certificate`": settled(http={"tls_client_ca": "a.pem"}),
 }
 VERSIONS: Final[Mapping[str, Callable[[], object]]] = {
     "a certificate / more than two labels": certified(3),
@@ -289,17 +266,12 @@ VERSIONS: Final[Mapping[str, Callable[[], object]]] = {
     "a certificate / `coreset.memory` other than `all`": lambda: certifier_of(version(memory="adaptive"), 1_000),
     "reasons of a score / `svm.kernel` other than `linear`": lambda: Explainer(golden.handmade("rbf")),
     "reasons of a score / more than two labels": lambda: Explainer(golden.handmade("linear-classes")),
-    "an ONNX graph of events / no `[features]`": lambda: onnx_copy.export(golden.handmade("linear"), events=True),
-    f"an ONNX graph of events / {UNKNOWN_TO_ONNX}": lambda: onnx_copy.export(
-        dataclasses.replace(golden.handmade("linear"), recipe=payments()), events=True
-    ),
     "`--every` / `svm.kernel` other than `linear`": lambda: as_plain(
         SimpleNamespace(trained=SimpleNamespace(model=SimpleNamespace(machine=object(), scaler=None))),  # type: ignore[arg-type]
         (),
     ),
 }
 COMMANDS: Final[Mapping[str, Callable[[], object]]] = {
-    "`--events` / `--format` other than `onnx`": command("model", "export", "--events"),
     "`--probability` / more than two labels": lambda: evaluate(
         source(3), Plan(memory_points=64, probability="sigmoid")
     ),
@@ -382,15 +354,9 @@ def test_names_are_those_of_the_caller() -> None:
 def test_what_is_unknown_or_off_is_not_refused() -> None:
     """A row is looked at only if both of its axes are known; zero is a value, and what is empty is not."""
     require({"svm.cost": (50.0, 1.0)})
-    require({"labels.topic": "", "coreset.memory": "window", "training.workers": 2})
+    require({"labels.topic": "", "coreset.memory": "window", "training.from_coresets": True})
     assert given("a").holds(0)
     assert not any(given("a").holds(value) for value in (None, False, "", (), {}))
-
-
-def test_the_page_is_the_table() -> None:
-    """The page is made, and not written."""
-    written = (ROOT / "deploy" / "SUPPORTS.md").read_text()
-    assert written == markdown(), "run python -m streamsvm.supports > deploy/SUPPORTS.md"
 
 
 SIZES: Final[Mapping[str, str]] = {
@@ -450,8 +416,8 @@ def test_no_refusal_of_two_options_stands_elsewhere() -> None:
 def test_a_refusal_elsewhere_would_be_found(tmp_path: Path) -> None:
     """The check can fail."""
     planted = tmp_path / "planted.py"
-    planted.write_text('def f(a):\n    raise ValueError(f"labels.topic is {a}, but training.workers is 2")\n')
-    assert [(name, options_in(what)) for name, what in raised(planted)] == [("f", {"labels.topic", "training.workers"})]
+    planted.write_text('def f(a):\n    raise ValueError(f"labels.topic is {a}, but training.policy is every")\n')
+    assert [(name, options_in(what)) for name, what in raised(planted)] == [("f", {"labels.topic", "training.policy"})]
 
 
 def test_rows_of_a_branch_stand_where_it_says(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,7 +33,7 @@ from consumers.settings import CheckpointConfig, HttpConfig, InputConfig, LogCon
 from consumers.streams.topics import output_topics
 from consumers.trainer.components import Components
 from consumers.trainer.trainer import Trainer
-from streamsvm.algorithms import ReducerName, names
+from streamsvm.algorithms import ReducerName
 from streamsvm.config import CoresetConfig, PointsConfig, SvmConfig
 from streamsvm.coreset.moments import Moments
 from streamsvm.datasets import load_htru2
@@ -257,11 +257,10 @@ def _line(version: Version) -> str:
 def _reckon(console: Console, split: Split, stage: _Stage, received: list[Version]) -> bool:
     """Compare the version that the subscriber holds with the optimum on all training points; show the table."""
     assert stage.loaded is not None
-    solver = _solver_to_compare()
-    console.print(f"Training {solver.upper()} on all points, to compare...")
+    console.print("Training on all points, to compare...")
     moments = Moments.zero(split.train.dimension).add(split.train)
     begun = time.perf_counter()
-    full = train(split.train, moments, SvmConfig(solver=solver, tolerance=1e-4))
+    full = train(split.train, moments, SvmConfig(tolerance=1e-4))
     full_seconds = time.perf_counter() - begun
     newest = stage.loaded.version
     assert isinstance(newest.model, Model)  # the demo's labels are two
@@ -273,7 +272,7 @@ def _reckon(console: Console, split: Split, stage: _Stage, received: list[Versio
     peak = int(stage.metric("streamsvm_points_held_peak"))
     raw_bytes = split.train.nbytes
     table = Table(title="The last published version compared with training on all the data", title_style="bold")
-    for heading in ("", f"streamsvm {newest.key}", f"{solver.upper()} on all points"):
+    for heading in ("", f"streamsvm {newest.key}", "on all points"):
         table.add_column(heading, justify="left" if not heading else "right")
     table.add_row("points read", f"{newest.stream.points:,}", f"{len(split.train):,}")
     table.add_row("most points kept", f"{peak:,}", f"{len(split.train):,}")
@@ -292,11 +291,6 @@ def _reckon(console: Console, split: Split, stage: _Stage, received: list[Versio
     for fault in faults:
         console.print(f"[red]{fault}[/]")
     return not faults
-
-
-def _solver_to_compare() -> str:
-    """Return a solver of others where there is one, so that the comparison does not rest on our own."""
-    return "libsvm" if "libsvm" in names("svm.solver") else "stda"
 
 
 def _faults(stage: _Stage, received: list[Version], peak: int) -> list[str]:

@@ -120,13 +120,6 @@ OWN: Final = (
         topics=lambda settings: (settings.output.models_topic,),
     ),
     RowStore(
-        name="ONNX copies",
-        holds="what versions hold",
-        taken_out="those of versions that are retired get a tombstone",
-        remains="as of versions",
-        topics=lambda settings: (settings.output.onnx_topic,),
-    ),
-    RowStore(
         name="aliases and audit trail",
         holds="places of rows that were taken out: partition, offset, row; nothing of what stood there",
         taken_out="the places are written there",

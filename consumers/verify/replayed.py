@@ -17,9 +17,9 @@ from consumers.verify.verifier import Verifier, left_out_of
 from streamsvm.certificate import Certificate, Certifier
 from streamsvm.errors import LogGap, TopicMissing
 from streamsvm.kafka import Cluster, OffsetOutOfRange, SchemaRegistry
-from streamsvm.learning.training import limited
 from streamsvm.model.left_out import Places
 from streamsvm.model.version import Lineage, Version
+from streamsvm.process_wide import one_algebra_thread
 from streamsvm.verification.recomputation import (
     NotRecomputable,
     OtherLog,
@@ -156,10 +156,7 @@ class Replayed:
         topic = version.lineage.topic
         self._look(topic)
         others = tuple(filter(None, (verifier.other_log(version) for verifier in self._verifiers)))
-        log: Mapping[int, tuple[int, int]] = self._logs[topic]
-        for verifier in self._verifiers:
-            log = verifier.held(version, log)
-        missing = missing_input(version, self._ids[topic], log) or self._missing(version, others)
+        missing = missing_input(version, self._ids[topic], self._logs[topic]) or self._missing(version, others)
         if missing:
             raise NotRecomputable(missing)
         without = left_out_of(self._verifiers, version)
@@ -169,8 +166,8 @@ class Replayed:
             return present, self._source
         self._drop()
         self._without = without
-        self._recomputation = Recomputation(version, self._ids[topic] or "", log, certifier, others)
-        self._threads.enter_context(limited(self._recomputation.config.svm))
+        self._recomputation = Recomputation(version, self._ids[topic] or "", self._logs[topic], certifier, others)
+        self._threads.enter_context(one_algebra_thread())
         self._source = self._source_of(version, self._recomputation)
         return self._recomputation, self._source
 

@@ -65,16 +65,6 @@ class Verifier:
         """Return what the branch's parts say of a version, as far as that does not follow from its rows."""
         return ()
 
-    def held(self, version: Version, log: Mapping[int, tuple[int, int]]) -> Mapping[int, tuple[int, int]]:  # noqa: ARG002
-        """Return first offset and end of each partition of a version's input, with what else holds rows of it.
-
-        Raises
-        ------
-        NotRecomputable
-            If that is not there.
-        """
-        return log
-
     def other_log(self, version: Version) -> OtherLog | None:  # noqa: ARG002
         """Return a log beside the input that a version was made from; None: there is none."""
         return None

@@ -112,7 +112,6 @@ def bounds_of(surveyed: Surveyed, objective: Objective, machine: LinearMachine) 
         max_iterations=MAX_ITERATIONS,
     )
     solution = StdaSolver().solve(problem)
-    assert solution.alpha is not None
     assert solution.coefficients is not None
     # Three roundings stand between the real C k W and its float; the sums that W comes from are paid for besides.
     ceiling = upper * (1.0 - 8.0 * EPS - _of_sums(surveyed.rows))

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BeforeValidator, Field, model_validator
 
-from streamsvm.algorithms import SolverName, described
 from streamsvm.choices import Multiclass, Precision, TuneScoring
 from streamsvm.config.coreset import CoresetConfig
 from streamsvm.model.threshold import Figure
@@ -31,11 +30,6 @@ def support_vector_bytes(dimension: int, machines: int = 1, precision: Precision
 class SvmConfig(Section):
     """What is trained on a coreset."""
 
-    solver: SolverName = Field(
-        default="stda",
-        description="`stda` is the decomposition of STDA-SVM with blocks that are solved inside."
-        + described("svm.solver"),
-    )
     kernel: Literal["linear", "rbf"] = Field(
         default="linear",
         description="Kernel of the machine.",
@@ -100,9 +94,6 @@ class SvmConfig(Section):
         default=10_000_000,
         description="Most iterations of the solver; then the model is not converged.",
     )
-    threads: Annotated[int, Field(ge=1, le=256)] = Field(
-        default=1, description="Threads of linear algebra in training. The last bits of a model depend on it."
-    )
     landmarks: Annotated[Annotated[int, Field(ge=2, le=1 << 20)] | None, BeforeValidator(none_in_words)] = Field(
         default=None,
         description="Most support vectors of a published `rbf` machine; a larger one is approximated, and the duality "
@@ -165,7 +156,7 @@ class SvmConfig(Section):
 
     @model_validator(mode="after")
     def _go_together(self) -> Self:
-        trained = ("solver", "kernel", "alpha", "C", "cost", "target", "landmarks", "precision")
+        trained = ("kernel", "alpha", "C", "cost", "target", "landmarks", "precision")
         tuned = ("tune_scoring", "tune_alphas", "tune_gammas")
         require({f"svm.{option}": getattr(self, option) for option in (*trained, *tuned)})
         return self

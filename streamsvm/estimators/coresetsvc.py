@@ -119,6 +119,9 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         The configuration with which a trainer learns the same from the same rows; `model_config.toml()` is its
         configuration file. Labels other than text, whole numbers and booleans are -1 and 1 for a trainer, or the
         numbers from 0 on of more than two.
+    coreset_ : tuple of ndarray
+        X, y and sample_weight of the points that stand for everything learned so far: raw features of shape
+        (n, n_features), labels and positive weights of shape (n,), for any `fit(X, y, sample_weight)`.
     training_set_sha256_ : str
         SHA-256 of the points that the model was trained on.
     fit_ : Fit, or tuple of n_machines
@@ -345,6 +348,14 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """See the class."""
         self._check_fitted()
         return self._stream.config
+
+    @property
+    def coreset_(self) -> tuple[NDArray[Any], NDArray[Any], Float]:
+        """See the class."""
+        self._check_fitted()
+        points = self._stream.learner.cut().points
+        place = points.y > 0 if len(self.classes_) == 2 else points.y
+        return points.X, self.classes_[place.astype(np.intp)], points.weight
 
     @property
     def training_set_sha256_(self) -> str:

@@ -123,7 +123,6 @@ def _rehearse(config: ModelConfig) -> None:
     choice: dict[str, Any] = own.kernel_choice()
     coreset = CoresetConfig(
         reducer=own.reducer,
-        clusters=own.clusters,
         structure=own.structure,
         **choice,
         screening=own.screening,

@@ -14,11 +14,11 @@ from streamsvm.learning.cutting import Cut
 from streamsvm.learning.tuning import Tuning
 from streamsvm.model.classes import machines_of
 from streamsvm.model.parts import probability_part
-from streamsvm.model.parts.probability_part import NUMBER_BYTES
 from streamsvm.model.pointers import Head
 from streamsvm.model.probes import count_of
 from streamsvm.model.recipes import recipes_of
 from streamsvm.model.threshold import LARGEST_BYTES as THRESHOLD_BYTES
+from streamsvm.model.threshold import NUMBER_BYTES
 from streamsvm.model.version import (
     LINKS_BYTES,
     PARTITION_BYTES,

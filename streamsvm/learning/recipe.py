@@ -31,7 +31,6 @@ from streamsvm.learning.training import (
     Trained,
     audit_scores,
     audited,
-    limited,
     train,
     untrained,
     with_probability,
@@ -44,6 +43,7 @@ from streamsvm.model.deciles import Deciles
 from streamsvm.model.fit import Audit, Fit, MachineFit, audit_of_machines, fit_of_machines
 from streamsvm.model.version import Lineage, Version, partition_cuts
 from streamsvm.points import Points, Positions
+from streamsvm.process_wide import one_algebra_thread
 
 TrainFunction = Callable[[Points, Moments, SvmConfig], Trained]
 """Solves one problem of two classes. Tests replace it with something slow or broken."""
@@ -179,9 +179,9 @@ def make(
         Returns seconds.
     """
     task, begun = task or task_of(config), clock()
-    # With the configured number of threads in the linear algebra: making the cut solves a pilot.
+    # Making the cut solves a pilot, whose bits depend on the number of BLAS threads, too.
     tuning, scores, tuning_seconds = in_force, tuple[Score, ...](), None
-    with limited(config.svm):
+    with one_algebra_thread():
         cut = due.make()
     to_tune = clock()
     if is_due(cut.rows, in_force.rows if in_force else None, config):
@@ -201,8 +201,8 @@ def make(
     return Made(
         cut=cut,
         machines=machines,
-        audits=tuple(audited(machine, sample, svm) for machine, sample in zip(machines, samples, strict=True)),
-        audit_scores=audit_scores(model, task.whole(cut.audit), svm),
+        audits=tuple(audited(machine, sample) for machine, sample in zip(machines, samples, strict=True)),
+        audit_scores=audit_scores(model, task.whole(cut.audit)),
         model=model,
         training_set_sha256=cut.points.sha256(),
         tuning=tuning,
@@ -243,7 +243,7 @@ def version_of(made: Made, config: ModelConfig, origin: Origin) -> Version:
         model=made.model,
         labels=config.points.labels,
         feature_names=config.points.feature_names,
-        solver=config.svm.solver,
+        solver="stda",
         fit=_fit(made, task),
         stream=summary(cut),
         lineage=lineage,

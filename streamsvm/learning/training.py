@@ -15,7 +15,6 @@ on the audit sample, which is drawn without the coreset.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -34,13 +33,13 @@ from streamsvm.model.kernels import Kernel, LinearKernel, RbfKernel
 from streamsvm.model.machine import KernelMachine, LinearMachine, Machine, Model, Packing, Scaler
 from streamsvm.model.packing import MOST_ENTRIES, Grid
 from streamsvm.points import Points
-from streamsvm.process_wide import algebra_threads
+from streamsvm.process_wide import one_algebra_thread
 from streamsvm.svm.block import descent as fast
 from streamsvm.svm.fit_landmarks import decisions, fewer_terms
 from streamsvm.svm.fit_probability import fit_probability, objection
 from streamsvm.svm.fit_threshold import fit_threshold, halves
 from streamsvm.svm.objective import optimality, primal_objective
-from streamsvm.svm.solvers import SOLVERS, Problem, Solution
+from streamsvm.svm.solvers import Problem, Solution, StdaSolver
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +78,8 @@ def train(points: Points, moments: Moments, config: SvmConfig) -> Trained:
     -----
     With one label only, the optimum is w = 0 with the intercept at that label: every hinge loss is 0.
     """
-    # `limited` sets the number of BLAS threads to the configured one: with another number the sums have other bits.
-    with limited(config):
+    # With another number of BLAS threads the sums have other bits.
+    with one_algebra_thread():
         scaler = scaler_of(moments, config)
         Z, kernel = scaler.transform(points.X), kernel_of(scaler, moments, config)
         grid = Grid.of(Z, kernel.gamma) if config.precision == "packed" and isinstance(kernel, RbfKernel) else None
@@ -96,7 +95,7 @@ def train(points: Points, moments: Moments, config: SvmConfig) -> Trained:
             tolerance=config.tolerance,
             max_iterations=config.max_iterations,
         )
-        solution = SOLVERS[config.solver]().solve(problem)
+        solution = StdaSolver().solve(problem)
         model = Model(scaler, _machine(problem, solution))
         measured = _measure(problem, solution, model)
         if isinstance(model.machine, KernelMachine):
@@ -151,7 +150,7 @@ def untrained(moments: Moments, config: SvmConfig) -> Trained:
     return Trained(Model(scaler, machine), fit, 0.0)
 
 
-def audited(trained: Trained, sample: Sequence[Sampled], config: SvmConfig) -> Audit | None:
+def audited(trained: Trained, sample: Sequence[Sampled]) -> Audit | None:
     """Estimate a model's objective over the whole stream; None if the audit sample has no points.
 
     Parameters
@@ -159,12 +158,10 @@ def audited(trained: Trained, sample: Sequence[Sampled], config: SvmConfig) -> A
     trained : Trained
     sample : sequence of Sampled
         Of the cut that the model was trained at, one a partition.
-    config : SvmConfig
-        That of the training.
     """
     if not any(len(part.points) for part in sample):
         return None
-    points, decision = _answered(trained, sample, config)
+    points, decision = _answered(trained, sample)
     negative, positive = trained.fit.class_weight
     loss = np.where(points.y > 0, positive, negative) * np.maximum(0.0, 1.0 - points.y * decision)
     totals = estimate(sample, loss, boundary=max(negative, positive))
@@ -172,7 +169,7 @@ def audited(trained: Trained, sample: Sequence[Sampled], config: SvmConfig) -> A
     return Audit(objective, low, high, len(points))
 
 
-def audit_scores(model: AnyModel, sample: Sequence[Sampled], config: SvmConfig) -> Deciles | None:
+def audit_scores(model: AnyModel, sample: Sequence[Sampled]) -> Deciles | None:
     """Return how the decision values of the audit sample lie; None where it is too small for that.
 
     Of more than two labels a point counts by its greatest value: that of its answer.
@@ -185,13 +182,11 @@ def audit_scores(model: AnyModel, sample: Sequence[Sampled], config: SvmConfig) 
     model : Model or ClassModel
     sample : sequence of Sampled
         Of the cut that the model was trained at, one a partition; of more than two labels in two strata.
-    config : SvmConfig
-        That of the training.
     """
     if not any(len(part.points) for part in sample):
         return None
     points = Points.union([part.points for part in sample])
-    with limited(config):
+    with one_algebra_thread():
         decision = model.strength(model.decision_function(points.X))
     own = points.weight.astype(np.float64)
     rows = np.divide(represented(sample), own, out=np.zeros(len(own)), where=own > 0.0)
@@ -221,15 +216,15 @@ def with_probability(trained: Trained, sample: Sequence[Sampled], config: SvmCon
         return trained
     if not any(len(part.points) for part in sample):
         return replace(trained, no_probability="the audit sample is empty")
-    points, decision = _answered(trained, sample, config)
+    points, decision = _answered(trained, sample)
     if reason := objection(decision, points.y):
         return replace(trained, no_probability=reason)
-    with limited(config):
+    with one_algebra_thread():
         probability = fit_probability(decision, points.y, represented(sample))
     return replace(trained, model=replace(trained.model, probability=probability))
 
 
-def with_rough_probability(trained: Trained, sample: Sequence[Sampled], config: SvmConfig) -> Trained:
+def with_rough_probability(trained: Trained, sample: Sequence[Sampled]) -> Trained:
     """Return the same with a sigmoid of fewer points than a version's needs; unchanged where a label has none.
 
     For an estimator, which is asked for probabilities whatever came: Platt's targets keep the sigmoid of a single point
@@ -239,14 +234,13 @@ def with_rough_probability(trained: Trained, sample: Sequence[Sampled], config: 
     ----------
     trained : Trained
     sample : sequence of Sampled
-    config : SvmConfig
     """
     if not trained.no_probability or not any(len(part.points) for part in sample):
         return trained
-    points, decision = _answered(trained, sample, config)
+    points, decision = _answered(trained, sample)
     if not -len(points) < int(points.y.sum(dtype=np.int64)) < len(points) or not np.isfinite(decision).all():
         return trained
-    with limited(config):
+    with one_algebra_thread():
         probability = fit_probability(decision, points.y, represented(sample))
     return replace(trained, model=replace(trained.model, probability=probability))
 
@@ -268,33 +262,22 @@ def with_threshold(trained: Trained, sample: Sequence[Sampled], config: SvmConfi
     """
     if config.goal is None:
         return trained
-    points, decision = _answered(trained, sample, config)
+    points, decision = _answered(trained, sample)
     chosen_by = halves(points.y, generator(seed, Purpose.THRESHOLD, (0, 0, 0)))
     threshold = fit_threshold(*config.goal, decision, points.y, represented(sample), chosen_by)
     return replace(trained, model=replace(trained.model, threshold=threshold))
 
 
-def _answered(trained: Trained, sample: Sequence[Sampled], config: SvmConfig) -> tuple[Points, NDArray[np.float64]]:
+def _answered(trained: Trained, sample: Sequence[Sampled]) -> tuple[Points, NDArray[np.float64]]:
     """Return the points of a sample, partition after partition, and the decision value of each."""
     points = Points.union([part.points for part in sample])
-    with limited(config):
+    with one_algebra_thread():
         return points, trained.model.decision_function(points.X)
-
-
-def limited(config: SvmConfig) -> AbstractContextManager[object]:
-    """Give linear algebra the configured number of threads, in the whole process, while the block runs.
-
-    `train` does so itself. A thread that learns beside it must set the same limit around all of its
-    life: a pilot of many features is solved with linear algebra too, and its bits would depend on whether a training
-    happens to run at that moment. See `streamsvm.process_wide` for blocks that overlap.
-    """
-    return algebra_threads(config.threads)
 
 
 def warm_up(config: SvmConfig, say: Callable[[str], None] = lambda _: None) -> None:
     """Compile, or load from numba's file cache, what `train` runs; `say` is called before each part."""
-    if config.solver == "stda":
-        fast.warm_up(LinearKernel() if config.kernel == "linear" else RbfKernel(1.0), say)
+    fast.warm_up(LinearKernel() if config.kernel == "linear" else RbfKernel(1.0), say)
     points = Points(np.array([[0.0], [1.0]]), np.array([-1, 1], np.int8), np.ones(2))
     train(points, Moments.zero(1).add(points), config)
 
@@ -329,7 +312,6 @@ def _machine(problem: Problem, solution: Solution) -> Machine:
     if solution.coefficients is not None:
         return LinearMachine(solution.coefficients, solution.intercept)
     assert isinstance(problem.kernel, RbfKernel)
-    assert solution.alpha is not None
     support = np.flatnonzero(solution.alpha)
     dual = problem.y[support] * solution.alpha[support]
     return KernelMachine(problem.kernel, problem.Z[support], dual, solution.intercept)
@@ -345,20 +327,14 @@ class _Measured(NamedTuple):
 
 
 def _measure(problem: Problem, solution: Solution, model: Model) -> _Measured:
-    """Measure a solution from scratch, by its dual variables if it has some, else by its decision values."""
+    """Measure a solution from scratch."""
     machine = model.machine
-    if solution.alpha is not None:
-        alpha = solution.alpha
-        assert isinstance(problem.kernel, LinearKernel | RbfKernel)
-        found = solution.optimality or optimality(
-            problem.Z, problem.y, problem.upper, alpha, solution.intercept, problem.kernel
-        )
-        norm = _norm(machine) if isinstance(machine, LinearMachine) else 2.0 * (float(alpha.sum()) - found.dual)
-        return _Measured(int(np.count_nonzero(alpha)), found.primal, found.dual, found.kkt_gap, max(0.0, norm))
-    assert isinstance(machine, LinearMachine)
-    decision = machine.decide(problem.Z)
-    primal = primal_objective(decision, problem.y, problem.upper, _norm(machine))
-    return _Measured(int(np.count_nonzero(problem.y * decision < 1.0)), primal, None, None, _norm(machine))
+    alpha = solution.alpha
+    found = solution.optimality or optimality(
+        problem.Z, problem.y, problem.upper, alpha, solution.intercept, problem.kernel
+    )
+    norm = _norm(machine) if isinstance(machine, LinearMachine) else 2.0 * (float(alpha.sum()) - found.dual)
+    return _Measured(int(np.count_nonzero(alpha)), found.primal, found.dual, found.kkt_gap, max(0.0, norm))
 
 
 def _written_down(

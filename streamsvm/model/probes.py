@@ -14,9 +14,8 @@ term counts more where gamma (|z|^2 + max |s|^2) is beyond 1e5: expanding the sq
 that many digits, also where it moves all points by the mean of the support vectors first.
 
 A model that has probabilities gives that of each probe, too, as it follows from the decision value *as it is given
-here* and not from the reader's own: where an isotonic function is steep, the tolerance of the one would be the whole
-range of the other. Evaluated so, it is within `RELATIVE`, or that share of |a f| + |b| where a sigmoid's terms are
-beyond 1.
+here* and not from the reader's own. Evaluated so, it is within `RELATIVE`, or that share of |a f| + |b| where these
+terms are beyond 1.
 """
 
 from __future__ import annotations

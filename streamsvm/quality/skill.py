@@ -207,15 +207,6 @@ def wilson(weight: Float, right: NDArray[np.bool_], deviate: float) -> Estimate:
     return Estimate(value=share, low=centre - half, high=centre + half)
 
 
-def auc(y: NDArray[np.bool_], weight: Float, values: Float, deviate: float) -> Estimate:
-    """Return the area under the ROC curve with its interval; parameters as of `balanced_accuracy`.
-
-    values : ndarray of shape (n,)
-        Decision values; equal ones count one half.
-    """
-    return Ranked.of(y, weight, values).auc(deviate)
-
-
 @dataclass(frozen=True, slots=True)
 class Ranked:
     """Points in the order of their scores: one sort for all figures of the ranking, as versions may come by the dozen.

@@ -11,9 +11,9 @@ Invariant: of the same decision values, labels and weights in the same order com
 What is fitted are points that stand for a stream, by weights of any scale: they are scaled to sum to the number of
 points, since that, and not the length of the stream, is how much is known. Platt's targets depend on it.
 
-The fit is scikit-learn's `LogisticRegression` without a penalty on each point twice, once a label, its weight divided by
-its target. `CalibratedClassifierCV(FrozenEstimator(...))` is the oracle of the tests. It is imported where it fits: most
-models have no probability, and the import takes a second and 130 MB.
+The fit is scikit-learn's `LogisticRegression` without a penalty on each point twice, once a label, its weight divided
+by its target. `CalibratedClassifierCV(FrozenEstimator(...))` is the oracle of the tests. It is imported where it fits:
+most models have no probability, and the import takes a second and 130 MB.
 
 Sources: Platt 1999; Lin, Lin and Weng 2007 (that the likelihood is convex).
 """

@@ -33,9 +33,9 @@ from streamsvm.model.machine import LinearMachine, Model, Scaler
 from streamsvm.points import Points
 from tests.benchmarks import coreset
 from tests.benchmarks.coreset import ORDERS, Case
-from tests.benchmarks.paper_a import fit, objective
 from tests.benchmarks.summaries import learned
 from tests.certificate.hostile import case, violations, violations_of_reads, wild
+from tests.papers.paper_a import fit, objective
 
 BATCH: Final = 1_000
 ROUNDS: Final = 5

@@ -17,7 +17,7 @@ from tests.consumers.command import run
 from tests.consumers.test_cli import commands_of, error_of
 from tests.consumers.trainers import settings_for
 
-DAEMONS = {("train",), ("scale", "worker"), ("scale", "backfill"), ("compile",), ("score",)}
+DAEMONS = {("train",), ("scale", "worker"), ("compile",), ("score",)}
 """Commands that write a log for machines: daemons, and what does a daemon's work or prepares it."""
 MODELS, ALIASES, AUDIT, LETTERS = output_topics(settings_for("t", Path("unused")))
 

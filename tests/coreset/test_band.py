@@ -19,7 +19,7 @@ from streamsvm.learning.learner import Learner
 from streamsvm.learning.pilots import linear_pilot
 from streamsvm.linalg import Float
 from streamsvm.points import Points, Position
-from tests.benchmarks.paper_a import fit, objective
+from tests.papers.paper_a import fit, objective
 from tests.streams import gaussian, rows_of
 from tests.test_learner import check_batches, check_restart, feed
 

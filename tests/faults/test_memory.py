@@ -15,7 +15,7 @@ from tests.faults.stage import Stage
 RECORDS = 150_000
 SLOW = {
     "svm_kernel": "rbf",
-    "svm_solver": "libsvm",
+    "svm_tolerance": 1e-9,
     "coreset_reducer": "uniform",
     "coreset_structure": "tree",
     "coreset_leaf_rows": 1_000,

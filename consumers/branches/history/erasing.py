@@ -45,12 +45,12 @@ from streamsvm.delivery.machine import Delivery
 from streamsvm.errors import ConfigurationError, StateError
 from streamsvm.kafka import Cluster, Connection, Message, SchemaRegistry
 from streamsvm.learning.learner import Learner
-from streamsvm.learning.training import limited
 from streamsvm.model import trail
 from streamsvm.model.left_out import left_out_key
 from streamsvm.model.pointers import Head
 from streamsvm.model.version import positions
 from streamsvm.points import Position
+from streamsvm.process_wide import one_algebra_thread
 from streamsvm.verification.recomputation import NotRecomputable, Recomputation
 
 PAUSE_S: Final = 0.2
@@ -350,7 +350,7 @@ class _Erasure:
         starts = learner.positions
         done, begun = 0, time.monotonic()
         with (
-            limited(self._config.svm),
+            one_algebra_thread(),
             Ranges(
                 self._cluster, self._snapshot.topic, self._snapshot.topic_id, self._config, self._timeout_s, schemas
             ) as ranges,
@@ -385,7 +385,7 @@ class _Erasure:
             for p, at in positions(version.lineage.cut).items()
         }
         begun = time.monotonic()
-        with closing(source), limited(self._config.svm):
+        with closing(source), one_algebra_thread():
             source.advance(learned, cut)
         return (time.monotonic() - begun) / max(1, learned.input_rows)
 

@@ -39,11 +39,11 @@ from streamsvm.crashpoints import crash_point
 from streamsvm.errors import ConfigurationError, CorruptCheckpoint, InvalidMessage
 from streamsvm.kafka import Cluster, SchemaRegistry
 from streamsvm.learning.partition_state import PartitionState
-from streamsvm.learning.training import limited
 from streamsvm.model import message as model_codec
 from streamsvm.model.machine import KernelMachine
 from streamsvm.model.version import Version
 from streamsvm.points import Position
+from streamsvm.process_wide import one_algebra_thread
 from streamsvm.sections import section
 
 
@@ -258,7 +258,7 @@ def opened(
         report.archive = f"{store} of {identity.name}, from the topic {identity.topic}"
         known = store.forgotten().rows
         with (
-            limited(identity.config.svm),
+            one_algebra_thread(),
             Ranges(cluster, identity.topic, identity.topic_id, identity.config, timeout_s, schemas, known) as ranges,
         ):
             yield Forgetting(store, identity, log_of(cluster, identity), ranges, report)

@@ -1,4 +1,4 @@
-"""Metrics of workers: of those of a trainer's own, and of those that run anywhere."""
+"""Metrics of workers, and of the trainer that adopts what they learn."""
 
 from __future__ import annotations
 
@@ -57,33 +57,10 @@ ADOPTED: Final = (
         panel="Workers: the coresets topic",
     ),
 )
-CREW: Final = (
-    Definition(
-        "streamsvm_workers",
-        "gauge",
-        "Processes of training.workers.",
-        "For reading streamsvm_worker_cpu_seconds.",
-        panel="Workers: partitions and manifests",
-    ),
-    Definition(
-        "streamsvm_worker_cpu_seconds",
-        "counter",
-        "Processor time of each worker process.",
-        "A rate near 1: raise training.workers.",
-        ("worker",),
-        panel="Process: processors, and time since the start",
-    ),
-)
-
-ADOPTING: Final = BranchMetrics(
+TRAINER: Final = BranchMetrics(
     definitions=(*CORESETS, *ADOPTED),
     after="",
     wanted=lambda settings: section(settings, TrainingByWorkers).from_coresets,
-)
-TRAINER: Final = BranchMetrics(
-    definitions=CREW,
-    after="streamsvm_standby",
-    wanted=lambda settings: section(settings, TrainingByWorkers).workers > 1,
 )
 OF_THE_TRAINER: Final = {
     "streamsvm_input_records",

@@ -1,13 +1,12 @@
-"""Learning in several processes: in workers of the trainer's own, or in those that run anywhere."""
+"""Learning in several processes, on one machine or many."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Final, Literal, Self, cast
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import Field, model_validator
 
 from consumers.settings_sockets import SettingsOptions, settings_section
-from streamsvm.option_texts import split_at_commas
 from streamsvm.sections import Section, section
 from streamsvm.supports import require
 
@@ -20,10 +19,6 @@ if TYPE_CHECKING:
 class TrainingByWorkers(Section):
     """Of `[training]`: who reads, decodes and learns for the trainer."""
 
-    workers: Annotated[int, Field(ge=1, le=256)] = Field(
-        default=1,
-        description="Processes that read, decode and learn. 1: the trainer itself.",
-    )
     from_coresets: bool = Field(
         default=False,
         description="Train on what `streamsvm scale worker` left in the coresets topic, and read no points.",
@@ -34,10 +29,9 @@ class TrainingByWorkers(Section):
     )
 
     @model_validator(mode="after")
-    def _learned_by_one_kind(self) -> Self:
+    def _cut_in_one_process(self) -> Self:
         policy = cast("TrainingConfig", self).policy
-        own = {f"training.{option}": getattr(self, option) for option in ("workers", "from_coresets")}
-        require({"training.policy": policy, **own})
+        require({"training.policy": policy, "training.from_coresets": self.from_coresets})
         return self
 
 
@@ -74,15 +68,6 @@ class WorkerConfig(Section):
         return self
 
 
-class FilesConfig(Section):
-    """Files that were learned before the stream."""
-
-    paths: Annotated[tuple[str, ...], BeforeValidator(split_at_commas)] = Field(
-        default=(),
-        description="For `verify`: the files or folders that `streamsvm scale backfill` was given, in that order.",
-    )
-
-
 def coresets_topic(settings: Settings) -> str:
     """Return the topic in which workers leave what they learned."""
     return section(settings, TrainingByWorkers).coresets_topic or f"{settings.name}.coresets"
@@ -103,8 +88,7 @@ def from_coresets(settings: Settings) -> Settings:
 
 
 def _axes(settings: Settings) -> Mapping[str, object]:
-    training = section(settings, TrainingByWorkers)
-    return {"training.workers": training.workers, "training.from_coresets": training.from_coresets}
+    return {"training.from_coresets": section(settings, TrainingByWorkers).from_coresets}
 
 
 def _uses(settings: Settings) -> Mapping[str, str]:
@@ -118,14 +102,6 @@ TRAINING: Final = SettingsOptions(
     after="share",
     axes=_axes,
     uses=_uses,
-    short={"training__workers": "--workers"},
-)
-FILES: Final = settings_section(
-    "files",
-    FilesConfig,
-    "Files that were learned before the stream.",
-    after="worker",
-    short={"files__paths": "--files"},
 )
 WORKER: Final = settings_section(
     "worker",

@@ -50,7 +50,6 @@ def test_options_at_their_defaults_are_accepted_without_a_topic() -> None:
         ({"coreset": CoresetConfig(memory="adaptive")}, r"coreset\.memory = adaptive: .* not supported yet"),
         ({"points": {"format": "avro"}}, r"points\.format = avro: .* not supported yet"),
         ({"registry": {"url": "http://registry"}}, r"labels\.topic = labels, and registry\.url = http://registry: "),
-        ({"training": {"workers": 2}}, r"training\.workers = 2: .* Give training\.workers = 1"),
         ({"labels": {"absent": "guess"}}, "negative"),
         ({"labels": {"key": "row"}}, "'id' or 'record'"),
     ],

@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from consumers.branches.workers import adopting
-from consumers.branches.workers.coresets_topic import READ_TO, WATERMARK, read_partition
+from consumers.branches.workers.coresets_topic import READ_TO, WATERMARK, read_partition, topic_spec
 from consumers.branches.workers.coresets_topic import check_topic as check_fit
 from consumers.branches.workers.settings import WorkerConfig, coresets_topic
 from consumers.cli.app import app
@@ -26,10 +26,10 @@ from streamsvm.learning.learner import Learner
 from streamsvm.model.version import Version, positions
 from streamsvm.points import Position
 from tests import streams
-from tests.branches.workers.group_workers import WorkerRunning, check_topic
-from tests.branches.workers.test_workers import PARTITIONS, ROWS, check, fill
+from tests.branches.workers.group_workers import PARTITIONS, ROWS, WorkerRunning, check, check_topic, fill
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.trainers import START_S, Running, run_until, settings_for, versions
+from tests.kafka.foreign import add_partitions
 from tests.streams import gaussian
 
 ENOUGH = PARTITIONS * (ROWS - 20)
@@ -40,12 +40,12 @@ def settings(broker: TestBroker, tmp_path: Path) -> Settings:
     return adopting_settings(broker, tmp_path / "checkpoint")
 
 
-def adopting_settings(broker: TestBroker, directory: Path) -> Settings:
+def adopting_settings(broker: TestBroker, directory: Path, partitions: int = PARTITIONS) -> Settings:
     """Return the settings of a trainer that adopts what workers learn, with its input topic made."""
     made = settings_for(broker.name("g"), directory, policy="latest", from_coresets=True)
     training = made.training.model_copy(update={"coresets_topic": broker.name("coresets")})
     made = made.model_copy(update={"training": training})
-    Cluster(broker.connection).create([TopicSpec(made.input.topic, PARTITIONS)])
+    Cluster(broker.connection).create([TopicSpec(made.input.topic, partitions)])
     return made
 
 
@@ -98,6 +98,21 @@ def test_a_group_of_workers_shares_partitions_out(settings: Settings, connection
                 trainer.wait_until(covered(trainer))
     check(settings, connection)
     check_topic(connection, settings, PARTITIONS)
+
+
+@pytest.mark.long
+def test_new_partitions_are_taken_up(real_broker: TestBroker, tmp_path: Path) -> None:
+    """By the worker that owns them."""
+    settings, connection = adopting_settings(real_broker, tmp_path / "checkpoint", partitions=2), real_broker.connection
+    settings = settings.model_copy(update={"input": settings.input.model_copy(update={"watch_interval_s": 0.2})})
+    Cluster(connection).create([topic_spec(settings, PARTITIONS)])
+    fill(connection, settings.input.topic, partitions=(0, 1))
+    with Running(settings, connection) as trainer, WorkerRunning(settings, connection, ordinal=0, of=1):
+        trainer.wait_until(covered(trainer, 2 * (ROWS - 20)))
+        add_partitions(connection, settings.input.topic, PARTITIONS)
+        fill(connection, settings.input.topic, partitions=(2, 3))
+        trainer.wait_until(covered(trainer))
+    assert set(positions(check(settings, connection)[-1].lineage.cut)) == {0, 1, 2, 3}
 
 
 def test_workers_write_dead_letters(settings: Settings, connection: Connection) -> None:
@@ -442,7 +457,6 @@ def test_an_unfit_topic_is_refused(config: dict[str, str], partitions: int, clie
             lambda: TrainingConfig(policy="every", from_coresets=True),
             "training.policy = every, and training.from_coresets is given",
         ),
-        (lambda: TrainingConfig(workers=2, from_coresets=True), "Give only one of the two"),
         (lambda: WorkerConfig(ordinal=2), "worker.ordinal = 2, but worker.of is not given"),
         (lambda: WorkerConfig(ordinal=2, of=2), "must be below worker.of = 2"),
         (

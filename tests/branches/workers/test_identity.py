@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import threading
 from pathlib import Path
 
 import pytest
 
-from consumers.branches.workers.backfill import backfill
 from consumers.branches.workers.settings import coresets_topic
 from consumers.settings import Settings
 from streamsvm.kafka import Cluster, Connection, Recreated
@@ -38,7 +36,7 @@ def from_coresets(settings: Settings) -> Settings:
 def test_no_manifest_of_a_recreated_input_is_left(
     settings: Settings, connection: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A worker ends with the way out before it writes; a backfill's processes are such workers."""
+    """A worker ends with the way out before it writes."""
     settings = from_coresets(settings)
     produce(connection, settings.input.topic, records(50))
     with Running(settings, connection) as trainer:
@@ -90,17 +88,3 @@ def test_a_worker_follows_a_trainer_that_begins_anew(
     first, second = versions(connection, settings)
     assert second.lineage.topic_id == Cluster(connection).topic_id(settings.input.topic) != first.lineage.topic_id
     assert 80 <= second.stream.rows <= 90
-
-
-def test_a_backfill_of_a_recreated_input_is_not_finished(
-    settings: Settings, connection: Connection, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its marks are of a log that is gone."""
-    settings = from_coresets(settings)
-    produce(connection, settings.input.topic, records(50))
-    with Running(settings, connection) as trainer:
-        trainer.wait_until_started()
-    question = AtTheQuestion(monkeypatch, settings.input.topic, lambda: recreate(connection, settings.input.topic))
-    question.armed = True  # in this process: the worker is another one
-    with pytest.raises(Recreated, match=WAY_OUT):
-        backfill(settings, Cluster(connection), 1, threading.Event())

@@ -16,7 +16,14 @@ from sklearn.metrics import average_precision_score, balanced_accuracy_score, lo
 from streamsvm.model import skill_header as header
 from streamsvm.model.probability import Sigmoid
 from streamsvm.model.skill import Skill, complaint, doubt
-from streamsvm.quality.skill import LEAST_OF_A_LABEL, Answered, Ranked, balanced_accuracy, no_better_than_chance, skill_of
+from streamsvm.quality.skill import (
+    LEAST_OF_A_LABEL,
+    Answered,
+    Ranked,
+    balanced_accuracy,
+    no_better_than_chance,
+    skill_of,
+)
 
 SEED = 20261122
 STREAMS, VERSIONS = 20, 20

@@ -156,8 +156,7 @@ def test_a_machine_that_fits_is_published_whole() -> None:
     points = rows_of_table()
     moments = Moments.zero(points.dimension).add(points)
     whole, packed = (
-        train(points, moments, SvmConfig.model_validate(OPTIONS | more))
-        for more in ({}, {"precision": "packed"})
+        train(points, moments, SvmConfig.model_validate(OPTIONS | more)) for more in ({}, {"precision": "packed"})
     )
     machine = packed.model.machine
     assert isinstance(machine, KernelMachine)
@@ -264,8 +263,7 @@ def test_large_boxes_are_published_as_they_were_trained(C, gamma, landmarks) -> 
     points = Points(X, y, np.ones(1_500))
     moments, options = Moments.zero(4).add(points), {"kernel": "rbf", "C": C, "gamma": gamma, "landmarks": landmarks}
     whole, packed = (
-        train(points, moments, SvmConfig.model_validate(options | more))
-        for more in ({}, {"precision": "packed"})
+        train(points, moments, SvmConfig.model_validate(options | more)) for more in ({}, {"precision": "packed"})
     )
     assert packed.fit.objective <= whole.fit.objective * (1.0 + 1e-3)
     aside = random.standard_normal((3_000, 4))

@@ -9,9 +9,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from streamsvm.config import ModelConfig, PointsConfig, SvmConfig
 from streamsvm.errors import InvalidMessage
-from streamsvm.learning import naming
 from streamsvm.model import message as codec
 from streamsvm.model.parts import probability_part as part_codec
 from streamsvm.model.probability import Sigmoid

@@ -86,10 +86,9 @@ BROKEN_BY_PROBABILITIES = {
 }
 
 
-@pytest.mark.parametrize("method", ["sigmoid"])
-def test_what_probabilities_break_is_listed(method: str) -> None:
+def test_what_probabilities_break_is_listed() -> None:
     """With `predict_proba`, only those of scikit-learn's checks fail that the list gives a reason for."""
-    machine = CoresetSVC(C=1.0, tol=1e-8, probability=method)
+    machine = CoresetSVC(C=1.0, tol=1e-8, probability="sigmoid")
     assert failed_seeds(machine, range(1)).keys() <= BROKEN_BY_PROBABILITIES.keys()
 
 
@@ -448,14 +447,13 @@ def test_what_makes_no_sense_is_named(htru2) -> None:
 
 @pytest.mark.long(keep=("sigmoid-linear", "sigmoid-rbf"))
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])
-@pytest.mark.parametrize("method", ["sigmoid"])
-def test_probabilities_come_near_those_of_all_the_data(htru2, method, kernel) -> None:
+def test_probabilities_come_near_those_of_all_the_data(htru2, kernel) -> None:
     """From 5,000 points held, 500 of them the audit sample, with 45 pulsars, Brier score and log loss on fresh rows
     are those of cross-validation over all 12,000 but for the sample's noise."""
     X, y = htru2[0].astype(float), htru2[1]
-    ours = CoresetSVC(memory_points=5_000, kernel=kernel, probability=method).fit(X[:12_000], y[:12_000])
+    ours = CoresetSVC(memory_points=5_000, kernel=kernel, probability="sigmoid").fit(X[:12_000], y[:12_000])
     whole = make_pipeline(StandardScaler(), SVC(C=1.0 / (1e-4 * 9_600), kernel=kernel))
-    theirs = CalibratedClassifierCV(whole, method=method).fit(X[:12_000], y[:12_000])
+    theirs = CalibratedClassifierCV(whole, method="sigmoid").fit(X[:12_000], y[:12_000])
     fresh = slice(12_000, None)
     said = [one.predict_proba(X[fresh])[:, 1] for one in (ours, theirs)]
     for loss in (brier_score_loss, log_loss):

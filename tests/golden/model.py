@@ -35,7 +35,6 @@ NAMES: Final = ("mean", "kurtosis µ", "dm")
 KINDS: Final = (
     *KERNELS,
     *(f"{kernel}-{feature}" for feature in ("threshold", "classes") for kernel in KERNELS),
-    "rbf-half",
     "rbf-packed",
     "linear-lineage",
 )
@@ -193,7 +192,7 @@ def _of_classes(version: Version, gamma: float | None) -> Version:
         machines = KernelMachines(RbfKernel(gamma), support, dual, intercepts)
     count = machines_of(4, scheme)
     functions = tuple(Sigmoid(-1.0 / 3.0 - machine, 0.5 - machine) for machine in range(count))
-    probabilities: tuple[Probability, ...] = (*functions[:3], _probability(0.25)) if gamma else functions
+    probabilities: tuple[Sigmoid, ...] = (*functions[:3], _probability(0.25)) if gamma else functions
     model = ClassModel(version.model.scaler, machines, 4, scheme, probabilities, NAMES)
     fits = tuple(
         MachineFit(

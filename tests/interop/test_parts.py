@@ -17,7 +17,7 @@ from tests.interop.inputs import Answer, answers_to_each, in_python
 
 LANGUAGES: Final = ("Python", "Node.js", "Java")
 DECISIVE: Final = sorted(name for name in names() if not name.startswith(PASSED_OVER))
-HOLDERS: Final = ("linear-threshold", "rbf-classes", "rbf-packed", "events-packed")
+HOLDERS: Final = ("linear-threshold", "rbf-classes", "rbf-packed", "rbf-events")
 """Golden messages that together have every part that an answer depends on."""
 Value = dict[str, Any]
 Said = dict[str, dict[str, Answer | str]]
@@ -113,12 +113,10 @@ PLANTED: Final = {
     "an info_ part, alone": Planted("linear", with_field("parts", to=[{"part": "info_x"}]), ""),
     "an info_ part, first": Planted("linear", with_part({"part": "info_", "x": {"y": [1]}}, 0), ""),
     "an info_ part, between": Planted("rbf-classes", with_part({"part": "info_x"}, 2), ""),
-    "an info_ part, before a recipe": Planted("events-packed", with_part({"part": "info_x", "value": 9}, 2), ""),
+    "an info_ part, before a recipe": Planted("rbf-events", with_part({"part": "info_x", "value": 9}, 2), ""),
     "an info_ part, twice": Planted("linear", lambda it: [with_part({"part": "info_x"}, 1)(it) for _ in "12"], "twice"),
     "an info_ part, last": Planted("linear", with_part({"part": "info_x"}), "'info_x' stands after 'probability'"),
-    "parts in descending order": Planted(
-        "events-packed", lambda value: value["parts"].reverse(), "'recipe' stands after"
-    ),
+    "parts in descending order": Planted("rbf-events", lambda value: value["parts"].reverse(), "'recipe' stands after"),
     "classes last": Planted("rbf-classes", lambda value: value["parts"].append(value["parts"].pop(0)), "'classes'"),
     "a part without a name": Planted("linear", with_part({"value": 1}), "no name"),
     "a part whose name is a number": Planted("linear", with_part({"part": 1}), "no name"),
@@ -158,12 +156,12 @@ PLANTED: Final = {
     ),
     "a function less": Planted("rbf-classes", without("probability", "functions", 0), "probability"),
     "probabilities of a probe less": Planted("rbf", without("probability", "probes", -1), "probability"),
-    "a recipe without features": Planted("events-packed", without("recipe", "recipe", "features"), "'recipe'"),
-    "a feature cut short": Planted("events-packed", without("recipe", "recipe", "features", 0, "field"), "'recipe'"),
+    "a recipe without features": Planted("rbf-events", without("recipe", "recipe", "features"), "'recipe'"),
+    "a feature cut short": Planted("rbf-events", without("recipe", "recipe", "features", 0, "field"), "'recipe'"),
     "a feature of an unknown kind": Planted(
-        "events-packed", with_field("recipe", "recipe", "features", 0, "as", to="word"), "'recipe'"
+        "rbf-events", with_field("recipe", "recipe", "features", 0, "as", to="word"), "'recipe'"
     ),
-    "an example cut short": Planted("events-packed", without("recipe", "examples", 0, "columns"), "'recipe'"),
+    "an example cut short": Planted("rbf-events", without("recipe", "examples", 0, "columns"), "'recipe'"),
     **dict(of_every_part()),
 }
 
@@ -176,7 +174,7 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> Said:
         changed = golden(planted.kind)
         planted.change(changed)
         values[name] = json.dumps(changed).encode()
-    event = parts_of(golden("events-packed"))["recipe"]["examples"][0]["event"]
+    event = parts_of(golden("rbf-events"))["recipe"]["examples"][0]["event"]
     points = {"near": "[0.1, -2.5, 1e6]", "far": "[5.0, -2.4, -3e38]", "an event": json.dumps(event)}
     try:
         found = answers_to_each(tmp_path_factory.mktemp("parts"), list(values.values()), points)

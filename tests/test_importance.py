@@ -22,7 +22,7 @@ def test_a_linear_machine_says_it_itself() -> None:
 def test_several_machines_count_alike() -> None:
     """A share is of the mean size of a feature's coefficients; it has no side."""
     machines = LinearMachines(np.array([[3.0, -1.0], [-1.0, 1.0], [2.0, 0.0]]), np.zeros(3))
-    found = importance(ClassModel(Scaler.identity(2), machines, "one_vs_rest"))
+    found = importance(ClassModel(Scaler.identity(2), machines, 3, "one_vs_rest"))
     assert found is not None
     assert found.share.tolist() == [0.75, 0.25]
     assert (found.value > 0.0).all()

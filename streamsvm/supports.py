@@ -107,7 +107,7 @@ HALF_LIFE_LENGTH: Final = "coreset.half_life_points or coreset.half_life_s"
 CERTIFICATE: Final = "a certificate"
 REASONS: Final = "reasons of a score"
 STRETCH: Final = "a version of a stretch of the past"
-FOREIGN_COLUMNS: Final = "`--label`, `--weight`, `--id`, `--columns`, `--dimension` or `--header`"
+FOREIGN_COLUMNS: Final = "`--label`, `--weight`, `--id`, `--columns` or `--header`"
 PHRASES: Final[Mapping[str, str]] = {
     LABELS: "{name} has {value} labels",
     FEATURES: "{name} is given",
@@ -547,7 +547,7 @@ def _evaluate() -> Iterator[Row]:
         remedy="Give svm.alpha (--alpha) instead.",
         kind="nature",
     )
-    for option in ("--lag", "--leaf-rows", "--every-leaves", "--peers"):
+    for option in ("--lag", "--leaf-rows", "--every-leaves"):
         yield Row(
             axis=_EVALUATE,
             feature=given(option),

@@ -45,7 +45,6 @@ NOT_QUICK: Final = (
     "tests/codec/test_onnx.py",
     "tests/codec/test_parts.py",
     "tests/codec/test_points.py::test_far_exponents_have_one_value",
-    "tests/codec/test_schema_header.py",
     "tests/delivery/test_pipeline.py::test_a_cut_that_nobody_trains_costs_no_pilot_and_no_reduction",
     "tests/test_config.py::test_a_budget_of_bytes_is_kept_and_used",
 )

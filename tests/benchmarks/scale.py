@@ -61,6 +61,13 @@ RECORDS: Final[Mapping[str, str]] = {"json": "json", "arrow": "arrow-4096"}
 """One point a record, or 4,096 rows of one."""
 ROUNDS: Final = 3
 TIMEOUT_S: Final = 1_200.0
+WORKER: Final = """
+from consumers.branches.workers import group_worker
+from consumers.cli.app import main
+group_worker.PUBLISH_AFTER_S = 1.0
+main()
+"""
+"""A worker whose last manifest does not wait for half a minute: the wall would be of that."""
 KIND: Final = re.compile(rb"/\d+[^/]*/([bln])/")
 KINDS: Final = {b"b": "buckets", b"l": "open_leaves", b"n": "newest_rows", b"": "other"}
 """What a key of the coresets topic is of; manifests, openings and tombstones are the rest."""
@@ -249,14 +256,12 @@ def _worker(stack: ExitStack, settings: Settings, ordinal: int, of: int) -> subp
         "bootstrap-servers": settings.kafka["bootstrap.servers"],
         "input-topic": settings.input.topic,
         "points-dimension": points.dimension,
-        "worker-publish-after-s": 1,
         "ordinal": ordinal,
         "of": of,
         "http-port": 0,
-        "log-format": "json",
     }
     given = [part for name, value in options.items() for part in (f"--{name}", str(value))]
-    command = [sys.executable, "-m", "consumers", "scale", "worker", *given]
+    command = [sys.executable, "-c", WORKER, "scale", "worker", *given]
     process = stack.enter_context(
         subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
     )

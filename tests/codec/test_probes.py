@@ -16,9 +16,9 @@ from streamsvm.model import message as model_codec
 from streamsvm.model import probes
 from streamsvm.model.kernels import Float, RbfKernel
 from streamsvm.model.machine import KernelMachine, LinearMachine, Machine, Model, Scaler
-from streamsvm.model.threshold import NUMBER_BYTES
 from streamsvm.model.probability import Sigmoid
 from streamsvm.model.probes import count_of
+from streamsvm.model.threshold import NUMBER_BYTES
 from tests.codec.test_model import version_of
 
 FINITE = {"allow_nan": False, "allow_infinity": False}

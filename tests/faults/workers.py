@@ -75,13 +75,10 @@ NOT_A_WORKERS: Final = ("--checkpoint-directory", "--checkpoint-interval-s")
 
 def adopting(stage: Stage) -> Stage:
     """Return the stage with a trainer that reads no points, and saves twenty times a second."""
-    topic = f"{stage.settings.output.models_topic}.coresets"
-    training = stage.settings.training.model_copy(
-        update={"policy": "latest", "from_coresets": True, "coresets_topic": topic}
-    )
-    settings = stage.settings.model_copy(update={"training": training})
-    options = {"training_from_coresets": "true", "training_coresets_topic": topic, **NO_LIMITS}
-    return replace(stage, settings=settings, options=options)
+    training = stage.settings.training.model_copy(update={"policy": "latest", "from_coresets": True})
+    own = {"name": stage.settings.output.models_topic, "training": training}
+    options = {"training_from_coresets": "true", **NO_LIMITS}
+    return replace(stage, settings=stage.settings.model_copy(update=own), options=options)
 
 
 def command(settings: Settings, connection: Connection, options: Mapping[str, Any]) -> list[str]:
@@ -93,10 +90,11 @@ def command(settings: Settings, connection: Connection, options: Mapping[str, An
 
 def begin_worker(stage: Stage, environment: Mapping[str, str] | None, planted: str, **worker: Any) -> Daemon:
     """Start a worker of the group of this stage, or as these options say; it may not have started yet."""
-    own = {"group": f"{stage.settings.input.topic}-workers", "publish_interval_s": 0.05, "publish_after_s": 0.3}
+    own = {"group": f"{stage.settings.input.topic}-workers"}
     given = {f"worker_{name}": value for name, value in {**own, **worker}.items()}
     line = command(stage.settings, stage.connection, {**stage.options, **given})
-    daemon = Daemon([planted, *line], environment, "tests.faults.planted") if planted else Daemon(line, environment)
+    names = "+".join(filter(None, ("publishes-often", planted)))
+    daemon = Daemon([names, *line], environment, "tests.faults.planted")
     stage.started.append(daemon)
     return daemon
 

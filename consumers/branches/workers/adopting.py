@@ -36,7 +36,7 @@ from consumers.branches.workers.coresets_topic import (
     read_partition,
     read_with,
 )
-from consumers.branches.workers.settings import WorkerConfig, coresets_topic
+from consumers.branches.workers.settings import coresets_topic
 from consumers.host.runtime import Health
 from consumers.metrics import Metrics
 from consumers.settings import Settings
@@ -53,12 +53,11 @@ from streamsvm.ingest.row_builder import RejectedRecord
 from streamsvm.kafka import Cluster, Input, Outbox
 from streamsvm.model.left_out import Places
 from streamsvm.points import Position, Positions, Rows
-from streamsvm.sections import section
 
 log = structlog.get_logger("streamsvm.trainer")
 
-LATE_AFTER_S: Final = 10.0
-"""A manifest counts as late if it is so much older than `worker.publish_after_s` while the input has more."""
+LATE_AFTER_S: Final = 40.0
+"""A manifest counts as late if it is so old while the input has more: workers write one after 30 s at the latest."""
 MOST_RECORDS: Final = 1_000
 ASK_EVERY_S: Final = 1.0
 """Between two questions where a partition of the input ends, which are asked if a manifest names a later offset."""
@@ -251,16 +250,22 @@ class Adopting(InputOnly):
 
     def look(self) -> None:
         """Say of which partition nothing has come for so long that its worker must be gone, though there is more."""
-        now, late_s = self._monotonic(), section(self._settings, WorkerConfig).publish_after_s + LATE_AFTER_S
+        now = self._monotonic()
         ends = self.high_watermarks
         late = []
         for partition, one in self._followed.items():
-            if now - one.heard_at <= late_s or (ends.get(partition) or 0) <= max(one.position.offset, one.read_to or 0):
+            if now - one.heard_at <= LATE_AFTER_S or (ends.get(partition) or 0) <= max(
+                one.position.offset, one.read_to or 0
+            ):
                 continue
             complete = self._checked(partition, one)
             if complete is None or not self._saw(partition, one, complete):
                 late.append(partition)
-        why = f"no manifest of the partitions {sorted(late)} for {late_s:.0f} s: do their workers run?" if late else ""
+        why = (
+            f"no manifest of the partitions {sorted(late)} for {LATE_AFTER_S:.0f} s: do their workers run?"
+            if late
+            else ""
+        )
         self._health.require("workers", why)
 
     def flush(self, timeout_s: float) -> None:  # noqa: ARG002 - what is adopted is stored already
@@ -293,8 +298,7 @@ class Adopting(InputOnly):
                 f"{settings.name}, but this trainer is at {opening.incarnation}: workers follow the later one",
                 f"Find out who wrote the record {later.key.decode()} of partition {partition}: a trainer of the same "
                 "name, which then has to end, or another program. Of the latter, write a tombstone (the same key and "
-                "partition, and no value), and start this trainer again; or give training.coresets_topic a new topic, "
-                "for this trainer and its workers.",
+                "partition, and no value), and start this trainer again.",
             )
         # As workers will read it, once the opening is there.
         found.pin(opening)

@@ -19,6 +19,7 @@ from typing import Final
 
 import structlog
 
+from consumers import constants
 from consumers.branches.workers.coresets_topic import (
     READ_TO,
     WATERMARK,
@@ -70,6 +71,10 @@ LOOK_AGAIN_S: Final = 2.0
 """Between two looks whether a trainer has opened a partition."""
 SHOW_EVERY_S: Final = 5.0
 """Between two commits of group offsets, for observers."""
+PUBLISH_INTERVAL_S: Final = 1.0
+"""Least time between two manifests of a partition: a model can be no fresher, and each writes the open leaf again."""
+PUBLISH_AFTER_S: Final = 30.0
+"""A manifest is written after that even without a full leaf: as much is learned again when a partition moves."""
 NEVER: Final = 1 << 62
 """Leaves after which a cut falls due in a worker: cuts are the trainer's."""
 
@@ -200,12 +205,12 @@ class GroupWorker:
     def _join(self) -> Ownership:
         settings, worker = self._settings, section(self._settings, WorkerConfig)
         if worker.ordinal is not None and worker.of is not None:
-            every_s = settings.input.watch_interval_s
+            every_s = constants.WATCH_INTERVAL_S
             return FixedShare(
                 self._cluster, settings.input.topic, ordinal=worker.ordinal, of=worker.of, look_every_s=every_s
             )
         group = worker.group or f"streamsvm-{settings.name}-workers"
-        return self._cluster.member(settings.input.topic, group=group, protocol=worker.group_protocol)
+        return self._cluster.member(settings.input.topic, group=group)
 
     # ---------------------------------------------------------------- turning
 
@@ -257,7 +262,7 @@ class GroupWorker:
             self._stop.wait(POLL_S)
         elif not reading.backlog:  # else the next turn goes on learning
             intake.release()
-            intake.read(self._settings.input.batch_records, POLL_S)
+            intake.read(constants.BATCH_RECORDS, POLL_S)
         intake.poll_letters()
 
     def _learn(self, reading: Reading) -> None:
@@ -502,15 +507,15 @@ class GroupWorker:
 
     def _is_due(self, partition: int) -> bool:
         assert self._reading is not None
-        own, worker, learner = self._owned[partition], section(self._settings, WorkerConfig), self._reading.learner
+        own, learner = self._owned[partition], self._reading.learner
         waited = self._monotonic() - own.published_at
         if learner.position(partition) <= own.published:
             # Markers of transactions behind the last record: the trainer is told that nothing is left to learn.
             passed = self._reading.read_to.get(partition)
-            return waited >= worker.publish_after_s and passed is not None and passed > (own.read_to or 0)
-        if waited >= worker.publish_after_s:
+            return waited >= PUBLISH_AFTER_S and passed is not None and passed > (own.read_to or 0)
+        if waited >= PUBLISH_AFTER_S:
             return True
-        if waited < worker.publish_interval_s:
+        if waited < PUBLISH_INTERVAL_S:
             return False
         leaf_rows = self._config.coreset.leaf_rows
         return own.rows // leaf_rows > own.published_rows // leaf_rows

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Final, Literal, Self, cast
+from typing import TYPE_CHECKING, Annotated, Final, Self, cast
 
 from pydantic import Field, model_validator
 
@@ -23,10 +23,6 @@ class TrainingByWorkers(Section):
         default=False,
         description="Train on what `streamsvm scale worker` left in the coresets topic, and read no points.",
     )
-    coresets_topic: Annotated[str, Field(max_length=249)] = Field(
-        default="",
-        description="The coresets topic. Default: the model's name + `.coresets`.",
-    )
 
     @model_validator(mode="after")
     def _cut_in_one_process(self) -> Self:
@@ -36,7 +32,7 @@ class TrainingByWorkers(Section):
 
 
 class WorkerConfig(Section):
-    """What a worker owns, and when it leaves what it learned in the coresets topic."""
+    """Which partitions a worker owns."""
 
     ordinal: Annotated[int, Field(ge=0, le=9_999)] | None = Field(
         default=None,
@@ -45,20 +41,6 @@ class WorkerConfig(Section):
     )
     of: Annotated[int, Field(ge=1, le=10_000)] | None = Field(default=None, description="Number of workers.")
     group: str = Field(default="", description="Default: `streamsvm-` + the model's name + `-workers`.")
-    group_protocol: Literal["classic", "consumer"] = Field(
-        default="classic",
-        description="`classic`: cooperative-sticky, a session of 6 s; `consumer` (KIP-848, Kafka 4): by the broker's "
-        "setting, 45 s.",
-    )
-    publish_interval_s: Annotated[float, Field(gt=0)] = Field(
-        default=1.0,
-        description="Least seconds between two manifests of a partition. A model can be no fresher.",
-    )
-    publish_after_s: Annotated[float, Field(gt=0)] = Field(
-        default=30.0,
-        description="Seconds after which a manifest is written even without a full leaf: as much is read again when a "
-        "partition moves.",
-    )
 
     @model_validator(mode="after")
     def _fixed_or_shared(self) -> Self:
@@ -70,7 +52,7 @@ class WorkerConfig(Section):
 
 def coresets_topic(settings: Settings) -> str:
     """Return the topic in which workers leave what they learned."""
-    return section(settings, TrainingByWorkers).coresets_topic or f"{settings.name}.coresets"
+    return f"{settings.name}.coresets"
 
 
 def from_coresets(settings: Settings) -> Settings:
@@ -99,14 +81,14 @@ def _uses(settings: Settings) -> Mapping[str, str]:
 TRAINING: Final = SettingsOptions(
     section="training",
     mixin=TrainingByWorkers,
-    after="share",
+    after="policy",
     axes=_axes,
     uses=_uses,
 )
 WORKER: Final = settings_section(
     "worker",
     WorkerConfig,
-    "What a worker owns and leaves for a trainer.",
+    "Which partitions a worker owns.",
     after="output",
     short={"worker__ordinal": "--ordinal", "worker__of": "--of"},
 )

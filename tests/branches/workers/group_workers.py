@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from consumers.branches.workers import group_worker
 from consumers.branches.workers.group_worker import GroupWorker
 from consumers.branches.workers.metrics import WORKER
 from consumers.branches.workers.settings import WorkerConfig, coresets_topic
@@ -31,7 +32,8 @@ from tests.streams import gaussian
 PARTITIONS = 4
 ROWS = 130
 """Of each partition."""
-FAST: dict[str, Any] = {"publish_interval_s": 0.05, "publish_after_s": 0.2}
+# No test of this process waits as long as a worker does between two manifests.
+group_worker.PUBLISH_INTERVAL_S, group_worker.PUBLISH_AFTER_S = 0.05, 0.2  # type: ignore[misc]
 
 
 class WorkerRunning:
@@ -46,7 +48,7 @@ class WorkerRunning:
     """
 
     def __init__(self, settings: Settings, connection: Connection, **worker: Any) -> None:
-        settings = settings.model_copy(update={"worker": WorkerConfig(**{**FAST, **worker})})
+        settings = settings.model_copy(update={"worker": WorkerConfig(**worker)})
         self.metrics, self.health = Metrics(WORKER).with_process(), Health(stuck_after_s=60.0)
         self.failure: BaseException | None = None
         self._stop = threading.Event()

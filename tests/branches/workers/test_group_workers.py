@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from consumers import constants
 from consumers.branches.workers import adopting
 from consumers.branches.workers.coresets_topic import READ_TO, WATERMARK, read_partition, topic_spec
 from consumers.branches.workers.coresets_topic import check_topic as check_fit
@@ -43,8 +44,7 @@ def settings(broker: TestBroker, tmp_path: Path) -> Settings:
 def adopting_settings(broker: TestBroker, directory: Path, partitions: int = PARTITIONS) -> Settings:
     """Return the settings of a trainer that adopts what workers learn, with its input topic made."""
     made = settings_for(broker.name("g"), directory, policy="latest", from_coresets=True)
-    training = made.training.model_copy(update={"coresets_topic": broker.name("coresets")})
-    made = made.model_copy(update={"training": training})
+    made = made.model_copy(update={"name": broker.name("m")})
     Cluster(broker.connection).create([TopicSpec(made.input.topic, partitions)])
     return made
 
@@ -101,10 +101,10 @@ def test_a_group_of_workers_shares_partitions_out(settings: Settings, connection
 
 
 @pytest.mark.long
-def test_new_partitions_are_taken_up(real_broker: TestBroker, tmp_path: Path) -> None:
+def test_new_partitions_are_taken_up(real_broker: TestBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """By the worker that owns them."""
     settings, connection = adopting_settings(real_broker, tmp_path / "checkpoint", partitions=2), real_broker.connection
-    settings = settings.model_copy(update={"input": settings.input.model_copy(update={"watch_interval_s": 0.2})})
+    monkeypatch.setattr(constants, "WATCH_INTERVAL_S", 0.2)
     Cluster(connection).create([topic_spec(settings, PARTITIONS)])
     fill(connection, settings.input.topic, partitions=(0, 1))
     with Running(settings, connection) as trainer, WorkerRunning(settings, connection, ordinal=0, of=1):
@@ -166,7 +166,7 @@ def test_split_brain_for_a_whole_run_changes_nothing(settings: Settings, connect
     """Two workers each own every partition from the first row to the last; one of them begins anew now and then."""
     with Running(settings, connection) as trainer:
         trainer.wait_until_started()
-        with WorkerRunning(settings, connection, ordinal=0, of=1, publish_interval_s=0.01) as worker:
+        with WorkerRunning(settings, connection, ordinal=0, of=1) as worker:
             for begin in range(0, ROWS, 26):
                 fill(connection, settings.input.topic, begin, begin + 26)
                 with WorkerRunning(settings, connection, ordinal=0, of=1) as other:
@@ -216,10 +216,13 @@ def remove(connection: Connection, topic: str, before: int) -> None:
 
 
 @pytest.mark.real_broker
-def test_a_gap_in_the_input_begins_anew_for_workers_too(settings: Settings, connection: Connection) -> None:
+def test_a_gap_in_the_input_begins_anew_for_workers_too(
+    settings: Settings, connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Under `input.on_gap = reset` the worker waits until its trainer has; under `fail` it ends."""
     fill(connection, settings.input.topic, 0, 60)
-    input_ = settings.input.model_copy(update={"on_gap": "reset", "watch_interval_s": 0.2})
+    monkeypatch.setattr(constants, "WATCH_INTERVAL_S", 0.2)
+    input_ = settings.input.model_copy(update={"on_gap": "reset"})
     resetting = settings.model_copy(update={"input": input_})
     with Running(resetting, connection) as trainer:
         trainer.wait_until_started()
@@ -271,10 +274,10 @@ def test_a_reset_begins_anew_for_workers_too(settings: Settings, connection: Con
         trainer.wait_until_started()
         trainer.wait_until(covered(trainer, PARTITIONS * 40))
     other = settings.model_copy(update={"seed": 5})
-    with pytest.raises(StateError, match="--reset m/1"):
+    with pytest.raises(StateError, match=f"--reset {settings.name}/1"):
         Running(other, connection).__enter__().wait_until(lambda: False, START_S)
     fill(connection, settings.input.topic, 60)
-    with Running(other, connection, reset="m/1") as trainer:
+    with Running(other, connection, reset=f"{settings.name}/1") as trainer:
         trainer.wait_until_started()
         with pytest.raises(StateError, match="differs from its trainer's: seed was 5, is now 0"):
             old.wait_until(lambda: False)
@@ -359,14 +362,9 @@ def test_manifests_of_nothing_neither_stop_versions_nor_hide_a_worker_that_is_go
     settings: Settings, connection: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The cut is due, and the worker is late, by what was checked, between checkpoints too."""
-    monkeypatch.setattr(adopting, "LATE_AFTER_S", 0.3)
+    monkeypatch.setattr(adopting, "LATE_AFTER_S", 0.5)
     monkeypatch.setattr(adopting, "REPORT_EVERY_S", 0.0, raising=False)
-    seldom = settings.model_copy(
-        update={
-            "checkpoint": settings.checkpoint.model_copy(update={"interval_s": 600.0}),
-            "worker": WorkerConfig(publish_after_s=0.2),
-        }
-    )
+    seldom = settings.model_copy(update={"checkpoint": settings.checkpoint.model_copy(update={"interval_s": 600.0})})
     fill(connection, settings.input.topic, 0, 60)
     with Running(seldom, connection) as trainer:
         trainer.wait_until_started()

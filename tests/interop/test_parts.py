@@ -113,7 +113,7 @@ PLANTED: Final = {
     "an info_ part, alone": Planted("linear", with_field("parts", to=[{"part": "info_x"}]), ""),
     "an info_ part, first": Planted("linear", with_part({"part": "info_", "x": {"y": [1]}}, 0), ""),
     "an info_ part, between": Planted("rbf-classes", with_part({"part": "info_x"}, 2), ""),
-    "an info_ part, before a recipe": Planted("rbf-events", with_part({"part": "info_x", "value": 9}, 2), ""),
+    "an info_ part, before a recipe": Planted("rbf-events", with_part({"part": "info_x", "value": 9}, 1), ""),
     "an info_ part, twice": Planted("linear", lambda it: [with_part({"part": "info_x"}, 1)(it) for _ in "12"], "twice"),
     "an info_ part, last": Planted("linear", with_part({"part": "info_x"}), "'info_x' stands after 'probability'"),
     "parts in descending order": Planted("rbf-events", lambda value: value["parts"].reverse(), "'recipe' stands after"),

@@ -7,7 +7,7 @@ are the probabilities at the decision values of the message's probes: one of two
 from __future__ import annotations
 
 import math
-from typing import Final
+from typing import Final, Literal
 
 import msgspec
 
@@ -24,9 +24,10 @@ LARGEST_BYTES: Final = 64 + 2 * 26
 """Of a function: most characters of a float64 in JSON, with its comma, are 26."""
 
 
-class SigmoidForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="method", tag="sigmoid"):
+class SigmoidForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Platt's two numbers."""
 
+    method: Literal["sigmoid"]
     a: float
     b: float
 
@@ -72,7 +73,7 @@ def _functions_of(version: Version) -> tuple[Sigmoid, ...] | None:
 
 def encoded(probability: Sigmoid) -> SigmoidForm:
     """Return a function as JSON has it."""
-    return SigmoidForm(probability.a, probability.b)
+    return SigmoidForm("sigmoid", probability.a, probability.b)
 
 
 def decoded(form: SigmoidForm) -> Sigmoid:

@@ -269,6 +269,7 @@ def decode(value: bytes, expected_sha256: str | None = None) -> Version:
     if expected_sha256 is not None and sha256(value) != expected_sha256:
         raise InvalidMessage(f"the value has the SHA-256 {sha256(value)}, but its header says {expected_sha256}")
     try:
+        str(value, "utf-8")  # msgspec does not look inside text that it passes over
         _check_format(msgspec.json.decode(value, type=_Format))
         message = msgspec.json.decode(value, type=_Message)
         return _checked(message)

@@ -556,7 +556,7 @@ def _evaluate() -> Iterator[Row]:
         remedy="Give svm.alpha (--alpha) instead.",
         kind="nature",
     )
-    for option in ("--lag", "--leaf-rows", "--every-leaves", "--peers"):
+    for option in ("--lag", "--leaf-rows", "--every-leaves"):
         yield Row(
             axis=_EVALUATE,
             feature=given(option),

@@ -288,7 +288,6 @@ COMMANDS: Final[Mapping[str, Callable[[], object]]] = {
     "`--lag` / no `--prequential`": command("evaluate", "--dataset", "htru2", "--lag", "5"),
     "`--leaf-rows` / no `--prequential`": command("evaluate", "--dataset", "htru2", "--leaf-rows", "5"),
     "`--every-leaves` / no `--prequential`": command("evaluate", "--dataset", "htru2", "--every-leaves", "5"),
-    "`--peers` / no `--prequential`": command("evaluate", "--dataset", "htru2", "--peers"),
     "`--partitions` / no `--config`": command("evaluate", "--dataset", "htru2", "--partitions", "2"),
     "`--config` / `labels.topic`": lambda: check_followable(load({"points": POINTS, "labels": LATE})),
     "`--config` / `coreset.window_s`": lambda: check_followable(
@@ -374,7 +373,6 @@ SIZES: Final[Mapping[str, str]] = {
     "streamsvm/config/sizing.py:sized_by_points": "a budget is too small for the partitions",
     "streamsvm/config/sizing.py:_sized_by_bytes": "a budget is too small for the partitions",
     "streamsvm/config/svm.py:_require_room_for": "a size is too small for the number of labels",
-    "streamsvm/joining/joiner.py:Joiner._grow": "more rows wait than may",
     "consumers/evaluate/plan.py:Plan.check": "more partitions than a budget has room for",
     "consumers/evaluate/predict_then_train.py:PrequentialPlan.check": "the lag and the leaf divide each other",
     "consumers/settings/input_settings.py:RegistryConfig._one_identity": "an address has no user of its own",

@@ -46,7 +46,7 @@ def describe(loaded: Loaded) -> Table:
     stream = version.stream
     for name, value in (
         ("labels", _labels(version.labels)),
-        ("machine", f"{kind}, C {fit.C:.6g}, solver {version.solver}"),
+        ("machine", f"{kind}, C {fit.C:.6g}"),
         ("covers", f"{stream.points:,} points of {stream.rows:,} rows, weight {stream.weight:,.6g}"),
         ("written", _written(loaded)),
         ("trained on", f"{fit.points:,} points, {fit.support_vectors:,} support vectors"),

@@ -246,6 +246,13 @@ class TrainerBoard:
             self.snapshot = replace(self.snapshot, versions=self._versions)
         self._look_at = -math.inf
 
+    def ended(self, why: str) -> None:
+        """Note that the trainer has ended as it should, and nothing changes any more."""
+        if self.snapshot is not None:
+            verdict = self.snapshot.verdict
+            detail = f"{why} {verdict.detail}".rstrip()
+            self.snapshot = replace(self.snapshot, verdict=structs.replace(verdict, detail=detail))
+
     def look(self, learner: Partitions, now: datetime, monotonic: float) -> None:
         """Leave what the learner holds now, unless that was done within the last second."""
         if monotonic < self._look_at:

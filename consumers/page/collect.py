@@ -175,7 +175,7 @@ def _scorer(
 
     snapshot = board.snapshot
     loaded, scored = snapshot.loaded, count_of(metrics, "streamsvm_scored_points")
-    scoring = scoring_of(settings, metrics, snapshot)
+    scoring = scoring_of(metrics, snapshot)
     rejecting = is_rejecting(metrics)
     verdict = verdict_of(ScorerFacts(rejecting, scored, scoring.drift, scoring.history), snapshot)
     return ScorerStatus(

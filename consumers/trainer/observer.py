@@ -10,6 +10,7 @@ from typing import Final
 
 import structlog
 
+from consumers import constants
 from consumers.host.runtime import Health
 from consumers.metrics import Metrics
 from consumers.page.board import TrainerBoard
@@ -223,7 +224,7 @@ class Observer:
     def look_after_training(self) -> None:
         """Report a training that takes so long that its thread must be stuck."""
         running_s = self._training_s
-        stuck = running_s > self._settings.training.stuck_after_s
+        stuck = running_s > constants.TRAINING_STUCK_AFTER_S
         self._health.suspect("training", f"a model has been training for {running_s:.0f} s" if stuck else "")
 
     # ------------------------------------------------------------- a version

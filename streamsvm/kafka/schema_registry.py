@@ -30,6 +30,8 @@ LARGEST_ANSWER: Final = 8 << 20
 MOST_KEPT: Final = 256
 MOST_KEPT_CHARACTERS: Final = 16 << 20
 """Of the schemas that are kept; the oldest of more are asked for again."""
+ANSWER_TIMEOUT_S = 2.0
+"""Seconds to wait for an answer, before the registry is asked again: it answers in milliseconds, or not at all."""
 GRACE_S: Final = 0.5
 
 NO_SUBJECT: Final = (404, 40401)
@@ -54,7 +56,6 @@ class RegistryOptions(Protocol):
     password: str
     token: str
     ca_file: Path | None
-    timeout_s: float
 
 
 class RegistryUnavailable(TransientError):
@@ -66,7 +67,7 @@ class _TooLarge(Exception):
 
 
 class SchemaRegistry:
-    """A client of one registry; blocks at most about `registry.timeout_s` for each of its addresses a call.
+    """A client of one registry; blocks at most about `ANSWER_TIMEOUT_S` for each of its addresses a call.
 
     Parameters
     ----------
@@ -83,14 +84,14 @@ class SchemaRegistry:
         self._config = config
         self._url = config.url
         self._library = _library()
-        self._patience_s = config.timeout_s * (1 + config.url.count(",")) + GRACE_S
+        self._patience_s = ANSWER_TIMEOUT_S * (1 + config.url.count(",")) + GRACE_S
         self._kept: OrderedDict[int | str, str] = OrderedDict()
         self._accepted = False
         self._client = self._make_client()
 
     def _make_client(self) -> Any:
         config = self._config
-        options: dict[str, Any] = {"url": config.url, "timeout": config.timeout_s, "max.retries": 0}
+        options: dict[str, Any] = {"url": config.url, "timeout": ANSWER_TIMEOUT_S, "max.retries": 0}
         if config.username:
             options["basic.auth.user.info"] = f"{config.username}:{config.password}"
         if config.token:

@@ -243,7 +243,6 @@ def version_of(made: Made, config: ModelConfig, origin: Origin) -> Version:
         model=made.model,
         labels=config.points.labels,
         feature_names=config.points.feature_names,
-        solver="stda",
         fit=_fit(made, task),
         stream=summary(cut),
         lineage=lineage,

@@ -93,7 +93,6 @@ class _Features(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class _Training(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    solver: str
     C: float
     gamma: float | None
     points: int
@@ -310,7 +309,6 @@ def _checked(message: _Message) -> Version:
         model=_model_of(message, scaler, draft),
         labels=message.labels,
         feature_names=names,
-        solver=training.solver,
         fit=_decode_fit(training),
         stream=message.stream,
         lineage=Lineage(**msgspec.structs.asdict(message.lineage), **draft.more, facts=tuple(draft.facts)),
@@ -346,7 +344,7 @@ _FIT: Final = tuple(field.name for field in fields(Fit))
 
 def _encode_training(version: Version) -> _Training:
     figures = {name: getattr(version.fit, name) for name in _FIT}
-    return _Training(solver=version.solver, duality_gap=_duality_gap(version.fit), **figures)
+    return _Training(duality_gap=_duality_gap(version.fit), **figures)
 
 
 def _decode_fit(training: _Training) -> Fit:

@@ -180,7 +180,6 @@ class Version:
         As written in the records: the negative and the positive one, or of more than two those of the machines.
     feature_names : tuple of str
         Empty, or one name per feature.
-    solver : str
     fit : Fit
     stream : StreamSummary
     lineage : Lineage
@@ -199,7 +198,6 @@ class Version:
     model: AnyModel
     labels: tuple[Label, ...]
     feature_names: tuple[str, ...]
-    solver: str
     fit: Fit
     stream: StreamSummary
     lineage: Lineage

@@ -259,7 +259,6 @@ def _worker(stack: ExitStack, settings: Settings, ordinal: int, of: int) -> subp
         "ordinal": ordinal,
         "of": of,
         "http-port": 0,
-        "log-format": "json",
     }
     given = [part for name, value in options.items() for part in (f"--{name}", str(value))]
     command = [sys.executable, "-c", WORKER, "scale", "worker", *given]

@@ -74,7 +74,6 @@ def version_of(kernel: str = "linear", number: int = 3, points: Points | None = 
         model=trained.model,
         labels=(-1, 1),
         feature_names=(),
-        solver="libsvm",
         fit=trained.fit,
         stream=stream,
         lineage=lineage,

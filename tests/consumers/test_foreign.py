@@ -57,9 +57,7 @@ def test_a_version_is_shown_as_it_is_written(foreign: str) -> None:
     version = version_of()
     lineage = msgspec.structs.replace(version.lineage, topic=foreign, topic_id=foreign, parent=foreign)
     names = (foreign, *(f"f{index}" for index in range(1, version.model.dimension)))
-    hostile = replace(
-        version, name=foreign, labels=(foreign, "b"), solver=foreign, lineage=lineage, feature_names=names
-    )
+    hostile = replace(version, name=foreign, labels=(foreign, "b"), lineage=lineage, feature_names=names)
     text = shown(describe(Loaded(version=hostile, sha256=foreign, offset=3, loaded_at=0.0)))
     assert_harmless(text, foreign)
     assert text.count(printable(foreign)) >= 5

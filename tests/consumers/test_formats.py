@@ -66,7 +66,7 @@ def client() -> Iterator[Callable[[str], SchemaRegistry]]:
     with ExitStack() as stack:
 
         def make(url: str) -> SchemaRegistry:
-            return stack.enter_context(closing(SchemaRegistry(RegistryConfig(url=url, timeout_s=10.0))))
+            return stack.enter_context(closing(SchemaRegistry(RegistryConfig(url=url))))
 
         yield make
 
@@ -128,7 +128,7 @@ def test_the_same_rows_give_the_same_cut_in_every_format(
 
 def started(broker: TestBroker, directory: Path, url: str) -> Settings:
     settings = settings_for(broker.name(), directory)
-    return settings.model_copy(update={"registry": RegistryConfig(url=url, timeout_s=0.5)})
+    return settings.model_copy(update={"registry": RegistryConfig(url=url)})
 
 
 def test_a_trainer_publishes_the_same_training_sets_from_every_format(
@@ -293,7 +293,7 @@ def test_features_are_proposed_from_a_topic_of_every_format(
     from consumers.branches.events import sampling
 
     monkeypatch.setattr(sampling, "connect", lambda *_: broker.connection)
-    settings = Settings(registry=RegistryConfig(url=registry.url, timeout_s=5.0))
+    settings = Settings(registry=RegistryConfig(url=registry.url))
     events = [{**payment(index), "weight": None, "risk": None, "items": [{"price": index}]} for index in range(60)]
     schema_id = client(registry.url).register(f"{broker.name()}-value", json.dumps(ROW))
     writer = AvroWriter(json.dumps(ROW), schema_id)

@@ -264,7 +264,7 @@ def test_grafana_would_find_what_is_provisioned(stack: Stack) -> None:
     seen = json.loads(stack.compose(*run))
     read = {json.loads(text)["uid"]: json.loads(text) for text in seen["dashboards"].values()}
     assert read == dashboards()
-    assert json.loads(seen["home"]) == read["streamsvm-overview"]
+    assert json.loads(seen["home"]) == read["streamsvm-model"]
     assert seen["provisioned"] == ["prometheus.yml", "streamsvm.yml"]
     assert seen["up"] == 2
 

@@ -60,7 +60,7 @@ def client() -> Iterator[Client]:
     with ExitStack() as stack:
 
         def make(url: str, **options: Any) -> SchemaRegistry:
-            config = RegistryConfig(url=url, timeout_s=TIMEOUT_S, **options)
+            config = RegistryConfig(url=url, **options)
             return stack.enter_context(closing(SchemaRegistry(config)))
 
         yield make
@@ -281,7 +281,7 @@ def named(settings: Settings, url: str) -> Settings:
     assert settings.points is not None
     assert DIMENSION == 3
     points = settings.points.model_copy(update={"feature_names": ("a", "b", "c"), "format": "avro"})
-    return settings.model_copy(update={"points": points, "registry": RegistryConfig(url=url, timeout_s=2.0)})
+    return settings.model_copy(update={"points": points, "registry": RegistryConfig(url=url)})
 
 
 def feed(broker: TestBroker, settings: Settings, n: int) -> None:

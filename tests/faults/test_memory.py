@@ -22,7 +22,7 @@ SLOW = {
     "coreset_bucket_points": 1_000,
     "coreset_train_points": 4_000,
     "training_every_leaves": 1,
-    "input_batch_records": 1_000,
+    "BATCH_RECORDS": 1_000,
     "checkpoint_interval_s": 1.0,
 }
 SAMPLE_S = 0.1

@@ -160,7 +160,6 @@ def _plain(kernel: str) -> Version:
         model=Model(scaler, _machine(gamma), _probability(gamma), NAMES),
         labels=("no", "yes"),
         feature_names=NAMES,
-        solver="stda",
         fit=Fit(
             C=0.5,
             gamma=gamma,

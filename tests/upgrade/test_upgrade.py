@@ -157,7 +157,6 @@ class Asked:
             "scoring-topic": self._name("points"),
             "scoring-output-topic": self._name("scores"),
             "http-port": 0,
-            "log-format": "json",
         }
         return start(
             self._stage, build, ["score", *(part for name, own in options.items() for part in (f"--{name}", str(own)))]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from consumers import constants
 from consumers.help_texts import Command
 from consumers.on_demand import OptionsOnDemand, SettingsFlag, with_settings
 
@@ -36,7 +37,7 @@ def worker_command(settings: Settings) -> None:
     configure_logging(settings.log)
     settings.models()
     connection = connect(settings, "worker")
-    metrics, health = Metrics(METRICS).with_process(), Health(stuck_after_s=settings.http.stuck_after_s)
+    metrics, health = Metrics(METRICS).with_process(), Health(stuck_after_s=constants.STUCK_AFTER_S)
     spare_the_collector()
     with HttpServer(settings.http, health, metrics.registry) as http, Supervision(health, stop), health.failing():
         log_start(settings, http.url)

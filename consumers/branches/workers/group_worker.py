@@ -19,6 +19,7 @@ from typing import Final
 
 import structlog
 
+from consumers import constants
 from consumers.branches.workers.coresets_topic import (
     READ_TO,
     WATERMARK,
@@ -204,12 +205,12 @@ class GroupWorker:
     def _join(self) -> Ownership:
         settings, worker = self._settings, section(self._settings, WorkerConfig)
         if worker.ordinal is not None and worker.of is not None:
-            every_s = settings.input.watch_interval_s
+            every_s = constants.WATCH_INTERVAL_S
             return FixedShare(
                 self._cluster, settings.input.topic, ordinal=worker.ordinal, of=worker.of, look_every_s=every_s
             )
         group = worker.group or f"streamsvm-{settings.name}-workers"
-        return self._cluster.member(settings.input.topic, group=group, protocol=worker.group_protocol)
+        return self._cluster.member(settings.input.topic, group=group)
 
     # ---------------------------------------------------------------- turning
 
@@ -261,7 +262,7 @@ class GroupWorker:
             self._stop.wait(POLL_S)
         elif not reading.backlog:  # else the next turn goes on learning
             intake.release()
-            intake.read(self._settings.input.batch_records, POLL_S)
+            intake.read(constants.BATCH_RECORDS, POLL_S)
         intake.poll_letters()
 
     def _learn(self, reading: Reading) -> None:

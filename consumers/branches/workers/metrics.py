@@ -15,21 +15,18 @@ CORESETS: Final = (
         "Records written to the coresets topic.",
         "Manifests flat while producers write: see /readyz.",
         ("kind",),
-        panel="Workers: the coresets topic",
     ),
     Definition(
         "streamsvm_coresets_bytes",
         "counter",
         "Bytes written to the coresets topic.",
         "Compare with the input's bytes.",
-        panel="Workers: the coresets topic",
     ),
     Definition(
         "streamsvm_coresets_passed_over",
         "counter",
         "Damaged, foreign or incomplete records of the coresets topic.",
         "Above 0: another program writes there, or the topic is not compacted; the log names each.",
-        panel="Workers: the coresets topic",
     ),
     Definition(
         "streamsvm_coresets_manifest_timestamp_seconds",
@@ -37,14 +34,12 @@ CORESETS: Final = (
         "When the newest manifest was written, or seen by the trainer.",
         "Old while there is more to read: the worker is gone or stuck.",
         ("partition",),
-        panel="Workers: partitions and manifests",
     ),
     Definition(
         "streamsvm_worker_partitions",
         "gauge",
         "Partitions that this worker learns; 0 of a trainer.",
         "0 of a worker: see /readyz.",
-        panel="Workers: partitions and manifests",
     ),
 )
 """Of trainers with training.from_coresets, and of their workers."""
@@ -54,7 +49,6 @@ ADOPTED: Final = (
         "counter",
         "States of partitions adopted from the coresets topic.",
         "Flat while workers write: a training runs, or the topic cannot be read.",
-        panel="Workers: the coresets topic",
     ),
 )
 TRAINER: Final = BranchMetrics(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Final, Literal, Self, cast
+from typing import TYPE_CHECKING, Annotated, Final, Self, cast
 
 from pydantic import Field, model_validator
 
@@ -41,11 +41,6 @@ class WorkerConfig(Section):
     )
     of: Annotated[int, Field(ge=1, le=10_000)] | None = Field(default=None, description="Number of workers.")
     group: str = Field(default="", description="Default: `streamsvm-` + the model's name + `-workers`.")
-    group_protocol: Literal["classic", "consumer"] = Field(
-        default="classic",
-        description="`classic`: cooperative-sticky, a session of 6 s; `consumer` (KIP-848, Kafka 4): by the broker's "
-        "setting, 45 s.",
-    )
 
     @model_validator(mode="after")
     def _fixed_or_shared(self) -> Self:
@@ -86,7 +81,7 @@ def _uses(settings: Settings) -> Mapping[str, str]:
 TRAINING: Final = SettingsOptions(
     section="training",
     mixin=TrainingByWorkers,
-    after="share",
+    after="policy",
     axes=_axes,
     uses=_uses,
 )

@@ -15,6 +15,7 @@ import pytest
 from confluent_kafka import Producer
 from structlog.testing import capture_logs
 
+from consumers import constants
 from consumers.branches.late_labels import join_watch, joined_source
 from consumers.branches.late_labels.settings import LabelsConfig
 from consumers.settings import Settings
@@ -150,7 +151,7 @@ def test_models_of_late_labels_are_the_same_in_any_order_of_reading_and_verify_r
     assert verify(Cluster(connection), settings).clean
     monkeypatch.setattr(joined_source, "MOST_WAITING", 60)
     other = elsewhere(settings, 2, tmp_path / "two")
-    other = other.model_copy(update={"input": other.input.model_copy(update={"batch_records": 5})})
+    monkeypatch.setattr(constants, "BATCH_RECORDS", 5)
     run(other, connection, N)
     assert values(connection, other) == values(connection, settings)
 

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from consumers import constants
 from consumers.branches.workers import adopting
 from consumers.branches.workers.coresets_topic import READ_TO, WATERMARK, read_partition, topic_spec
 from consumers.branches.workers.coresets_topic import check_topic as check_fit
@@ -100,10 +101,10 @@ def test_a_group_of_workers_shares_partitions_out(settings: Settings, connection
 
 
 @pytest.mark.long
-def test_new_partitions_are_taken_up(real_broker: TestBroker, tmp_path: Path) -> None:
+def test_new_partitions_are_taken_up(real_broker: TestBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """By the worker that owns them."""
     settings, connection = adopting_settings(real_broker, tmp_path / "checkpoint", partitions=2), real_broker.connection
-    settings = settings.model_copy(update={"input": settings.input.model_copy(update={"watch_interval_s": 0.2})})
+    monkeypatch.setattr(constants, "WATCH_INTERVAL_S", 0.2)
     Cluster(connection).create([topic_spec(settings, PARTITIONS)])
     fill(connection, settings.input.topic, partitions=(0, 1))
     with Running(settings, connection) as trainer, WorkerRunning(settings, connection, ordinal=0, of=1):
@@ -215,10 +216,13 @@ def remove(connection: Connection, topic: str, before: int) -> None:
 
 
 @pytest.mark.real_broker
-def test_a_gap_in_the_input_begins_anew_for_workers_too(settings: Settings, connection: Connection) -> None:
+def test_a_gap_in_the_input_begins_anew_for_workers_too(
+    settings: Settings, connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Under `input.on_gap = reset` the worker waits until its trainer has; under `fail` it ends."""
     fill(connection, settings.input.topic, 0, 60)
-    input_ = settings.input.model_copy(update={"on_gap": "reset", "watch_interval_s": 0.2})
+    monkeypatch.setattr(constants, "WATCH_INTERVAL_S", 0.2)
+    input_ = settings.input.model_copy(update={"on_gap": "reset"})
     resetting = settings.model_copy(update={"input": input_})
     with Running(resetting, connection) as trainer:
         trainer.wait_until_started()

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from consumers import constants
 from consumers.branches.workers.settings import coresets_topic
 from consumers.settings import Settings
 from streamsvm.kafka import Cluster, Connection, Recreated
@@ -71,7 +72,8 @@ def test_a_worker_follows_a_trainer_that_begins_anew(
     settings: Settings, connection: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Under input.on_gap = reset both go over to the new topic, and its rows alone are learned."""
-    told = settings.input.model_copy(update={"on_gap": "reset", "watch_interval_s": 0.2})
+    monkeypatch.setattr(constants, "WATCH_INTERVAL_S", 0.2)
+    told = settings.input.model_copy(update={"on_gap": "reset"})
     settings = from_coresets(settings.model_copy(update={"input": told}))
     produce(connection, settings.input.topic, records(50))
     question = AtTheQuestion(

@@ -19,7 +19,7 @@ import pytest
 from consumers.host.runtime import Health
 from consumers.host.web.server import HttpServer
 from consumers.metrics import SCORER, TRAINER, Metrics
-from consumers.page.board import MOMENT_EVERY_S, MOST_MOMENTS, MomentSeries, ScorerBoard, Subject
+from consumers.page.board import MOMENT_EVERY_S, MOST_MOMENTS, MomentSeries, ScorerBoard, Subject, TrainerBoard
 from consumers.page.drawings import lines
 from consumers.page.site import Site, etag, site_of
 from consumers.page.status import FORMAT, Figures, Moment, ScorerStatus, Status, TrainerStatus, encode
@@ -280,6 +280,21 @@ def test_the_tag_ignores_only_when_it_was_taken() -> None:
     assert etag(before) == etag(later)
     other = msgspec.structs.replace(before, input=msgspec.structs.replace(before.input, records=1))
     assert etag(before) != etag(other)
+
+
+def test_a_trainer_that_ended_as_planned_stays_green() -> None:
+    """The demo's page, kept open: it says that the trainer has ended, and nothing turns red as time passes."""
+    now = [0.0]
+    metrics, health = Metrics(TRAINER), Health(stuck_after_s=60.0, clock=lambda: now[0])
+    health.require("start", "")
+    board = TrainerBoard(Settings(points={"dimension": 3}), metrics)
+    board.snapshot = boards.snapshot(PICTURE)
+    health.rest()
+    board.ended("The trainer has ended.")
+    now[0] = 1_000.0
+    status = Site(Settings(points={"dimension": 3}), board, metrics, health, lambda: T0).status()
+    assert (status.verdict.level, status.process.healthy, status.process.ready) == ("good", True, True)
+    assert status.verdict.detail.startswith("The trainer has ended. ")
 
 
 def test_a_history_is_of_the_newest_moments() -> None:

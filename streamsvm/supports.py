@@ -428,8 +428,8 @@ def _structure() -> Iterator[Row]:
 
 
 def _small() -> Iterator[Row]:
-    few_bits = equal("svm.precision", "half"), equal("svm.precision", "packed")
-    for term in (given("svm.landmarks"), *few_bits, given("svm.round_first")):
+    packed = equal("svm.precision", "packed")
+    for term in (given("svm.landmarks"), packed):
         yield Row(
             axis=SMALL,
             feature=term,
@@ -440,21 +440,12 @@ def _small() -> Iterator[Row]:
         )
     yield Row(
         axis=SMALL,
-        feature=given("svm.round_first"),
-        without=equal("svm.precision", "double"),
-        why="points are rounded to few bits",
-        remedy="Remove {feature}, or give svm.precision = packed or half.",
-        kind="nature",
+        feature=packed,
+        without=MORE_LABELS,
+        why="more than two labels are published in double precision only",
+        remedy=REMOVE,
+        kind="not built",
     )
-    for term in few_bits:
-        yield Row(
-            axis=SMALL,
-            feature=term,
-            without=MORE_LABELS,
-            why="more than two labels are published in double precision only",
-            remedy=REMOVE,
-            kind="not built",
-        )
 
 
 def _archive() -> Iterator[Row]:

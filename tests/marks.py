@@ -39,7 +39,6 @@ SLOW: Final = frozenset({"broker", "real_broker", "embedded_broker", "stage", "f
 
 NOT_QUICK: Final = (
     "tests/codec/test_bounds.py::test_no_bomb_goes_off",
-    "tests/codec/test_half_precision.py",
     "tests/codec/test_packing.py",
     "tests/codec/test_large_models.py::test_decoding_takes_a_multiple_of_the_message",
     "tests/codec/test_model.py",

@@ -229,20 +229,11 @@ CORESET: Final[Mapping[str, Callable[[], object]]] = {
     "`coreset.landmarks` / `coreset.memory` other than `all`": settled(
         svm={"kernel": "rbf"}, coreset={"landmarks": 64, **FORGETS}
     ),
-    "`coreset.leaf_parts` / no `coreset.landmarks`": settled(coreset={"leaf_parts": 8}),
     "`svm.landmarks` / `svm.kernel` = `linear`": settled(svm={"landmarks": 64}),
-    "`svm.precision` = `half` / `svm.kernel` = `linear`": settled(svm={"precision": "half"}),
     "`svm.precision` = `packed` / `svm.kernel` = `linear`": settled(svm={"precision": "packed"}),
-    "`svm.round_first` / `svm.kernel` = `linear`": settled(svm={"round_first": True}),
-    "`svm.round_first` / `svm.precision` = `double`": settled(
-        svm={"kernel": "rbf", "precision": "double", "round_first": True}
+    "`svm.precision` = `packed` / more than two labels": settled(
+        points=SEVERAL, svm={"kernel": "rbf", "precision": "packed"}
     ),
-    **{
-        f"`svm.precision` = `{few}` / more than two labels": settled(
-            points=SEVERAL, svm={"kernel": "rbf", "precision": few}
-        )
-        for few in ("half", "packed")
-    },
 }
 DAEMONS: Final[Mapping[str, Callable[[], object]]] = {
     "`training.policy` = `every` / `training.from_coresets`": settled(training={"policy": "every", **ADOPTS}),

@@ -14,7 +14,7 @@ from streamsvm.errors import ConfigurationError
 from streamsvm.ingest.decoder import LARGEST_WEIGHT, SMALLEST_WEIGHT
 from streamsvm.learning.training import Trained, audited, train, warm_up, with_probability
 from streamsvm.model.machine import KernelMachine, LinearMachine
-from streamsvm.model.probability import Isotonic, Probability, Sigmoid
+from streamsvm.model.probability import Sigmoid
 from streamsvm.points import Points
 from streamsvm.svm.block import interior_point as interior
 from streamsvm.svm.block import rbf_tiles as blocks
@@ -107,22 +107,16 @@ def test_without_a_point_there_is_no_audit() -> None:
     assert audited(made, [audit_sample(gaussian(0), 5)]) is None
 
 
-PROBABLE = ("sigmoid", "isotonic")
-
-
-def numbers(probability: Probability | None) -> bytes:
+def numbers(probability: Sigmoid | None) -> bytes:
     assert probability is not None
-    if isinstance(probability, Sigmoid):
-        return np.array([probability.a, probability.b]).tobytes()
-    return probability.x.tobytes() + probability.y.tobytes()
+    return np.array([probability.a, probability.b]).tobytes()
 
 
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])
-@pytest.mark.parametrize("method", PROBABLE)
-def test_probabilities_come_true(method: str, kernel: str) -> None:
+def test_probabilities_come_true(kernel: str) -> None:
     """Of fresh points that are as probably positive as the model says, about that share is positive."""
     stream = gaussian(20_000)
-    config = SvmConfig(alpha=1e-3, kernel=kernel, probability=method)
+    config = SvmConfig(alpha=1e-3, kernel=kernel, probability="sigmoid")
     few = stream.take(slice(500))
     made = with_probability(train(few, Moments.zero(3).add(stream), config), [audit_sample(stream, 2_000)], config)
     fresh = gaussian(20_000, seed=1)
@@ -134,27 +128,24 @@ def test_probabilities_come_true(method: str, kernel: str) -> None:
         assert (fresh.y[within] > 0).mean() == pytest.approx(said[within, 1].mean(), abs=0.06)
 
 
-@pytest.mark.parametrize("method", PROBABLE)
-def test_probabilities_are_of_the_stream_whatever_the_class_weights(method: str) -> None:
+def test_probabilities_are_of_the_stream_whatever_the_class_weights() -> None:
     """A machine that was told to prefer the rare label still says how rare it is."""
     stream = gaussian(20_000)
     share = float(stream.weight[stream.y > 0].sum() / stream.weight.sum())
     for class_weight in ("none", "balanced", (1.0, 30.0)):
-        config = SvmConfig(alpha=1e-3, probability=method, class_weight=class_weight)
+        config = SvmConfig(alpha=1e-3, probability="sigmoid", class_weight=class_weight)
         trained = train(stream.take(slice(500)), Moments.zero(3).add(stream), config)
         made = with_probability(trained, [audit_sample(stream, 2_000)], config)
         said = made.model.predict_proba(stream.X)[:, 1]
         assert float(stream.weight @ said / stream.weight.sum()) == pytest.approx(share, abs=0.03)
 
 
-@pytest.mark.parametrize("method", PROBABLE)
-def test_probabilities_twice_are_the_same_bits(method: str) -> None:
+def test_probabilities_twice_are_the_same_bits() -> None:
     """No chance; partitions enter in their order."""
-    points, config = gaussian(400), SvmConfig(probability=method)
+    points, config = gaussian(400), SvmConfig(probability="sigmoid")
     halves = [audit_sample(points.take(part), 90, 0, p) for p, part in enumerate((slice(150), slice(150, 400)))]
     one, two = (with_probability(fit(points, config), halves, config).model.probability for _ in range(2))
     assert numbers(one) == numbers(two)
-    assert isinstance(one, Sigmoid if method == "sigmoid" else Isotonic)
 
 
 def test_without_ground_there_are_no_probabilities() -> None:

@@ -92,10 +92,10 @@ def evaluate_command(
         ),
     ] = None,
     probability: Annotated[
-        Literal["sigmoid", "isotonic"] | None,
+        Literal["sigmoid"] | None,
         typer.Option(
             metavar="KIND",
-            help="Also judge probabilities, sigmoid or isotonic, by Brier score and log loss: svm.probability.",
+            help="Also judge probabilities, by Brier score and log loss: svm.probability.",
         ),
     ] = None,
     class_weight: Annotated[

@@ -14,7 +14,7 @@ from streamsvm.model.described import Label
 from streamsvm.model.fit import Audit, Fit
 from streamsvm.model.machine import KernelMachine, LinearMachine, Model
 from streamsvm.model.message import content_sha256
-from streamsvm.model.probability import Probability, Sigmoid
+from streamsvm.model.probability import Sigmoid
 from streamsvm.model.recipes import recipes_of
 from streamsvm.model.skill import spelt
 from streamsvm.model.skill_header import complaint_of, doubt_of
@@ -160,18 +160,14 @@ def _probability_of(model: AnyModel) -> str:
         return _probability(model.probability)
     if model.probabilities is None:
         return "none"
-    kinds = {"sigmoid" if isinstance(one, Sigmoid) else "isotonic" for one in model.probabilities}
-    return f"{' and '.join(sorted(kinds))}, one a machine"
+    return "sigmoid, one a machine"
 
 
-def _probability(probability: Probability | None) -> str:
+def _probability(probability: Sigmoid | None) -> str:
     """Return how a decision value f becomes a probability of the positive label."""
     if probability is None:
         return "none"
-    if isinstance(probability, Sigmoid):
-        return f"sigmoid, 1 / (1 + exp({probability.a:.6g} f {probability.b:+.6g}))"
-    x, y = probability.x, probability.y
-    return f"isotonic, {len(x)} knots, {y[0]:.4g} at f = {x[0]:.4g} to {y[-1]:.4g} at f = {x[-1]:.4g}"
+    return f"sigmoid, 1 / (1 + exp({probability.a:.6g} f {probability.b:+.6g}))"
 
 
 def _threshold(threshold: Threshold | None) -> str:

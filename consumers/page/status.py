@@ -262,26 +262,20 @@ class Looks(msgspec.Struct, frozen=True, kw_only=True):
     ----------
     number : int
         Of the version.
-    by : "coefficients", "machines" or "permutation"
+    by : "coefficients" or "machines"
         "machines": the mean size of the coefficients of the machines of more than two labels.
     features : tuple of FeaturePart
         Those with the largest shares, the largest first.
     others : int
         How many features are not listed.
-    points : int
-        Points of the audit sample that a kernel machine was asked about.
-    asked : int
-        Features that were looked at: all, or of a large kernel machine those in whose means the labels differ most.
     why : str
         Why there are no features; else empty.
     """
 
     number: int
-    by: Literal["coefficients", "machines", "permutation"]
+    by: Literal["coefficients", "machines"]
     features: tuple[FeaturePart, ...]
     others: int
-    points: int
-    asked: int
     why: str
 
 

@@ -82,16 +82,11 @@ class ModelConfig(RecipeOptions, Section):
         object.__setattr__(self, "svm", self.svm.settled(self.points.classes))
         if self.coreset.kernel_option:
             precision = self.svm.precision if "precision" in self.svm.model_fields_set else "packed"
-            defaults: dict[str, Any] = {
-                "precision": precision,
-                "round_first": precision != "double",
-                "tune_points": SvmConfig.TUNE_POINTS_OF_LANDMARKS,
-            }
+            defaults: dict[str, Any] = {"precision": precision, "tune_points": SvmConfig.TUNE_POINTS_OF_LANDMARKS}
             if precision != "packed":  # of which a message holds as many as their bits allow
-                defaults["landmarks"] = SvmConfig.landmarks_by_default(self.points.dimension, precision)
+                defaults["landmarks"] = SvmConfig.landmarks_by_default(self.points.dimension)
             missing = {name: size for name, size in defaults.items() if name not in self.svm.model_fields_set}
             object.__setattr__(self, "svm", with_defaults(self.svm, missing))
-        require({"svm.round_first": self.svm.round_first, "svm.precision": self.svm.precision})
         require_trainable(self.points.classes, self.svm, self.coreset)
         return self
 

@@ -68,7 +68,7 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     standardize : bool, default True
         Scale features to zero mean and unit variance of everything seen, weights counted. False: they lose their
         mean only, which changes no machine and keeps the digits of features far from 0.
-    probability : "sigmoid", "isotonic" or None, default None
+    probability : "sigmoid" or None, default None
         Method by which `predict_proba` is fitted. It takes a tenth of the memory, at most 1,000 points, for an audit
         sample. With fewer than ten points of a class in it a trainer publishes no probabilities; here a rough sigmoid
         is fitted, with a warning. If the whole stream fits into the memory, the points of the
@@ -182,7 +182,7 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         tol: float = 1e-3,
         class_weight: dict[Any, float] | Literal["balanced"] | None = None,
         standardize: bool = True,
-        probability: Literal["sigmoid", "isotonic"] | None = None,
+        probability: Literal["sigmoid"] | None = None,
         cost: tuple[float, float] | None = None,
         target: dict[Literal["precision", "recall", "alarm_rate"], float] | None = None,
         memory: Literal["all", "window", "decay", "adaptive"] = "all",

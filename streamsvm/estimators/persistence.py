@@ -23,7 +23,7 @@ from streamsvm.model.fit import Fit
 from streamsvm.model.kernels import RbfKernel
 from streamsvm.model.machine import KernelMachine, LinearMachine, Machine, Model, Packing, Scaler
 from streamsvm.model.packing import Grid
-from streamsvm.model.probability import Isotonic, Probability, Sigmoid
+from streamsvm.model.probability import Sigmoid
 from streamsvm.model.threshold import Threshold
 from streamsvm.points import Position
 
@@ -108,20 +108,12 @@ def _plain_trained(trained: Trained) -> Plain:
         "mean": model.scaler.mean,
         "scale": model.scaler.scale,
         "machine": _plain_machine(model.machine),
-        "probability": _plain_probability(model.probability),
+        "probability": None if model.probability is None else asdict(model.probability),
         "threshold": None if model.threshold is None else msgspec.json.encode(model.threshold),
         "fit": asdict(trained.fit),
         "squared_norm": trained.squared_norm,
         "no_probability": trained.no_probability,
     }
-
-
-def _plain_probability(probability: Probability | None) -> Plain | None:
-    if probability is None:
-        return None
-    if isinstance(probability, Sigmoid):
-        return {"a": probability.a, "b": probability.b}
-    return {"x": probability.x, "y": probability.y}
 
 
 def _plain_machine(machine: Machine) -> Plain:
@@ -132,7 +124,6 @@ def _plain_machine(machine: Machine) -> Plain:
         "support": machine.support,
         "dual": machine.dual,
         "intercept": machine.intercept,
-        "precision": machine.precision,
         "packing": None if machine.packing is None else asdict(machine.packing),
     }
 
@@ -147,14 +138,13 @@ def _trained(plain: Plain) -> Trained:
     scaler = Scaler(plain["mean"], plain["scale"])
     saved = plain["threshold"]
     threshold = None if saved is None else msgspec.json.decode(saved, type=Threshold)
-    model = Model(scaler, _machine(plain["machine"]), _probability(plain["probability"]), threshold=threshold)
+    model = Model(
+        scaler,
+        _machine(plain["machine"]),
+        None if plain["probability"] is None else Sigmoid(**plain["probability"]),
+        threshold=threshold,
+    )
     return Trained(model, Fit(**plain["fit"]), plain["squared_norm"], plain["no_probability"])
-
-
-def _probability(plain: Plain | None) -> Probability | None:
-    if plain is None:
-        return None
-    return Sigmoid(**plain) if "a" in plain else Isotonic(**plain)
 
 
 def _machine(plain: Plain) -> Machine:
@@ -164,4 +154,4 @@ def _machine(plain: Plain) -> Machine:
     packing = plain["packing"]
     if packing is not None:
         packing = Packing(**{**packing, "grid": Grid(**packing["grid"])})
-    return KernelMachine(kernel, plain["support"], plain["dual"], plain["intercept"], plain["precision"], packing)
+    return KernelMachine(kernel, plain["support"], plain["dual"], plain["intercept"], packing)

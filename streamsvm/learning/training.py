@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,21 +30,16 @@ from streamsvm.model.classes import AnyModel
 from streamsvm.model.deciles import Deciles, deciles_of
 from streamsvm.model.fit import Audit, Fit
 from streamsvm.model.kernels import Kernel, LinearKernel, RbfKernel
-from streamsvm.model.machine import KernelMachine, LinearMachine, Machine, Model, Packing, Scaler, in_half
+from streamsvm.model.machine import KernelMachine, LinearMachine, Machine, Model, Packing, Scaler
 from streamsvm.model.packing import MOST_ENTRIES, Grid
 from streamsvm.points import Points
 from streamsvm.process_wide import one_algebra_thread
-from streamsvm.svm.bias import best_intercept
 from streamsvm.svm.block import descent as fast
 from streamsvm.svm.fit_landmarks import decisions, fewer_terms
 from streamsvm.svm.fit_probability import fit_probability, objection
 from streamsvm.svm.fit_threshold import fit_threshold, halves
 from streamsvm.svm.objective import optimality, primal_objective
 from streamsvm.svm.solvers import Problem, Solution, StdaSolver
-
-VARIANCE_IN_HALF: Final = (1e-6, 1e6)
-"""Mean variance of features from which, and up to which, they are rounded to 16 bits: these have three digits from 6e-5
-to 65,504 in magnitude."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,11 +81,10 @@ def train(points: Points, moments: Moments, config: SvmConfig) -> Trained:
     # With another number of BLAS threads the sums have other bits.
     with one_algebra_thread():
         scaler = scaler_of(moments, config)
-        config = _precise_enough(config, scaler, moments)
         Z, kernel = scaler.transform(points.X), kernel_of(scaler, moments, config)
         grid = Grid.of(Z, kernel.gamma) if config.precision == "packed" and isinstance(kernel, RbfKernel) else None
-        if config.round_first:
-            Z = in_half(Z) if grid is None else grid.rounded(Z)
+        if grid is not None:  # before training: the support vectors are then those that are published
+            Z = grid.rounded(Z)
         penalty, class_weight = config.penalty(moments.weight), config.class_weights(moments.class_weight)
         upper = penalty * points.class_weighted(class_weight).weight
         problem = Problem(
@@ -226,7 +220,7 @@ def with_probability(trained: Trained, sample: Sequence[Sampled], config: SvmCon
     if reason := objection(decision, points.y):
         return replace(trained, no_probability=reason)
     with one_algebra_thread():
-        probability = fit_probability(config.probability, decision, points.y, represented(sample))
+        probability = fit_probability(decision, points.y, represented(sample))
     return replace(trained, model=replace(trained.model, probability=probability))
 
 
@@ -234,7 +228,7 @@ def with_rough_probability(trained: Trained, sample: Sequence[Sampled]) -> Train
     """Return the same with a sigmoid of fewer points than a version's needs; unchanged where a label has none.
 
     For an estimator, which is asked for probabilities whatever came: Platt's targets keep the sigmoid of a single point
-    of each label finite. An isotonic function of so few points would have as many steps.
+    of each label finite.
 
     Parameters
     ----------
@@ -247,7 +241,7 @@ def with_rough_probability(trained: Trained, sample: Sequence[Sampled]) -> Train
     if not -len(points) < int(points.y.sum(dtype=np.int64)) < len(points) or not np.isfinite(decision).all():
         return trained
     with one_algebra_thread():
-        probability = fit_probability("sigmoid", decision, points.y, represented(sample))
+        probability = fit_probability(decision, points.y, represented(sample))
     return replace(trained, model=replace(trained.model, probability=probability))
 
 
@@ -297,18 +291,6 @@ def scaler_of(moments: Moments, config: SvmConfig) -> Scaler:
     if not config.standardize:
         return Scaler(moments.mean, np.ones(len(moments.mean)))
     return Scaler.standard(moments.mean, moments.square / moments.weight)
-
-
-def _precise_enough(config: SvmConfig, scaler: Scaler, moments: Moments) -> SvmConfig:
-    """Return the configuration, in double precision where features, not standardised, do not suit 16 bits."""
-    variance = float((moments.square / scaler.scale**2).mean()) / moments.weight
-    least, most_in_half = VARIANCE_IN_HALF
-    if config.standardize or config.precision != "half" or least <= variance <= most_in_half:
-        return config
-    most = config.landmarks
-    if most is not None:
-        most = min(most, config.landmarks_by_default(len(moments.mean), "double"))
-    return config.model_copy(update={"precision": "double", "round_first": False, "landmarks": most})
 
 
 def kernel_of(scaler: Scaler, moments: Moments, config: SvmConfig) -> Kernel:
@@ -365,35 +347,31 @@ def _written_down(
 ) -> tuple[KernelMachine, _Measured]:
     """Return the machine of as many terms, and of numbers of as many bits, as are published, and its measures.
 
-    Rounding moves the sum of the dual coefficients, and with large boxes the decisions by more than their own size.
-    Where the objective shows that, the intercept is fitted again; where that does not repair it, double precision is
-    kept, over as many landmarks as fit into a message so.
+    Rounding the dual coefficients moves their sum, and with large boxes the decisions by more than their own size.
+    Where the objective shows that, the machine stays in double precision, over as many landmarks as fit into a message
+    so.
     """
     machine, own = whole, measured
+
+    def fewer(most: int) -> tuple[KernelMachine, _Measured]:
+        found = fewer_terms(whole, problem.Z, points.y, points.weight, most)
+        return found, _measured_again(found, problem, measured)
+
     most = config.landmarks if grid is None else _room(grid, config)
     if most is not None and len(whole.dual) > most:
-        machine = fewer_terms(whole, problem.Z, points.y, points.weight, most)
-        own = _measured_again(machine, problem, measured)
-    half = machine.halved() if config.precision == "half" else machine
-    if grid is not None:
-        half = machine.packed(Packing(grid, len(whole.dual), 0.0, 0.0))
-    if half is machine:
+        machine, own = fewer(most)
+    if grid is None:
         return machine, own
-    rounded = _measured_again(half, problem, measured)
-    largest = own.primal + config.tolerance * abs(own.primal)
-    if not rounded.primal > largest:
-        return _with_errors(half, rounded, whole, problem), rounded
-    half = replace(half, intercept=_intercept_again(half, problem))
-    rounded = _measured_again(half, problem, measured)
-    half = _with_errors(half, rounded, whole, problem)
-    if not rounded.primal > largest:
-        return half, rounded
-    if most is not None:
-        most = config.landmarks_by_default(problem.Z.shape[1], "double")
-        if len(machine.dual) > most:
-            machine = fewer_terms(whole, problem.Z, points.y, points.weight, most)
-            own = _measured_again(machine, problem, measured)
-    return (machine, own) if own.primal < rounded.primal else (half, rounded)
+    packed = machine.packed(Packing(grid, len(whole.dual), 0.0, 0.0))
+    if packed is not machine:
+        rounded = _measured_again(packed, problem, measured)
+        if not rounded.primal > own.primal + config.tolerance * abs(own.primal):
+            whole_error = rounded.error
+            if len(machine.dual) < len(whole.dual):
+                whole_error = _error(decisions(whole, problem.Z), problem)
+            return replace(packed, packing=Packing(grid, len(whole.dual), whole_error, rounded.error)), rounded
+    most = config.landmarks_by_default(problem.Z.shape[1])
+    return fewer(most) if len(machine.dual) > most else (machine, own)
 
 
 def _room(grid: Grid, config: SvmConfig) -> int:
@@ -404,25 +382,10 @@ def _room(grid: Grid, config: SvmConfig) -> int:
     return max(2, min(room // (grid.vector_bytes + 4), MOST_ENTRIES // len(grid.bits)))
 
 
-def _with_errors(machine: KernelMachine, measured: _Measured, whole: KernelMachine, problem: Problem) -> KernelMachine:
-    """Return a packed machine with what it and the whole machine answer wrongly; another one as it is."""
-    if machine.packing is None:
-        return machine
-    of_whole = measured.error
-    if len(machine.dual) < len(whole.dual):
-        of_whole = _error(decisions(whole, problem.Z), problem)
-    return replace(machine, packing=replace(machine.packing, whole_error=of_whole, error=measured.error))
-
-
 def _error(decision: NDArray[np.float64], problem: Problem) -> float:
     """Return the share of the boxes of the points that decision values answer wrongly."""
     is_wrong = (decision > 0.0) != (problem.y > 0)
     return float(problem.upper[is_wrong].sum() / problem.upper.sum())
-
-
-def _intercept_again(machine: KernelMachine, problem: Problem) -> float:
-    """Return the best intercept of a machine of the problem, by its decision values."""
-    return best_intercept(decisions(replace(machine, intercept=0.0), problem.Z), problem.y, problem.upper)
 
 
 def _measured_again(machine: KernelMachine, problem: Problem, whole: _Measured) -> _Measured:

@@ -60,7 +60,7 @@ def _gate() -> Iterator[Row]:
         feature=equal("output.gate_figure", "log_loss"),
         without=missing("svm.probability"),
         why="the log loss is of probabilities",
-        remedy="Give svm.probability = sigmoid or isotonic.",
+        remedy="Give svm.probability = sigmoid.",
         kind="nature",
     )
 

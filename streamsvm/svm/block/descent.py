@@ -160,14 +160,7 @@ class BlockDescent:
 
     Notes
     -----
-    A subclass has another problem of the same form: other targets, boxes or start. It may replace `begin`, `jump`,
-    `find_extremes`, `decisive` and `rounding`, and sets or reads, besides the above:
-
-    - `Z`, `kernel`, `tolerance` as given; `source`, what kernel values come from; `scale`, what they are divided by;
-    - `target`, shape (n,): F is sum_j b_j k_ij less this;
-    - `low`, `high`, shape (n,): the boxes of b;
-    - `moved`, shape (n,): how far each b went since F was exact, from which the errors of F are bounded;
-    - `patience_ns`: what the blocks may cost, estimated, before `jump` is called; infinite: never.
+    A subclass may bring kernel values that are at hand (`begin`) and another rule for the end (`_confirm`).
     """
 
     def __init__(

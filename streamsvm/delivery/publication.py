@@ -127,10 +127,7 @@ def _unhashed(published: Publication, delivery: Delivery, signer: Signer | None)
         "streamsvm.session": delivery.session,
         "streamsvm.training.seconds": f"{published.made.seconds:.6f}",
     }
-    before, gate = delivery.head, published.gate
-    if before is not None:
-        named = (before.alias, *delivery.links)
-        headers[model_codec.LINKS_HEADER] = ",".join(str(ancestor.offset) for ancestor in named)
+    gate = published.gate
     if gate is not None:
         headers[model_codec.GATE_HEADER] = gate.outcome
         if gate.candidate is not None:

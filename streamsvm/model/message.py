@@ -64,10 +64,6 @@ GATE_ACCURACY_HEADER: Final = "streamsvm.gate.balanced_accuracy"
 GATE_PRESENT_HEADER: Final = "streamsvm.gate.present.balanced_accuracy"
 """Of the version, on the points that the quality gate scored; left out where there were none."""
 
-LINKS_HEADER: Final = "streamsvm.links"
-"""Header with the offsets, in the models topic, of the records that the lineage names by hash: the parent, then the
-links, separated by commas. They are hints, not part of the hash: a record found there must have the named hash."""
-
 SIGNATURE_HEADER: Final = "streamsvm.signature"
 """Of a signed version; see `streamsvm.registry.signing`."""
 

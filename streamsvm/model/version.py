@@ -162,7 +162,7 @@ class Lineage(LineageTrunk, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 
     @property
     def ancestors(self) -> tuple[str, ...]:
-        """Every hash that the lineage contains, the parent's first; in the order of the offsets in `LINKS_HEADER`."""
+        """Every hash that the lineage contains, the parent's first."""
         return (*((self.parent,) if self.parent else ()), *(link.sha256 for link in self.links))
 
 

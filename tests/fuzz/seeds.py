@@ -168,7 +168,6 @@ def version_headers() -> list[bytes]:
     """Return headers of versions, a line each, and after an empty line the key."""
     told = {
         "streamsvm.incarnation": b"3",
-        model_codec.LINKS_HEADER: b"17,12",
         model_codec.TIME_HEADER: b"2026-01-31T12:00:00+00:00",
         "streamsvm.transaction": b"abc~1 2/3 streamsvm/m/models",
     }

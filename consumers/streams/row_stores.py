@@ -115,8 +115,8 @@ OWN: Final = (
         name="versions",
         holds="coefficients that follow from all rows; support vectors, which are rows",
         taken_out="named; those that are retired get a tombstone",
-        remains="published versions stay what they are, and readers keep what they loaded; a tombstone hides a "
-        "version, and Kafka removes its bytes only where the topic is compacted",
+        remains="published versions stay what they are, and readers keep what they loaded; Kafka removes "
+        "the bytes of a retired version when it compacts the topic",
         topics=lambda settings: (settings.output.models_topic,),
     ),
     RowStore(

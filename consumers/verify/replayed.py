@@ -1,7 +1,7 @@
 """The input of versions, gone through again: one learner at a time, brought from cut to cut.
 
 Invariant: nothing is written, and nothing is needed from the publisher. Of the input a bounded backlog is in memory;
-for a certificate as many rows as who asks wants to keep, for a version of a branch as many as its lineage says.
+for a certificate as many rows as who asks wants to keep.
 """
 
 from __future__ import annotations
@@ -14,13 +14,12 @@ import msgspec
 from consumers.streams.identity import TopicIdentity
 from consumers.verify.source import InputSource, ReplaySource
 from consumers.verify.verifier import Verifier, left_out_of
+from streamsvm.certificate import Certificate, Certifier
 from streamsvm.errors import LogGap, TopicMissing
 from streamsvm.kafka import Cluster, OffsetOutOfRange, SchemaRegistry
-from streamsvm.learning.certifying import Certificate, Certifier
-from streamsvm.learning.recipe import Made
-from streamsvm.learning.training import limited
 from streamsvm.model.left_out import Places
 from streamsvm.model.version import Lineage, Version
+from streamsvm.process_wide import one_algebra_thread
 from streamsvm.verification.recomputation import (
     NotRecomputable,
     OtherLog,
@@ -39,11 +38,6 @@ class Replayed:
     schemas : SchemaRegistry, optional
     verifiers : sequence of Verifier
         Of branches.
-
-    Attributes
-    ----------
-    last : Made or None
-        What the version whose value was returned last is of; None where a branch made it of something else.
     """
 
     def __init__(
@@ -62,7 +56,6 @@ class Replayed:
         self._source: ReplaySource | None = None
         self._threads = ExitStack()
         self._learned_before = 0
-        self.last: Made | None = None
         self._ids: dict[str, str | None] = {}
         self._logs: dict[str, dict[int, tuple[int, int]]] = {}
         self._topics: dict[str, TopicIdentity] = {}
@@ -88,14 +81,12 @@ class Replayed:
         NotRecomputable
             If the log does not hold its input, or this build cannot run its configuration.
         """
-        self.last = None
         for verifier in self._verifiers:
             found = verifier.value(version, lineage, self)
             if found is not None:
                 return found
         recomputation = self._advanced(version, certifier)
-        self.last = recomputation.made(version)
-        return recomputation.encoded(self.last, version, lineage, self.facts(version))
+        return recomputation.encoded(recomputation.made(version), version, lineage, self.facts(version))
 
     def facts(self, version: Version) -> tuple[msgspec.Struct, ...]:
         """Return what a version that a trainer published must say of where it comes from, by what branches know."""
@@ -110,14 +101,7 @@ class Replayed:
         """Count rows that somebody else learned for a version."""
         self._learned_before += rows
 
-    def made(self, version: Version) -> tuple[Recomputation, Made]:
-        """Return everything that a version's cut gives, and what names it."""
-        recomputation = self._advanced(version, None)
-        made = recomputation.made(version)
-        self._drop()
-        return recomputation, made
-
-    def read(self, version: Version, certifier: Certifier) -> Certificate:
+    def _read(self, version: Version, certifier: Certifier) -> Certificate:
         """Let a certifier see all rows of a version, and return what they prove.
 
         Raises
@@ -135,10 +119,10 @@ class Replayed:
         If the log loses its input meanwhile: what was proven before.
         """
         present = self._recomputation
-        certificate = self.read(version, certifier) if present is None else self._proven(present, certifier)
+        certificate = self._read(version, certifier) if present is None else self._proven(present, certifier)
         while not (certifier.done or certificate.reads >= reads):
             try:
-                certificate = self.read(version, certifier)
+                certificate = self._read(version, certifier)
             except NotRecomputable:
                 break
         return certificate
@@ -172,10 +156,7 @@ class Replayed:
         topic = version.lineage.topic
         self._look(topic)
         others = tuple(filter(None, (verifier.other_log(version) for verifier in self._verifiers)))
-        log: Mapping[int, tuple[int, int]] = self._logs[topic]
-        for verifier in self._verifiers:
-            log = verifier.held(version, log)
-        missing = missing_input(version, self._ids[topic], log) or self._missing(version, others)
+        missing = missing_input(version, self._ids[topic], self._logs[topic]) or self._missing(version, others)
         if missing:
             raise NotRecomputable(missing)
         without = left_out_of(self._verifiers, version)
@@ -185,8 +166,8 @@ class Replayed:
             return present, self._source
         self._drop()
         self._without = without
-        self._recomputation = Recomputation(version, self._ids[topic] or "", log, certifier, others)
-        self._threads.enter_context(limited(self._recomputation.config.svm))
+        self._recomputation = Recomputation(version, self._ids[topic] or "", self._logs[topic], certifier, others)
+        self._threads.enter_context(one_algebra_thread())
         self._source = self._source_of(version, self._recomputation)
         return self._recomputation, self._source
 

@@ -91,9 +91,9 @@ def fill_terms(own, class_weight, penalty, bound, terms):  # type: ignore[no-unt
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def rule(  # type: ignore[no-untyped-def]
-    rows, y, weight, margin, length, expected, terms, shares, mean_weight, target, mean, passed
+    rows, y, weight, margin, length, expected, terms, shares, mean_weight, target, mean
 ):
-    """Fill what a `Screen` has of the points of sealed buckets, and what of the rows to come will not be kept.
+    """Fill what a `Screen` has of the points of sealed buckets.
 
     Parameters
     ----------
@@ -112,8 +112,6 @@ def rule(  # type: ignore[no-untyped-def]
         How many rows shall be kept.
     mean : ndarray of shape (2, d)
         Filled with the mean of each label.
-    passed : ndarray of shape (n,)
-        Filled with how many of the expected rows are not kept.
 
     Returns
     -------
@@ -130,8 +128,6 @@ def rule(  # type: ignore[no-untyped-def]
         terms[label, 0] += shares[1]
     scaled = shares[2] / influential if influential > 0.0 else 0.0
     rate = rate_of(size, expected, target)
-    for i in range(len(size)):
-        passed[i] = expected[i] * max(0.0, 1.0 - rate * size[i])
     return rate, scaled
 
 

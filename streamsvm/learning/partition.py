@@ -33,14 +33,13 @@ from typing import Any
 import numpy as np
 
 from streamsvm.config import ModelConfig
-from streamsvm.coreset.leaf import Leaf, account_of
+from streamsvm.coreset.leaf import Leaf
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.outliers import Tally
 from streamsvm.coreset.reducers.base import Observed
 from streamsvm.coreset.screens import LeafRule, LeafScreener
 from streamsvm.coreset.shift import FullLeaf
 from streamsvm.coreset.structure import Extent, Learned, PilotOf
-from streamsvm.learning.accounts import accounting_of
 from streamsvm.learning.auditing import make_reservoirs
 from streamsvm.learning.bounding import Bounding
 from streamsvm.learning.leaf_screens import Sealed, screens_of
@@ -77,12 +76,11 @@ class Partition:
         # The result of `standing` until the next row: cuts and checkpoints of one moment share it.
         self._standing: PartitionAtCut | None = None
         self._witness: Witness | None = None
-        self._accounting = accounting_of(config, task)
-        self._screens = screens_of(config, task, self._accounting)
+        self._screens = screens_of(config, task)
         self.bounding = Bounding(partition)
         self.leader_epoch = -1
         self.beside_offset = -1
-        self.leaf = Leaf(base, coreset.leaf_rows, points.dimension, points.numpy_dtype, task.classes, self._accounting)
+        self.leaf = Leaf(base, coreset.leaf_rows, points.dimension, points.numpy_dtype, task.classes)
         self.memory = memory or memory_of(partition, config, task)
         self.structure = self.memory.structure
         self.audit = make_reservoirs(partition, config, task)
@@ -141,8 +139,7 @@ class Partition:
             reservoir.add(within)
         if self._witness is not None and self.bounding.bound is not None:
             self._witness(rows.points.take(rows.accepted), within.points.take(rows.accepted))
-        is_changed = self._accounting is not None and within.points is not rows.points
-        self.leaf.add(within, rows.points if is_changed else None)
+        self.leaf.add(within)
         self.leader_epoch = int(rows.leader_epoch[-1])
         if rows.beside_offset is not None:
             self.beside_offset = int(rows.beside_offset[-1])
@@ -169,15 +166,14 @@ class Partition:
 
     def _insert(self, solved: dict[tuple[Position, Position], Any]) -> None:
         """Put the full leaf into the structure; add to `solved` the pilots that this solves."""
-        screened, known, rows = self.leaf.screened, self.leaf.totals, self.leaf.points
+        screened, rows = self.leaf.screened, self.leaf.points
         ends_a_span, is_first = self.memory.ends_a_span(self.leaf.rows), self.bounding.bound is None
         points, extent = self.bounding.seal(*self.leaf.seal(self.observed), self.audit)
-        totals = None if self._accounting is None else account_of(points, rows, screened, known, self._accounting)
         if self._witness is not None and is_first:
             self._witness(rows, points)
         pilots = self._pilots(solved, self.memory.seen(extent), None if screened is None else screened.screen)
         audit = tuple(reservoir.state() for reservoir in self.audit) if ends_a_span else ()
-        self.memory.insert(points, extent, pilots, audit, totals)
+        self.memory.insert(points, extent, pilots, audit)
         if ends_a_span:
             self.audit = make_reservoirs(self._partition, self._config, self._task)
 
@@ -275,7 +271,6 @@ class Partition:
                 audit=tuple(reservoir.state() for reservoir in self.audit),
                 memory=self.memory.state(),
                 beside_offset=self.beside_offset,
-                leaf_totals=self.leaf.totals,
             )
             self._standing = PartitionAtCut(
                 state=state,
@@ -309,9 +304,8 @@ class Partition:
         self.beside_offset = saved.beside_offset
         self.memory.restore(saved.memory)
         self.structure.restore(saved.sealed, saved.buckets)
-        leaf_rows, screened = self._config.coreset.leaf_rows, saved.screened
-        screener = None if screened is None else screened.resumed(self._leaf_name, leaf_rows)
-        self.leaf.restore(saved.leaf_points, saved.leaf_extent, screener, saved.leaf_totals)
+        screener = None if saved.screened is None else saved.screened.resumed(self._leaf_name)
+        self.leaf.restore(saved.leaf_points, saved.leaf_extent, screener)
         self.bounding.reopen(len(saved.leaf_points))
         # Not in a checkpoint: the bound follows from the buckets that were just restored.
         self._renew_bound()

@@ -15,13 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamsvm.config import ModelConfig
-from streamsvm.coreset.accounting import Account, Accounting
 from streamsvm.coreset.audit_sample import EVERY_LABEL, LABELS, Held, Sampled, merged
-from streamsvm.coreset.leaf import account_of
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.outliers import Found, RowBound
 from streamsvm.coreset.reducers.base import Observed
-from streamsvm.learning.accounts import accounting_of
 from streamsvm.learning.auditing import audit_shares
 from streamsvm.learning.bounding import Places, first_drawn_in
 from streamsvm.learning.memories import Horizon, Weighing
@@ -83,19 +80,7 @@ class PartitionAtCut:
             audit=tuple(self._sampled(factors, whole.class_weight, config, task, leaf)),
             found=leaf.found,
             horizons=self.horizons(now_ms),
-            totals=self._totals(leaf, accounting_of(config, task)),
         )
-
-    def _totals(self, leaf: OpenPart, accounting: Accounting | None) -> tuple[tuple[Points, Account], ...]:
-        """Return all parts with their accounts; empty where no accounts are kept, or a bucket has none."""
-        if accounting is None:
-            return ()
-        found = [(bucket.points, bucket.totals) for bucket in self.state.buckets]
-        state = self.state
-        of_leaf = account_of(leaf.points, state.leaf_points, state.screened, state.leaf_totals, accounting)
-        found.append((leaf.points, of_leaf))
-        known = tuple((points, totals) for points, totals in found if totals is not None)
-        return known if len(known) == len(found) else ()
 
     def horizons(self, now_ms: int) -> tuple[Horizon, ...]:
         """Return the newest rows that count, and their share, the longest first; empty where nothing is forgotten."""
@@ -151,8 +136,6 @@ class CutParts:
         The outliers of an open first leaf.
     horizons : tuple of Horizon
         Which rows count, and their shares; empty where nothing is forgotten.
-    totals : tuple of (Points, Account)
-        Of buckets and open leaf; empty where no accounts are kept.
     """
 
     points: tuple[Points, ...]
@@ -160,7 +143,6 @@ class CutParts:
     audit: tuple[Sampled, ...]
     found: Found | None
     horizons: tuple[Horizon, ...]
-    totals: tuple[tuple[Points, Account], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

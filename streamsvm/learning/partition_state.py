@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from streamsvm.coreset.accounting import Account
 from streamsvm.coreset.audit_sample import Held
 from streamsvm.coreset.screens import LeafScreened
 from streamsvm.coreset.structure import Bucket, Extent, Learned
@@ -35,8 +34,6 @@ class PartitionState:
         What the partition's memory knows besides its buckets.
     beside_offset : int
         Offset after the newest record of a log beside the input that counted; -1 where there is none, or none did yet.
-    leaf_totals : Account or None
-        Of an open leaf that is not screened, if some of its points did not come as they are, and accounts are kept.
     """
 
     sealed: int
@@ -48,7 +45,6 @@ class PartitionState:
     audit: tuple[Held, ...] = ()
     memory: MemoryState | None = None
     beside_offset: int = -1
-    leaf_totals: Account | None = None
 
     @property
     def position(self) -> Position:

@@ -12,10 +12,7 @@ the output is one object; a row of its `rows` has
 - `gap_rebuilt`: of the model of buckets that were made again without them, as `streamsvm history forget` makes them;
 - `identical`: whether these are byte for byte the buckets of a stream in which the rows were rejected when they came;
 - `seconds`, `retrain_seconds`: making those buckets again, and recording everything again; the same work where every
-  span has lost a row, as at all these shares of a shuffled set (`--one-row` is the other end);
-- `bound`, `distance`: how far the coefficients of the model without its tombstoned points can be from those of the
-  model that has them, by `reach` of `streamsvm.branches.bounds.certificate.deletion`, and how far they are, in parts of
-  their length.
+  span has lost a row, as at all these shares of a shuffled set (`--one-row` is the other end).
 
 Gaps are to a proven lower bound of the objective over the rows that are left.
 
@@ -51,7 +48,6 @@ from typing import Any, Final
 import numpy as np
 from scipy.stats import rankdata
 
-from streamsvm.branches.bounds.certificate.deletion import reach, rescaled
 from streamsvm.branches.history.erased import Erased
 from streamsvm.branches.history.erasure import emptied
 from streamsvm.branches.history.names import Node
@@ -67,14 +63,11 @@ from streamsvm.config import ModelConfig, PointsConfig, SvmConfig
 from streamsvm.coreset.structure import Bucket
 from streamsvm.learning.learner import Learner
 from streamsvm.learning.recipe import Made, make
-from streamsvm.model.kernels import LinearKernel
 from streamsvm.model.left_out import masked
 from streamsvm.model.machine import LinearMachine
 from streamsvm.model.pointers import Head
 from streamsvm.model.version import PartitionCut
 from streamsvm.points import Points, Position, Rows, Times
-from streamsvm.svm.problem import Problem
-from streamsvm.svm.solvers import StdaSolver
 from tests.benchmarks.past import BASE, BATCH, gap, least_objective
 
 SHARES: Final = (0.001, 0.01, 0.1)
@@ -186,31 +179,6 @@ def _keys(points: Points) -> np.ndarray:
     return keys
 
 
-def bounded(before: Made, drop: Deleted) -> tuple[float, float]:
-    """Return how far the machine without dropped training points can be, and how far it is."""
-    model, fit, points = before.trained.model, before.trained.fit, before.cut.points
-    assert isinstance(model.machine, LinearMachine)
-    share, scaler = drop.left(points), model.scaler
-    left = share > 0.0
-    Z, y = scaler.transform(points.X), points.y
-
-    def solved(rows: np.ndarray, upper: np.ndarray) -> tuple[LinearMachine, np.ndarray]:
-        solution = StdaSolver().solve(
-            Problem(Z=Z[rows], y=y[rows], upper=upper, kernel=LinearKernel(), tolerance=1e-6, max_iterations=10**7)
-        )
-        assert solution.alpha is not None
-        assert solution.coefficients is not None
-        return LinearMachine(solution.coefficients, solution.intercept), solution.alpha
-
-    upper = fit.C * points.weight
-    present, alpha = solved(np.ones(len(points), np.bool_), upper)
-    upper *= share
-    again, _ = solved(left, upper[left])
-    found = reach(Z[left], y[left], upper[left], rescaled(present, scaler, scaler), (alpha * share)[left])
-    length = float(np.linalg.norm(present.coefficients))
-    return found.distance / length, float(np.linalg.norm(again.coefficients - present.coefficients)) / length
-
-
 def measured(
     name: str, points: Points, shares: Sequence[float] = SHARES, wheres: Sequence[str] = WHERES
 ) -> Iterator[dict[str, Any]]:
@@ -239,7 +207,6 @@ def measured(
             rebuilt = whole.made(nodes)
             tombstone = whole.made(whole.nodes, drop)
             over = _Over(left)
-            bound, distance = bounded(before, drop)
             yield {
                 "set": name,
                 "rows": len(whole.points),
@@ -251,8 +218,6 @@ def measured(
                 "identical": nodes.keys() == rejected.keys(),
                 "seconds": round(seconds, 3),
                 "retrain_seconds": round(retrain, 3),
-                "bound": bound,
-                "distance": distance,
                 **(attacked(before, rebuilt, whole.points.take(gone), never, left) if where == "random" else {}),
             }
 

@@ -129,7 +129,6 @@ def least_objective(Z: np.ndarray, y: np.ndarray, upper: np.ndarray) -> float:
     """Return what the objective is at least, by dual feasible multipliers."""
     problem = Problem(Z=Z, y=y, upper=upper, kernel=LinearKernel(), tolerance=1e-6, max_iterations=10_000_000)
     alpha = StdaSolver().solve(problem).alpha
-    assert alpha is not None
     beta = balanced(y, np.clip(alpha, 0.0, upper))
     w = (beta * y) @ Z
     return float(beta.sum() - w @ w / 2)

@@ -43,8 +43,8 @@ from streamsvm.learning.learner import Learner
 from streamsvm.learning.training import train
 from streamsvm.points import Points, Position
 from tests.benchmarks.coreset import shipped
-from tests.benchmarks.paper_a import fit, objective
 from tests.benchmarks.summaries import reservoir
+from tests.papers.paper_a import fit, objective
 from tests.streams import rows_of
 
 Float = NDArray[np.float64]

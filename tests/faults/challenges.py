@@ -86,7 +86,6 @@ def scorer_of(settings: Settings, connection: Connection) -> list[str]:
         "scoring-group": scoring.group,
         "scoring-shadow": scoring.shadow,
         "http-port": 0,
-        "log-format": "json",
     }
     command = [part for name, value in options.items() for part in (f"--{name}", str(value))]
     return ["score", *command, *(part for option in SESSION for part in ("--kafka", option))]

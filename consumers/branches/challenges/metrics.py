@@ -17,21 +17,18 @@ CHALLENGES: Final = (
         "unlabeled or passed: see StreamsvmChallengeWithoutLabels. Only undecided: versions are as good as the current "
         "one.",
         ("outcome",),
-        panel="Challenges: champion and challenger",
     ),
     Definition(
         "streamsvm_challenger_version",
         "gauge",
         "Number of the challenger; 0: none.",
         "The same for long, with few streamsvm_challenge_labels: look whether a scorer has scoring.shadow.",
-        panel="Challenges: champion and challenger",
     ),
     Definition(
         "streamsvm_challenge_labels",
         "gauge",
         "Labels of rows that both versions of the open challenge scored.",
         "Flat: no scorer scores the challenger, or no labels come.",
-        panel="Challenges: champion and challenger",
     ),
     Definition(
         "streamsvm_challenge_scores_left_out",
@@ -39,7 +36,6 @@ CHALLENGES: Final = (
         "Of the scores in the open challenge, those that do not count: `unreadable`, or `nowhere` in the input.",
         "Above 0: another program writes there; the log names the first record.",
         ("reason",),
-        panel="Challenges: champion and challenger",
     ),
     Definition(
         "streamsvm_challenge_figure",
@@ -47,7 +43,6 @@ CHALLENGES: Final = (
         "The output.gate_figure of champion and challenger on these labels.",
         "streamsvm_challenge_difference says what is certain.",
         ("of",),
-        panel="Challenges: champion and challenger",
     ),
     Definition(
         "streamsvm_challenge_difference",
@@ -55,7 +50,6 @@ CHALLENGES: Final = (
         "By how much the challenger does better, with an interval that holds at all looks together.",
         "`low` above 0: it wins. `high` below 0: it loses.",
         ("end",),
-        panel="Challenges: champion and challenger",
     ),
 )
 
@@ -70,7 +64,6 @@ SHADOW: Final = (
         "gauge",
         "Number of the version that scoring.shadow names; 0: none can be scored on these records.",
         "0 for long: no such alias, or shadow_not_scored in the log.",
-        panel="Scorer: version and its age",
     ),
 )
 

@@ -83,5 +83,5 @@ def _axes(settings: Settings) -> Mapping[str, object]:
     }
 
 
-GATE: Final = SettingsOptions(section="output", mixin=ChallengeOptions, after="gate_versions", axes=_axes)
+GATE: Final = SettingsOptions(section="output", mixin=ChallengeOptions, after="gate_margin", axes=_axes)
 SHADOW: Final = SettingsOptions(section="scoring", mixin=ShadowScoring, after="reasons")

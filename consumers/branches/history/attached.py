@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
-from math import nan
 from typing import TYPE_CHECKING
 
 import structlog
@@ -152,7 +151,6 @@ class History(Attachment):
         newest = max((newest for *_, newest in erased.rows), default=0)
         retiring = Retiring(making.settings, parts.cluster, erased.retires, newest, parts.clock.now)
         parts.metrics.put("streamsvm_erasure", len(erased.rows), what="rows")
-        parts.metrics.put("streamsvm_erasure", nan if erased.reach is None else erased.reach, what="reach")
 
         def turn() -> None:
             head = delivery.head

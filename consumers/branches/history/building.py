@@ -36,11 +36,11 @@ from streamsvm.delivery.publication import Publication
 from streamsvm.errors import ConfigurationError, CorruptCheckpoint, StateError, TopicMissing
 from streamsvm.kafka import Cluster, Connection, SchemaRegistry
 from streamsvm.learning.recipe import Made, Origin, version_of
-from streamsvm.learning.training import limited
 from streamsvm.model.ancestry import Ancestor
 from streamsvm.model.machine import LinearMachine
 from streamsvm.model.version import Version
 from streamsvm.points import Position
+from streamsvm.process_wide import one_algebra_thread
 from streamsvm.registry.loading import Loaded
 from streamsvm.supports import require
 from streamsvm.verification.recomputation import configuration_of
@@ -179,7 +179,7 @@ class Builder:
         found = BuiltRange()
         ranges = self._ranges(request, found)
         with (
-            limited(self.config.svm),
+            one_algebra_thread(),
             Ranges(
                 self._cluster,
                 self.identity.topic,

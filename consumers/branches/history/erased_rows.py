@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from streamsvm.branches.history.built_part import Built
 from streamsvm.branches.history.erased import Erased
 from streamsvm.branches.history.forgotten import Forgotten
-from streamsvm.branches.history.refined_part import Refined
 from streamsvm.branches.history.without_part import WithoutRows
 from streamsvm.errors import TopicMissing
 from streamsvm.kafka import Cluster
@@ -60,13 +59,11 @@ class ErasedRows:
             If it is of rows that were erased since.
         """
         lineage = version.lineage
-        refined = lineage.fact(Refined)
-        name, number = (version.name, version.number) if refined is None else (refined.name, refined.number)
-        erased = self.of_input(name, lineage.topic, lineage.topic_id)
+        erased = self.of_input(version.name, lineage.topic, lineage.topic_id)
         if erased is None:
             return {}
-        _refuse(of_rows(version, erased.since(number)))
-        return erased.places(number)
+        _refuse(of_rows(version, erased.since(version.number)))
+        return erased.places(version.number)
 
     def facts(self, version: Version) -> tuple[WithoutRows, ...]:
         """Return under which record a version of a trainer must have been made.

@@ -23,7 +23,7 @@ from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Final
 
-from consumers.branches.history.bounding import Reach, reach_without
+from consumers import constants
 from consumers.branches.history.earlier import earlier_of, fits_log, lost_beginning, past_of
 from consumers.branches.history.erased_rows import shown
 from consumers.branches.history.forgetting import Checkpoint, ForgettingReport
@@ -46,18 +46,16 @@ from streamsvm.delivery.machine import Delivery
 from streamsvm.errors import ConfigurationError, StateError
 from streamsvm.kafka import Cluster, Connection, Message, SchemaRegistry
 from streamsvm.learning.learner import Learner
-from streamsvm.learning.training import limited
 from streamsvm.model import trail
 from streamsvm.model.left_out import left_out_key
 from streamsvm.model.pointers import Head
-from streamsvm.model.version import positions, version_key
+from streamsvm.model.version import positions
 from streamsvm.points import Position
+from streamsvm.process_wide import one_algebra_thread
 from streamsvm.verification.recomputation import NotRecomputable, Recomputation
 
 PAUSE_S: Final = 0.2
 DAY_S: Final = 86_400.0
-QUICK_S: Final = 10.0
-"""Where learning all rows again takes no longer, they are read for the bound, too, unasked."""
 MEASURED_ROWS: Final = 20_000
 """Rows that are read and learned, and thrown away, to say how long all will take."""
 Positions = Mapping[int, Sequence[Position]]
@@ -81,11 +79,6 @@ class Cost:
     seconds: float
     learned: int
 
-    @property
-    def seconds_for_all(self) -> float:
-        """How long reading all rows takes."""
-        return self.seconds * self.learned / max(1, self.rows)
-
 
 def erase(
     connection: Connection,
@@ -97,7 +90,6 @@ def erase(
     agree: Callable[[Cost], bool],
     marking: Callable[[], None] = lambda: None,
     retire: Sequence[int] = (),
-    bound: bool = False,
     schemas: SchemaRegistry | None = None,
     timeout_s: float = READ_TIMEOUT_S,
 ) -> bool:
@@ -119,9 +111,6 @@ def erase(
         Marks the archive; called right before the record is published.
     retire : sequence of int
         Versions that the trainer is to retire once one without the rows has taken their place.
-    bound : bool
-        Say how far the newest version can be from a model that never saw the rows, also where reading the rest of them
-        takes longer than `QUICK_S`.
     schemas : SchemaRegistry, optional
     timeout_s : float
 
@@ -144,7 +133,7 @@ def erase(
         raise _without_checkpoint(settings)
     cluster = Cluster(connection)
     disk = FileSystem(place, trusted=settings.checkpoint.trust_directory)
-    with CheckpointDirectory(disk, settings.checkpoint.generations) as directory, cluster.keeping():
+    with CheckpointDirectory(disk, constants.CHECKPOINTS) as directory, cluster.keeping():
         erasure = _Erasure(connection, cluster, settings, disk, directory, report, timeout_s)
         erasure.look(positions, schemas)
         if not erasure.unfinished:
@@ -152,7 +141,6 @@ def erase(
         cost = erasure.cost(schemas)
         report.rows_to_read, report.seconds_to_read = cost.rows, round(cost.seconds, 1)
         report.erasures_a_day = int(DAY_S / max(cost.seconds, 1.0))
-        report.bound = erasure.bound(schemas, wanted=bound or cost.seconds_for_all <= QUICK_S)
         if not agree(cost):
             return False
         erasure.record(reason, marking, retire)
@@ -176,7 +164,7 @@ def configuration_of(settings: Settings) -> ModelConfig:
     if not place.is_dir():
         raise _without_checkpoint(settings)
     disk = FileSystem(place, trusted=settings.checkpoint.trust_directory)
-    with CheckpointDirectory(disk, settings.checkpoint.generations) as directory:
+    with CheckpointDirectory(disk, constants.CHECKPOINTS) as directory:
         for generation in directory.generations():
             if generation.snapshot is not None and generation.snapshot.name == settings.name:
                 return ModelConfig.of_canonical(generation.snapshot.configuration)
@@ -363,7 +351,7 @@ class _Erasure:
         starts = learner.positions
         done, begun = 0, time.monotonic()
         with (
-            limited(self._config.svm),
+            one_algebra_thread(),
             Ranges(
                 self._cluster, self._snapshot.topic, self._snapshot.topic_id, self._config, self._timeout_s, schemas
             ) as ranges,
@@ -398,29 +386,11 @@ class _Erasure:
             for p, at in positions(version.lineage.cut).items()
         }
         begun = time.monotonic()
-        with closing(source), limited(self._config.svm):
+        with closing(source), one_algebra_thread():
             source.advance(learned, cut)
         return (time.monotonic() - begun) / max(1, learned.input_rows)
 
     # ------------------------------------------------------------ what is done
-
-    def bound(self, schemas: SchemaRegistry | None, *, wanted: bool) -> Reach | None:
-        """Return how far the newest version can be from one that never saw the rows; None where there is no version."""
-        if self._head is None:
-            return None
-        present = present_of(self._settings, self._cluster, self._head.alias)
-        key = version_key(self._settings.name, self._head.number)
-        if present.version is None or not wanted:
-            why = present.why if present.version is None else "the rest of the rows was not read for it: give --bound"
-            return Reach(version=key, why=why)
-        known = {} if self._known is None else self._known.places()
-        places = {p: set(own) for p, own in known.items()}
-        for partition, at in self._wanted:
-            places.setdefault(partition, set()).add(at)
-        with limited(self._config.svm):
-            return reach_without(
-                self._cluster, present.version, self._snapshot.topic_id, places, schemas, self._timeout_s
-            )
 
     def record(self, reason: str, marking: Callable[[], None], retire: Sequence[int]) -> None:
         """Take the model over, so that no trainer goes on with it, and publish the record of erased rows."""
@@ -484,7 +454,6 @@ class _Erasure:
                 *((partition, at.offset, at.row, newest) for partition, at in self._wanted),
             ),
             retires=self._retired(retire, before, newest),
-            reach=None if self._report.bound is None else self._report.bound.share,
         )
 
     def _retired(self, retire: Sequence[int], before: Erased | None, newest: int) -> tuple[int, ...]:

@@ -18,7 +18,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from consumers.branches.history.bounding import Reach
 from consumers.branches.history.building import log_of
 from consumers.branches.history.erased_rows import ErasedRows, of_rows, shown
 from consumers.branches.history.rebuilding import Rebuild, identity_of
@@ -40,11 +39,11 @@ from streamsvm.crashpoints import crash_point
 from streamsvm.errors import ConfigurationError, CorruptCheckpoint, InvalidMessage
 from streamsvm.kafka import Cluster, SchemaRegistry
 from streamsvm.learning.partition_state import PartitionState
-from streamsvm.learning.training import limited
 from streamsvm.model import message as model_codec
 from streamsvm.model.machine import KernelMachine
 from streamsvm.model.version import Version
 from streamsvm.points import Position
+from streamsvm.process_wide import one_algebra_thread
 from streamsvm.sections import section
 
 
@@ -117,8 +116,6 @@ class ForgettingReport:
         How long that takes, estimated.
     erasures_a_day : int
         How many such commands could be carried out in a day, each for up to as many rows as one record may name.
-    bound : Reach or None
-        How far the newest version can be from a model that never saw the rows; None where nothing was published.
     checkpoints : list of Checkpoint
         Those that were removed, and what is there instead.
     record, record_before : str
@@ -153,7 +150,6 @@ class ForgettingReport:
     rows_to_read: int = 0
     seconds_to_read: float = 0.0
     erasures_a_day: int = 0
-    bound: Reach | None = None
     record: str = ""
     record_before: str = ""
     takes_place: str = ""
@@ -198,8 +194,6 @@ class ForgettingReport:
                 f"{self.seconds_to_read:,.0f} s, without these; {self.erasures_a_day:,} such commands fit into a day.",
                 "",
             ]
-        if self.bound is not None:
-            lines += [f"Until then {self.bound}.", ""]
         if self.record:
             before = f", in the place of {self.record_before}" if self.record_before else ""
             lines += [f"The record of erased rows has the SHA-256 {self.record}{before}.", ""]
@@ -264,7 +258,7 @@ def opened(
         report.archive = f"{store} of {identity.name}, from the topic {identity.topic}"
         known = store.forgotten().rows
         with (
-            limited(identity.config.svm),
+            one_algebra_thread(),
             Ranges(cluster, identity.topic, identity.topic_id, identity.config, timeout_s, schemas, known) as ranges,
         ):
             yield Forgetting(store, identity, log_of(cluster, identity), ranges, report)

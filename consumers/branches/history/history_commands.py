@@ -225,14 +225,6 @@ def forget_command(
             help="Go on although readers are pinned to this version, which is of the rows: they keep it.",
         ),
     ] = None,
-    bound: Annotated[
-        bool,
-        typer.Option(
-            "--bound",
-            help="Read the rest of the rows once to say how far the newest version can be from a model without these. "
-            "Default: only where that takes seconds.",
-        ),
-    ] = False,
     report_file: Annotated[
         Path | None,
         typer.Option(
@@ -300,7 +292,6 @@ def forget_command(
                     agree=lambda cost: _agreed(cost, yes=yes),
                     marking=lambda: None if work is None else work.mark(positions),
                     retire=own if retire else (),
-                    bound=bound,
                     schemas=schemas,
                 )
             if work is not None and report.done:

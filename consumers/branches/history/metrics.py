@@ -14,14 +14,12 @@ DEFINITIONS: Final = (
         "gauge",
         "Bytes of the archive's buckets.",
         "Grows by some bytes a row; archive.keep_bytes bounds it.",
-        panel="Coreset: bytes, and memory of the process",
     ),
     Definition(
         "streamsvm_archive_failures",
         "counter",
         "Times that the archive could not be written.",
         "Above 0: check its disk; models go on.",
-        panel="Checkpoint: age and failures",
     ),
 )
 
@@ -32,7 +30,6 @@ DELETES: Final = (
         "Deletes of deletes.topic, and rows of theirs, by the outcomes of streamsvm/ARCHIVE.md.",
         "`past_retention`: begin anew, as the log says. `unreadable`: who writes the topic? `lost`: send it again.",
         ("outcome",),
-        panel="Quality: deletes, and rows that were erased",
     ),
 )
 OF_DELETES: Final = BranchMetrics(
@@ -44,12 +41,9 @@ ERASURE: Final = (
     Definition(
         "streamsvm_erasure",
         "gauge",
-        "Of erased rows: `rows`, how many are left out; `waits`, 1 while the newest version may be of some; `reach`, "
-        "how far that can be from the best model without them, in parts of its length.",
-        "`waits` at 1 for longer than a start reads the log: see the trainer's log. `reach` near 0: the rows hardly "
-        "matter.",
+        "Of erased rows: `rows`, how many are left out; `waits`, 1 while the newest version may be of some.",
+        "`waits` at 1 for longer than a start reads the log: see the trainer's log.",
         ("what",),
-        panel="Quality: deletes, and rows that were erased",
     ),
 )
 OF_ERASURE: Final = BranchMetrics(

@@ -12,10 +12,7 @@ PLUGS: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "shown_facts": ("consumers.branches.history.showing:SHOWN",),
     "verifiers": ("consumers.branches.history.verifying:VERIFIES",),
-    "commands": (
-        "consumers.branches.history.refine_command:REFINE",
-        "consumers.branches.history.history_commands:HISTORY",
-    ),
+    "commands": ("consumers.branches.history.history_commands:HISTORY",),
     "settings": (
         "consumers.branches.history.settings:ARCHIVE",
         "consumers.branches.history.settings:KEPT",

@@ -21,8 +21,8 @@ from streamsvm.branches.history.store import Identity, Store
 from streamsvm.checkpoint.disk import FileSystem
 from streamsvm.errors import ConfigurationError, CorruptCheckpoint
 from streamsvm.kafka import Cluster, SchemaRegistry
-from streamsvm.learning.training import limited
 from streamsvm.points import Position
+from streamsvm.process_wide import one_algebra_thread
 
 Say = Callable[[str], object]
 SAVED_AT_ONCE = 256
@@ -103,7 +103,7 @@ def rebuild(
         if listed != store.forgotten():
             store.forget(listed)
         with (
-            limited(identity.config.svm),
+            one_algebra_thread(),
             Ranges(
                 cluster, identity.topic, identity.topic_id, identity.config, READ_TIMEOUT_S, schemas, listed.rows
             ) as ranges,

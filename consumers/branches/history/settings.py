@@ -119,7 +119,7 @@ ARCHIVE: Final = settings_section(
 KEPT: Final = SettingsOptions(
     section="checkpoint",
     mixin=KeptCheckpoints,
-    after="generations",
+    after="interval_s",
     axes=lambda settings: {KEEP_BYTES: section(settings, KeptCheckpoints).keep_bytes, "svm.tune": settings.svm.tune},
 )
 

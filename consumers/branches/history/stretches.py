@@ -24,11 +24,11 @@ from streamsvm.errors import TransientError
 from streamsvm.ingest.decoder import PointDecoder
 from streamsvm.kafka import Cluster, OffsetOutOfRange, Recreated, SchemaRegistry
 from streamsvm.learning.recipe import Made, Origin, make, version_of
-from streamsvm.learning.training import limited
 from streamsvm.model import message as model_codec
 from streamsvm.model.left_out import masked
 from streamsvm.model.version import Lineage, Version
 from streamsvm.points import Position, Rows
+from streamsvm.process_wide import one_algebra_thread
 from streamsvm.verification.recomputation import NotRecomputable, configuration_of
 
 BATCH_RECORDS: Final = 4_000
@@ -179,7 +179,7 @@ def forgotten_of(built: Built) -> dict[int, set[Position]]:
 
 def made_of(pieces: Mapping[int, list[Piece]], config: ModelConfig, archive: ModelConfig) -> Made:
     """Return what is trained on a stretch."""
-    with limited(config.svm):
+    with one_algebra_thread():
         return make(cut_of(pieces, config, archive), config)
 
 
@@ -227,7 +227,7 @@ def rebuilt(
     archive = archive_of(built, config)
     pieces, parts = dict[int, list[Piece]](), list[BuiltOf]()
     forgotten = forgotten_of(built)
-    with limited(config.svm), Ranges(cluster, own.topic, topic_id, config, timeout_s, schemas, forgotten) as ranges:
+    with one_algebra_thread(), Ranges(cluster, own.topic, topic_id, config, timeout_s, schemas, forgotten) as ranges:
         try:
             for part in built.parts:
                 found, named = _made_again(ranges, part, archive)

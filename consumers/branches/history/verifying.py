@@ -1,4 +1,4 @@
-"""What `verify` knows of the past: refined versions, versions of a stretch, and rows that were erased."""
+"""What `verify` knows of the past: versions of a stretch, and rows that were erased."""
 
 from __future__ import annotations
 
@@ -13,14 +13,10 @@ from consumers.settings import Settings
 from consumers.verify.verifier import Replays, Verifier, Verifies
 from streamsvm.branches.history.built_part import Built
 from streamsvm.branches.history.deletes_part import DeletesApplied
-from streamsvm.branches.history.refined_part import Refined
-from streamsvm.errors import ConfigurationError
 from streamsvm.kafka import Cluster, SchemaRegistry
-from streamsvm.learning.recipe import remade
 from streamsvm.model.left_out import Places
 from streamsvm.model.version import Lineage, Version
 from streamsvm.supports import CERTIFICATE, STRETCH, require
-from streamsvm.verification.recomputation import NotRecomputable, certifier_of
 
 
 class PastVerifier(Verifier):
@@ -52,9 +48,7 @@ class PastVerifier(Verifier):
         return (*self._erased.facts(version), *((claimed,) if claimed is not None and true else ()))
 
     def value(self, version: Version, lineage: Lineage, replayed: Replays) -> bytes | None:
-        """Return the value that a refined version, or one of a stretch, must have; raises `NotRecomputable`."""
-        if (refined := version.lineage.fact(Refined)) is not None:
-            return _refined(version, refined, lineage, replayed)
+        """Return the value that a version of a stretch must have; raises `NotRecomputable`."""
         if version.lineage.fact(Built) is not None:
             return self._built(version, lineage, replayed)
         return None
@@ -80,25 +74,6 @@ def require_of_all(version: Version) -> None:
     """
     is_stretch = version.lineage.fact(Built) is not None
     require({CERTIFICATE: True, STRETCH: is_stretch}, {STRETCH: version.key})
-
-
-def _refined(version: Version, refined: Refined, lineage: Lineage, replayed: Replays) -> bytes:
-    """Return the value of a refined version: that of its cut, and so many reads after it."""
-    recomputation, made = replayed.made(version)
-    try:
-        certifier = certifier_of(version, refined.keep, made)
-    except ConfigurationError as error:
-        raise NotRecomputable(f"it cannot be a refined version: {error.what}") from None
-    if certifier is None:
-        raise NotRecomputable("no configuration makes such a version")
-    for _ in range(refined.reads):
-        certificate = replayed.read(version, certifier)
-    found = msgspec.structs.replace(
-        refined, objective=certificate.reached, bound=certificate.bound, bounded=certificate.bounded
-    )
-    again = remade(made, recomputation.config, certifier.best)
-    replayed.last = again
-    return recomputation.encoded(again, version, lineage, (found,))
 
 
 VERIFIES: Final = Verifies(PastVerifier)

@@ -13,9 +13,3 @@ CORESETS: Final = RowStore(
     remains="states of workers until Kafka compacts them, if the topic was ever used for this model",
     topics=lambda settings: (coresets_topic(settings),),
 )
-BACKFILLED: Final = RowStore(
-    name="backfilled files",
-    holds="the rows themselves; of rejected ones, places and messages in the folder of --dead-letters",
-    remains="files that were learned from, and those of rejected rows, as they are",
-    given=True,
-)

@@ -60,7 +60,7 @@ def _gate() -> Iterator[Row]:
         feature=equal("output.gate_figure", "log_loss"),
         without=missing("svm.probability"),
         why="the log loss is of probabilities",
-        remedy="Give svm.probability = sigmoid or isotonic.",
+        remedy="Give svm.probability = sigmoid.",
         kind="nature",
     )
 
@@ -85,9 +85,7 @@ def _served() -> Iterator[Row]:
     )
 
 
-GATE_ROWS: Final = Combinations(
-    before="Bounds and certificates", rows=tuple(_gate()), phrases={TOPICS_APART: "{value}"}
-)
+GATE_ROWS: Final = Combinations(before="Certificates", rows=tuple(_gate()), phrases={TOPICS_APART: "{value}"})
 SERVED_ROWS: Final = Combinations(
     before="Reasons of a score",
     rows=tuple(_served()),

@@ -42,9 +42,6 @@ class Erased(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         before it may be of the row; later ones are not.
     retires : tuple of int
         Numbers of versions that are of such rows, which the trainer retires once one without the rows is out.
-    reach : float or None
-        The coefficients of the newest version are at most so far, in parts of their length, from those of the best
-        model that never saw the rows; None: not known.
     """
 
     topic: str
@@ -53,7 +50,6 @@ class Erased(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     continues: Count
     rows: tuple[tuple[Partition, Offset, Row, Count], ...]
     retires: tuple[Count, ...] = ()
-    reach: float | None = None
 
     @property
     def sha256(self) -> str:

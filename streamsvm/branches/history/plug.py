@@ -6,7 +6,6 @@ PLUGS: Final = {
     "message_parts": (
         "streamsvm.branches.history.built_part:PART",
         "streamsvm.branches.history.deletes_part:PART",
-        "streamsvm.branches.history.refined_part:PART",
         "streamsvm.branches.history.without_part:PART",
     ),
     "supports": ("streamsvm.branches.history.combinations:ROWS",),

@@ -67,7 +67,6 @@ def _archived(config: ModelConfig, leaf_rows: int, span_rows: int | None, bucket
     points = bucket_points or max(SPAN_POINTS, 15 * config.points.dimension)
     coreset = CoresetConfig(
         reducer=own.reducer,
-        clusters=own.clusters,
         memory="adaptive",
         max_partitions=own.max_partitions,
         leaf_rows=leaf_rows,

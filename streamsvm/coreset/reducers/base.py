@@ -11,7 +11,7 @@ index) through Philox, a counter-based generator, so that no node's numbers depe
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import Any, ClassVar, Final, Protocol, TypeVar
 
@@ -53,8 +53,6 @@ class Pilot:
     crowded : bool
         Whether so much of the weight is active that no point is more important than another. Points are then sampled in
         proportion to weight.
-    measured : list
-        What was computed of the points last asked about: see `streamsvm.coreset.reducers.calibrated.measured_under`.
     """
 
     penalty: float
@@ -66,7 +64,6 @@ class Pilot:
     class_weight: tuple[float, float] = (1.0, 1.0)
     decisions: NDArray[np.float64] | None = None
     crowded: bool = False
-    measured: list[Any] = field(default_factory=list, init=False, compare=False, repr=False)
 
     def of(self, part: slice) -> Pilot:
         """Return the pilot as that of some of its points, in their order."""

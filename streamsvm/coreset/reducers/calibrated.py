@@ -151,20 +151,10 @@ class Under:
 
 
 def measured_under(points: Points, pilot: Pilot) -> Under:
-    """Return where points lie under a linear pilot; their weights are those of its problem.
-
-    Kept with the pilot until it is asked the next time: of a node, its reduction asks, and then its account.
-    """
-    if pilot.measured:
-        X, known = pilot.measured.pop()
-        if X is points.X:
-            assert isinstance(known, Under)
-            return known
+    """Return where points lie under a linear pilot; their weights are those of its problem."""
     rows, margin = np.empty((len(points), points.dimension + 1)), np.empty(len(points))
     scale(points.X, points.y, pilot.mean, pilot.scale, pilot.coefficients, pilot.intercept, rows, margin)
-    found = Under.of(rows, points.weight, margin, pilot.penalty)
-    pilot.measured.append((points.X, found))
-    return found
+    return Under.of(rows, points.weight, margin, pilot.penalty)
 
 
 def _of_a_kernel(points: Points, pilot: Pilot) -> tuple[Float, Float, Float]:

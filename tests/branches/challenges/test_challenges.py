@@ -78,7 +78,6 @@ def shadowed(broker: TestBroker, directory: Path, **output: Any) -> Settings:
                 output_topic=f"{made.input.topic}-scores",
                 dead_letter_topic=f"{made.input.topic}-scorer.dlq",
                 group=f"{made.input.topic}-scorer",  # not that of another test's scorer, which may still be leaving it
-                batch_records=100,
                 shadow="@challenger",
             ),
         }

@@ -1,4 +1,4 @@
-"""The golden checkpoint under a record of erased rows, and what a version says of how it was built and refined."""
+"""The golden checkpoint under a record of erased rows, and what a version says of how it was built."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Final
 from streamsvm.branches.history.built_part import Built, BuiltOf
 from streamsvm.branches.history.deletes_part import DeletesApplied
 from streamsvm.branches.history.erased_part import Obeyed, obeying
-from streamsvm.branches.history.refined_part import Refined
 from streamsvm.branches.history.without_part import WithoutRows
 from streamsvm.checkpoint.snapshot import Snapshot
 from streamsvm.model.version import Lineage
@@ -48,11 +47,6 @@ def built(lineage: Lineage) -> Built:
     )
 
 
-def refined(_: Lineage) -> Refined:
-    """Return what it says of the version that it was refined from."""
-    return Refined(name="m", number=3, sha256="12" * 32, keep=64, reads=2, objective=1.5, bound=1.25, bounded=2)
-
-
 def deletes(_: Lineage) -> DeletesApplied:
     """Return what it says of deletes that come as records."""
     return DeletesApplied(topic="deletes", topic_id="", by="id", cut=((0, 3), (1, 0)), input=((0, 40),))
@@ -65,10 +59,8 @@ def without(_: Lineage) -> WithoutRows:
 
 CHECKPOINTS: Final[Mapping[str, Callable[[], Snapshot]]] = {"checkpoint-1-erased": handmade_erased}
 PARTS: Final = (("snapshot", "checkpoint-1-erased", "erased"),)
-FACTS: Final = {"built": built, "refined": refined, "deletes": deletes, "without": without}
+FACTS: Final = {"built": built, "deletes": deletes, "without": without}
 WRONG: Final = (
-    ("parts.info_refined", "reads", 0),
-    ("parts.info_refined", "sha256", "ab"),
     ("parts.info_built", "parts", []),
     ("parts.info_without", "sha256", "ab"),
     ("parts.info_deletes", "cut", [[0, -1]]),

@@ -12,7 +12,7 @@ from consumers.branches.history.archivist import Archivist, archive_config
 from consumers.branches.history.settings import ArchiveConfig
 from consumers.branches.late_labels.settings import LabelsConfig
 from consumers.metrics import TRAINER, Metrics
-from consumers.settings import Settings, TrainingConfig
+from consumers.settings import Settings
 from streamsvm.branches.history.aligned import only_rows
 from streamsvm.branches.history.names import Node
 from streamsvm.branches.history.store import Identity, Store
@@ -189,8 +189,6 @@ def test_two_trainers_need_two_archives(tmp_path: Path) -> None:
 
 def test_what_cannot_be_archived_is_refused(tmp_path: Path) -> None:
     archive = ArchiveConfig(directory=tmp_path)
-    with pytest.raises(ValidationError, match=r"archive\.directory = .*, but training\.workers = 2: .* yet"):
-        Settings(points=PointsConfig(dimension=2), archive=archive, training=TrainingConfig(workers=2))
     with pytest.raises(ValidationError, match=r"archive\.directory = .*, and labels\.topic = l: .* yet"):
         Settings(points=PointsConfig(dimension=2), archive=archive, labels=LabelsConfig(topic="l", horizon=60.0))
     kept = Kept(tmp_path)

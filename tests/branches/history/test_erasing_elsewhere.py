@@ -37,11 +37,10 @@ from tests.branches.late_labels.test_labels import (
     topics,
     write,
 )
-from tests.branches.workers.group_workers import WorkerRunning, check_topic
+from tests.branches.workers.group_workers import PARTITIONS, ROWS, WorkerRunning, check_topic, fill, of_one_learner
 from tests.branches.workers.test_group_workers import adopting_settings, covered
-from tests.branches.workers.test_workers import PARTITIONS, ROWS, fill, of_one_learner
 from tests.brokers.fixtures import TestBroker
-from tests.consumers.trainers import Running, encoded, produce, run_until, settings_for, topic, versions
+from tests.consumers.trainers import Running, encoded, produce, run_until, topic, versions
 from tests.joining.reference import Feature, Label, join
 from tests.kafka.foreign import alter_topic, delete_records
 from tests.streams import gaussian
@@ -75,25 +74,6 @@ def check_replaced(settings: Settings, connection: Connection, before: list[Vers
     assert [row.outcome for row in found.rows] == [Outcome.LEFT_OUT] * len(before) + [Outcome.IDENTICAL] * len(after)
 
 
-def test_processes_of_a_trainer_pass_over_erased_rows(broker: TestBroker, tmp_path: Path) -> None:
-    """Each learns its partitions again; the version that takes the newest one's place comes at its cut."""
-    own = settings_for(broker.name("w"), tmp_path / "checkpoint", policy="latest", workers=2)
-    connection = broker.connection
-    Cluster(connection).create([TopicSpec(own.input.topic, PARTITIONS)])
-    fill(connection, own.input.topic, 0, 100)
-    run_until(own, connection, 100 * PARTITIONS)
-    before = versions(connection, own)
-    report = erased(connection, own, EVERYWHERE)
-    assert len(report.found) == len(BAD) * PARTITIONS
-    with Running(own, connection) as running:
-        running.wait_until(lambda: len(versions(connection, own)) > len(before))
-    assert versions(connection, own)[len(before)].lineage.cut == before[-1].lineage.cut
-    fill(connection, own.input.topic, 100)
-    run_until(own, connection, (ROWS - 100) * PARTITIONS)
-    check_replaced(own, connection, before)
-    assert not has_traces(own, gaussian(ROWS, seed=1), 77)
-
-
 def test_workers_of_their_own_pass_over_erased_rows(broker: TestBroker, tmp_path: Path) -> None:
     """One that runs all the while is told by the new opening, and so is one that begins later."""
     own, connection = adopting_settings(broker, tmp_path / "checkpoint"), broker.connection
@@ -119,17 +99,11 @@ def test_workers_of_their_own_pass_over_erased_rows(broker: TestBroker, tmp_path
     check_topic(connection, own, PARTITIONS)
 
 
-@pytest.mark.parametrize("workers", [2, 0])
-def test_deletes_of_a_topic_are_carried_out_where_others_learn(
-    real_broker: TestBroker, tmp_path: Path, workers: int
-) -> None:
-    """By the trainer, whose next life tells its workers: processes of its own, or others by the coresets topic."""
+def test_deletes_of_a_topic_are_carried_out_where_others_learn(real_broker: TestBroker, tmp_path: Path) -> None:
+    """By the trainer, whose next life tells its workers by the coresets topic."""
     connection = real_broker.connection
     own = adopting_settings(real_broker, tmp_path / "checkpoint")
     alter_topic(connection, own.input.topic, "retention.ms", "-1")  # rows and deletes have times of long ago
-    if workers:
-        training = own.training.model_copy(update={"workers": workers, "from_coresets": False})
-        own = own.model_copy(update={"training": training})
     deletes = DeletesConfig(topic=real_broker.name("deletes"), every_s=0.0)
     Cluster(connection).create([TopicSpec(deletes.topic, 1, config={"retention.ms": "-1"})])
     own = own.model_copy(update={"deletes": deletes})
@@ -138,8 +112,7 @@ def test_deletes_of_a_topic_are_carried_out_where_others_learn(
         produce(connection, own.input.topic, [*encoded(gaussian(ROWS, seed=partition))], partition)
     with ExitStack() as stack, Running(own, connection) as trainer:
         trainer.wait_until_started()
-        if not workers:
-            stack.enter_context(WorkerRunning(own, connection, ordinal=0, of=1))
+        stack.enter_context(WorkerRunning(own, connection, ordinal=0, of=1))
         trainer.wait_until(lambda: bool(versions(connection, own)))
         trainer.wait_until(covered(trainer))
         put(connection, own.deletes.topic, [delete("r3", 200), delete("r77", 201)])

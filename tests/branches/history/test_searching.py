@@ -126,7 +126,7 @@ def test_every_store_of_the_list_is_looked_at(planted: tuple[Search, Search]) ->
     assert set(FORMS) == set(forms_of(rows_to_plant()[0]))
 
 
-@pytest.mark.parametrize("precision", ["double", "half"])
+@pytest.mark.parametrize("precision", ["double"])
 def test_support_vectors_and_what_a_trainer_holds_are_found_until_they_are_erased(
     real_broker: TestBroker, tmp_path: Path, precision: str
 ) -> None:

@@ -46,13 +46,13 @@ ROWS = 250
 
 @pytest.fixture(params=["recall=0.9", "cost"])
 def settings(broker: TestBroker, tmp_path: Path, request: pytest.FixtureRequest) -> Settings:
-    """A trainer whose audit sample has not always ten points of a label in each half."""
-    made = settings_for(broker.name("p"), tmp_path / "checkpoint")
+    """A trainer whose first versions are of fewer than ten points of the rarer label."""
+    made = settings_for(broker.name("p"), tmp_path / "checkpoint", every_leaves=1)
     goal: dict[str, Any] = {"cost": (5, 1)} if request.param == "cost" else {"target": request.param}
     made = made.model_copy(
         update={
             "svm": SvmConfig(C=1.0, **goal),
-            "coreset": made.coreset.model_copy(update={"audit_points": 40}),
+            "coreset": made.coreset.model_copy(update={"audit_points": 30}),
         }
     )
     Cluster(broker.connection).create([TopicSpec(made.input.topic, 4)])
@@ -61,7 +61,7 @@ def settings(broker: TestBroker, tmp_path: Path, request: pytest.FixtureRequest)
 
 def oracle(config: ModelConfig, n: int) -> list[Threshold | None]:
     """Choose the same stream's thresholds without broker, batches or daemon."""
-    learner, rows, found = Learner(config, {0: Position(0)}, 2), rows_of(gaussian(n)), []
+    learner, rows, found = Learner(config, {0: Position(0)}, 1), rows_of(gaussian(n)), []
     while len(rows):
         rows = rows.slice(learner.learn(rows), len(rows))
         if learner.cut_due:

@@ -283,8 +283,6 @@ def test_the_trainer_publishes_the_same_bits(broker: TestBroker, tmp_path: Path,
         assert (version.model.probability is None) == bool(ours._stream.made().machines[0].no_probability)
         if version.model.probability is not None:
             assert version.model.predict_proba(X).tobytes() == ours.predict_proba(X).tobytes()
-            assert version.model.probability.x.tobytes() == made.probability.x.tobytes()
-            assert version.model.probability.y.tobytes() == made.probability.y.tobytes()
     assert published[-1].model.probability is not None
 
 
@@ -446,7 +444,6 @@ def test_what_makes_no_sense_is_named(htru2) -> None:
     assert machine._stream.rows == 50
 
 
-@pytest.mark.long(keep=("sigmoid-linear", "sigmoid-rbf"))
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])
 def test_probabilities_come_near_those_of_all_the_data(htru2, kernel) -> None:
     """From 5,000 points held, 500 of them the audit sample, with 45 pulsars, Brier score and log loss on fresh rows

@@ -38,8 +38,6 @@ TRAINER_SECTIONS: Final = (
     "training",
     "checkpoint",
     "quality",
-    "archive",
-    "deletes",
 )
 """Sections of a trainer, and of a command that is given its options."""
 

@@ -260,14 +260,6 @@ class TrainerBoard:
         self.snapshot = replace(before, versions=self._versions, drawing=drawing, subject=self._subject)
         self._look_at = -math.inf
 
-    def promoted(self, number: int) -> None:
-        """Note a version that became current after it was published."""
-        self._current = number
-        self._versions = tuple(replace_current(part, number) for part in self._versions)
-        if self.snapshot is not None:
-            self.snapshot = replace(self.snapshot, versions=self._versions)
-        self._look_at = -math.inf
-
     def look(self, learner: Partitions, now: datetime, monotonic: float) -> None:
         """Leave what the learner holds now, unless that was done within the last second."""
         if monotonic < self._look_at:

@@ -80,9 +80,7 @@ def begin(
     # everything below must read times by them.
     settings = started.settings
     config, topic = settings.models(), settings.input.topic
-    gate = attachments.gate(
-        components.make_gate(settings, cluster, started.current, lambda: pipeline.backlog, metrics, delivery.head)
-    )
+    gate = components.make_gate(settings, cluster, started.current, lambda: pipeline.backlog, metrics, delivery.head)
     quality = QualityWatch(settings, cluster, started.current, gate, metrics)
     worker = components.make_worker(components.train, config)
     stack.callback(worker.close)
@@ -132,7 +130,6 @@ def begin(
         ),
         sequence=started.sequence,
         attachments=attachments,
-        parts=attachments.parts(making),
     )
 
 

@@ -110,14 +110,6 @@ class Verifier:
         """
         return None
 
-    def require_certifiable(self, version: Version) -> None:
-        """Return if a version may have a certificate.
-
-        Raises
-        ------
-        ConfigurationError
-        """
-
 
 Begin = Callable[[Cluster, Settings, float, SchemaRegistry | None], Verifier]
 """Takes the cluster, the settings, the seconds to wait without progress, and the registry of schemas, if any."""

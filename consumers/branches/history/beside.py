@@ -16,7 +16,6 @@ from consumers.settings import Settings
 from consumers.streams.topics import READ_TIMEOUT_S, read_pointers
 from consumers.trainer.publishing import topics_of
 from consumers.trainer.session import InDoubt, Session
-from streamsvm.branches.history.built_part import Built
 from streamsvm.branches.history.refined_part import Refined
 from streamsvm.delivery import publication
 from streamsvm.delivery.machine import Delivery
@@ -31,7 +30,7 @@ from streamsvm.registry.loading import load_record
 from streamsvm.registry.signing import Signer
 
 PAUSE_S: Final = 0.2
-SESSIONS: Final = ("refine-", "build-")
+SESSIONS: Final = ("refine-",)
 """What the names of processes that publish beside a trainer begin with; a trainer's are of hexadecimal digits."""
 Make = Callable[[Delivery], tuple[Version, Made]]
 """Makes the version that has its place after what a delivery knows."""
@@ -59,7 +58,7 @@ def _require_beside(connection: Connection, target: Settings, head: Head | None)
         return
     newest, _ = load_record(connection, target.name, models_topic=target.output.models_topic, number=head.number)
     lineage = newest.version.lineage
-    if lineage.fact(Refined) is None and lineage.fact(Built) is None:
+    if lineage.fact(Refined) is None:
         raise ConfigurationError(
             f"{target.name} is the model of a trainer: its newest version, {head.number}, is not a refined one",
             "Choose another name with --as.",

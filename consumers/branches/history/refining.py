@@ -20,7 +20,6 @@ from typing import Final
 import msgspec
 
 from consumers.branches.history import beside
-from consumers.branches.history.verifying import require_of_all
 from consumers.host.runtime import schemas_of
 from consumers.settings import Settings
 from consumers.streams.topics import READ_TIMEOUT_S
@@ -147,7 +146,6 @@ def _require_refinable(version: Version, settings: Settings, request: Request) -
             f"{version.key} is refined already, from {source.name}@{source.number}",
             f"Refine a version of {source.name}, with more --reads or a smaller --within.",
         )
-    require_of_all(version)
     certifier_of(version, request.keep)
 
 

@@ -11,10 +11,6 @@ PLUGS: Final[Mapping[str, tuple[str, ...]]] = {
         "consumers.branches.workers.commands:BACKFILL",
     ),
     "train_flags": ("consumers.branches.workers.commands:FROM_CORESETS",),
-    "row_stores": (
-        "consumers.branches.workers.row_stores:CORESETS",
-        "consumers.branches.workers.row_stores:BACKFILLED",
-    ),
     "topics": ("consumers.branches.workers.coresets_topic:TOPICS",),
     "settings": (
         "consumers.branches.workers.settings:TRAINING",

@@ -611,27 +611,6 @@ def _commands() -> Iterator[Row]:
             "nature",
         ),
         (
-            given("--as"),
-            given("--every"),
-            "--as publishes a model, --every prints a table",
-            _ONE_OF_TWO,
-            "nature",
-        ),
-        (
-            missing("--as"),
-            missing("--every"),
-            "--as publishes a model, --every prints a table",
-            "Give one of the two.",
-            "nature",
-        ),
-        (
-            given("--every"),
-            other("svm.kernel", "linear"),
-            "a kernel machine has no coefficients",
-            "Build its versions one by one with --as.",
-            "nature",
-        ),
-        (
             given("--events"),
             given(FOREIGN_COLUMNS),
             "it is about points",

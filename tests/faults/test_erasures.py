@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-
 from consumers.branches.history.searching import Search, contents_of, search
+from streamsvm.branches.history.traces import FORMS, Content
+
 from consumers.branches.history.settings import ArchiveConfig
 from consumers.verify.verify import verify
-from streamsvm.branches.history.traces import FORMS, Content
 from streamsvm.ingest.decoder import PointDecoder
 from streamsvm.kafka import Cluster, TopicSpec
 from streamsvm.points import Points

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from consumers.branches.history.erased_rows import of_rows, shown
+from consumers.branches.history.erased_rows import ErasedRows, of_rows, shown
 from consumers.streams.topics import READ_TIMEOUT_S
 from streamsvm.errors import InvalidMessage
 from streamsvm.kafka import Cluster
@@ -113,7 +113,7 @@ def report_of(model: str, positions: Mapping[int, Sequence[Position]], by: str) 
 
 
 def versions_of(
-    cluster: Cluster, models_topic: str, topic: str, positions: Mapping[int, Iterable[Position]]
+    cluster: Cluster, models_topic: str, topic: str, positions: Mapping[int, Iterable[Position]], erased: ErasedRows
 ) -> list[VersionOfRows]:
     """Return the published versions, of any model of an input, that are of such rows and not retired.
 
@@ -124,8 +124,9 @@ def versions_of(
     topic : str
         The input.
     positions : mapping of partition to Positions
+    erased : ErasedRows
+        By which later versions are known that were made without rows.
     """
-    places = {partition: frozenset(own) for partition, own in positions.items()}
     found = dict[str, VersionOfRows]()
     for record in cluster.read_to_end(models_topic, 0, timeout_s=READ_TIMEOUT_S):
         if record.value is None:
@@ -135,7 +136,13 @@ def versions_of(
             version = model_codec.decode(record.value)
         except InvalidMessage:
             continue  # no reader takes it for a version
-        touched = [shown(*row) for row in of_rows(version, places)] if version.lineage.topic == topic else []
+        lineage = version.lineage
+        if lineage.topic != topic:
+            continue
+        known = erased.of_input(version.name, lineage.topic, lineage.topic_id)
+        without = {} if known is None else known.places(version.number)
+        places = {p: frozenset(own) - without.get(p, frozenset()) for p, own in positions.items()}
+        touched = [shown(*row) for row in of_rows(version, places)]
         if touched:
             digest = model_codec.sha256(record.value)
             found[version.key] = VersionOfRows(key=version.key, sha256=digest, rows=touched)

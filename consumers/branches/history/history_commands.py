@@ -70,6 +70,7 @@ def forget_command(
     some of the rows could not be looked at, or were never learned.
     """
     from consumers.branches.history.deletes import Named, read_deletes
+    from consumers.branches.history.erased_rows import ErasedRows
     from consumers.branches.history.erasing import erase
     from consumers.branches.history.forgetting import report_of, versions_of
     from consumers.host.runtime import connect, schemas_of
@@ -97,7 +98,9 @@ def forget_command(
         report.asked += [*(f"id {one}" for one in named.ids), *(f"key {one}" for one in named.keys)]
         report.absent += [f"{one}: the log holds no such row" for one in unmet]
         try:
-            report.versions = versions_of(cluster, settings.output.models_topic, settings.input.topic, positions)
+            erased = ErasedRows(cluster, settings.output.aliases_topic, READ_TIMEOUT_S)
+            output, source = settings.output, settings.input
+            report.versions = versions_of(cluster, output.models_topic, source.topic, positions, erased)
         except TopicMissing as missing:
             _say(f"versions were not looked at: {missing.what}")
         report.pin = _pin(settings, cluster, report.versions)

@@ -35,7 +35,6 @@ from streamsvm.model.pointers import (
 )
 from streamsvm.model.version import Version
 from streamsvm.registry import anchoring, backwards
-from streamsvm.registry import cloud_events as events
 from streamsvm.registry.anchoring import NotAnchored, reference
 from streamsvm.registry.loading import load_record, load_version
 from streamsvm.registry.signing import Signer
@@ -118,7 +117,7 @@ class Topic:
             extra[model_codec.LINKS_HEADER] = ",".join(str(one.offset) for one in named)
         if self.signer is not None:
             extra[model_codec.SIGNATURE_HEADER] = self.signer.sign(version.key, digest)
-        headers = events.headers(version, digest, NOW, extra)
+        headers = model_codec.headers(digest, NOW, extra)
         return Message(self.models, value, version.key.encode(), headers, partition=0)
 
     def say(self, key: str, value: bytes | None) -> None:
@@ -137,7 +136,7 @@ class Topic:
         evil = replace(forged(like), number=number)
         value = model_codec.encode(evil)
         sha256 = model_codec.sha256(value)
-        return sha256, self.write(value, evil.key.encode(), events.headers(evil, sha256, NOW, {}))
+        return sha256, self.write(value, evil.key.encode(), model_codec.headers(sha256, NOW, {}))
 
     def bury(self, number: int) -> int:
         """Write a tombstone, as strangers can."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
@@ -26,10 +25,10 @@ from streamsvm.model.fit import Fit
 from streamsvm.model.machine import LinearMachine, Model, Scaler
 from streamsvm.model.pointers import Alias, Retired, encode_alias, encode_retired, pin_key, retired_key
 from streamsvm.model.version import Lineage, StreamSummary, Version
-from streamsvm.registry import cloud_events as events
 from streamsvm.registry.anchoring import NotAnchored
 from streamsvm.registry.loading import REASONS, Loaded, NoModel, RefusedMessage, load_version
 from streamsvm.registry.subscriber import ModelSubscriber
+from tests import deadline
 from tests.brokers.choice import FORCE
 from tests.brokers.fixtures import TestBroker
 from tests.brokers.jvm import CannotRun, JvmBroker
@@ -158,7 +157,7 @@ class Trainer:
         """Publish a version and move `current` to it; what is given replaces the right key, value or header."""
         right = model_codec.encode(version)
         digest = model_codec.sha256(right)
-        headers = events.headers(version, header or digest, datetime(2026, 1, 1, tzinfo=UTC), extra or {})
+        headers = model_codec.headers(header or digest, datetime(2026, 1, 1, tzinfo=UTC), extra or {})
         stored = right if value is None else value
         message = Message(self._topic, stored, (key or version.key).encode(), headers, partition=0)
 
@@ -199,10 +198,7 @@ class Trainer:
 
 def eventually(holds: Callable[[], bool], what: str, timeout_s: float = DEADLINE_S) -> None:
     """Wait until something holds, or fail."""
-    deadline = time.monotonic() + timeout_s
-    while not holds():
-        assert time.monotonic() < deadline, f"never: {what}"
-        threading.Event().wait(0.01)
+    deadline.eventually(holds, what, timeout_s)
 
 
 def number_of(subscriber: ModelSubscriber) -> int:

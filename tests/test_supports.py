@@ -1,4 +1,4 @@
-"""The table of what goes with what: every row is enforced, no refusal of two options stands elsewhere, and the page."""
+"""The table of what goes with what: every row is enforced, and no refusal of two options stands elsewhere."""
 
 from __future__ import annotations
 
@@ -25,25 +25,21 @@ from consumers.loader import load
 from consumers.replay.replay import replay
 from consumers.settings import Settings, section_class
 from streamsvm import supports
-from streamsvm.branches.events.combinations import UNKNOWN_TO_ONNX
 from streamsvm.config import ModelConfig
 from streamsvm.errors import ConfigurationError
 from streamsvm.estimators import CoresetSVC
 from streamsvm.ingest.files.array_files import from_arrays
 from streamsvm.model.reasons import Explainer
-from streamsvm.registry import onnx_copy
 from streamsvm.supports import (
     Combinations,
     Row,
     Unsupported,
     given,
-    markdown,
     require,
     rows,
     without_effect,
 )
 from streamsvm.verification.recomputation import certifier_of
-from tests.branches.events.recipes import payments
 from tests.golden import model as golden
 
 ROOT: Final = Path(__file__).parent.parent
@@ -245,9 +241,6 @@ DAEMONS: Final[Mapping[str, Callable[[], object]]] = {
     "quality as served / more than two labels": lambda: logs_of(load({"points": SEVERAL})),
     "quality as served / scores of other points than the labels'": lambda: logs_of(load({"points": POINTS})),
     "`registry.username` / `registry.token`": settled(registry={**REGISTRY, "username": "me", "token": "hidden"}),
-    "`http.tls_certificate` / no `http.tls_key`": settled(http={"tls_certificate": "a.pem"}),
-    "`http.tls_key` / no `http.tls_certificate`": settled(http={"tls_key": "a.pem"}),
-    "`http.tls_client_ca` / no `http.tls_certificate`": settled(http={"tls_client_ca": "a.pem"}),
 }
 VERSIONS: Final[Mapping[str, Callable[[], object]]] = {
     "a certificate / more than two labels": certified(3),
@@ -255,13 +248,8 @@ VERSIONS: Final[Mapping[str, Callable[[], object]]] = {
     "a certificate / `coreset.memory` other than `all`": lambda: certifier_of(version(memory="adaptive"), 1_000),
     "reasons of a score / `svm.kernel` other than `linear`": lambda: Explainer(golden.handmade("rbf")),
     "reasons of a score / more than two labels": lambda: Explainer(golden.handmade("linear-classes")),
-    "an ONNX graph of events / no `[features]`": lambda: onnx_copy.export(golden.handmade("linear"), events=True),
-    f"an ONNX graph of events / {UNKNOWN_TO_ONNX}": lambda: onnx_copy.export(
-        dataclasses.replace(golden.handmade("linear"), recipe=payments()), events=True
-    ),
 }
 COMMANDS: Final[Mapping[str, Callable[[], object]]] = {
-    "`--events` / `--format` other than `onnx`": command("model", "export", "--events"),
     "`--probability` / more than two labels": lambda: evaluate(
         source(3), Plan(memory_points=64, probability="sigmoid")
     ),
@@ -360,12 +348,6 @@ def test_what_is_unknown_or_off_is_not_refused() -> None:
     assert given("a").holds(0)
     assert not any(given("a").holds(value) for value in (None, False, "", (), {}))
     assert without_effect({"coreset.totals": True, "svm.kernel": "linear", "coreset.memory": "all"}) == ""
-
-
-def test_the_page_is_the_table() -> None:
-    """The page is made, and not written."""
-    written = (ROOT / "deploy" / "SUPPORTS.md").read_text()
-    assert written == markdown(), "run python -m streamsvm.supports > deploy/SUPPORTS.md"
 
 
 SIZES: Final[Mapping[str, str]] = {

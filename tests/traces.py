@@ -85,7 +85,6 @@ def topics_of(settings: Settings) -> Mapping[str, str]:
     """Return the topics that may carry what followed from rows, by what they are for."""
     return {
         "versions": settings.output.models_topic,
-        "ONNX copies": settings.output.onnx_topic,
         "aliases": settings.output.aliases_topic,
         "audit trail": settings.output.audit_topic,
         "dead letters": settings.input.dead_letters,

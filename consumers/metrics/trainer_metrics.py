@@ -345,13 +345,6 @@ OWN: Final = (
         panel="Versions: copies and producers",
     ),
     Definition(
-        "streamsvm_standby",
-        "gauge",
-        "1 while this copy stands by for another (training.standby).",
-        "One copy has 0. All at 1: the broker does not answer, or no copy works.",
-        panel="Versions: copies and producers",
-    ),
-    Definition(
         "streamsvm_loop_longest_turn_seconds",
         "gauge",
         "Longest turn of the main loop of late; waiting for records takes 0.1 s.",

@@ -344,7 +344,7 @@ def tombstones(records: Records, names: Aliases, numbers: Sequence[int]) -> list
         time=records.now.isoformat(),
     )
     return [
-        *(Message(topic, None, key.encode(), partition=0) for topic in output.version_topics for key in keys),
+        *(Message(output.models_topic, None, key.encode(), partition=0) for key in keys),
         Message(output.aliases_topic, *said, partition=0),
         records.audit(keys[0], entry),
     ]

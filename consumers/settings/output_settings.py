@@ -19,11 +19,6 @@ class OutputConfig(Section):
     models_topic: Annotated[str, Field(min_length=1, max_length=249)] = Field(
         default="models", description="Topic of versions; `.aliases` and `.audit` stand beside it."
     )
-    model_format: Literal["json", "onnx"] = Field(
-        default="json",
-        description="`onnx`: a copy of every version in the topic models_topic + `.onnx`. Needs pip install '.[onnx]' "
-        "in the folder of the sources.",
-    )
     gate_margin: Annotated[Annotated[float, Field(ge=0, lt=1)] | None, BeforeValidator(none_in_words)] = Field(
         default=0.1,
         description="How far below that of the current ones a version's balanced accuracy may be to become current. "
@@ -55,16 +50,6 @@ class OutputConfig(Section):
         default=(),
         description="Further public keys: what stands between the first and the last line of a PEM file.",
     )
-
-    @property
-    def onnx_topic(self) -> str:
-        """Topic of the versions' copies as ONNX models, if there are such."""
-        return f"{self.models_topic}.onnx"
-
-    @property
-    def version_topics(self) -> tuple[str, ...]:
-        """Every topic in which a version has a record, the models topic first."""
-        return (self.models_topic, self.onnx_topic) if self.model_format == "onnx" else (self.models_topic,)
 
     @property
     def aliases_topic(self) -> str:

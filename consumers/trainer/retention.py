@@ -94,7 +94,7 @@ class Keeper:
         )
         how_far = encode_retired(retired), retired_key(name).encode()
         return [
-            *(Message(topic, None, key, partition=0) for topic in output.version_topics for key in keys),
+            *(Message(output.models_topic, None, key, partition=0) for key in keys),
             Message(output.aliases_topic, *how_far, partition=0),
             Message(output.audit_topic, trail.encode(entry), keys[0], partition=0),
         ]

@@ -195,10 +195,6 @@ class Startup:
         """Check topics and sizes before anything is loaded, and create the output topics that are missing."""
         settings, cluster = self._settings, self._cluster
         check_names(settings)
-        if settings.output.model_format == "onnx":
-            from streamsvm.registry.onnx_copy import require_onnx
-
-            require_onnx()
         source, config = self._input(), self._config
         check_input(source)
         for attachment in self._attachments.all:
@@ -215,8 +211,7 @@ class Startup:
                 log.warning("output_topic", what=what, remedy=remedy)
         for attachment in self._attachments.all:
             attachment.fit(described, len(source.partitions))
-        for name in settings.output.version_topics:
-            check_message_size(config, described[name], cluster.max_message_bytes)
+        check_message_size(config, described[settings.output.models_topic], cluster.max_message_bytes)
         dead_letters.fit(described[settings.input.dead_letters], cluster.max_message_bytes)
 
     def _look(self) -> None:

@@ -2,7 +2,7 @@
 
 A version is one immutable record: its value holds the model, how it was fitted, and its lineage. The SHA-256 of the
 value's bytes is in a header and in the alias records. Times are never part of the value, so that the same model has the
-same bytes; they are in headers (CloudEvents, binary mode). JSON has as many digits of a float64 as are needed to read
+same bytes; they are in headers. JSON has as many digits of a float64 as are needed to read
 the same float64 back.
 
 The *trunk* is what every version has: name, number, labels, features with their scaling, the machine, how it was
@@ -13,7 +13,7 @@ over a part that it does not know, or refuses the version. Inside the trunk and 
 more or one less is refused, so that no reader uses a model that it does not understand.
 
 For other languages `schemas/model-1.schema.json`, beside this module, describes all of it as one JSON Schema; the
-header `ce_dataschema` names it.
+header `streamsvm.schema` names it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ from __future__ import annotations
 import base64
 import hashlib
 import math
+from collections.abc import Mapping
 from dataclasses import fields, replace
+from datetime import datetime
 from typing import Final
 
 import msgspec
@@ -53,8 +55,11 @@ CONTENT_TYPE: Final = "application/json"
 SCHEMA: Final = "urn:streamsvm:schema:model:1"
 """`$id` of the JSON Schema of `FORMAT`."""
 
-EVENT_TYPE: Final = "io.streamsvm.model.version"
+SCHEMA_HEADER: Final = "streamsvm.schema"
 SHA256_HEADER: Final = "streamsvm.sha256"
+TIME_HEADER: Final = "streamsvm.time"
+"""When the model was made, in ISO 8601 with a time zone."""
+
 GATE_HEADER: Final = "streamsvm.gate"
 GATE_ACCURACY_HEADER: Final = "streamsvm.gate.balanced_accuracy"
 GATE_PRESENT_HEADER: Final = "streamsvm.gate.present.balanced_accuracy"
@@ -184,6 +189,27 @@ def place_of(value: bytes) -> ChainPosition:
         If the value does not hold a place.
     """
     return decode_record(value, ChainPosition)
+
+
+def headers(value_sha256: str, time: datetime, extra: Mapping[str, str]) -> tuple[tuple[str, bytes], ...]:
+    """Return a version's headers: the schema and the hash of its value, when it was made, and `extra` ones.
+
+    Parameters
+    ----------
+    value_sha256 : str
+    time : datetime
+        When the model was made, with a time zone.
+    extra : mapping
+        Timings, incarnation and the like.
+    """
+    named = {
+        "content-type": CONTENT_TYPE,
+        SCHEMA_HEADER: SCHEMA,
+        SHA256_HEADER: value_sha256,
+        TIME_HEADER: time.isoformat(),
+        **extra,
+    }
+    return tuple((name, text.encode()) for name, text in named.items())
 
 
 def encode(version: Version) -> bytes:

@@ -468,6 +468,6 @@ def loaded_from(record: Record, version: Version, now: float | None = None) -> L
 def _published_at(record: Record) -> float | None:
     """Return the time at which a version was made, from its record's header; None if the header cannot be read."""
     try:
-        return datetime.fromisoformat(dict(record.headers)["ce_time"].decode()).timestamp()
+        return datetime.fromisoformat(dict(record.headers)[model_codec.TIME_HEADER].decode()).timestamp()
     except (KeyError, ValueError, OverflowError, OSError):
         return None

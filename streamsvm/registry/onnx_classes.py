@@ -20,7 +20,7 @@ InterpolateNode = Callable[[Graph, str, Isotonic, str, str], str]
 def decide(graph: Graph, Z: str, model: ClassModel, kernel: KernelNode, output: str) -> str:
     """Add nodes from scaled features, shape (n, d), to the labels' decision values, shape (n, n_classes).
 
-    With one feature it is a product, not a matrix product: see `streamsvm.registry.onnx_copy`.
+    With one feature it is a product, not a matrix product: see `streamsvm.registry.onnx_export`.
 
     Returns
     -------

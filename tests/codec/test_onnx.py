@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -29,7 +28,7 @@ from streamsvm.model.probability import Isotonic, Sigmoid
 from streamsvm.model.probes import probes_of
 from streamsvm.model.version import Version
 from streamsvm.points import Points
-from streamsvm.registry import onnx_copy as onnx_codec
+from streamsvm.registry import onnx_export as onnx_codec
 from tests.codec.test_probes import models
 from tests.golden import model as golden
 
@@ -173,23 +172,6 @@ def test_the_model_says_which_version_it_is(kernel: str) -> None:
     assert {node.domain for node in made.graph.node} == {""}
     other = onnx.load_from_string(onnx_codec.export(version, "ab" * 32))
     assert other.metadata_props[2].value == "ab" * 32
-
-
-def test_headers_name_both_values() -> None:
-    """The hash of the record's own bytes, and that of the JSON that it is a copy of."""
-    version = golden.handmade("linear")
-    sent = dict(onnx_codec.headers(version, b"bytes", "ab" * 32, datetime(2026, 1, 2, tzinfo=UTC)))
-    assert sent == {
-        "ce_specversion": b"1.0",
-        "ce_id": b"pulsar@42/onnx",
-        "ce_source": b"streamsvm/pulsar",
-        "ce_type": b"io.streamsvm.model.onnx",
-        "ce_subject": b"pulsar@42",
-        "ce_time": b"2026-01-02T00:00:00Z",
-        "content-type": b"application/x-onnx",
-        codec.SHA256_HEADER: codec.sha256(b"bytes").encode(),
-        onnx_codec.MODEL_SHA256_HEADER: b"ab" * 32,
-    }
 
 
 def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -119,7 +119,6 @@ def test_help_explains_every_option_of_a_trainer() -> None:
         for name in fields(section):
             assert is_secret(name) or flag(section, name) in text
     assert "--bootstrap-servers" in text
-    assert "'.[onnx]'" in text, "square brackets are markup to who prints the help"
 
 
 def test_help_begins_with_what_is_needed_first() -> None:

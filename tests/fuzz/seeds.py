@@ -169,7 +169,7 @@ def version_headers() -> list[bytes]:
     told = {
         "streamsvm.incarnation": b"3",
         model_codec.LINKS_HEADER: b"17,12",
-        "ce_time": b"2026-01-31T12:00:00+00:00",
+        model_codec.TIME_HEADER: b"2026-01-31T12:00:00+00:00",
         "streamsvm.transaction": b"abc~1 2/3 streamsvm/m/models",
     }
     lines = [name.encode() + b":" + content for name, content in told.items()]

@@ -19,6 +19,7 @@ from streamsvm.ingest import dead_letter as deadletter
 from streamsvm.ingest.decoder import encode
 from streamsvm.ingest.scored import BatchScorer
 from streamsvm.kafka import Record
+from streamsvm.model import message as model_codec
 from streamsvm.model.pointers import (
     Alias,
     Head,
@@ -30,8 +31,6 @@ from streamsvm.model.pointers import (
     encode_retired,
 )
 from streamsvm.model.version import PartitionCut
-from streamsvm.registry import cloud_events as events
-from streamsvm.registry import onnx_copy as onnx_codec
 from tests.brokers.jvm import CannotRun
 from tests.interop.programs import node_program
 from tests.test_subscriber import version_of
@@ -81,7 +80,6 @@ def test_its_parser_takes_it_and_the_channels_are_our_topics(parsed: dict[str, d
         settings.labels.topic,
         settings.labels.dead_letters,
         output.models_topic,
-        output.onnx_topic,
         output.aliases_topic,
         output.audit_topic,
         scoring.topic,
@@ -126,7 +124,7 @@ def scored(value: bytes, reasons: int = 0) -> Any:
 
 def real_messages() -> dict[str, list[Any]]:
     """Return, by the name of its schema, what the codecs write."""
-    version, digest = version_of(2), "ab" * 32
+    digest = "ab" * 32
     one, many = encode([1.0, 2.5], id="a"), b"[" + encode([1.0, 2.5], 1, 0.5) + b"," + encode([0, 1], 0) + b"]"
     head = Head(
         number=2,
@@ -141,7 +139,7 @@ def real_messages() -> dict[str, list[Any]]:
     score, scores, reasoned = scored(one), scored(many), scored(one, reasons=2)
     (bad,) = scored(b"not json").rejected
     letter = deadletter.encode("points", bad, b"k", (), model="m")
-    headers = events.headers(version, digest, datetime(2026, 1, 1, tzinfo=UTC), {})
+    headers = model_codec.headers(digest, datetime(2026, 1, 1, tzinfo=UTC), {})
     return {
         "labeledPoints": [json.loads(encode([1.0], 1)), json.loads(many)],
         "unlabeledPoints": [json.loads(one), json.loads(many)],
@@ -157,7 +155,6 @@ def real_messages() -> dict[str, list[Any]]:
         "scores": [json.loads(made.records[0].value) for made in (score, scores, reasoned)],
         "scoreHeaders": [read(score.records[0].headers)],
         "modelHeaders": [read(headers)],
-        "onnxHeaders": [read(onnx_codec.headers(version, b"graph", digest, datetime(2026, 1, 1, tzinfo=UTC)))],
         "deadLetterHeaders": [read(letter.headers)],
     }
 

@@ -92,7 +92,7 @@ def publish(connection: Connection, target: Settings, kind: str, make: Make, by:
         while True:
             try:
                 session.publish(
-                    publication.records(sent, topics, delivery, signer),
+                    [publication.version_message(sent, topics, delivery, signer)],
                     lambda offsets: publication.pointers(sent, topics, offsets, by),
                     lambda offsets: sent.head_at(offsets[0]),
                 )

@@ -13,7 +13,6 @@ from streamsvm.branches.events.envelopes import (
     TOMBSTONE,
     Event,
     Headers,
-    Packed,
     PassedOver,
     has_tombstones,
     inside,
@@ -31,7 +30,6 @@ from streamsvm.ingest.avro import AvroReader
 from streamsvm.ingest.avro import Headers as SchemaHeaders
 from streamsvm.ingest.bounds import refuse_size
 from streamsvm.ingest.columns import Run
-from streamsvm.ingest.content_types import format_of_media_type
 from streamsvm.ingest.framed import FRAMED_FORMATS, schema_header, unframed
 
 Row = Event | PassedOver | InvalidPoint
@@ -135,7 +133,7 @@ class EventParser:
         """
         if value is None and has_tombstones(self.envelope):
             return TOMBSTONE
-        bare = is_bare(self.envelope, headers, of_json=format_ in _OF_JSON)
+        bare = is_bare(self.envelope, of_json=format_ in _OF_JSON)
         whole = refuse_size(value, self._config)
         header = schema_header(headers) if format_ in FRAMED_FORMATS else None
         found = self._of_format(format_, whole, paths if bare else inside(self.envelope, paths), header)
@@ -144,19 +142,8 @@ class EventParser:
         if isinstance(found, ArrowEvents):
             raise InvalidPoint("wrong_envelope", f"the value is Arrow, which has no envelope {self.envelope}")
         if isinstance(found, list):
-            return [self._out_of(row, paths) for row in found]
-        return self._out_of(found, paths)
-
-    def _out_of(self, row: Any, paths: Sequence[Path]) -> Row:
-        if isinstance(row, InvalidPoint):
-            return row
-        found = opened(self.envelope, row)
-        if not isinstance(found, Packed):
-            return found
-        inner = _events(self._of_format(format_of_media_type(found.media_type), found.value, paths, None))
-        if isinstance(inner, list | ArrowEvents):
-            return InvalidPoint("wrong_type", "data_base64 holds several events, but only one is allowed")
-        return inner
+            return [row if isinstance(row, InvalidPoint) else opened(self.envelope, row) for row in found]
+        return found if isinstance(found, InvalidPoint) else opened(self.envelope, found)
 
     def _of_format(self, format_: str, value: bytes, paths: Sequence[Path], header: bytes | None) -> Any:
         """Return the parsed value, a list where it is an array of rows, or an Arrow record's columns."""

@@ -4,14 +4,10 @@ The graph is of plain operators in float64. Input `X`, shape (n, d): raw feature
 is inside. Outputs: `decision_function`, shape (n,); `label`, shape (n,), the labels as they stand in the records, the
 second one above the version's threshold; `probability`, shape (n,), of the second label, if the version has one. Of
 more than two labels decision values and probabilities have the shape (n, n_labels), in the labels' order. An RBF graph
-makes an array of n rows and as many columns as there are support vectors: score in batches. On request a graph
-takes the fields of the version's recipe instead of `X` (`streamsvm.model.recipes`).
+makes an array of n rows and as many columns as there are support vectors: score in batches.
 
 The JSON stays the record of truth: the graph's metadata name the version and the SHA-256 of its JSON value, whose
-lineage, hash and probes say whether to trust it. So with ``output.model_format = "onnx"`` the trainer goes on writing
-JSON to the models topic, which its own recovery, `verify` and every subscriber read, and adds an ONNX copy under the
-same key to a topic beside it, ``<models>.onnx``, in the same transaction: neither is there without the other. An alias
-gives the hash of the JSON only; who takes the copy checks it by scoring the probes of the JSON.
+lineage, hash and probes say whether to trust it.
 
 Invariant: decision values are within the tolerance of `streamsvm.model.probes` of those that JSON gives. The same
 version gives the same bytes with the same `onnx` library.
@@ -22,7 +18,6 @@ The package `onnx` is an extra; nothing is imported from it before it is needed.
 from __future__ import annotations
 
 import json
-from datetime import datetime
 from typing import Any, Final
 
 import numpy as np
@@ -31,43 +26,19 @@ from numpy.typing import NDArray
 from streamsvm.errors import ConfigurationError
 from streamsvm.model.classes import AnyModel, ClassModel
 from streamsvm.model.kernels import Float, RbfKernel
-from streamsvm.model.machine import KernelMachine, LinearMachine, Machine, Model, Scaler
-from streamsvm.model.message import SHA256_HEADER, encode, sha256
+from streamsvm.model.machine import KernelMachine, LinearMachine, Machine, Scaler
+from streamsvm.model.message import encode, sha256
 from streamsvm.model.probability import Isotonic, Probability, Sigmoid
-from streamsvm.model.recipes import recipes_of
 from streamsvm.model.version import Version
 from streamsvm.registry import onnx_classes
-from streamsvm.registry.cloud_events import cloudevent
-from streamsvm.registry.onnx_graph import ML_DOMAIN, Graph
+from streamsvm.registry.onnx_graph import Graph
 
-CONTENT_TYPE: Final = "application/x-onnx"
-EVENT_TYPE: Final = "io.streamsvm.model.onnx"
-MODEL_SHA256_HEADER: Final = "streamsvm.model.sha256"
-"""SHA-256 of the JSON value of the version; `SHA256_HEADER` is that of the ONNX bytes themselves."""
 OPSET: Final = 17
-ML_OPSET: Final = 2
 IR_VERSION: Final = 8
 """All of 2022 or earlier, so that runtimes older than this package load the graph."""
 
 
-def require_onnx() -> None:
-    """See that the extra is installed.
-
-    Raises
-    ------
-    ConfigurationError
-        If it is not.
-    """
-    try:
-        import onnx  # noqa: F401
-    except ImportError as error:
-        raise ConfigurationError(
-            f"the package onnx cannot be imported ({error})",
-            "Install the extra: pip install '.[onnx]' in the folder of the sources.",
-        ) from None
-
-
-def export(version: Version, value_sha256: str | None = None, *, events: bool = False) -> bytes:
+def export(version: Version, value_sha256: str | None = None) -> bytes:
     """Return a version as an ONNX model.
 
     Parameters
@@ -76,50 +47,38 @@ def export(version: Version, value_sha256: str | None = None, *, events: bool = 
     value_sha256 : str, optional
         SHA-256 of the version's record, for the metadata; default: of the value that `encode` gives, which is another
         one if the record is of an older format.
-    events : bool
-        Let the graph take the fields of raw events, by the version's recipe.
 
     Raises
     ------
     ConfigurationError
-        If the extra is not installed, or ONNX cannot evaluate a feature of the recipe.
+        If the extra is not installed.
     """
-    require_onnx()
-    from onnx import TensorProto, helper
-
+    try:
+        from onnx import TensorProto, helper
+    except ImportError as error:
+        raise ConfigurationError(
+            f"the package onnx cannot be imported ({error})",
+            "Install the extra: pip install '.[onnx]' in the folder of the sources.",
+        ) from None
     graph = Graph()
     model, labels = version.model, np.array(version.labels, _label_dtype(version))
     outputs = {"decision_function": TensorProto.DOUBLE, "label": helper.np_dtype_to_tensor_dtype(labels.dtype)}
-    if events:
-        taken = recipes_of(version.recipe).graph(graph, version)
-        inputs = [helper.make_tensor_value_info(name, kind, ["n"]) for name, kind in taken.inputs.items()]
-        assert isinstance(model, Model)  # a recipe has two labels
-        _decide(graph, taken.columns, model.scaler, model.machine, "decision")
-        _unless(graph, taken.rejected, "decision", "decision_function")
-        graph.node("Identity", taken.rejected, output="rejected")
-        outputs["rejected"] = TensorProto.BOOL
-    else:
-        inputs = [helper.make_tensor_value_info("X", TensorProto.DOUBLE, ["n", model.dimension])]
-        if isinstance(model, ClassModel):
-            _decide_classes(graph, model, labels)
-        else:
-            _decide(graph, "X", model.scaler, model.machine, "decision_function")
-    decision = "decision" if events else "decision_function"
     if isinstance(model, ClassModel):
-        if model.probabilities is not None:
-            outputs["probability"] = TensorProto.DOUBLE
+        _decide_classes(graph, model, labels)
+        calibrated = model.probabilities is not None
     else:
-        _choose(graph, decision, model.border, labels, "label")
-    if isinstance(model, Model) and model.probability is not None:
-        _calibrate(graph, decision, model.probability, "likelihood" if events else "probability")
-        if events:
-            _unless(graph, "rejected", "likelihood", "probability")
+        _decide(graph, "X", model.scaler, model.machine, "decision_function")
+        _choose(graph, "decision_function", model.border, labels, "label")
+        calibrated = model.probability is not None
+        if model.probability is not None:
+            _calibrate(graph, "decision_function", model.probability, "probability")
+    if calibrated:
         outputs["probability"] = TensorProto.DOUBLE
     made = helper.make_model(
         helper.make_graph(
             graph.nodes,
             version.name,
-            inputs,
+            [helper.make_tensor_value_info("X", TensorProto.DOUBLE, ["n", model.dimension])],
             [helper.make_tensor_value_info(name, kind, _shape(name, model)) for name, kind in outputs.items()],
             graph.constants,
         ),
@@ -128,33 +87,12 @@ def export(version: Version, value_sha256: str | None = None, *, events: bool = 
         domain="io.streamsvm",
         model_version=version.number,
         doc_string=f"{version.key} of streamsvm",
-        opset_imports=[
-            helper.make_opsetid("", OPSET),
-            *([helper.make_opsetid(ML_DOMAIN, ML_OPSET)] if events else []),
-        ],
+        opset_imports=[helper.make_opsetid("", OPSET)],
         ir_version=IR_VERSION,
     )
     helper.set_model_props(made, _metadata(version, value_sha256 or sha256(encode(version))))
     content: bytes = made.SerializeToString(deterministic=True)
     return content
-
-
-def headers(version: Version, value: bytes, value_sha256: str, time: datetime) -> tuple[tuple[str, bytes], ...]:
-    """Return the headers of an ONNX record: CloudEvents in binary mode, and both hashes.
-
-    Parameters
-    ----------
-    version : Version
-    value : bytes
-        The ONNX model.
-    value_sha256 : str
-        Of the version's JSON value.
-    time : datetime
-        When the model was made, with a time zone.
-    """
-    attributes = {"id": f"{version.key}/onnx", "type": EVENT_TYPE, "datacontenttype": CONTENT_TYPE}
-    own = {SHA256_HEADER: sha256(value), MODEL_SHA256_HEADER: value_sha256}
-    return cloudevent(version, time, attributes, own)
 
 
 def _metadata(version: Version, value_sha256: str) -> dict[str, str]:
@@ -287,11 +225,6 @@ def _exponential(graph: Graph, norms: str, own: str, doubled: str, kernel: RbfKe
     squared = graph.node("Sub", graph.node("Add", norms, own), doubled)
     positive = graph.node("Max", squared, graph.constant("zero_distance", 0.0))
     return graph.node("Exp", graph.node("Mul", positive, graph.constant("minus_gamma", -kernel.gamma)))
-
-
-def _unless(graph: Graph, rejected: str, values: str, output: str) -> None:
-    """Answer NaN of what is rejected."""
-    graph.node("Where", rejected, graph.constant(f"no_{output}", np.nan), values, output=output)
 
 
 def _choose(graph: Graph, decision: str, border: float, labels: NDArray[Any], output: str) -> None:

@@ -106,7 +106,7 @@ WINDOW_LENGTH: Final = "coreset.window_points or coreset.window_s"
 HALF_LIFE_LENGTH: Final = "coreset.half_life_points or coreset.half_life_s"
 CERTIFICATE: Final = "a certificate"
 REASONS: Final = "reasons of a score"
-FOREIGN_COLUMNS: Final = "`--label`, `--weight`, `--id`, `--columns`, `--dimension` or `--header`"
+FOREIGN_COLUMNS: Final = "`--label`, `--weight`, `--id`, `--columns` or `--header`"
 PHRASES: Final[Mapping[str, str]] = {
     LABELS: "{name} has {value} labels",
     FEATURES: "{name} is given",
@@ -138,8 +138,6 @@ class Row:
     remedy : str
         A full sentence; {feature} and {without} stand for the two names.
     kind : "nature" or "not built"
-    refused : bool
-        False: nobody is refused, the feature has no effect.
     """
 
     axis: str
@@ -148,7 +146,6 @@ class Row:
     why: str
     remedy: str
     kind: Kind
-    refused: bool = True
 
     def is_met(self, configured: Configured) -> bool:
         """Return whether both conditions hold of what is configured."""
@@ -219,7 +216,7 @@ MACHINE: Final = "Kernel, solver and penalty"
 _GOAL: Final = "Thresholds, probabilities and tuning"
 _STRUCTURE: Final = "Structure and memory of the coreset"
 SMALL: Final = "Landmarks and precision"
-_BOUNDS: Final = "Bounds and certificates"
+_BOUNDS: Final = "Certificates"
 _REASONS: Final = "Reasons of a score"
 _ACCESS: Final = "Access"
 _EVALUATE: Final = "streamsvm evaluate"
@@ -427,8 +424,8 @@ def _structure() -> Iterator[Row]:
 
 
 def _small() -> Iterator[Row]:
-    few_bits = equal("svm.precision", "half"), equal("svm.precision", "packed")
-    for term in (given("svm.landmarks"), *few_bits, given("svm.round_first")):
+    packed = equal("svm.precision", "packed")
+    for term in (given("svm.landmarks"), packed):
         yield Row(
             axis=SMALL,
             feature=term,
@@ -439,40 +436,16 @@ def _small() -> Iterator[Row]:
         )
     yield Row(
         axis=SMALL,
-        feature=given("svm.round_first"),
-        without=equal("svm.precision", "double"),
-        why="points are rounded to few bits",
-        remedy="Remove {feature}, or give svm.precision = packed or half.",
-        kind="nature",
+        feature=packed,
+        without=MORE_LABELS,
+        why="more than two labels are published in double precision only",
+        remedy=REMOVE,
+        kind="not built",
     )
-    for term in few_bits:
-        yield Row(
-            axis=SMALL,
-            feature=term,
-            without=MORE_LABELS,
-            why="more than two labels are published in double precision only",
-            remedy=REMOVE,
-            kind="not built",
-        )
 
 
 def _bounds() -> Iterator[Row]:
     sums = "in a kernel's space the rows' sums cannot be held"
-    totals: tuple[tuple[Term, str, Kind], ...] = (
-        (MORE_LABELS, "totals are of two labels", "not built"),
-        (other("svm.kernel", "linear"), sums, "nature"),
-        (other("coreset.memory", "all"), "totals are of all rows alike", "not built"),
-    )
-    for term, why, kind in totals:
-        yield Row(
-            axis=_BOUNDS,
-            feature=given("coreset.totals"),
-            without=term,
-            why=why,
-            remedy=REMOVE,
-            kind=kind,
-            refused=False,
-        )
     estimate = "An audit of the objective, an estimate, is in every version."
     certificate: tuple[tuple[Term, str, str, Kind], ...] = (
         (MORE_LABELS, "a certificate is of two labels", estimate, "not built"),
@@ -536,7 +509,7 @@ def _evaluate() -> Iterator[Row]:
         remedy="Give svm.alpha (--alpha) instead.",
         kind="nature",
     )
-    for option in ("--lag", "--leaf-rows", "--every-leaves", "--peers"):
+    for option in ("--lag", "--leaf-rows", "--every-leaves"):
         yield Row(
             axis=_EVALUATE,
             feature=given(option),
@@ -661,13 +634,5 @@ def require(configured: Configured, spelled: Spelled | None = None) -> None:
         With the text of the first row that is met.
     """
     for row in _rows_of(frozenset(configured)):
-        if row.refused and row.is_met(configured):
+        if row.is_met(configured):
             raise row.refusal(configured, spelled or {})
-
-
-def without_effect(configured: Configured) -> str:
-    """Return why a feature has no effect with what else is configured; empty if it has."""
-    for row in _rows_of(frozenset(configured)):
-        if not row.refused and row.is_met(configured):
-            return f"{_said(row.without.axis, configured[row.without.axis], {})}: {row.why}"
-    return ""

@@ -93,7 +93,6 @@ def version_of(
         model=model,
         labels=labels,
         feature_names=(),
-        solver="libsvm",
         fit=fit,
         stream=stream,
         lineage=lineage,

@@ -37,7 +37,6 @@ from streamsvm.supports import (
     given,
     require,
     rows,
-    without_effect,
 )
 from streamsvm.verification.recomputation import certifier_of
 from tests.golden import model as golden
@@ -128,7 +127,6 @@ LATE_LABELS: Final[Mapping[str, Callable[[], object]]] = {
         labels=LATE, points={**POINTS, "format": "avro"}
     ),
     "`labels.topic` / `registry.url`": settled(labels=LATE, registry=REGISTRY),
-    "`labels.topic` / `training.workers` above 1": settled(labels=LATE, training={"workers": 2}),
     "`labels.topic` / `training.from_coresets`": settled(labels=LATE, training=ADOPTS),
 }
 EVENTS: Final[Mapping[str, Callable[[], object]]] = {
@@ -140,9 +138,6 @@ EVENTS: Final[Mapping[str, Callable[[], object]]] = {
     "`points.format` = `avro` or `protobuf` / no `registry.url`": schemas(points={**POINTS, "format": "avro"}),
 }
 MACHINE: Final[Mapping[str, Callable[[], object]]] = {
-    "`svm.solver` = `liblinear` or `pegasos` / `svm.kernel` other than `linear`": settled(
-        svm={"solver": "pegasos", "kernel": "rbf"}
-    ),
     "`svm.alpha` / `svm.C`": settled(svm={"alpha": 0.1, "C": 1.0}),
     "`svm.C` / `coreset.memory` other than `all`": settled(svm={"C": 1.0}, coreset=FORGETS),
     "`svm.multiclass` / two labels": settled(svm={"multiclass": "one_vs_one"}),
@@ -215,25 +210,14 @@ CORESET: Final[Mapping[str, Callable[[], object]]] = {
     "`coreset.landmarks` / `coreset.memory` other than `all`": settled(
         svm={"kernel": "rbf"}, coreset={"landmarks": 64, **FORGETS}
     ),
-    "`coreset.leaf_parts` / no `coreset.landmarks`": settled(coreset={"leaf_parts": 8}),
     "`svm.landmarks` / `svm.kernel` = `linear`": settled(svm={"landmarks": 64}),
-    "`svm.precision` = `half` / `svm.kernel` = `linear`": settled(svm={"precision": "half"}),
     "`svm.precision` = `packed` / `svm.kernel` = `linear`": settled(svm={"precision": "packed"}),
-    "`svm.round_first` / `svm.kernel` = `linear`": settled(svm={"round_first": True}),
-    "`svm.round_first` / `svm.precision` = `double`": settled(
-        svm={"kernel": "rbf", "precision": "double", "round_first": True}
+    "`svm.precision` = `packed` / more than two labels": settled(
+        points=SEVERAL, svm={"kernel": "rbf", "precision": "packed"}
     ),
-    **{
-        f"`svm.precision` = `{few}` / more than two labels": settled(
-            points=SEVERAL, svm={"kernel": "rbf", "precision": few}
-        )
-        for few in ("half", "packed")
-    },
 }
 DAEMONS: Final[Mapping[str, Callable[[], object]]] = {
-    "`training.policy` = `every` / `training.workers` above 1": settled(training={"policy": "every", "workers": 2}),
     "`training.policy` = `every` / `training.from_coresets`": settled(training={"policy": "every", **ADOPTS}),
-    "`training.from_coresets` / `training.workers` above 1": settled(training={"workers": 2, **ADOPTS}),
     "`worker.ordinal` / no `worker.of`": settled(worker={"ordinal": 1}),
     "`worker.of` / no `worker.ordinal`": settled(worker={"of": 2}),
     "`checkpoint.keep_bytes` / `labels.topic`": settled(checkpoint={"keep_bytes": 1}, labels=LATE),
@@ -257,7 +241,6 @@ COMMANDS: Final[Mapping[str, Callable[[], object]]] = {
     "`--lag` / no `--prequential`": command("evaluate", "--dataset", "htru2", "--lag", "5"),
     "`--leaf-rows` / no `--prequential`": command("evaluate", "--dataset", "htru2", "--leaf-rows", "5"),
     "`--every-leaves` / no `--prequential`": command("evaluate", "--dataset", "htru2", "--every-leaves", "5"),
-    "`--peers` / no `--prequential`": command("evaluate", "--dataset", "htru2", "--peers"),
     "`--partitions` / no `--config`": command("evaluate", "--dataset", "htru2", "--partitions", "2"),
     "`--config` / `labels.topic`": lambda: check_followable(load({"points": POINTS, "labels": LATE})),
     "`--config` / `coreset.window_s`": lambda: check_followable(
@@ -293,22 +276,16 @@ REFUSED: Final[Mapping[str, Callable[[], object]]] = {
     **COMMANDS,
 }
 """What meets each row, as a person would: by settings, a command, or a call."""
-WITHOUT_EFFECT: Final[Mapping[str, Mapping[str, Any]]] = {
-    "`coreset.totals` / more than two labels": {"points": SEVERAL},
-    "`coreset.totals` / `svm.kernel` other than `linear`": {"points": POINTS, "svm": {"kernel": "rbf"}},
-    "`coreset.totals` / `coreset.memory` other than `all`": {"points": POINTS, "coreset": FORGETS},
-}
 
 
 def test_every_row_has_a_case_and_is_there_once() -> None:
     """A row that nothing enforces would be a promise of the page only."""
     keys = [key(row) for row in rows()]
     assert len(set(keys)) == len(keys)
-    assert {key(row) for row in rows() if row.refused} == REFUSED.keys()
-    assert {key(row) for row in rows() if not row.refused} == WITHOUT_EFFECT.keys()
+    assert set(keys) == REFUSED.keys()
 
 
-@pytest.mark.parametrize("row", [row for row in rows() if row.refused], ids=key)
+@pytest.mark.parametrize("row", rows(), ids=key)
 def test_what_meets_a_row_is_refused_with_its_text(row: Row) -> None:
     """The reason, whether it is not supported yet, and what to do."""
     with pytest.raises((ConfigurationError, ValueError)) as refused:
@@ -318,14 +295,6 @@ def test_what_meets_a_row_is_refused_with_its_text(row: Row) -> None:
     assert ("not supported yet" in text) == (row.kind == "not built")
     remedy = re.escape(row.remedy.removesuffix(".")).replace(r"\{feature\}", ".+").replace(r"\{without\}", ".+")
     assert re.search(remedy, text), text
-
-
-@pytest.mark.parametrize("row", [row for row in rows() if not row.refused], ids=key)
-def test_what_has_no_effect_is_accepted_and_says_why(row: Row) -> None:
-    """It is on by default, so nobody asked for it."""
-    config = load(WITHOUT_EFFECT[key(row)]).models()
-    assert not config.totals
-    assert row.why in config.no_totals
 
 
 def test_a_secret_is_not_shown() -> None:
@@ -344,10 +313,9 @@ def test_names_are_those_of_the_caller() -> None:
 def test_what_is_unknown_or_off_is_not_refused() -> None:
     """A row is looked at only if both of its axes are known; zero is a value, and what is empty is not."""
     require({"svm.cost": (50.0, 1.0)})
-    require({"labels.topic": "", "coreset.memory": "window", "training.workers": 2})
+    require({"labels.topic": "", "coreset.memory": "window", "training.from_coresets": True})
     assert given("a").holds(0)
     assert not any(given("a").holds(value) for value in (None, False, "", (), {}))
-    assert without_effect({"coreset.totals": True, "svm.kernel": "linear", "coreset.memory": "all"}) == ""
 
 
 SIZES: Final[Mapping[str, str]] = {
@@ -356,7 +324,6 @@ SIZES: Final[Mapping[str, str]] = {
     "streamsvm/config/sizing.py:sized_by_points": "a budget is too small for the partitions",
     "streamsvm/config/sizing.py:_sized_by_bytes": "a budget is too small for the partitions",
     "streamsvm/config/svm.py:_require_room_for": "a size is too small for the number of labels",
-    "streamsvm/joining/joiner.py:Joiner._grow": "more rows wait than may",
     "consumers/evaluate/plan.py:Plan.check": "more partitions than a budget has room for",
     "consumers/evaluate/predict_then_train.py:PrequentialPlan.check": "the lag and the leaf divide each other",
     "consumers/settings/input_settings.py:RegistryConfig._one_identity": "an address has no user of its own",
@@ -407,8 +374,8 @@ def test_no_refusal_of_two_options_stands_elsewhere() -> None:
 def test_a_refusal_elsewhere_would_be_found(tmp_path: Path) -> None:
     """The check can fail."""
     planted = tmp_path / "planted.py"
-    planted.write_text('def f(a):\n    raise ValueError(f"labels.topic is {a}, but training.workers is 2")\n')
-    assert [(name, options_in(what)) for name, what in raised(planted)] == [("f", {"labels.topic", "training.workers"})]
+    planted.write_text('def f(a):\n    raise ValueError(f"labels.topic is {a}, but training.policy is every")\n')
+    assert [(name, options_in(what)) for name, what in raised(planted)] == [("f", {"labels.topic", "training.policy"})]
 
 
 def test_rows_of_a_branch_stand_where_it_says(monkeypatch: pytest.MonkeyPatch) -> None:

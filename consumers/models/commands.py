@@ -223,7 +223,7 @@ def load(settings: Settings, version: str | None, alias: str | None) -> tuple[Lo
         models_topic=settings.output.models_topic,
         number=version,
         alias=alias or "current",
-        trusted=TrustedKeys.of(settings.output.trusted_keys_file, settings.output.trusted_keys),
+        trusted=TrustedKeys.of(settings.output.trusted_keys_file),
     )
 
 

@@ -89,7 +89,7 @@ class Records:
     def trusted(self, entry: CatalogueEntry) -> CatalogueEntry:
         """Return a version; `ConfigurationError` if readers ask for a signature that it lacks."""
         output = self.settings.output
-        keys = TrustedKeys.of(output.trusted_keys_file, output.trusted_keys)
+        keys = TrustedKeys.of(output.trusted_keys_file)
         if keys is not None and not keys.signed(self.version_key(entry.number), entry.sha256, entry.signature):
             raise ConfigurationError(
                 f"none of the trusted keys signed {self.version_key(entry.number)} ({entry.said})",

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import BeforeValidator, Field
 
 from consumers.settings_sockets import open_to_branches
-from streamsvm.option_texts import none_in_words, split_at_commas
+from streamsvm.option_texts import none_in_words
 from streamsvm.sections import Section
 
 
@@ -24,18 +24,9 @@ class OutputConfig(Section):
         description="How far below that of the current ones a version's balanced accuracy may be to become current. "
         "none: every version does.",
     )
-    gate_versions: Annotated[int, Field(ge=1, le=32)] = Field(
-        default=5,
-        description="Versions that were current last, the best of which counts. Each is in memory.",
-    )
-    first_current: Literal["skilled", "any"] = Field(
-        default="skilled",
-        description="Which version may become the first current one: one better than chance (`skilled`; needs "
-        "quality.enabled and the gate), or any.",
-    )
-    keep_versions: Annotated[int, Field(ge=1)] | None = Field(
-        default=None,
-        description="Newest versions to keep; others that nothing names are retired by tombstones. Default: all.",
+    keep_versions: Annotated[int, Field(ge=1)] = Field(
+        default=100,
+        description="Newest versions to keep; others that no alias or pin names are retired by tombstones.",
     )
     signing_key_file: Path | None = Field(
         default=None,
@@ -45,10 +36,6 @@ class OutputConfig(Section):
     trusted_keys_file: Path | None = Field(
         default=None,
         description="PEM file of Ed25519 public keys: readers accept only what one of them signed (extra `sign`).",
-    )
-    trusted_keys: Annotated[tuple[str, ...], BeforeValidator(split_at_commas)] = Field(
-        default=(),
-        description="Further public keys: what stands between the first and the last line of a PEM file.",
     )
 
     @property

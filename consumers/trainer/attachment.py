@@ -138,10 +138,6 @@ class Attachment:
     def begun(self, begun: Begin | Resume, topic: TopicInfo) -> None:
         """Take in what the start decided."""
 
-    def base(self, starts: Mapping[int, Position]) -> Mapping[int, Position]:
-        """Return where an incarnation that begins now begins, in place of the configured starts."""
-        return starts
-
     @property
     def continues(self) -> Continued:
         """The incarnation whose newest version this one continues, and replaces at once; none by default."""
@@ -149,9 +145,6 @@ class Attachment:
 
     def learner(self, config: ModelConfig, base: dict[int, Position]) -> Partitions | None:
         """Return what takes the place of the learner; None: nothing does."""
-
-    def prepare(self) -> None:
-        """Prepare what takes long, while a predecessor goes on; raises `Stopped` if the daemon stops meanwhile."""
 
     # ------------------------------------------------------------------ the life
 
@@ -248,12 +241,6 @@ class Attachments:
         for one in self.all:
             snapshot = one.candidate(snapshot, present)
         return snapshot
-
-    def base(self, starts: Mapping[int, Position]) -> dict[int, Position]:
-        """See `Attachment.base`."""
-        for one in self.all:
-            starts = one.base(starts)
-        return dict(sorted(starts.items()))
 
     @property
     def continues(self) -> Continued:

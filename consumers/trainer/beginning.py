@@ -147,7 +147,7 @@ def _intake(taken: TakenOver, left_out: Places, components: Components, stack: E
     config = settings.models()
     outbox = cluster.outbox(patience_s=None)
     stack.callback(outbox.close)
-    reader = cluster.input(settings.input.topic, settings.input.group or f"streamsvm-{settings.name}")
+    reader = cluster.input(settings.input.topic, f"streamsvm-{settings.name}")
     stack.callback(reader.close)
     return Intake(
         settings,

@@ -20,6 +20,7 @@ from typing import Final, Protocol
 
 import structlog
 
+from consumers import constants
 from consumers.metrics import Metrics
 from consumers.settings import Settings
 from streamsvm.errors import InvalidMessage, StreamsvmError
@@ -227,7 +228,7 @@ def _say_refused(version: Version, gate: Gate) -> None:
             version=version.key,
             why=gate.why,
             remedy="readers wait, and the next version is judged anew. If it stays so, do what the reason says; pin "
-            "the version, or set output.first_current = any, if you want it nevertheless",
+            "the version, or set output.gate_margin = none, if you want it nevertheless",
         )
         return
     if gate.candidate is None:
@@ -279,7 +280,7 @@ def gate_of(
     Blocks at most about 10 s for each version that it reads. While the current one cannot be read nothing passes, and
     the log says so.
     """
-    margin, versions = settings.output.gate_margin, settings.output.gate_versions
+    margin, versions = settings.output.gate_margin, constants.GATE_VERSIONS
     if margin is None:
         return Open()
     said = None if head is None else head.gate

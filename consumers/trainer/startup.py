@@ -280,7 +280,7 @@ class Startup:
                     "begun_anew", why=why, incarnation=begun.incarnation, remedy="no action needed: nothing was lost"
                 )
             starts = self._cluster.starts(topic.name, topic.partitions, self._settings.input.start)
-            base = self._attachments.base({partition: Position(offset) for partition, offset in starts.items()})
+            base = {partition: Position(offset) for partition, offset in sorted(starts.items())}
             return Started(
                 topic=topic,
                 base=base,

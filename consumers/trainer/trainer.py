@@ -37,6 +37,7 @@ from typing import Final
 
 import structlog
 
+from consumers import constants
 from consumers.host.runtime import STALE_AFTER_S
 from consumers.settings import Settings
 from consumers.streams.abandonable import Stopped
@@ -91,7 +92,7 @@ class Trainer:
             settings.checkpoint.directory, trusted=settings.checkpoint.trust_directory
         )
         self._observer = Observer(settings, components)
-        share = 1.0 if settings.training.policy == "every" else settings.training.share
+        share = 1.0 if settings.training.policy == "every" else constants.TRAINING_SHARE
         self._pace = Pace(share, components.clock.monotonic)
 
     def run(self) -> None:
@@ -142,7 +143,7 @@ class Trainer:
             self._finish(life)
 
     def _begin(self, stack: ExitStack) -> Life:
-        checkpoints = stack.enter_context(CheckpointDirectory(self._disk, self._settings.checkpoint.generations))
+        checkpoints = stack.enter_context(CheckpointDirectory(self._disk, constants.CHECKPOINTS))
         # A new life has a new name in the owner record. It then takes the model from the former life of this process in
         # the same way in which any process takes it from any other.
         session = self._name if self._lives == 1 else f"{self._name}.{self._lives}"
@@ -203,7 +204,7 @@ class Trainer:
 
     def _read(self, life: Life) -> None:
         """Read, and note how long nothing, or not enough, came."""
-        most, clock = self._settings.input.batch_records, self._components.clock.monotonic
+        most, clock = constants.BATCH_RECORDS, self._components.clock.monotonic
         begun, pipeline = clock(), life.pipeline
         is_busy = pipeline.training or life.session.sending
         if not is_busy and pipeline.in_flight:  # a cut that waits is trained when nothing comes

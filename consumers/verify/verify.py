@@ -34,7 +34,7 @@ from streamsvm.model.left_out import require_read
 from streamsvm.model.version import Version, version_number
 from streamsvm.registry.aliases import Aliases, models_there, read_aliases
 from streamsvm.verification.auditor import Auditor, incarnation_in
-from streamsvm.verification.differences import certificate_difference, differences
+from streamsvm.verification.differences import differences
 from streamsvm.verification.names import alias_faults
 from streamsvm.verification.recomputation import NotRecomputable, RowsLeftOut, certifier_of
 from streamsvm.verification.report import VerificationReport
@@ -99,7 +99,6 @@ def verify(
         verifiers = verifiers_of(cluster, settings, timeout_s, schemas)
         replayed = stack.enter_context(Replayed(cluster, timeout_s, schemas, verifiers))
         for record in _versions(cluster, settings, survey, timeout_s):
-            replayed.last = None
             version = _judge(record, auditor, replayed, keep, reads)
             if version is not None and before.head is not None and version.number == before.head.number:
                 at_head, incarnation = {version.number: version}, incarnation_in(dict(record.headers))
@@ -188,9 +187,7 @@ def _judge(record: Record, auditor: Auditor, replayed: Replayed, keep: int, read
     try:
         certifier = certifier_of(version, keep) if keep else None
         placed = auditor.placed(version)
-        recomputed = replayed.value(version, placed, certifier)
-        parts = differences(record.value, recomputed)
-        parts += certificate_difference(record.headers, replayed.last.certified if replayed.last else None)
+        parts = differences(record.value, replayed.value(version, placed, certifier))
         certificate = None
         # Not for a version that differs on the same build. Its lineage is not what it was made from, and a certificate
         # would prove something about a problem that a forger chose.

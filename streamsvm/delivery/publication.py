@@ -127,10 +127,7 @@ def _unhashed(published: Publication, delivery: Delivery, signer: Signer | None)
         "streamsvm.session": delivery.session,
         "streamsvm.training.seconds": f"{published.made.seconds:.6f}",
     }
-    before, gate = delivery.head, published.gate
-    if before is not None:
-        named = (before.alias, *delivery.links)
-        headers[model_codec.LINKS_HEADER] = ",".join(str(ancestor.offset) for ancestor in named)
+    gate = published.gate
     if gate is not None:
         headers[model_codec.GATE_HEADER] = gate.outcome
         if gate.candidate is not None:
@@ -141,9 +138,6 @@ def _unhashed(published: Publication, delivery: Delivery, signer: Signer | None)
         headers[skill_header.HEADER] = skill_header.encode(published.skill)
     if published.made.audit_scores is not None:
         headers[deciles_header.HEADER] = deciles_header.encode(published.made.audit_scores)
-    if published.made.certified is not None:
-        name, content = published.made.certified.header()
-        headers[name] = content
     if signer is not None:
         headers[model_codec.SIGNATURE_HEADER] = signer.sign(published.version.key, published.digest)
     return headers

@@ -150,8 +150,8 @@ class Stream:
             )
             samples = self.task.samples(made.cut.audit)
             pairs = zip(machines, samples, strict=True)
-            machines = tuple(with_rough_probability(machine, sample, self.config.svm) for machine, sample in pairs)
-        return Machines(made.training_set_sha256, machines, cut.moments.weight, made.scores, made.certified)
+            machines = tuple(with_rough_probability(machine, sample) for machine, sample in pairs)
+        return Machines(made.training_set_sha256, machines, cut.moments.weight, made.scores)
 
     def _warn_of_the_coreset(self, stacklevel: int) -> None:
         remedies = OF_AGE if self.config.coreset.memory in {"window", "decay"} else REMEDIES

@@ -28,7 +28,8 @@ from streamsvm.model.classes import AnyModel, ClassModel
 from streamsvm.model.kernels import Float, RbfKernel
 from streamsvm.model.machine import KernelMachine, LinearMachine, Machine, Scaler
 from streamsvm.model.message import encode, sha256
-from streamsvm.model.probability import Isotonic, Probability, Sigmoid
+from streamsvm.model.packing import Grid
+from streamsvm.model.probability import Sigmoid
 from streamsvm.model.version import Version
 from streamsvm.registry import onnx_classes
 from streamsvm.registry.onnx_graph import Graph
@@ -123,7 +124,7 @@ def _decide_classes(graph: Graph, model: ClassModel, labels: NDArray[Any]) -> No
     values = onnx_classes.decide(graph, Z, model, _kernel, "decision_function")
     onnx_classes.choose(graph, "decision_function", labels, "label")
     if model.probabilities is not None:
-        onnx_classes.calibrate(graph, values, model, _interpolate, "probability")
+        onnx_classes.calibrate(graph, values, model, "probability")
 
 
 def _scale(graph: Graph, X: str, scaler: Scaler) -> str:
@@ -143,9 +144,9 @@ def _decide(graph: Graph, X: str, scaler: Scaler, machine: Machine, output: str)
         weighted = _weighed(graph, Z, machine.coefficients)
     elif len(machine.dual):
         column, kernel = machine.dual.reshape(-1, 1), machine.kernel
-        if machine.precision != "double":
+        if machine.packing is not None:
             dual = _widened(graph, "dual", column, np.float32)
-            values = _kernel_in_few_bits(graph, Z, _support(graph, machine), machine)
+            values = _kernel_in_few_bits(graph, Z, _support(graph, machine, machine.packing.grid), machine)
         else:
             values, dual = _kernel(graph, Z, machine.support, kernel), graph.constant("dual", column)
         weighted = graph.node("Squeeze", graph.node("MatMul", values, dual), "columns")
@@ -171,11 +172,9 @@ def _kernel(graph: Graph, Z: str, vectors: Float, kernel: RbfKernel) -> str:
     return _exponential(graph, norms, own, doubled, kernel)
 
 
-def _support(graph: Graph, machine: KernelMachine) -> str:
-    """Add support vectors as float16 values, or packed; return the name of their values."""
-    if machine.packing is None:
-        return _widened(graph, "support", machine.support, np.float16)
-    grid, count = machine.packing.grid, len(machine.support)
+def _support(graph: Graph, machine: KernelMachine, grid: Grid) -> str:
+    """Add packed support vectors; return the name of their values."""
+    count = len(machine.support)
     if not grid.vector_bytes:
         return graph.constant("support", machine.support)
     from onnx import TensorProto
@@ -233,27 +232,7 @@ def _choose(graph: Graph, decision: str, border: float, labels: NDArray[Any], ou
     graph.node("Gather", chosen, graph.integers(above), output=output)
 
 
-def _calibrate(graph: Graph, decision: str, probability: Probability, output: str) -> None:
-    if isinstance(probability, Sigmoid):
-        sloped = graph.node("Mul", decision, graph.constant("minus_a", -probability.a))
-        shifted = graph.node("Sub", sloped, graph.constant("b", probability.b))
-        graph.node("Sigmoid", shifted, output=output)
-    else:
-        _interpolate(graph, decision, probability, output)
-
-
-def _interpolate(graph: Graph, decision: str, knots: Isotonic, output: str, which: str = "") -> str:
-    """Interpolate between the knots, having found the one to the left by counting those that are not above."""
-    x, y = (knots.x, knots.y) if len(knots.x) > 1 else (np.append(knots.x, knots.x + 1.0), np.repeat(knots.y, 2))
-    width = np.diff(x)
-    slope = np.divide(np.diff(y), width, out=np.zeros(len(width)), where=width > 0)
-    inside = graph.node("Max", decision, graph.constant(f"first_knot{which}", float(x[0])))
-    inside = graph.node("Min", inside, graph.constant(f"last_knot{which}", float(x[-1])))
-    column = graph.node("Unsqueeze", inside, "columns")
-    passed = graph.node("GreaterOrEqual", column, graph.constant(f"inner_knots{which}", x[1:-1].reshape(1, -1)))
-    left = graph.node("ReduceSum", graph.integers(passed), "columns", keepdims=0)
-    start = graph.node("Gather", graph.constant(f"knots{which}", x[:-1]), left)
-    rise = graph.node("Gather", graph.constant(f"slopes{which}", slope), left)
-    base = graph.node("Gather", graph.constant(f"knot_probabilities{which}", y[:-1]), left)
-    risen = graph.node("Mul", rise, graph.node("Sub", inside, start))
-    return graph.node("Add", base, risen, output=output)
+def _calibrate(graph: Graph, decision: str, probability: Sigmoid, output: str) -> None:
+    sloped = graph.node("Mul", decision, graph.constant("minus_a", -probability.a))
+    shifted = graph.node("Sub", sloped, graph.constant("b", probability.b))
+    graph.node("Sigmoid", shifted, output=output)

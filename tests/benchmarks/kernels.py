@@ -206,7 +206,7 @@ def reservoir(train: Points, test: Points, budget: int, seed: int, options: Mapp
     machine = STDASVC(C=box, gamma=kernel.gamma).fit(Z, kept.y)
     judged = random.random(len(kept)) < JUDGED_SHARE
     partly = STDASVC(C=box, gamma=kernel.gamma).fit(Z[~judged], kept.y[~judged])
-    sigmoid = fit_probability("sigmoid", partly.decision_function(Z[judged]), kept.y[judged], kept.weight[judged])
+    sigmoid = fit_probability(partly.decision_function(Z[judged]), kept.y[judged], kept.weight[judged])
     ended = time.process_time()
     decision = machine.decision_function(aside)
     return Answer(

@@ -32,7 +32,7 @@ def settings_for(prefix: str, directory: Path, **training: Any) -> Settings:
     return Settings(
         name="m",
         kafka={"bootstrap.servers": "unused:1"},
-        input=InputConfig(topic=f"{prefix}-in", batch_records=17),
+        input=InputConfig(topic=f"{prefix}-in"),
         points=PointsConfig(dimension=DIMENSION),
         coreset=CoresetConfig(leaf_rows=20, bucket_points=10, audit_points=15, train_points=500, max_partitions=4),
         svm=SvmConfig(C=1.0),

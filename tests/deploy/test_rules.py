@@ -216,12 +216,6 @@ CASES = {
         {trainer("streamsvm_model_labels_missing"): "1x40 0x80"},
         120,
     ),
-    "StreamsvmBoundsWiden": Case(
-        {trainer("streamsvm_model_certified_gap"): "0.0001x60 0.2x120"},
-        # wide from the beginning, and no wider than before
-        {trainer("streamsvm_model_certified_gap"): "0.2x180"},
-        170,
-    ),
     "StreamsvmGateHolds": Case(
         {PASSED: "0+1x10 10x180", REFUSED: "0x10 0+1x180"},
         # one in three is refused: that is what the gate is there for

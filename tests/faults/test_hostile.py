@@ -24,7 +24,7 @@ OPTIONS = {
     "coreset_leaf_rows": LEAF_ROWS,
     "training_every_leaves": 4,
     "training_policy": "latest",
-    "input_batch_records": 1_000,
+    "BATCH_RECORDS": 1_000,
     "checkpoint_interval_s": 1.0,
     **NO_LIMITS,
 }

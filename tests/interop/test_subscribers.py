@@ -49,8 +49,7 @@ def settings_of(broker: TestBroker, directory: Path, kernel: str, *, several: bo
         update={
             "points": PointsConfig(dimension=8, labels=SEVEN if several else (-1, 1)),
             "coreset": coreset,
-            "svm": SvmConfig(kernel=kernel, C=1.0, probability="sigmoid" if kernel == "linear" else "isotonic"),
-            "input": settings.input.model_copy(update={"batch_records": 500}),
+            "svm": SvmConfig(kernel=kernel, C=1.0, probability="sigmoid"),
         }
     )
 

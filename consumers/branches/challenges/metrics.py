@@ -14,7 +14,6 @@ SHADOW: Final = (
         "gauge",
         "Number of the version that scoring.shadow names; 0: none can be scored on these records.",
         "0 for long: no such alias, or shadow_not_scored in the log.",
-        panel="Scorer: version and its age",
     ),
 )
 

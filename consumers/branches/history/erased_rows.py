@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from streamsvm.branches.history.erased import Erased
-from streamsvm.branches.history.refined_part import Refined
 from streamsvm.branches.history.without_part import WithoutRows
 from streamsvm.errors import TopicMissing
 from streamsvm.kafka import Cluster
@@ -59,13 +58,14 @@ class ErasedRows:
             If it is of rows that were erased since.
         """
         lineage = version.lineage
-        refined = lineage.fact(Refined)
-        name, number = (version.name, version.number) if refined is None else (refined.name, refined.number)
-        erased = self.of_input(name, lineage.topic, lineage.topic_id)
+        erased = self.of_input(version.name, lineage.topic, lineage.topic_id)
         if erased is None:
             return {}
-        _refuse(of_rows(version, erased.since(number)))
-        return erased.places(number)
+        rows = of_rows(version, erased.since(version.number))
+        if rows:
+            named = ", ".join(shown(*row) for row in rows[:5]) + (", ..." if len(rows) > 5 else "")
+            raise RowsLeftOut(f"{len(rows):,} of its rows were erased after it was published: {named}")
+        return erased.places(version.number)
 
     def facts(self, version: Version) -> tuple[WithoutRows, ...]:
         """Return under which record a version of a trainer must have been made.
@@ -97,9 +97,3 @@ def of_rows(version: Version, places: Mapping[int, frozenset[Position]]) -> list
 def shown(partition: int, at: Position) -> str:
     """Write a row as `--position` takes it."""
     return f"{partition}:{at.offset}" + (f".{at.row}" if at.row else "")
-
-
-def _refuse(rows: list[tuple[int, Position]]) -> None:
-    if rows:
-        named = ", ".join(shown(*row) for row in rows[:5]) + (", ..." if len(rows) > 5 else "")
-        raise RowsLeftOut(f"{len(rows):,} of its rows were erased after it was published: {named}")

@@ -21,6 +21,7 @@ from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Final
 
+from consumers import constants
 from consumers.branches.history.earlier import earlier_of, fits_log, lost_beginning, past_of
 from consumers.branches.history.erased_rows import shown
 from consumers.branches.history.forgetting import Checkpoint, ForgettingReport
@@ -96,7 +97,7 @@ def erase(
         raise _without_checkpoint(settings)
     cluster = Cluster(connection)
     disk = FileSystem(place, trusted=settings.checkpoint.trust_directory)
-    with CheckpointDirectory(disk, settings.checkpoint.generations) as directory, cluster.keeping():
+    with CheckpointDirectory(disk, constants.CHECKPOINTS) as directory, cluster.keeping():
         erasure = _Erasure(connection, cluster, settings, disk, directory, report, timeout_s)
         erasure.look(positions, schemas)
         if not erasure.unfinished:
@@ -125,7 +126,7 @@ def configuration_of(settings: Settings) -> ModelConfig:
     if not place.is_dir():
         raise _without_checkpoint(settings)
     disk = FileSystem(place, trusted=settings.checkpoint.trust_directory)
-    with CheckpointDirectory(disk, settings.checkpoint.generations) as directory:
+    with CheckpointDirectory(disk, constants.CHECKPOINTS) as directory:
         for generation in directory.generations():
             if generation.snapshot is not None and generation.snapshot.name == settings.name:
                 return ModelConfig.of_canonical(generation.snapshot.configuration)

@@ -13,7 +13,6 @@ ERASURE: Final = (
         "Of erased rows: `rows`, how many are left out; `waits`, 1 while the newest version may be of some.",
         "`waits` at 1 for longer than a start reads the log: see the trainer's log.",
         ("what",),
-        panel="Quality: rows that were erased",
     ),
 )
 OF_ERASURE: Final = BranchMetrics(

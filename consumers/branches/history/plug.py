@@ -8,10 +8,7 @@ from typing import Final
 PLUGS: Final[Mapping[str, tuple[str, ...]]] = {
     "shown_facts": ("consumers.branches.history.showing:SHOWN",),
     "verifiers": ("consumers.branches.history.verifying:VERIFIES",),
-    "commands": (
-        "consumers.branches.history.refine_command:REFINE",
-        "consumers.branches.history.history_commands:HISTORY",
-    ),
+    "commands": ("consumers.branches.history.history_commands:HISTORY",),
     "settings": ("consumers.branches.history.settings:KEPT",),
     "trainer": ("consumers.branches.history.wanted:TRAINER",),
     "status": ("consumers.branches.history.status:BLOCK",),

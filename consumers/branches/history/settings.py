@@ -23,6 +23,6 @@ class KeptCheckpoints(Section):
 KEPT: Final = SettingsOptions(
     section="checkpoint",
     mixin=KeptCheckpoints,
-    after="generations",
+    after="interval_s",
     axes=lambda settings: {KEEP_BYTES: section(settings, KeptCheckpoints).keep_bytes, "svm.tune": settings.svm.tune},
 )

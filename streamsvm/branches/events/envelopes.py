@@ -24,7 +24,6 @@ from streamsvm.errors import InvalidPoint
 from streamsvm.field_paths import Path
 from streamsvm.ingest.row import excerpt
 
-Headers = Sequence[tuple[str, bytes]]
 Event = dict[str, Any]
 
 

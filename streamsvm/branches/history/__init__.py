@@ -1,1 +1,1 @@
-"""The past of a stream: refined models, and rows that are taken out of it."""
+"""Rows that are taken out of a stream's past."""

@@ -30,4 +30,4 @@ def _rows() -> Iterator[Row]:
     )
 
 
-ROWS: Final = Combinations(before="Bounds and certificates", rows=tuple(_rows()))
+ROWS: Final = Combinations(before="Certificates", rows=tuple(_rows()))

@@ -3,10 +3,7 @@
 from typing import Final
 
 PLUGS: Final = {
-    "message_parts": (
-        "streamsvm.branches.history.refined_part:PART",
-        "streamsvm.branches.history.without_part:PART",
-    ),
+    "message_parts": ("streamsvm.branches.history.without_part:PART",),
     "supports": ("streamsvm.branches.history.combinations:ROWS",),
     "left_out": ("streamsvm.branches.history.erased:READER",),
     "checkpoint_parts": ("streamsvm.branches.history.erased_part:PLUGGED",),

@@ -36,11 +36,8 @@ from streamsvm.points import Points, Signs
 from streamsvm.sections import section
 from streamsvm.svm.fit_landmarks import fit_landmarks, spread_over
 
-SEALS_A_PILOT: Final = 4
-"""Leaves that are sealed and screened by the same landmarks without `coreset.leaf_parts`. Each pilot takes a tenth of a
-second."""
 GROWTH_A_PILOT: Final = 1.5
-"""By what a stream grows, otherwise, while the same landmarks are asked: its machine changes little meanwhile."""
+"""By what a stream grows while the same landmarks are asked: its machine changes little meanwhile."""
 POINTS: Final = LandmarkOptions.PILOT_POINTS
 """Points on which a pilot is solved: 0.1 s. Four times as many take eight times as long."""
 CROWDED: Final = 1.0 / 3.0
@@ -165,8 +162,6 @@ def _written_down(
 
 def seals_a_pilot(coreset: CoresetConfig) -> int:
     """Return how many leaves are sealed and screened by the same landmarks."""
-    if section(coreset, LandmarkOptions).leaf_parts is None:
-        return SEALS_A_PILOT
     share = min(coreset.screening, TARGET * coreset.leaf_rows / coreset.bucket_points)
     return max(1, round(np.log(GROWTH_A_PILOT) / np.log1p(share))) if share > 0.0 else 1
 

@@ -23,33 +23,24 @@ class LandmarkOptions(KernelSizes):
         "256. They change defaults: `max_partitions` to 8, `train_points` to 100,000, `memory_bytes` to 64 MB unless "
         "sizes are given. none: no screening.",
     )
-    leaf_parts: Annotated[Annotated[int, Field(ge=4, le=1_024)] | None, BeforeValidator(none_in_words)] = Field(
-        default=None,
-        description="With landmarks: a leaf has a partition's points divided by this number; twice that beyond 50,000 "
-        "points. Default: 32. none: divided by 16, but at least 500 or a quarter of the points.",
-    )
 
     LANDMARKS: ClassVar[int] = 256
     """Of a pilot by default. 64 to 512 were measured: below 128 margins of ijcnn1 are too rough."""
     LANDMARK_DEFAULTS: ClassVar[Mapping[str, int]] = {
         "max_partitions": 8,
         "train_points": 100_000,
-        "leaf_parts": 32,
     }
     """Of an RBF machine with landmarks: what its solver can train in seconds, and what memory then fits."""
     LANDMARK_MEMORY_BYTES: ClassVar[int] = 64_000_000
     """Its budget where none is given."""
-    LANDMARK_LEAF_PARTS: ClassVar[int] = 16
-    """Parts of its memory of which one is the leaf without `leaf_parts`. Screened leaves hold points as heavy
-    as the bucket's, so that a small leaf wastes nothing; each time one is full, all of the memory is read."""
+    LANDMARK_LEAF_PARTS: ClassVar[int] = 32
+    """Parts of a partition's memory of which one is the leaf. Screened leaves hold points as heavy as the bucket's, so
+    that a small leaf wastes nothing; each time one is full, all of the memory is read."""
     LANDMARK_MANY: ClassVar[int] = 50_000
     """Points of a partition above which the leaf is twice that part: reading all of the memory takes longer there, and
     a few per cent of the points are worth less."""
-    LANDMARK_LEAST_LEAF: ClassVar[int] = 500
-    """Points of a leaf, but at most a quarter of the memory: the first leaf bounds the values of later ones. Without
-    `leaf_parts`. Of 1,400 points a quarter was wasted: htru2 with 30 % of the labels flipped lost 0.9 points."""
     LANDMARK_SMALLEST_LEAF: ClassVar[int] = 32
-    """The same with `leaf_parts`."""
+    """Points of a leaf, but at most a quarter of the memory: the first leaf bounds the values of later ones."""
     PILOT_POINTS: ClassVar[int] = 8_192
     """Most points on which such a pilot is solved."""
     PILOT_ROWS_AT_ONCE: ClassVar[int] = 1_024
@@ -66,7 +57,7 @@ class LandmarkOptions(KernelSizes):
 
     def kernel_axes(self) -> dict[str, object]:
         """See `KernelSizes`."""
-        return {f"coreset.{option}": getattr(self, option) for option in ("landmarks", "leaf_parts")}
+        return {"coreset.landmarks": self.landmarks}
 
     @property
     def kernel_option(self) -> str:
@@ -100,9 +91,8 @@ class LandmarkOptions(KernelSizes):
         """See `KernelSizes`."""
         if self.landmarks is None:
             return None
-        parts = (self.leaf_parts or self.LANDMARK_LEAF_PARTS) // (2 if points > self.LANDMARK_MANY else 1)
-        least = self.LANDMARK_LEAST_LEAF if self.leaf_parts is None else self.LANDMARK_SMALLEST_LEAF
-        return max(points // parts, min(points // 4, least))
+        parts = self.LANDMARK_LEAF_PARTS // (2 if points > self.LANDMARK_MANY else 1)
+        return max(points // parts, min(points // 4, self.LANDMARK_SMALLEST_LEAF))
 
     def kernel_bytes(self, reduced: int, dimension: int, point_bytes: int) -> int | None:
         """See `KernelSizes`: all points are copied once, and few of them are scaled."""

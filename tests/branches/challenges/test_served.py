@@ -60,7 +60,7 @@ def settings_of(broker: TestBroker, *, late: bool) -> Settings:
         labels=LabelsConfig(topic=labels, horizon=HORIZON_S, early=EARLY_S) if late else LabelsConfig(),
         svm=SvmConfig(cost=COSTS),
         output=OutputConfig(models_topic=models),
-        scoring=ScoringConfig(topic=points, output_topic=broker.name("scores"), group=points, batch_records=50),
+        scoring=ScoringConfig(topic=points, output_topic=broker.name("scores"), group=points),
     )
 
 

@@ -43,7 +43,7 @@ def version(offset: float, kernel: str) -> Version:
     Z, y = (part[:LEARNED] for part in rows())
     points = Points(Z + offset, y.astype(np.int8), np.ones(LEARNED))
     svm = SvmConfig(
-        C=1.0, kernel=kernel, gamma=0.3, standardize=False, precision="half" if kernel == "rbf" else "double"
+        C=1.0, kernel=kernel, gamma=0.3, standardize=False, precision="packed" if kernel == "rbf" else "double"
     )
     made = train(points, Moments.zero(3).add(points), svm)
     recipe = Recipe(features=tuple(Number(name=name, field=(name,)) for name in NAMES))

@@ -1,4 +1,4 @@
-"""The golden checkpoint under a record of erased rows, and what a version says of how it was refined."""
+"""The golden checkpoint under a record of erased rows."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from streamsvm.branches.history.erased_part import Obeyed, obeying
-from streamsvm.branches.history.refined_part import Refined
 from streamsvm.branches.history.without_part import WithoutRows
 from streamsvm.checkpoint.snapshot import Snapshot
 from streamsvm.model.version import Lineage
@@ -18,11 +17,6 @@ def handmade_erased() -> Snapshot:
     return obeying(handmade(), Obeyed(sha256="0e" * 32, continues=1, rows=2, rows_sha256="1f" * 32))
 
 
-def refined(_: Lineage) -> Refined:
-    """Return what it says of the version that it was refined from."""
-    return Refined(name="m", number=3, sha256="12" * 32, keep=64, reads=2, objective=1.5, bound=1.25, bounded=2)
-
-
 def without(_: Lineage) -> WithoutRows:
     """Return what it says of the record of erased rows that it obeys."""
     return WithoutRows(sha256="0e" * 32)
@@ -30,10 +24,6 @@ def without(_: Lineage) -> WithoutRows:
 
 CHECKPOINTS: Final[Mapping[str, Callable[[], Snapshot]]] = {"checkpoint-1-erased": handmade_erased}
 PARTS: Final = (("snapshot", "checkpoint-1-erased", "erased"),)
-FACTS: Final = {"refined": refined, "without": without}
-WRONG: Final = (
-    ("parts.info_refined", "reads", 0),
-    ("parts.info_refined", "sha256", "ab"),
-    ("parts.info_without", "sha256", "ab"),
-)
+FACTS: Final = {"without": without}
+WRONG: Final = (("parts.info_without", "sha256", "ab"),)
 """Values that no version has: where they stand, the field, the value."""

@@ -19,7 +19,7 @@ from consumers.verify.verify import verify
 from streamsvm.branches.history.without_part import WithoutRows
 from streamsvm.branches.late_labels.joining import joining_of
 from streamsvm.errors import ConfigurationError
-from streamsvm.kafka import Cluster, Connection, TopicSpec
+from streamsvm.kafka import Cluster, Connection
 from streamsvm.learning.learner import Learner
 from streamsvm.model.version import Version, positions
 from streamsvm.points import Points, Position, Rows
@@ -35,11 +35,10 @@ from tests.branches.late_labels.test_labels import (
     topics,
     write,
 )
-from tests.branches.workers.group_workers import WorkerRunning, check_topic
+from tests.branches.workers.group_workers import PARTITIONS, ROWS, WorkerRunning, check_topic, fill, of_one_learner
 from tests.branches.workers.test_group_workers import adopting_settings, covered
-from tests.branches.workers.test_workers import PARTITIONS, ROWS, fill, of_one_learner
 from tests.brokers.fixtures import TestBroker
-from tests.consumers.trainers import Running, encoded, run_until, settings_for, topic, versions
+from tests.consumers.trainers import Running, encoded, run_until, topic, versions
 from tests.joining.reference import Feature, Label, join
 from tests.kafka.foreign import delete_records
 from tests.streams import gaussian
@@ -72,25 +71,6 @@ def check_replaced(settings: Settings, connection: Connection, before: list[Vers
         assert version.lineage.fact(WithoutRows) is not None
     found = verify(Cluster(connection), settings)
     assert [row.outcome for row in found.rows] == [Outcome.LEFT_OUT] * len(before) + [Outcome.IDENTICAL] * len(after)
-
-
-def test_processes_of_a_trainer_pass_over_erased_rows(broker: TestBroker, tmp_path: Path) -> None:
-    """Each learns its partitions again; the version that takes the newest one's place comes at its cut."""
-    own = settings_for(broker.name("w"), tmp_path / "checkpoint", policy="latest", workers=2)
-    connection = broker.connection
-    Cluster(connection).create([TopicSpec(own.input.topic, PARTITIONS)])
-    fill(connection, own.input.topic, 0, 100)
-    run_until(own, connection, 100 * PARTITIONS)
-    before = versions(connection, own)
-    report = erased(connection, own, EVERYWHERE)
-    assert len(report.found) == len(BAD) * PARTITIONS
-    with Running(own, connection) as running:
-        running.wait_until(lambda: len(versions(connection, own)) > len(before))
-    assert versions(connection, own)[len(before)].lineage.cut == before[-1].lineage.cut
-    fill(connection, own.input.topic, 100)
-    run_until(own, connection, (ROWS - 100) * PARTITIONS)
-    check_replaced(own, connection, before)
-    assert not has_traces(own, gaussian(ROWS, seed=1), 77)
 
 
 def test_workers_of_their_own_pass_over_erased_rows(broker: TestBroker, tmp_path: Path) -> None:

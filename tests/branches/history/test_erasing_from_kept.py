@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from consumers import constants
 from consumers.branches.history.erasing import erase
 from consumers.branches.history.forgetting import report_of
 from consumers.settings import Settings
@@ -46,10 +47,16 @@ POINTS = gaussian(ROWS, 5)
 KEEP = 1 << 30
 
 
+@pytest.fixture(autouse=True)
+def one_checkpoint(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Older ones are those of `checkpoint.keep_bytes` alone."""
+    monkeypatch.setattr(constants, "CHECKPOINTS", 1)
+
+
 def keeping(connection: Connection, prefix: str, directory: Path, **coreset: Any) -> Settings:
     """Return the settings of a trainer that keeps older checkpoints, two files of generations aside."""
     own = started(connection, settings_of(prefix, directory, **coreset))
-    checkpoint = own.checkpoint.model_copy(update={"generations": 1, "keep_bytes": KEEP, "interval_s": 600.0})
+    checkpoint = own.checkpoint.model_copy(update={"keep_bytes": KEEP, "interval_s": 600.0})
     return own.model_copy(update={"checkpoint": checkpoint})
 
 
@@ -196,7 +203,7 @@ def test_of_several_partitions_one_checkpoint_is_from_before_the_rows_of_all(
     streams = {partition: gaussian(150, 20 + partition) for partition in gone}
     prefixes = [real_broker.name(name) for name in ("own", "clean")]
     own, clean = (settings_of(prefix, tmp_path / str(at)) for at, prefix in enumerate(prefixes))
-    checkpoint = own.checkpoint.model_copy(update={"generations": 1, "keep_bytes": KEEP, "interval_s": 600.0})
+    checkpoint = own.checkpoint.model_copy(update={"keep_bytes": KEEP, "interval_s": 600.0})
     own = own.model_copy(update={"checkpoint": checkpoint})
     for each in (own, clean):
         Cluster(connection).create([TopicSpec(each.input.topic, 2, config={"retention.ms": "-1"})])

@@ -11,5 +11,4 @@ KINDS: Final[dict[str, dict[str, Any]]] = {
         "coreset": {"landmarks": 32, "memory_points": 8_000, "max_partitions": 1},
     },
     "rbf, no landmarks": {"svm": RBF, "coreset": {"landmarks": "none"}},
-    "rbf, no leaf parts": {"svm": RBF, "coreset": {"leaf_parts": "none"}},
 }

@@ -35,13 +35,12 @@ def test_a_leaf_is_a_small_part_of_the_memory(memory: int, leaf: int) -> None:
 
 
 def test_a_pilot_serves_until_the_stream_has_grown_by_a_half() -> None:
-    """However small its leaves are; with the first landmarks, for four leaves."""
-    small, large, first = (
+    """However small its leaves are."""
+    small, large = (
         CoresetConfig.model_validate({"landmarks": 8, "bucket_points": 3_100, **more})
-        for more in ({"leaf_parts": 32, "leaf_rows": 100}, {"leaf_parts": 32, "leaf_rows": 800}, {"leaf_rows": 100})
+        for more in ({"leaf_rows": 100}, {"leaf_rows": 800})
     )
     assert (seals_a_pilot(small), seals_a_pilot(large)) == (15, 2)
-    assert seals_a_pilot(first) == 4
 
 
 def test_what_is_given_stays() -> None:
@@ -60,9 +59,6 @@ def test_what_is_given_stays() -> None:
     [
         ({"svm": {}, "coreset": {"landmarks": 64}}, "coreset.landmarks = 64, but svm.kernel = linear: "),
         ({"coreset": {"landmarks": 64, "structure": "tree"}}, "coreset.landmarks = 64, but coreset.structure = tree: "),
-        ({"coreset": {"leaf_parts": 8, "landmarks": "none"}}, "leaf_parts = 8, but coreset.landmarks is not given: "),
-        ({"svm": {"round_first": True}}, "svm.round_first is given, but svm.kernel = linear: "),
-        ({"svm": {"kernel": "rbf", "precision": "double", "round_first": True}}, "svm.precision = double: "),
         ({"svm": {"landmarks": 64}}, "svm.landmarks = 64, but svm.kernel = linear: "),
         ({"svm": {"kernel": "rbf", "tune_scoring": "cost"}}, "svm.tune_scoring = cost, but svm.cost is not given"),
         ({"coreset": {"memory_bytes": 1_000}}, "coreset.memory_bytes = 1000 is too little"),

@@ -255,9 +255,7 @@ COMMANDS: Final[Mapping[str, Callable[[], object]]] = {
     "`--keep` / no `--certificate`": command("verify", "--keep", "100"),
     "`--reads` / no `--certificate`": command("verify", "--reads", "2"),
     "`--mended` / no `--resend`": command("dead-letters", "--mended", "letters.jsonl"),
-    "`--events` / `--label`, `--weight`, `--id`, `--columns`, `--dimension` or `--header`": replayed(
-        "--label", "fraud"
-    ),
+    "`--events` / `--label`, `--weight`, `--id`, `--columns` or `--header`": replayed("--label", "fraud"),
     "`--unlabeled` / no `events.label`": replayed("--unlabeled"),
     "`--events` / `events.envelope` other than `none`": replayed(toml=EVENTS_TOML),
     "`--record-format` = `avro` / no `registry.url`": lambda: replay(source(2), None, "t", format="avro"),  # type: ignore[arg-type]

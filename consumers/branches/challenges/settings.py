@@ -18,7 +18,7 @@ class ShadowScoring(Section):
 
     shadow: Annotated[str, Field(max_length=249, pattern=r"^(@?[A-Za-z0-9._-]+(/[A-Za-z0-9._-]+)?)?$")] = Field(
         default="",
-        description="Add another version's answer, under `shadow`: of an alias, such as `@challenger`; or the current "
+        description="Add another version's answer, under `shadow`: of an alias, such as `@candidate`; or the current "
         "one of another `topic` or `topic/name`.",
     )
 

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from consumers.streams.dead_letters import DeadLetters
     from consumers.streams.topics import KnownPointers
     from consumers.trainer.components import Components
-    from consumers.trainer.session import Session
     from consumers.trainer.source import Source
     from consumers.trainer.stream_quality import QualityWatch
     from consumers.trainer.topic_watch import Surveyor
@@ -49,7 +48,6 @@ class World:
     ----------
     settings : Settings
     components : Components
-    session : Session
     delivery : Delivery
     stack : ExitStack
         What is opened is closed there.
@@ -57,7 +55,6 @@ class World:
 
     settings: Settings
     components: Components
-    session: Session
     delivery: Delivery
     stack: ExitStack
 

@@ -1,7 +1,7 @@
 """The golden vectors against the build that is installed: ``python -P -m tests.golden.vectors``.
 
 It needs nothing that tests need besides. Where only the reader is installed, it reads the model messages and compares
-what they answer; of the whole, also checkpoints, points and the records of topics and archives. Each folder has the
+what they answer; of the whole, also checkpoints, points and the records of topics. Each folder has the
 SHA-256 of its files in `SHA256SUMS`, and `FROZEN` that of `SHA256SUMS`: what was released stays as it is.
 """
 

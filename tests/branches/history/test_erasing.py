@@ -181,7 +181,7 @@ def test_a_row_is_erased_once_and_others_are_named(real_broker: TestBroker, tmp_
         "the model does not learn this partition",
     ]
     assert [one["key"] for one in told["versions"]] == ["m@1", "m@2"]
-    assert all(one["rows"] == ["0:7"] for one in told["versions"])
+    assert all("0:7" in one["rows"] for one in told["versions"])
     assert [one["what"] for one in told["checkpoints"]] == ["removed"] * len(old) + [
         "is what the trainer continues from"
     ]

@@ -37,8 +37,6 @@ TRAINER_SECTIONS: Final = (
     "svm",
     "training",
     "checkpoint",
-    "archive",
-    "deletes",
 )
 """Sections of a trainer, and of a command that is given its options."""
 

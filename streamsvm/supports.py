@@ -106,14 +106,12 @@ WINDOW_LENGTH: Final = "coreset.window_points or coreset.window_s"
 HALF_LIFE_LENGTH: Final = "coreset.half_life_points or coreset.half_life_s"
 CERTIFICATE: Final = "a certificate"
 REASONS: Final = "reasons of a score"
-STRETCH: Final = "a version of a stretch of the past"
 FOREIGN_COLUMNS: Final = "`--label`, `--weight`, `--id`, `--columns` or `--header`"
 PHRASES: Final[Mapping[str, str]] = {
     LABELS: "{name} has {value} labels",
     FEATURES: "{name} is given",
     CERTIFICATE: "a certificate was asked for",
     REASONS: "reasons of the scores of {value} were asked for",
-    STRETCH: "{name} is of a stretch of the past",
     FOREIGN_COLUMNS: "{value} is given",
 }
 """How the value of an axis of the trunk is written in an error, where it is not `name = value`."""
@@ -218,7 +216,6 @@ MACHINE: Final = "Kernel, solver and penalty"
 _GOAL: Final = "Thresholds, probabilities and tuning"
 _STRUCTURE: Final = "Structure and memory of the coreset"
 SMALL: Final = "Landmarks and precision"
-_ARCHIVE: Final = "Archive"
 _BOUNDS: Final = "Certificates"
 _REASONS: Final = "Reasons of a score"
 _ACCESS: Final = "Access"
@@ -228,7 +225,6 @@ _COMMANDS: Final = "Other commands"
 _ONE_VALUE: Final = "a threshold is of one decision value"
 _NO_VECTORS: Final = "a linear machine has no support vectors"
 _OWN_ROWS: Final = "where rows are forgotten, a bucket depends on its own rows alone"
-_RECORDED: Final = "the archive records rows as one process learns them"
 _AUDITED: Final = "it is fitted to the audit sample"
 _MORE_AUDIT: Final = (
     "Raise coreset.audit_points, or coreset.memory_points, a twentieth of which is the audit sample; or remove "
@@ -448,46 +444,12 @@ def _small() -> Iterator[Row]:
     )
 
 
-def _archive() -> Iterator[Row]:
-    directory = given("archive.directory")
-    yield Row(
-        axis=_ARCHIVE,
-        feature=directory,
-        without=given("training.from_coresets"),
-        why=_RECORDED,
-        remedy="Leave out {without}, or archive.directory.",
-        kind="not built",
-    )
-    yield Row(
-        axis=_ARCHIVE,
-        feature=directory,
-        without=given("labels.topic"),
-        why="the archive records rows of the input alone",
-        remedy="Remove one of the two.",
-        kind="not built",
-    )
-    yield Row(
-        axis=_ARCHIVE,
-        feature=directory,
-        without=MORE_LABELS,
-        why="archives are of two labels",
-        remedy="Remove archive.directory.",
-        kind="not built",
-    )
-
-
 def _bounds() -> Iterator[Row]:
     sums = "in a kernel's space the rows' sums cannot be held"
     estimate = "An audit of the objective, an estimate, is in every version."
     certificate: tuple[tuple[Term, str, str, Kind], ...] = (
         (MORE_LABELS, "a certificate is of two labels", estimate, "not built"),
         (other("svm.kernel", "linear"), sums, estimate, "nature"),
-        (
-            given(STRETCH),
-            "a certificate is of all rows alike",
-            "Certify a version of a trainer's model.",
-            "not built",
-        ),
         (
             other("coreset.memory", "all"),
             "a certificate is of all rows alike",
@@ -591,27 +553,6 @@ def _commands() -> Iterator[Row]:
             "nature",
         ),
         (
-            given("--as"),
-            given("--every"),
-            "--as publishes a model, --every prints a table",
-            _ONE_OF_TWO,
-            "nature",
-        ),
-        (
-            missing("--as"),
-            missing("--every"),
-            "--as publishes a model, --every prints a table",
-            "Give one of the two.",
-            "nature",
-        ),
-        (
-            given("--every"),
-            other("svm.kernel", "linear"),
-            "a kernel machine has no coefficients",
-            "Build its versions one by one with --as.",
-            "nature",
-        ),
-        (
             given("--events"),
             given(FOREIGN_COLUMNS),
             "it is about points",
@@ -643,7 +584,6 @@ _OWN: Final[tuple[Callable[[], Iterator[Row]], ...]] = (
     _goal,
     _structure,
     _small,
-    _archive,
     _bounds,
     _reasons,
     _access,

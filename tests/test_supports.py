@@ -16,9 +16,6 @@ import pytest
 from typer.testing import CliRunner
 
 from consumers.branches.challenges.reading import logs_of
-from consumers.branches.history.archivist import archive_config
-from consumers.branches.history.building import as_plain
-from consumers.branches.history.verifying import require_of_all
 from consumers.cli.app import app
 from consumers.evaluate.configured import check_followable
 from consumers.evaluate.plan import Plan
@@ -28,7 +25,6 @@ from consumers.loader import load
 from consumers.replay.replay import replay
 from consumers.settings import Settings, section_class
 from streamsvm import supports
-from streamsvm.branches.history.built_part import Built
 from streamsvm.config import ModelConfig
 from streamsvm.errors import ConfigurationError
 from streamsvm.estimators import CoresetSVC
@@ -119,22 +115,7 @@ envelope = "connect"
 """
 FORGETS: Final = {"memory": "adaptive"}
 ADOPTS: Final = {"from_coresets": True}
-SHADOW: Final = {"gate": "shadow"}
-SCORED: Final = {"scoring": {"topic": "labeled"}}
 REGISTRY: Final = {"url": "http://registry"}
-STRETCH: Final = Built(
-    model="m",
-    erased="",
-    parts=(),
-    leaf_rows=1,
-    span_rows=1,
-    bucket_points=1,
-    since_ms=None,
-    until_ms=None,
-    without_ms=(),
-    exact=True,
-    forgotten=(),
-)
 COSTS: Final = {"cost": [50.0, 1.0]}
 
 LATE_LABELS: Final[Mapping[str, Callable[[], object]]] = {
@@ -237,22 +218,8 @@ DAEMONS: Final[Mapping[str, Callable[[], object]]] = {
     "`training.policy` = `every` / `training.from_coresets`": settled(training={"policy": "every", **ADOPTS}),
     "`worker.ordinal` / no `worker.of`": settled(worker={"ordinal": 1}),
     "`worker.of` / no `worker.ordinal`": settled(worker={"of": 2}),
-    "an option of `[deletes]` / no `deletes.topic`": settled(deletes={"by": "key"}),
     "`checkpoint.keep_bytes` / `labels.topic`": settled(checkpoint={"keep_bytes": 1}, labels=LATE),
     "`checkpoint.keep_bytes` / `svm.tune`": settled(checkpoint={"keep_bytes": 1}, svm={"tune": "auto"}),
-    "`archive.directory` / `training.from_coresets`": settled(archive={"directory": "a"}, training=ADOPTS),
-    "`archive.directory` / `labels.topic`": settled(archive={"directory": "a"}, labels=LATE),
-    "`archive.directory` / more than two labels": lambda: archive_config(
-        load({"points": SEVERAL}).models(), load({"archive": {"directory": "a"}}).archive
-    ),
-    "`output.gate` = `shadow` / no `output.gate_margin`": settled(output={**SHADOW, "gate_margin": "none"}, **SCORED),
-    "`output.gate` = `shadow` / more than two labels": settled(points=SEVERAL, output=SHADOW, **SCORED),
-    "`output.gate` = `shadow` / scores of other points than the labels'": settled(output=SHADOW),
-    "`output.gate` = `shadow` / `registry.url`": settled(output=SHADOW, registry=REGISTRY, **SCORED),
-    "`output.gate_figure` = `cost` / no `svm.cost`": settled(output={**SHADOW, "gate_figure": "cost"}, **SCORED),
-    "`output.gate_figure` = `log_loss` / no `svm.probability`": settled(
-        output={**SHADOW, "gate_figure": "log_loss"}, **SCORED
-    ),
     "quality as served / more than two labels": lambda: logs_of(load({"points": SEVERAL})),
     "quality as served / scores of other points than the labels'": lambda: logs_of(load({"points": POINTS})),
     "`registry.username` / `registry.token`": settled(registry={**REGISTRY, "username": "me", "token": "hidden"}),
@@ -260,14 +227,9 @@ DAEMONS: Final[Mapping[str, Callable[[], object]]] = {
 VERSIONS: Final[Mapping[str, Callable[[], object]]] = {
     "a certificate / more than two labels": certified(3),
     "a certificate / `svm.kernel` other than `linear`": certified(2, kernel="rbf"),
-    "a certificate / a version of a stretch of the past": lambda: require_of_all(version(built=STRETCH)),
     "a certificate / `coreset.memory` other than `all`": lambda: certifier_of(version(memory="adaptive"), 1_000),
     "reasons of a score / `svm.kernel` other than `linear`": lambda: Explainer(golden.handmade("rbf")),
     "reasons of a score / more than two labels": lambda: Explainer(golden.handmade("linear-classes")),
-    "`--every` / `svm.kernel` other than `linear`": lambda: as_plain(
-        SimpleNamespace(trained=SimpleNamespace(model=SimpleNamespace(machine=object(), scaler=None))),  # type: ignore[arg-type]
-        (),
-    ),
 }
 COMMANDS: Final[Mapping[str, Callable[[], object]]] = {
     "`--probability` / more than two labels": lambda: evaluate(
@@ -291,11 +253,7 @@ COMMANDS: Final[Mapping[str, Callable[[], object]]] = {
     "`--keep` / no `--certificate`": command("verify", "--keep", "100"),
     "`--reads` / no `--certificate`": command("verify", "--reads", "2"),
     "`--mended` / no `--resend`": command("dead-letters", "--mended", "letters.jsonl"),
-    "`--as` / `--every`": command("history", "build", "--as", "past", "--every", "month"),
-    "no `--as` / no `--every`": command("history", "build"),
-    "`--events` / `--label`, `--weight`, `--id`, `--columns`, `--dimension` or `--header`": replayed(
-        "--label", "fraud"
-    ),
+    "`--events` / `--label`, `--weight`, `--id`, `--columns` or `--header`": replayed("--label", "fraud"),
     "`--unlabeled` / no `events.label`": replayed("--unlabeled"),
     "`--events` / `events.envelope` other than `none`": replayed(toml=EVENTS_TOML),
     "`--record-format` = `avro` / no `registry.url`": lambda: replay(source(2), None, "t", format="avro"),  # type: ignore[arg-type]

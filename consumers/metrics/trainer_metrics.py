@@ -187,7 +187,7 @@ OWN: Final = (
     Definition(
         "streamsvm_gate_verdicts",
         "counter",
-        "Verdicts of the quality gate: passed, refused, unscored (too few points), or waits for a challenge.",
+        "Verdicts of the quality gate: passed, refused, or unscored (too few points).",
         "refused: see StreamsvmGateHolds. Only unscored: a label has hardly any points.",
         ("outcome",),
     ),

@@ -234,14 +234,6 @@ class TrainerBoard:
         self.snapshot = replace(before, versions=self._versions, drawing=drawing, subject=self._subject)
         self._look_at = -math.inf
 
-    def promoted(self, number: int) -> None:
-        """Note a version that became current after it was published."""
-        self._current = number
-        self._versions = tuple(replace_current(part, number) for part in self._versions)
-        if self.snapshot is not None:
-            self.snapshot = replace(self.snapshot, versions=self._versions)
-        self._look_at = -math.inf
-
     def ended(self, why: str) -> None:
         """Note that the trainer has ended as it should, and nothing changes any more."""
         if self.snapshot is not None:

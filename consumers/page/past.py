@@ -230,7 +230,7 @@ def version_line(
 
 def _gate(headers: dict[str, bytes]) -> GateStatus | None:
     outcome = headers.get(model_codec.GATE_HEADER, b"").decode(errors="replace")
-    if outcome not in ("passed", "refused", "unscored", "waits"):
+    if outcome not in ("passed", "refused", "unscored"):
         return None
     own, other = (
         _float(headers.get(header)) for header in (model_codec.GATE_ACCURACY_HEADER, model_codec.GATE_PRESENT_HEADER)

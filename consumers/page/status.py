@@ -282,7 +282,7 @@ class Looks(msgspec.Struct, frozen=True, kw_only=True):
 class GateStatus(msgspec.Struct, frozen=True):
     """What the quality gate said; `candidate` and `present` are balanced accuracies on the same points."""
 
-    outcome: Literal["passed", "refused", "unscored", "waits"]
+    outcome: Literal["passed", "refused", "unscored"]
     why: str
     candidate: float | None
     present: float | None

@@ -77,9 +77,7 @@ def begin(
     # everything below must read times by them.
     settings = started.settings
     config, topic = settings.models(), settings.input.topic
-    gate = attachments.gate(
-        components.make_gate(settings, cluster, started.current, lambda: pipeline.backlog, metrics, delivery.head)
-    )
+    gate = components.make_gate(settings, cluster, started.current, lambda: pipeline.backlog, metrics, delivery.head)
     quality = QualityWatch(settings, cluster, started.current, gate, metrics)
     worker = components.make_worker(components.train, config)
     stack.callback(worker.close)
@@ -129,7 +127,6 @@ def begin(
         ),
         sequence=started.sequence,
         attachments=attachments,
-        parts=attachments.parts(making),
     )
 
 

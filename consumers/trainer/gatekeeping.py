@@ -58,9 +58,6 @@ class Gatekeeper(Protocol):
     def published(self, version: Version, gate: Gate | None, alias: Alias) -> None:
         """Note that a version is published, under this verdict."""
 
-    def promoted(self, version: Version, alias: Alias) -> None:
-        """Note that a version became current after it was published."""
-
 
 class Open:
     """No gate: every version becomes current."""
@@ -75,9 +72,6 @@ class Open:
         return None
 
     def published(self, version: Version, gate: Gate | None, alias: Alias) -> None:
-        """Keep nothing."""
-
-    def promoted(self, version: Version, alias: Alias) -> None:
         """Keep nothing."""
 
 
@@ -214,10 +208,6 @@ class MarginGate:
         if gate.outcome == "refused":
             _say_refused(version, gate)
             return
-        self.promoted(version, alias)
-
-    def promoted(self, version: Version, alias: Alias) -> None:
-        """Make a version the current one."""
         before = [] if self.present is None else [self.present, *self._earlier]
         kept = [one for one in before if one.version is not None and not _incomparable(version, one.version)]
         self._earlier = kept[: self._versions - 1]
@@ -317,9 +307,7 @@ def gate_of(
 
 def _was_scored(said: Gate | None) -> bool:
     """Return whether a version was ever scored, by the verdict on the newest."""
-    if said is None or said.outcome == "unscored" or said.against is None:
-        return False
-    return said.outcome != "waits" or bool(said.scored_on)
+    return said is not None and said.outcome != "unscored" and said.against is not None
 
 
 def _before(

@@ -175,10 +175,6 @@ class Observer:
             case Superseded():
                 self._settled(event.made.cut, life)
 
-    def promoted(self, version: Version) -> None:
-        """Note a version that became current after it was published."""
-        self._board.promoted(version.number)
-
     # ----------------------------------------------------------- rows and cuts
 
     def _learned(self, event: RowsLearned, begun: float) -> None:

@@ -268,12 +268,8 @@ def nevertheless(verdict: Gate | None, why: str) -> Gate | None:
         return None
     if not verdict.holds_back:
         return structs.replace(verdict, why=f"{why}; {verdict.why}" if verdict.why else why)
-    return structs.replace(verdict, outcome="passed", why=f"{why}; else it would have been {_held_back(verdict)}")
-
-
-def _held_back(verdict: Gate) -> str:
-    kind = "made to wait for a challenge" if verdict.outcome == "waits" else verdict.outcome
-    return f"{kind}: {verdict.why}" if verdict.why else kind
+    held_back = f"{verdict.outcome}: {verdict.why}" if verdict.why else verdict.outcome
+    return structs.replace(verdict, outcome="passed", why=f"{why}; else it would have been {held_back}")
 
 
 def topics_of(settings: Settings) -> Topics:

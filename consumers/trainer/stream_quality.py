@@ -119,11 +119,6 @@ class QualityWatch:
         if gate is None or not gate.holds_back:
             self._serve(version)
 
-    def promoted(self, version: Version, alias: Alias) -> None:
-        """Let a version score from now on that became current after it was published."""
-        self._gate.promoted(version, alias)
-        self._serve(version)
-
     def learned(self, rows: Rows, *, again: bool) -> None:
         """Take in rows that were just learned.
 

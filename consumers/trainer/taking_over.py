@@ -98,9 +98,7 @@ def take_over(
         aside=components.aside,
     )
     stack.callback(writer.close)
-    attachments = Attachments.of(
-        World(settings=settings, components=components, session=writer, delivery=delivery, stack=stack)
-    )
+    attachments = Attachments.of(World(settings=settings, components=components, delivery=delivery, stack=stack))
     startup = Startup(settings, cluster, checkpoints, attachments, delivery, writer, reset=reset, clock=clock)
     # Before compiling, which takes a minute the first time: a refusal should not have to wait for that.
     components.heeding(components.stop, components.health.beat, lambda: startup.look(dead_letters))

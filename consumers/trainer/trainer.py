@@ -41,7 +41,6 @@ from consumers import constants
 from consumers.host.runtime import STALE_AFTER_S
 from consumers.settings import Settings
 from consumers.streams.abandonable import Stopped
-from consumers.trainer.attachment import StartOver
 from consumers.trainer.beginning import begin
 from consumers.trainer.components import Components
 from consumers.trainer.life import Life
@@ -108,14 +107,9 @@ class Trainer:
             pass
 
     def _ends_in_gap(self) -> bool:
-        """Run one life; return whether to start over: a branch says so, or `input.on_gap` does of a gap."""
+        """Run one life; return whether to start over, because `input.on_gap` asks for it."""
         try:
             self._live()
-        except StartOver as why:
-            log.info(
-                "starting_over", why=str(why), remedy="no action needed: the trainer begins without what was taken"
-            )
-            return True
         except (LogGap, OffsetOutOfRange) as gap:
             if self._settings.input.on_gap == "fail" or self._stop.is_set():
                 raise
@@ -125,9 +119,7 @@ class Trainer:
 
     def _live(self) -> None:
         self._lives += 1
-        passing: tuple[type[Exception], ...] = (StartOver,)
-        if self._settings.input.on_gap != "fail":
-            passing = (*passing, LogGap, OffsetOutOfRange)
+        passing = () if self._settings.input.on_gap == "fail" else (LogGap, OffsetOutOfRange)
         with ExitStack() as stack, self._health.failing(unless=passing):  # red before anything is closed
             for condition in ("start", "broker", "replay"):
                 self._health.require(condition, "starting")
@@ -170,8 +162,8 @@ class Trainer:
         # decide a second time how to begin.
         life.save()
         crash_point("start.saved")
-        for part in life.parts:
-            part.began(checkpoints)
+        for attachment in life.attachments.all:
+            attachment.began(checkpoints)
         self._assign(life)
         self._observer.started(life)
         return life
@@ -194,10 +186,8 @@ class Trainer:
         life.intake.look()
         self._survey(life)
         self._look_after_readers(life)
-        for part in life.parts:
-            won = part.turn()
-            if won is not None:
-                self._observer.promoted(won)
+        for attachment in life.attachments.all:
+            attachment.turn()
         # Last, so that a checkpoint contains all that this turn did.
         life.save_on()
         life.saver.watch()
@@ -240,8 +230,6 @@ class Trainer:
             if isinstance(event, RowsLearned):
                 crash_point("input.learned")
                 life.quality.learned(event.rows, again=event.again)
-                for part in life.parts:
-                    part.learned(event.rows)
             elif isinstance(event, CutTaken):
                 # At once, not at the end of the turn: the training thread may be idle, and learning goes on beside it.
                 crash_point("cut.emitted")

@@ -6,7 +6,7 @@ for a certificate as many rows as who asks wants to keep.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 
 import msgspec
@@ -74,32 +74,17 @@ class Replayed:
     def value(self, version: Version, lineage: Lineage, certifier: Certifier | None = None) -> bytes:
         """Return the value that a version must have; a certifier, if one is given, sees all of its rows but the open.
 
-        Of a version that no trainer publishes, a branch says so, and no certifier looks.
-
         Raises
         ------
         NotRecomputable
             If the log does not hold its input, or this build cannot run its configuration.
         """
-        for verifier in self._verifiers:
-            found = verifier.value(version, lineage, self)
-            if found is not None:
-                return found
         recomputation = self._advanced(version, certifier)
         return recomputation.encoded(recomputation.made(version), version, lineage, self.facts(version))
 
     def facts(self, version: Version) -> tuple[msgspec.Struct, ...]:
         """Return what a version that a trainer published must say of where it comes from, by what branches know."""
         return tuple(fact for verifier in self._verifiers for fact in verifier.facts(version))
-
-    def log_of(self, topic: str) -> tuple[str | None, Mapping[int, tuple[int, int]]]:
-        """Return the id of a topic, None where there is none, and what its log holds of each partition."""
-        self._look(topic)
-        return self._ids[topic], self._logs[topic]
-
-    def count(self, rows: int) -> None:
-        """Count rows that somebody else learned for a version."""
-        self._learned_before += rows
 
     def _read(self, version: Version, certifier: Certifier) -> Certificate:
         """Let a certifier see all rows of a version, and return what they prove.
@@ -180,8 +165,11 @@ class Replayed:
 
     def _missing(self, version: Version, others: Sequence[OtherLog]) -> str:
         """Return which part of what a version was made from the logs beside its input do not hold, or nothing."""
-        said = (log.missing(version, *self.log_of(log.topic)) for log in others)
-        return next(filter(None, said), "")
+        for log in others:
+            self._look(log.topic)
+            if said := log.missing(version, self._ids[log.topic], self._logs[log.topic]):
+                return said
+        return ""
 
     def _look(self, topic: str) -> None:
         """Ask the broker once what there is of a topic."""

@@ -1,13 +1,12 @@
-"""What a branch adds to `verify`: kinds of versions, logs beside the input, and rows that versions are without.
+"""What a branch adds to `verify`: logs beside the input, and rows that versions are without.
 
 A branch plugs a `Verifies` in at the socket ``verifiers``; one `Verifier` of each is made for a run.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Protocol
 
 import msgspec
 
@@ -15,20 +14,10 @@ from consumers.settings import Settings
 from consumers.verify.source import ReplaySource
 from streamsvm.kafka import Cluster, SchemaRegistry
 from streamsvm.model.left_out import Places
-from streamsvm.model.version import Lineage, Version
+from streamsvm.model.version import Version
 from streamsvm.points import Position
 from streamsvm.sockets import DAEMONS, plugged
 from streamsvm.verification.recomputation import OtherLog, Recomputation
-
-
-class Replays(Protocol):
-    """What a branch may ask of the input that is gone through again."""
-
-    def log_of(self, topic: str) -> tuple[str | None, Mapping[int, tuple[int, int]]]:
-        """Return the id of a topic, None where there is none, and what its log holds of each partition."""
-
-    def count(self, rows: int) -> None:
-        """Count rows that somebody else learned for a version."""
 
 
 class Verifier:
@@ -43,23 +32,6 @@ class Verifier:
             If nobody may make the version again.
         """
         return {}
-
-    def value(self, version: Version, lineage: Lineage, replayed: Replays) -> bytes | None:  # noqa: ARG002
-        """Return the value that a version must have; None where it must be what a trainer makes of its cut.
-
-        Parameters
-        ----------
-        version : Version
-        lineage : Lineage
-            What names its predecessors.
-        replayed : Replays
-
-        Raises
-        ------
-        NotRecomputable
-            If the log does not hold its rows, or this build cannot run its configuration.
-        """
-        return None
 
     def facts(self, version: Version) -> tuple[msgspec.Struct, ...]:  # noqa: ARG002
         """Return what the branch's parts say of a version, as far as that does not follow from its rows."""
@@ -83,14 +55,6 @@ class Verifier:
             If what the version says of its logs does not fit together.
         """
         return None
-
-    def require_certifiable(self, version: Version) -> None:
-        """Return if a version may have a certificate.
-
-        Raises
-        ------
-        ConfigurationError
-        """
 
 
 Begin = Callable[[Cluster, Settings, float, SchemaRegistry | None], Verifier]

@@ -261,31 +261,6 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self._learn(X, y, classes, sample_weight, first=not hasattr(self, "_stream"))
         return self
 
-    def forget(self, X: Any, y: ArrayLike | None = None) -> Self:
-        """Take rows out as if they had been rejected when they came, while all rows are still kept as they came.
-
-        That is so until the first leaf is full, which has some three tenths of `memory_points`, and the audit sample,
-        of which there is one with `probability`, `cost` or `target`. Afterwards rows are held in reduced form, and a
-        fit without these rows is the only way.
-
-        Parameters
-        ----------
-        X, y
-            As `partial_fit` takes them: of each row given, the first that was learned with these features and this
-            label is taken out.
-
-        Raises
-        ------
-        ValueError
-            If the rows cannot be taken out exactly, or one of them is not held; nothing is changed then.
-        """
-        self._check_fitted()
-        recipe = self._recipe()
-        given = self._given(X, y, None, None, recipe, first=False)
-        dtype = self._stream.config.points.numpy_dtype
-        self._stream.forget(Points(given.features.astype(dtype), self._signed(given.labels), given.weight))
-        return self
-
     def decision_function(self, X: Any) -> Float:
         """Return how far on which side points lie.
 

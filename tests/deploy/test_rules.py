@@ -222,13 +222,6 @@ CASES = {
         {PASSED: "0+2x190", REFUSED: "0+1x190"},
         150,
     ),
-    "StreamsvmChallengeWithoutLabels": Case(
-        {trainer("streamsvm_challenges_total", 'outcome="unlabeled"'): "0x30 1x30"},
-        {
-            trainer("streamsvm_challenges_total", 'outcome="unlabeled"'): "1x60",
-            trainer("streamsvm_challenges_total", 'outcome="worse"'): "0+1x60",
-        },
-    ),
     "StreamsvmCoresetDegraded": Case(
         {trainer("streamsvm_coreset_reductions", 'outcome="shifted"'): "0x50 1x10"},
         {
@@ -375,7 +368,7 @@ def test_no_rule_needs_a_job_of_a_certain_name() -> None:
 def test_alerts_of_a_branch_that_is_off_are_silent(tmp_path: Path) -> None:
     """Prometheus evaluates them over a plain trainer's metrics, where they have no series, and they do not fire."""
     asked = of_branches()
-    assert {"StreamsvmTimesAhead", "StreamsvmChallengeWithoutLabels", "StreamsvmManifestsLate"} <= asked
+    assert {"StreamsvmTimesAhead", "StreamsvmManifestsLate"} <= asked
     plain = {trainer("up"): "1x120", BETWEEN: "2000x120", BEHIND: "0x120", LAG: "5000x120", RECORDS: "0+100x120"}
     for alert in sorted(asked):
         assert not fires(alert, plain, 120, tmp_path), alert

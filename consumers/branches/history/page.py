@@ -1,4 +1,4 @@
-"""What the page of a trainer shows of erased rows: whether the newest version is without them."""
+"""What the page of a trainer shows of erased rows."""
 
 from __future__ import annotations
 

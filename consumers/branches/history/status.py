@@ -28,10 +28,7 @@ class ErasurePart(msgspec.Struct, frozen=True, kw_only=True):
 def collect(settings: Settings, metrics: Metrics) -> ErasurePart:  # noqa: ARG001 - every block is given both
     """Return what there is to say of erased rows."""
     found = {labels[0]: value for labels, value in metrics.values("streamsvm_erasure").items()}
-    return ErasurePart(
-        rows=int(found.get("rows", 0.0)),
-        waits=bool(found.get("waits", 0.0)),
-    )
+    return ErasurePart(rows=int(found.get("rows", 0.0)), waits=bool(found.get("waits", 0.0)))
 
 
 BLOCK: Final = Block(

@@ -8,7 +8,6 @@ from typing import Final
 PLUGS: Final[Mapping[str, tuple[str, ...]]] = {
     "commands": ("consumers.branches.workers.commands:WORKER",),
     "train_flags": ("consumers.branches.workers.commands:FROM_CORESETS",),
-    "row_stores": ("consumers.branches.workers.row_stores:CORESETS",),
     "topics": ("consumers.branches.workers.coresets_topic:TOPICS",),
     "settings": (
         "consumers.branches.workers.settings:TRAINING",

@@ -30,4 +30,4 @@ def _workers() -> Iterator[Row]:
         )
 
 
-ROWS: Final = Combinations(before="Archive", rows=tuple(_workers()))
+ROWS: Final = Combinations(before="Bounds and certificates", rows=tuple(_workers()))

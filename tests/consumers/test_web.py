@@ -376,6 +376,11 @@ def test_a_star_allows_any_name() -> None:
         assert status(made, Host="evil.example.com") == 200
 
 
+def test_the_loopback_is_where_a_daemon_answers() -> None:
+    """Unless somebody says another address."""
+    assert load().http.host == "127.0.0.1"
+
+
 def test_names_come_from_every_source(monkeypatch: pytest.MonkeyPatch) -> None:
     """A list in the environment is split at commas, and no name is taken for a number."""
     monkeypatch.setenv("STREAMSVM_HTTP__ALLOWED_HOSTS", "trainer, 7 ,a.example")

@@ -287,7 +287,6 @@ class World:
             "coreset-audit-points": 0,
             "training-every-leaves": 1,
             "http-port": 0,
-            "http-page": "false",
         }
 
     def _trainer(self, name: str, model: str, pause_s: float = 1.0) -> Daemon:
@@ -329,7 +328,6 @@ class World:
             "scoring-output-topic": SCORES,
             "scoring-group": GROUP,
             "http-port": 0,
-            "http-page": "false",
         }
         session = ["--kafka", "session.timeout.ms=3000", "--kafka", "heartbeat.interval.ms=500"]
         command = [*self._module("score"), *_words(options), *session]

@@ -32,11 +32,6 @@ class ScoringConfig(Section):
         description="Where the input lacks the group's position, or was recreated: `fail` stops with status 78; "
         "`beginning` scores from the first record.",
     )
-    slot: Annotated[int, Field(ge=0, le=9_999)] | None = Field(
-        default=None,
-        description="Number of this scorer in its group. One whose slot another takes ends with status 70. Default: "
-        "the lowest free one.",
-    )
 
     pass_fields: Annotated[tuple[str, ...], BeforeValidator(split_names)] = Field(
         default=(),

@@ -15,15 +15,14 @@ PLUGS: Final[Mapping[str, Mapping[str, str] | tuple[str, ...]]] = {
     "coreset.reducer": {"sensitivity": "streamsvm.papers.reducers:sensitivity_reducer"},
     "coreset.reducer of several labels": {"sensitivity": "streamsvm.papers.reducers:shared_sensitivity_reducer"},
     "coreset.structure": {"counter": "streamsvm.papers.counter:counter"},
-    "sizes of coreset.structure": {"counter": "streamsvm.papers.counter_sizes:SIZES"},
     "descriptions": {
         "svm.solver": "Experimental: `stda-paper` follows the paper to the letter and is far slower; `libsvm` is "
         "scikit-learn's SVC. `liblinear` (LinearSVC) and `pegasos` (SGDClassifier) support the linear kernel only, and "
         "give no bound on the distance to the optimum.",
         "coreset.reducer": "Experimental: `sensitivity` is Alg. 1 of the paper on coresets.",
         "coreset.clusters": "Experimental: of `sensitivity` only.",
-        "coreset.structure": "Experimental: `counter` is Alg. 2 of the paper on coresets, and what a `tree` without "
-        "`buckets` is: buckets merge like the digits of a counter of base `fan_in`.",
+        "coreset.structure": "Experimental: `counter` is Alg. 2 of the paper on coresets: buckets merge like the "
+        "digits of a binary counter. It is the default of other reducers than `calibrated`.",
     },
     "supports": ("streamsvm.papers.combinations:ROWS",),
 }

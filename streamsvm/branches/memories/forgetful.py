@@ -22,7 +22,6 @@ from streamsvm.branches.memories.forgetting import (
     Window,
     latest,
 )
-from streamsvm.branches.memories.options import ForgettingOptions
 from streamsvm.branches.memories.voting import Voting
 from streamsvm.config import CoresetConfig, ModelConfig
 from streamsvm.coreset.accounting import Account
@@ -36,7 +35,6 @@ from streamsvm.learning.memories import Horizon, MemoryState
 from streamsvm.learning.span_memory import SpanMemory, SpansState, span_times
 from streamsvm.learning.tasks import Task
 from streamsvm.points import Points, Position, Rows
-from streamsvm.sections import section
 
 LATEST_MS: Final = (1 << 53) - 1
 """Milliseconds since the epoch: the year 287,396."""
@@ -46,14 +44,12 @@ LEAST_TIMES: Final = 5
 
 def forgetting_of(config: CoresetConfig) -> ForgettingRule:
     """Return the rule of a configuration that forgets."""
-    length = section(config, ForgettingOptions)
-    if length.window_points is not None:
-        return Window(length.window_points)
-    if length.window_s is not None:
-        return TimeWindow(length.window_s * 1e3)
-    if length.half_life_points is not None:
-        return Decay(length.half_life_points)
-    return Everything() if length.half_life_s is None else TimeDecay(length.half_life_s * 1e3)
+    rows, seconds = config.length_rows, config.length_s
+    if config.memory == "adaptive":
+        return Everything()
+    if config.memory == "window":
+        return Window(rows) if seconds is None else TimeWindow(seconds * 1e3)
+    return Decay(rows) if seconds is None else TimeDecay(seconds * 1e3)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +134,7 @@ class ForgetfulMemory(SpanMemory):
             span_rows=self._span_rows,
             open_points=max(coreset.leaf_rows, coreset.bucket_points),
             audit_points=tuple(audit_shares(config, self._task).values()),
-            most=coreset.dyadic_buckets,
+            most=coreset.sizes.buckets,
             forgetting=forgetting_of(coreset),
             classes=self._task.classes,
         )

@@ -12,7 +12,7 @@ SPARK_STAMP := $(SPARK)/.made
 SHIPPED := requirements/extras.txt requirements/runtime.txt requirements/spark.txt
 SOURCES := streamsvm consumers tests
 
-.PHONY: wheel reader-wheel env demo figures broker spark test test-quick test-long fuzz simulation faults lint bench requirements sbom release audit clean test-deploy readers budget
+.PHONY: wheel reader-wheel env demo broker spark test test-quick test-long fuzz simulation faults lint requirements sbom release audit clean test-deploy readers budget
 
 env: $(STAMP)
 
@@ -85,7 +85,7 @@ lint: env
 budget: env
 	$(BIN)/python -m tests.budget
 
-# Which figures on the pages are older than the code that they are of; `--run NAME --data DIR` makes one again.
+# Which on the pages are older than the code that they are of; `--run NAME --data DIR` makes one again.
 figures: env
 	@$(BIN)/python -m tests.benchmarks.figures
 

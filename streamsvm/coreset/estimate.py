@@ -19,9 +19,9 @@ correction 1 - u / t:
   loss, the more this point counts. *Hall's* transformation: the t-interval with its skewness removed by a cubic.
 
 Each of the two upper ends alone covered less than 93 % on some streams: the first on heavy tails, the second with fewer
-than ten points of positive loss. `python -m tests.benchmarks.audit` measures both, and the normal interval, over
-thousands of samples. No interval can account for points that carry most of the loss and are not in the sample: of ten
-rows with a thousand times the loss of all others, the sample knows only if one of them is drawn.
+than ten points of positive loss (thousands of samples). No interval can account for points that carry most of the loss
+and are not in the sample: of ten rows with a thousand times the loss of all others, the sample knows only if one of
+them is drawn.
 
 Sources: Sarndal, Swensson and Wretman 1992 (post-stratification); Fay and Feuer 1997 (gamma interval); Wilson and
 Hilferty 1931 (gamma quantiles); Hall 1992 (skewness).

@@ -1,1 +1,1 @@
-"""Measurements, run by hand or by `make bench`; their tests check that they run and count right, never how fast."""
+"""Measurements, run by hand; their tests check that they run and count right, never how fast."""

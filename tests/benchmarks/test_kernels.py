@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.benchmarks import grid, kernel_rates, kernels
+from tests.benchmarks import kernels
 from tests.streams import ring
 
 
@@ -87,39 +87,3 @@ def test_the_board_has_its_share_of_turned_labels() -> None:
     points = kernels.checkerboard()
     field = np.floor(points.X * 10).sum(axis=1) % 2 > 0
     assert np.mean(field == (points.y > 0)) == pytest.approx(0.85, abs=0.005)
-
-
-def test_a_grid_is_measured(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Beside all of its separate fits and LIBSVM's; the chosen cell is about as good as the best of all."""
-    given = [
-        "--data",
-        str(folder),
-        "--sets",
-        "rings",
-        "--rows",
-        "2500",
-        "--gammas",
-        "4",
-        "--boxes",
-        "4",
-        "--folds",
-        "2",
-    ]
-    grid.main([*given, "--exhaustive", "--libsvm", "--json"])
-    (row,) = json.loads(capsys.readouterr().out)["rows"]
-    assert row["separate_fits"] == 32
-    assert row["trained_on"] < 2500
-    assert row["accuracy"] > row["exhaustive_accuracy"] - 0.01
-    assert row["ratio"] > 0.0
-    assert row["solves"] > 0.0
-
-
-def test_rates_are_measured(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Of a stream of distinct rows, longer than the set."""
-    given = ["--data", str(folder), "--set", "rings", "--rows", "15000", "--points", "600", "--json"]
-    kernel_rates.main(given)
-    row = json.loads(capsys.readouterr().out)
-    assert (row["rows"], row["points_held"]) == (15_000, 600)
-    assert min(row["learned_per_s"], row["late_per_s"], row["scored_us"]) > 0.0
-    points = kernel_rates.repeated(kernels.read("rings", folder), 15_000)
-    assert len(np.unique(points.X, axis=0)) == 15_000

@@ -10,7 +10,7 @@ import pytest
 from streamsvm.config import ModelConfig
 from streamsvm.learning.learner import Learner
 from streamsvm.points import Position
-from tests.benchmarks import coresets_share, scale
+from tests.benchmarks import scale
 from tests.brokers.fixtures import TestBroker
 from tests.streams import gaussian, rows_of, small_config
 
@@ -65,11 +65,3 @@ def test_streams_end_with_whole_records() -> None:
     assert scale.points_of(100_000, "arrow", 8) == 3 * 4_096 * 8
     assert scale.points_of(100, "arrow", 2) == 4_096 * 2
     assert scale.points_of(100, "json", 8) == 96
-
-
-def test_more_leaves_between_manifests_take_fewer_bytes() -> None:
-    """Of the same rows; buckets that were merged in between are never written."""
-    often, seldom = (coresets_share.share(40_000, 3, leaves) for leaves in (1, 5))
-    assert (often["manifests"], seldom["manifests"]) == (20, 4)
-    assert 0.0 < seldom["b"] < often["b"]
-    assert seldom["share"] < often["share"] / 2

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from streamsvm.coreset.audit_sample import EVERY_LABEL, LABELS, Reservoir, Sampled, shares
 from streamsvm.coreset.estimate import estimate, represented
 from streamsvm.points import Points, Rows
-from tests.benchmarks.audit import covered, sampled, sampled_by_label, stream_of, streams
+from tests.coreset.known_losses import covered, sampled, sampled_by_label, stream_of, streams
 from tests.streams import gaussian, rows_of
 
 FLOAT32 = np.dtype(np.float32)

@@ -36,9 +36,9 @@ from streamsvm.kafka import Cluster, TopicSpec
 from streamsvm.model.kernels import RbfKernel
 from streamsvm.model.machine import KernelMachine, Packing
 from streamsvm.model.packing import Grid
-from tests.benchmarks.estimator_checks import LEAST_CHAIN, LEAST_TREE, REASONS, failed_seeds
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.trainers import produce, run_until, versions
+from tests.estimators.checks import LEAST_CHAIN, LEAST_TREE, REASONS, failed_seeds
 
 pytestmark = pytest.mark.filterwarnings("ignore::streamsvm.estimators.stream.CoresetWarning")
 

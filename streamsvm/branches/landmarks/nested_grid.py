@@ -1,8 +1,8 @@
 r"""A grid of box and gamma, searched on few points: searches take a twentieth to a seventh of a long pass.
 
-What is best on a thousand points is seldom best on a hundred thousand: gamma grows with their number
-(`tests/benchmarks/results/grid.txt`). So a cell is named by gamma and *box*, the greatest value of the dual variable of
-a point of mean weight, and judged by what its score grows to:
+What is best on a thousand points is seldom best on a hundred thousand: gamma grows with their number. So a cell is
+named by gamma and *box*, the greatest value of the dual variable of a point of mean weight, and judged by what its
+score grows to:
 
 1. Up to `MANY` and `JUDGES` points are drawn, but no more than `svm.tune_points`; of each label its share, but `RARE`
    at least where there are so many. Weights make up for labels of which more than their share is drawn. `MANY` of the
@@ -25,7 +25,7 @@ configured one if that is larger: decisions are then right but for points whose 
 
 Invariant: a pure function of the arguments, bounded by iterations.
 
-Measured: `tests/benchmarks/results/search_share.txt`. Source of the path: `streamsvm.learning.tuning`.
+Source of the path: `streamsvm.learning.tuning`.
 """
 
 from __future__ import annotations

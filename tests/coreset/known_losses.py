@@ -1,29 +1,21 @@
-"""How often the audit's interval covers the truth, and how wide it is: `python -m tests.benchmarks.audit`.
+"""Streams of known losses that pass the shipped reservoir: how often the audit's interval covers the truth.
 
-    python -m tests.benchmarks.audit [--points 200,500,1000] [--seeds 1000] [--cases fraud ...] [--json]
-
-A stream of known losses passes the shipped reservoir once for every seed; the interval is that of
-`streamsvm.coreset.estimate`. Streams: HTRU2 with the losses of a model of 500 of its points, at a light and at a heavy
-regulariser, and made ones, each unweighted and with weights log-uniform over four orders. A row says how often the
-truth was covered, lay above and below the interval, in per cent; the median width relative to the truth; how many
-sampled points had a loss; and the coverage of three simpler intervals: `normal`, `gamma` (Fay and Feuer) and `hall`.
+HTRU2 with the losses of a model of 500 of its points, at a light and at a heavy regulariser, and made streams, each
+unweighted and with weights log-uniform over four orders.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from streamsvm.config import SvmConfig
-from streamsvm.coreset import estimate as estimates
 from streamsvm.coreset.audit_sample import LABELS, Reservoir, Sampled, shares
-from streamsvm.coreset.estimate import TotalEstimate, Z, estimate
+from streamsvm.coreset.estimate import estimate
 from streamsvm.coreset.moments import Moments
 from streamsvm.datasets import load_htru2
 from streamsvm.learning.training import train
@@ -150,76 +142,3 @@ def covered(stream: Stream, points: int, seeds: int, by_label: bool) -> Float:
         _, low, high = estimate(sample, loss)
         found[seed] = low, high, np.count_nonzero(loss)
     return found
-
-
-def _simpler(sample: Sampled) -> dict[str, TotalEstimate]:
-    """Return the intervals that ours was chosen over."""
-    loss = sample.points.X[:, 0].astype(np.float64)
-    strata = [estimates._stratum(sample, weight, own, loss) for weight, own in estimates._strata(sample)]
-    total, low, _ = estimate([sample], loss)
-    mean, variance, third = (float(sum(column)) for column in zip(*(s.moments() for s in strata), strict=True))
-    certain, half = total - mean, Z * variance**0.5
-    worst = max(1.0, *(float(s.loss.max(initial=0.0)) for s in strata))
-    missed = worst * max(s.worth * s.unseen**0.5 for s in strata)
-    gamma = certain + estimates._gamma_quantile(Z, mean + missed, variance + missed**2)
-    skewed = certain + estimates._without_skew(mean, variance, third)
-    return {
-        "normal": TotalEstimate(total, total - half, total + half),
-        "gamma": TotalEstimate(total, low, gamma),
-        "hall": TotalEstimate(total, low, skewed),
-    }
-
-
-def measure(name: str, weights: str, stream: Stream, points: int, seeds: int) -> dict[str, Any]:
-    """Return one row."""
-    found = covered(stream, points, seeds, by_label=False)
-    halves = covered(stream, points, seeds, by_label=True)
-    low, high = found[:, 0], found[:, 1]
-    simpler: dict[str, int] = dict.fromkeys(("normal", "gamma", "hall"), 0)
-    for seed in range(seeds):
-        for which, interval in _simpler(sampled(stream, points, seed)).items():
-            simpler[which] += interval.low <= stream.truth <= interval.high
-    return {
-        "case": name,
-        "weights": weights,
-        "points": points,
-        "seeds": seeds,
-        "losses": round(float(found[:, 2].mean()), 1),
-        "coverage": round(100 * float(np.mean((low <= stream.truth) & (stream.truth <= high))), 1),
-        "above": round(100 * float(np.mean(high < stream.truth)), 1),
-        "below": round(100 * float(np.mean(low > stream.truth)), 1),
-        "width": round(float(np.median(high - low)) / stream.truth, 3),
-        **{which: round(100 * count / seeds, 1) for which, count in simpler.items()},
-        "by label": round(100 * float(np.mean((halves[:, 0] <= stream.truth) & (stream.truth <= halves[:, 1]))), 1),
-        "its width": round(float(np.median(halves[:, 1] - halves[:, 0])) / stream.truth, 3),
-    }
-
-
-def main(arguments: list[str] | None = None) -> None:
-    """Measure and print."""
-    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.audit", description=__doc__.splitlines()[0])
-    parser.add_argument("--points", default="200,500,1000", help="sizes of the sample, with commas (%(default)s)")
-    parser.add_argument("--seeds", type=int, default=1_000, help="samples of each stream (%(default)s)")
-    parser.add_argument("--cases", nargs="+", choices=CASES, default=list(CASES), metavar="CASE", help="all by default")
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    options = parser.parse_args(arguments)
-    rows = []
-    for (name, weights), stream in streams(options.cases).items():
-        for points in (int(part) for part in options.points.split(",")):
-            rows.append(measure(name, weights, stream, points, options.seeds))
-            if not options.json:
-                if len(rows) == 1:
-                    print("  ".join(f"{key:>8}" if key != "case" else f"{key:24}" for key in rows[0]))
-                print(
-                    "  ".join(
-                        f"{value!s:>{max(8, len(key))}}" if key != "case" else f"{value:24}"
-                        for key, value in rows[-1].items()
-                    ),
-                    flush=True,
-                )
-    if options.json:
-        print(json.dumps({"benchmark": "audit", "rows": rows}, indent=1))
-
-
-if __name__ == "__main__":
-    main()

@@ -310,9 +310,9 @@ def test_a_base_of_the_counter_asks_for_the_counter() -> None:
 
 def test_the_sizes_are_hashed_not_the_budget() -> None:
     """A model does not depend on how its sizes were said."""
-    said = CoresetConfig(structure="chain", memory_points=1_000, max_partitions=1)
+    said = CoresetConfig(structure="chain", points=1_000)
     sizes = {name: getattr(said, name) for name in ("leaf_rows", "bucket_points", "audit_points")}
-    other = CoresetConfig(structure="chain", max_partitions=1, **sizes)
+    other = CoresetConfig(structure="chain", **sizes)
     hashes = {ModelConfig(points=PointsConfig(dimension=2), coreset=coreset).sha256() for coreset in (said, other)}
     assert len(hashes) == 1
 

@@ -202,7 +202,7 @@ def test_the_audit_sample_has_no_part_in_the_training_set() -> None:
 @pytest.mark.parametrize("structure", STRUCTURES)
 def test_no_more_points_are_held_than_the_memory_allows(structure: str, memory: int, partitions: int, n: int) -> None:
     """Buckets and leaves of all partitions together, at any moment; and a chain fills what it is given."""
-    coreset = CoresetConfig(structure=structure, reducer="uniform", memory_points=memory * 3, max_partitions=3)
+    coreset = CoresetConfig(structure=structure, reducer="uniform", points=memory * 3)
     config = small_config().model_copy(update={"coreset": coreset})
     held = Learner(config, {partition: Position(0) for partition in range(partitions)}, 1 << 40)
     most = 0

@@ -8,6 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
+from tests.sizes import sized
 
 POINTS = PointsConfig(dimension=8)
 
@@ -75,7 +76,7 @@ def test_the_least_memory_that_is_named_is_enough() -> None:
 )
 def test_leaves_of_few_points_a_feature_screen_fewer_rows(leaf: int, dimension: int, leaves: int) -> None:
     """Eight leaves a span from 100 points a feature on; below in proportion."""
-    coreset = CoresetConfig(memory="adaptive", leaf_rows=leaf)
+    coreset = sized(memory="adaptive", leaf_rows=leaf)
     assert ModelConfig(points=PointsConfig(dimension=dimension), coreset=coreset).coreset.span_rows == leaves * leaf
 
 
@@ -93,9 +94,9 @@ def test_a_budget_is_kept_whatever_is_screened(memory: dict[str, Any], dimension
     """Spans that are shorter, for want of points a feature or of a linear kernel, make more buckets: smaller ones."""
     points, svm = PointsConfig(dimension=dimension), SvmConfig(kernel=kernel)
     budget = 30_000_000 + 400_000 * dimension
-    few = ModelConfig(points=points, svm=svm, coreset=CoresetConfig(memory_points=20_000, max_partitions=1, **memory))
+    few = ModelConfig(points=points, svm=svm, coreset=CoresetConfig(points=20_000, **memory))
     assert few.coreset.partition_points <= 20_000
-    bytes_ = ModelConfig(points=points, svm=svm, coreset=CoresetConfig(memory_bytes=budget, max_partitions=1, **memory))
+    bytes_ = ModelConfig(points=points, svm=svm, coreset=CoresetConfig(memory_bytes=budget, **memory))
     assert bytes_.coreset.largest_bytes(points) <= budget
 
 

@@ -19,6 +19,7 @@ from streamsvm.learning.tasks import OneVsOne, TwoClasses, task_of
 from streamsvm.learning.training import scaler_of
 from streamsvm.learning.tuning import FOLDS, STEPS, WIDTHS, is_due, tune
 from streamsvm.points import Points, Position
+from tests.sizes import sized
 from tests.streams import gaussian
 
 
@@ -255,7 +256,7 @@ def test_with_too_few_points_of_a_label_the_configured_values_stay() -> None:
 )
 def test_a_cut_is_tuned_at_or_past_each_multiple(rows: int, tuned_rows: int | None, due: bool) -> None:
     """The first cut is; then the first at or past each multiple of so many leaves of rows."""
-    config = config_of(gaussian(10), CoresetConfig(leaf_rows=100, bucket_points=50), tune_every_leaves=3)
+    config = config_of(gaussian(10), sized(leaf_rows=100, bucket_points=50), tune_every_leaves=3)
     assert is_due(rows, tuned_rows, config) is due
 
 

@@ -82,7 +82,7 @@ OWN: Final = (
         "streamsvm_score_drift_chance",
         "gauge",
         "What streamsvm_score_drift exceeds by chance once in a thousand times.",
-        "Near 0.25: raise scoring.drift_window, or coreset.audit_points at the trainer.",
+        "Near 0.25: raise scoring.drift_window, or coreset.points at the trainer.",
         panel="Scorer: drift of scores, and the limit of chance",
     ),
     Definition(

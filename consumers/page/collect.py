@@ -27,6 +27,7 @@ from consumers.page.status import (
     VerdictStatus,
 )
 from consumers.settings import Settings
+from consumers.trainer.memory_limit import container_limit
 from streamsvm import __version__
 from streamsvm.config import CoresetConfig
 from streamsvm.model.class_skill import ClassSkill
@@ -92,11 +93,10 @@ def looks_of(subject: Subject) -> Looks:
     )
 
 
-def _kind(coreset: CoresetConfig) -> Literal["tree", "chain", "dyadic"]:
-    """Return what the structure looks like: buckets on levels are a `tree`, whatever rule merges them."""
+def _kind(coreset: CoresetConfig) -> Literal["tree", "chain", "counter", "dyadic"]:
     if coreset.forgets:
         return "dyadic"
-    return "chain" if coreset.structure == "chain" else "tree"
+    return coreset.structure if coreset.structure in ("chain", "counter") else "tree"  # type: ignore[return-value]
 
 
 def _importance_method(model: AnyModel) -> Literal["coefficients", "machines", "permutation"]:
@@ -114,7 +114,8 @@ def _trainer(
     looks: Looks | None,
 ) -> TrainerStatus:
     snapshot = board.snapshot
-    labels, skill = settings.models().points.labels, snapshot.skill if snapshot else None
+    config = settings.models()
+    labels, skill = config.points.labels, snapshot.skill if snapshot else None
     partitions = snapshot.partitions if snapshot else ()
     answered, true = shares_of(metrics)
     verdict = (
@@ -130,10 +131,9 @@ def _trainer(
         input=_input(settings, metrics, snapshot.letters if snapshot else None),
         structure=StructureStatus(
             _kind(settings.coreset),
-            settings.coreset.fan_in,
             partitions,
             rows=snapshot.learned if snapshot else 0,
-            buckets=settings.coreset.dyadic_buckets if settings.coreset.forgets else settings.coreset.buckets,
+            buckets=settings.coreset.sizes.buckets,
             memory=settings.coreset.memory,
         ),
         memory=MemoryStatus(
@@ -141,6 +141,8 @@ def _trainer(
             count_of(metrics, "streamsvm_points_held_peak"),
             count_of(metrics, "streamsvm_coreset_bytes"),
             count_of(metrics, "streamsvm_checkpoint_bytes") or None,
+            config.coreset.largest_bytes(config.points, max(1, len(partitions))),
+            container_limit(),
         ),
         quality=QualityStatus(
             count_of(metrics, "streamsvm_prequential_points")

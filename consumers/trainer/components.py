@@ -17,6 +17,7 @@ from consumers.streams.abandonable import Aside, Heeding, MakePending, heeding
 from consumers.streams.ports import Stop, Worker
 from consumers.streams.standstill import MakeStandstill, Standstill
 from consumers.trainer.gatekeeping import MakeGate, gate_of
+from consumers.trainer.memory_limit import container_limit
 from consumers.trainer.owner_watch import MakeOwnerWatch, OwnerWatch
 from consumers.trainer.topic_watch import MakeWatch, ThreadedWatch
 from consumers.trainer.training_thread import TrainingThread
@@ -66,6 +67,8 @@ class Components:
         Takes a stop, a beat and a slow call of the start, and returns the call's result; a stop does not wait for it.
     aside : callable
         Takes a call, and makes it beside the main loop.
+    memory_limit : callable
+        Returns the bytes that the container allows; None if there is no limit.
     """
 
     cluster: Cluster
@@ -84,3 +87,4 @@ class Components:
     make_owner_watch: MakeOwnerWatch = OwnerWatch
     heeding: Heeding = heeding
     aside: MakePending = Aside
+    memory_limit: Callable[[], int | None] = container_limit

@@ -44,11 +44,11 @@ from consumers.trainer.attachment import StartOver
 from consumers.trainer.beginning import begin
 from consumers.trainer.components import Components
 from consumers.trainer.life import Life
+from consumers.trainer.memory_limit import shortage
 from consumers.trainer.observer import Observer
 from consumers.trainer.pacing import LEARN_S, Pace
 from consumers.trainer.publishing import Outcome
 from consumers.trainer.standing_by import LOST, Turn, TurnLost
-from consumers.trainer.startup import check_partitions
 from consumers.trainer.warming import warm_up
 from streamsvm.checkpoint.directory import CheckpointDirectory
 from streamsvm.checkpoint.disk import FileSystem
@@ -380,8 +380,10 @@ class Trainer:
         if added:
             life.intake.admit(added)
         if added and not pipeline.reads_again:
-            check_partitions(life.config, self._settings.input.topic, len(pipeline.base) + len(added))
             pipeline.extend(added)
+            if short := shortage(life.config, len(pipeline.base), self._components.memory_limit()):
+                log.warning("memory_short", what=short, remedy="give the container more memory")
+            self._health.require("memory", short)
             log.info("partitions_added", partitions=sorted(added), first={str(p): at for p, at in added.items()})
             self._assign(life)
 

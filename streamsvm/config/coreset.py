@@ -47,7 +47,11 @@ class CoresetConfig(CoresetOptions):
             found["class_screening"] = False
         landmarks = self.landmarks
         if "landmarks" not in self.model_fields_set:
-            suits = kernel == "rbf" and points.classes == 2 and (self.structure == "chain" or not self._is_given("structure"))
+            suits = (
+                kernel == "rbf"
+                and points.classes == 2
+                and (self.structure == "chain" or not self._is_given("structure"))
+            )
             landmarks = self.LANDMARKS if suits and self.screens and not self.forgets else None
             found["landmarks"] = landmarks
         if landmarks is not None and "train_points" not in self.model_fields_set:
@@ -78,16 +82,25 @@ class CoresetConfig(CoresetOptions):
         if not self.forgets:
             assert self.structure is not None
             return kept_sizes(self.structure, self.points, by_landmarks=self.landmarks is not None)
-        screened = self.screens and kernel == "linear" and (points.classes == 2 or self.class_screening)
-        # A pilot a label asks as many times more of a leaf.
-        numbers = points.dimension * (1 if points.classes == 2 else points.classes)
-        made = span_sizes(self, self.points, screened=numbers if screened else 0)
+        made = span_sizes(self, self.points, screened=self.screened_numbers(points, kernel))
         if made.bucket < 1:
             raise ValueError(
                 f"coreset.points = {self.points} is too little for the {made.buckets} buckets of coreset.memory = "
                 f"{self.memory}: give {16 * made.buckets} or more"
             )
         return made
+
+    def screened_numbers(self, points: PointsConfig, kernel: str) -> int:
+        """Return the numbers of the pilot by which leaves are screened; 0 if they are not."""
+        if not self.screens or kernel != "linear" or (points.classes > 2 and not self.class_screening):
+            return 0
+        return points.dimension * (1 if points.classes == 2 else points.classes)  # a pilot a label asks more of a leaf
+
+    @property
+    def kept_points(self) -> int:
+        """`points`; `settled` first."""
+        assert self.points is not None
+        return self.points
 
     @property
     def sizes(self) -> Sizes:

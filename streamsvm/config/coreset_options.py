@@ -107,12 +107,11 @@ class CoresetOptions(Section):
     BAND_POINTS: ClassVar[int] = 300
     """Fewest points of a bucket with a band: of fewer, the sample beside the band is too small. Buckets of 100 points
     lost by it on one set of three, by a factor of three; those of a tree, of 200, by a quarter on two."""
-    LEAST_POINTS_A_FEATURE: ClassVar[int] = 14
-    """Fewest points of a partition for each feature with which a chain was at least twice as near as a reservoir."""
     LANDMARKS: ClassVar[int] = 256
     """Of a pilot by default. 64 to 512 were measured: below 128 margins of ijcnn1 are too rough."""
     LANDMARK_TRAIN_POINTS: ClassVar[int] = 100_000
     """Of an RBF machine with landmarks: what its solver can train in seconds."""
+
     @model_validator(mode="after")
     def _go_together(self) -> Self:
         changed = {f"coreset.{option}": self._unless_default(option) for option in ("screening", "clip_sd")}

@@ -43,6 +43,9 @@ from streamsvm.svm.fit_threshold import fit_threshold, halves
 from streamsvm.svm.objective import optimality, primal_objective
 from streamsvm.svm.solvers import SOLVERS, Problem, Solution
 
+LEAST_ITERATIONS: Final = 10_000_000
+ITERATIONS_A_POINT: Final = 10_000
+"""After so many, or the least number, a machine counts as not converged: many times what any took that converged."""
 VARIANCE_IN_HALF: Final = (1e-6, 1e6)
 """Mean variance of features from which, and up to which, they are rounded to 16 bits: these have three digits from 6e-5
 to 65,504 in magnitude."""
@@ -115,7 +118,7 @@ def _trained(points: Points, moments: Moments, config: SvmConfig, solve: Callabl
             upper=upper,
             kernel=kernel,
             tolerance=config.tolerance,
-            max_iterations=config.max_iterations,
+            max_iterations=max(LEAST_ITERATIONS, ITERATIONS_A_POINT * len(points)),
         )
         solution = solve(problem)
         model = Model(scaler, _machine(problem, solution))

@@ -134,7 +134,7 @@ def streamed(
     classes = int(train[1].max()) + 1
     config = ModelConfig(
         points=PointsConfig(dimension=X.shape[1], labels=tuple(range(classes)) if classes > 2 else (0, 1)),
-        coreset=CoresetConfig(memory_points=memory, max_partitions=1, class_screening=screened),
+        coreset=CoresetConfig(points=memory, class_screening=screened),
         svm=SvmConfig(multiclass=scheme, alpha=ALPHA),
         seed=seed,
     )

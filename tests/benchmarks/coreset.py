@@ -66,6 +66,7 @@ from tests.benchmarks.summaries import (
     reservoir,
     uniform,
 )
+from tests.sizes import sized
 
 Float = NDArray[np.float64]
 
@@ -211,7 +212,7 @@ def methods(case: Case, options: argparse.Namespace, memory: int, partitions: in
     streaming = options.mode == "stream"
     shape: dict[str, Any] = {"train_points": options.train_points, "max_partitions": partitions}
     own = memory // partitions
-    paper = CoresetConfig(reducer="sensitivity", audit_points=0, **tree_of(own, n), **shape)
+    paper = sized(reducer="sensitivity", audit_points=0, **tree_of(own, n), **shape)
     if not streaming:
         yield "ours", offline("calibrated", memory, svm)
     elif options.structure == "chain" or not options.fan_in:
@@ -221,7 +222,7 @@ def methods(case: Case, options: argparse.Namespace, memory: int, partitions: in
     else:
         audited = int(own * CoresetConfig.AUDIT_SHARE)
         sizes = tree_of(own - audited, n, options.fan_in, options.leaf)
-        yield "ours", learned(CoresetConfig(reducer="calibrated", audit_points=audited, **sizes, **shape), svm)
+        yield "ours", learned(sized(reducer="calibrated", audit_points=audited, **sizes, **shape), svm)
     if "reservoir" in options.peers:
         yield "reservoir", reservoir(memory) if streaming else uniform(memory)
     if "alg2" in options.peers:

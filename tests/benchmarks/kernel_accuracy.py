@@ -25,6 +25,7 @@ from streamsvm.learning.training import train
 from streamsvm.points import Points
 from tests.benchmarks import coreset
 from tests.benchmarks.summaries import Method, learned, reservoir
+from tests.sizes import sized
 
 
 def run(options: argparse.Namespace) -> dict[str, Any]:
@@ -53,7 +54,7 @@ def _methods(svm: SvmConfig, n: int, memory: int, options: argparse.Namespace) -
     else:
         audited = int(memory * CoresetConfig.AUDIT_SHARE)
         sizes = coreset.tree_of(memory - audited, n, options.fan_in, options.leaf)
-        yield "ours", learned(CoresetConfig(audit_points=audited, **sizes, **shape), svm)
+        yield "ours", learned(sized(audit_points=audited, **sizes, **shape), svm)
     yield "reservoir", reservoir(memory)
 
 

@@ -130,7 +130,7 @@ def streamsvm(train: Points, test: Points, seed: int, **svm: Any) -> Answer:
     """Learn all rows in one pass, and train once."""
     config = ModelConfig(
         points=PointsConfig(dimension=train.dimension),
-        coreset=CoresetConfig(max_partitions=1),
+        coreset=CoresetConfig(),
         svm=SvmConfig(probability="sigmoid", **svm),
         seed=seed,
     )

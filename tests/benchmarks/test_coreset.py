@@ -105,14 +105,12 @@ def test_a_peer_that_is_not_installed_is_named(directory: Path, capsys: pytest.C
     assert "vw" in capsys.readouterr().err
 
 
-CHAIN = CoresetConfig(reducer="calibrated", structure="chain", memory_points=50, max_partitions=1)
+CHAIN = CoresetConfig(reducer="calibrated", structure="chain", points=50)
 METHODS: dict[str, Method] = {
     "reservoir": reservoir(50),
     "uniform": uniform(50),
     "offline": offline("calibrated", 50, SvmConfig(C=1.0)),
-    "chain": learned(
-        CoresetConfig(reducer="calibrated", structure="chain", memory_points=50, max_partitions=1), SvmConfig()
-    ),
+    "chain": learned(CoresetConfig(reducer="calibrated", structure="chain", points=50), SvmConfig()),
 }
 
 

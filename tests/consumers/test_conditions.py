@@ -17,6 +17,7 @@ from streamsvm.datasets import load_htru2
 from streamsvm.estimators import stream
 from streamsvm.learning.learner import Learner
 from streamsvm.points import Points, Position
+from tests.sizes import sized
 from tests.streams import rows_of
 
 NONE = Observed().counts()
@@ -49,7 +50,7 @@ def test_a_turn_inside_a_window_is_told_until_it_has_passed(memory: dict[str, ob
         y[40_000:] *= -1
     config = ModelConfig(
         points=PointsConfig(dimension=4),
-        coreset=CoresetConfig(leaf_rows=500, bucket_points=500, max_partitions=1, **memory),
+        coreset=sized(leaf_rows=500, bucket_points=500, **memory),
     )
     learner, counts = Learner(config, {0: Position(0)}, 1 << 30), []
     rows = rows_of(Points(X, y, np.ones(n)))
@@ -101,7 +102,7 @@ def test_a_budget_that_is_spread_too_thin_is_told(
     assert [what[: len(begin)] for (what, _), begin in zip(told, said, strict=True)] == said
     if dimension == 22 and memory:
         enough = int(re.findall(r"memory_points to (\d+)", told[-1][1])[0])
-        better = ModelConfig(points=config.points, coreset=CoresetConfig(memory_points=enough))
+        better = ModelConfig(points=config.points, coreset=CoresetConfig(points=enough))
         assert not list(unwise_memory(better, 64))
 
 

@@ -112,7 +112,7 @@ def test_the_figures_are_those_computed_by_hand(arrays: Arrays, report: Evaluati
     def objective(w: np.ndarray, b: float) -> float:
         return 0.5 * float(w @ w) + float(np.maximum(0.0, 1.0 - y[train] * (Z @ w + b)).sum())
 
-    ours = CoresetSVC(memory_points=200, C=1.0).fit(X[train], y[train])
+    ours = CoresetSVC(points=200, C=1.0).fit(X[train], y[train])
     w = ours.coef_[0] * scaler.scale_
     reached = objective(w, float(ours.intercept_[0] + ours.coef_[0] @ scaler.mean_))
     exact = SVC(kernel="linear", C=1.0, tol=1e-6).fit(Z, y[train])
@@ -296,7 +296,7 @@ def test_the_figures_of_three_labels_are_those_computed_by_hand(three: Arrays) -
     train, test = order[500:], order[:500]
     scaler = StandardScaler().fit(X[train])
     Z = scaler.transform(X[train])
-    ours = CoresetSVC(memory_points=200, C=1.0).fit(X[train], y[train])
+    ours = CoresetSVC(points=200, C=1.0).fit(X[train], y[train])
 
     def objective(pair: tuple[str, str], w: np.ndarray, b: float) -> float:
         own = np.isin(y[train], pair)
@@ -377,7 +377,7 @@ def test_probabilities_are_judged_where_they_are_asked_for(arrays: Arrays, sourc
     X, y = arrays
     order = np.random.Generator(np.random.PCG64(PLAN.seed)).permutation(len(y))
     train, test = order[600:], order[:600]
-    ours = CoresetSVC(memory_points=1_500, C=1.0, probability=method).fit(X[train], y[train])
+    ours = CoresetSVC(points=1_500, C=1.0, probability=method).fit(X[train], y[train])
     said = named(found, "streamsvm").probabilities
     assert said is not None
     assert said.brier == pytest.approx(brier_score_loss(y[test], ours.predict_proba(X[test])[:, 1]))

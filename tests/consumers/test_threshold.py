@@ -199,7 +199,7 @@ def test_a_configuration_file_has_them(tmp_path: Path) -> None:
 def test_the_estimator_answers_at_the_threshold() -> None:
     """Predictions are those above it, also after a copy through plain values; several classes are refused."""
     points = gaussian(3_000)
-    machine = CoresetSVC(memory_points=2_000, target={"recall": 0.95}).fit(points.X, points.y)
+    machine = CoresetSVC(points=2_000, target={"recall": 0.95}).fit(points.X, points.y)
     threshold = machine.threshold_
     assert threshold is not None
     assert threshold.chosen
@@ -218,7 +218,7 @@ def test_the_estimator_answers_at_the_threshold() -> None:
 def test_gate_skill_and_stream_answer_at_the_threshold() -> None:
     """Each by the same points at 0 and at the threshold."""
     points = gaussian(2_000)
-    model = CoresetSVC(memory_points=2_000, target={"alarm_rate": 0.05}).fit(points.X, points.y).model_
+    model = CoresetSVC(points=2_000, target={"alarm_rate": 0.05}).fit(points.X, points.y).model_
     assert not isinstance(model, tuple)
     decision, border = model.decision_function(points.X), model.border
     told = decision > border
@@ -285,7 +285,7 @@ def test_a_version_has_the_part_only_with_it() -> None:
     points = gaussian(500)
     version = golden.handmade("linear")
     for svm, expected in (({}, False), ({"cost": (5.0, 1.0)}, True)):
-        machine = CoresetSVC(memory_points=1_000, **svm).fit(points.X, points.y)
+        machine = CoresetSVC(points=1_000, **svm).fit(points.X, points.y)
         model = machine.model_
         assert not isinstance(model, tuple)
         value = json.loads(model_codec.encode(replace(version, model=model, feature_names=())))

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from consumers.settings import Settings
-from streamsvm.config import CoresetConfig, ModelConfig, SvmConfig
+from streamsvm.config import ModelConfig, SvmConfig
 from streamsvm.errors import ConfigurationError, FatalError, Fenced, StateError, TopicMissing, TransientError
 from streamsvm.kafka import Batch, Cluster, Connection, Input, Message, Outbox, Publisher, Record, TopicSpec
 from streamsvm.learning.learner import Learner
@@ -29,6 +29,7 @@ from streamsvm.points import Position
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.trainers import Running, produce, records, run_until, settings_for, topic, versions
 from tests.kafka import foreign
+from tests.sizes import sized
 from tests.streams import gaussian, rows_of
 
 pytestmark = pytest.mark.enough("real")
@@ -545,7 +546,7 @@ def test_a_model_must_fit_the_client_too(settings: Settings, connection: Connect
 @pytest.mark.real_broker
 def test_a_default_kernel_machine_fits_a_default_broker(settings: Settings, connection: Connection) -> None:
     """One with 64 MB of memory starts and publishes where a topic takes 1 MB; a larger machine is told what fits."""
-    default = settings.model_copy(update={"svm": SvmConfig(kernel="rbf"), "coreset": CoresetConfig(audit_points=100)})
+    default = settings.model_copy(update={"svm": SvmConfig(kernel="rbf"), "coreset": sized(audit_points=100)})
     assert default.models().coreset.memory_bytes == 64_000_000
     limit = {"max.message.bytes": "1000000"}
     Cluster(connection).create([TopicSpec(default.output.models_topic, config=limit)])

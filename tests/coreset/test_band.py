@@ -223,7 +223,7 @@ def test_with_a_band_a_stream_is_nearer_the_optimum() -> None:
         for band, found in gaps.items():
             config = ModelConfig(
                 points=PointsConfig(dimension=Z.shape[1]),
-                coreset=CoresetConfig(structure="chain", memory_points=2_000, max_partitions=1, band=band),
+                coreset=CoresetConfig(structure="chain", points=2_000, band=band),
                 svm=SvmConfig(C=1.0, standardize=False),
             )
             each = Learner(config, {0: Position(0)}, every_leaves=1 << 30)
@@ -252,7 +252,7 @@ def test_a_stream_with_many_copies_of_one_row_is_not_kept_worse_for_its_band() -
     X[(y < 0) & (random.random(n) < 0.8)] = -0.6
     config = ModelConfig(
         points=PointsConfig(dimension=d),
-        coreset=CoresetConfig(structure="chain", memory_points=2_000, max_partitions=1, band=0.5),
+        coreset=CoresetConfig(structure="chain", points=2_000, band=0.5),
         svm=SvmConfig(C=1.0, standardize=False),
         seed=3,
     )

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
+from streamsvm.config import ModelConfig, PointsConfig, SvmConfig
 from streamsvm.coreset.clipping import FeatureRanges, freed_of_outliers
 from streamsvm.coreset.moments import Moments
 from streamsvm.datasets import load_htru2
@@ -17,6 +17,7 @@ from streamsvm.learning.cutting import Cut
 from streamsvm.learning.learner import Learner
 from streamsvm.learning.training import train
 from streamsvm.points import Points, Position
+from tests.sizes import sized
 from tests.streams import DIMENSION, gaussian, rows_of
 
 
@@ -27,7 +28,7 @@ def moments_of(points: Points) -> Moments:
 def learner_of(points: Points, leaf_rows: int, clip_sd: float | None) -> Learner:
     config = ModelConfig(
         points=PointsConfig(dimension=points.dimension),
-        coreset=CoresetConfig(
+        coreset=sized(
             leaf_rows=leaf_rows,
             bucket_points=leaf_rows // 2,
             train_points=1_000_000,

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import balanced_accuracy_score
 
 from streamsvm import CoresetSVC
-from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
+from streamsvm.config import ModelConfig, PointsConfig, SvmConfig
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.outliers import OutlierBounds
 from streamsvm.datasets import load_htru2
@@ -20,6 +20,7 @@ from streamsvm.learning.cutting import Cut
 from streamsvm.learning.learner import Learner
 from streamsvm.learning.training import train
 from streamsvm.points import Points, Position
+from tests.sizes import sized
 from tests.streams import DIMENSION, gaussian, rows_of
 
 SHARE = 0.1
@@ -27,7 +28,7 @@ WITHOUT = None
 
 
 def learner_of(dimension: int, leaf_rows: int, max_leverage: float | None = SHARE, partitions: int = 1) -> Learner:
-    coreset = CoresetConfig(
+    coreset = sized(
         leaf_rows=leaf_rows, bucket_points=leaf_rows // 2, train_points=1_000_000, max_leverage=max_leverage
     )
     config = ModelConfig(points=PointsConfig(dimension=dimension), coreset=coreset, svm=SvmConfig(alpha=1e-4))
@@ -231,18 +232,18 @@ def test_the_estimator_withstands_one_point_and_names_it(memory_points: int) -> 
     """Whether points are reduced or all held."""
     points, test = spoiled_set()
     with pytest.warns(UserWarning, match=r"row 3000 of all rows learned: feature \d is 1e\+30, and counts as"):
-        machine = CoresetSVC(memory_points=memory_points).fit(points.X, points.y)
+        machine = CoresetSVC(points=memory_points).fit(points.X, points.y)
     assert balanced_accuracy_score(test.y, machine.predict(test.X)) > 0.87
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        spoiled = CoresetSVC(memory_points=memory_points, max_leverage=None).fit(points.X, points.y)
+        spoiled = CoresetSVC(points=memory_points, max_leverage=None).fit(points.X, points.y)
     assert balanced_accuracy_score(test.y, spoiled.predict(test.X)) < 0.51
 
 
 def test_the_estimator_clips_by_standard_deviations_if_it_is_told() -> None:
     """By those of what was sealed, or of a first leaf once it is."""
     points, test = spoiled_set()
-    machine = CoresetSVC(memory_points=2_000, clip_sd=8, max_leverage=None).fit(points.X, points.y)
+    machine = CoresetSVC(points=2_000, clip_sd=8, max_leverage=None).fit(points.X, points.y)
     assert balanced_accuracy_score(test.y, machine.predict(test.X)) > 0.87
 
 
@@ -253,11 +254,11 @@ def test_the_estimator_bounds_three_classes() -> None:
     X = random.normal(size=(1_200, 2)) + np.array([[0, 0], [5, 0], [0, 5]])[y]
     order = random.permutation(1_200)
     X, y = X[order], y[order]
-    clean = CoresetSVC(memory_points=300).fit(X, y).score(X, y)
+    clean = CoresetSVC(points=300).fit(X, y).score(X, y)
     spoiled = X.copy()
     spoiled[20] = 1e50
     with pytest.warns(UserWarning, match="row 20 of all"):
-        assert CoresetSVC(memory_points=300).fit(spoiled, y).score(X, y) > clean - 0.02
+        assert CoresetSVC(points=300).fit(spoiled, y).score(X, y) > clean - 0.02
 
 
 @pytest.mark.parametrize("weight", [1e300, 1e16, 1e-20])

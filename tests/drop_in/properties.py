@@ -118,7 +118,7 @@ def _linear(kind: Any, loss: str) -> Callable[[Case], Any]:
 
 
 def _coreset(memory: int, kernel: Any = "linear", **options: Any) -> Callable[[Case], Any]:
-    return lambda case: CoresetSVC(memory_points=memory, kernel=kernel, gamma=0.5, tol=case.tol, C=case.C, **options)
+    return lambda case: CoresetSVC(points=memory, kernel=kernel, gamma=0.5, tol=case.tol, C=case.C, **options)
 
 
 MACHINES: Final = {

@@ -160,7 +160,7 @@ def test_what_fits_into_memory_is_not_reduced(htru2, kernel) -> None:
 def test_what_was_saved_learns_on(htru2, kernel) -> None:
     """Its parameters count as unchanged, the budget included; a machine keeps its precision."""
     X, y = htru2[0][:1_500], htru2[1][:1_500]
-    machine = CoresetSVC(memory_points=2_000, kernel=kernel).fit(X[:1_000], y[:1_000])
+    machine = CoresetSVC(points=2_000, kernel=kernel).fit(X[:1_000], y[:1_000])
     again = pickle.loads(pickle.dumps(machine))
     if kernel == "rbf":
         own, read = (one._stream.model().machine for one in (machine, again))
@@ -178,7 +178,7 @@ def test_what_was_saved_learns_on(htru2, kernel) -> None:
 def test_portions_do_not_matter(htru2, structure) -> None:
     """One call, or portions of any size with predictions in between: the same training set and the same bits."""
     X, y = htru2
-    whole = CoresetSVC(memory_points=1_000, structure=structure).fit(X, y)
+    whole = CoresetSVC(points=1_000, structure=structure).fit(X, y)
     parts = clone(whole)
     start = 0
     for size in (1, 700, 3, 5_000, 2_999, 20_000):
@@ -196,7 +196,7 @@ def test_a_small_memory_comes_near_all_the_data(htru2) -> None:
     X, y = htru2
     Z = StandardScaler().fit_transform(X.astype(float))
     best = SVC(C=1.0, kernel="linear", tol=1e-6).fit(Z, y)
-    ours = CoresetSVC(C=1.0, memory_points=1_800, tol=1e-6).fit(X, y)
+    ours = CoresetSVC(C=1.0, points=1_800, tol=1e-6).fit(X, y)
     scale, mean = X.astype(float).std(axis=0), X.astype(float).mean(axis=0)
     w = ours.coef_[0] * scale
     b = float(ours.intercept_[0]) + float(ours.coef_[0] @ mean)
@@ -219,7 +219,7 @@ def test_a_weight_is_worth_repetitions_on_average(htru2) -> None:
     }
     for features, labels, weight in given.values():
         for seed in range(5):
-            machine = CoresetSVC(C=1.0, memory_points=1_400, tol=1e-6, seed=seed).fit(features, labels, weight)
+            machine = CoresetSVC(C=1.0, points=1_400, tol=1e-6, seed=seed).fit(features, labels, weight)
             w = machine.coef_[0] * scale
             b = float(machine.intercept_[0]) + float(machine.coef_[0] @ mean)
             assert objective(Z, y, w, b, times) <= 1.02 * optimum
@@ -236,7 +236,7 @@ def test_a_weight_is_worth_repetitions_in_distribution(centers) -> None:
     repeated = np.repeat(X, times, axis=0)[shuffled], np.repeat(y, times)[shuffled], None
 
     def planes(X, y, weight) -> np.ndarray:
-        machines = [CoresetSVC(alpha=1e-2, memory_points=120, seed=seed).fit(X, y, weight) for seed in range(12)]
+        machines = [CoresetSVC(alpha=1e-2, points=120, seed=seed).fit(X, y, weight) for seed in range(12)]
         return np.array([np.append(machine.coef_, machine.intercept_) for machine in machines])
 
     weighted, ignored = planes(X, y, times), planes(X, y, None)
@@ -358,7 +358,7 @@ def test_skops_brings_it_back(htru2, options) -> None:
 
 def test_damaged_state_is_refused(htru2) -> None:
     """A byte that was lost or changed is noticed before anything is learned from it."""
-    state = CoresetSVC(memory_points=600).fit(htru2[0][:2_000], htru2[1][:2_000]).__getstate__()
+    state = CoresetSVC(points=600).fit(htru2[0][:2_000], htru2[1][:2_000]).__getstate__()
     learned = bytearray(state["_stream"]["learned"])
     learned[len(learned) // 2] ^= 1
     for damaged in (bytes(learned), b""):
@@ -369,7 +369,7 @@ def test_damaged_state_is_refused(htru2) -> None:
 
 def test_a_clone_has_learned_nothing(htru2) -> None:
     """A clone has the parameters and neither points nor a model."""
-    machine = CoresetSVC(memory_points=600, kernel="rbf", seed=3).fit(htru2[0][:1_000], htru2[1][:1_000])
+    machine = CoresetSVC(points=600, kernel="rbf", seed=3).fit(htru2[0][:1_000], htru2[1][:1_000])
     cloned = clone(machine)
     assert cloned.get_params() == machine.get_params()
     assert not hasattr(cloned, "_stream")
@@ -381,7 +381,7 @@ def test_feature_names_are_kept_and_checked(htru2) -> None:
     X, y = htru2[0][:1_000], htru2[1][:1_000]
     names = [f"feature {column}" for column in range(X.shape[1])]
     table = pa.table(dict(zip(names, X.T.astype(np.float64), strict=True)))
-    machine = CoresetSVC(memory_points=200).partial_fit(table.slice(0, 500), y[:500], classes=[-1, 1])
+    machine = CoresetSVC(points=200).partial_fit(table.slice(0, 500), y[:500], classes=[-1, 1])
     machine.partial_fit(table.slice(500), y[500:])
     assert machine.feature_names_in_.tolist() == copy.deepcopy(machine).feature_names_in_.tolist() == names
     with pytest.raises(ValueError, match="same order"):
@@ -397,7 +397,7 @@ def test_features_that_are_not_standardised_may_lie_anywhere(kernel: str, offset
     y = Z @ [1.0, -2.0, 0.5] + 0.5 * chance.normal(size=len(Z)) > 0.0
     X = unit * Z + offset
     scaled = {"C": 1.0 / unit**2} if kernel == "linear" else {"C": 1.0, "gamma": 0.3 / unit**2}
-    machine = CoresetSVC(memory_points=400, standardize=False, kernel=kernel, **scaled)
+    machine = CoresetSVC(points=400, standardize=False, kernel=kernel, **scaled)
     assert machine.fit(X[:1_000], y[:1_000]).score(X[1_000:], y[1_000:]) > 0.9
     scaler = machine._models[0].scaler
     np.testing.assert_array_equal(scaler.scale, 1.0)
@@ -409,7 +409,7 @@ def test_weights_are_routed(htru2) -> None:
     X, y = htru2[0][:2_000].astype(float), htru2[1][:2_000]
     weight = np.where(y > 0, 5.0, 1.0)
     with config_context(enable_metadata_routing=True):
-        machine = CoresetSVC(memory_points=300, standardize=False)
+        machine = CoresetSVC(points=300, standardize=False)
         machine = machine.set_fit_request(sample_weight=True).set_score_request(sample_weight=True)
         pipeline = make_pipeline(StandardScaler().set_fit_request(sample_weight=False), machine)
         grid = {"coresetsvc__alpha": [1e-4, 1e-1], "coresetsvc__memory_points": [300, 600]}
@@ -454,7 +454,7 @@ def test_probabilities_come_near_those_of_all_the_data(htru2, method, kernel) ->
     """From 5,000 points held, 500 of them the audit sample, with 45 pulsars, Brier score and log loss on fresh rows
     are those of cross-validation over all 12,000 but for the sample's noise."""
     X, y = htru2[0].astype(float), htru2[1]
-    ours = CoresetSVC(memory_points=5_000, kernel=kernel, probability=method).fit(X[:12_000], y[:12_000])
+    ours = CoresetSVC(points=5_000, kernel=kernel, probability=method).fit(X[:12_000], y[:12_000])
     whole = make_pipeline(StandardScaler(), SVC(C=1.0 / (1e-4 * 9_600), kernel=kernel))
     theirs = CalibratedClassifierCV(whole, method=method).fit(X[:12_000], y[:12_000])
     fresh = slice(12_000, None)
@@ -494,10 +494,10 @@ def test_the_examples_of_the_docstring() -> None:
 def test_a_sorted_stream_is_warned_of_and_a_shuffled_one_is_not(htru2) -> None:
     """What a trainer logs of its coreset, the estimator warns of, with what to do."""
     X, y = htru2
-    CoresetSVC(memory_points=2_000).fit(X, y)
+    CoresetSVC(points=2_000).fit(X, y)
     order = np.argsort(y, kind="stable")
     with pytest.warns(CoresetWarning, match=r"points of one label only.* \(count so far: \d+\)\. What to do: shuffle"):
-        CoresetSVC(memory_points=2_000).fit(X[order], y[order])
+        CoresetSVC(points=2_000).fit(X[order], y[order])
 
 
 def test_every_condition_has_its_remedy() -> None:
@@ -526,13 +526,13 @@ def test_an_end_before_the_tolerance_is_warned_of(htru2) -> None:
 def test_a_parameter_changed_in_mid_stream_is_refused(htru2, changed, said, classes) -> None:
     """`partial_fit` names what was changed; set back, the stream goes on; `fit` takes the new one."""
     X, y = htru2[0][:1_200], np.arange(1_200) % classes
-    machine = CoresetSVC(memory_points=400).partial_fit(X[:600], y[:600])
+    machine = CoresetSVC(points=400).partial_fit(X[:600], y[:600])
     before = {name: getattr(machine, name) for name in changed}
     machine.set_params(**changed)
     with pytest.raises(ValueError, match=f"changed in mid-stream: .*{said}"):
         machine.partial_fit(X[600:], y[600:])
     machine.set_params(**before).partial_fit(X[600:], y[600:])
-    assert machine.training_set_sha256_ == CoresetSVC(memory_points=400).fit(X, y).training_set_sha256_
+    assert machine.training_set_sha256_ == CoresetSVC(points=400).fit(X, y).training_set_sha256_
     machine.set_params(**changed).fit(X, y)
 
 
@@ -580,7 +580,7 @@ def test_rare_positives_have_probabilities(htru2) -> None:
     y = np.where(random.random(30_000) < 0.002, 1, 0)
     X = random.normal(size=(30_000, 3)) + 2.0 * y[:, None]
     # Without class weights the optimum is a constant, and what is left of the features is the solver's tolerance.
-    machine = CoresetSVC(probability="sigmoid", memory_points=2_000, class_weight="balanced").fit(X, y)
+    machine = CoresetSVC(probability="sigmoid", points=2_000, class_weight="balanced").fit(X, y)
     P = machine.predict_proba(X)
     np.testing.assert_allclose(P.sum(axis=1), 1.0)
     assert P[y == 1, 1].mean() > 3.0 * P[y == 0, 1].mean()

@@ -74,6 +74,6 @@ def test_the_examples_of_the_configuration() -> None:
 def test_a_file_means_the_same_configuration(options: dict[str, object], tmp_path: Path) -> None:
     """What the estimator is and what the file of it is read as have the same hash."""
     X = np.random.default_rng(0).normal(size=(50, 3))
-    machine = CoresetSVC(memory_points=700, **options).partial_fit(X, np.where(X[:, 0] > 0, "a", "b"))
+    machine = CoresetSVC(points=700, **options).partial_fit(X, np.where(X[:, 0] > 0, "a", "b"))
     (tmp_path / "streamsvm.toml").write_text(machine.model_config.toml())
     assert load(file=tmp_path / "streamsvm.toml").models().sha256() == machine.model_config.sha256()

@@ -20,9 +20,9 @@ from tests.consumers.trainers import produce, run_until, versions
 
 pytestmark = pytest.mark.filterwarnings("ignore::streamsvm.estimators.stream.CoresetWarning")
 TUNED = [
-    CoresetSVC(memory_points=600, tune="auto"),
-    CoresetSVC(memory_points=600, tune="auto", kernel="rbf", alphas=[1e-3, 1e-4], gammas=[0.05, 0.5]),
-    CoresetSVC(memory_points=600, tune="auto", C=1.0, class_weight="balanced"),
+    CoresetSVC(points=600, tune="auto"),
+    CoresetSVC(points=600, tune="auto", kernel="rbf", alphas=[1e-3, 1e-4], gammas=[0.05, 0.5]),
+    CoresetSVC(points=600, tune="auto", C=1.0, class_weight="balanced"),
 ]
 
 
@@ -50,7 +50,7 @@ def test_the_table_says_what_was_chosen(estimator: CoresetSVC, htru2) -> None:
 
 def test_without_the_option_there_is_no_table(htru2) -> None:
     """The penalty in force is the configured one."""
-    machine = CoresetSVC(memory_points=600, alpha=1e-3).fit(*htru2)
+    machine = CoresetSVC(points=600, alpha=1e-3).fit(*htru2)
     assert machine.tuning_ == ()
     assert machine.alpha_ == pytest.approx(1e-3, rel=1e-12)
 
@@ -97,7 +97,7 @@ def test_the_trainer_chooses_the_same(broker: TestBroker, tmp_path: Path, htru2)
         name="m",
         kafka={"bootstrap.servers": "unused:1"},
         points=config.points,
-        coreset=CoresetConfig(**sizes, max_partitions=4),  # as many as the embedded broker gives a topic
+        coreset=CoresetConfig(**sizes),  # as many as the embedded broker gives a topic
         svm=config.svm.model_copy(update={"tune_every_leaves": 1}),
         seed=config.seed,
         input=InputConfig(topic=broker.name("in")),

@@ -23,13 +23,14 @@ from rich.console import Console
 from rich.table import Table
 
 from consumers.settings import Settings
-from streamsvm.config import CoresetConfig, PointsConfig, SvmConfig
+from streamsvm.config import PointsConfig, SvmConfig
 from streamsvm.kafka import Connection
 from tests.brokers.jvm import JvmBroker
 from tests.consumers.trainers import produce, settings_for
 from tests.faults.daemon import Daemon
 from tests.faults.observed import read_all
 from tests.faults.stage import Stage
+from tests.sizes import sized
 from tests.streams import gaussian
 
 ROWS_A_RECORD: Final = 500
@@ -41,9 +42,7 @@ def settings_of(points: int, dimension: int, directory: Path) -> Settings:
     return settings_for(f"restart-{points}-{dimension}", directory, policy="latest", every_leaves=1_000).model_copy(
         update={
             "points": PointsConfig(dimension=dimension),
-            "coreset": CoresetConfig(
-                reducer="uniform", leaf_rows=points, bucket_points=points, train_points=1_000, max_partitions=1
-            ),
+            "coreset": sized(reducer="uniform", leaf_rows=points, bucket_points=points, train_points=1_000),
             "svm": SvmConfig(C=1.0),
         }
     )

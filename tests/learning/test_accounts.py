@@ -12,11 +12,12 @@ from streamsvm.learning.learner import Learner
 from streamsvm.learning.recipe import make
 from streamsvm.learning.tasks import task_of
 from streamsvm.points import Position
+from tests.sizes import sized
 from tests.streams import DIMENSION, gaussian, rows_of
 
 CONFIG = ModelConfig(
     points=PointsConfig(dimension=DIMENSION),
-    coreset=CoresetConfig(leaf_rows=32, bucket_points=24, train_points=200, max_leverage=0.1),
+    coreset=sized(leaf_rows=32, bucket_points=24, train_points=200, max_leverage=0.1),
 )
 
 

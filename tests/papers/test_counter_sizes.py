@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
-
 from streamsvm.papers.counter_sizes import LONGEST_STREAM, SIZES
 
 

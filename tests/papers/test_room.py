@@ -6,13 +6,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from streamsvm.config.capacity import reduced_points
+from streamsvm.config.structures import SIZES
 
 from consumers.settings import Settings
 from consumers.verify.verify import verify
 from streamsvm import algorithms
 from streamsvm.config import CoresetConfig, PointsConfig, SvmConfig
-from streamsvm.config.capacity import reduced_points
-from streamsvm.config.structures import SIZES
 from streamsvm.ingest.decoder import encode
 from streamsvm.kafka import Cluster, TopicSpec
 from streamsvm.learning.learner import Learner
@@ -76,8 +76,8 @@ def test_a_counter_by_its_name_is_a_tree_without_buckets(reducer: str) -> None:
         feed(held, rows, [])
         states.append(state_bytes(held))
     assert states[0] == states[1]
-    one = CoresetConfig(structure="counter", reducer=reducer, memory_points=90_000)
-    other = CoresetConfig(structure="tree", buckets=None, reducer=reducer, memory_points=90_000)
+    one = CoresetConfig(structure="counter", reducer=reducer, points=90_000)
+    other = CoresetConfig(structure="tree", buckets=None, reducer=reducer, points=90_000)
     assert (one.leaf_rows, one.bucket_points) == (other.leaf_rows, other.bucket_points)
     assert one.partition_points == other.partition_points
     assert reduced_points(one) == reduced_points(other)

@@ -48,7 +48,7 @@ from consumers.trainer.pacing import LEARN_S
 from consumers.trainer.source import Source
 from consumers.trainer.warming import WarmUp
 from streamsvm.branches.workers.coreset_log import PartitionLog
-from streamsvm.branches.workers.coreset_records import Opening, newest_rows
+from streamsvm.branches.workers.coreset_records import NEWEST_ROWS, Opening
 from streamsvm.branches.workers.coreset_writer import PartitionWriter
 from streamsvm.crashpoints import crash_point
 from streamsvm.delivery.decision import reset_token
@@ -437,7 +437,7 @@ class GroupWorker:
         if awaits:
             awaited.why, awaited.look_at = awaits, self._monotonic() + LOOK_AGAIN_S
             return None
-        rows, newest = 0 if highest is None else highest.manifest.rows, NewestRows(newest_rows(self._config))
+        rows, newest = 0 if highest is None else highest.manifest.rows, NewestRows(NEWEST_ROWS)
         if highest is not None and highest.newest is not None:
             newest.add(highest.newest)
         log.info(

@@ -18,6 +18,7 @@ from pydantic import ValidationError
 
 from streamsvm.branches.history.aligned import Aligned, only_rows
 from streamsvm.config import CoresetConfig, ModelConfig, SvmConfig
+from streamsvm.config.sizes import Sizes
 from streamsvm.coreset.audit_sample import EVERY_LABEL, LABELS, Held, Sampled, merged
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.structure import Bucket, Extent, Learned
@@ -69,19 +70,18 @@ def _archived(config: ModelConfig, leaf_rows: int, span_rows: int | None, bucket
         reducer=own.reducer,
         clusters=own.clusters,
         memory="adaptive",
-        max_partitions=own.max_partitions,
-        leaf_rows=leaf_rows,
         train_points=own.train_points,
-        audit_points=min(AUDITED * own.audit_points, LARGEST_AUDIT),
         audit_by_label=own.audit_by_label,
         max_leverage=own.max_leverage,
-        bucket_points=points,
-        span_rows=span_rows,
     )
     plain = SvmConfig(kernel=svm.kernel, class_weight=svm.class_weight, gamma=svm.gamma)
     if svm.C is None:
         plain = plain.model_copy(update={"alpha": svm.alpha})
-    return ModelConfig(points=config.points, coreset=coreset, svm=plain, seed=config.seed, **config.recipe_options())
+    made = ModelConfig(points=config.points, coreset=coreset, svm=plain, seed=config.seed, **config.recipe_options())
+    span = span_rows or made.coreset.span_rows // made.coreset.leaf_rows * leaf_rows
+    audit = min(AUDITED * own.audit_points, LARGEST_AUDIT)
+    made.coreset._sizes = Sizes(leaf_rows, points, made.coreset.sizes.buckets, audit, span)
+    return made
 
 
 class ArchivedSpans(SpanMemory):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from streamsvm.supports import MORE_LABELS, REMOVE, SMALL, Combinations, Kind, Row, Term, given, missing, other
+from streamsvm.supports import MORE_LABELS, REMOVE, SMALL, Combinations, Kind, Row, Term, given, other
 
 
 def _rows() -> Iterator[Row]:
@@ -19,14 +19,6 @@ def _rows() -> Iterator[Row]:
     )
     for term, why, kind in without:
         yield Row(axis=SMALL, feature=landmarks, without=term, why=why, remedy=REMOVE, kind=kind)
-    yield Row(
-        axis=SMALL,
-        feature=given("coreset.leaf_parts"),
-        without=missing("coreset.landmarks"),
-        why="it is the size of a leaf that is screened by landmarks",
-        remedy=REMOVE,
-        kind="nature",
-    )
 
 
 ROWS: Final = Combinations(before=SMALL, rows=tuple(_rows()))

@@ -22,9 +22,9 @@ from typing import Final
 import numpy as np
 
 from streamsvm.branches.landmarks.landmarks import Decided, Landmarks
-from streamsvm.branches.landmarks.options import LandmarkOptions
 from streamsvm.branches.landmarks.rough_descent import RoughDescent
 from streamsvm.config import CoresetConfig, ModelConfig
+from streamsvm.config.sizes import PILOT_POINTS
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.reducers.base import Pilot
 from streamsvm.coreset.screening import TARGET
@@ -33,15 +33,11 @@ from streamsvm.learning.pilots import MOST_ITERATIONS, TOLERANCE, NodePilots, No
 from streamsvm.linalg import Index
 from streamsvm.model.kernels import Float, RbfKernel
 from streamsvm.points import Points, Signs
-from streamsvm.sections import section
 from streamsvm.svm.fit_landmarks import fit_landmarks, spread_over
 
-SEALS_A_PILOT: Final = 4
-"""Leaves that are sealed and screened by the same landmarks without `coreset.leaf_parts`. Each pilot takes a tenth of a
-second."""
 GROWTH_A_PILOT: Final = 1.5
-"""By what a stream grows, otherwise, while the same landmarks are asked: its machine changes little meanwhile."""
-POINTS: Final = LandmarkOptions.PILOT_POINTS
+"""By what a stream grows while the same landmarks are asked: its machine changes little meanwhile."""
+POINTS: Final = PILOT_POINTS
 """Points on which a pilot is solved: 0.1 s. Four times as many take eight times as long."""
 CROWDED: Final = 1.0 / 3.0
 """Share of active weight above which points are sampled by weight alone."""
@@ -87,7 +83,7 @@ def landmark_pilot(points: Points, weight: float, seen: Moments, config: ModelCo
     node = NodeProblem.of(points, weight, seen, config.svm)
     if node.one_label:
         return node.constant()
-    most = section(config.coreset, LandmarkOptions).landmarks
+    most = config.coreset.landmarks
     assert most is not None
     some = _some(points)
     part = NodeProblem.of(some, weight, seen, config.svm)
@@ -165,15 +161,13 @@ def _written_down(
 
 def seals_a_pilot(coreset: CoresetConfig) -> int:
     """Return how many leaves are sealed and screened by the same landmarks."""
-    if section(coreset, LandmarkOptions).leaf_parts is None:
-        return SEALS_A_PILOT
     share = min(coreset.screening, TARGET * coreset.leaf_rows / coreset.bucket_points)
     return max(1, round(np.log(GROWTH_A_PILOT) / np.log1p(share))) if share > 0.0 else 1
 
 
 def are_screened(config: ModelConfig) -> bool:
     """Return whether landmarks are configured."""
-    return section(config.coreset, LandmarkOptions).landmarks is not None
+    return config.coreset.landmarks is not None
 
 
 PILOTS: Final = NodePilots(wanted=are_screened, solve=landmark_pilot)

@@ -44,12 +44,13 @@ LEAST_TIMES: Final = 5
 
 def forgetting_of(config: CoresetConfig) -> ForgettingRule:
     """Return the rule of a configuration that forgets."""
-    rows, seconds = config.length_rows, config.length_s
     if config.memory == "adaptive":
         return Everything()
-    if config.memory == "window":
-        return Window(rows) if seconds is None else TimeWindow(seconds * 1e3)
-    return Decay(rows) if seconds is None else TimeDecay(seconds * 1e3)
+    rows, seconds, is_window = config.length_rows, config.length_s, config.memory == "window"
+    if rows is not None:
+        return Window(rows) if is_window else Decay(rows)
+    assert seconds is not None
+    return TimeWindow(seconds * 1e3) if is_window else TimeDecay(seconds * 1e3)
 
 
 @dataclass(frozen=True, slots=True)

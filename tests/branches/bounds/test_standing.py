@@ -348,7 +348,7 @@ def test_a_machine_far_from_all_gets_a_weaker_bound() -> None:
     ("changed", "why"),
     [
         ({"svm": SvmConfig(kernel="rbf")}, "svm.kernel = rbf: in a kernel's space"),
-        ({"coreset": CoresetConfig(memory="window", window_points=100_000)}, "coreset.memory = window: "),
+        ({"coreset": CoresetConfig(memory="window", window=100_000)}, "coreset.memory = window: "),
         (
             {"points": PointsConfig(dimension=4, labels=("a", "b", "c"))},
             "has 3 labels: totals are of two",
@@ -439,7 +439,7 @@ def test_totals_of_an_open_leaf_must_fit_its_points(wrong: str) -> None:
 def test_an_estimator_says_how_near_it_is() -> None:
     """`certificate_` costs no pass over the rows, survives pickling, and is None where there are no totals."""
     rows = points(4_000, noise=0.2)
-    machine = CoresetSVC(memory_points=2_000, C=1.0, tol=1e-6).fit(rows.X, rows.y)
+    machine = CoresetSVC(points=2_000, C=1.0, tol=1e-6).fit(rows.X, rows.y)
     found, read = machine.certificate_, machine.certify(rows.X, rows.y)
     assert found is not None
     assert found.rows == len(rows)
@@ -447,6 +447,6 @@ def test_an_estimator_says_how_near_it_is() -> None:
     assert read.bound <= found.upper * (1 + 1e-12)
     assert copy.deepcopy(machine).certificate_ == found
     assert pickle.loads(pickle.dumps(machine)).certificate_ == found
-    assert CoresetSVC(memory_points=500, kernel="rbf").fit(rows.X[:600], rows.y[:600]).certificate_ is None
+    assert CoresetSVC(points=500, kernel="rbf").fit(rows.X[:600], rows.y[:600]).certificate_ is None
     three = np.digitize(rows.X[:, 0], [-0.5, 0.5])
-    assert CoresetSVC(memory_points=500).fit(rows.X[:2_000], three[:2_000]).certificate_ is None
+    assert CoresetSVC(points=500).fit(rows.X[:2_000], three[:2_000]).certificate_ is None

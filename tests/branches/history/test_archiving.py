@@ -17,9 +17,10 @@ from streamsvm.branches.history.aligned import only_rows
 from streamsvm.branches.history.names import Node
 from streamsvm.branches.history.store import Identity, Store
 from streamsvm.checkpoint.disk import FileSystem
-from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
+from streamsvm.config import ModelConfig, PointsConfig, SvmConfig
 from streamsvm.errors import ConfigurationError, StateError
 from streamsvm.points import Position, Rows
+from tests.sizes import sized
 from tests.streams import DIMENSION, gaussian, rows_of
 
 SPAN = 64
@@ -33,7 +34,7 @@ class Kept:
         self.directory, self.base = directory, Position(base)
         self.config = ArchiveConfig(directory=directory, leaf_rows=16, span_rows=SPAN, bucket_points=12, **config)
         model = ModelConfig(
-            points=PointsConfig(dimension=DIMENSION), coreset=CoresetConfig(audit_points=20), svm=SvmConfig(alpha=1e-3)
+            points=PointsConfig(dimension=DIMENSION), coreset=sized(audit_points=20), svm=SvmConfig(alpha=1e-3)
         )
         self.model, self.metrics = model, Metrics(TRAINER)
 

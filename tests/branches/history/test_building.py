@@ -30,7 +30,7 @@ from streamsvm.branches.history.built_part import Built, BuiltOf
 from streamsvm.branches.history.names import Node
 from streamsvm.checkpoint.disk import FileSystem
 from streamsvm.checkpoint.records import encode_bucket
-from streamsvm.config import CoresetConfig, SvmConfig
+from streamsvm.config import SvmConfig
 from streamsvm.delivery.publication import Publication
 from streamsvm.errors import ConfigurationError, InvalidMessage, StateError
 from streamsvm.kafka import Cluster, Connection, TopicSpec
@@ -46,6 +46,7 @@ from tests.consumers.test_cli import error_of, run
 from tests.consumers.trainers import encoded, run_until, settings_for, topic
 from tests.golden.model import handmade
 from tests.kafka.foreign import delete_records
+from tests.sizes import sized
 from tests.streams import gaussian
 
 ROWS, SPAN = 640, 64
@@ -76,7 +77,7 @@ def settings_of(prefix: str, directory: Path) -> Settings:
     made = settings_for(prefix, directory / "checkpoint")
     return made.model_copy(
         update={
-            "coreset": CoresetConfig(leaf_rows=50, bucket_points=40, audit_points=100),
+            "coreset": sized(leaf_rows=50, bucket_points=40, audit_points=100),
             "svm": SvmConfig(alpha=1e-2, probability="sigmoid"),
             "training": made.training.model_copy(update={"every_leaves": 4}),
             "archive": ArchiveConfig(directory=directory / "archive", leaf_rows=32, span_rows=SPAN, bucket_points=48),

@@ -70,11 +70,11 @@ def test_an_estimator_forgets_while_it_holds_every_row(classes: int) -> None:
     points = gaussian(2_600, 7)
     X, y = points.X, np.where(points.X[:, 0] > 1.0, classes - 1, points.y > 0).astype(int)
     gone = np.array([3, 77, 299])
-    machine = CoresetSVC(memory_points=2_000).partial_fit(X[:300], y[:300], classes=range(classes))
+    machine = CoresetSVC(points=2_000).partial_fit(X[:300], y[:300], classes=range(classes))
     before = machine.decision_function(X)
     machine.forget(X[gone], y[gone])
     assert not np.array_equal(machine.decision_function(X), before)
-    again = CoresetSVC(memory_points=2_000).partial_fit(
+    again = CoresetSVC(points=2_000).partial_fit(
         np.delete(X[:300], gone, axis=0), np.delete(y[:300], gone), classes=range(classes)
     )
     np.testing.assert_allclose(machine.decision_function(X), again.decision_function(X), rtol=1e-6, atol=1e-6)

@@ -21,11 +21,12 @@ from streamsvm.branches.history.store import Identity, Store
 from streamsvm.branches.history.stretches import archived
 from streamsvm.checkpoint.disk import FileSystem
 from streamsvm.checkpoint.records import encode_bucket
-from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
+from streamsvm.config import ModelConfig, PointsConfig, SvmConfig
 from streamsvm.coreset.structure import Bucket
 from streamsvm.errors import CorruptCheckpoint, StateError, TransientError
 from streamsvm.model.left_out import masked
 from streamsvm.points import Position, Rows
+from tests.sizes import sized
 from tests.streams import DIMENSION, gaussian, rows_of
 
 SPAN, LEAF = 64, 16
@@ -35,7 +36,7 @@ BASE = Position(0)
 def config(**svm: object) -> ModelConfig:
     model = ModelConfig(
         points=PointsConfig(dimension=DIMENSION),
-        coreset=CoresetConfig(audit_points=20, leaf_rows=LEAF, bucket_points=30),
+        coreset=sized(audit_points=20, leaf_rows=LEAF, bucket_points=30),
         svm=SvmConfig(**(svm or {"alpha": 1e-3})),
         seed=3,
     )

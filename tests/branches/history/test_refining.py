@@ -17,7 +17,7 @@ from consumers.models.show import describe
 from consumers.settings import Settings
 from consumers.verify.verify import verify
 from streamsvm.branches.history.refined_part import Refined
-from streamsvm.config import CoresetConfig, SvmConfig
+from streamsvm.config import SvmConfig
 from streamsvm.delivery.publication import Publication
 from streamsvm.errors import ConfigurationError, InvalidMessage, StateError
 from streamsvm.kafka import Cluster, Connection, Message, Outbox, TopicSpec
@@ -34,6 +34,7 @@ from tests.consumers.test_verify import Forged, objective, with_lineage
 from tests.consumers.trainers import encoded, produce, run_until, settings_for, versions
 from tests.golden.model import handmade
 from tests.kafka.foreign import delete_records
+from tests.sizes import sized
 from tests.streams import gaussian
 
 ROWS = 1_200
@@ -52,7 +53,7 @@ def settings(real_broker: TestBroker, tmp_path: Path, sorted_stream: Points) -> 
     made = settings_for(real_broker.name("r"), tmp_path / "checkpoint")
     made = made.model_copy(
         update={
-            "coreset": CoresetConfig(leaf_rows=100, bucket_points=60, audit_points=100, structure="chain"),
+            "coreset": sized(leaf_rows=100, bucket_points=60, audit_points=100, structure="chain"),
             "svm": SvmConfig(alpha=1e-3, probability="sigmoid"),
         }
     )

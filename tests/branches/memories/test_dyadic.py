@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from streamsvm.memory import doubling_buckets, windowed_buckets
 
 from streamsvm.branches.memories.dyadic import FOLDED, Dyadic
 from streamsvm.branches.memories.forgetting import (
@@ -24,7 +25,6 @@ from streamsvm.coreset.audit_sample import Reservoir, merged
 from streamsvm.coreset.leaf import Leaf
 from streamsvm.coreset.reducers.base import UniformReducer
 from streamsvm.coreset.structure import Bucket, Learned
-from streamsvm.memory import doubling_buckets, windowed_buckets
 from streamsvm.points import Position
 from tests.streams import DIMENSION, gaussian, rows_of
 

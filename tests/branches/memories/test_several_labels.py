@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from consumers.verify.verify import verify
-from streamsvm.config import CoresetConfig
 from streamsvm.kafka import Cluster, TopicSpec
 from streamsvm.model.classes import ClassModel
 from streamsvm.points import Points
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.test_classes import LABELS, records_of, seven, several
 from tests.consumers.trainers import produce, run_until, settings_for, versions
+from tests.sizes import sized
 
 
 @pytest.mark.long(keep=("embedded-window",))  # the window goes through the code of all
@@ -31,9 +31,7 @@ from tests.consumers.trainers import produce, run_until, settings_for, versions
 def test_memories_that_forget_know_seven_labels(memory: dict[str, Any], broker: TestBroker, tmp_path: Path) -> None:
     """After labels have changed places the newest version answers by the new ones, and verify finds all versions."""
     settings = seven(settings_for(broker.name("k"), tmp_path / "checkpoint"), class_weight="balanced")
-    coreset = CoresetConfig(
-        leaf_rows=60, bucket_points=60, audit_points=120, train_points=1_000, max_partitions=4, **memory
-    )
+    coreset = sized(leaf_rows=60, bucket_points=60, audit_points=120, train_points=1_000, **memory)
     settings = settings.model_copy(update={"coreset": coreset})
     Cluster(broker.connection).create([TopicSpec(settings.input.topic, 4)])
     before, after = several(1_200), several(1_800, seed=3)

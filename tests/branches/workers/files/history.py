@@ -15,13 +15,13 @@ import pyarrow as pa
 from consumers.branches.workers.coresets_topic import read_partition
 from consumers.branches.workers.files.backfill import Files, backfill_files
 from consumers.settings import Settings
-from streamsvm.config import CoresetConfig
 from streamsvm.errors import TopicMissing
 from streamsvm.ingest.decoder import encode
 from streamsvm.kafka import Cluster, Connection
 from tests.branches.workers.files.tables import FEATURES, partition_of, table, write
 from tests.branches.workers.test_workers import PARTITIONS
 from tests.consumers.trainers import START_S, produce
+from tests.sizes import sized
 
 COLUMNS = {"label": "y", "features": ",".join(FEATURES), "weight": "w", "key": "user", "time": "at"}
 
@@ -79,7 +79,7 @@ class History:
 
 def large(settings: Settings) -> Settings:
     """Return settings with leaves of 250 rows."""
-    coreset = CoresetConfig(leaf_rows=250, bucket_points=40, audit_points=50, train_points=500, max_partitions=4)
+    coreset = sized(leaf_rows=250, bucket_points=40, audit_points=50, train_points=500)
     return settings.model_copy(update={"coreset": coreset})
 
 

@@ -46,7 +46,7 @@ def cut_of(points: Points, rows: int | None = None, labels: int = 2) -> Cut:
 
 def coreset_of(**sizes: int) -> CoresetConfig:
     """Return a section without landmarks, whose grid is another one."""
-    return CoresetConfig.model_validate({"landmarks": None, **sizes})
+    return sized(**{"landmarks": None, **sizes})
 
 
 def config_of(points: Points, coreset: CoresetConfig | None = None, **svm: object) -> ModelConfig:

@@ -95,7 +95,7 @@ class Sizes(NamedTuple):
     @property
     def bucket_audit(self) -> int:
         """Points of each bucket's audit sample, where rows are forgotten."""
-        return min(self.audit, max(2, self.audit // 10))
+        return self.audit // 10
 
 
 def kept_sizes(structure: str, points: int, *, by_landmarks: bool) -> Sizes:

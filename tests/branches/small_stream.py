@@ -29,11 +29,10 @@ from consumers.streams.topics import output_topics
 from consumers.trainer.components import Components
 from consumers.trainer.trainer import Trainer
 from consumers.verify.verify import verify
-from streamsvm.config import PointsConfig, SvmConfig
+from streamsvm.config import CoresetConfig, PointsConfig, SvmConfig
 from streamsvm.errors import StreamsvmError
 from streamsvm.kafka import Cluster, Connection, EmbeddedBroker, Message, TopicSpec
 from streamsvm.supports import markdown
-from tests.sizes import sized
 
 DEADLINE_S: Final = 120.0
 """A first run compiles where others use the processors."""
@@ -65,7 +64,7 @@ def settings_for(directory: Path) -> Settings:
         kafka={"bootstrap.servers": "unused:1"},
         input=InputConfig(topic=f"{unique}-in"),
         points=PointsConfig(dimension=2),
-        coreset=sized(leaf_rows=LEAF_ROWS, bucket_points=10, audit_points=15),
+        coreset=CoresetConfig(points=11 * LEAF_ROWS // 2, structure="tree"),
         svm=SvmConfig(C=1.0),
         output=OutputConfig(models_topic=f"{unique}-models"),
         training=TrainingConfig(policy="every", every_leaves=2),

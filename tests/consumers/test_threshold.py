@@ -86,7 +86,7 @@ def test_versions_have_the_thresholds_of_the_stream(settings: Settings, connecti
     assert {True, False} == set(chosen)
     warned = [entry for entry in logs if entry["event"] == "threshold_not_chosen"]
     assert 1 <= len(warned) <= 2  # at most once a start
-    assert all("coreset.audit_points" in entry["remedy"] for entry in warned)
+    assert all("coreset.points" in entry["remedy"] for entry in warned)
 
 
 def test_a_reader_answers_at_the_threshold(settings: Settings, connection: Connection) -> None:
@@ -255,7 +255,7 @@ def test_the_page_has_a_line_for_it() -> None:
 @pytest.mark.parametrize("goal", [["--cost", "10,1"], ["--target", "recall=0.9"]])
 def test_evaluate_shows_it_on_held_out_rows(goal: list[str]) -> None:
     """A table of thresholds for people, the figures in the row for programs."""
-    options = ["evaluate", "--dataset", "htru2", "--memory-points", "4000", "--no-optimum", *goal]
+    options = ["evaluate", "--dataset", "htru2", "--points", "4000", "--no-optimum", *goal]
     text = run(*options).stdout
     assert "chosen" in text
     assert "threshold" in text

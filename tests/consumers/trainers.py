@@ -13,13 +13,12 @@ from consumers.page.board import TrainerBoard
 from consumers.settings import CheckpointConfig, InputConfig, OutputConfig, Settings, TrainingConfig
 from consumers.trainer.components import Components
 from consumers.trainer.trainer import Trainer
-from streamsvm.config import PointsConfig, SvmConfig
+from streamsvm.config import CoresetConfig, PointsConfig, SvmConfig
 from streamsvm.ingest.decoder import encode
 from streamsvm.kafka import Cluster, Connection, Message, Outbox, Record
 from streamsvm.model import message as model_codec
 from streamsvm.model.version import Version
 from streamsvm.points import Points
-from tests.sizes import sized
 from tests.streams import DIMENSION, gaussian
 
 DEADLINE_S = 60.0
@@ -34,7 +33,7 @@ def settings_for(prefix: str, directory: Path, **training: Any) -> Settings:
         kafka={"bootstrap.servers": "unused:1"},
         input=InputConfig(topic=f"{prefix}-in", batch_records=17),
         points=PointsConfig(dimension=DIMENSION),
-        coreset=sized(leaf_rows=20, bucket_points=10, audit_points=15, train_points=500),
+        coreset=CoresetConfig(points=110, structure="tree", train_points=500),
         svm=SvmConfig(C=1.0),
         output=OutputConfig(models_topic=f"{prefix}-models"),
         training=TrainingConfig(**{"policy": "every", "every_leaves": 2, **training}),

@@ -20,6 +20,7 @@ from streamsvm.learning.pilots import linear_pilot
 from streamsvm.linalg import Float
 from streamsvm.points import Points, Position
 from tests.benchmarks.paper_a import fit, objective
+from tests.sizes import sized
 from tests.streams import gaussian, rows_of
 from tests.test_learner import check_batches, check_restart, feed
 
@@ -54,7 +55,7 @@ def learner(band: float, **coreset: object) -> Learner:
     sizes = {"leaf_rows": 200, "bucket_points": 300, "audit_points": 50, "screening": 0.5, "structure": "chain"}
     config = ModelConfig(
         points=PointsConfig(dimension=D),
-        coreset=CoresetConfig.model_validate({**sizes, "train_points": 1_000, **coreset, "band": band}),
+        coreset=sized(**{**sizes, "train_points": 1_000, **coreset, "band": band}),
         svm=SvmConfig(C=1.0),
         seed=3,
     )

@@ -227,16 +227,16 @@ def spoiled_set(n: int = 6_000) -> tuple[Points, Points]:
     return points, test
 
 
-@pytest.mark.parametrize("memory_points", [2_000, 100_000])
-def test_the_estimator_withstands_one_point_and_names_it(memory_points: int) -> None:
+@pytest.mark.parametrize("points_kept", [2_000, 100_000])
+def test_the_estimator_withstands_one_point_and_names_it(points_kept: int) -> None:
     """Whether points are reduced or all held."""
     points, test = spoiled_set()
     with pytest.warns(UserWarning, match=r"row 3000 of all rows learned: feature \d is 1e\+30, and counts as"):
-        machine = CoresetSVC(points=memory_points).fit(points.X, points.y)
+        machine = CoresetSVC(points=points_kept).fit(points.X, points.y)
     assert balanced_accuracy_score(test.y, machine.predict(test.X)) > 0.87
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        spoiled = CoresetSVC(points=memory_points, max_leverage=None).fit(points.X, points.y)
+        spoiled = CoresetSVC(points=points_kept, max_leverage=None).fit(points.X, points.y)
     assert balanced_accuracy_score(test.y, spoiled.predict(test.X)) < 0.51
 
 

@@ -11,13 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamsvm.checkpoint import format as codec
-from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
+from streamsvm.config import ModelConfig, PointsConfig, SvmConfig
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.outliers import OutlierBounds
 from streamsvm.coreset.own_tail import RANKS, REPEATED, Extremes, Float
 from streamsvm.learning.learner import Learner
 from streamsvm.learning.recipe import Origin, make, version_of
 from streamsvm.points import Points, Position
+from tests.sizes import sized
 from tests.streams import DIMENSION, gaussian, rows_of, snapshot_of
 
 LEAF: int = 1_000
@@ -25,8 +26,14 @@ NOWHERE = 1 << 40
 
 
 def learner_of(leaf_rows: int = LEAF, structure: str | None = "tree", **more: object) -> Learner:
-    coreset = CoresetConfig.model_validate(
-        {"leaf_rows": leaf_rows, "bucket_points": leaf_rows, "structure": structure, "train_points": 1_000_000, **more}
+    coreset = sized(
+        **{
+            "leaf_rows": leaf_rows,
+            "bucket_points": leaf_rows,
+            "structure": structure,
+            "train_points": 1_000_000,
+            **more,
+        }
     )
     config = ModelConfig(points=PointsConfig(dimension=DIMENSION), coreset=coreset, svm=SvmConfig(alpha=1e-4))
     return Learner(config, {0: Position(0)}, every_leaves=NOWHERE)

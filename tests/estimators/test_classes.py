@@ -51,7 +51,7 @@ def clouds() -> Arrays:
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])
 @pytest.mark.parametrize("class_weight", [None, "balanced", {0: 3.0, 2: 0.5}])
 def test_what_fits_into_memory_is_svcs_one_against_the_rest(kernel, class_weight) -> None:
-    """Below `memory_points` decision values are those of SVC on all points, a machine for each class."""
+    """Below `points` decision values are those of SVC on all points, a machine for each class."""
     X, y = load_iris(return_X_y=True)
     options = {"C": 0.7, "kernel": kernel, "gamma": 0.2, "tol": 1e-8}
     ours = CoresetSVC(**options, class_weight=class_weight, multiclass=REST).fit(X, y)
@@ -193,7 +193,7 @@ def test_c_and_gamma_are_chosen_for_all_classes_together() -> None:
     """By what all pairs answer: as well as a grid search by scikit-learn with the same values, on rows left out."""
     X, y = load_digits(return_X_y=True)
     train, test = np.arange(len(y)) % 3 > 0, np.arange(len(y)) % 3 == 0
-    machine = CoresetSVC(kernel="rbf", C=1.0, gamma=1.0, tune="auto", gammas=[0.001, 0.016, 0.25, 1.0])
+    machine = CoresetSVC(kernel="rbf", C=1.0, gamma=1.0, tune="auto")
     machine.fit(X[train], y[train])
     assert len(machine.tuning_) == 20
     assert machine.gamma_ == max(machine.tuning_, key=lambda score: score.mean).gamma < 1.0

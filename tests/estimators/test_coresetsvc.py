@@ -67,10 +67,10 @@ def test_scikit_learns_checks(estimator: CoresetSVC, check: object) -> None:
 @pytest.mark.parametrize(
     "smallest",
     [
-        {"memory_points": LEAST_CHAIN},
-        {"memory_points": LEAST_CHAIN, "kernel": "rbf"},
-        {"memory_points": LEAST_TREE, "structure": "tree"},
-        {"memory_points": 3 * LEAST_TREE, "structure": "tree"},
+        {"points": LEAST_CHAIN},
+        {"points": LEAST_CHAIN, "kernel": "rbf"},
+        {"points": LEAST_TREE, "structure": "tree"},
+        {"points": 3 * LEAST_TREE, "structure": "tree"},
     ],
 )
 def test_what_reduction_breaks_is_listed(smallest) -> None:
@@ -96,16 +96,16 @@ def test_what_probabilities_break_is_listed(method: str) -> None:
 def test_the_least_memory_is_the_least() -> None:
     """A point less is refused, so that the list is of the smallest machines there are."""
     X, y = [[0.0], [1.0]], [0, 1]
-    for options in ({"memory_points": LEAST_CHAIN}, {"memory_points": LEAST_TREE, "structure": "tree"}):
+    for options in ({"points": LEAST_CHAIN}, {"points": LEAST_TREE, "structure": "tree"}):
         CoresetSVC(**options).fit(X, y)
-        with pytest.raises(ValueError, match="memory_points"):
-            CoresetSVC(**{**options, "memory_points": options["memory_points"] - 1}).fit(X, y)
+        with pytest.raises(ValueError, match="points"):
+            CoresetSVC(**{**options, "points": options["points"] - 1}).fit(X, y)
 
 
 REDUCED = [
-    (200, {"memory_points": 48}),
-    (200, {"memory_points": 48, "kernel": "rbf"}),
-    (1_000, {"memory_points": 246, "structure": "tree"}),
+    (200, {"points": 48}),
+    (200, {"points": 48, "kernel": "rbf"}),
+    (1_000, {"points": 246, "structure": "tree"}),
 ]
 """Points, and a machine that holds fewer than a quarter of them."""
 
@@ -142,7 +142,7 @@ def test_class_weights_hold_on_average(points, options) -> None:
 
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])
 def test_what_fits_into_memory_is_not_reduced(htru2, kernel) -> None:
-    """Below `memory_points` the machine is that of all points; unbounded, as the first leaf may be short."""
+    """Below `points` the machine is that of all points; unbounded, as the first leaf may be short."""
     X, y = htru2[0][:2_000].astype(float), htru2[1][:2_000]
     Z = StandardScaler().fit_transform(X)
     ours = CoresetSVC(C=1.0, kernel=kernel, gamma=0.1, tol=1e-6, max_leverage=None).fit(X, y)
@@ -170,8 +170,8 @@ def test_what_was_saved_learns_on(htru2, kernel) -> None:
     again.partial_fit(X[1_000:], y[1_000:])
     with pytest.raises(ValueError, match="a parameter was changed in mid-stream: alpha"):
         again.set_params(alpha=1e-2).partial_fit(X[:10], y[:10])
-    with pytest.raises(ValueError, match="a parameter was changed in mid-stream: memory_points from 2000 to 3000"):
-        again.set_params(alpha=None, memory_points=3_000).partial_fit(X[:10], y[:10])
+    with pytest.raises(ValueError, match="a parameter was changed in mid-stream: points from 2000 to 3000"):
+        again.set_params(alpha=None, points=3_000).partial_fit(X[:10], y[:10])
 
 
 @pytest.mark.parametrize("structure", ["tree", "chain"])
@@ -254,7 +254,7 @@ def test_the_trainer_publishes_the_same_bits(broker: TestBroker, tmp_path: Path,
     """A trainer under a file of the estimator's configuration publishes the same training set, scaler, coefficients and
     probabilities to the last bit."""
     X, y = htru2[0][:4_000], htru2[1][:4_000]
-    options = {"memory_points": 2_000, "probability": "isotonic"}
+    options = {"points": 2_000, "probability": "isotonic"}
     connection, config = broker.connection, CoresetSVC(**options).fit(X[:500], y[:500]).model_config
     file = tmp_path / "streamsvm.toml"  # with as many partitions as the embedded broker gives a topic
     file.write_text(config.toml().replace("max_partitions = 1", "max_partitions = 4"))
@@ -290,9 +290,9 @@ def test_the_trainer_publishes_the_same_bits(broker: TestBroker, tmp_path: Path,
 
 
 PERSISTED = [
-    {"class_weight": {-1: 1.0, 1: 3.0}, "memory_points": 2_000, "probability": "sigmoid"},
+    {"class_weight": {-1: 1.0, 1: 3.0}, "points": 2_000, "probability": "sigmoid"},
     {"kernel": "rbf", "gamma": 0.3, "structure": "tree"},
-    {"memory_points": 4_000, "probability": "isotonic"},
+    {"points": 4_000, "probability": "isotonic"},
     {"reducer": "sensitivity", "class_weight": "balanced"},
 ]
 
@@ -303,7 +303,7 @@ PERSISTED = [
 def test_a_copy_goes_on_to_the_last_bit(htru2, options, asked) -> None:
     """A copy, made before or after the model was asked for, predicts and learns on as the original, and for itself."""
     X, y = htru2[0][:6_000], htru2[1][:6_000]
-    machine = CoresetSVC(**{"memory_points": 600, **options}).partial_fit(X[:4_123], y[:4_123])
+    machine = CoresetSVC(**{"points": 600, **options}).partial_fit(X[:4_123], y[:4_123])
     if asked:
         machine.predict(X[:3])
     for copied in (copy.deepcopy(machine), copy.copy(machine)):
@@ -313,7 +313,7 @@ def test_a_copy_goes_on_to_the_last_bit(htru2, options, asked) -> None:
         assert copied.decision_function(X).tobytes() == machine.decision_function(X).tobytes()
         copied.partial_fit(X[4_123:], y[4_123:])
         assert machine._stream.rows == 4_123
-        whole = CoresetSVC(**{"memory_points": 600, **options}).fit(X, y)
+        whole = CoresetSVC(**{"points": 600, **options}).fit(X, y)
         assert copied.training_set_sha256_ == whole.training_set_sha256_
         assert copied.decision_function(X).tobytes() == whole.decision_function(X).tobytes()
         assert probabilities(copied, X) == probabilities(whole, X)
@@ -335,7 +335,7 @@ def classes_of(value: object) -> set[type]:
 @pytest.mark.parametrize("options", PERSISTED)
 def test_what_is_kept_needs_no_trust(htru2, options) -> None:
     """The state has numbers, bytes and arrays only, so that skops asks for trust in the estimator alone."""
-    machine = CoresetSVC(**{"memory_points": 600, **options}).fit(htru2[0][:2_000], htru2[1][:2_000])
+    machine = CoresetSVC(**{"points": 600, **options}).fit(htru2[0][:2_000], htru2[1][:2_000])
     plain = {dict, tuple, str, bytes, int, float, bool, type(None), np.ndarray}
     assert classes_of(machine.__getstate__()) <= plain
 
@@ -346,7 +346,7 @@ def test_skops_brings_it_back(htru2, options) -> None:
     """Through skops the estimator comes back to the last bit, learns on, and is the only type to trust."""
     skops = pytest.importorskip("skops.io")
     X, y = htru2[0][:3_000], htru2[1][:3_000]
-    machine = CoresetSVC(**{"memory_points": 600, **options}).fit(X[:2_000], y[:2_000])
+    machine = CoresetSVC(**{"points": 600, **options}).fit(X[:2_000], y[:2_000])
     kept = skops.dumps(machine)
     trusted = skops.get_untrusted_types(data=kept)
     assert trusted == ["streamsvm.estimators.coresetsvc.CoresetSVC"]
@@ -412,7 +412,7 @@ def test_weights_are_routed(htru2) -> None:
         machine = CoresetSVC(points=300, standardize=False)
         machine = machine.set_fit_request(sample_weight=True).set_score_request(sample_weight=True)
         pipeline = make_pipeline(StandardScaler().set_fit_request(sample_weight=False), machine)
-        grid = {"coresetsvc__alpha": [1e-4, 1e-1], "coresetsvc__memory_points": [300, 600]}
+        grid = {"coresetsvc__alpha": [1e-4, 1e-1], "coresetsvc__points": [300, 600]}
         search = GridSearchCV(pipeline, grid, cv=3).fit(X, y, sample_weight=weight)
     assert search.best_params_["coresetsvc__alpha"] == 1e-4
     assert search.best_score_ > 0.9
@@ -435,7 +435,7 @@ def test_what_makes_no_sense_is_named(htru2) -> None:
         ({"alpha": 1e-4, "C": 1.0}, "^alpha = 0.0001, and C = 1.0: "),
         ({"tol": -1.0}, "^tol = -1.0: give "),
         ({"kernel": "poly"}, "kernel"),
-        ({"memory_points": 3}, "^memory_points = 3: give "),
+        ({"points": 3}, "^points = 3: give "),
     ]:
         with pytest.raises(ValueError, match=said):
             CoresetSVC(**options).partial_fit(X, y, classes=[-1, 1])
@@ -517,7 +517,7 @@ def test_an_end_before_the_tolerance_is_warned_of(htru2) -> None:
     [
         ({"C": 3.0}, "C from None to 3.0"),
         ({"kernel": "rbf"}, "kernel from 'linear' to 'rbf'"),
-        ({"memory_points": 500}, "memory_points from 400 to 500"),
+        ({"points": 500}, "points from 400 to 500"),
         ({"class_weight": {1: 2.0}}, "class_weight"),
         ({"seed": 4}, "seed from 0 to 4"),
     ],
@@ -562,7 +562,7 @@ def test_a_stream_of_float32_refuses_what_float32_does_not_hold(htru2) -> None:
         ({"C": -1.0}, "C = -1.0: give a number from 1e-100 to 1e100, or None"),
         ({"tol": 0.0}, "tol = 0.0: give a number above 0, at most 1"),
         ({"class_weight": "foo"}, "class_weight = 'foo': give a dict of positive numbers, 'balanced' or None"),
-        ({"memory_points": 3, "structure": "x"}, "memory_points = 3: give a whole number, at least 16"),
+        ({"points": 3, "structure": "x"}, "points = 3: give a whole number, at least 16"),
         ({"alphas": ["x"], "tune": "auto"}, "alphas = ['x']: give numbers from 1e-30 to 1"),
     ],
 )
@@ -600,7 +600,7 @@ def test_the_estimators_load_no_kafka_client() -> None:
     assert not {"confluent_kafka", "streamsvm.kafka"} & set(done.stdout.split())
 
 
-PARTS = ["features", "probability", "memory_points", "classes_", "n_features_in_"]
+PARTS = ["features", "probability", "points", "classes_", "n_features_in_"]
 
 
 @pytest.mark.parametrize("part", PARTS)

@@ -26,8 +26,8 @@ def turning(n: int, classes: int = 2) -> tuple[Any, Any]:
     "options",
     [
         {"memory": "adaptive"},
-        {"memory": "window", "window_points": 2_000},
-        {"memory": "decay", "half_life_points": 1_000},
+        {"memory": "window", "window": 2_000},
+        {"memory": "decay", "half_life": 1_000},
         {"memory": "adaptive", "kernel": "rbf"},
     ],
 )
@@ -57,5 +57,5 @@ def test_more_classes_share_the_horizons() -> None:
 def test_what_is_missing_is_named() -> None:
     """In the estimator's own words."""
     X, y = turning(100)
-    with pytest.raises(ValueError, match="memory = window, but neither window_points nor window_s is given"):
+    with pytest.raises(ValueError, match="memory = window, but window is not given"):
         CoresetSVC(memory="window").fit(X, y)

@@ -52,7 +52,7 @@ def settings_of(prefix: str, directory: Path) -> Settings:
     """Return one configuration of a trainer and scorers of the same labeled points."""
     made = settings_for(prefix, directory, every_leaves=1)
     topic = made.input.topic
-    sizes = {"leaf_rows": LEAF_ROWS, "bucket_points": 500, "audit_points": 400, "screening": 0.0}
+    sizes = {"points": 11 * LEAF_ROWS // 2, "screening": 0.0}
     scoring = ScoringConfig(
         topic=topic,
         output_topic=f"{topic}-scores",

@@ -33,8 +33,6 @@ SAMPLE_S: Final = 1.0
 OPTIONS: Final = {
     "points_dimension": DIMENSION,
     "svm_c": None,
-    "coreset_leaf_rows": 2_000,
-    "coreset_bucket_points": 2_000,
     "coreset_train_points": 20_000,
     "training_every_leaves": 10,
     "training_policy": "latest",

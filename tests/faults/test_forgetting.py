@@ -30,9 +30,9 @@ TURNED: Final = 2
 """The lives whose labels are turned: the last ones."""
 MEMORIES: Final[Mapping[str, Mapping[str, Any]]] = {
     "all": {},
-    "window": {"coreset_memory": "window", "coreset_window_points": 8 * 20},
-    "decay": {"coreset_memory": "decay", "coreset_half_life_points": 8 * 20},
-    "adaptive": {"coreset_memory": "adaptive", "coreset_span_rows": 20},
+    "window": {"coreset_memory": "window", "coreset_window": 8 * 20},
+    "decay": {"coreset_memory": "decay", "coreset_half_life": 8 * 20},
+    "adaptive": {"coreset_memory": "adaptive", "coreset_points": 24 * 20},
 }
 ENOUGH: Final = 40
 """Points of a bucket: of a fourth, what a half-life leaves of the old rule outweighs the new one by chance."""

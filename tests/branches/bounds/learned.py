@@ -13,12 +13,13 @@ from streamsvm.branches.bounds.certificate.bounds import Objective
 from streamsvm.branches.bounds.certified import Certified
 from streamsvm.branches.bounds.proving import certified
 from streamsvm.checkpoint import format as codec
-from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
+from streamsvm.config import ModelConfig, PointsConfig, SvmConfig
 from streamsvm.learning.learner import Learner
 from streamsvm.learning.recipe import Made, make
 from streamsvm.model.machine import LinearMachine
 from streamsvm.points import Points, Position
 from tests.branches.bounds.certificate.hostile import Case
+from tests.sizes import sized
 from tests.streams import rows_of, snapshot_of
 
 SIZES = (1, 3, 20, 60, 60, 150, 150, 400, 400, 900)
@@ -60,7 +61,7 @@ def stream(number: int) -> Stream:
         parts=[points.take(slice(part, None, partitions)) for part in range(partitions)],
         config=ModelConfig(
             points=PointsConfig(dimension=d, dtype=dtype),
-            coreset=CoresetConfig.model_validate(_coreset(random)),
+            coreset=sized(**_coreset(random)),
             svm=SvmConfig.model_validate(_svm(random)),
             seed=number,
         ),

@@ -33,6 +33,7 @@ from streamsvm.model.version_bounds import read_bounds
 from streamsvm.points import Points, Position
 from streamsvm.verification.differences import certificate_difference
 from tests.branches.bounds.learned import bounds, learned, stream, violations
+from tests.sizes import sized
 from tests.streams import rows_of, snapshot_of
 
 Float = NDArray[np.float64]
@@ -103,7 +104,7 @@ def config(**coreset: object) -> ModelConfig:
     """Return a configuration with a small chain."""
     return ModelConfig(
         points=PointsConfig(dimension=4),
-        coreset=CoresetConfig.model_validate({**SHAPE, **coreset}),
+        coreset=sized(**{**SHAPE, **coreset}),
         svm=SvmConfig(C=1.0, tolerance=1e-7),
     )
 

@@ -66,7 +66,7 @@ def shadowed(broker: TestBroker, directory: Path, **output: Any) -> Settings:
     """Return one configuration of a trainer and a scorer of the same labeled points."""
     made = settings_for(broker.name("challenge"), directory, every_leaves=1)
     Cluster(broker.connection).create([TopicSpec(made.input.topic)])
-    sizes = {"leaf_rows": ROWS, "bucket_points": 100, "audit_points": 400, "train_points": 500, "screening": 0.0}
+    sizes = {"points": 11 * ROWS // 2, "train_points": 500, "screening": 0.0}
     settings = made.model_copy(
         update={
             "coreset": made.coreset.model_copy(update=sizes),

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from streamsvm.memory import doubling_buckets, windowed_buckets
 
 from streamsvm.branches.memories.dyadic import FOLDED, Dyadic
 from streamsvm.branches.memories.forgetting import (
@@ -21,6 +20,7 @@ from streamsvm.branches.memories.forgetting import (
     Window,
     latest,
 )
+from streamsvm.config.sizes import doubling_buckets, windowed_buckets
 from streamsvm.coreset.audit_sample import Reservoir, merged
 from streamsvm.coreset.leaf import Leaf
 from streamsvm.coreset.reducers.base import UniformReducer

@@ -22,8 +22,8 @@ from tests.sizes import sized
 @pytest.mark.parametrize(
     "memory",
     [
-        {"memory": "window", "window_points": 1_000, "span_rows": 120},
-        {"memory": "decay", "half_life_points": 480, "span_rows": 60},
+        {"memory": "window", "window": 1_000, "span_rows": 120},
+        {"memory": "decay", "half_life": 480, "span_rows": 60},
         {"memory": "adaptive", "span_rows": 120},
     ],
     ids=["window", "decay", "adaptive"],

@@ -26,9 +26,9 @@ class Forgetting(Variant):
 
 
 VARIANTS: Final = (
-    Forgetting("window", memory="window", window_points=8),
-    Forgetting("window of time", memory="window", window_s=0.004),
-    Forgetting("decay", memory="decay", half_life_points=8),
+    Forgetting("window", memory="window", window=8),
+    Forgetting("window of time", memory="window", window="0.004s"),
+    Forgetting("decay", memory="decay", half_life=8),
     Forgetting("adaptive", memory="adaptive"),
 )
 SMALLEST: Final[Mapping[str, Profile]] = {

@@ -273,7 +273,7 @@ def test_workers_have_a_short_flag() -> None:
 
 def test_settings_reach_a_worker_as_they_are() -> None:
     """Whatever was derived of what was given."""
-    for coreset in ({}, {"memory": "adaptive"}, {"memory_points": 20_000, "max_partitions": 4}, {"structure": "tree"}):
+    for coreset in ({}, {"memory": "adaptive"}, {"points": 5_000}, {"structure": "tree"}):
         made = Settings(points=PointsConfig(dimension=5), coreset=CoresetConfig(**coreset), kafka={"a.b": "c"})
         again = Settings(**plain(made))
         assert again == made

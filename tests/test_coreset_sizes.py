@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from consumers.settings import load
+from consumers.loader import load
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
 from streamsvm.config.sizes import doubling_buckets, windowed_buckets
 from streamsvm.learning.learner import Learner

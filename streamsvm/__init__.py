@@ -6,43 +6,12 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from streamsvm.estimators import (
-        STDASVC,
-        STDASVR,
-        CoresetSVC,
-        STDALinearSVC,
-        STDALinearSVR,
-        STDAOneClassSVM,
-        patch_sklearn,
-        unpatch_sklearn,
-    )
+    from streamsvm.estimators import STDASVC, CoresetSVC
     from streamsvm.registry.subscriber import ModelSubscriber
 
-__all__ = [
-    "STDASVC",
-    "STDASVR",
-    "CoresetSVC",
-    "ModelSubscriber",
-    "STDALinearSVC",
-    "STDALinearSVR",
-    "STDAOneClassSVM",
-    "__version__",
-    "patch_sklearn",
-    "unpatch_sklearn",
-]
+__all__ = ["STDASVC", "CoresetSVC", "ModelSubscriber", "__version__"]
 
 __version__ = "0.1.0"
-
-_ESTIMATORS = (
-    "STDASVC",
-    "STDASVR",
-    "CoresetSVC",
-    "STDALinearSVC",
-    "STDALinearSVR",
-    "STDAOneClassSVM",
-    "patch_sklearn",
-    "unpatch_sklearn",
-)
 
 
 def _of_branches() -> set[str]:
@@ -58,13 +27,13 @@ def __getattr__(name: str) -> Any:
     Raises
     ------
     ImportError
-        If the name is an estimator's or a patch's, and only the wheel `streamsvm-reader`, which has none, is installed.
+        If the name is an estimator's, and only the wheel `streamsvm-reader`, which has none, is installed.
     """
     if name == "ModelSubscriber":
         from streamsvm.registry.subscriber import ModelSubscriber
 
         return ModelSubscriber
-    if name in _ESTIMATORS or (name[:1].isupper() and name in _of_branches()):
+    if name in ("CoresetSVC", "STDASVC") or (name[:1].isupper() and name in _of_branches()):
         if find_spec("streamsvm.estimators") is None:
             raise ImportError(
                 f"streamsvm.{name} is not part of streamsvm-reader, which follows and scores models only. "

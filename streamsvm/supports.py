@@ -1,7 +1,6 @@
 """Which features and options go together: one table, from which every refusal of a combination is made.
 
-`require` compares what is configured with the rows of the table and raises the text of the first row that is met. The
-page deploy/SUPPORTS.md is the same table for people: python -m streamsvm.supports > deploy/SUPPORTS.md
+`require` compares what is configured with the rows of the table and raises the text of the first row that is met.
 
 A row is about two things, each of which is fine alone. That one value is out of range, that two sizes do not fit each
 other, and that a file or a topic is not as it must be is checked where it is known, not here.
@@ -9,7 +8,6 @@ other, and that a file or a topic is not as it must be is checked where it is kn
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -44,7 +42,7 @@ class Term:
     holds : callable
         Tells whether a value meets the condition.
     words : str
-        The condition in Markdown, for the page.
+        The condition in words.
     """
 
     axis: str
@@ -126,7 +124,7 @@ class Row:
     Attributes
     ----------
     axis : str
-        The part of the page to which the row belongs.
+        The part of the table to which the row belongs.
     feature : Term
     without : Term
         What the feature cannot be combined with; of a feature that needs an option, that the option is missing.
@@ -171,9 +169,9 @@ class Combinations:
     Attributes
     ----------
     before : str
-        The part of the page before which these rows stand; where nothing has that name, they stand at the end.
+        The part of the table before which these rows stand; where nothing has that name, they stand at the end.
     rows : tuple of Row
-        At least one; all of one part of the page.
+        At least one; all of one part of the table.
     phrases : mapping of str to str
         As `PHRASES`, of axes of its own.
     """
@@ -495,23 +493,6 @@ def _access() -> Iterator[Row]:
         remedy=_ONE_OF_TWO,
         kind="nature",
     )
-    for first, second in (("http.tls_certificate", "http.tls_key"), ("http.tls_key", "http.tls_certificate")):
-        yield Row(
-            axis=_ACCESS,
-            feature=given(first),
-            without=missing(second),
-            why="HTTPS needs a certificate and its key",
-            remedy="Give {without}, or remove {feature}.",
-            kind="nature",
-        )
-    yield Row(
-        axis=_ACCESS,
-        feature=given("http.tls_client_ca"),
-        without=missing("http.tls_certificate"),
-        why="without HTTPS clients cannot present a certificate",
-        remedy="Give http.tls_certificate and http.tls_key, or remove {feature}.",
-        kind="nature",
-    )
 
 
 def _evaluate() -> Iterator[Row]:
@@ -635,7 +616,7 @@ _OWN: Final[tuple[Callable[[], Iterator[Row]], ...]] = (
     _evaluate,
     _commands,
 )
-"""The trunk's rows, by the part of the page."""
+"""The trunk's rows, by the part of the table."""
 
 
 @cache
@@ -689,45 +670,3 @@ def without_effect(configured: Configured) -> str:
         if not row.refused and row.is_met(configured):
             return f"{_said(row.without.axis, configured[row.without.axis], {})}: {row.why}"
     return ""
-
-
-HEAD: Final = """\
-# What goes with what
-
-Made from the table in `streamsvm/supports.py`: `python -m streamsvm.supports > deploy/SUPPORTS.md`.
-
-Whatever is not listed goes together; what is listed is refused before anything is learned or changed. *With* names what
-a feature does not go with, *without* what it needs. Lines that end in *not built* would be useful; the others have no
-meaning.
-"""
-NOT_REFUSED: Final = " (without effect, not refused)"
-
-
-def markdown() -> str:
-    """Return the page."""
-    lines = [HEAD]
-    for axis in dict.fromkeys(row.axis for row in rows()):
-        lines += [f"## {axis}\n", *_lines([row for row in rows() if row.axis == axis]), ""]
-    return "\n".join(lines)
-
-
-def _lines(of: list[Row]) -> Iterator[str]:
-    """Yield the lines of a part. Rows with the same reason share one where they differ in one of their two sides."""
-    features: dict[tuple[str, str, Kind, bool], list[str]] = {}
-    for row in of:
-        features.setdefault((row.without.words, row.why, row.kind, row.refused), []).append(row.feature.words)
-    others: dict[tuple[str, str, Kind, bool], list[str]] = {}
-    for (without, why, kind, refused), together in features.items():
-        others.setdefault((", ".join(together), why, kind, refused), []).append(without)
-    for (first, why, kind, refused), second in others.items():
-        needed = [words.removeprefix("no ") for words in second if words.startswith("no ")]
-        against = [words for words in second if not words.startswith("no ")]
-        sides = [f"{side} {' or '.join(words)}" for side, words in (("without", needed), ("with", against)) if words]
-        note = ("" if refused else NOT_REFUSED) + ("" if kind == "nature" else "; *not built*")
-        yield f"- {first} {', or '.join(sides)}: {why}{note}"
-
-
-if __name__ == "__main__":
-    from streamsvm import supports  # branches add to that module, and not to this run of it
-
-    sys.stdout.write(supports.markdown())

@@ -14,7 +14,7 @@ import hypothesis
 import pytest
 import structlog
 
-from tests import marks
+from tests import deadline, forked, marks
 from tests.brokers.choice import may_be_had
 
 pytest_plugins = ["tests.brokers.fixtures", "tests.faults.faulty"]
@@ -45,6 +45,9 @@ PROMETHEUS: Final = "Debian: apt install prometheus"
 
 LOGS: Final = ("root", "streamsvm.kafka.client", "httpx", "httpx2", "httpcore", "httpcore2")
 """Loggers whose level a command sets for its process."""
+
+FAILURES: Final[dict[str, bool]] = {}
+"""Whether each test that failed in this run only missed a deadline."""
 
 LEFT: Final = pytest.StashKey[int]()
 TRAINING: Final = ("tests/faults/", "tests/consumers/")
@@ -93,6 +96,14 @@ def compile_for_trainers() -> None:
     from tests.compiled import compile_kernels  # as late: who collects only needs none of it
 
     compile_kernels()
+
+
+@pytest.fixture(autouse=True)
+def _processes_end_with_their_test() -> Iterator[None]:
+    """End what a test started and left running, whatever became of the test; a fixture of more tests ends its own."""
+    before = {*forked.RUNNING}
+    yield
+    forked.end_all(but=before)
 
 
 @pytest.fixture(autouse=True)
@@ -156,7 +167,8 @@ def pytest_deselected(items: list[pytest.Item]) -> None:
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Tell the process that began this one."""
+    """Tell the process that began this one, and leave none that would keep it from ending."""
+    forked.end_all()
     if hasattr(session.config, "workeroutput"):
         session.config.workeroutput["long tests left"] = session.config.stash.get(LEFT, 0)
 
@@ -167,8 +179,17 @@ def pytest_testnodedown(node: Any) -> None:
     node.config.stash[LEFT] = getattr(node, "workeroutput", {}).get("long tests left", 0)
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Remember which failures missed a deadline and nothing else: `tests.again` reads it."""
+    if report.failed:
+        FAILURES[report.nodeid] = FAILURES.get(report.nodeid, True) and deadline.is_missed(str(report.longrepr))
+
+
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    """Say how many they are, and who runs them."""
+    """Say how many long tests are left, and who runs them."""
+    if config.cache is not None and not hasattr(config, "workerinput"):
+        config.cache.set("again/failures", FAILURES)
     left = config.stash.get(LEFT, 0)
     if left:
         terminalreporter.write_line(f"long: {left} tests are left to `make test-long`; for one: pytest -m long NAME")

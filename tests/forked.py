@@ -7,12 +7,13 @@ environment, the exit status, signals. What only a program has, such as its own 
 
 from __future__ import annotations
 
+import importlib
 import multiprocessing
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Final, TextIO
@@ -38,7 +39,18 @@ LOADED: Final = (
     "tests.loaded",
     "tests.upgrade.later",
 )
-"""What processes import, most of it when they run. One that is not named here is imported by each process."""
+"""What processes import, most of it when they run. One that is not named here is imported by each process; so is one
+whose import failed in the server, which says nothing of it: then the process does."""
+RUNNING: Final[set[Forked]] = set()
+"""Every process that was started here and not yet put away."""
+
+
+def end_all(but: Collection[Forked] = ()) -> None:
+    """End at once what runs, frozen or not, but for some, and wait until it is gone."""
+    for process in RUNNING - {*but}:
+        process.kill()
+        process.wait()
+        RUNNING.discard(process)
 
 
 class Forked:
@@ -65,8 +77,11 @@ class Forked:
         context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload([*LOADED])
         (read_out, out), (read_err, err) = (context.Pipe(duplex=False) for _ in range(2))
-        self._process = context.Process(target=_run, args=(module, [*arguments], {**environment}, out, err))
+        self._process = context.Process(
+            target=_run, args=(module, [*arguments], {**environment}, out, err), daemon=True
+        )
         self._process.start()
+        RUNNING.add(self)
         out.close()
         err.close()
         self.stdout, self.stderr = _text(read_out), _text(read_err)
@@ -119,4 +134,4 @@ def _run(
         os.dup2(end.fileno(), number)
         end.close()
     sys.argv = ["streamsvm" if module == PROGRAM else module, *arguments]
-    sys.modules[module].main()
+    importlib.import_module(module).main()

@@ -15,7 +15,7 @@ LAYERS: list[set[str]] = [
     {"learning", "ingest", "quality", "papers"},
     {"checkpoint", "datasets"},
     {"delivery", "verification", "estimators"},
-    {"branches", "drop_in"},
+    {"branches"},
 ]
 """The packages of `streamsvm` from below. Beneath them stand its own modules, above them `consumers`."""
 DAEMONS: list[set[str]] = [

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from threadpoolctl import threadpool_limits
 
 from streamsvm.checkpoint import format as checkpoint_codec
-from streamsvm.config import CoresetConfig, SvmConfig
+from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
 from streamsvm.coreset.moments import Moments
 from streamsvm.learning.cutting import Cut, LearnerState
 from streamsvm.learning.learner import Learner
@@ -108,7 +108,8 @@ def test_batches_do_not_matter(reducer: str, structure: str, data: st.DataObject
 def test_a_restored_learner_goes_on_as_if_never_stopped(reducer: str, structure: str, at: int, again_from: int) -> None:
     """Encode, decode, and read again from an earlier row: the same bytes as without a stop."""
     rows = rows_of(gaussian(150), record_rows=np.full(50, 3))
-    straight, first, again = (learner(reducer=reducer, structure=shape(structure, reducer), train_points=9) for _ in range(3))
+    options = {"reducer": reducer, "structure": shape(structure, reducer), "train_points": 9}
+    straight, first, again = (learner(**options) for _ in range(3))
     expected = feed(straight, rows, [])
     cuts = feed(first, rows.slice(0, at), [])
     again.restore(checkpoint_codec.decode(state_bytes(first)).learner)
@@ -208,7 +209,7 @@ def test_the_audit_sample_has_no_part_in_the_training_set() -> None:
 def test_no_more_points_are_held_than_the_memory_allows(structure: str, memory: int, partitions: int, n: int) -> None:
     """Buckets and leaves of all partitions together, at any moment; and a chain fills what it is given."""
     coreset = CoresetConfig(structure=structure, points=memory)
-    config = ModelConfig(points=PointsConfig(dimension=DIMENSION), coreset=coreset)
+    config = ModelConfig(points=PointsConfig(dimension=3), coreset=coreset)
     held = Learner(config, {partition: Position(0) for partition in range(partitions)}, 1 << 40)
     most = 0
     for partition in range(partitions):

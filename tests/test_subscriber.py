@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
@@ -30,6 +29,7 @@ from streamsvm.registry import cloud_events as events
 from streamsvm.registry.anchoring import NotAnchored
 from streamsvm.registry.loading import REASONS, Loaded, NoModel, RefusedMessage, load_version
 from streamsvm.registry.subscriber import ModelSubscriber
+from tests import deadline
 from tests.brokers.choice import FORCE
 from tests.brokers.fixtures import TestBroker
 from tests.brokers.jvm import CannotRun, JvmBroker
@@ -199,10 +199,7 @@ class Trainer:
 
 def eventually(holds: Callable[[], bool], what: str, timeout_s: float = DEADLINE_S) -> None:
     """Wait until something holds, or fail."""
-    deadline = time.monotonic() + timeout_s
-    while not holds():
-        assert time.monotonic() < deadline, f"never: {what}"
-        threading.Event().wait(0.01)
+    deadline.eventually(holds, what, timeout_s)
 
 
 def number_of(subscriber: ModelSubscriber) -> int:

@@ -1,4 +1,4 @@
-"""The table of what goes with what: every row is enforced, no refusal of two options stands elsewhere, and the page."""
+"""The table of what goes with what: every row is enforced, and no refusal of two options stands elsewhere."""
 
 from __future__ import annotations
 
@@ -41,7 +41,6 @@ from streamsvm.supports import (
     Row,
     Unsupported,
     given,
-    markdown,
     require,
     rows,
     without_effect,
@@ -251,9 +250,6 @@ DAEMONS: Final[Mapping[str, Callable[[], object]]] = {
     "quality as served / more than two labels": lambda: logs_of(load({"points": SEVERAL})),
     "quality as served / scores of other points than the labels'": lambda: logs_of(load({"points": POINTS})),
     "`registry.username` / `registry.token`": settled(registry={**REGISTRY, "username": "me", "token": "hidden"}),
-    "`http.tls_certificate` / no `http.tls_key`": settled(http={"tls_certificate": "a.pem"}),
-    "`http.tls_key` / no `http.tls_certificate`": settled(http={"tls_key": "a.pem"}),
-    "`http.tls_client_ca` / no `http.tls_certificate`": settled(http={"tls_client_ca": "a.pem"}),
 }
 VERSIONS: Final[Mapping[str, Callable[[], object]]] = {
     "a certificate / more than two labels": certified(3),
@@ -373,20 +369,11 @@ def test_what_is_unknown_or_off_is_not_refused() -> None:
     assert without_effect({"coreset.totals": True, "svm.kernel": "linear", "coreset.memory": "all"}) == ""
 
 
-def test_the_page_is_the_table() -> None:
-    """The page is made, and not written."""
-    written = (ROOT / "deploy" / "SUPPORTS.md").read_text()
-    assert written == markdown(), "run python -m streamsvm.supports > deploy/SUPPORTS.md"
-
-
 SIZES: Final[Mapping[str, str]] = {
     "streamsvm/config/point_options.py:PointsConfig._consistent": "as many names as features",
-    "streamsvm/config/span_sizes.py:require_grain": "spans, leaves and windows are multiples of each other",
-    "streamsvm/config/sizing.py:sized_by_points": "a budget is too small for the partitions",
-    "streamsvm/config/sizing.py:_sized_by_bytes": "a budget is too small for the partitions",
+    "streamsvm/config/coreset.py:CoresetConfig.sizes_of": "points are too few for the buckets of a memory",
     "streamsvm/config/svm.py:_require_room_for": "a size is too small for the number of labels",
     "streamsvm/joining/joiner.py:Joiner._grow": "more rows wait than may",
-    "consumers/evaluate/plan.py:Plan.check": "more partitions than a budget has room for",
     "consumers/evaluate/predict_then_train.py:PrequentialPlan.check": "the lag and the leaf divide each other",
     "consumers/settings/input_settings.py:RegistryConfig._one_identity": "an address has no user of its own",
     "consumers/branches/workers/settings.py:WorkerConfig._fixed_or_shared": "an ordinal is below the number of workers",

@@ -63,7 +63,7 @@ OWN: Final = (
         "streamsvm_coreset_reduce_seconds",
         "histogram",
         "Seconds to seal a leaf, with its reduction and merges.",
-        "Times the leaves a second near 1: raise or lower coreset.points; see RUNBOOK.",
+        "Times the leaves a second near 1: lower coreset.points.",
         buckets=REDUCE_BUCKETS_S,
         panel="Training: what holds the main loop up",
     ),
@@ -342,13 +342,6 @@ OWN: Final = (
         "counter",
         "Times that the producer of versions was replaced.",
         "A few an outage are normal. Else see StreamsvmProducerRenewing.",
-        panel="Versions: copies and producers",
-    ),
-    Definition(
-        "streamsvm_standby",
-        "gauge",
-        "1 while this copy stands by for another (training.standby).",
-        "One copy has 0. All at 1: the broker does not answer, or no copy works.",
         panel="Versions: copies and producers",
     ),
     Definition(

@@ -215,53 +215,6 @@ def retire_command(
     typer.echo(printable(perform(records.cluster, settings, retire(records, versions))))
 
 
-@app.command("follow", cls=RareOnDemand)
-@with_settings("output", common=CLIENT)
-def follow_command(
-    settings: Settings,
-    command: Annotated[
-        str,
-        typer.Option(
-            "--exec",
-            metavar="CMD",
-            help="Shell command to run for each version. Its environment has MODEL_NAME, MODEL_VERSION, MODEL_SHA256 "
-            "and MODEL_GATE (passed, refused, unscored, waits or empty), its standard input the version's message.",
-        ),
-    ],
-    position: Annotated[
-        Path, typer.Option(metavar="FILE", help="File that keeps which version was done last; made if there is none.")
-    ],
-    from_: Annotated[
-        int | None,
-        typer.Option(
-            "--from", min=1, help="Version to begin with if the file of --position does not exist. Default: the newest."
-        ),
-    ] = None,
-) -> None:
-    """Run a command for each published version, in their order and at least once, until stopped.
-
-    A command that does not end with status 0 is run again, ever later, and later versions wait. A version that was
-    retired, or that no trusted key signed, is passed over.
-    """
-    from consumers.host.runtime import connect, stop_on_signals
-    from consumers.models.follow_versions import Hook
-    from streamsvm.kafka import Cluster
-    from streamsvm.registry.signing import TrustedKeys
-
-    output = settings.output
-    Hook(
-        cluster=Cluster(connect(settings, "follow")),
-        name=settings.name,
-        models_topic=output.models_topic,
-        command=command,
-        file=position,
-        begin=from_,
-        trusted=TrustedKeys.of(output.trusted_keys_file, output.trusted_keys),
-        stop=stop_on_signals(),
-        say=lambda line: typer.echo(printable(line), err=True),
-    ).run()
-
-
 def load(settings: Settings, version: str | None, alias: str | None) -> tuple[Loaded, bytes]:
     """Return a version and the bytes of its record."""
     from consumers.host.runtime import connect

@@ -7,9 +7,9 @@ else, the border of a kernel machine above all, is worked out in the thread of t
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from msgspec import Struct, structs
@@ -51,11 +51,9 @@ if TYPE_CHECKING:  # a scorer's board loads nothing of training
 
 LOOK_EVERY_S: Final = 1.0
 MOST_VERSIONS: Final = 20
+MOMENT_EVERY_S: Final = 2.0
 MOST_MOMENTS: Final = 240
-"""History kept; when it is full every second moment goes, and the next ones are twice as far apart."""
-MOST_HOURS: Final = 26
-DAY: Final = timedelta(days=1)
-HOUR: Final = timedelta(hours=1)
+"""Newest moments that charts show: eight minutes of a busy stream. Longer histories are Prometheus's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,51 +102,32 @@ class BoardSnapshot:
     threshold: str = ""
     subject: Subject | None = None
     letters: LettersStatus | None = None
-    yesterday: Moment | None = None
 
 
 Lived = TypeVar("Lived", bound=Moment | ScoringMoment)
 
 
-@dataclass(slots=True)
 class MomentSeries(Generic[Lived]):
-    """A few moments over the whole life of a process, however long that is, and one an hour of the last day.
+    """The newest moments, oldest first.
 
-    Attributes
-    ----------
-    interval_s : float
-        Least time between two moments.
+    Of moments alike only the first and the last are kept, so that a quiet stream does not push out a busy one.
     """
 
-    interval_s: float = LOOK_EVERY_S
-    moments: tuple[Lived, ...] = ()
-    _hours: tuple[Lived, ...] = ()
-    _next_at: float = field(default=-math.inf)
+    def __init__(self, moments: Iterable[Lived] = ()) -> None:
+        self.moments = tuple(moments)[-MOST_MOMENTS:]
+        self._next_at = -math.inf
 
     def due(self, monotonic: float) -> bool:
         """Return whether it is time for another moment."""
         return monotonic >= self._next_at
 
     def add(self, moment: Lived, monotonic: float) -> None:
-        """Keep a moment; a full history first loses every second one.
-
-        Of moments alike only the first and the last are kept, so that a quiet stream does not thin out a busy one.
-        """
-        if len(self.moments) >= 2 and all(_alike(one, moment) for one in self.moments[-2:]):
-            self.moments = self.moments[:-1]
-        if len(self.moments) >= MOST_MOMENTS:
-            self.moments = self.moments[::2]
-            self.interval_s *= 2.0
-        self.moments = (*self.moments, moment)
-        if not self._hours or moment.time - self._hours[-1].time >= HOUR:
-            self._hours = (*self._hours, moment)[-MOST_HOURS:]
-        self._next_at = monotonic + self.interval_s
-
-    def day_before(self, now: datetime) -> Lived | None:
-        """Return the moment nearest to a day ago; None if there is none within an hour of that."""
-        wanted = now - DAY
-        nearest = min((*self._hours, *self.moments), key=lambda moment: abs(moment.time - wanted), default=None)
-        return nearest if nearest is not None and abs(nearest.time - wanted) <= HOUR else None
+        """Keep a moment; the oldest one goes where there are too many."""
+        before = self.moments
+        if len(before) >= 2 and all(_alike(one, moment) for one in before[-2:]):
+            before = before[:-1]
+        self.moments = (*before, moment)[-MOST_MOMENTS:]
+        self._next_at = monotonic + MOMENT_EVERY_S
 
 
 def _alike(one: Lived, other: Lived) -> bool:
@@ -213,7 +192,7 @@ class TrainerBoard:
             newest = past.letters.newest if self._letters is None else self._letters.newest
             self._letters = structs.replace(past.letters, newest=newest)
         if not self._recalled:
-            self._history.moments = (*past.moments, *self._history.moments)
+            self._history = MomentSeries((*past.moments, *self._history.moments))
         self._recalled = True
         self._look_at = -math.inf
 
@@ -312,7 +291,6 @@ class TrainerBoard:
             threshold=self._threshold,
             subject=self._subject,
             letters=self._letters,
-            yesterday=self._history.day_before(now),
         )
 
 
@@ -323,7 +301,6 @@ class ServingSnapshot:
     loaded: Loaded | None = None
     history: tuple[ScoringMoment, ...] = ()
     letters: LettersStatus | None = None
-    yesterday: ScoringMoment | None = None
 
     @property
     def subject(self) -> Subject | None:
@@ -397,7 +374,7 @@ class ScorerBoard:
             drift=drift,
         )
         self._history.add(moment, monotonic)
-        self.snapshot = replace(self.snapshot, history=self._history.moments, yesterday=self._history.day_before(now))
+        self.snapshot = replace(self.snapshot, history=self._history.moments)
 
 
 def since(verdict: VerdictStatus, before: VerdictStatus | None, now: datetime) -> VerdictStatus:

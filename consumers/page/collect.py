@@ -158,7 +158,6 @@ def _trainer(
             threshold=snapshot.threshold if snapshot else "",
             answered=answered,
             true=true,
-            yesterday=snapshot.yesterday if snapshot else None,
         ),
         versions=snapshot.versions if snapshot else (),
         looks=looks,

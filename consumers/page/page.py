@@ -81,10 +81,7 @@ def _header(status: Status, role: str) -> Markup:
 
 
 def _footer(status: Status, now: datetime) -> Markup:
-    links = [
-        element("a", path, href=path)
-        for path in ("/status.json", "/status.schema.json", "/metrics", "/healthz", "/readyz")
-    ]
+    links = [element("a", path, href=path) for path in ("/status.json", "/metrics", "/healthz", "/readyz")]
     between = [join(link, " ") for link in links]
     return element(
         "footer",

@@ -67,16 +67,11 @@ def _glance_of_scoring(scoring: ScoringPart | None) -> list[Markup]:
     path, scores, drift = "scoring", scoring.positive + scoring.negative, scoring.drift
     share = f"{scoring.positive / scores:.1%}" if scores else NONE
     newest = scoring.history[-1].latency_s if scoring.history else None
-    before, day = scoring.yesterday, f"{path}.yesterday"
-    lag, waited = join("records"), join("record to score, longest of the newest")
     positive = join("of ", number_of(f"{path}.accepted", scoring.accepted), " since this start")
-    if before is not None:
-        lag = join(number_of(f"{day}.lag", before.lag), " a day ago")
-        waited = join(number_of(f"{day}.latency_s", before.latency_s, ".3g"), " s a day ago")
-        positive = join(number_of(f"{day}.positive", before.positive, ".1%"), " a day ago")
     return [
-        figure_of("Lag", number_of(f"{path}.lag_total", scoring.lag_total), lag),
-        figure_of("Latency", NONE if newest is None else f"{newest:.3g} s", waited),
+        figure_of("Lag", number_of(f"{path}.lag_total", scoring.lag_total), "records"),
+        figure_of("Latency", NONE if newest is None else f"{newest:.3g} s",
+                "record to score, longest of the newest"),
         figure_of("Positive", share, positive),
         figure_of("Rejected", number_of(f"{path}.rejected", scoring.rejected), "rows since this start"),
         figure_of("Drift of scores", number_of(f"{path}.drift.index", drift.index, ".3f"),

@@ -111,7 +111,6 @@ def scoring_of(settings: Settings, metrics: Metrics, snapshot: ServingSnapshot) 
         latency_s=_buckets(metrics, "streamsvm_score_latency_seconds"),
         drift=_drift(settings, metrics, snapshot),
         history=snapshot.history,
-        yesterday=snapshot.yesterday,
     )
 
 

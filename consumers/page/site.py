@@ -87,9 +87,6 @@ class Site:
             "/page.css": HttpAnswer("text/css; charset=utf-8", here.joinpath("style.css").read_bytes(), HEADERS),
             "/page.js": HttpAnswer("text/javascript; charset=utf-8", here.joinpath("script.js").read_bytes(), HEADERS),
             "/icon.svg": HttpAnswer("image/svg+xml", drawings.ICON.encode(), HEADERS),
-            "/status.schema.json": HttpAnswer(
-                "application/schema+json", here.joinpath("status-1.schema.json").read_bytes(), HEADERS
-            ),
         }
 
     def answer(self, path: str) -> HttpAnswer | None:

@@ -2,14 +2,11 @@
 
 `format` names it: a reader refuses another one. Within a format, fields are only ever added. Times are ISO 8601 in UTC;
 `null` is what is not known, or not known yet; what belongs to a branch (`consumers.page.blocks`) is there only where it
-is on; a position is `[offset, row]`, the next row to learn. The same as a JSON Schema: `status-1.schema.json` beside
-this module, made by `python -m consumers.page.status` where all branches are installed.
+is on; a position is `[offset, row]`, the next row to learn.
 """
 
 from __future__ import annotations
 
-import json
-import sys
 from datetime import datetime
 from typing import Final, Literal
 
@@ -227,8 +224,6 @@ class QualityStatus(msgspec.Struct, frozen=True):
         The threshold of that version in words: what it was chosen for, and what is expected of it; empty without one.
     answered, true : float or None
         As in `Moment`, now.
-    yesterday : Moment or None
-        The moment nearest to 24 hours ago; None if there is none within an hour of that.
     class_skill : ClassSkill or None
         In place of `skill`, of more than two labels.
     """
@@ -243,7 +238,6 @@ class QualityStatus(msgspec.Struct, frozen=True):
     threshold: str = ""
     answered: float | None = None
     true: float | None = None
-    yesterday: Moment | None = None
     class_skill: ClassSkill | None = None
 
 
@@ -464,8 +458,6 @@ class ScoringPart(msgspec.Struct, frozen=True, kw_only=True):
         its scores, are in each; the last one has no bound.
     drift : DriftPart
     history : tuple of ScoringMoment
-    yesterday : ScoringMoment or None
-        The moment nearest to 24 hours ago; None if there is none within an hour of that.
     """
 
     records: int
@@ -480,7 +472,6 @@ class ScoringPart(msgspec.Struct, frozen=True, kw_only=True):
     latency_s: tuple[tuple[float | None, int], ...]
     drift: DriftPart
     history: tuple[ScoringMoment, ...]
-    yesterday: ScoringMoment | None = None
     by_label: dict[str, int] = {}
 
 
@@ -510,13 +501,3 @@ Status = TrainerStatus | ScorerStatus
 def encode(status: Status) -> bytes:
     """Return the JSON of a status, with a line's end."""
     return msgspec.json.encode(status) + b"\n"
-
-
-def schema() -> str:
-    """Return the JSON Schema of the shape, as it stands in `status-1.schema.json`."""
-    described = msgspec.json.schema(Status)
-    return json.dumps({"$schema": "https://json-schema.org/draft/2020-12/schema", **described}, indent=2) + "\n"
-
-
-if __name__ == "__main__":
-    sys.stdout.write(schema())

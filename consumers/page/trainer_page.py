@@ -84,18 +84,13 @@ def trainer_part(status: TrainerStatus, picture: Markup | None, drawing: Drawing
 def _glance(status: TrainerStatus, now: datetime) -> Markup:
     newest = status.versions[0] if status.versions else None
     read, quality, rows = status.input, status.quality, status.structure.rows
-    before, balanced = quality.yesterday, quality.balanced_accuracy
-    day, lead = "quality.yesterday", None
+    balanced, lead = quality.balanced_accuracy, None
     if balanced.model is not None and balanced.sgd is not None:
         lead = join(f"{balanced.model - balanced.sgd:+.3f} to SGD".replace("-", MINUS))
     answered = join(number_of("quality.true", quality.true, ".2%"), " are")
     if newest is not None and balanced.model is None:  # after a start, until newer points are scored
         lead = join(number_of("versions.0.balanced_accuracy", newest.balanced_accuracy, ".3f"), " when published")
         answered = join(number_of("versions.0.answered", newest.answered, ".2%"), " when published")
-    if before is not None:
-        own = _yesterday(f"{day}.balanced_accuracy.model", before.balanced_accuracy.model, ".3f")
-        lead = own if lead is None else join(lead, "; ", own)
-        answered = join(answered, "; ", _yesterday(f"{day}.answered", before.answered, ".2%"))
     return element(
         "section",
         element("h2", "Overview", class_="unseen"),
@@ -106,10 +101,9 @@ def _glance(status: TrainerStatus, now: datetime) -> Markup:
             figure_of("Balanced accuracy", number_of("quality.balanced_accuracy.model", balanced.model, ".3f"), lead),
             _answered(quality, answered),
             figure_of("Lag", number_of("input.lag_total", read.lag_total),
-                    "records" if before is None else _yesterday(f"{day}.lag", before.lag, ",")),
+                    "records"),
             figure_of("Rows learned", number_of("structure.rows", rows),
-                    join(number_of("input.accepted", read.accepted), " since this start",
-                         None if before is None else join("; ", _yesterday(f"{day}.rows", before.rows, ",")))),
+                    join(number_of("input.accepted", read.accepted), " since this start")),
             figure_of("Rows rejected", number_of("input.rejected", read.rejected),
                     join("since this start, ", age_of(status.process.started, now), " ago")),
             class_="glance",
@@ -135,10 +129,6 @@ def _answered(quality: QualityStatus, beside: Markup) -> Markup:
     silent = f", {len(figures.silent):,} never answered" if figures.silent else ""
     few = f", {labels - figures.judged:,} with too few points" if figures.judged < labels else ""
     return figure_of("Labels", f"{labels:,}", f"{figures.judged:,} judged{few}{silent}")
-
-
-def _yesterday(field: str, value: float | None, form: str) -> Markup:
-    return join(number_of(field, value, form), " a day ago")
 
 
 def _picture(picture: Markup | None, drawing: Drawing | None, status: TrainerStatus) -> Markup:

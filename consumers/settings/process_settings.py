@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field
 
 from streamsvm.option_texts import split_names
 from streamsvm.sections import Section
-from streamsvm.supports import require
 
 
 class SecurityConfig(Section):
@@ -39,35 +37,11 @@ class HttpConfig(Section):
         description="Seconds without a turn of the main loop after which /healthz answers 503. A slow publish may take "
         "80.",
     )
-    tls_certificate: Path | None = Field(
-        default=None,
-        description="PEM file of the certificate and its chain, for HTTPS.",
-    )
-    tls_key: Path | None = Field(default=None, description="PEM file of the certificate's private key.")
     allowed_hosts: Annotated[tuple[str, ...], BeforeValidator(split_names)] = Field(
         default=(),
         description="Host names that are answered, besides `localhost`, `http.host` and IP addresses; others get 421. "
         "`*`: any.",
     )
-    bearer_file: Path | None = Field(
-        default=None,
-        description="File with a bearer token of 16 characters or more, which every request except probes must send; "
-        "read again when it changes.",
-    )
-    tls_client_ca: Path | None = Field(
-        default=None,
-        description="PEM file of the authority of client certificates, which every request except probes then needs.",
-    )
-    open_probes: bool = Field(
-        default=True,
-        description="Let /healthz and /readyz answer without token and certificate: Kubernetes' probes have none.",
-    )
-
-    @model_validator(mode="after")
-    def _both_or_neither(self) -> Self:
-        files = ("tls_certificate", "tls_key", "tls_client_ca")
-        require({f"http.{option}": getattr(self, option) for option in files})
-        return self
 
 
 class LogConfig(Section):

@@ -30,10 +30,6 @@ class TrainingConfig(Section):
         default=0.05,
         description="With `latest`: largest share of the time for training while the input has more.",
     )
-    standby: bool = Field(
-        default=False,
-        description="Stand by while another copy works, and take over within 6 s when it is gone.",
-    )
     stuck_after_s: Annotated[float, Field(gt=0)] = Field(
         default=3_600.0, description="Seconds of one training after which /healthz answers 503."
     )

@@ -45,7 +45,6 @@ def begin(
     session: str,
     reset: str,
     signer: Signer | None,
-    compiled: bool,
 ) -> Life:
     """Start: refuse what must be refused, compile, take the model over, and open everything.
 
@@ -62,8 +61,6 @@ def begin(
     reset : str
         What `--reset` said.
     signer : Signer or None
-    compiled : bool
-        Whether this process has compiled all that a life calls.
 
     Raises
     ------
@@ -74,7 +71,7 @@ def begin(
     """
     clock, metrics, cluster = components.clock, components.metrics, components.cluster
     saver = Saver(settings.checkpoint, checkpoints, metrics, components.health, clock.monotonic, clock.now)
-    taken = take_over(settings, components, checkpoints, stack, session=session, reset=reset, compiled=compiled)
+    taken = take_over(settings, components, checkpoints, stack, session=session, reset=reset)
     started, delivery, pipeline, attachments = taken.started, taken.delivery, taken.pipeline, taken.attachments
     # These settings, not those that were given: an incarnation keeps the time zone rules with which it began, and
     # everything below must read times by them.

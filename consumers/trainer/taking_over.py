@@ -80,7 +80,6 @@ def take_over(
     *,
     session: str,
     reset: str,
-    compiled: bool,
 ) -> TakenOver:
     """Refuse what must be refused, compile, and take the model over; see `consumers.trainer.beginning.begin`."""
     clock, metrics, cluster = components.clock, components.metrics, components.cluster
@@ -117,8 +116,7 @@ def take_over(
     components.heeding(components.stop, components.health.beat, lambda: startup.look(dead_letters))
     schemas = stack.enter_context(schemas_of(settings)) if components.schemas is None else components.schemas
     # Between look and run: the predecessor goes on publishing while this process compiles.
-    if not compiled:
-        warm_up(settings, components)
+    warm_up(settings, components)
     for attachment in attachments.all:
         attachment.prepare()
     started = startup.run()

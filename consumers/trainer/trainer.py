@@ -48,13 +48,11 @@ from consumers.trainer.memory_limit import shortage
 from consumers.trainer.observer import Observer
 from consumers.trainer.pacing import LEARN_S, Pace
 from consumers.trainer.publishing import Outcome
-from consumers.trainer.standing_by import LOST, Turn, TurnLost
-from consumers.trainer.warming import warm_up
 from streamsvm.checkpoint.directory import CheckpointDirectory
 from streamsvm.checkpoint.disk import FileSystem
 from streamsvm.crashpoints import crash_point
 from streamsvm.delivery.events import CaughtUp, CutTaken, Refused, RowsLearned
-from streamsvm.errors import Fenced, LogGap, StateError, TransientError
+from streamsvm.errors import LogGap, TransientError
 from streamsvm.kafka import OffsetOutOfRange
 from streamsvm.registry.signing import Signer
 
@@ -96,7 +94,6 @@ class Trainer:
         self._observer = Observer(settings, components)
         share = 1.0 if settings.training.policy == "every" else settings.training.share
         self._pace = Pace(share, components.clock.monotonic)
-        self._turn_to_train: Turn | None = None
 
     def run(self) -> None:
         """Start, work until stopped, stop.
@@ -106,30 +103,8 @@ class Trainer:
         StreamsvmError
             If it cannot start, or cannot go on; whatever was published stays published.
         """
-        self._components.metrics.put("streamsvm_standby", 0)
-        with ExitStack() as stack:
-            if self._settings.training.standby and not self._takes_its_turn(stack):
-                log.info("stopped", remedy="the trainer stopped while it stood by; nothing was published")
-                return
-            try:
-                while self._ends_in_gap() and not self._stop.wait(START_OVER_AFTER_S):
-                    pass
-            except Fenced as fenced:
-                if self._turn_to_train is None:
-                    raise
-                raise TurnLost(fenced.what, LOST) from fenced
-
-    def _takes_its_turn(self, stack: ExitStack) -> bool:
-        """Stand by, compiled, until no other copy works; return False if the process was stopped meanwhile."""
-        with self._health.failing():
-            # Compiled before it waits: compiling takes ten seconds or more, in which nobody would publish.
-            try:
-                warm_up(self._settings, self._components)
-            except Stopped:
-                return False
-            self._turn_to_train = Turn(self._settings, self._components)
-            stack.callback(self._turn_to_train.close)
-            return self._turn_to_train.wait()
+        while self._ends_in_gap() and not self._stop.wait(START_OVER_AFTER_S):
+            pass
 
     def _ends_in_gap(self) -> bool:
         """Run one life; return whether to start over: a branch says so, or `input.on_gap` does of a gap."""
@@ -175,7 +150,7 @@ class Trainer:
             self._finish(life)
 
     def _begin(self, stack: ExitStack) -> Life:
-        checkpoints = stack.enter_context(self._locked())
+        checkpoints = stack.enter_context(CheckpointDirectory(self._disk, self._settings.checkpoint.generations))
         # A new life has a new name in the owner record. It then takes the model from the former life of this process in
         # the same way in which any process takes it from any other.
         session = self._name if self._lives == 1 else f"{self._name}.{self._lives}"
@@ -188,10 +163,7 @@ class Trainer:
                 session=session,
                 reset=self._reset,
                 signer=self._signer,
-                compiled=self._turn_to_train is not None,
             )
-            if self._turn_to_train is not None:
-                self._turn_to_train.let_go()
         self._observer.adopted(life)
         # Saved before anything is read: a start that fails from here on is repeated from this checkpoint, and need not
         # decide a second time how to begin.
@@ -203,23 +175,10 @@ class Trainer:
         self._observer.started(life)
         return life
 
-    def _locked(self) -> CheckpointDirectory:
-        """Lock the checkpoint directory; a standby that takes over waits while the former process still locks it."""
-        while True:
-            try:
-                return CheckpointDirectory(self._disk, self._settings.checkpoint.generations)
-            except StateError as taken:
-                if self._turn_to_train is None:
-                    raise
-                if self._turn_to_train.wait_for_frozen(taken):
-                    raise Stopped from taken
-
     def _turn(self, life: Life) -> None:
         """Do one turn of the main loop; works or blocks at most about `POLL_S`, but for a publish or a slow disk."""
         self._health.beat()
-        # First, whether this process may still work at all: as a standby that took over, and as the model's owner.
-        if self._turn_to_train is not None:
-            self._turn_to_train.check()
+        # First, whether this process may still work at all: as the model's owner.
         life.owner.turn()
         self._observer.turns()
         # A finished training is published before more is learned: a version should not wait for a batch of rows.

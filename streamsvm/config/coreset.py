@@ -79,14 +79,15 @@ class CoresetConfig(CoresetOptions):
         ValueError
         """
         assert self.points is not None
-        if not self.forgets:
-            assert self.structure is not None
-            return kept_sizes(self.structure, self.points, by_landmarks=self.landmarks is not None)
-        made = span_sizes(self, self.points, screened=self.screened_numbers(points, kernel))
+        if self.structure is None:
+            made = span_sizes(self, self.points, screened=self.screened_numbers(points, kernel))
+        else:
+            made = kept_sizes(self.structure, self.points, by_landmarks=self.landmarks is not None)
         if made.bucket < 1:
+            kind = f"coreset.memory = {self.memory}" if self.structure is None else f"a {self.structure}"
             raise ValueError(
-                f"coreset.points = {self.points} is too little for the {made.buckets} buckets of coreset.memory = "
-                f"{self.memory}: give {16 * made.buckets} or more"
+                f"coreset.points = {self.points} is too little for the {made.buckets} buckets of {kind}: give "
+                f"{16 * made.buckets} or more"
             )
         return made
 

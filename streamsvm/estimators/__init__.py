@@ -1,6 +1,6 @@
-"""scikit-learn's face of the same parts: estimators that train on all points, and one that holds a coreset of a stream.
+"""The estimators behind scikit-learn's interface: one trains on all points, one holds a coreset of a stream.
 
-`CoresetSVC` trains on a coreset. What trains on all points is offered by a room, other estimators by a branch
+`STDASVC` trains on all points, `CoresetSVC` on a coreset. Other estimators are offered by a branch
 (`streamsvm.sockets`); they are loaded when they are asked for.
 
 From a CSV to a model, whatever the number of its rows, and on to a trainer that goes on with the same settings:
@@ -24,36 +24,23 @@ from __future__ import annotations
 from typing import Any
 
 from streamsvm.estimators.coresetsvc import CoresetSVC
+from streamsvm.estimators.stdasvc import STDASVC
 from streamsvm.sockets import Choices
 
-__all__ = [
-    "STDASVC",
-    "STDASVR",
-    "CoresetSVC",
-    "STDALinearSVC",
-    "STDALinearSVR",
-    "STDAOneClassSVM",
-    "patch_sklearn",
-    "unpatch_sklearn",
-]
+__all__ = ["STDASVC", "CoresetSVC"]
 
 
 _OFFERED: Choices[Any] = Choices("estimators", {})
 
 
 def __getattr__(name: str) -> Any:
-    """Load an estimator of a room when it is first used.
+    """Load an estimator of a branch when it is first used.
 
     Raises
     ------
     AttributeError
-        If no room of this installation has the name.
+        If no branch of this installation has the name.
     """
     if name in _OFFERED:
         return _OFFERED[name]
-    if name in __all__:
-        raise AttributeError(
-            f"{__name__}.{name} is not part of this installation: the folder of streamsvm that has it is missing. "
-            "Install the whole: pip uninstall streamsvm, then pip install streamsvm"
-        )
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

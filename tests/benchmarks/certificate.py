@@ -85,18 +85,18 @@ def certifier_of(one: Case, kept: Points, partitions: int, keep: int) -> tuple[C
 
 def kept_of(one: Case, stream: Points, trial: int, memory: int, partitions: int, band: float) -> Points:
     """Return what a chain holds of a stream."""
-    shape = {"train_points": coreset.NO_REDUCTION, "max_partitions": partitions, "band": band}
-    kept = learned(coreset.shipped("chain", memory, **shape), one.svm)(stream, trial).kept
+    shape = {"train_points": coreset.NO_REDUCTION, "band": band}
+    kept = learned(coreset.shipped("chain", memory // partitions, **shape), one.svm, partitions)(stream, trial).kept
     assert isinstance(kept, Points)
     return kept
 
 
 def own(one: Case, stream: Points, trial: int, memory: int, partitions: int) -> dict[str, Any]:
     """Return what a version of a stream says of itself."""
-    shape = {"train_points": coreset.NO_REDUCTION, "max_partitions": partitions}
+    shape = {"train_points": coreset.NO_REDUCTION}
     config = ModelConfig(
         points=PointsConfig(dimension=stream.dimension),
-        coreset=coreset.shipped("chain", memory, **shape),
+        coreset=coreset.shipped("chain", memory // partitions, **shape),
         svm=one.svm.model_copy(update={"tolerance": TOLERANCE}),
         seed=trial,
     )

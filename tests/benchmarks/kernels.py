@@ -137,9 +137,9 @@ Contender = Callable[[Points, Points, int, int], Answer]
 # ------------------------------------------------------------------------------------------------------ kernel machines
 
 
-def configured(dimension: int, memory_points: int, seed: int, options: Mapping[str, Any]) -> ModelConfig:
+def configured(dimension: int, points: int, seed: int, options: Mapping[str, Any]) -> ModelConfig:
     """Return the configuration of `ours`; options of a file count before these."""
-    coreset = {"max_partitions": 1, "memory_points": memory_points, **options.get("coreset", {})}
+    coreset = {"points": points, **options.get("coreset", {})}
     svm = {"kernel": "rbf", "tune": "auto", "probability": "sigmoid", **options.get("svm", {})}
     svm = {name: None if value == "none" else value for name, value in svm.items()}
     return ModelConfig.model_validate(

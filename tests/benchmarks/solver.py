@@ -1,7 +1,5 @@
 """The STDA solver beside others on the same problem, at the same tolerance, one thread, compilation excluded.
 
-Whole estimators, two threads, upstream LIBSVM, other kernels and peak memory: `tests.benchmarks.drop_in`.
-
     python -m tests.benchmarks.solver --data DIR [--sets a9a,...] [--kernel rbf|linear] [--C 1,10,20] [--rows N]
         [--weighted] [--peers svc,svc-sparse,onedal,liblinear,liblinear-1e-4,stda-paper] [--trials 5]
         [--svc-iterations N] [--json] [--into FILE]

@@ -229,7 +229,7 @@ def drawn(name: str, data: Path | None, rows: int, trial: int) -> tuple[Points, 
 
 def methods(memory: int, structure: str = "tree") -> dict[str, Method]:
     """Return what is compared."""
-    shape: dict[str, Any] = {"train_points": NO_REDUCTION, "max_partitions": 1}
+    shape: dict[str, Any] = {"train_points": NO_REDUCTION}
     return {
         "bounded": learned(shipped(structure, memory, **shape), SVM),
         "unbounded": learned(shipped(structure, memory, max_leverage=None, **shape), SVM),

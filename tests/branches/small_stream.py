@@ -32,7 +32,6 @@ from consumers.verify.verify import verify
 from streamsvm.config import CoresetConfig, PointsConfig, SvmConfig
 from streamsvm.errors import StreamsvmError
 from streamsvm.kafka import Cluster, Connection, EmbeddedBroker, Message, TopicSpec
-from streamsvm.supports import markdown
 
 DEADLINE_S: Final = 120.0
 """A first run compiles where others use the processors."""
@@ -79,7 +78,6 @@ def run(connection: Connection, settings: Settings, record: str | None) -> dict[
     inputs = [settings.input.topic, settings.scoring.topic]
     cluster.create([TopicSpec(topic, 1) for topic in (*inputs, settings.scoring.output_topic)])
     cluster.create(output_topics(settings))
-    assert markdown()  # what goes with what, of all options that there are
     write(cluster, settings.input.topic, ROWS, labeled=True)
     if record is not None:
         send(cluster, [Message(settings.output.aliases_topic, b"{}", key=record.encode(), partition=0)])

@@ -283,12 +283,14 @@ def _counted(running: test_scorer.Running) -> dict[str, int]:
         ({"svm": {"cost": (1, 2)}}, "svm.cost = 1.0,2.0, but points.labels has 3 labels: "),
         ({"svm": {"target": {"recall": 0.9}}}, "svm.target = recall=0.9, but points.labels has 3 labels: "),
         ({"svm": {"tune": "auto", "tune_scoring": "auc"}}, "svm.tune_scoring = auc, but points.labels has 3 labels: "),
-        ({"svm": {"tune": "auto", "tune_points": 16}, "points": {"labels": [1, 2, 3, 4]}}, "svm.tune_points = 16 is"),
         ({"svm": {"class_weight": (1, 2)}}, "svm.class_weight has 2 factors, but points.labels has 3 labels"),
-        ({"coreset": {"bucket_points": 2}}, "coreset.bucket_points = 2 is too little for the 3 labels"),
         (
-            {"points": {"labels": list(range(100))}, "coreset": {"memory_points": 200, "max_partitions": 2}},
-            "is too little for the 100 labels of points.labels",
+            {"coreset": {"points": 16, "structure": "counter"}},
+            "coreset.points gives a bucket 0 points, too few for the 3 labels",
+        ),
+        (
+            {"points": {"labels": list(range(100))}, "coreset": {"points": 100}},
+            "too few for the 100 labels of points.labels",
         ),
         ({"points": {"labels": [1, 2, "1"]}}, "points.labels mixes two types: 1 and '1'"),
         ({"points": {"labels": ["a", "b", "b"]}}, "points.labels holds the same label twice: 'b'"),

@@ -42,13 +42,12 @@ OF_OTHERS = {
     "--reset-offsets",
     "--section-name",
     "--start-offset",
-    "--threads",
     "--to-datetime",
     "--to-latest",
     "--to-offset",
     "--topic",
 }
-"""Options of Kafka's own tools, of pip and of `python -m streamsvm.drop_in`, and how an option's name is made."""
+"""Options of Kafka's own tools and of pip, and how an option's name is made."""
 PAGES = sorted(
     path for path in ROOT.rglob("*.md") if not {".venv", "tests", "node_modules"} & set(path.relative_to(ROOT).parts)
 )

@@ -17,7 +17,7 @@ from consumers.models.show import describe
 from consumers.settings import Settings
 from consumers.verify.verify import verify
 from streamsvm import CoresetSVC
-from streamsvm.config import ModelConfig, PointsConfig, SvmConfig
+from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
 from streamsvm.errors import ConfigurationError
 from streamsvm.ingest.scored import BatchScorer
 from streamsvm.kafka import Cluster, Connection, Record, TopicSpec
@@ -45,14 +45,17 @@ ROWS = 250
 
 
 @pytest.fixture(params=["recall=0.9", "cost"])
-def settings(broker: TestBroker, tmp_path: Path, request: pytest.FixtureRequest) -> Settings:
+def settings(
+    broker: TestBroker, tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Settings:
     """A trainer whose audit sample, drawn from both labels together, has not always ten points of the rarer one."""
+    monkeypatch.setattr("streamsvm.config.sizes.AUDITED", 4)
     made = settings_for(broker.name("p"), tmp_path / "checkpoint")
     goal: dict[str, Any] = {"cost": (5, 1)} if request.param == "cost" else {"target": request.param}
     made = made.model_copy(
         update={
             "svm": SvmConfig(C=1.0, **goal),
-            "coreset": made.coreset.model_copy(update={"audit_points": 30, "audit_by_label": False}),
+            "coreset": CoresetConfig(points=133, structure="tree", train_points=500, audit_by_label=False),
         }
     )
     Cluster(broker.connection).create([TopicSpec(made.input.topic, 4)])
@@ -177,12 +180,6 @@ def test_what_makes_no_sense_is_refused(svm: dict[str, Any], said: str) -> None:
     """In words that say what to give."""
     with pytest.raises(ConfigurationError, match=said):
         load({"points": {"dimension": 2}, "svm": svm})
-
-
-def test_an_audit_sample_is_needed() -> None:
-    """Nothing else can choose or judge."""
-    with pytest.raises(ConfigurationError, match=r"svm.target = recall=0.9, but coreset.audit_points = 0: "):
-        load({"points": {"dimension": 2}, "svm": {"target": "recall=0.9"}, "coreset": {"audit_points": 0}})
 
 
 def test_a_configuration_file_has_them(tmp_path: Path) -> None:

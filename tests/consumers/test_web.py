@@ -1,17 +1,16 @@
-"""HTTP at its border: who is answered while others are slow, who may ask, and what HTTPS shows."""
+"""HTTP at its border: who is answered while others are slow, by which names, and behind a proxy."""
 
 from __future__ import annotations
 
 import http.client
 import logging
-import shutil
 import socket
+import socketserver
 import ssl
 import threading
 import time
 import urllib.error
 import urllib.request
-import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from http import HTTPStatus
@@ -22,7 +21,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from consumers.host.runtime import Health
-from consumers.host.web import access, server
+from consumers.host.web import server
 from consumers.host.web.answers import GUARD, HttpAnswer
 from consumers.host.web.connections import MOST_CONNECTIONS, Connections, HttpConnection, Phase, address_of
 from consumers.host.web.head import MOST_HEAD_BYTES, MOST_HEADERS, HttpRequest, end_of_head, parse
@@ -30,12 +29,10 @@ from consumers.host.web.server import MOST_WAITING, MOST_WAITING_OF_ONE, HttpSer
 from consumers.loader import load
 from consumers.metrics import TRAINER, Metrics
 from consumers.settings import HttpConfig
-from streamsvm.errors import ConfigurationError
 from tests.brokers.secured import Authority
 from tests.kafka.steps import eventually
 
 PLAIN = b"GET /healthz HTTP/1.1\r\n\r\n"
-TOKEN = "a-token-of-some-length"
 
 
 class Gate:
@@ -412,64 +409,7 @@ def test_metrics_come_as_the_client_likes_them(running: HttpServer) -> None:
     asking.close()
 
 
-@pytest.fixture
-def bearer_file(tmp_path: Path) -> Path:
-    path = tmp_path / "bearer"
-    path.write_text(f"{TOKEN}\n")
-    return path
-
-
-@pytest.mark.parametrize("open_probes", [True, False])
-def test_a_token_is_asked_for(bearer_file: Path, open_probes: bool) -> None:
-    """All but the probes need it, and those too where that is said; a wrong one is as good as none."""
-    with serving(HttpConfig(port=0, bearer_file=bearer_file, open_probes=open_probes), Gate()) as made:
-        for path in ("/metrics", "/page", "/nothing", *(() if open_probes else ("/healthz", "/readyz"))):
-            for wrong in (
-                "",
-                "Bearer",
-                f"Bearer {TOKEN}x",
-                f"Bearer {TOKEN[:-1]}",
-                f"Basic {TOKEN}",
-                f"Bearer \xe9{TOKEN}",
-            ):
-                answer = speak(made, f"GET {path} HTTP/1.1\r\nAuthorization: {wrong}\r\n\r\n".encode("latin-1"))
-                assert answer.startswith(b"HTTP/1.1 401 ")
-                assert b"WWW-Authenticate: Bearer" in answer
-                assert TOKEN.encode() not in answer
-        for scheme in ("Bearer", "bearer"):
-            assert status(made, "/page", Authorization=f"{scheme} {TOKEN}") == 200
-        assert status(made, "/healthz") == (200 if open_probes else 401)
-        assert status(made, "/page", Authorization=f"Bearer {TOKEN}", Host="evil.example.com") == 421
-
-
-def test_a_new_token_counts_and_a_broken_one_does_not(
-    bearer_file: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    """The file is read again when it changes; while it holds none, the token before it stays."""
-    monkeypatch.setattr(access, "LOOK_AGAIN_AFTER_S", 0.0)
-    with serving(HttpConfig(port=0, bearer_file=bearer_file), Gate()) as made:
-        bearer_file.write_text("")
-        assert status(made, "/page", Authorization=f"Bearer {TOKEN}") == 200
-        assert "stays in force" in caplog.text
-        bearer_file.write_text("another-token-of-some-length")
-        assert status(made, "/page", Authorization=f"Bearer {TOKEN}") == 401
-        assert status(made, "/page", Authorization="Bearer another-token-of-some-length") == 200
-    assert TOKEN not in caplog.text
-
-
-@pytest.mark.parametrize("content", ["", "short", "with spaces in the middle", "\u00e9" * 20])
-def test_a_token_that_is_none_is_refused_at_the_start(tmp_path: Path, content: str) -> None:
-    """Its file is named, and how to make one; what stands in it is not shown."""
-    path = tmp_path / "bearer"
-    path.write_text(content)
-    with pytest.raises(ConfigurationError, match=r"bearer_file .*bearer holds no token.*openssl") as refused:
-        serving(HttpConfig(port=0, bearer_file=path))
-    assert not content or content not in str(refused.value)
-    with pytest.raises(ConfigurationError, match=r"absent cannot be read"):
-        serving(HttpConfig(port=0, bearer_file=tmp_path / "absent"))
-
-
-# --------------------------------------------------------------------------------- HTTPS
+# --------------------------------------------------------------------------------- a proxy
 
 
 @pytest.fixture(scope="module")
@@ -477,127 +417,47 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
     return Authority(tmp_path_factory.mktemp("tls"))
 
 
-@pytest.fixture(scope="module")
-def stranger(tmp_path_factory: pytest.TempPathFactory) -> Authority:
-    return Authority(tmp_path_factory.mktemp("other"))
-
-
-def secured(authority: Authority, directory: Path, **more: object) -> HttpConfig:
-    """Return a configuration whose certificate is in files of its own."""
+@pytest.fixture
+def proxy(running: HttpServer, authority: Authority) -> Iterator[int]:
+    """A proxy that ends TLS and hands bytes on, as a proxy before the page does; returns its port."""
     own = authority.certificate("streamsvm")
-    chain, key = directory / "chain.pem", directory / "key.pem"
-    shutil.copy(own.chain, chain)
-    shutil.copy(own.key, key)
-    return HttpConfig(port=0, tls_certificate=chain, tls_key=key, **more)  # type: ignore[arg-type]
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(own.chain, own.key)
+
+    class Passing(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            with (
+                context.wrap_socket(self.request, server_side=True) as client,
+                socket.create_connection(("127.0.0.1", running.port), 20.0) as behind,
+            ):
+                behind.sendall(client.recv(65536))
+                while chunk := behind.recv(65536):
+                    client.sendall(chunk)
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Passing) as made:
+        thread = threading.Thread(target=made.serve_forever, daemon=True)
+        thread.start()
+        yield made.server_address[1]
+        made.shutdown()
+        thread.join()
 
 
-def ask(at: HttpServer, path: str, trusting: ssl.SSLContext) -> int:
-    try:
-        with urllib.request.urlopen(f"{at.url}{path}", context=trusting, timeout=20) as answer:
-            return int(answer.status)
-    except urllib.error.HTTPError as error:
-        with error:
-            return error.code
-
-
-def subject(at: HttpServer, authority: Authority) -> str:
-    """Return the name in the certificate that is shown."""
-    trusting = ssl.create_default_context(cafile=authority.ca)
-    trusting.check_hostname = False
-    with (
-        socket.create_connection(("127.0.0.1", at.port), 20.0) as plain,
-        trusting.wrap_socket(plain) as wrapped,
-    ):
-        found = wrapped.getpeercert()
-    assert found is not None
-    return str(dict(part for parts in found["subject"] for part in parts)["commonName"])  # type: ignore[misc]
-
-
-def test_answers_over_https(authority: Authority, tmp_path: Path) -> None:
-    """With a certificate: HTTPS that its authority vouches for, no plain HTTP, nothing below TLS 1.2."""
-    trusting = ssl.create_default_context(cafile=authority.ca)
-    gate = Gate()
+def test_a_proxy_ends_tls_before_the_page(proxy: int, gate: Gate, authority: Authority) -> None:
+    """Behind it pages of any size, metrics and probes come whole, also with the proxy's own forwarding headers."""
     gate.size = 3_000_000
-    with serving(secured(authority, tmp_path), gate) as made:
-        assert made.url == f"https://127.0.0.1:{made.port}"
-        assert ask(made, "/healthz", trusting) == 200
-        with urllib.request.urlopen(f"{made.url}/page", context=trusting) as answer:
-            assert len(answer.read()) == gate.size
-        with pytest.raises(urllib.error.URLError, match="CERTIFICATE_VERIFY_FAILED"):
-            urllib.request.urlopen(f"{made.url}/healthz")
-        assert not speak(made, PLAIN).startswith(b"HTTP")
-        old = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        old.load_verify_locations(authority.ca)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)
-            old.minimum_version, old.maximum_version = ssl.TLSVersion.TLSv1, ssl.TLSVersion.TLSv1_1
-        with pytest.raises(urllib.error.URLError):
-            ask(made, "/healthz", old)
-
-
-def test_handshakes_that_never_come_hold_up_nobody(authority: Authority, tmp_path: Path) -> None:
-    """Silent connections, and those that send half a greeting, do not starve the probes over HTTPS either."""
     trusting = ssl.create_default_context(cafile=authority.ca)
-    with serving(secured(authority, tmp_path)) as made, ExitStack() as stack:
-        for number in range(2 * MOST_CONNECTIONS):
-            slow = stack.enter_context(socket.create_connection(("127.0.0.1", made.port), 20.0))
-            slow.sendall((b"", b"\x16\x03\x01\x02\x00\x01")[number % 2])
-        for _ in range(5):
-            assert ask(made, "/healthz", trusting) == 200
-
-
-def test_a_certificate_that_cannot_be_used_is_one_line(authority: Authority, tmp_path: Path) -> None:
-    """A missing file, another one's key, half of the pair, and no authority are said before a port is taken."""
-    own, other = authority.certificate("streamsvm"), authority.certificate("other")
-    for key, certificate, told in (
-        (own.key, tmp_path / "absent.pem", r"absent\.pem.*readable"),
-        (other.key, own.chain, "HTTPS"),
-    ):
-        with pytest.raises(ConfigurationError, match=told):
-            serving(HttpConfig(port=0, tls_certificate=certificate, tls_key=key))
-    with pytest.raises(ConfigurationError, match=r"tls_client_ca .*key cannot be used"):
-        serving(HttpConfig(port=0, tls_certificate=own.chain, tls_key=own.key, tls_client_ca=own.key))
-    with pytest.raises(ConfigurationError, match=r"but http\.tls_key is not given"):
-        load({"http": {"tls_certificate": str(own.chain)}})
-    with pytest.raises(ConfigurationError, match=r"tls_client_ca = .*, but http\.tls_certificate is not given"):
-        load({"http": {"tls_client_ca": str(authority.ca)}})
-
-
-def test_a_renewed_certificate_is_taken_without_a_restart(
-    authority: Authority, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    """Half-replaced files change nothing, and say so; when they fit each other, the next client sees the new one."""
-    monkeypatch.setattr(access, "LOOK_AGAIN_AFTER_S", 0.0)
-    with serving(secured(authority, tmp_path)) as made:
-        assert subject(made, authority) == "streamsvm"
-        renewed = authority.certificate("renewed")
-        shutil.copy(renewed.chain, tmp_path / "chain.pem")
-        assert subject(made, authority) == "streamsvm"
-        assert "stays in force" in caplog.text
-        shutil.copy(renewed.key, tmp_path / "key.pem")
-        assert subject(made, authority) == "renewed"
-        (tmp_path / "key.pem").unlink()
-        assert subject(made, authority) == "renewed"
-
-
-@pytest.mark.parametrize("open_probes", [True, False])
-def test_client_certificates(authority: Authority, stranger: Authority, tmp_path: Path, open_probes: bool) -> None:
-    """Only those of the named authority are taken; without one there are the probes, or nothing."""
-    config = secured(authority, tmp_path, tls_client_ca=authority.ca, open_probes=open_probes)
-    without = ssl.create_default_context(cafile=authority.ca)
-    known, unknown = (ssl.create_default_context(cafile=authority.ca) for _ in range(2))
-    for context, client in ((known, authority.certificate("client")), (unknown, stranger.certificate("client"))):
-        context.load_cert_chain(client.chain, client.key)
-    with serving(config, Gate()) as made:
-        assert [ask(made, path, known) for path in ("/metrics", "/page", "/healthz")] == [200, 200, 200]
-        with pytest.raises(OSError, match=r"(?i)alert|reset|closed|EOF"):
-            ask(made, "/healthz", unknown)
-        if open_probes:
-            assert [ask(made, path, without) for path in ("/metrics", "/page", "/healthz")] == [403, 403, 200]
-        else:
-            for path in ("/metrics", "/healthz"):
-                with pytest.raises(OSError, match=r"(?i)alert|reset|closed|EOF"):
-                    ask(made, path, without)
+    for path, least in (("/page", gate.size), ("/metrics", 1_000), ("/healthz", 1)):
+        asked = urllib.request.Request(
+            f"https://127.0.0.1:{proxy}{path}",
+            headers={"Host": "localhost", "X-Forwarded-For": "192.0.2.1", "X-Forwarded-Proto": "https"},
+        )
+        with urllib.request.urlopen(asked, context=trusting, timeout=20) as answer:
+            assert len(answer.read()) >= least
+    asked = urllib.request.Request(f"https://127.0.0.1:{proxy}/page", headers={"Host": "metrics.example.com"})
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        urllib.request.urlopen(asked, context=trusting, timeout=20)
+    with refused.value as error:
+        assert error.code == 421
 
 
 def test_listens_on_ipv6() -> None:

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from consumers.host.web.access import Access
+from consumers.host.web.access import Names
 from consumers.loader import load
 from consumers.metrics import PROCESS, SCORER, TRAINER
 from consumers.settings import HttpConfig
@@ -135,7 +135,7 @@ def test_prometheus_scrapes_the_daemons() -> None:
     assert "EXPOSE 9464" in DOCKERFILE.read_text()
     for daemon in ("trainer", "scorer"):
         allowed = compose()["services"][daemon]["environment"]["STREAMSVM_HTTP__ALLOWED_HOSTS"]
-        assert Access(HttpConfig(allowed_hosts=(allowed,))).answers_to(f"{daemon}:9464")
+        assert Names(HttpConfig(allowed_hosts=(allowed,))).answers_to(f"{daemon}:9464")
 
 
 def test_build_requirements_are_those_of_development() -> None:

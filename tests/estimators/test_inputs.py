@@ -1,15 +1,27 @@
-"""Rows and values that count for nothing, or that a stream cannot hold, in `CoresetSVC`."""
+"""What has no meaning is refused by name, and what counts for nothing changes nothing, in both estimators.
+
+The oracles are scikit-learn on dense rows, and a weight as so many copies of a row.
+"""
 
 from __future__ import annotations
 
 import pickle
+import warnings
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.datasets import load_iris
 from sklearn.exceptions import NotFittedError
+from sklearn.svm import SVC
 
-from streamsvm import CoresetSVC
+from streamsvm import STDASVC, CoresetSVC
+from streamsvm.estimators.inputs import canonical_rows
+
+CLASSIFIERS = [STDASVC(), STDASVC(kernel="linear"), CoresetSVC()]
 
 
 def numbers(n: int = 300) -> tuple[np.ndarray, np.ndarray]:
@@ -82,3 +94,200 @@ def test_a_value_is_refused_by_the_type_that_is_stored() -> None:
     for weight in (np.ones(40), (np.arange(40) > 1).astype(float)):
         with pytest.raises(ValueError, match=r"X\[3, 1\] is 1e\+300; .*3\.40282e\+38 .*kept as float32"):
             ours.partial_fit(X, y, sample_weight=weight)
+
+
+def told(estimator: Any) -> str:
+    return str(estimator)
+
+
+@pytest.fixture(scope="module")
+def iris() -> tuple[np.ndarray, np.ndarray]:
+    X, y = load_iris(return_X_y=True)
+    return X, y
+
+
+@pytest.mark.parametrize("estimator", CLASSIFIERS, ids=told)
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        (np.nan, r"NaN: sample_weight\[7\]"),
+        (np.inf, r"infinity: sample_weight\[7\]"),
+        (-0.5, r"sample_weight\[7\] is -0.5"),
+    ],
+)
+def test_a_weight_without_a_meaning_is_named(iris, estimator, value, said) -> None:
+    """NaN, infinity and negative weights are refused by their row, in every estimator."""
+    weight = np.ones(150)
+    weight[7] = value
+    with pytest.raises(ValueError, match=said):
+        clone(estimator).fit(*iris, sample_weight=weight)
+
+
+@pytest.mark.parametrize("estimator", CLASSIFIERS, ids=told)
+def test_no_weight_at_all_is_an_error(iris, estimator) -> None:
+    """Where no row counts, the error says so."""
+    with pytest.raises(ValueError, match="all samples have zero or negative weights"):
+        clone(estimator).fit(*iris, sample_weight=np.zeros(150))
+
+
+@pytest.mark.parametrize("estimator", CLASSIFIERS[:-1], ids=told)
+@pytest.mark.parametrize("classes", [["a", "b"], ["a", "b", "c"]])
+def test_a_class_without_weight_is_named(iris, estimator, classes) -> None:
+    """A class of which no row counts is refused by its name, of two classes and of three."""
+    X, labels = iris[0][: 50 * len(classes)], np.repeat(classes, 50)
+    with pytest.raises(ValueError, match="no sample of the class 'b' has a positive weight"):
+        clone(estimator).fit(X, labels, sample_weight=(labels != "b").astype(float))
+
+
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+@pytest.mark.parametrize("n", [150, 2_000])
+def test_balanced_counts_weights(kernel, n) -> None:
+    """The machine of weighted rows is SVC's of as many copies of each."""
+    random = np.random.default_rng(0)
+    X = random.standard_normal((n, 3))
+    y = (X[:, 0] + 0.5 * random.standard_normal(n) > 0.8).astype(int)
+    copies = random.integers(0, 4, n)
+    options = {"kernel": kernel, "class_weight": "balanced", "gamma": 0.02, "tol": 1e-8}
+    ours = STDASVC(**options).fit(X, y, sample_weight=copies)
+    theirs = SVC(**options).fit(np.repeat(X, copies, axis=0), np.repeat(y, copies))
+    np.testing.assert_allclose(ours.class_weight_, theirs.class_weight_)
+    np.testing.assert_allclose(ours.decision_function(X), theirs.decision_function(X), atol=1e-4)
+
+
+@pytest.mark.parametrize("estimator", CLASSIFIERS, ids=told)
+def test_text_that_looks_like_numbers_stays_text(iris, estimator) -> None:
+    """Labels and keys "1", "01" and "2" are three classes; the machine is that of other names in the same order."""
+    X, y = iris
+    weights = {"01": 2.0, "1": 1.0, "2": 5.0}
+    ours = clone(estimator).set_params(class_weight=weights).fit(X, np.array(["01", "1", "2"])[y])
+    named = dict(zip("abc", weights.values(), strict=True))
+    other = clone(estimator).set_params(class_weight=named).fit(X, np.array(["a", "b", "c"])[y])
+    assert ours.classes_.tolist() == ["01", "1", "2"]
+    np.testing.assert_array_equal(ours.decision_function(X), other.decision_function(X))
+    np.testing.assert_array_equal(
+        ours.predict(X), np.array(["01", "1", "2"])[np.searchsorted(other.classes_, other.predict(X))]
+    )
+
+
+@pytest.mark.parametrize("estimator", CLASSIFIERS, ids=told)
+@pytest.mark.parametrize(
+    ("labels", "class_weight", "said"),
+    [
+        ([10, -3, 5], {10: 2, -3: 1, 5: 1, 7: 1}, "7"),
+        (["1", "2", "3"], {1: 2.0}, "1"),
+        (["a", "b", "c"], {"d": 2.0}, "'d'"),
+    ],
+)
+def test_a_class_weight_of_an_absent_class_is_named(iris, estimator, labels, class_weight, said) -> None:
+    """Also where every class that is there has its weight, and where only the type of the label differs."""
+    machine = clone(estimator).set_params(class_weight=class_weight)
+    with pytest.raises(ValueError, match=f"class_weight.*{said}|{said} of class_weight"):
+        machine.fit(iris[0], np.array(labels)[iris[1]])
+
+
+@pytest.mark.parametrize("estimator", CLASSIFIERS, ids=told)
+@pytest.mark.parametrize("factor", [np.nan, -1.0, 0.0, np.inf])
+def test_a_class_weight_without_a_meaning_is_refused(iris, estimator, factor) -> None:
+    """A factor that leaves a class without weight, or has none, is refused."""
+    with pytest.raises(ValueError, match="class_weight"):
+        clone(estimator).set_params(class_weight={1: factor}).fit(*iris)
+
+
+@pytest.mark.parametrize("estimator", CLASSIFIERS, ids=told)
+@pytest.mark.parametrize("missing", [pd.NA, None, np.nan])
+@pytest.mark.parametrize("kind", [lambda y: pd.Series(y, dtype="string"), lambda y: np.array(y, object), list])
+def test_a_missing_label_is_named(iris, estimator, missing, kind) -> None:
+    """A label that pandas calls missing is refused by its place, in every array of text."""
+    labels: list[Any] = np.array(["a", "b", "c"])[iris[1]].tolist()
+    labels[3] = missing
+    with pytest.raises(ValueError, match=r"y contains NaN: y\[3\]"):
+        clone(estimator).fit(iris[0], kind(labels))
+
+
+@pytest.mark.parametrize("estimator", CLASSIFIERS, ids=told)
+def test_a_list_of_text_and_numbers_is_refused(iris, estimator) -> None:
+    """numpy would make text of the numbers, and one class of 1 and "1"."""
+    labels: list[Any] = iris[1].tolist()
+    labels[5] = "0"
+    with pytest.raises(ValueError, match="y mixes text and numbers"):
+        clone(estimator).fit(iris[0], labels)
+
+
+def shuffled(dense: np.ndarray) -> sparse.coo_array:
+    """Return entries in a random order, each in two halves."""
+    rows, columns = dense.nonzero()
+    order = np.random.default_rng(1).permutation(2 * len(rows))
+    values = np.tile(dense[rows, columns] / 2, 2)
+    return sparse.coo_array((values[order], (np.tile(rows, 2)[order], np.tile(columns, 2)[order])), shape=dense.shape)
+
+
+def raw_csr(dense: np.ndarray, index: type = np.int32) -> sparse.csr_array:
+    """Return CSR whose entries are in halves and unordered, and whose flags say that they are not."""
+    entries = shuffled(dense)
+    order = np.argsort(entries.coords[0], kind="stable")
+    starts = np.searchsorted(entries.coords[0][order], np.arange(len(dense) + 1))
+    X = sparse.csr_array(dense.shape)
+    X.data, X.indices, X.indptr = entries.data[order], entries.coords[1][order].astype(index), starts.astype(index)
+    X.has_canonical_format = X.has_sorted_indices = True
+    return X
+
+
+def frozen(dense: np.ndarray) -> sparse.csr_array:
+    X = raw_csr(dense)
+    for part in (X.data, X.indices, X.indptr):
+        part.flags.writeable = False
+    return X
+
+
+FORMS = {
+    "unordered csr_array": raw_csr,
+    "read-only": frozen,
+    "int64": lambda dense: raw_csr(dense, np.int64),
+    "csr_matrix": lambda dense: sparse.csr_matrix(raw_csr(dense)),
+    "csc_array": sparse.csc_array,
+    "csc_matrix": sparse.csc_matrix,
+    "coo_array": shuffled,
+    "coo_matrix": lambda dense: sparse.coo_matrix(shuffled(dense)),
+}
+
+
+def parts_of(X: Any) -> list[np.ndarray]:
+    return [getattr(X, name).copy() for name in ("data", "indices", "indptr", "row", "col") if hasattr(X, name)]
+
+
+@pytest.mark.parametrize(
+    ("form", "n"), [*((name, 100) for name in FORMS), ("unordered csr_array", 900), ("int64", 900)], ids=str
+)
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+def test_every_form_of_sparse_rows_is_one_machine(form, n, kernel) -> None:
+    """Fit, predict and decision_function are those of sorted CSR, and near those of dense rows; X stays as it was."""
+    dense, y = numbers(n)
+    X = FORMS[form](dense)
+    before = parts_of(X)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        ours, plain, rows = (
+            STDASVC(tol=1e-6, gamma=0.1, kernel=kernel).fit(one, y) for one in (X, sparse.csr_array(dense), dense)
+        )
+    values, of_rows = ours.decision_function, rows.decision_function
+    np.testing.assert_array_equal(values(X), plain.decision_function(sparse.csr_array(dense)))
+    np.testing.assert_array_equal(ours.predict(X), plain.predict(sparse.csr_array(dense)))
+    scale = float(np.abs(of_rows(dense)).max())
+    np.testing.assert_allclose(values(X), of_rows(dense), atol=1e-4 * scale)
+    for part, copy in zip(parts_of(X), before, strict=True):
+        np.testing.assert_array_equal(part, copy)
+
+
+def test_rows_in_order_are_not_copied() -> None:
+    """Entries that are already in order are the caller's own; others are copied."""
+    X = sparse.csr_array(numbers()[0])
+    assert np.shares_memory(canonical_rows(X).data, X.data)
+    assert canonical_rows(numbers()[0]) is not None
+    np.testing.assert_array_equal(canonical_rows(raw_csr(X.toarray())).toarray(), X.toarray())
+
+
+def test_balanced_needs_a_finite_factor(iris) -> None:
+    """A class whose weights are as good as 0 beside the others is named."""
+    weight = np.where(iris[1] == 0, 1e-320, 1.0)
+    with pytest.raises(ValueError, match="no finite factor for the class 0"):
+        STDASVC(class_weight="balanced").fit(*iris, sample_weight=weight)

@@ -26,7 +26,7 @@ SETTINGS: Final = {
     "heartbeat.interval.ms": 1_000,
     "session.timeout.ms": 6_000,
 }
-"""The session of a copy that stands by, and of a worker, which beat more often."""
+"""The session of a worker, which beats more often."""
 POLL_S: Final = 0.05
 LONGEST_S: Final = 120.0
 JOINED_S: Final = 3.0

@@ -14,6 +14,7 @@ from typing import Any
 
 from consumers.settings import Settings
 from streamsvm.kafka import Connection
+from tests.deadline import Late
 from tests.faults.stopping import stop
 from tests.forked import PROGRAM, Forked
 
@@ -88,7 +89,7 @@ class Daemon:
         try:
             return self._lines.get(timeout=DEADLINE_S)
         except queue.Empty:
-            raise AssertionError(f"it says nothing for {DEADLINE_S:.0f} s:\n" + "".join(self.log[-20:])) from None
+            raise Late(f"it says nothing for {DEADLINE_S:.0f} s:\n" + "".join(self.log[-20:])) from None
 
     def wait_for(self, event: str, times: int = 1) -> dict[str, Any]:
         """Wait for the n-th log line of an event from now on, and return it."""

@@ -27,6 +27,7 @@ from streamsvm.kafka import Cluster, Connection, TopicSpec
 from tests.brokers.fixtures import TestBroker
 from tests.brokers.jvm import CannotRun, JvmBroker
 from tests.consumers.trainers import produce, records, run_until, settings_for
+from tests.deadline import Late
 from tests.faults.daemon import Daemon, arguments
 from tests.faults.promise import check_counts, check_promise, published
 from tests.faults.proxy import Proxy
@@ -109,7 +110,8 @@ class Trainee:
         while not happened():
             status = self.daemon.ended()
             assert status is None, f"the process ended with {status} before {what}"
-            assert waited_s < PATIENCE_S, f"it took too long: {what}; it waits for {self.ready()[1]}"
+            if waited_s > PATIENCE_S:
+                raise Late(f"{what}; it waits for {self.ready()[1]}")
             pause.wait(LOOK_S)
             waited_s += LOOK_S
 

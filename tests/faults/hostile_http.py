@@ -1,4 +1,4 @@
-"""Clients that nobody should have: `python -m tests.faults.hostile_http --connections 100000 [--tls] [--json FILE]`.
+"""Clients that nobody should have: `python -m tests.faults.hostile_http --connections 100000 [--json FILE]`.
 
 A trainer at work, a prober that asks for /healthz as an orchestrator does, and beside it connections that are silent,
 slow, cut off, malformed, endless, half closed, of other names, or that read nothing of what they ask for. What is
@@ -13,7 +13,6 @@ import asyncio
 import json
 import random
 import socket
-import ssl
 import struct
 import tempfile
 import threading
@@ -28,7 +27,6 @@ from typing import Any, Final
 from consumers.host.web.head import MOST_HEAD_BYTES
 from streamsvm.kafka import Connection, Message, Outbox
 from tests.brokers.jvm import JvmBroker
-from tests.brokers.secured import Authority
 from tests.consumers.trainers import records, settings_for
 from tests.faults.daemon import Daemon
 from tests.faults.observed import lag
@@ -215,9 +213,9 @@ class Count:
 class Prober:
     """Asks for /healthz as an orchestrator does, in a thread of its own."""
 
-    def __init__(self, count: Count, url: str, trusting: ssl.SSLContext | None) -> None:
+    def __init__(self, count: Count, url: str) -> None:
         self.url = url
-        self._count, self._trusting = count, trusting
+        self._count = count
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
@@ -231,7 +229,7 @@ class Prober:
         while not self._end.wait(PROBE_EVERY_S):
             begun = time.monotonic()
             try:
-                asked = urllib.request.urlopen(f"{self.url}/healthz", timeout=PROBE_TIMEOUT_S, context=self._trusting)
+                asked = urllib.request.urlopen(f"{self.url}/healthz", timeout=PROBE_TIMEOUT_S)
                 with asked as answer:
                     assert answer.status == 200
             except (OSError, AssertionError) as error:
@@ -266,12 +264,11 @@ class Producer:
                 self._count.good_sent += 1
 
 
-async def commit(attack: Attack, port: int, trusting: ssl.SSLContext | None) -> int | None:
+async def commit(attack: Attack, port: int) -> int | None:
     """Do it; return the status of the answer, None if the daemon hung up."""
-    tls = None if attack.raw else trusting
     try:
         async with asyncio.timeout(10.0):
-            reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=tls)
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
     except (OSError, TimeoutError):
         return None
     try:
@@ -312,7 +309,7 @@ async def _speak(attack: Attack, reader: asyncio.StreamReader, writer: asyncio.S
     return int(line.split()[1]) if line.startswith(b"HTTP/") else None
 
 
-async def attack_in_chunk(count: Count, port: int, trusting: ssl.SSLContext | None, size: int) -> None:
+async def attack_in_chunk(count: Count, port: int, size: int) -> None:
     """Commit so many attacks, of which the seed is their number."""
     room = asyncio.Semaphore(AT_ONCE)
 
@@ -321,7 +318,7 @@ async def attack_in_chunk(count: Count, port: int, trusting: ssl.SSLContext | No
         kind = chance.choice(KINDS)
         attack = kind(chance)
         async with room:
-            status = await commit(attack, port, trusting)
+            status = await commit(attack, port)
         name = kind.__name__
         count.by_kind[name] = count.by_kind.get(name, 0) + 1
         count.answers[str(status)] = count.answers.get(str(status), 0) + 1
@@ -366,9 +363,9 @@ class Target:
         count.threads_most = max(count.threads_most, len(list((process / "task").iterdir())))
 
 
-def learned(url: str, trusting: ssl.SSLContext | None) -> tuple[int, float]:
+def learned(url: str) -> tuple[int, float]:
     """Return how many rows were accepted, and how many records are still to be read."""
-    with urllib.request.urlopen(f"{url}/metrics", timeout=20, context=trusting) as answer:
+    with urllib.request.urlopen(f"{url}/metrics", timeout=20) as answer:
         lines = answer.read().decode().splitlines()
     said = {name: float(value) for name, value in (line.rsplit(" ", 1) for line in lines if not line.startswith("#"))}
     return int(said.get('streamsvm_input_rows_total{outcome="accepted"}', 0)), lag(said)
@@ -378,7 +375,6 @@ def attacked(
     stage: Stage,
     count: Count,
     connections: int,
-    authority: Authority | None = None,
     save: Callable[[], object] = list,
     planted: str = "",
 ) -> Count:
@@ -389,27 +385,20 @@ def attacked(
     stage : Stage
     count : Count
     connections : int
-    authority : Authority, optional
-        Who signs the certificate of a trainer that answers over HTTPS.
     save : callable
         Called after each chunk.
     planted : str
         A defect of `tests.faults.planted`.
     """
     options: dict[str, Any] = dict(OPTIONS)
-    trusting = None
-    if authority is not None:
-        own = authority.certificate("streamsvm")
-        options |= {"http_tls_certificate": own.chain, "http_tls_key": own.key}
-        trusting = ssl.create_default_context(cafile=authority.ca)
     target = Target(stage, options, planted)
     producer = Producer(count, stage.connection, stage.settings.input.topic)
-    prober = Prober(count, target.url, trusting)
+    prober = Prober(count, target.url)
     try:
         while count.connections < connections:
             begun = time.monotonic()
             size = min(CHUNK, connections - count.connections)
-            asyncio.run(attack_in_chunk(count, int(target.url.rpartition(":")[2]), trusting, size))
+            asyncio.run(attack_in_chunk(count, int(target.url.rpartition(":")[2]), size))
             target.watch(count, prober)
             count.rss_mb_at_start = count.rss_mb_at_start or count.rss_mb_most
             count.seconds = round(count.seconds + time.monotonic() - begun, 1)
@@ -418,7 +407,7 @@ def attacked(
         producer.close()
         prober.close()
     deadline = time.monotonic() + 60
-    while (found := learned(target.url, trusting))[1] != 0 and time.monotonic() < deadline:
+    while (found := learned(target.url))[1] != 0 and time.monotonic() < deadline:
         time.sleep(0.2)
     count.good_learned += found[0]
     assert target.daemon.stop() == 0, target.daemon.said
@@ -430,7 +419,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Attack, and print what it came to; status 1 if a probe failed, a process ended or an answer escaped."""
     parser = argparse.ArgumentParser(prog="python -m tests.faults.hostile_http", description=__doc__.splitlines()[0])
     parser.add_argument("--connections", type=int, default=100_000, help="how many in all (%(default)s)")
-    parser.add_argument("--tls", action="store_true", help="attack a daemon that answers over HTTPS")
     parser.add_argument("--json", type=Path, metavar="FILE", help="where the counts go, and from where to go on")
     options = parser.parse_args(arguments)
     known = options.json is not None and options.json.exists()
@@ -455,7 +443,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             stage = Stage(connection, settings_for("hostile-http", Path(directory) / "checkpoint"))
             stage.create()
             try:
-                attacked(stage, count, options.connections, Authority(Path(directory)) if options.tls else None, save)
+                attacked(stage, count, options.connections, save)
             finally:
                 stage.clear()
     finally:

@@ -28,7 +28,7 @@ import pyarrow as pa
 from prometheus_client import CollectorRegistry
 
 from consumers.host.runtime import Health
-from consumers.host.web.access import Access
+from consumers.host.web.access import Names
 from consumers.host.web.connections import HttpConnection, Phase
 from consumers.host.web.head import HttpRequest
 from consumers.host.web.server import _listen, _Loop, _Routes
@@ -504,7 +504,7 @@ class _AtOnce(_Routes):
 def _http_loop() -> _Loop:
     config = HttpConfig(port=0)
     return _Loop(
-        _listen(config), None, Access(config), _AtOnce(Health(stuck_after_s=60.0), CollectorRegistry(), lambda _: None)
+        _listen(config), Names(config), _AtOnce(Health(stuck_after_s=60.0), CollectorRegistry(), lambda _: None)
     )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from streamsvm.kafka import Connection, Message, Outbox, Record
+from tests import deadline
 
 PATIENCE_S = 60.0
 """How long a test waits for what must happen; never how long it takes."""
@@ -48,10 +49,7 @@ def drain(reader: Pollable, count: int) -> list[Record]:
 
 def eventually(condition: Callable[[], bool], what: str) -> None:
     """Wait until a condition holds; the condition itself may wait a little."""
-    deadline = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < deadline, f"never happened: {what}"
-        time.sleep(0.01)
+    deadline.eventually(condition, what, PATIENCE_S)
 
 
 def values_of(records: Iterable[Record]) -> list[bytes | None]:

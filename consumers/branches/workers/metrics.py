@@ -82,7 +82,7 @@ ADOPTING: Final = BranchMetrics(
 )
 TRAINER: Final = BranchMetrics(
     definitions=CREW,
-    after="streamsvm_standby",
+    after="streamsvm_producer_renewals",
     wanted=lambda settings: section(settings, TrainingByWorkers).workers > 1,
 )
 OF_THE_TRAINER: Final = {

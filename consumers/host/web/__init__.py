@@ -1,5 +1,5 @@
 """What answers over HTTP: metrics, probes and pages.
 
-`head` reads requests, `access` says who may ask, `certificate` is what HTTPS shows, `connections` says which connection
-goes when there are too many, `answers` makes the bytes, and `server` is the loop that joins them.
+`head` reads requests, `access` says by which names, `connections` says which connection goes when there are too many,
+`answers` makes the bytes, and `server` is the loop that joins them.
 """

@@ -26,15 +26,12 @@ PLAIN: Final = "text/plain; charset=utf-8"
 
 _EXPLANATIONS: Final = {
     HTTPStatus.NOT_FOUND: "Not found. Available: /metrics, /healthz and /readyz.",
-    HTTPStatus.UNAUTHORIZED: "A bearer token is required: the one in the file http.bearer_file.",
-    HTTPStatus.FORBIDDEN: "A client certificate is required, issued by the authority in http.tls_client_ca.",
     HTTPStatus.MISDIRECTED_REQUEST: "This daemon does not answer to this host name. Use its IP address, or add the "
     "name to http.allowed_hosts.",
     HTTPStatus.SERVICE_UNAVAILABLE: "Too many requests are waiting for an answer. Try again.",
 }
 _MORE: Final[dict[HTTPStatus, tuple[tuple[str, str], ...]]] = {
     HTTPStatus.METHOD_NOT_ALLOWED: (("Allow", "GET"),),
-    HTTPStatus.UNAUTHORIZED: (("WWW-Authenticate", 'Bearer realm="streamsvm"'),),
     HTTPStatus.SERVICE_UNAVAILABLE: (("Retry-After", "1"),),
 }
 

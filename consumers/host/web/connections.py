@@ -23,7 +23,6 @@ _IPV6_PREFIX: Final = 64
 class Phase(Enum):
     """What a connection waits for."""
 
-    SHAKING = "the TLS handshake"
     READING = "the rest of the request"
     WAITING = "its answer to be made"
     WRITING = "its answer to be taken"
@@ -43,7 +42,7 @@ class HttpConnection:
     @property
     def unfinished(self) -> bool:
         """Whether its request has not come yet."""
-        return self.phase in (Phase.SHAKING, Phase.READING)
+        return self.phase is Phase.READING
 
 
 class Connections:

@@ -22,7 +22,7 @@ MOST_HEADERS: Final = 100
 _END: Final = re.compile(rb"\r?\n\r?\n")
 _LINE: Final = re.compile(r"([!#$%&'*+.^_`|~0-9A-Za-z-]{1,32}) ([!-~]+) HTTP/([0-9])\.([0-9])")
 _HEADER: Final = re.compile(r"([!#$%&'*+.^_`|~0-9A-Za-z-]+):([\t -~\x80-\xff]*)")
-_ONCE: Final = frozenset({"host", "content-length", "authorization"})
+_ONCE: Final = frozenset({"host", "content-length"})
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,6 @@ import logging
 import queue
 import selectors
 import socket
-import ssl
 import threading
 import time
 from collections import Counter, deque
@@ -22,16 +21,15 @@ from typing import Final, Self
 
 from prometheus_client import CollectorRegistry
 
-from consumers.host.web.access import PROBES, Access
+from consumers.host.web.access import Names
 from consumers.host.web.answers import Checks, Site, metrics_of, page, probe, refuse
-from consumers.host.web.certificate import ServerCertificate
 from consumers.host.web.connections import Connections, HttpConnection, Phase, address_of
 from consumers.host.web.head import MOST_HEAD_BYTES, HttpRequest, end_of_head, parse
 from consumers.settings import HttpConfig
 from streamsvm.errors import ConfigurationError
 
 HEAD_TIMEOUT_S: Final = 5.0
-"""Seconds in which a request has to come, TLS handshake and all: one across the world takes about one."""
+"""Seconds in which a request has to come: one across the world takes about one."""
 
 REQUEST_TIMEOUT_S: Final = 10.0
 """Seconds after which a connection is cut off, answered or not."""
@@ -54,7 +52,7 @@ logger = logging.getLogger("streamsvm.http")
 
 
 class HttpServer:
-    """/metrics, /healthz, /readyz and a site in a thread; over HTTPS if a certificate is configured.
+    """/metrics, /healthz, /readyz and a site in a thread.
 
     A request is at most `MOST_HEAD_BYTES` long, has no body, comes within `HEAD_TIMEOUT_S`, and is over after
     `REQUEST_TIMEOUT_S`. When more than `MOST_CONNECTIONS` are open, the oldest unfinished one goes.
@@ -71,19 +69,17 @@ class HttpServer:
     Raises
     ------
     ConfigurationError
-        If the address cannot be bound, or the certificate, its key, the clients' authority or the token cannot be used.
+        If the address cannot be bound.
     """
 
     def __init__(
         self, config: HttpConfig, checks: Checks, registry: CollectorRegistry, site: Site | None = None
     ) -> None:
-        certificate = None if config.tls_certificate is None else ServerCertificate(config)
-        access = Access(config)
         listener = _listen(config)
         self.port: int = listener.getsockname()[1]
         host = f"[{config.host}]" if ":" in config.host else config.host
-        self.url = f"{'http' if certificate is None else 'https'}://{host}:{self.port}"
-        self._loop = _Loop(listener, certificate, access, _Routes(checks, registry, site or (lambda _: None)))
+        self.url = f"http://{host}:{self.port}"
+        self._loop = _Loop(listener, Names(config), _Routes(checks, registry, site or (lambda _: None)))
         self._thread = threading.Thread(target=self._loop.run, name="http", daemon=True)
         self._thread.start()
 
@@ -120,7 +116,6 @@ class _Routes:
 
     def __init__(self, checks: Checks, registry: CollectorRegistry, site: Site) -> None:
         self._checks = {"/healthz": checks.healthy, "/readyz": checks.ready}
-        assert self._checks.keys() == PROBES
         self._metrics = metrics_of(registry)
         self._site = site
         self._metrics_maker, self._page_maker = _Maker("http-metrics"), _Maker("http-page")
@@ -191,10 +186,8 @@ class _Maker:
 class _Loop:
     """Accepts, reads, answers and hangs up; everything but `stop` and `_made` runs in its thread."""
 
-    def __init__(
-        self, listener: socket.socket, certificate: ServerCertificate | None, access: Access, routes: _Routes
-    ) -> None:
-        self._listener, self._certificate, self._access, self._routes = listener, certificate, access, routes
+    def __init__(self, listener: socket.socket, names: Names, routes: _Routes) -> None:
+        self._listener, self._names, self._routes = listener, names, routes
         self._connections = Connections()
         self._answers: deque[tuple[HttpConnection, bytes]] = deque()
         self._selector = selectors.DefaultSelector()
@@ -245,11 +238,6 @@ class _Loop:
         connection = HttpConnection(socket=client, address=address, begun_at=time.monotonic())
         try:
             client.setblocking(False)
-            if self._certificate is not None:
-                connection.phase = Phase.SHAKING
-                connection.socket = self._certificate.context().wrap_socket(
-                    client, server_side=True, do_handshake_on_connect=False
-                )
             self._selector.register(connection.socket, selectors.EVENT_READ, connection)
         except (OSError, ValueError):
             client.close()
@@ -262,18 +250,12 @@ class _Loop:
     def _advance(self, connection: HttpConnection) -> None:
         """Do what can be done without waiting."""
         try:
-            if connection.phase is Phase.SHAKING:
-                assert isinstance(connection.socket, ssl.SSLSocket)
-                connection.socket.do_handshake()
-                connection.phase = Phase.READING
             if connection.phase is Phase.READING:
                 self._read(connection)
             if connection.phase is Phase.WRITING:
                 self._write(connection)
-        except (ssl.SSLWantWriteError, BlockingIOError, InterruptedError, ssl.SSLWantReadError) as waits:
-            writes = isinstance(waits, ssl.SSLWantWriteError) or (
-                connection.phase is Phase.WRITING and not isinstance(waits, ssl.SSLWantReadError)
-            )
+        except (BlockingIOError, InterruptedError):
+            writes = connection.phase is Phase.WRITING
             self._watch(connection, selectors.EVENT_WRITE if writes else selectors.EVENT_READ)
         except Exception:
             logger.debug("request failed", exc_info=True)  # anyone who can connect can make it fail
@@ -303,9 +285,8 @@ class _Loop:
         if isinstance(request, HTTPStatus):
             self._reply(connection, refuse(request))
             return
-        refused = self._access.refusal(request, certified=_is_certified(connection.socket))
-        if refused is not None:
-            self._reply(connection, refuse(refused))
+        if not self._names.answers_to(request.headers.get("host", "")):
+            self._reply(connection, refuse(HTTPStatus.MISDIRECTED_REQUEST))
             return
         answer = self._routes.at_once(request)
         if answer is not None:
@@ -356,9 +337,6 @@ class _Loop:
         with contextlib.suppress(OSError, ValueError, KeyError):
             self._selector.unregister(connection.socket)
         with contextlib.suppress(OSError, ValueError):
-            if isinstance(connection.socket, ssl.SSLSocket) and connection.phase is Phase.WRITING:
-                connection.socket.unwrap()
-        with contextlib.suppress(OSError, ValueError):
             if connection.phase is Phase.WRITING:
                 connection.socket.recv(MOST_HEAD_BYTES)
         with contextlib.suppress(OSError):
@@ -371,8 +349,3 @@ class _Loop:
         self._selector.close()
         for one in (self._listener, self._woken, self._waker):
             one.close()
-
-
-def _is_certified(client: socket.socket) -> bool:
-    """Return whether a client has shown a certificate; the handshake has checked it."""
-    return isinstance(client, ssl.SSLSocket) and bool(client.getpeercert())

@@ -15,6 +15,7 @@ from consumers.settings import Settings
 from streamsvm.kafka import Cluster, Connection
 from tests.branches.workers.coreset_check import Checked, check
 from tests.consumers.trainers import DEADLINE_S
+from tests.deadline import Late
 
 FAST: dict[str, Any] = {"publish_interval_s": 0.05, "publish_after_s": 0.2}
 
@@ -70,7 +71,8 @@ class WorkerRunning:
             if not self._thread.is_alive():
                 self.stop()
                 raise AssertionError("the worker ended early")
-            assert waited_s < deadline_s, f"it did not happen in time: {self.health.ready()}"
+            if waited_s > deadline_s:
+                raise Late(f"it did not happen in time: {self.health.ready()}")
             pause.wait(0.02)
             waited_s += 0.02
 

@@ -103,7 +103,6 @@ def snapshot(picture: Drawing | None, partitions: int = 1) -> BoardSnapshot:
         letters=LettersStatus(topic=HOSTILE, before=12, newest=letter),
         skill=skill(),
         threshold=HOSTILE,
-        yesterday=history[0],
     )
 
 

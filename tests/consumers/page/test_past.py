@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from consumers.page.board import MomentSeries
 from consumers.page.past import MOST_CHARACTERS, MOST_VERSIONS, Past, letter_of, past_of
 from consumers.page.site import Site
-from consumers.page.status import Figures, Moment, TrainerStatus
+from consumers.page.status import TrainerStatus
 from consumers.settings import Settings, TrainingConfig
 from consumers.trainer import observer
 from streamsvm.ingest.decoder import RejectedRecord, Rejection
@@ -179,21 +178,6 @@ def test_a_letter_is_short_and_steers_nothing() -> None:
     assert len(letter.message) == MOST_CHARACTERS
     assert "\x1b" not in letter.message
     assert letter.message.startswith("y is '\\x1b[2J")
-
-
-def test_yesterday_is_the_moment_a_day_ago() -> None:
-    """However long a process lives: the moment within an hour of a day ago, or none."""
-    history: MomentSeries[Moment] = MomentSeries()
-    for minute in range(5 * 24 * 60):
-        if history.due(60.0 * minute):
-            history.add(Moment(NOW + timedelta(minutes=minute), Figures(), minute, None), 60.0 * minute)
-    end = NOW + timedelta(days=5)
-    found = history.day_before(end)
-    assert found is not None
-    assert abs(found.time - (end - timedelta(days=1))) <= timedelta(hours=1)
-    young: MomentSeries[Moment] = MomentSeries()
-    young.add(Moment(NOW, Figures(), 0, None), 0.0)
-    assert young.day_before(NOW + timedelta(hours=20)) is None
 
 
 def test_no_more_versions_than_are_shown_are_read(settings: Settings, connection: Connection) -> None:

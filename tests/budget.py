@@ -1,0 +1,233 @@
+"""`make budget`: what may not grow unnoticed, by names instead of lines, each limit beside today's figure.
+
+Counted are the names that somebody has to know to change the product: files, functions, classes, carriers (classes
+whose methods all have fewer than three statements), Protocols, options, commands, metrics, and the calls and modules of
+four walks (`tests.walks`); and tokens, lines and the words of pages. A package whose name ends in an underscore grows
+beside the one that it will replace, and is counted apart.
+
+    python -m tests.budget              # exit status 1 if a figure is beyond its limit
+    python -m tests.budget --by-package # where the names are
+    python -m tests.budget --lower      # write today's figures as limits, where they are lower
+
+A limit only goes down. A change that needs more raises it, with the reason as a comment in the row.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+import tokenize
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).parent.parent
+LIMITS: Final[Mapping[str, int]] = {
+    "files": 1_000,
+    "functions": 10_000,
+    "classes": 2_000,
+    "carriers": 1_000,
+    "Protocols": 100,
+    "tokens": 1_000_000,
+    "lines of Python": 120_000,
+    "lines of other languages": 20_000,
+    "lines of tests": 120_000,
+    "words of pages": 50_000,
+    "options": 200,
+    "commands": 40,
+    "metrics": 150,
+    "lines of a package that grows beside another": 6_000,
+    "typed to the first poll, calls": 50_000,
+    "typed to the first poll, modules": 1_000,
+    "an idle turn, calls": 1_000,
+    "an idle turn, modules": 100,
+    "a full leaf, calls": 2_000,
+    "a full leaf, modules": 200,
+    "a version made and published, calls": 5_000,
+    "a version made and published, modules": 200,
+}
+"""The most that each figure may be."""
+
+OTHER: Final[Mapping[str, str]] = {
+    ".java": r"^\s+(?:(?:public|private|protected|static|final|synchronized|default)\s+)*[\w<>\[\], .?]+\s\w+\([^;{]*\)"
+    r"(?:\s*throws [\w., ]+)?\s*\{|->",
+    ".mjs": r"\bfunction\b|=>|^\s+(?:static |async |get |set |\*)*#?\w+\([^)]*\)\s*\{",
+    ".js": r"\bfunction\b|=>|^\s+(?:static |async |get |set |\*)*#?\w+\([^)]*\)\s*\{",
+}
+"""Languages beside Python, and what a function looks like there: near enough to see it grow."""
+STATEMENT: Final = re.compile(r"^\s+(?:if|for|while|switch|catch|else|return|try|new)\b")
+OPTIONS: Final = (
+    "import json\nfrom consumers.options import fields, sections\n"
+    "print(json.dumps([f'{section}.{name}' for section in sections() for name in fields(section)]))"
+)
+COMMANDS: Final = (
+    "import json\nfrom typer.main import get_command\nfrom consumers.cli.app import app\n"
+    "def below(command, *words):\n"
+    "    found = getattr(command, 'commands', None)\n"
+    "    return [one for name in found for one in below(found[name], *words, name)] if found else [' '.join(words)]\n"
+    "print(json.dumps(sorted(below(get_command(app)))))"
+)
+METRICS: Final = (
+    "import json\nfrom consumers.metrics import SCORER, TRAINER\n"
+    "from consumers.metrics.daemon_metrics import other_daemons\n"
+    "own = [*TRAINER, *SCORER, *(one for each in other_daemons() for one in each.definitions)]\n"
+    "print(json.dumps(sorted({one.name for one in own})))"
+)
+
+
+def product(suffix: str) -> Iterator[Path]:
+    """Yield the files of the product in one language, those of `tests` not among them."""
+    tracked = subprocess.run(
+        ["git", "ls-files", "-z", f"*{suffix}"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout
+    for name in filter(None, tracked.split("\0")):
+        parts = Path(name).parts
+        if not {"tests", "test"} & {*parts} and not parts[0].startswith(".") and (ROOT / name).exists():
+            yield ROOT / name
+
+
+def grows_beside(path: Path) -> bool:
+    """Return whether a file belongs to a package that will replace another."""
+    return any(part.endswith("_") and not part.endswith("__") for part in path.relative_to(ROOT).parts)
+
+
+def names_of(path: Path) -> Counter[str]:
+    """Return the names, tokens and lines of a Python module."""
+    text = path.read_text()
+    found = Counter({"files": 1, "lines of Python": text.count("\n")})
+    blank = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT)
+    found["tokens"] = sum(token.type not in blank for token in tokenize.generate_tokens(io.StringIO(text).readline))
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+            found["functions"] += 1
+        elif isinstance(node, ast.ClassDef):
+            methods = [one for one in node.body if isinstance(one, (ast.FunctionDef, ast.AsyncFunctionDef))]
+            found["classes"] += 1
+            found["carriers"] += all(statements(one) < 3 for one in methods)
+            found["Protocols"] += any("Protocol" in ast.unparse(base) for base in node.bases)
+    return found
+
+
+def statements(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """Return how many statements a function has, its docstring not counted."""
+    return sum(isinstance(node, ast.stmt) for one in function.body for node in ast.walk(one)) - bool(
+        ast.get_docstring(function)
+    )
+
+
+def names_of_other(path: Path) -> Counter[str]:
+    """Return about the same of a file in another language."""
+    text = path.read_text()
+    function = re.compile(OTHER[path.suffix])
+    return Counter(
+        {
+            "files": 1,
+            "lines of other languages": text.count("\n"),
+            "tokens": len(re.findall(r"\w+|[^\w\s]", text)),
+            "functions": sum(bool(function.search(line)) and not STATEMENT.match(line) for line in text.splitlines()),
+            "classes": len(
+                re.findall(
+                    r"^\s*(?:export |public |static |final |abstract )*(?:class|record|interface|enum) ",
+                    text,
+                    re.MULTILINE,
+                )
+            ),
+        }
+    )
+
+
+def counted() -> tuple[Counter[str], dict[str, Counter[str]]]:
+    """Return the figures that the files show, and those of each package."""
+    packages: dict[str, Counter[str]] = {}
+    beside = 0
+    for path in product(".py"):
+        if grows_beside(path):
+            beside += names_of(path)["lines of Python"]
+            continue
+        packages.setdefault(package_of(path), Counter()).update(names_of(path))
+    for suffix in OTHER:
+        for path in product(suffix):
+            packages.setdefault(package_of(path), Counter()).update(names_of_other(path))
+    total = sum(packages.values(), Counter())
+    total["lines of a package that grows beside another"] = beside
+    total["lines of tests"] = sum(path.read_text().count("\n") for path in (ROOT / "tests").rglob("*.py"))
+    total["words of pages"] = sum(
+        len((ROOT / name).read_text().split())
+        for name in subprocess.run(
+            ["git", "ls-files", "*.md"], cwd=ROOT, capture_output=True, text=True, check=True
+        ).stdout.split()
+        if (ROOT / name).exists()
+    )
+    return total, packages
+
+
+def package_of(path: Path) -> str:
+    """Return the package of a file, such as streamsvm/coreset; of branches each by itself."""
+    parts = path.relative_to(ROOT).parts[:-1]
+    return "/".join(parts[: 3 if "branches" in parts[:2] else 2])
+
+
+def asked(program: str, *arguments: str) -> object:
+    """Run a program with this Python in the tree, and return the JSON of the last line that it prints."""
+    command = [sys.executable, *(arguments or ("-c", program))]
+    ran = subprocess.run(
+        command, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=False
+    )
+    if ran.returncode:
+        raise RuntimeError(f"{command[1:3]} ended with status {ran.returncode}: {ran.stderr[-2_000:]}")
+    return json.loads(ran.stdout.splitlines()[-1])
+
+
+def figures(*, walks: bool) -> tuple[dict[str, int], dict[str, Counter[str]]]:
+    """Return every figure by the names of `LIMITS`, and the names of each package."""
+    total, packages = counted()
+    found = dict(total)
+    for name, program in (("options", OPTIONS), ("commands", COMMANDS), ("metrics", METRICS)):
+        listed = asked(program)
+        assert isinstance(listed, list)
+        found[name] = len(listed)
+    if walks:
+        walked = asked("", "-m", "tests.walks")
+        assert isinstance(walked, dict)
+        found |= walked
+    return {name: found.get(name, 0) for name in LIMITS if name in found or not walks}, packages
+
+
+def lower(text: str, found: Mapping[str, int]) -> str:
+    """Return the text of this module with lower limits where today's figures are lower."""
+    for name, limit in LIMITS.items():
+        if found.get(name, limit) < limit:
+            text = re.sub(rf'(    "{re.escape(name)}": )[\d_]+', rf"\g<1>{found[name]:_}", text, count=1)
+    return text
+
+
+def main() -> int:
+    """Print every figure beside its limit, and return 1 if one is beyond."""
+    parser = argparse.ArgumentParser(prog="python -m tests.budget", description=__doc__)
+    parser.add_argument("--by-package", action="store_true", help="also print the names of each package")
+    parser.add_argument("--lower", action="store_true", help="write lower limits into this module")
+    parser.add_argument("--without-walks", action="store_true", help="start no trainer")
+    options = parser.parse_args()
+    found, packages = figures(walks=not options.without_walks)
+    beyond = [name for name, figure in found.items() if figure > LIMITS[name]]
+    for name, figure in found.items():
+        print(f"{name:<46} {figure:>9,} of {LIMITS[name]:>9,}{'  BEYOND THE LIMIT' if name in beyond else ''}")
+    if options.by_package:
+        columns = ("files", "functions", "classes", "carriers", "lines of Python", "lines of other languages")
+        print("\n" + f"{'':<32}" + "".join(f"{column.split()[-1]:>11}" for column in columns))
+        for package, counts in sorted(packages.items()):
+            print(f"{package:<32}" + "".join(f"{counts[column]:>11,}" for column in columns))
+    if options.lower:
+        Path(__file__).write_text(lower(Path(__file__).read_text(), found))
+    return 1 if beyond else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

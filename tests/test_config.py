@@ -88,6 +88,7 @@ def test_what_differs_from_the_defaults_is_told_and_no_more() -> None:
         "points.labels": ["on-time", "late"],
         "registry.password": "********",
         "coreset.structure": "tree",
+        "coreset.points": 11_000,
     }
 
 

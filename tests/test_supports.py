@@ -371,7 +371,6 @@ def test_what_is_unknown_or_off_is_not_refused() -> None:
 
 SIZES: Final[Mapping[str, str]] = {
     "streamsvm/config/point_options.py:PointsConfig._consistent": "as many names as features",
-    "streamsvm/config/coreset.py:CoresetConfig.sizes_of": "points are too few for the buckets of a memory",
     "streamsvm/config/svm.py:_require_room_for": "a size is too small for the number of labels",
     "streamsvm/joining/joiner.py:Joiner._grow": "more rows wait than may",
     "consumers/evaluate/predict_then_train.py:PrequentialPlan.check": "the lag and the leaf divide each other",

@@ -11,7 +11,7 @@ LARGEST_AUDIT: Final = 1_000
 """Points of a partition's audit sample."""
 AUDITED: Final = 11
 """One of so many points is of the audit sample: of 11,000, a leaf and four buckets have 2,000 each beside it."""
-AUDITED_OF_SPANS: Final = 24
+AUDITED_OF_SPANS: Final = 12
 """The same where each bucket has an audit sample of its own, of a tenth of that."""
 CHAIN_BUCKET: Final = 0.7
 """The bucket's share of a partition's memory in a chain; the rest is the leaf. Measured from 0.3 to 0.85: a larger
@@ -35,8 +35,8 @@ MOST_HALF_LIVES: Final = 40
 """Age, in half-lives, at which rows are dropped: they count for 1e-12 of what they did."""
 LARGEST_LEAF: Final = 2_000
 """Rows of a leaf where rows are forgotten: a longer one follows a change later."""
-WINDOW_LEAF, ADAPTIVE_LEAF = 8, 24
-"""Parts of a memory that forgets of which one is the leaf."""
+WINDOW_LEAF, ADAPTIVE_LEAF = 8, 60
+"""Parts of a memory that forgets of which one is the leaf: one that is `adaptive` follows a change leaf by leaf."""
 SPAN_LEAVES: Final = 8
 """Most leaves of a span."""
 SPAN_POINTS: Final = 100

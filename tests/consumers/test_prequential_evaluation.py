@@ -78,7 +78,7 @@ def test_peers_run_by_option_only(turning: Path) -> None:
     """They take most of the time."""
     report = evaluate_prequentially(open_source(turning), PrequentialPlan(leaf_rows=100))
     assert [row.contender for row in report.rows if row.lag == 100] == [
-        *OURS, "adaptive, default span", "majority", "no-change",
+        *OURS, "majority", "no-change",
     ]  # fmt: skip
     assert {row.contender for row in report.rows if row.lag == 1} == {"majority", "no-change"}
 

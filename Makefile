@@ -5,30 +5,35 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.made
 RUNS_STAMP := $(VENV)/.runs
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+# Ten times as fast as pip, which puts it into the environment first and does its work where it cannot.
+UV := $(BIN)/uv pip install --quiet --python $(BIN)/python
+ifdef PIP_INDEX_URL
+export UV_DEFAULT_INDEX := $(PIP_INDEX_URL)
+endif
 TOOLS := $(VENV)/tools
 TOOLS_STAMP := $(TOOLS)/.made
-SPARK := $(VENV)/spark
-SPARK_STAMP := $(SPARK)/.made
-SHIPPED := requirements/extras.txt requirements/runtime.txt requirements/spark.txt
+SHIPPED := requirements/extras.txt requirements/runtime.txt
 SOURCES := streamsvm consumers tests
 
-.PHONY: wheel reader-wheel env demo broker spark test test-quick test-long fuzz simulation faults lint requirements sbom release audit clean test-deploy readers budget
+.PHONY: before wheel reader-wheel env demo broker test test-quick test-long fuzz simulation faults papers lint requirements sbom release audit clean test-deploy readers budget
 
 env: $(STAMP)
 
 # What the program itself needs; `env` adds what tests and checkers do.
-$(RUNS_STAMP): pyproject.toml requirements/runtime.txt requirements/build.txt
+$(RUNS_STAMP): pyproject.toml requirements/runtime.txt requirements/build.txt requirements/uv.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "streamsvm needs Python 3.11 or newer; say which with PYTHON=python3.12"; exit 1; }
-	@echo "making $(VENV): 0.7 GB, one to three minutes; what runs first compiles for another minute"
+	@echo "making $(VENV): 0.7 GB; what runs first compiles for a minute or two"
 	$(PYTHON) -m venv $(VENV)
-	$(PIP) --require-hashes -r requirements/build.txt -r requirements/runtime.txt
+	$(PIP) --require-hashes -r requirements/uv.txt
+	$(UV) --require-hashes -r requirements/build.txt -r requirements/runtime.txt || \
+		$(PIP) --require-hashes -r requirements/build.txt -r requirements/runtime.txt
 	$(PIP) --no-deps --no-build-isolation --no-index -e .
 	@touch $@
 
 $(STAMP): $(RUNS_STAMP) requirements/dev.txt
-	@echo "adding to $(VENV) what tests and checkers need: 0.7 GB more, two minutes or so"
-	$(PIP) --require-hashes -r requirements/dev.txt
+	@echo "adding to $(VENV) what tests and checkers need: 0.7 GB more"
+	$(UV) --require-hashes -r requirements/dev.txt || $(PIP) --require-hashes -r requirements/dev.txt
 	@touch $@
 
 demo: $(RUNS_STAMP)
@@ -71,6 +76,10 @@ fuzz: env
 	mkdir -p .fuzz
 	$(BIN)/python -m tests.fuzz all --more 1000000 --json .fuzz
 
+# The tables of the two papers, measured again; DATA is a folder of their sets (tests/papers/__main__.py).
+papers: env
+	$(BIN)/python -m tests.papers $(if $(DATA),--data $(DATA))
+
 test-deploy: env
 	STREAMSVM_TEST_DEPLOY=1 $(BIN)/pytest tests/deploy -s
 
@@ -92,6 +101,21 @@ figures: env
 bench: env
 	$(BIN)/python -m tests.benchmarks.pipeline --points 30000
 
+# The build that a rewrite is compared with: its wheel in an environment of its own, beside a checkout whose benchmarks and
+# decoders run as child processes. Old and new meet in files, topics and processes only.
+BEFORE := .before
+FIRST_HOUSE ?= first-house
+before: env $(BEFORE)/.made
+$(BEFORE)/.made:
+	git rev-parse --quiet --verify $(FIRST_HOUSE)^0 >/dev/null || git fetch --quiet origin tag $(FIRST_HOUSE)
+	rm -rf $(BEFORE) && git worktree prune && git worktree add --quiet --detach $(BEFORE)/tree $(FIRST_HOUSE)
+	$(PYTHON) -m venv $(BEFORE)/venv
+	$(BIN)/uv pip install --quiet --python $(BEFORE)/venv/bin/python --require-hashes -r $(BEFORE)/tree/requirements/dev.txt
+	cd $(BEFORE)/tree && ../venv/bin/hatchling build --target wheel --directory ../dist
+	$(BIN)/uv pip install --quiet --python $(BEFORE)/venv/bin/python --no-deps --no-index $(BEFORE)/dist/*.whl
+	cd $(BEFORE) && pwd | sed 's,$$,/tree,' > $$(venv/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/tests.pth
+	@touch $@
+
 wheel: env
 	$(BIN)/hatchling build --target wheel
 
@@ -106,7 +130,8 @@ readers: env
 	STREAMSVM_TEST_READERS=1 $(BIN)/pytest -s tests/interop/test_packages.py
 
 requirements: env
-	$(BIN)/python -m pip install --quiet uv
+	{ head -n 1 requirements/uv.txt; echo uv | $(BIN)/uv pip compile --quiet --universal --python-version 3.11 \
+		--generate-hashes --no-emit-index-url --no-header --no-annotate -; } > $(VENV)/uv.txt && mv $(VENV)/uv.txt requirements/uv.txt
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
 		--no-annotate --extra dev pyproject.toml -o requirements/dev.txt
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
@@ -121,19 +146,6 @@ requirements: env
 	{ head -n 1 requirements/tools.in; $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 		--no-emit-index-url --no-header --no-annotate --constraint requirements/dev.txt requirements/tools.in; } \
 		> $(VENV)/tools.txt && mv $(VENV)/tools.txt requirements/tools.txt
-
-	{ head -n 1 requirements/spark.in; $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
-		--no-emit-index-url --no-header --no-annotate --constraint requirements/dev.txt requirements/spark.in; } \
-		> $(VENV)/spark.txt && mv $(VENV)/spark.txt requirements/spark.txt
-
-$(SPARK_STAMP): requirements/spark.txt
-	@echo "adding $(SPARK): 0.5 GB, and Java 17 is needed to run it"
-	$(PIP) --require-hashes --target $(SPARK) -r requirements/spark.txt
-	@touch $@
-
-# Spark for the tests of `scale backfill --engine spark`, in a folder of its own: other tests need, and find, nothing of it.
-spark: env $(SPARK_STAMP)
-	STREAMSVM_TEST_SPARK=$(abspath $(SPARK)) $(BIN)/pytest -m long tests/branches/workers/files/test_spark.py
 
 $(TOOLS_STAMP): requirements/tools.txt
 	$(PYTHON) -m venv $(TOOLS)

@@ -68,7 +68,7 @@ class PlainCommand(TyperCommand):
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Print the help."""
         left_out = [] if ALL_FLAG in ctx.meta else [one for one in self.params if one.name in self.seldom]
-        self.epilog = _rest(ctx.command_path, len(left_out)) if left_out else None
+        self.epilog = _rest(ctx.command_path, left_out) if left_out else None
         with _escaped([self, *self.params]), _hidden(left_out):
             super().format_help(ctx, formatter)
 
@@ -87,15 +87,24 @@ AllCommands = Annotated[
 """The option of a group that has rare commands, for its callback."""
 
 
+AllOptions = Annotated[
+    bool, typer.Option(ALL_FLAG, is_eager=True, callback=show_all, help="Show every option and exit.")
+]
+"""The option of a command whose help leaves some options to `--help-all`."""
+
+
 def _further(group: str, commands: int) -> str:
     return f"{commands} more command{'s' * (commands > 1)}: see {group} {ALL_FLAG}."
 
 
-def _rest(command: str, options: int) -> str:
-    return (
-        f"{options} more options: {command} {ALL_FLAG} shows them. Each may also stand in a TOML file, for --config, "
-        "or in the environment: streamsvm config lists them all with their defaults."
-    )
+def _rest(command: str, left_out: list[Any]) -> str:
+    said = f"{len(left_out)} more options: {command} {ALL_FLAG} shows them."
+    if any("__" in str(one.name) for one in left_out):  # options of the settings
+        said += (
+            " Each may also stand in a TOML file, for --config, or in the environment: streamsvm config lists them all "
+            "with their defaults."
+        )
+    return said
 
 
 class PlainGroup(TyperGroup):

@@ -22,9 +22,9 @@ from streamsvm.sockets import DAEMONS, import_name, plugged
 if TYPE_CHECKING:
     from consumers.settings import Settings
 
-COMMON: Final = ("", "kafka", "security", "output", "http", "log")
+COMMON: Final = ("", "kafka", "output", "http", "log")
 """Sections that every daemon has; the empty name stands for the options outside a section."""
-CLIENT: Final = ("", "kafka", "security", "log")
+CLIENT: Final = ("", "kafka", "log")
 """Sections of a command that only asks the broker, or writes to it; what it has no use for would hide the rest."""
 
 TRAINER_SECTIONS: Final = (
@@ -37,9 +37,6 @@ TRAINER_SECTIONS: Final = (
     "svm",
     "training",
     "checkpoint",
-    "quality",
-    "archive",
-    "deletes",
 )
 """Sections of a trainer, and of a command that is given its options."""
 

@@ -12,7 +12,7 @@ import typer
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from consumers.help_texts import ALL_FLAG, show_all
+from consumers.help_texts import AllOptions
 from consumers.loader import load
 from consumers.settings import ENVIRONMENT_PREFIX, Settings
 from consumers.settings import section_class as settings_section
@@ -142,9 +142,7 @@ _ALL: Final = inspect.Parameter(
     "help_all",
     inspect.Parameter.KEYWORD_ONLY,
     default=False,
-    annotation=Annotated[
-        bool, typer.Option(ALL_FLAG, is_eager=True, callback=show_all, help="Show every option and exit.")
-    ],
+    annotation=AllOptions,
 )
 
 

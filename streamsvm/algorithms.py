@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Final, Literal
 from streamsvm.sockets import choices
 
 OWN: Final = {
-    "svm.solver": ("stda",),
     "coreset.reducer": ("uniform", "calibrated"),
     "coreset.structure": ("tree", "chain"),
 }
@@ -35,10 +34,8 @@ def one_of(option: str) -> str:
 
 
 if TYPE_CHECKING:
-    SolverName = str
     ReducerName = str
     StructureName = str
 else:
-    SolverName = Literal[names("svm.solver")]
     ReducerName = Literal[names("coreset.reducer")]
     StructureName = Literal[names("coreset.structure")]

@@ -3,16 +3,12 @@
 Saving such a state and restoring it, each caller for itself, goes wrong where two callers overlap: the one that began
 second restores what the first had set. Here each state has one owner that counts its holders: the first one saves, the
 last one restores.
-
-Threads of linear algebra decide bits, so holders of different numbers may not overlap: a second one in another thread
-waits until the first has ended. In the same thread the outermost holder decides.
 """
 
 from __future__ import annotations
 
 import threading
 import warnings
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -22,43 +18,33 @@ from threadpoolctl import OpenBLASController, ThreadpoolController
 
 
 class _Algebra:
-    """The number of threads of linear algebra, with those who hold it."""
+    """The number of threads of linear algebra, with a count of those who hold it at 1."""
 
     def __init__(self) -> None:
-        self._changed = threading.Condition()
-        self._holders: Counter[int] = Counter()
-        self._number = 0
+        self._lock = threading.Lock()
+        self._holders = 0
         self._saved: list[int] = []
 
-    def enter(self, number: int) -> int:
-        """Hold a number of threads; blocks while another thread holds another number. Returns who holds it."""
-        me = threading.get_ident()
-        with self._changed:
-            if me not in self._holders:
-                self._changed.wait_for(lambda: not self._holders or self._number == number)
+    def enter(self) -> None:
+        """Set the number to 1, unless somebody has."""
+        with self._lock:
             if not self._holders:
                 self._saved = [library.num_threads for library in _libraries()]
-                self._number = number
                 if self._changes:
-                    _set([number] * len(self._saved))
-            self._holders[me] += 1
-        return me
+                    _set([1] * len(self._saved))
+            self._holders += 1
 
-    def leave(self, holder: int) -> None:
-        """Give the number back; the last one restores what was before the first."""
-        with self._changed:
-            self._holders[holder] -= 1
-            if not self._holders[holder]:
-                del self._holders[holder]
-            if not self._holders:
-                if self._changes:
-                    _set(self._saved)
-                self._changed.notify_all()
+    def leave(self) -> None:
+        """Restore what was before the first holder, unless there is another one."""
+        with self._lock:
+            self._holders -= 1
+            if not self._holders and self._changes:
+                _set(self._saved)
 
     @property
     def _changes(self) -> bool:
-        """Whether the number is another one than before the first holder."""
-        return any(saved != self._number for saved in self._saved)
+        """Whether the number was another one before the first holder."""
+        return any(saved != 1 for saved in self._saved)
 
 
 @cache
@@ -85,16 +71,17 @@ _ALGEBRA = _Algebra()
 
 
 @contextmanager
-def algebra_threads(number: int) -> Iterator[None]:
-    """Give linear algebra so many threads, in the whole process, while the block runs.
+def one_algebra_thread() -> Iterator[None]:
+    """Give linear algebra one thread, in the whole process, while the block runs: the number of threads decides bits.
 
-    Blocks while another thread holds another number. A block inside of another one of the same thread changes nothing.
+    A thread that learns beside a training holds it all of its life: a pilot of many features is solved with linear
+    algebra too, and its bits would depend on whether a training happens to run at that moment.
     """
-    holder = _ALGEBRA.enter(number)
+    _ALGEBRA.enter()
     try:
         yield
     finally:
-        _ALGEBRA.leave(holder)
+        _ALGEBRA.leave()
 
 
 class _WhereSilenced:

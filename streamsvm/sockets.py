@@ -6,8 +6,8 @@ choices to options and names to the package.
 
 Each folder has a module `plug` with a mapping ``PLUGS`` of plain text. It lists, by socket, where the branch's objects
 are: ``{"message_parts": ("streamsvm.branches.x.part:PART",)}``. A socket of choices also has a name for each:
-``{"svm.solver": {"other": "streamsvm.x.solvers:Other"}}``. A module of the trunk that has a socket calls `plugged` with
-the socket's name, and gets the objects. If a folder is deleted, everything of the branch is gone with it.
+``{"coreset.reducer": {"other": "streamsvm.x.reducers:other"}}``. A module of the trunk that has a socket calls
+`plugged` with the socket's name, and gets the objects. If a folder is deleted, all of the branch is gone with it.
 
 Nothing of a branch is imported before one of its sockets is read, and then only what is listed for that socket. Of
 choices, only the one that is chosen is imported.

@@ -104,14 +104,12 @@ MORE_LABELS: Final = Term(LABELS, lambda value: value > 2, "more than two labels
 TWO_LABELS: Final = Term(LABELS, lambda value: value == 2, "two labels")
 CERTIFICATE: Final = "a certificate"
 REASONS: Final = "reasons of a score"
-STRETCH: Final = "a version of a stretch of the past"
-FOREIGN_COLUMNS: Final = "`--label`, `--weight`, `--id`, `--columns`, `--dimension` or `--header`"
+FOREIGN_COLUMNS: Final = "`--label`, `--weight`, `--id`, `--columns` or `--header`"
 PHRASES: Final[Mapping[str, str]] = {
     LABELS: "{name} has {value} labels",
     FEATURES: "{name} is given",
     CERTIFICATE: "a certificate was asked for",
     REASONS: "reasons of the scores of {value} were asked for",
-    STRETCH: "{name} is of a stretch of the past",
     FOREIGN_COLUMNS: "{value} is given",
 }
 """How the value of an axis of the trunk is written in an error, where it is not `name = value`."""
@@ -133,8 +131,6 @@ class Row:
     remedy : str
         A full sentence; {feature} and {without} stand for the two names.
     kind : "nature" or "not built"
-    refused : bool
-        False: nobody is refused, the feature has no effect.
     """
 
     axis: str
@@ -143,7 +139,6 @@ class Row:
     why: str
     remedy: str
     kind: Kind
-    refused: bool = True
 
     def is_met(self, configured: Configured) -> bool:
         """Return whether both conditions hold of what is configured."""
@@ -214,10 +209,8 @@ MACHINE: Final = "Kernel, solver and penalty"
 _GOAL: Final = "Thresholds, probabilities and tuning"
 _STRUCTURE: Final = "Structure and memory of the coreset"
 SMALL: Final = "Landmarks and precision"
-_ARCHIVE: Final = "Archive"
-_BOUNDS: Final = "Bounds and certificates"
+_BOUNDS: Final = "Certificates"
 _REASONS: Final = "Reasons of a score"
-_ONNX: Final = "ONNX"
 _ACCESS: Final = "Access"
 _EVALUATE: Final = "streamsvm evaluate"
 _COMMANDS: Final = "Other commands"
@@ -225,7 +218,6 @@ _COMMANDS: Final = "Other commands"
 _ONE_VALUE: Final = "a threshold is of one decision value"
 _NO_VECTORS: Final = "a linear machine has no support vectors"
 _OWN_ROWS: Final = "where rows are forgotten, a bucket depends on its own rows alone"
-_RECORDED: Final = "the archive records rows as one process learns them"
 _ONE_OF_TWO: Final = "Give only one of the two."
 REMOVE: Final = "Remove {feature}."
 
@@ -350,8 +342,8 @@ def _structure() -> Iterator[Row]:
 
 
 def _small() -> Iterator[Row]:
-    few_bits = equal("svm.precision", "half"), equal("svm.precision", "packed")
-    for term in (given("svm.landmarks"), *few_bits, given("svm.round_first")):
+    packed = equal("svm.precision", "packed")
+    for term in (given("svm.landmarks"), packed):
         yield Row(
             axis=SMALL,
             feature=term,
@@ -362,86 +354,20 @@ def _small() -> Iterator[Row]:
         )
     yield Row(
         axis=SMALL,
-        feature=given("svm.round_first"),
-        without=equal("svm.precision", "double"),
-        why="points are rounded to few bits",
-        remedy="Remove {feature}, or give svm.precision = packed or half.",
-        kind="nature",
-    )
-    for term in few_bits:
-        yield Row(
-            axis=SMALL,
-            feature=term,
-            without=MORE_LABELS,
-            why="more than two labels are published in double precision only",
-            remedy=REMOVE,
-            kind="not built",
-        )
-
-
-def _archive() -> Iterator[Row]:
-    directory = given("archive.directory")
-    yield Row(
-        axis=_ARCHIVE,
-        feature=directory,
-        without=above("training.workers", 1),
-        why=_RECORDED,
-        remedy="Give training.workers = 1, or remove archive.directory.",
-        kind="not built",
-    )
-    yield Row(
-        axis=_ARCHIVE,
-        feature=directory,
-        without=given("training.from_coresets"),
-        why=_RECORDED,
-        remedy="Leave out {without}, or archive.directory.",
-        kind="not built",
-    )
-    yield Row(
-        axis=_ARCHIVE,
-        feature=directory,
-        without=given("labels.topic"),
-        why="the archive records rows of the input alone",
-        remedy="Remove one of the two.",
-        kind="not built",
-    )
-    yield Row(
-        axis=_ARCHIVE,
-        feature=directory,
+        feature=packed,
         without=MORE_LABELS,
-        why="archives are of two labels",
-        remedy="Remove archive.directory.",
+        why="more than two labels are published in double precision only",
+        remedy=REMOVE,
         kind="not built",
     )
 
 
 def _bounds() -> Iterator[Row]:
     sums = "in a kernel's space the rows' sums cannot be held"
-    totals: tuple[tuple[Term, str, Kind], ...] = (
-        (MORE_LABELS, "totals are of two labels", "not built"),
-        (other("svm.kernel", "linear"), sums, "nature"),
-        (other("coreset.memory", "all"), "totals are of all rows alike", "not built"),
-    )
-    for term, why, kind in totals:
-        yield Row(
-            axis=_BOUNDS,
-            feature=given("coreset.totals"),
-            without=term,
-            why=why,
-            remedy=REMOVE,
-            kind=kind,
-            refused=False,
-        )
     estimate = "An audit of the objective, an estimate, is in every version."
     certificate: tuple[tuple[Term, str, str, Kind], ...] = (
         (MORE_LABELS, "a certificate is of two labels", estimate, "not built"),
         (other("svm.kernel", "linear"), sums, estimate, "nature"),
-        (
-            given(STRETCH),
-            "a certificate is of all rows alike",
-            "Certify a version of a trainer's model.",
-            "not built",
-        ),
         (
             other("coreset.memory", "all"),
             "a certificate is of all rows alike",
@@ -473,17 +399,6 @@ def _reasons() -> Iterator[Row]:
     )
 
 
-def _onnx() -> Iterator[Row]:
-    yield Row(
-        axis=_ONNX,
-        feature=given("--events"),
-        without=other("--format", "onnx"),
-        why="the JSON always holds the features",
-        remedy="Add --format onnx, or remove --events.",
-        kind="nature",
-    )
-
-
 def _access() -> Iterator[Row]:
     yield Row(
         axis=_ACCESS,
@@ -512,7 +427,7 @@ def _evaluate() -> Iterator[Row]:
         remedy="Give svm.alpha (--alpha) instead.",
         kind="nature",
     )
-    for option in ("--lag", "--leaf-rows", "--every-leaves", "--peers"):
+    for option in ("--lag", "--leaf-rows", "--every-leaves"):
         yield Row(
             axis=_EVALUATE,
             feature=given(option),
@@ -556,27 +471,6 @@ def _commands() -> Iterator[Row]:
             "nature",
         ),
         (
-            given("--as"),
-            given("--every"),
-            "--as publishes a model, --every prints a table",
-            _ONE_OF_TWO,
-            "nature",
-        ),
-        (
-            missing("--as"),
-            missing("--every"),
-            "--as publishes a model, --every prints a table",
-            "Give one of the two.",
-            "nature",
-        ),
-        (
-            given("--every"),
-            other("svm.kernel", "linear"),
-            "a kernel machine has no coefficients",
-            "Build its versions one by one with --as.",
-            "nature",
-        ),
-        (
             given("--events"),
             given(FOREIGN_COLUMNS),
             "it is about points",
@@ -608,10 +502,8 @@ _OWN: Final[tuple[Callable[[], Iterator[Row]], ...]] = (
     _goal,
     _structure,
     _small,
-    _archive,
     _bounds,
     _reasons,
-    _onnx,
     _access,
     _evaluate,
     _commands,
@@ -660,13 +552,5 @@ def require(configured: Configured, spelled: Spelled | None = None) -> None:
         With the text of the first row that is met.
     """
     for row in _rows_of(frozenset(configured)):
-        if row.refused and row.is_met(configured):
+        if row.is_met(configured):
             raise row.refusal(configured, spelled or {})
-
-
-def without_effect(configured: Configured) -> str:
-    """Return why a feature has no effect with what else is configured; empty if it has."""
-    for row in _rows_of(frozenset(configured)):
-        if not row.refused and row.is_met(configured):
-            return f"{_said(row.without.axis, configured[row.without.axis], {})}: {row.why}"
-    return ""

@@ -54,6 +54,18 @@ TRAINING: Final = ("tests/faults/", "tests/consumers/")
 """Where trainers are started."""
 
 
+@pytest.fixture(autouse=True)
+def few_at_once(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let daemons in this process take few records at once, so that tests see many batches; benchmarks do not."""
+    if request.node.nodeid.startswith("tests/benchmarks/"):
+        return
+    from consumers import constants
+
+    few = {"BATCH_RECORDS": 17, "SCORED_AT_ONCE": 7, "WATCH_INTERVAL_S": constants.WATCH_INTERVAL_S}
+    for name, value in few.items():
+        monkeypatch.setattr(constants, name, value)
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Compile before the processes of a parallel run begin, in the one that begins them."""
     refuse_the_tree_where_the_wheel_is_tested()

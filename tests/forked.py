@@ -18,6 +18,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Final, TextIO
 
+from tests import constants
 from tests.brokers.jvm import die_with_parent
 
 ROOT: Final = Path(__file__).parent.parent
@@ -133,5 +134,5 @@ def _run(
     for number, end in ((1, stdout), (2, stderr)):
         os.dup2(end.fileno(), number)
         end.close()
-    sys.argv = ["streamsvm" if module == PROGRAM else module, *arguments]
+    sys.argv = ["streamsvm" if module == PROGRAM else module, *constants.set_from(arguments)]
     importlib.import_module(module).main()

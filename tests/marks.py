@@ -39,14 +39,12 @@ SLOW: Final = frozenset({"broker", "real_broker", "embedded_broker", "stage", "f
 
 NOT_QUICK: Final = (
     "tests/codec/test_bounds.py::test_no_bomb_goes_off",
-    "tests/codec/test_half_precision.py",
     "tests/codec/test_packing.py",
     "tests/codec/test_large_models.py::test_decoding_takes_a_multiple_of_the_message",
     "tests/codec/test_model.py",
     "tests/codec/test_onnx.py",
     "tests/codec/test_parts.py",
     "tests/codec/test_points.py::test_far_exponents_have_one_value",
-    "tests/codec/test_schema_header.py",
     "tests/delivery/test_pipeline.py::test_a_cut_that_nobody_trains_costs_no_pilot_and_no_reduction",
     "tests/test_config.py::test_a_budget_of_bytes_is_kept_and_used",
 )

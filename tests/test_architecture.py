@@ -13,7 +13,7 @@ LAYERS: list[set[str]] = [
     {"model", "kafka"},
     {"config", "coreset", "svm", "registry", "joining"},
     {"learning", "ingest", "quality", "papers"},
-    {"checkpoint", "datasets"},
+    {"checkpoint", "certificate", "datasets"},
     {"delivery", "verification", "estimators"},
     {"branches"},
 ]

@@ -92,8 +92,8 @@ def test_modules_that_are_run_exist(page: Path) -> None:
 def test_a_command_that_does_not_exist_is_found(tmp_path: Path) -> None:
     """A module, or an option, that is not there is named; one that is there is not."""
     page = tmp_path / "a.md"
-    page.write_text("`python -m tests.nothing` `python -m tests.benchmarks.scale --workers 2 --wokers 2 | tee a`\n")
-    assert missing(page) == ["tests.nothing", "tests.benchmarks.scale --wokers"]
+    page.write_text("`python -m tests.nothing` `python -m tests.benchmarks.scale --rounds 2 --ruonds 2 | tee a`\n")
+    assert missing(page) == ["tests.nothing", "tests.benchmarks.scale --ruonds"]
 
 
 def test_the_top_level_is_small() -> None:

@@ -10,7 +10,7 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from streamsvm.process_wide import algebra_threads, silenced
+from streamsvm.process_wide import one_algebra_thread, silenced
 
 DEADLINE_S = 60.0
 
@@ -20,9 +20,9 @@ def blas_threads() -> set[int]:
 
 
 def test_overlapping_holders_restore_what_was_before_the_first() -> None:
-    """The first one ends before the second, which held the same number."""
+    """The first one ends before the second, which holds it, too."""
     with threadpool_limits(2, user_api="blas"):
-        first, second = algebra_threads(1), algebra_threads(1)
+        first, second = one_algebra_thread(), one_algebra_thread()
         entered, left = threading.Event(), threading.Event()
 
         def hold() -> None:
@@ -39,27 +39,6 @@ def test_overlapping_holders_restore_what_was_before_the_first() -> None:
             left.set()
             other.result()
         assert blas_threads() == {2}
-
-
-def test_another_number_waits_for_its_turn() -> None:
-    """Two numbers are never in force at once."""
-    order: list[str] = []
-    begun = threading.Event()
-
-    def second() -> None:
-        begun.set()
-        with algebra_threads(2):
-            order.append("second")
-
-    with ThreadPoolExecutor(1) as pool:
-        with algebra_threads(1):
-            waiting = pool.submit(second)
-            assert begun.wait(DEADLINE_S)
-            order.append("first")
-            with algebra_threads(2):  # inside of its own: nothing changes, and nothing waits
-                assert blas_threads() == {1}
-        waiting.result()
-    assert order == ["first", "second"]
 
 
 def test_a_warning_is_silent_in_the_thread_that_silences_it_only() -> None:

@@ -130,7 +130,7 @@ def test_the_default_is_pairs_up_to_32_labels() -> None:
 
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])
 @pytest.mark.parametrize("scheme", ["one_vs_one", "one_vs_rest"])
-@pytest.mark.parametrize("probability", ["sigmoid", "isotonic", None])
+@pytest.mark.parametrize("probability", ["sigmoid", None])
 def test_what_is_written_obeys_the_schema(kernel: str, scheme: str, probability: str | None) -> None:
     """Of every kind; and is read back as it was."""
     config = config_of(kernel=kernel, multiclass=scheme, probability=probability)

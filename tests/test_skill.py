@@ -16,7 +16,14 @@ from sklearn.metrics import average_precision_score, balanced_accuracy_score, lo
 from streamsvm.model import skill_header as header
 from streamsvm.model.probability import Sigmoid
 from streamsvm.model.skill import Skill, complaint, doubt
-from streamsvm.quality.skill import LEAST_OF_A_LABEL, Answered, auc, balanced_accuracy, no_better_than_chance, skill_of
+from streamsvm.quality.skill import (
+    LEAST_OF_A_LABEL,
+    Answered,
+    Ranked,
+    balanced_accuracy,
+    no_better_than_chance,
+    skill_of,
+)
 
 SEED = 20261122
 STREAMS, VERSIONS = 20, 20
@@ -43,8 +50,8 @@ def test_an_interval_of_the_auc_is_of_shares() -> None:
     """A few points that a model ranks all but perfectly: no value above 1, and none below 0 the other way round."""
     sample = made(60, 0.2, 0.97)
     y = sample.y > 0
-    right = auc(y, sample.weight, sample.values, 5.0)
-    wrong = auc(y, sample.weight, -sample.values, 5.0)
+    right = Ranked.of(y, sample.weight, sample.values).auc(5.0)
+    wrong = Ranked.of(y, sample.weight, -sample.values).auc(5.0)
     assert 0.9 < right.value <= right.high == 1.0
     assert 0.0 == wrong.low <= wrong.value < 0.1
 
@@ -86,7 +93,7 @@ def test_the_interval_of_an_auc_is_delongs(balanced: float) -> None:
     sample = made(1_000, 0.3, balanced)
     y = sample.y > 0
     value, variance = delong(y, sample.values)
-    found = auc(y, sample.weight, sample.values, 2.0)
+    found = Ranked.of(y, sample.weight, sample.values).auc(2.0)
     without_skill = (1.0 / y.sum() + 1.0 / (~y).sum()) / 12.0
     assert found.value == pytest.approx(value)
     assert found.high - found.value == pytest.approx(2.0 * np.sqrt(max(variance, without_skill)), rel=2e-3)
@@ -111,7 +118,7 @@ def test_intervals_hold_as_often_as_they_say(balanced: float) -> None:
         sample = made(800, 0.2, balanced, seed)
         y = sample.y > 0
         share = balanced_accuracy(y, sample.weight, sample.values > 0, 1.96)
-        area = auc(y, sample.weight, sample.values, 1.96)
+        area = Ranked.of(y, sample.weight, sample.values).auc(1.96)
         within += share.low <= balanced <= share.high, area.low <= ndtr(np.sqrt(2.0) * ndtri(balanced)) <= area.high
     assert (within > 0.95 * 600 - 3.5 * np.sqrt(0.95 * 0.05 * 600)).all(), within
 

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from streamsvm.errors import ConfigurationError
 from streamsvm.ingest.decoder import encode
-from streamsvm.ingest.files import csv_files, reading, svmlight_files
+from streamsvm.ingest.files import csv_files, reading
 from streamsvm.ingest.files.array_files import from_arrays, shuffled
 from streamsvm.ingest.files.opening import open_source
 from streamsvm.ingest.files.source import PointSource
@@ -147,25 +147,6 @@ def test_parquet_gives_back_values_and_labels(folder: Path, data: st.DataObject,
 
 
 @ROUND_TRIP
-@given(st.data(), matrices(), st.sampled_from([0, 1]))
-def test_svm_files_give_back_values_and_labels(
-    folder: Path, data: st.DataObject, X: list[list[float]], first_index: int
-) -> None:
-    """Sparse rows become dense, whether indices begin at 0 or at 1; entries left out are zero."""
-    X[0][0] = X[0][-1] = 1.0
-    y = data.draw(labels_for(len(X), st.integers(-(2**53), 2**53)))
-    lines = [
-        " ".join([str(label), *(f"{i + first_index}:{value!r}" for i, value in enumerate(x) if value != 0)])
-        for x, label in zip(X, y, strict=True)
-    ]
-    source = open_source(put(folder / "a.svm", "\n".join(lines)))
-    found, labels, _, _ = read(source)
-    assert np.array_equal(found, np.array(X))
-    assert same(labels, y)
-    assert source.rows == len(X)
-
-
-@ROUND_TRIP
 @given(matrices(st.floats(width=32, allow_nan=False, allow_infinity=False)), st.integers(0, 2**32))
 def test_shuffling_keeps_every_point_and_depends_on_the_seed_only(X: list[list[float]], seed: int) -> None:
     """A shuffle is a permutation in which features, labels, weights and ids stay together."""
@@ -191,7 +172,7 @@ def test_a_whole_number_is_an_integer_however_it_is_written(tmp_path: Path, writ
     assert same(labels, [1, -1])
 
 
-@pytest.mark.parametrize("ending", [".csv", ".jsonl", ".parquet", ".svm"])
+@pytest.mark.parametrize("ending", [".csv", ".jsonl", ".parquet"])
 def test_a_label_that_is_not_whole_is_refused(tmp_path: Path, ending: str) -> None:
     """A regression's target is no class: the error says which column was taken for the label."""
     path = tmp_path / f"a{ending}"
@@ -200,9 +181,7 @@ def test_a_label_that_is_not_whole_is_refused(tmp_path: Path, ending: str) -> No
     else:
         put(
             path,
-            {".csv": "a,y\n1,1\n2,0.5\n", ".jsonl": '{"a":1,"y":1}\n{"a":2,"y":0.5}\n', ".svm": "1 1:1\n0.5 1:2"}[
-                ending
-            ],
+            {".csv": "a,y\n1,1\n2,0.5\n", ".jsonl": '{"a":1,"y":1}\n{"a":2,"y":0.5}\n'}[ending],
         )
     with pytest.raises(ConfigurationError, match=r"row 2, column (y|label): the label 0\.5 is neither"):
         read(open_source(path))
@@ -294,67 +273,11 @@ def test_an_unnamed_column_is_no_feature_by_accident(tmp_path: Path) -> None:
 # Endings, compression, bounded memory
 
 
-@ROUND_TRIP
-@given(data=st.data(), X=matrices())
-def test_arrays_of_npz_give_back_values_and_labels(folder: Path, data: st.DataObject, X: list[list[float]]) -> None:
-    """To the last bit; without labels y may be missing."""
-    y = data.draw(labels_for(len(X), st.integers(-(2**62), 2**62)) | labels_for(len(X), WORDS))
-    path = folder / "points.npz"
-    np.savez(path, X=np.array(X), y=np.array(y))
-    found, labels, weight, ids = read(open_source(path))
-    np.testing.assert_array_equal(found, np.array(X))
-    assert (labels, weight, ids) == (np.array(y).tolist(), None, None)
-    np.savez(path, X=np.array(X))
-    assert read(open_source(path, labeled=False))[1] is None
-
-
-@pytest.mark.parametrize(
-    ("arrays", "said"),
-    [
-        ({"X": np.ones((2, 2))}, "lacks the array y"),
-        ({"features": np.ones((2, 2)), "y": [0, 1]}, "lacks the array X"),
-        ({"X": np.array([[{}]]), "y": [0]}, "Object arrays cannot be loaded"),
-        ({"X": np.array([["a"]]), "y": [0]}, "X is <U1"),
-        ({"X": np.ones((2, 2)), "y": [[0], [1]]}, "y of shape \\(2, 1\\)"),
-        ({"X": np.ones((2, 2)), "y": [0, 1, 1]}, "2 rows and 3 labels"),
-        ({"X": np.ones(2), "y": [0, 1]}, "its shape is \\(2,\\)"),
-        ({"X": np.array([[1.0], [np.nan]]), "y": [0, 1]}, "row 2"),
-        ({"X": np.ones((2, 2)), "y": [0.5, 1.0]}, "neither a whole number nor text"),
-    ],
-)
-def test_bad_arrays_are_refused(tmp_path: Path, arrays: dict[str, Any], said: str) -> None:
-    """In one line that names the file; nothing is unpickled."""
-    path = tmp_path / "bad.npz"
-    np.savez(path, **arrays)
-    with pytest.raises(ConfigurationError, match=said) as raised:
-        read(open_source(path))
-    assert str(path) in str(raised.value)
-    assert "\n" not in str(raised.value)
-
-
-@pytest.mark.parametrize("content", [b"", b"no zip", b"PK\x03\x04 broken", b"\x80\x04."])
-def test_what_is_no_npz_is_refused(tmp_path: Path, content: bytes) -> None:
-    """Whatever its bytes are."""
-    with pytest.raises(ConfigurationError, match="cannot be read"):
-        open_source(put(tmp_path / "bad.npz", content))
-
-
-def test_a_damaged_npz_is_refused(tmp_path: Path) -> None:
-    """An array cut short under an intact directory."""
-    path = tmp_path / "bad.npz"
-    np.savez_compressed(path, X=np.arange(2_000.0).reshape(-1, 2), y=np.arange(1_000) % 2)
-    content = bytearray(path.read_bytes())
-    content[200:300] = bytes(100)
-    path.write_bytes(content)
-    with pytest.raises(ConfigurationError, match="cannot be read"):
-        open_source(path)
-
-
 @pytest.mark.parametrize(("ending", "compress"), [(".gz", gzip.compress), (".bz2", bz2.compress)])
-@pytest.mark.parametrize("kind", [".csv", ".jsonl", ".svm"])
+@pytest.mark.parametrize("kind", [".csv", ".jsonl"])
 def test_compressed_text_is_read_like_plain_text(tmp_path: Path, kind: str, ending: str, compress: Any) -> None:
     """The ending before the compression's tells the format."""
-    text = {".csv": "a,y\n1.5,1\n", ".jsonl": '{"x":[1.5],"y":1}\n', ".svm": "1 1:1.5\n"}[kind]
+    text = {".csv": "a,y\n1.5,1\n", ".jsonl": '{"x":[1.5],"y":1}\n'}[kind]
     found, labels, _, _ = read(open_source(put(tmp_path / f"a{kind}{ending}", compress(text.encode()))))
     assert found.tolist() == [[1.5]]
     assert labels == [1]
@@ -372,18 +295,17 @@ def test_a_source_can_be_read_again(tmp_path: Path) -> None:
     assert read(source)[0].tolist() == read(source)[0].tolist() == [[1, 2], [3, 4]]
 
 
-@pytest.mark.parametrize("ending", [".csv", ".jsonl", ".parquet", ".svm"])
+@pytest.mark.parametrize("ending", [".csv", ".jsonl", ".parquet"])
 def test_files_are_read_in_batches(tmp_path: Path, ending: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """No batch is larger than its bound, and the batches together are the file."""
     monkeypatch.setattr(reading, "BATCH_CELLS", 64)
     monkeypatch.setattr(csv_files, "CSV_BLOCK_BYTES", 256)
-    monkeypatch.setattr(svmlight_files, "SPARSE_ROWS", 7)
     X = np.arange(1.0, 1001).reshape(500, 2)
     path = tmp_path / f"a{ending}"
     if ending == ".parquet":
         pa.parquet.write_table(pa.table({"a": X[:, 0], "b": X[:, 1], "y": [0] * 500}), path)
     else:
-        form = {".csv": "{},{},0", ".jsonl": '{{"x":[{},{}],"y":0}}', ".svm": "0 1:{} 2:{}"}[ending]
+        form = {".csv": "{},{},0", ".jsonl": '{{"x":[{},{}],"y":0}}'}[ending]
         put(path, "\n".join(form.format(*x) for x in X.tolist()))
     source = open_source(path)
     assert max(map(len, source.batches())) <= 32
@@ -433,7 +355,9 @@ def test_a_wide_row_of_a_csv_is_read(tmp_path: Path) -> None:
         ("a.csv", "", "holds no points"),
         ("a.csv", "\n\n", "holds no points"),
         ("a.jsonl", "\n", "holds no points"),
-        ("a.svm", "# only a comment\n", "holds no points"),
+        ("a.svm", "1 1:1\n", "is a LIBSVM file, which is not supported"),
+        ("a.libsvm.gz", "1 1:1\n", "is a LIBSVM file, which is not supported"),
+        ("a.npz", "PK", "is an npz file, which is not supported"),
         ("a.xlsx", "x", "cannot be guessed from its file extension"),
         ("a", "x", "cannot be guessed from its file extension"),
         ("a.csv", "1,2,0\n1,2\n", "row 2: it has 2 cells, the first line has 3"),
@@ -469,10 +393,6 @@ def test_a_wide_row_of_a_csv_is_read(tmp_path: Path) -> None:
         ("a.jsonl", '{"a":1,"b":2}\n', "no column named y, label, class or target.*a, b"),
         ("a.jsonl", '{"a":1,"y":2,"label":2}\n', "several columns named y, label"),
         ("a.jsonl", '{"a":1,"y":[2]}\n', r"row 1, column y: the label \[2\] is neither"),
-        ("a.svm", "1 1:1\n1 1:x\n", "row 2: could not convert"),
-        ("a.svm", "1 1:1\nyes 1:1\n", "row 2: could not convert"),
-        ("a.svm", "1 1:1\n1 1:nan\n", r"row 2, column x\[0\]: nan is not a finite number"),
-        ("a.svm", "1 1:1\n1 4000000:1\n", "index 4000000.*At most 100000"),
     ],
 )
 def test_a_bad_file_is_told_in_one_line(tmp_path: Path, name: str, content: str | bytes, says: str) -> None:
@@ -504,9 +424,9 @@ def test_a_missing_file_and_a_directory_are_told_apart(tmp_path: Path) -> None:
         ({"weight_column": "b", "id_column": "b"}, "column b is used twice"),
         ({"weight_column": "b"}, "row 1, column b: the weight -2.0 is not in"),
         ({"labeled": False, "label_column": "y"}, "the options say that .* has no labels"),
-        ({"dimension": 2}, "dimension does not apply"),
-        ({"format": "svm", "on_incomplete": int}, "on_incomplete does not apply"),
-        ({"format": "svm", "header": True}, "header does not apply"),
+        ({"format": "jsonl", "on_incomplete": int}, "on_incomplete does not apply"),
+        ({"format": "jsonl", "header": True}, "header does not apply"),
+        ({"format": "svm"}, "unknown file format 'svm'"),
         ({"format": "xml"}, "unknown file format 'xml'"),
         ({"delimiter": "::"}, "not one character"),
     ],
@@ -578,15 +498,7 @@ def test_the_first_bad_cell_of_a_long_column_is_found(tmp_path: Path) -> None:
         read(open_source(put(tmp_path / "a.csv", "\n".join(rows))))
 
 
-def test_a_sparse_file_takes_a_wider_dimension_but_no_narrower_one(tmp_path: Path) -> None:
-    """A test file may lack the last features that its training file has."""
-    path = put(tmp_path / "a.svm", "1 1:1 2:2\n")
-    assert read(open_source(path, dimension=4))[0].tolist() == [[1, 2, 0, 0]]
-    with pytest.raises(ConfigurationError, match="has 2 features, dimension is 1"):
-        open_source(path, dimension=1)
-
-
-@pytest.mark.parametrize("kind", [".csv", ".jsonl", ".svm"])
+@pytest.mark.parametrize("kind", [".csv", ".jsonl"])
 def test_a_line_without_end_is_refused_before_it_fills_memory(
     tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

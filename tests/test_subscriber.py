@@ -25,7 +25,6 @@ from streamsvm.model.fit import Fit
 from streamsvm.model.machine import LinearMachine, Model, Scaler
 from streamsvm.model.pointers import Alias, Retired, encode_alias, encode_retired, pin_key, retired_key
 from streamsvm.model.version import Lineage, StreamSummary, Version
-from streamsvm.registry import cloud_events as events
 from streamsvm.registry.anchoring import NotAnchored
 from streamsvm.registry.loading import REASONS, Loaded, NoModel, RefusedMessage, load_version
 from streamsvm.registry.subscriber import ModelSubscriber
@@ -94,7 +93,6 @@ def version_of(
         model=model,
         labels=labels,
         feature_names=(),
-        solver="libsvm",
         fit=fit,
         stream=stream,
         lineage=lineage,
@@ -158,7 +156,7 @@ class Trainer:
         """Publish a version and move `current` to it; what is given replaces the right key, value or header."""
         right = model_codec.encode(version)
         digest = model_codec.sha256(right)
-        headers = events.headers(version, header or digest, datetime(2026, 1, 1, tzinfo=UTC), extra or {})
+        headers = model_codec.headers(header or digest, datetime(2026, 1, 1, tzinfo=UTC), extra or {})
         stored = right if value is None else value
         message = Message(self._topic, stored, (key or version.key).encode(), headers, partition=0)
 

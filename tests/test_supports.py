@@ -16,9 +16,6 @@ import pytest
 from typer.testing import CliRunner
 
 from consumers.branches.challenges.reading import logs_of
-from consumers.branches.history.archivist import archive_config
-from consumers.branches.history.building import as_plain
-from consumers.branches.history.verifying import require_of_all
 from consumers.cli.app import app
 from consumers.evaluate.configured import check_followable
 from consumers.evaluate.plan import Plan
@@ -28,14 +25,11 @@ from consumers.loader import load
 from consumers.replay.replay import replay
 from consumers.settings import Settings, section_class
 from streamsvm import supports
-from streamsvm.branches.events.combinations import UNKNOWN_TO_ONNX
-from streamsvm.branches.history.built_part import Built
 from streamsvm.config import ModelConfig
 from streamsvm.errors import ConfigurationError
 from streamsvm.estimators import CoresetSVC
 from streamsvm.ingest.files.array_files import from_arrays
 from streamsvm.model.reasons import Explainer
-from streamsvm.registry import onnx_copy
 from streamsvm.supports import (
     Combinations,
     Row,
@@ -43,10 +37,8 @@ from streamsvm.supports import (
     given,
     require,
     rows,
-    without_effect,
 )
 from streamsvm.verification.recomputation import certifier_of
-from tests.branches.events.recipes import payments
 from tests.golden import model as golden
 
 ROOT: Final = Path(__file__).parent.parent
@@ -123,22 +115,7 @@ envelope = "connect"
 """
 FORGETS: Final = {"memory": "adaptive"}
 ADOPTS: Final = {"from_coresets": True}
-SHADOW: Final = {"gate": "shadow"}
-SCORED: Final = {"scoring": {"topic": "labeled"}}
 REGISTRY: Final = {"url": "http://registry"}
-STRETCH: Final = Built(
-    model="m",
-    erased="",
-    parts=(),
-    leaf_rows=1,
-    span_rows=1,
-    bucket_points=1,
-    since_ms=None,
-    until_ms=None,
-    without_ms=(),
-    exact=True,
-    forgotten=(),
-)
 COSTS: Final = {"cost": [50.0, 1.0]}
 
 LATE_LABELS: Final[Mapping[str, Callable[[], object]]] = {
@@ -150,7 +127,6 @@ LATE_LABELS: Final[Mapping[str, Callable[[], object]]] = {
         labels=LATE, points={**POINTS, "format": "avro"}
     ),
     "`labels.topic` / `registry.url`": settled(labels=LATE, registry=REGISTRY),
-    "`labels.topic` / `training.workers` above 1": settled(labels=LATE, training={"workers": 2}),
     "`labels.topic` / `training.from_coresets`": settled(labels=LATE, training=ADOPTS),
 }
 EVENTS: Final[Mapping[str, Callable[[], object]]] = {
@@ -162,9 +138,6 @@ EVENTS: Final[Mapping[str, Callable[[], object]]] = {
     "`points.format` = `avro` or `protobuf` / no `registry.url`": schemas(points={**POINTS, "format": "avro"}),
 }
 MACHINE: Final[Mapping[str, Callable[[], object]]] = {
-    "`svm.solver` = `liblinear` or `pegasos` / `svm.kernel` other than `linear`": settled(
-        svm={"solver": "pegasos", "kernel": "rbf"}
-    ),
     "`svm.alpha` / `svm.C`": settled(svm={"alpha": 0.1, "C": 1.0}),
     "`svm.C` / `coreset.memory` other than `all`": settled(svm={"C": 1.0}, coreset=FORGETS),
     "`svm.multiclass` / two labels": settled(svm={"multiclass": "one_vs_one"}),
@@ -211,42 +184,17 @@ CORESET: Final[Mapping[str, Callable[[], object]]] = {
         svm={"kernel": "rbf"}, coreset={"landmarks": 64, **FORGETS}
     ),
     "`svm.landmarks` / `svm.kernel` = `linear`": settled(svm={"landmarks": 64}),
-    "`svm.precision` = `half` / `svm.kernel` = `linear`": settled(svm={"precision": "half"}),
     "`svm.precision` = `packed` / `svm.kernel` = `linear`": settled(svm={"precision": "packed"}),
-    "`svm.round_first` / `svm.kernel` = `linear`": settled(svm={"round_first": True}),
-    "`svm.round_first` / `svm.precision` = `double`": settled(
-        svm={"kernel": "rbf", "precision": "double", "round_first": True}
+    "`svm.precision` = `packed` / more than two labels": settled(
+        points=SEVERAL, svm={"kernel": "rbf", "precision": "packed"}
     ),
-    **{
-        f"`svm.precision` = `{few}` / more than two labels": settled(
-            points=SEVERAL, svm={"kernel": "rbf", "precision": few}
-        )
-        for few in ("half", "packed")
-    },
 }
 DAEMONS: Final[Mapping[str, Callable[[], object]]] = {
-    "`training.policy` = `every` / `training.workers` above 1": settled(training={"policy": "every", "workers": 2}),
     "`training.policy` = `every` / `training.from_coresets`": settled(training={"policy": "every", **ADOPTS}),
-    "`training.from_coresets` / `training.workers` above 1": settled(training={"workers": 2, **ADOPTS}),
     "`worker.ordinal` / no `worker.of`": settled(worker={"ordinal": 1}),
     "`worker.of` / no `worker.ordinal`": settled(worker={"of": 2}),
-    "an option of `[deletes]` / no `deletes.topic`": settled(deletes={"by": "key"}),
     "`checkpoint.keep_bytes` / `labels.topic`": settled(checkpoint={"keep_bytes": 1}, labels=LATE),
     "`checkpoint.keep_bytes` / `svm.tune`": settled(checkpoint={"keep_bytes": 1}, svm={"tune": "auto"}),
-    "`archive.directory` / `training.workers` above 1": settled(archive={"directory": "a"}, training={"workers": 2}),
-    "`archive.directory` / `training.from_coresets`": settled(archive={"directory": "a"}, training=ADOPTS),
-    "`archive.directory` / `labels.topic`": settled(archive={"directory": "a"}, labels=LATE),
-    "`archive.directory` / more than two labels": lambda: archive_config(
-        load({"points": SEVERAL}).models(), load({"archive": {"directory": "a"}}).archive
-    ),
-    "`output.gate` = `shadow` / no `output.gate_margin`": settled(output={**SHADOW, "gate_margin": "none"}, **SCORED),
-    "`output.gate` = `shadow` / more than two labels": settled(points=SEVERAL, output=SHADOW, **SCORED),
-    "`output.gate` = `shadow` / scores of other points than the labels'": settled(output=SHADOW),
-    "`output.gate` = `shadow` / `registry.url`": settled(output=SHADOW, registry=REGISTRY, **SCORED),
-    "`output.gate_figure` = `cost` / no `svm.cost`": settled(output={**SHADOW, "gate_figure": "cost"}, **SCORED),
-    "`output.gate_figure` = `log_loss` / no `svm.probability`": settled(
-        output={**SHADOW, "gate_figure": "log_loss"}, **SCORED
-    ),
     "quality as served / more than two labels": lambda: logs_of(load({"points": SEVERAL})),
     "quality as served / scores of other points than the labels'": lambda: logs_of(load({"points": POINTS})),
     "`registry.username` / `registry.token`": settled(registry={**REGISTRY, "username": "me", "token": "hidden"}),
@@ -254,27 +202,16 @@ DAEMONS: Final[Mapping[str, Callable[[], object]]] = {
 VERSIONS: Final[Mapping[str, Callable[[], object]]] = {
     "a certificate / more than two labels": certified(3),
     "a certificate / `svm.kernel` other than `linear`": certified(2, kernel="rbf"),
-    "a certificate / a version of a stretch of the past": lambda: require_of_all(version(built=STRETCH)),
     "a certificate / `coreset.memory` other than `all`": lambda: certifier_of(version(memory="adaptive"), 1_000),
     "reasons of a score / `svm.kernel` other than `linear`": lambda: Explainer(golden.handmade("rbf")),
     "reasons of a score / more than two labels": lambda: Explainer(golden.handmade("linear-classes")),
-    "an ONNX graph of events / no `[features]`": lambda: onnx_copy.export(golden.handmade("linear"), events=True),
-    f"an ONNX graph of events / {UNKNOWN_TO_ONNX}": lambda: onnx_copy.export(
-        dataclasses.replace(golden.handmade("linear"), recipe=payments()), events=True
-    ),
-    "`--every` / `svm.kernel` other than `linear`": lambda: as_plain(
-        SimpleNamespace(trained=SimpleNamespace(model=SimpleNamespace(machine=object(), scaler=None))),  # type: ignore[arg-type]
-        (),
-    ),
 }
 COMMANDS: Final[Mapping[str, Callable[[], object]]] = {
-    "`--events` / `--format` other than `onnx`": command("model", "export", "--events"),
     "`--probability` / more than two labels": lambda: evaluate(source(3), Plan(points=64, probability="sigmoid")),
     "`--prequential` / `svm.C`": command("evaluate", "--dataset", "htru2", "--prequential", "--C", "5"),
     "`--lag` / no `--prequential`": command("evaluate", "--dataset", "htru2", "--lag", "5"),
     "`--leaf-rows` / no `--prequential`": command("evaluate", "--dataset", "htru2", "--leaf-rows", "5"),
     "`--every-leaves` / no `--prequential`": command("evaluate", "--dataset", "htru2", "--every-leaves", "5"),
-    "`--peers` / no `--prequential`": command("evaluate", "--dataset", "htru2", "--peers"),
     "`--partitions` / no `--config`": command("evaluate", "--dataset", "htru2", "--partitions", "2"),
     "`--config` / `labels.topic`": lambda: check_followable(load({"points": POINTS, "labels": LATE})),
     "`--config` / `coreset.window` as a time": lambda: check_followable(
@@ -289,11 +226,7 @@ COMMANDS: Final[Mapping[str, Callable[[], object]]] = {
     "`--keep` / no `--certificate`": command("verify", "--keep", "100"),
     "`--reads` / no `--certificate`": command("verify", "--reads", "2"),
     "`--mended` / no `--resend`": command("dead-letters", "--mended", "letters.jsonl"),
-    "`--as` / `--every`": command("history", "build", "--as", "past", "--every", "month"),
-    "no `--as` / no `--every`": command("history", "build"),
-    "`--events` / `--label`, `--weight`, `--id`, `--columns`, `--dimension` or `--header`": replayed(
-        "--label", "fraud"
-    ),
+    "`--events` / `--label`, `--weight`, `--id`, `--columns` or `--header`": replayed("--label", "fraud"),
     "`--unlabeled` / no `events.label`": replayed("--unlabeled"),
     "`--events` / `events.envelope` other than `none`": replayed(toml=EVENTS_TOML),
     "`--record-format` = `avro` / no `registry.url`": lambda: replay(source(2), None, "t", format="avro"),  # type: ignore[arg-type]
@@ -312,22 +245,16 @@ REFUSED: Final[Mapping[str, Callable[[], object]]] = {
     **COMMANDS,
 }
 """What meets each row, as a person would: by settings, a command, or a call."""
-WITHOUT_EFFECT: Final[Mapping[str, Mapping[str, Any]]] = {
-    "`coreset.totals` / more than two labels": {"points": SEVERAL},
-    "`coreset.totals` / `svm.kernel` other than `linear`": {"points": POINTS, "svm": {"kernel": "rbf"}},
-    "`coreset.totals` / `coreset.memory` other than `all`": {"points": POINTS, "coreset": FORGETS},
-}
 
 
 def test_every_row_has_a_case_and_is_there_once() -> None:
     """A row that nothing enforces would be a promise of the page only."""
     keys = [key(row) for row in rows()]
     assert len(set(keys)) == len(keys)
-    assert {key(row) for row in rows() if row.refused} == REFUSED.keys()
-    assert {key(row) for row in rows() if not row.refused} == WITHOUT_EFFECT.keys()
+    assert set(keys) == REFUSED.keys()
 
 
-@pytest.mark.parametrize("row", [row for row in rows() if row.refused], ids=key)
+@pytest.mark.parametrize("row", rows(), ids=key)
 def test_what_meets_a_row_is_refused_with_its_text(row: Row) -> None:
     """The reason, whether it is not supported yet, and what to do."""
     with pytest.raises((ConfigurationError, ValueError)) as refused:
@@ -337,14 +264,6 @@ def test_what_meets_a_row_is_refused_with_its_text(row: Row) -> None:
     assert ("not supported yet" in text) == (row.kind == "not built")
     remedy = re.escape(row.remedy.removesuffix(".")).replace(r"\{feature\}", ".+").replace(r"\{without\}", ".+")
     assert re.search(remedy, text), text
-
-
-@pytest.mark.parametrize("row", [row for row in rows() if not row.refused], ids=key)
-def test_what_has_no_effect_is_accepted_and_says_why(row: Row) -> None:
-    """It is on by default, so nobody asked for it."""
-    config = load(WITHOUT_EFFECT[key(row)]).models()
-    assert not config.totals
-    assert row.why in config.no_totals
 
 
 def test_a_secret_is_not_shown() -> None:
@@ -363,16 +282,14 @@ def test_names_are_those_of_the_caller() -> None:
 def test_what_is_unknown_or_off_is_not_refused() -> None:
     """A row is looked at only if both of its axes are known; zero is a value, and what is empty is not."""
     require({"svm.cost": (50.0, 1.0)})
-    require({"labels.topic": "", "coreset.memory": "window", "training.workers": 2})
+    require({"labels.topic": "", "coreset.memory": "window", "training.from_coresets": True})
     assert given("a").holds(0)
     assert not any(given("a").holds(value) for value in (None, False, "", (), {}))
-    assert without_effect({"coreset.totals": True, "svm.kernel": "linear", "coreset.memory": "all"}) == ""
 
 
 SIZES: Final[Mapping[str, str]] = {
     "streamsvm/config/point_options.py:PointsConfig._consistent": "as many names as features",
     "streamsvm/config/svm.py:_require_room_for": "a size is too small for the number of labels",
-    "streamsvm/joining/joiner.py:Joiner._grow": "more rows wait than may",
     "consumers/evaluate/predict_then_train.py:PrequentialPlan.check": "the lag and the leaf divide each other",
     "consumers/settings/input_settings.py:RegistryConfig._one_identity": "an address has no user of its own",
     "consumers/branches/workers/settings.py:WorkerConfig._fixed_or_shared": "an ordinal is below the number of workers",
@@ -422,8 +339,8 @@ def test_no_refusal_of_two_options_stands_elsewhere() -> None:
 def test_a_refusal_elsewhere_would_be_found(tmp_path: Path) -> None:
     """The check can fail."""
     planted = tmp_path / "planted.py"
-    planted.write_text('def f(a):\n    raise ValueError(f"labels.topic is {a}, but training.workers is 2")\n')
-    assert [(name, options_in(what)) for name, what in raised(planted)] == [("f", {"labels.topic", "training.workers"})]
+    planted.write_text('def f(a):\n    raise ValueError(f"labels.topic is {a}, but training.policy is every")\n')
+    assert [(name, options_in(what)) for name, what in raised(planted)] == [("f", {"labels.topic", "training.policy"})]
 
 
 def test_rows_of_a_branch_stand_where_it_says(monkeypatch: pytest.MonkeyPatch) -> None:

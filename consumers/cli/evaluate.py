@@ -6,15 +6,15 @@ import json
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from inspect import signature
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 import typer
 
 from consumers.cli.file_flags import (
     Dataset,
     Delimiter,
-    Dimension,
     FeatureColumns,
     Format,
     Header,
@@ -25,6 +25,7 @@ from consumers.cli.file_flags import (
     WeightColumn,
     event_file,
 )
+from consumers.help_texts import AllOptions
 from consumers.host.untrusted_text import printable
 from streamsvm.algorithms import ReducerName, StructureName, names
 from streamsvm.errors import ConfigurationError
@@ -48,7 +49,6 @@ def evaluate_command(
     weight: WeightColumn = None,
     id_: IdColumn = None,
     columns: FeatureColumns = None,
-    dimension: Dimension = None,
     header: Header = None,
     delimiter: Delimiter = None,
     skip_incomplete: SkipIncomplete = False,
@@ -90,10 +90,10 @@ def evaluate_command(
         ),
     ] = None,
     probability: Annotated[
-        Literal["sigmoid", "isotonic"] | None,
+        Literal["sigmoid"] | None,
         typer.Option(
             metavar="KIND",
-            help="Also judge probabilities, sigmoid or isotonic, by Brier score and log loss: svm.probability.",
+            help="Also judge probabilities, by Brier score and log loss: svm.probability.",
         ),
     ] = None,
     class_weight: Annotated[
@@ -149,21 +149,12 @@ def evaluate_command(
             "than 200,000 rows, as many as leave 100 versions."
         ),
     ] = None,
-    peers: Annotated[
-        bool,
-        typer.Option(
-            "--peers",
-            help="With --prequential: also run exact machines of the newest rows, and SGD, with labels as late as ours "
-            "and row by row. Takes several times as long.",
-        ),
-    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
+    help_all: AllOptions = False,  # noqa: ARG001
 ) -> None:
     """Learn a file's points in one shuffled pass with a chosen memory, and compare; needs no broker.
 
-    Compared with: a uniform sample of the same size (reservoir), SGD in one pass, and the optimum on all training
-    points. A gap is (F - F*) / F*, where F is the SVM's objective on the training part; with more than two labels, the
-    sum over the problems of a trainer's machines: of the pairs up to 32 labels.
+    Compared with: a uniform sample of the same size, SGD in one pass, and the optimum on all training points.
     """
     from rich.console import Console
 
@@ -191,7 +182,7 @@ def evaluate_command(
         raise ConfigurationError(
             "evaluate needs either a file or --dataset", "For example: streamsvm evaluate --dataset htru2"
         )
-    order = {"--lag": lag, "--leaf-rows": leaf_rows, "--every-leaves": every_leaves, "--peers": peers or None}
+    order = {"--lag": lag, "--leaf-rows": leaf_rows, "--every-leaves": every_leaves}
     require({"--prequential": prequential, **order})
     require({"--config": config is not None, "--partitions": partitions})
     learning = {
@@ -219,7 +210,7 @@ def evaluate_command(
         plan = replace(plan, **{**own, **_goal(cost, target)})
     left_out = SkippedRowCounter()
     foreign: dict[str, object] = {"label": label, "weight": weight, "id": id_, "columns": columns}
-    foreign |= {"dimension": dimension, "header": header}
+    foreign["header"] = header
     with in_flags(sys.argv[1:]), progress_bar() as step:
         on_incomplete = left_out if skip_incomplete else None
         by_recipe = settings is not None and settings.recipe is not None
@@ -236,7 +227,6 @@ def evaluate_command(
                 id_column=id_,
                 header=header,
                 delimiter=delimiter,
-                dimension=dimension,
                 on_incomplete=on_incomplete,
             )
         said = []
@@ -261,7 +251,6 @@ def evaluate_command(
                     leaf_rows=leaf_rows,
                     lag=lag,
                     every_leaves=every_leaves,
-                    peers=peers,
                     svm=plan.svm if settings is None else settings.svm,
                     seed=plan.seed,
                 ),
@@ -287,6 +276,10 @@ def evaluate_command(
         Console().print(thresholds)
     for line in (*said, *notes(report)):
         typer.echo(printable(line))
+
+
+_OFTEN: Final = {"file", "config", "dataset", "label", "points", "kernel", "prequential", "as_json"}
+evaluate_command.seldom = frozenset(signature(evaluate_command).parameters) - _OFTEN - {"help_all"}  # type: ignore[attr-defined]
 
 
 def _counted(partitions: int) -> str:

@@ -11,21 +11,20 @@ import typer
 from streamsvm.errors import ConfigurationError
 from streamsvm.supports import FOREIGN_COLUMNS, require
 
-PointsFile = Annotated[Path | None, typer.Argument(help="CSV, LIBSVM, JSON lines, Parquet or npz (X, y) file.")]
+PointsFile = Annotated[Path | None, typer.Argument(help="CSV, JSON lines or Parquet file.")]
 Dataset = Annotated[str | None, typer.Option(help="A bundled data set instead of a file: htru2.")]
 Format = Annotated[
-    Literal["csv", "svm", "jsonl", "parquet", "npz"] | None,
+    Literal["csv", "jsonl", "parquet"] | None,
     typer.Option(
         "--format",
         metavar="FORMAT",
-        help="Format of the file: csv, svm, jsonl, parquet or npz. Default: by its extension.",
+        help="Format of the file: csv, jsonl or parquet. Default: by its extension.",
     ),
 ]
 LabelColumn = Annotated[str | None, typer.Option(help="Name or index of the label column.")]
 WeightColumn = Annotated[str | None, typer.Option(help="Name or index of the weight column.")]
 IdColumn = Annotated[str | None, typer.Option("--id", help="Name or index of a column that is not a feature.")]
 FeatureColumns = Annotated[str | None, typer.Option(help="Feature columns in order, separated by commas.")]
-Dimension = Annotated[int | None, typer.Option(help="Number of features of a LIBSVM file.")]
 Header = Annotated[
     bool | None, typer.Option("--header/--no-header", help="Whether the first line of a CSV names its columns.")
 ]

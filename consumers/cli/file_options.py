@@ -26,6 +26,7 @@ from streamsvm.ingest.files.cells import LEAST_COUNTED
 from streamsvm.ingest.files.faults import UnusableColumns
 from streamsvm.ingest.files.opening import format_of, open_source
 from streamsvm.ingest.files.source import Format, OnIncomplete, PointSource, SourceBatch
+from streamsvm.model.described import MOST_LABELS
 
 FLAGS: Final = {
     "label_column": "--label",
@@ -35,8 +36,8 @@ FLAGS: Final = {
     "create_partitions": "--create",
 }
 _NAMED: Final = re.compile("|".join(FLAGS))
-MOST_LABELS: Final = 5
-"""Labels that are told of; a file of numbers to predict may have as many as rows."""
+SHOWN_LABELS: Final = 5
+"""Labels that are shown where there are too many: a file of numbers to predict may have as many as rows."""
 
 
 def source_of(file: Path | None, dataset: str | None, columns: str | None, **options: Any) -> PointSource:
@@ -210,10 +211,9 @@ def next_step(topic: str, source: PointSource, labels: Sequence[Label]) -> str:
     labels : sequence of Label
         Those that it has, ascending: of two, the greater one is proposed as the positive one.
     """
-    if len(labels) != 2:
-        more = ", ..." if len(labels) > MOST_LABELS else ""
-        shown = ("only " if len(labels) == 1 else "") + ", ".join(map(repr, labels[:MOST_LABELS])) + more
-        return f"a trainer needs exactly two labels, but {source.name} has {shown}: check --label"
+    if not 2 <= len(labels) <= MOST_LABELS:
+        shown = f"only {labels[0]!r}" if len(labels) == 1 else ", ".join(map(repr, labels[:SHOWN_LABELS])) + ", ..."
+        return f"a trainer needs 2 to {MOST_LABELS} labels, but {source.name} has {shown}: check --label"
     command = ["streamsvm", "train", "--input-topic", topic, "--points-dimension", str(source.dimension)]
     if list(labels) != [-1, 1]:
         command += ["--points-labels", _list_option("labels", labels)]

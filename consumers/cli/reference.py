@@ -36,7 +36,7 @@ prints the way out.
 EXPERIMENTAL: Final = """\
 ## Experimental
 
-Algorithms of the papers and of other libraries, to compare with. They decide the model.
+Algorithms of a paper, to compare with. They decide the model.
 
 """
 

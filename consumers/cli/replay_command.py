@@ -13,7 +13,6 @@ import typer
 from consumers.cli.file_flags import (
     Dataset,
     Delimiter,
-    Dimension,
     FeatureColumns,
     Format,
     Header,
@@ -48,7 +47,6 @@ def replay_command(
     weight: WeightColumn = None,
     id_: IdColumn = None,
     columns: FeatureColumns = None,
-    dimension: Dimension = None,
     header: Header = None,
     delimiter: Delimiter = None,
     no_label_column: Annotated[
@@ -96,7 +94,7 @@ def replay_command(
         )
     cluster, stop, labels = Cluster(connect(settings, "replay")), stop_on_signals(), Labels()
     foreign: dict[str, object] = {"label": label, "weight": weight, "id": id_, "columns": columns}
-    foreign |= {"dimension": dimension, "header": header}
+    foreign["header"] = header
     if events:
         _replay_events(
             settings,
@@ -131,7 +129,6 @@ def replay_command(
             id_column=id_,
             header=header,
             delimiter=delimiter,
-            dimension=dimension,
             on_incomplete=left_out if skip_incomplete else None,
         )
         for note in first_look(source):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from consumers import constants
 from consumers.on_demand import with_settings
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ def score(settings: Settings) -> None:
 
     configure_logging(settings.log)
     connection = connect(settings, "scorer")
-    metrics, health = Metrics(SCORER.of(settings)).with_process(), Health(stuck_after_s=settings.http.stuck_after_s)
+    metrics, health = Metrics(SCORER.of(settings)).with_process(), Health(stuck_after_s=constants.STUCK_AFTER_S)
     board = ScorerBoard()
     site = site_of(settings, board, metrics, health)
     spare_the_collector()

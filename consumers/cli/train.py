@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from consumers import constants
 from consumers.on_demand import TRAINER_SECTIONS, with_settings
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def train(
     # Raises if the options of the model contradict each other: before anything is opened.
     settings.models()
     connection = connect(settings, "trainer")
-    metrics, health = Metrics(TRAINER.of(settings)).with_process(), Health(stuck_after_s=settings.http.stuck_after_s)
+    metrics, health = Metrics(TRAINER.of(settings)).with_process(), Health(stuck_after_s=constants.STUCK_AFTER_S)
     board = TrainerBoard(settings, metrics)
     site = site_of(settings, board, metrics, health)
     spare_the_collector()

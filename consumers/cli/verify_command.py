@@ -45,8 +45,8 @@ def verify_command(
     """
     from consumers.host.runtime import connect
     from consumers.verify.verify import progress_bar, summary_line, verify
+    from streamsvm.certificate import KEEP
     from streamsvm.kafka import Cluster
-    from streamsvm.learning.certifying import KEEP
 
     which = {"--version": version, "--all": all_}
     require({**which, "--certificate": certificate, "--keep": keep, "--reads": reads})

@@ -23,6 +23,7 @@ from rich.table import Table
 from rich.text import Text
 from sklearn.metrics import accuracy_score, balanced_accuracy_score
 
+from consumers import constants
 from consumers.host.runtime import Health, configure_logging, stop_on_signals
 from consumers.host.web.server import HttpServer
 from consumers.metrics import TRAINER, Metrics
@@ -33,7 +34,7 @@ from consumers.settings import CheckpointConfig, HttpConfig, InputConfig, LogCon
 from consumers.streams.topics import output_topics
 from consumers.trainer.components import Components
 from consumers.trainer.trainer import Trainer
-from streamsvm.algorithms import ReducerName, names
+from streamsvm.algorithms import ReducerName
 from streamsvm.config import CoresetConfig, PointsConfig, SvmConfig
 from streamsvm.coreset.moments import Moments
 from streamsvm.datasets import load_htru2
@@ -58,6 +59,8 @@ POINTS: Final = 770
 EVERY_LEAVES: Final = 8
 LEAST_VERSIONS: Final = 8
 MOST_POINTS: Final = 1_500
+READ_AT_ONCE: Final = 12
+"""Records, with a backlog four times as many: what is read and not yet learned counts as held, too."""
 DEADLINE_S: Final = 120.0
 """Without a row learned, after which the demo gives up and says so."""
 START_S: Final = 900.0
@@ -89,7 +92,7 @@ def settings_for(directory: Path, split: Split, bootstrap_servers: str, reducer:
     return Settings(
         name=NAME,
         kafka={"bootstrap.servers": bootstrap_servers},
-        input=InputConfig(topic=TOPIC, batch_records=12),  # with a backlog four times as many
+        input=InputConfig(topic=TOPIC),
         points=PointsConfig(dimension=split.train.dimension, labels=(0, 1), feature_names=split.feature_names),
         coreset=CoresetConfig(reducer=reducer, points=POINTS),
         svm=SvmConfig(),
@@ -110,6 +113,7 @@ def run(reducer: ReducerName, *, keep_open: bool = False) -> bool:
         Stay after the table until interrupted, with the live page answering.
     """
     configure_logging(LogConfig(level="warning"))
+    constants.BATCH_RECORDS = READ_AT_ONCE
     console = Console()
     split = split_survey()
     console.print(
@@ -120,7 +124,7 @@ def run(reducer: ReducerName, *, keep_open: bool = False) -> bool:
         settings = settings_for(Path(directory), split, broker.bootstrap_servers, reducer)
         metrics, health = (
             Metrics(TRAINER.of(settings)).with_process(),
-            Health(stuck_after_s=settings.http.stuck_after_s),
+            Health(stuck_after_s=constants.STUCK_AFTER_S),
         )
         board = TrainerBoard(settings, metrics)
         with HttpServer(settings.http, health, metrics.registry, site_of(settings, board, metrics, health)) as http:
@@ -131,6 +135,8 @@ def run(reducer: ReducerName, *, keep_open: bool = False) -> bool:
             console.print("The trainer warms up: a few seconds, or about a minute the first time, when it compiles.")
             stage = _Stage(settings, broker, split, metrics, health, board)
             received = stage.play(console)
+            health.rest()
+            board.ended(f"The demo's trainer has learned all {len(split.train):,} rows and ended; its figures stay.")
             finished = _reckon(console, split, stage, received)
             if keep_open:
                 console.print("Ctrl-C ends.")
@@ -251,11 +257,10 @@ def _line(version: Version) -> str:
 def _reckon(console: Console, split: Split, stage: _Stage, received: list[Version]) -> bool:
     """Compare the version that the subscriber holds with the optimum on all training points; show the table."""
     assert stage.loaded is not None
-    solver = _solver_to_compare()
-    console.print(f"Training {solver.upper()} on all points, to compare...")
+    console.print("Training on all points, to compare...")
     moments = Moments.zero(split.train.dimension).add(split.train)
     begun = time.perf_counter()
-    full = train(split.train, moments, SvmConfig(solver=solver, tolerance=1e-4))
+    full = train(split.train, moments, SvmConfig(tolerance=1e-4))
     full_seconds = time.perf_counter() - begun
     newest = stage.loaded.version
     assert isinstance(newest.model, Model)  # the demo's labels are two
@@ -267,7 +272,7 @@ def _reckon(console: Console, split: Split, stage: _Stage, received: list[Versio
     peak = int(stage.metric("streamsvm_points_held_peak"))
     raw_bytes = split.train.nbytes
     table = Table(title="The last published version compared with training on all the data", title_style="bold")
-    for heading in ("", f"streamsvm {newest.key}", f"{solver.upper()} on all points"):
+    for heading in ("", f"streamsvm {newest.key}", "on all points"):
         table.add_column(heading, justify="left" if not heading else "right")
     table.add_row("points read", f"{newest.stream.points:,}", f"{len(split.train):,}")
     table.add_row("most points kept", f"{peak:,}", f"{len(split.train):,}")
@@ -286,11 +291,6 @@ def _reckon(console: Console, split: Split, stage: _Stage, received: list[Versio
     for fault in faults:
         console.print(f"[red]{fault}[/]")
     return not faults
-
-
-def _solver_to_compare() -> str:
-    """Return a solver of others where there is one, so that the comparison does not rest on our own."""
-    return "libsvm" if "libsvm" in names("svm.solver") else "stda"
 
 
 def _faults(stage: _Stage, received: list[Version], peak: int) -> list[str]:

@@ -17,7 +17,6 @@ from streamsvm.ingest.files.source import PointSource
 from streamsvm.model.recipes import recipes_of
 from streamsvm.points import Points, label_codes
 from streamsvm.supports import require
-from streamsvm.svm.fit_probability import Method
 
 DEFAULT_TRAIN_POINTS: Final = 20_000
 FLAGS: Final = {"svm.alpha": "--alpha", "svm.C": "--C", "svm.cost": "--cost", "svm.target": "--target"}
@@ -71,7 +70,7 @@ class Plan:
     gamma: Literal["scale", "auto"] | float = "scale"
     structure: StructureName = "chain"
     reducer: ReducerName = "calibrated"
-    probability: Method | None = None
+    probability: Literal["sigmoid"] | None = None
     class_weight: Literal["balanced"] | tuple[float, ...] | None = None
     cost: tuple[float, float] | None = None
     target: dict[Literal["precision", "recall", "alarm_rate"], float] | None = None

@@ -25,10 +25,7 @@ from consumers.evaluate.prequential_contenders import (
     Answers,
     Contender,
     CoresetContender,
-    ExactContender,
     SgdContender,
-    majority,
-    no_change,
     shares_before,
 )
 from consumers.evaluate.reading import load
@@ -36,25 +33,19 @@ from streamsvm.choices import MemoryName
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
 from streamsvm.config.sizes import ADAPTIVE_LEAF, AUDITED
 from streamsvm.errors import ConfigurationError
-from streamsvm.estimators.evaluation import SGD_SETTINGS, Scores, probability_scores, scores
+from streamsvm.estimators.evaluation import SGD_SETTINGS, probability_scores, scores
 from streamsvm.ingest.files.source import PointSource
 from streamsvm.learning.learner import warm_up
 from streamsvm.model.kernels import Float
 from streamsvm.points import Points
 
-AT_ONCE: Final = 1
-"""A lag of one row: each label is known before the next row comes."""
 LEAF_ROWS: Final = 2_000
 """Rows of a leaf where nobody says otherwise."""
 MOST_VERSIONS: Final = 100
 """Models that are made of a file where nobody says how many leaves lie between two: of 581,000 rows of 54 features a
-model for each leaf would take minutes, most of it solving. Blocks of `over_time` are as many or fewer."""
-EXACT_ROWS: Final = (2_000, 10_000)
-"""Windows of which an exact machine is trained."""
+model for each leaf would take minutes, most of it solving."""
 WINDOW_LEAVES: Final = 16
 HALF_LIFE_LEAVES: Final = 8
-BLOCKS: Final = 100
-"""Of `over_time`."""
 STEP_ROWS: Final = 2_000
 """Rows after which progress is told at the earliest."""
 FIGURES: Final = ("accuracy", "balanced_accuracy", "auc", "average_precision", "log_loss")
@@ -72,8 +63,6 @@ class PrequentialPlan:
         Rows of a portion of labels; None: those of a leaf.
     every_leaves : int or None
         Leaves between two models; None: 1, and where leaf_rows is None as many as make `MOST_VERSIONS` models.
-    peers : bool
-        Whether exact machines of the newest rows and SGD run, too.
     svm : SvmConfig
         Of every version; its probability is `sigmoid` here.
     seed : int
@@ -82,7 +71,6 @@ class PrequentialPlan:
     leaf_rows: int | None = None
     lag: int | None = None
     every_leaves: int | None = None
-    peers: bool = False
     svm: SvmConfig = field(default_factory=SvmConfig)
     seed: int = 0
 
@@ -160,8 +148,6 @@ class PrequentialRow:
     ----------
     contender : str
     kernel : str
-        Empty of one that has none.
-    lag : int
     accuracy, balanced_accuracy : float
     auc : float or None
         Of more than two labels the mean over each against the rest; None of rows of one label only.
@@ -176,7 +162,6 @@ class PrequentialRow:
 
     contender: str
     kernel: str = ""
-    lag: int
     accuracy: float
     balanced_accuracy: float
     auc: float | None
@@ -189,7 +174,7 @@ class PrequentialRow:
     @property
     def title(self) -> str:
         """The contender as people read it."""
-        return f"{self.contender}{', rbf' if self.kernel == 'rbf' else ''}{', at once' if self.lag == AT_ONCE else ''}"
+        return f"{self.contender}{', rbf' if self.kernel == 'rbf' else ''}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -205,12 +190,6 @@ class PrequentialReport:
     leaf_rows, lag, version_rows : int
         Rows of a leaf, of a portion of labels, and between two models.
     rows : tuple of PrequentialRow
-    over_time, auc_over_time : mapping of str to list of float
-        Accuracy and AUC of each contender at the chosen lag, a number for each `every` rows; the AUC is None where
-        these rows have one label only.
-    every : int
-    takeovers : tuple of int
-        Rows at which horizons shorter than a tenth of the stream took over in `adaptive`.
     """
 
     source: str
@@ -221,10 +200,6 @@ class PrequentialReport:
     lag: int
     version_rows: int
     rows: tuple[PrequentialRow, ...]
-    over_time: dict[str, list[float]]
-    auc_over_time: dict[str, list[float | None]]
-    every: int
-    takeovers: tuple[int, ...]
 
     def plain(self) -> dict[str, Any]:
         """Return it as what JSON can hold."""
@@ -257,14 +232,10 @@ def evaluate_prequentially(source: PointSource, plan: PrequentialPlan, step: Ste
     stream = Stream(points, len(labels))
     step("warming up", 0, None)
     warm_up(plan.config(points.dimension, "all", stream.classes))
-    every = max(plan.rows_of_leaf, (len(points) - plan.first) // BLOCKS)
-    rows, blocks, takeovers = list[PrequentialRow](), dict[str, list[Scores]](), tuple[int, ...]()
-    for row, answers, taken_over in contenders(stream, plan, step):
+    rows = list[PrequentialRow]()
+    for row, _ in contenders(stream, plan, step):
         step(remark(row), 0, REMARK)
         rows.append(row)
-        takeovers = taken_over or takeovers
-        if row.lag == plan.rows_of_lag:
-            blocks[row.contender] = list(_blocks(points, answers, plan.first, every))
     return PrequentialReport(
         source=source.name,
         rows_judged=len(points) - plan.first,
@@ -274,10 +245,6 @@ def evaluate_prequentially(source: PointSource, plan: PrequentialPlan, step: Ste
         lag=plan.rows_of_lag,
         version_rows=plan.version_rows(len(points)),
         rows=tuple(rows),
-        over_time={name: [one.accuracy for one in own] for name, own in blocks.items()},
-        auc_over_time={name: [one.auc for one in own] for name, own in blocks.items()},
-        every=every,
-        takeovers=takeovers,
     )
 
 
@@ -287,21 +254,25 @@ def remark(row: PrequentialRow) -> str:
     return f"{row.title}: {', '.join(figures)}, {row.seconds:.1f} s"
 
 
-Ran = tuple[PrequentialRow, Answers, tuple[int, ...]]
-"""How a contender did, its answers to all rows, and the rows at which short horizons took over."""
+Ran = tuple[PrequentialRow, Answers]
+"""How a contender did, and its answers to all rows."""
 
 
 def contenders(stream: Stream, plan: PrequentialPlan, step: Step = silent) -> Iterator[Ran]:
-    """Run everyone who is compared, and yield how each did: ours, the baselines, and peers if they are asked for."""
+    """Run everyone who is compared, and yield how each did: ours, and SGD by the best of its settings in hindsight."""
     for name, note, config in memories(stream.points.dimension, plan, stream.classes):
         contender = CoresetContender(config, plan.version_rows(len(stream.points)))
         yield run(name, contender, stream, plan, step, note=note, kernel=plan.svm.kernel)
-    for lag in dict.fromkeys((plan.rows_of_lag, AT_ONCE)):
-        yield whole("majority", majority(stream.points, stream.classes, lag), stream, plan, lag)
-        newest = no_change(stream.points, stream.classes, lag)
-        yield whole("no-change", newest, stream, plan, lag, "the newest label known")
-    if plan.peers:
-        yield from _peers(stream, plan, step)
+    config, ran = plan.config(stream.points.dimension, "all", stream.classes), list[tuple[Ran, dict[str, Any]]]()
+    for settings in SGD_SETTINGS:
+        try:
+            ran.append((run("SGD", SgdContender(config, settings), stream, plan, step, kernel="linear"), settings))
+        except ValueError:  # these settings overflow
+            continue
+    if ran:
+        (row, answers), settings = max(ran, key=lambda one: one[0][0].accuracy)
+        words = ", ".join(f"{name}={value!r}" for name, value in settings.items())
+        yield replace(row, note=f"the best of {len(SGD_SETTINGS)}: {words}"), answers
 
 
 def memories(dimension: int, plan: PrequentialPlan, classes: int = 2) -> Iterator[tuple[str, str, ModelConfig]]:
@@ -319,31 +290,6 @@ def memories(dimension: int, plan: PrequentialPlan, classes: int = 2) -> Iterato
         yield memory, note, plan.config(dimension, memory, classes, **sizes)
 
 
-def _peers(stream: Stream, plan: PrequentialPlan, step: Step) -> Iterator[Ran]:
-    """Yield exact machines of the newest rows, and SGD: the best of its settings in hindsight."""
-    config, versions = (
-        plan.config(stream.points.dimension, "all", stream.classes),
-        plan.version_rows(len(stream.points)),
-    )
-    for rows in EXACT_ROWS:
-        exact = ExactContender(config, rows, versions)
-        yield run(f"SVM of the last {rows:,}", exact, stream, plan, step, kernel=plan.svm.kernel)
-    ran = list[tuple[Ran, dict[str, Any]]]()
-    for settings in SGD_SETTINGS:
-        try:
-            ran.append((run("SGD", SgdContender(config, settings), stream, plan, step, kernel="linear"), settings))
-        except ValueError:  # these settings overflow
-            continue
-    if not ran:
-        return
-    (row, answers, _), settings = max(ran, key=lambda one: one[0][0].accuracy)
-    words = ", ".join(f"{name}={value!r}" for name, value in settings.items())
-    yield replace(row, note=f"the best of {len(SGD_SETTINGS)} in hindsight: {words}"), answers, ()
-    if plan.rows_of_lag != AT_ONCE:
-        one = SgdContender(config, settings)
-        yield run("SGD", one, stream, plan, step, lag=AT_ONCE, note="the same settings, row by row", kernel="linear")
-
-
 def run(
     name: str,
     contender: Contender,
@@ -351,12 +297,11 @@ def run(
     plan: PrequentialPlan,
     step: Step = silent,
     *,
-    lag: int | None = None,
     note: str = "",
     kernel: str = "",
 ) -> Ran:
-    """Let a contender predict portion by portion, and learn each portion after it; by default at the plan's lag."""
-    points, lag = stream.points, lag or plan.rows_of_lag
+    """Let a contender predict portion by portion, and learn each portion after it."""
+    points, lag = stream.points, plan.rows_of_lag
     answers, wall, cpu, told = stream.none(), time.perf_counter(), time.process_time(), 0
     for start in range(0, len(points), lag):
         part = points.take(slice(start, start + lag))
@@ -366,34 +311,27 @@ def run(
             told = start
             step(name, start, len(points))
     times = time.perf_counter() - wall, time.process_time() - cpu
-    row = _row(name, answers, stream, plan, lag, times, note, kernel)
-    return row, answers, tuple(contender.takeovers) if isinstance(contender, CoresetContender) else ()
+    return judged_row(name, answers, stream, plan, times, note, kernel), answers
 
 
-def whole(name: str, answers: Answers, stream: Stream, plan: PrequentialPlan, lag: int, note: str = "") -> Ran:
-    """Return how one did whose answers to all rows are known."""
-    return _row(name, answers, stream, plan, lag, (0.0, 0.0), note, ""), answers, ()
-
-
-def _row(
+def judged_row(
     name: str,
     answers: Answers,
     stream: Stream,
     plan: PrequentialPlan,
-    lag: int,
-    times: tuple[float, float],
-    note: str,
-    kernel: str,
+    times: tuple[float, float] = (0.0, 0.0),
+    note: str = "",
+    kernel: str = "",
 ) -> PrequentialRow:
+    """Return how one did whose answers to all rows are known, and which took so much wall and CPU time."""
     judged = slice(plan.first, None)
     points, found = stream.points.take(judged), scores(stream.points.take(judged), answers.decision[judged])
     loss = None
     if answers.has_probabilities:
-        loss = loss_of(points, answers.filled(shares_before(stream.points, stream.classes, lag))[judged])
+        loss = loss_of(points, answers.filled(shares_before(stream.points, stream.classes, plan.rows_of_lag))[judged])
     return PrequentialRow(
         contender=name,
         kernel=kernel,
-        lag=lag,
         accuracy=found.accuracy,
         balanced_accuracy=found.balanced_accuracy,
         auc=found.auc,
@@ -411,9 +349,3 @@ def loss_of(points: Points, probability: Float) -> float:
         return probability_scores(points, probability).log_loss
     labels = np.arange(probability.shape[1])
     return float(log_loss(points.y, probability, sample_weight=points.weight, labels=labels))
-
-
-def _blocks(points: Points, answers: Answers, first: int, every: int) -> Iterator[Scores]:
-    for start in range(first, len(points), every):
-        block = slice(start, start + every)
-        yield scores(points.take(block), answers.decision[block])

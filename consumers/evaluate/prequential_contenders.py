@@ -1,12 +1,7 @@
-"""Who is compared prequentially: ours, exact machines of the newest rows, SGD, and baselines that look at labels only.
-
-A contender that learns answers portions of rows in turn. A baseline's answers to all rows follow from the labels, and
-are computed at once.
-"""
+"""Who is compared prequentially: ours and SGD. Each answers portions of rows in turn, and then learns them."""
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
@@ -19,8 +14,6 @@ from streamsvm.config import ModelConfig, SvmConfig
 from streamsvm.coreset.moments import Moments
 from streamsvm.learning.learner import Learner
 from streamsvm.learning.recipe import make
-from streamsvm.learning.tasks import task_of
-from streamsvm.learning.training import train, untrained
 from streamsvm.learning.tuning import Tuning
 from streamsvm.model.classes import AnyModel, ClassModel
 from streamsvm.model.kernels import Float
@@ -28,8 +21,6 @@ from streamsvm.points import Points, Position, Rows, Times, label_codes
 
 NO_CUT: Final = 1 << 30
 """Leaves after which a cut falls due by itself: never."""
-MOST_SHORT: Final = 0.5
-"""Share of the weight above which short horizons have taken over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,8 +120,6 @@ class CoresetContender:
 
     Attributes
     ----------
-    takeovers : list of int
-        Rows after which short horizons took over.
     points_held : int
         At most, after a portion.
     """
@@ -141,9 +130,7 @@ class CoresetContender:
         self._due = Due(min(config.coreset.leaf_rows, version_rows), version_rows)
         self._model: AnyModel | None = None
         self._tuning: Tuning | None = None
-        self.takeovers: list[int] = []
         self.points_held = 0
-        self._is_short = False
 
     def predict(self, X: NDArray[np.floating]) -> Answers:
         """Answer rows by the newest model."""
@@ -160,10 +147,6 @@ class CoresetContender:
             return
         made = make(self._learner.cut(), self._config, self._tuning)
         self._model, self._tuning = made.model, made.tuning
-        is_short = (self._learner.short_share() or 0.0) > MOST_SHORT
-        if is_short and not self._is_short:
-            self.takeovers.append(self._due.rows)
-        self._is_short = is_short
 
     def _learn(self, partition: int, points: Points) -> None:
         n, at = len(points), self._learner.positions[partition].offset
@@ -182,46 +165,6 @@ class CoresetContender:
         )
 
 
-class ExactContender:
-    """The machine of the newest rows, trained anew whenever a model is due.
-
-    Parameters
-    ----------
-    config : ModelConfig
-    rows : int
-        Of which each machine is.
-    version_rows : int
-        Rows between two machines.
-    """
-
-    def __init__(self, config: ModelConfig, rows: int, version_rows: int) -> None:
-        self._config, self._rows = config, rows
-        self._due = Due(min(config.coreset.leaf_rows, version_rows), version_rows)
-        self._parts: deque[Points] = deque()
-        self._kept = 0
-        self._model: AnyModel | None = None
-
-    def predict(self, X: NDArray[np.floating]) -> Answers:
-        """Answer rows by the newest machine."""
-        return answered(self._model, X, self._config.points.classes)
-
-    def learn(self, points: Points) -> None:
-        """Take labeled rows, in their order."""
-        self._parts.append(points)
-        self._kept += len(points)
-        while self._kept - len(self._parts[0]) >= self._rows:
-            self._kept -= len(self._parts.popleft())
-        if self._due.after(len(points)):
-            self._model = self._trained(Points.union(list(self._parts)).take(slice(-self._rows, None)))
-
-    def _trained(self, points: Points) -> AnyModel:
-        task = task_of(self._config)
-        svm = task.machine_config(self._config.svm.model_copy(update={"probability": None, "tune": None}))
-        problems = task.problems(points, Moments.zero(points.dimension, task.classes).add(points))
-        made = [train(own, seen, svm) if len(own) else untrained(seen, svm) for own, seen in problems]
-        return task.model([one.model for one in made])
-
-
 class SgdContender:
     """`SGDClassifier` over features scaled by what was seen of them.
 
@@ -230,13 +173,11 @@ class SgdContender:
     config : ModelConfig
     settings : mapping
         Of its learning rate.
-    loss : str
-        `log_loss` has probabilities.
     """
 
-    def __init__(self, config: ModelConfig, settings: Mapping[str, Any], loss: str = "hinge") -> None:
+    def __init__(self, config: ModelConfig, settings: Mapping[str, Any]) -> None:
         alpha = SvmConfig.DEFAULT_ALPHA if config.svm.alpha is None else config.svm.alpha
-        self._machine = SGDClassifier(loss=loss, alpha=alpha, random_state=config.seed, **settings)
+        self._machine = SGDClassifier(loss="log_loss", alpha=alpha, random_state=config.seed, **settings)
         self._classes, self._is_fitted = config.points.classes, False
         self._moments = Moments.zero(config.points.dimension, self._classes)
 
@@ -256,8 +197,6 @@ class SgdContender:
             return _unknown(len(X), self._classes)
         Z = self._scaled(X)
         decision = self._machine.decision_function(Z)
-        if self._machine.loss != "log_loss":
-            return Answers(decision, _none(decision))
         probability = self._machine.predict_proba(Z)
         return Answers(decision, probability[:, 1] if self._classes == 2 else probability)
 
@@ -285,17 +224,3 @@ def shares_before(points: Points, classes: int, lag: int) -> Float:
     own = points.y[:, None] == np.array(label_codes(classes))
     seen = np.cumsum(np.vstack((np.ones(classes), own * points.weight[:, None])), axis=0)[_known(len(points), lag)]
     return np.asarray(seen / seen.sum(axis=1, keepdims=True))
-
-
-def majority(points: Points, classes: int, lag: int) -> Answers:
-    """Answer each row with the label that is most frequent among those known."""
-    shares = shares_before(points, classes, lag)
-    return Answers(shares[:, 1] - 0.5, shares[:, 1]) if classes == 2 else Answers(shares, shares)
-
-
-def no_change(points: Points, classes: int, lag: int) -> Answers:
-    """Answer each row with the newest label known; the first label before that."""
-    codes = np.array(label_codes(classes), points.y.dtype)
-    newest = np.concatenate((codes[:1], points.y))[_known(len(points), lag)]
-    decision = newest.astype(np.float64) if classes == 2 else (newest[:, None] == codes).astype(np.float64)
-    return Answers(decision, _none(decision))

@@ -13,7 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from rich.table import Table
 
 from consumers.evaluate.plan import REMARK, EvaluationReport, EvaluationRow, Step
-from consumers.evaluate.predict_then_train import AT_ONCE, PrequentialReport
+from consumers.evaluate.predict_then_train import PrequentialReport
 
 LINE_EVERY_S: Final = 10.0
 """Seconds between two lines of one phase where there is no terminal."""
@@ -58,7 +58,7 @@ def describe_prequential(report: PrequentialReport) -> Table:
     """Return how every contender did, in the order in which they ran."""
     apart = "" if report.version_rows == report.leaf_rows else f", a model every {report.version_rows:,}"
     title = f"{report.source}: {report.rows_judged:,} rows, each predicted before it was learned; labels "
-    title += "at once" if report.lag == AT_ONCE else f"{report.lag:,} rows at a time"
+    title += "at once" if report.lag == 1 else f"{report.lag:,} rows at a time"
     table = Table(title=title + apart, title_justify="left", padding=0)
     table.add_column("", overflow="fold")
     for heading in ("accuracy", "balanced", "AUC", "AP", "log loss", "seconds"):

@@ -418,7 +418,7 @@ def _optimum(plan: Plan, objective: Objectives, test: Points, step: Step) -> tup
         return best, replace(row, note=note)
     step(f"{plan.probability} probabilities by cross-validation", 0, None)
     try:
-        said = cross_validated_probabilities(objective.each[0], plan.probability, test.X)
+        said = cross_validated_probabilities(objective.each[0], test.X)
     except ValueError as error:
         return best, replace(row, note=f"{note}; no probabilities: {' '.join(str(error).split())}")
     note = f"{note}; {plan.probability} by CalibratedClassifierCV of five folds, whose time is not counted"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import logging
+import math
 import signal
 import sys
 import threading
@@ -38,9 +39,9 @@ KAFKA_CLIENT: Final = "streamsvm.kafka.client"
 """Logger of the Kafka client's own lines, and of what we say of clients."""
 
 
-def writes_json(config: LogConfig) -> bool:
+def writes_json() -> bool:
     """Return whether log lines are for machines: JSON unless standard error is a terminal."""
-    return config.format == "json" or (config.format == "auto" and not sys.stderr.isatty())
+    return not sys.stderr.isatty()
 
 
 def configure_logging(config: LogConfig, *, for_people: bool = False) -> None:
@@ -52,10 +53,10 @@ def configure_logging(config: LogConfig, *, for_people: bool = False) -> None:
     ----------
     config : LogConfig
     for_people : bool
-        Of a command that ends: no JSON unless it is asked for, and the Kafka client's own lines at level debug only.
+        Of a command that ends: no JSON, and the Kafka client's own lines at level debug only.
         What the client complains of is tried again, or is the command's error.
     """
-    as_json = config.format == "json" or (not for_people and writes_json(config))
+    as_json = not for_people and writes_json()
     last_words.follow(writes_json=as_json)
     level = logging.getLevelNamesMapping()[config.level.upper()]
     shared: list[structlog.typing.Processor] = [
@@ -107,7 +108,7 @@ def log_start(settings: Settings, url: str) -> None:
             remedy="every start compiles anew; set NUMBA_CACHE_DIR to a directory that this process may write to",
         )
     of_features = settings.recipe is not None  # whose columns' names follow from them, and may be hundreds
-    if writes_json(settings.log):
+    if writes_json():
         effective = settings.masked()
         if of_features:
             effective["points"].pop("feature_names", None)
@@ -171,6 +172,10 @@ class Health:
         self.started = True
         self._beat_at = self.clock()
 
+    def rest(self) -> None:
+        """Say that the main loop has ended as it should, and need not turn any more."""
+        self._beat_at = math.inf
+
     def fail(self, why: str) -> None:
         """Say that the process cannot go on."""
         self._fatal = why
@@ -231,7 +236,6 @@ def connect(settings: Settings, role: str) -> Connection:
     connection = Connection(
         options=settings.kafka,
         client_id=f"streamsvm-{settings.name}-{role}",
-        allow_insecure_tls=settings.security.allow_insecure_tls,
     )
     for risk in connection.risks():
         structlog.get_logger("streamsvm").warning("insecure_connection", what=risk)

@@ -26,8 +26,6 @@ class Definition:
         Of a histogram.
     bulk : bool
         Whether it is a histogram that takes many observations in one step, `observe_all`.
-    panel : str
-        Where the detail dashboard shows it, as `row: title`; metrics of one panel share it. Empty: nowhere.
     """
 
     name: str
@@ -37,4 +35,3 @@ class Definition:
     labels: tuple[str, ...] = ()
     buckets: tuple[float, ...] = ()
     bulk: bool = False
-    panel: str = ""

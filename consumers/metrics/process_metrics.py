@@ -15,21 +15,18 @@ PROCESS: Final = (
         "gauge",
         "Resident memory size in bytes.",
         "Growing for hours: see streamsvm_points_held, then report it.",
-        panel="Coreset: bytes, and memory of the process",
     ),
     Definition(
         "process_start_time_seconds",
         "gauge",
         "Start time of the process since unix epoch in seconds.",
         "Changing often: it restarts; its last log line says why.",
-        panel="Process: processors, and time since the start",
     ),
     Definition(
         "process_cpu_seconds",
         "counter",
         "Total user and system CPU time spent in seconds.",
         "The rate is the number of processors in use.",
-        panel="Process: processors, and time since the start",
     ),
     Definition(
         "process_open_fds",

@@ -42,7 +42,6 @@ OWN: Final = (
         "counter",
         "Points scored.",
         "Flat while producers write: check readiness.",
-        panel="Scorer: points, labels and batches",
     ),
     Definition(
         "streamsvm_scores",
@@ -50,7 +49,6 @@ OWN: Final = (
         "Scores committed, by predicted label: `negative`, `positive`, or of more than two labels the label as JSON.",
         "The share changes: another input or version; see streamsvm_score_drift.",
         ("label",),
-        panel="Scorer: points, labels and batches",
     ),
     Definition(
         "streamsvm_score_values",
@@ -59,7 +57,6 @@ OWN: Final = (
         "Another shape under one version: the input changed. All between -0.1 and 0.1: nothing is separated.",
         buckets=SCORE_BUCKETS,
         bulk=True,
-        panel="Scorer: decision values",
     ),
     Definition(
         "streamsvm_score_latency_seconds",
@@ -68,29 +65,24 @@ OWN: Final = (
         "Above streamsvm_scoring_seconds: records waited, or the producer's clock is wrong.",
         buckets=LATENCY_BUCKETS_S,
         bulk=True,
-        panel="Scorer: time from a record to its score, and of a batch",
     ),
     Definition(
         "streamsvm_score_drift",
         "gauge",
-        "Population stability index of the newest scoring.drift_window scores against the versions' audit samples; "
-        "NaN: too few.",
+        "Population stability index of the newest 10,000 scores against the versions' audit samples; NaN: too few.",
         "Above streamsvm_score_drift_chance: something changed. Above 0.25: see StreamsvmScoresDrifted.",
-        panel="Scorer: drift of scores, and the limit of chance",
     ),
     Definition(
         "streamsvm_score_drift_chance",
         "gauge",
         "What streamsvm_score_drift exceeds by chance once in a thousand times.",
-        "Near 0.25: raise scoring.drift_window, or coreset.points at the trainer.",
-        panel="Scorer: drift of scores, and the limit of chance",
+        "Near 0.25: raise coreset.points at the trainer.",
     ),
     Definition(
         "streamsvm_score_drift_scores",
         "gauge",
         "Scores in the window of streamsvm_score_drift.",
         "0 while points are scored: the versions hold no scores of an audit sample.",
-        panel="Scorer: drift of scores, and the limit of chance",
     ),
     Definition(
         "streamsvm_scored_batches",
@@ -98,35 +90,30 @@ OWN: Final = (
         "Batches committed, or put back to be scored again.",
         "Many put back: the log says why.",
         ("outcome",),
-        panel="Scorer: points, labels and batches",
     ),
     Definition(
         "streamsvm_scoring_seconds",
         "histogram",
         "Seconds from reading a batch to the commit of its scores.",
-        "Rising: a slow broker, or more support vectors; see scoring.batch_records.",
+        "Rising: a slow broker, or more support vectors.",
         buckets=SCORING_BUCKETS_S,
-        panel="Scorer: time from a record to its score, and of a batch",
     ),
     Definition(
         "streamsvm_serving_version",
         "gauge",
         "Number of the version that scores; 0: none.",
         "Behind streamsvm_model_version: readers are pinned, or the scorer is cut off.",
-        panel="Scorer: version and its age",
     ),
     Definition(
         "streamsvm_serving_loaded_timestamp_seconds",
         "gauge",
         "When the serving version was loaded.",
         "Old: no newer version came.",
-        panel="Scorer: version and its age",
     ),
     Definition(
         "streamsvm_model_messages_refused",
         "counter",
         "Model messages refused as damaged, foreign or unfit.",
         "Above 0: see StreamsvmModelMessageRefused.",
-        panel="Scorer: points, labels and batches",
     ),
 )

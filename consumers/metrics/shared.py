@@ -11,7 +11,6 @@ OUTPUT_BLOCKED: Final = Definition(
     "gauge",
     "Seconds for which an output partition's last stable offset has stood still below its end, at most.",
     "More than a few: see StreamsvmReadersHeldUp.",
-    panel="Input: waiting for others",
 )
 
 INPUT_RECORDS: Final = Definition(
@@ -20,7 +19,6 @@ INPUT_RECORDS: Final = Definition(
     "Records read from the input.",
     "Flat while producers write: see lag and readiness.",
     ("partition",),
-    panel="Input: records read by partition",
 )
 
 INPUT_ROWS: Final = Definition(
@@ -29,7 +27,6 @@ INPUT_ROWS: Final = Definition(
     "Rows learned or scored (`accepted`), or `rejected`.",
     "More rejected: read the dead letters.",
     ("outcome",),
-    panel="Input: rows",
 )
 
 INPUT_LAG_RECORDS: Final = Definition(
@@ -38,7 +35,6 @@ INPUT_LAG_RECORDS: Final = Definition(
     "Committed records not read; a scorer shows its own partitions.",
     "Growing: too slow. Trainer: see the training time, or take the policy `latest`. Scorer: start another.",
     ("partition",),
-    panel="Input: lag by partition",
 )
 
 INPUT_OPEN_TRANSACTION_RECORDS: Final = Definition(
@@ -47,7 +43,6 @@ INPUT_OPEN_TRANSACTION_RECORDS: Final = Definition(
     "Records behind the beginning of a producer's open transaction.",
     "Stays: see StreamsvmOpenTransaction.",
     ("partition",),
-    panel="Input: lag by partition",
 )
 
 INPUT_MOSTLY_REJECTED: Final = Definition(
@@ -55,7 +50,6 @@ INPUT_MOSTLY_REJECTED: Final = Definition(
     "gauge",
     "1 while more of the newest records of a proven input are rejected than its options allow.",
     "1: not ready; see StreamsvmMostlyRejected.",
-    panel="Input: rows",
 )
 
 DEAD_LETTERS: Final = Definition(
@@ -64,7 +58,6 @@ DEAD_LETTERS: Final = Definition(
     "Rejected rows.",
     "`streamsvm dead-letters` shows each record, why, and what to do.",
     ("reason",),
-    panel="Input: dead letters by reason",
 )
 
 UNREAD_FIELDS: Final = Definition(
@@ -72,7 +65,6 @@ UNREAD_FIELDS: Final = Definition(
     "counter",
     "Rows with a field that is not read, once a field; of 16 fields at most.",
     "Rising: a producer writes a field under another name, such as `weight` for `w`; the log names each once.",
-    panel="Input: fields and rows that are not used",
 )
 
 ABSENT_FIELDS: Final = Definition(
@@ -80,7 +72,6 @@ ABSENT_FIELDS: Final = Definition(
     "gauge",
     "Declared fields that the newest events, at least 100, all lack.",
     "Above 0: a producer renamed or dropped a field, which the log names.",
-    panel="Input: fields and rows that are not used",
 )
 
 PASSED_OVER_ROWS: Final = Definition(
@@ -89,7 +80,6 @@ PASSED_OVER_ROWS: Final = Definition(
     "Deletions and other rows of a change log without an event: neither accepted nor rejected.",
     "`delete` rising: what was learned of these rows stays learned.",
     ("reason",),
-    panel="Input: fields and rows that are not used",
 )
 
 REGISTRY_WAITING_SECONDS: Final = Definition(
@@ -97,5 +87,4 @@ REGISTRY_WAITING_SECONDS: Final = Definition(
     "gauge",
     "Seconds for which the input has waited for the schema registry.",
     "Above 0: the registry does not answer; nothing is lost.",
-    panel="Input: waiting for others",
 )

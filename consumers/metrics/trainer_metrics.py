@@ -43,21 +43,18 @@ OWN: Final = (
         "Points in buckets, by level; those of open leaves are `leaf`.",
         "Bounded; a level is added each time the stream doubles.",
         ("level",),
-        panel="Coreset: points by level",
     ),
     Definition(
         "streamsvm_coreset_bytes",
         "gauge",
         "Bytes of the points held.",
         "Compare with the planned memory.",
-        panel="Coreset: bytes, and memory of the process",
     ),
     Definition(
         "streamsvm_coreset_weight",
         "gauge",
         "Total weight of the accepted points.",
         "Growing much faster than streamsvm_input_rows: a few heavy points decide the model.",
-        panel="Coreset: weight, and points of the newest version",
     ),
     Definition(
         "streamsvm_coreset_reduce_seconds",
@@ -65,7 +62,6 @@ OWN: Final = (
         "Seconds to seal a leaf, with its reduction and merges.",
         "Times the leaves a second near 1: lower coreset.points.",
         buckets=REDUCE_BUCKETS_S,
-        panel="Training: what holds the main loop up",
     ),
     Definition(
         "streamsvm_coreset_reductions",
@@ -75,7 +71,6 @@ OWN: Final = (
         "bound. `shifted`: leaves unlike all that their partition held.",
         "Any but `calibrated`: see StreamsvmCoresetDegraded.",
         ("outcome",),
-        panel="Coreset: reductions and clipped rows",
     ),
     Definition(
         "streamsvm_memory_short_share",
@@ -83,7 +78,6 @@ OWN: Final = (
         "With coreset.memory = adaptive: greatest share of the training weight of horizons below a tenth of their "
         "partition's rows.",
         "Near 0: old rows still hold. Above 0.5: the stream has changed.",
-        panel="Coreset: weight, and points of the newest version",
     ),
     Definition(
         "streamsvm_coreset_clipped_rows",
@@ -93,28 +87,24 @@ OWN: Final = (
         "A few are normal; outlier_set_aside in the log names the farthest. Rising `features`: the scale of a feature "
         "changed, or clip_sd is too small. `weight`: a row had over a hundredth of all weight before it.",
         ("what",),
-        panel="Coreset: reductions and clipped rows",
     ),
     Definition(
         "streamsvm_points_held",
         "gauge",
         "Points in memory, also of training sets in flight.",
         "Bounded by the configuration; plan memory by this figure.",
-        panel="Coreset: points held",
     ),
     Definition(
         "streamsvm_points_held_peak",
         "gauge",
         "The most of streamsvm_points_held since the start.",
         "Bounded by the configuration; plan memory by this figure.",
-        panel="Coreset: points held",
     ),
     Definition(
         "streamsvm_training_points",
         "gauge",
         "Points of the newest training set.",
         "At coreset.train_points: buckets are reduced to that many. Raise it if training is fast.",
-        panel="Coreset: points held",
     ),
     Definition(
         "streamsvm_training_seconds",
@@ -124,7 +114,6 @@ OWN: Final = (
         "coreset.points, or leave out svm.tune.",
         ("step",),
         buckets=TRAINING_BUCKETS_S,
-        panel="Training: time",
     ),
     Definition(
         "streamsvm_trainings",
@@ -132,21 +121,18 @@ OWN: Final = (
         "Training sets: converged; iteration_limit; skipped for a newer one.",
         "iteration_limit: see StreamsvmTrainingUnfinished. skipped is normal where input is faster than training.",
         ("outcome",),
-        panel="Versions: trained, published and judged",
     ),
     Definition(
         "streamsvm_model_version",
         "gauge",
         "Number of the newest published version.",
         "Flat while rows are learned: see StreamsvmModelStale.",
-        panel="Versions: number and age",
     ),
     Definition(
         "streamsvm_model_published_timestamp_seconds",
         "gauge",
         "When the newest version was published.",
         "Old while rows are learned: see streamsvm_model_version.",
-        panel="Versions: number and age",
     ),
     Definition(
         "streamsvm_model_staleness_seconds",
@@ -154,42 +140,36 @@ OWN: Final = (
         "Seconds from sealing the leaf that made a version due to its publication.",
         "Above the time between two cuts: see streamsvm_training_seconds.",
         buckets=STALENESS_BUCKETS_S,
-        panel="Versions: from a sealed leaf to its version",
     ),
     Definition(
         "streamsvm_model_rows_behind",
         "gauge",
         "Rows, learned or rejected, that the newest version does not cover.",
         "More than a few times streamsvm_model_rows_between_cuts: see StreamsvmModelStale.",
-        panel="Versions: rows that the newest does not cover",
     ),
     Definition(
         "streamsvm_model_rows_between_cuts",
         "gauge",
         "Rows after which a model is due: those of a leaf times training.every_leaves.",
         "Changes with the configuration only.",
-        panel="Versions: rows that the newest does not cover",
     ),
     Definition(
         "streamsvm_model_points_covered",
         "gauge",
         "Valid points of the newest version.",
         "Of streamsvm_input_rows the rest is not in the model yet.",
-        panel="Coreset: weight, and points of the newest version",
     ),
     Definition(
         "streamsvm_model_kkt_gap",
         "gauge",
         "KKT gap of the newest version: by how much it violates optimality.",
         "Above svm.tolerance: the solver stopped early.",
-        panel="Training: objective, and the audit of it",
     ),
     Definition(
         "streamsvm_model_objective",
         "gauge",
         "Objective of the newest version on its training set.",
         "Outside of streamsvm_audit_objective: the coreset misjudges the model.",
-        panel="Training: objective, and the audit of it",
     ),
     Definition(
         "streamsvm_audit_objective",
@@ -197,7 +177,6 @@ OWN: Final = (
         "Objective of the newest version over the whole stream, estimated from the audit sample, with a 95 % interval.",
         "streamsvm_model_objective outside: see StreamsvmAuditDisagrees. Too wide: raise coreset.points.",
         ("end",),
-        panel="Training: objective, and the audit of it",
     ),
     Definition(
         "streamsvm_publishes",
@@ -205,62 +184,47 @@ OWN: Final = (
         "Versions published, or refused by the broker.",
         "refused: see StreamsvmPublishRefused.",
         ("outcome",),
-        panel="Versions: trained, published and judged",
     ),
     Definition(
         "streamsvm_gate_verdicts",
         "counter",
-        "Verdicts of the quality gate: passed, refused, unscored (too few points), or waits for a challenge.",
+        "Verdicts of the quality gate: passed, refused, or unscored (too few points).",
         "refused: see StreamsvmGateHolds. Only unscored: a label has hardly any points.",
         ("outcome",),
-        panel="Versions: trained, published and judged",
     ),
     Definition(
         "streamsvm_gate_accuracy",
         "gauge",
         "Balanced accuracy on the gate's points of the newest version (`candidate`), the `current` one, and the "
-        "`best` of output.gate_versions.",
+        "`best` of the last five.",
         "All fall: the stream changes faster than the models. `best` above `current`: versions became worse in small "
         "steps.",
         ("of",),
-        panel="Versions: balanced accuracy at the gate",
-    ),
-    Definition(
-        "streamsvm_model_certified_gap",
-        "gauge",
-        "How far the newest version's objective over all rows can be from the best, as a share of it; NaN: nothing is "
-        "proven.",
-        "Wide: see StreamsvmBoundsWiden.",
-        panel="Quality: certified gap to the best model",
     ),
     Definition(
         "streamsvm_model_skill",
         "gauge",
         "Whether the newest version is better than chance: 1 yes, -1 no, 0 not clear yet. By balanced accuracy and AUC "
         "on the newest scored points, else the audit sample.",
-        "-1: see StreamsvmNoSkill. 0 for long: raise quality.window or coreset.points.",
-        panel="Quality: what the newest version knows",
+        "-1: see StreamsvmNoSkill. 0 for long: raise coreset.points.",
     ),
     Definition(
         "streamsvm_model_labels_never_answered",
         "gauge",
         "Labels with enough points that the newest version never answers, or of several nearly never.",
         "Above 0: the label is rare (svm.class_weight = balanced), or the features say nothing of it.",
-        panel="Quality: what the newest version knows",
     ),
     Definition(
         "streamsvm_model_labels_missing",
         "gauge",
         "Labels of points.labels of which the newest version has no point.",
         "Above 0 for long: see StreamsvmLabelsMissing.",
-        panel="Quality: what the newest version knows",
     ),
     Definition(
         "streamsvm_class_weighted",
         "gauge",
         "1 if svm.class_weight is configured, else 0.",
         "1: accuracy may be below `majority`.",
-        panel="Quality: what the newest version knows",
     ),
     Definition(
         "streamsvm_model_balanced_accuracy",
@@ -269,7 +233,6 @@ OWN: Final = (
         "(`newest`), and of the audit sample (`audit`). NaN under 20 points of a label.",
         "Near 0.5: chance.",
         ("sample",),
-        panel="Quality: decisions and ranking of the newest version",
     ),
     Definition(
         "streamsvm_model_auc",
@@ -277,25 +240,22 @@ OWN: Final = (
         "Area under the ROC curve on the same points.",
         "Near 0.5: chance. High while balanced accuracy is near 0.5: class weights will help.",
         ("sample",),
-        panel="Quality: decisions and ranking of the newest version",
     ),
     Definition(
         "streamsvm_prequential_points",
         "counter",
         "Points scored by the current version before they were learned: all, or with n > 16 support vectors one in n / "
         "16.",
-        "Flat while rows are learned: no version is current, a replay, or quality.enabled is off.",
-        panel="Input: rows",
+        "Flat while rows are learned: no version is current, or a replay.",
     ),
     Definition(
         "streamsvm_prequential_accuracy",
         "gauge",
-        "Accuracy on the newest quality.window scored points: of the current version (`model`), of plain SGD on "
+        "Accuracy on the newest 10,000 scored points: of the current version (`model`), of plain SGD on "
         "every 64th point (`sgd`), of always predicting the more frequent label (`majority`).",
         "model falling: the stream or its labels changed. Below sgd: drift, or too small a coreset. Below majority: "
         "see svm.class_weight.",
         ("scorer",),
-        panel="Quality: accuracy on new points",
     ),
     Definition(
         "streamsvm_prequential_balanced_accuracy",
@@ -303,7 +263,6 @@ OWN: Final = (
         "Balanced accuracy on the same points; NaN while a label is missing.",
         "More telling where a label is rare.",
         ("scorer",),
-        panel="Quality: accuracy on new points",
     ),
     Definition(
         "streamsvm_prequential_positive_share",
@@ -311,7 +270,6 @@ OWN: Final = (
         "Share of the same points answered with the second label, and share that has it (`true`).",
         "answered far above true: false alarms; far below: missed ones. true moving: the stream changes.",
         ("of",),
-        panel="Quality: share of new points answered positive, share that is",
     ),
     Definition(
         "streamsvm_prequential_label_recall",
@@ -319,7 +277,6 @@ OWN: Final = (
         "Of more than two labels: share of each, on the same points, that was answered right. `label` is JSON.",
         "Low: the label is rare (svm.class_weight = balanced), or others resemble it. NaN: none came lately.",
         ("label",),
-        panel="Quality: new points by label (more than two labels)",
     ),
     Definition(
         "streamsvm_prequential_label_share",
@@ -327,7 +284,6 @@ OWN: Final = (
         "Of more than two labels: share of the same points that has each (`true`), and that is answered with it.",
         "answered far below true: the label is missed.",
         ("label", "of"),
-        panel="Quality: new points by label (more than two labels)",
     ),
     Definition(
         "streamsvm_prequential_hinge_loss",
@@ -335,28 +291,24 @@ OWN: Final = (
         "Mean hinge loss on the same points.",
         "Rising while accuracy stays: margins shrink, or a few points are far out (coreset.clip_sd).",
         ("scorer",),
-        panel="Quality: accuracy on new points",
     ),
     Definition(
         "streamsvm_producer_renewals",
         "counter",
         "Times that the producer of versions was replaced.",
         "A few an outage are normal. Else see StreamsvmProducerRenewing.",
-        panel="Versions: copies and producers",
     ),
     Definition(
         "streamsvm_loop_longest_turn_seconds",
         "gauge",
         "Longest turn of the main loop of late; waiting for records takes 0.1 s.",
         "Above a second: see StreamsvmLoopHeldUp.",
-        panel="Training: what holds the main loop up",
     ),
     Definition(
         "streamsvm_training_running_seconds",
         "gauge",
         "Seconds of the training that runs now, or 0.",
         "Far above streamsvm_training_seconds: the solver hangs, or lacks a processor.",
-        panel="Training: time",
     ),
     Definition(
         "streamsvm_input_headroom_records",
@@ -364,21 +316,18 @@ OWN: Final = (
         "Records between the first one that the log still holds and the trainer's position.",
         "Falling to 0: see StreamsvmRetentionNear.",
         ("partition",),
-        panel="Input: records ahead of retention",
     ),
     Definition(
         "streamsvm_checkpoint_timestamp_seconds",
         "gauge",
         "When the newest checkpoint was written.",
         "Old: a restart reads again from then on; see StreamsvmCheckpointStale.",
-        panel="Checkpoint: age and failures",
     ),
     Definition(
         "streamsvm_checkpoint_bytes",
         "gauge",
         "Size of the newest checkpoint.",
         "Bounded by the configuration.",
-        panel="Coreset: bytes, and memory of the process",
     ),
     Definition(
         "streamsvm_checkpoint_seconds",
@@ -386,13 +335,11 @@ OWN: Final = (
         "Seconds to write a checkpoint.",
         "Rising: the disk is slow or full.",
         buckets=CHECKPOINT_BUCKETS_S,
-        panel="Training: what holds the main loop up",
     ),
     Definition(
         "streamsvm_checkpoint_failures",
         "counter",
         "Checkpoints that could not be written.",
         "Above 0: the log names file and error.",
-        panel="Checkpoint: age and failures",
     ),
 )

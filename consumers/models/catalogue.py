@@ -1,8 +1,5 @@
 """The versions of a model as its topic holds them, read from the end backwards as far as a question needs.
 
-A question about an old version reads the newest records, finds the version by its number in O(log n) reads, and reads
-backwards from there. What strangers wrote between the two is not seen; it is not believed either.
-
 A program that may write to the models topic only can put records under the key of any version, and tombstones. So a
 version counts as what it is once its hash follows from the aliases topic (`streamsvm.registry.anchoring`), and as
 retired once that topic, or the audit trail, says so; everything else that stands under a number is kept apart, and
@@ -24,14 +21,14 @@ from streamsvm.errors import ConfigurationError, InvalidMessage
 from streamsvm.kafka import Cluster, Record
 from streamsvm.model import message as model_codec
 from streamsvm.model import skill_header
+from streamsvm.model.ancestry import Ancestor
 from streamsvm.model.comparison import relative_gap
 from streamsvm.model.pointers import Alias
 from streamsvm.model.skill_header import AnySkill
 from streamsvm.model.version import version_key, version_number
-from streamsvm.model.version_bounds import VersionBounds, read_bounds
 from streamsvm.registry import backwards
 from streamsvm.registry.aliases import Aliases, models_there, read_aliases
-from streamsvm.registry.anchoring import Finder, NotAnchored, seen_in
+from streamsvm.registry.anchoring import seen_in
 from streamsvm.verification.version_survey import retired_in
 
 
@@ -58,7 +55,7 @@ class CatalogueEntry:
         When its record was written, milliseconds since the epoch; -1 if unknown.
     gate : str
         What the quality gate said; empty where there was none.
-    ancestors : tuple of Alias
+    ancestors : tuple of Ancestor
         The versions that it names by their hashes.
     signature : bytes or None
     figures : VersionFigures or None
@@ -67,8 +64,6 @@ class CatalogueEntry:
         Balanced accuracy on the points that the quality gate scored; None where there were none.
     before : float or None
         Balanced accuracy, on the same points, of the version that was current then.
-    certified : VersionBounds or None
-        How far it can be from the best possible model over all rows; None without this header.
     skill : Skill or None
         What was found of it when it was published.
     """
@@ -79,13 +74,12 @@ class CatalogueEntry:
     value_bytes: int
     time_ms: int
     gate: str
-    ancestors: tuple[Alias, ...] = ()
+    ancestors: tuple[Ancestor, ...] = ()
     signature: bytes | None = None
     figures: VersionFigures | None = None
     accuracy: float | None = None
     before: float | None = None
     skill: AnySkill | None = None
-    certified: VersionBounds | None = None
 
     @property
     def alias(self) -> Alias:
@@ -110,8 +104,6 @@ class Catalogue:
         What the aliases topic says.
     retired : set of int
         Numbers that are retired, besides those of which the aliases topic says so.
-    proven : Alias or None
-        A version whose hash follows from the aliases topic by versions that are not among the values.
     complete : bool
         Whether the topic was read from its beginning.
 
@@ -129,7 +121,6 @@ class Catalogue:
         names: Aliases,
         retired: AbstractSet[int] = frozenset(),
         *,
-        proven: Alias | None = None,
         complete: bool = False,
     ) -> None:
         self.name = name
@@ -137,7 +128,6 @@ class Catalogue:
         self.complete = complete
         self._names = names
         self._retired = retired
-        self._proven = proven
         self._values: dict[int, dict[str, CatalogueEntry]] = {}
         for entry in values:
             self._values.setdefault(entry.number, {}).setdefault(entry.sha256, entry)
@@ -146,8 +136,7 @@ class Catalogue:
     def _anchored(self) -> dict[int, CatalogueEntry]:
         """Return what follows from the newest version; then from the aliases, where that leads no further."""
         head, found, known = self._names.head, dict[int, CatalogueEntry](), dict[int, str]()
-        certain = [alias for alias in (head.alias if head else None, self._proven) if alias is not None]
-        for roots in (certain, self._names.named.values()):
+        for roots in ([head.alias] if head else [], self._names.named.values()):
             for alias in roots:
                 known.setdefault(alias.number, alias.sha256)
             for number in sorted(self._values, reverse=True):
@@ -244,20 +233,8 @@ def _spans(numbers: list[int]) -> list[str]:
     return [f"{first}" if first == last else f"{first}-{last}" for first, last in spans]
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
-    """What to find in the topic.
-
-    Attributes
-    ----------
-    answered : callable
-        Returns whether what was read is enough.
-    newest : int or None
-        The newest version that it is about; None if all newer ones may have to be read, too.
-    """
-
-    answered: Callable[[Catalogue], bool]
-    newest: int | None = None
+Question = Callable[[Catalogue], bool]
+"""Returns whether what was read is enough."""
 
 
 def holds(which: int | str) -> Question:
@@ -265,23 +242,23 @@ def holds(which: int | str) -> Question:
 
     By the beginning of a hash any version may be meant, so that all have to be read.
     """
-    return Question(lambda _: False) if isinstance(which, str) else holds_all([which])
+    return (lambda _: False) if isinstance(which, str) else holds_all([which])
 
 
 def holds_all(numbers: Collection[int]) -> Question:
     """Return a question that is answered once the least of some numbers was reached."""
     least = min(numbers)
-    return Question(lambda catalogue: min(catalogue.entries, default=least + 1) <= least, max(numbers))
+    return lambda catalogue: min(catalogue.entries, default=least + 1) <= least
 
 
 def holds_before(number: int) -> Question:
     """Return a question that is answered once a version was found that may be rolled back to from `number`."""
-    return Question(lambda catalogue: catalogue.before(number) is not None, number)
+    return lambda catalogue: catalogue.before(number) is not None
 
 
 def holds_newest(count: int) -> Question:
     """Return a question that is answered by so many versions that are not retired."""
-    return Question(lambda catalogue: len(catalogue.standing) >= count)
+    return lambda catalogue: len(catalogue.standing) >= count
 
 
 def read_catalogue(
@@ -295,9 +272,6 @@ def read_catalogue(
     timeout_s: float = READ_TIMEOUT_S,
 ) -> Catalogue:
     """Read the models topic from the end backwards until a question is answered, or to its beginning.
-
-    Versions between the newest records and the newest version that the question is about are passed over, in O(log n)
-    reads.
 
     Parameters
     ----------
@@ -322,8 +296,7 @@ def read_catalogue(
         If no broker answers, or a transaction stays open.
     """
     topic, entries, tombstones = settings.output.models_topic, list[CatalogueEntry](), set[int]()
-    spans, proven = backwards.spans(cluster, topic, timeout_s, span), None
-    sought = question.newest
+    spans = backwards.spans(cluster, topic, timeout_s, span)
     while True:
         records, ends = next(spans)
         found = list[CatalogueEntry]()
@@ -336,24 +309,9 @@ def read_catalogue(
         swept = names.retired
         unsaid = {number for number in tombstones if number and (swept is None or number not in swept)}
         retired = unsaid & _retired_by_trail(cluster, settings, timeout_s) if unsaid else unsaid
-        complete = ends and proven is None
-        catalogue = Catalogue(settings.name, topic, entries, names, retired, proven=proven, complete=complete)
-        if ends or question.answered(catalogue):
+        catalogue = Catalogue(settings.name, topic, entries, names, retired, complete=ends)
+        if ends or question(catalogue):
             return catalogue
-        if sought is not None and sought < min(catalogue.entries, default=sought + 1):
-            proven = _found(Finder(cluster, settings.name, topic, timeout_s), sought, names)
-            if proven is not None:
-                spans = backwards.spans(cluster, topic, timeout_s, end=proven.offset + 1)
-        sought = None
-
-
-def _found(finder: Finder, number: int, names: Aliases) -> Alias | None:
-    """Return where a version stands; None if nothing leads there, so that it has to be looked for."""
-    try:
-        record = finder.find(number, names)
-    except (ConfigurationError, NotAnchored):
-        return None
-    return Alias(number, model_codec.sha256(record.value or b""), record.offset)
 
 
 def _retired_by_trail(cluster: Cluster, settings: Settings, timeout_s: float) -> set[int]:
@@ -383,7 +341,6 @@ def _entry(record: Record, name: str, figures: bool) -> CatalogueEntry | None:
         accuracy=_accuracy(headers.get(model_codec.GATE_ACCURACY_HEADER)),
         before=_accuracy(headers.get(model_codec.GATE_PRESENT_HEADER)),
         skill=skill_header.decode(record.headers),
-        certified=read_bounds(record.headers),
     )
 
 

@@ -130,19 +130,14 @@ def export(
         Literal["json", "onnx"],
         typer.Option("--format", help="json: the message itself; onnx: a graph for ONNX runtimes."),
     ] = "json",
-    events: Annotated[
-        bool,
-        typer.Option("--events", help="With --format onnx: take the fields of raw events, by the version's features."),
-    ] = False,
     out: Annotated[Path | None, typer.Option(help="File to write; default: standard output.")] = None,
 ) -> None:
     """Write a published version to a file. JSON: exactly the record's bytes, with the version's SHA-256."""
-    require({"--events": events, "--format": format_})
     loaded, value = load(settings, version, alias)
     if format_ == "onnx":
-        from streamsvm.registry.onnx_copy import export as export_onnx
+        from streamsvm.registry.onnx_export import export as export_onnx
 
-        value = export_onnx(loaded.version, loaded.sha256, events=events)
+        value = export_onnx(loaded.version, loaded.sha256)
     if out is None:
         typer.echo(value, nl=False)
         return
@@ -228,7 +223,7 @@ def load(settings: Settings, version: str | None, alias: str | None) -> tuple[Lo
         models_topic=settings.output.models_topic,
         number=version,
         alias=alias or "current",
-        trusted=TrustedKeys.of(settings.output.trusted_keys_file, settings.output.trusted_keys),
+        trusted=TrustedKeys.of(settings.output.trusted_keys_file),
     )
 
 

@@ -89,7 +89,7 @@ class Records:
     def trusted(self, entry: CatalogueEntry) -> CatalogueEntry:
         """Return a version; `ConfigurationError` if readers ask for a signature that it lacks."""
         output = self.settings.output
-        keys = TrustedKeys.of(output.trusted_keys_file, output.trusted_keys)
+        keys = TrustedKeys.of(output.trusted_keys_file)
         if keys is not None and not keys.signed(self.version_key(entry.number), entry.sha256, entry.signature):
             raise ConfigurationError(
                 f"none of the trusted keys signed {self.version_key(entry.number)} ({entry.said})",
@@ -344,7 +344,7 @@ def tombstones(records: Records, names: Aliases, numbers: Sequence[int]) -> list
         time=records.now.isoformat(),
     )
     return [
-        *(Message(topic, None, key.encode(), partition=0) for topic in output.version_topics for key in keys),
+        *(Message(output.models_topic, None, key.encode(), partition=0) for key in keys),
         Message(output.aliases_topic, *said, partition=0),
         records.audit(keys[0], entry),
     ]

@@ -8,14 +8,13 @@ from dataclasses import dataclass
 from rich.table import Table
 
 from consumers.host.untrusted_text import cell, moment
-from streamsvm.config import ModelConfig
 from streamsvm.model.class_skill import ClassSkill, class_summary
 from streamsvm.model.classes import AnyModel, ClassModel, KernelMachines
 from streamsvm.model.described import Label
 from streamsvm.model.fit import Audit, Fit
 from streamsvm.model.machine import KernelMachine, LinearMachine, Model
 from streamsvm.model.message import content_sha256
-from streamsvm.model.probability import Probability, Sigmoid
+from streamsvm.model.probability import Sigmoid
 from streamsvm.model.recipes import recipes_of
 from streamsvm.model.skill import spelt
 from streamsvm.model.skill_header import complaint_of, doubt_of
@@ -47,13 +46,12 @@ def describe(loaded: Loaded) -> Table:
     stream = version.stream
     for name, value in (
         ("labels", _labels(version.labels)),
-        ("machine", f"{kind}, C {fit.C:.6g}, solver {version.solver}"),
+        ("machine", f"{kind}, C {fit.C:.6g}"),
         ("covers", f"{stream.points:,} points of {stream.rows:,} rows, weight {stream.weight:,.6g}"),
         ("written", _written(loaded)),
         ("trained on", f"{fit.points:,} points, {fit.support_vectors:,} support vectors"),
         ("objective", _objective(fit)),
         ("audit", _audit(version.audit, fit)),
-        ("certificate", _certificate(loaded)),
         ("skill", _skill(loaded)),
         ("probability", _probability_of(version.model)),
         ("threshold", _threshold(version.model.threshold)),
@@ -123,20 +121,6 @@ def _objective(fit: Fit) -> str:
     )
 
 
-def _certificate(loaded: Loaded) -> str:
-    """Return how far the version can be from the best possible model, or why it does not."""
-    if loaded.certified is not None:
-        found = loaded.certified
-        return str(found) if found.gap is None else f"{found}: {found.figures()}"
-    try:
-        config = ModelConfig.of_canonical(loaded.version.lineage.configuration)
-    except ValueError:
-        return "none in its record"
-    if why := config.no_totals:
-        return f"none: {why}"
-    return "none in its record" if config.totals else "none: coreset.totals is false"
-
-
 def _skill(loaded: Loaded) -> str:
     """Return what was known of the quality of its answers when it was published."""
     skill, labels = loaded.skill, loaded.version.labels
@@ -176,18 +160,14 @@ def _probability_of(model: AnyModel) -> str:
         return _probability(model.probability)
     if model.probabilities is None:
         return "none"
-    kinds = {"sigmoid" if isinstance(one, Sigmoid) else "isotonic" for one in model.probabilities}
-    return f"{' and '.join(sorted(kinds))}, one a machine"
+    return "sigmoid, one a machine"
 
 
-def _probability(probability: Probability | None) -> str:
+def _probability(probability: Sigmoid | None) -> str:
     """Return how a decision value f becomes a probability of the positive label."""
     if probability is None:
         return "none"
-    if isinstance(probability, Sigmoid):
-        return f"sigmoid, 1 / (1 + exp({probability.a:.6g} f {probability.b:+.6g}))"
-    x, y = probability.x, probability.y
-    return f"isotonic, {len(x)} knots, {y[0]:.4g} at f = {x[0]:.4g} to {y[-1]:.4g} at f = {x[-1]:.4g}"
+    return f"sigmoid, 1 / (1 + exp({probability.a:.6g} f {probability.b:+.6g}))"
 
 
 def _threshold(threshold: Threshold | None) -> str:

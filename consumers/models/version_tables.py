@@ -13,10 +13,8 @@ from rich.text import Text
 from consumers.host.untrusted_text import cell
 from consumers.models.catalogue import Catalogue, CatalogueEntry
 from streamsvm.model.comparison import Change, Comparison
-from streamsvm.model.gap import percent
 from streamsvm.model.pointers import current_key, pin_key
 from streamsvm.model.version import version_key
-from streamsvm.model.version_bounds import VersionBounds
 from streamsvm.places import time_of
 from streamsvm.registry.aliases import Aliases
 
@@ -45,15 +43,10 @@ def _plain(entry: CatalogueEntry, aliases: list[str]) -> dict[str, Any]:
         "balanced_accuracy": entry.accuracy,
         "balanced_accuracy_before": entry.before,
         "skill": None if entry.skill is None else msgspec.to_builtins(entry.skill),
-        "certified": _certified(entry.certified),
         "bytes": entry.value_bytes,
         "sha256": entry.sha256,
         "offset": entry.offset,
     }
-
-
-def _certified(found: VersionBounds | None) -> dict[str, Any] | None:
-    return None if found is None else found.plain()
 
 
 def doubts(catalogue: Catalogue) -> Iterator[str]:
@@ -75,11 +68,9 @@ def list_table(name: str, rows: Iterable[Mapping[str, Any]], width: int = WIDE) 
     caption = "balanced, before: balanced accuracy of a version and of the one it was to follow, on the same points"
     columns = ["version", "named by", "time, UTC", "points", "balanced", "before"]
     if width >= WIDE:
-        columns += ["within", "objective", "duality gap"]
-        caption += "\nwithin: how far a version can be from the best possible model over all rows; "
-        caption += "proven, or with ~ by an audit"
+        columns += ["objective", "duality gap"]
     else:
-        caption += f"\nwithin, objective, duality gap: in {WIDE} columns, or with --json"
+        caption += f"\nobjective, duality gap: in {WIDE} columns, or with --json"
     table = Table(
         title=cell(name), title_style="bold", caption=caption, caption_justify="left", box=SIMPLE_HEAD, padding=(0, 1)
     )
@@ -99,19 +90,11 @@ def list_table(name: str, rows: Iterable[Mapping[str, Any]], width: int = WIDE) 
             f"{row['points']:,}" if readable else "unreadable",
             _number(row["balanced_accuracy"], ".4f"),
             _number(row["balanced_accuracy_before"], ".4f"),
-            _within(row["certified"]),
             f"{row['objective']:.8g}" if readable else "",
             "" if row["duality_gap"] is None else f"{row['duality_gap']:.2g}",
         ]
         table.add_row(*cells[: len(columns)])
     return table
-
-
-def _within(certified: Mapping[str, Any] | None) -> str:
-    """Return how far a version can be from the best, for a narrow column."""
-    if certified is None or certified["gap"] is None:
-        return ""
-    return ("~" if certified["kind"] == "estimated" else "") + percent(certified["gap"])
 
 
 def _skill(skill: Mapping[str, Any] | None) -> list[str]:

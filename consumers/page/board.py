@@ -34,12 +34,11 @@ from consumers.settings import Settings
 from streamsvm.config import Label
 from streamsvm.ingest.decoder import RejectedRecord
 from streamsvm.model.classes import AnyModel
-from streamsvm.model.machine import KernelMachine, Machine, Model
+from streamsvm.model.machine import Machine, Model
 from streamsvm.model.pointers import Alias, Gate, Head
 from streamsvm.model.skill_header import AnySkill
 from streamsvm.model.threshold import described
 from streamsvm.model.version import Version
-from streamsvm.points import Points
 from streamsvm.registry.loading import Loaded
 
 if TYPE_CHECKING:  # a scorer's board loads nothing of training
@@ -51,8 +50,8 @@ if TYPE_CHECKING:  # a scorer's board loads nothing of training
 
 LOOK_EVERY_S: Final = 1.0
 MOST_VERSIONS: Final = 20
-MOMENT_EVERY_S: Final = 2.0
-MOST_MOMENTS: Final = 240
+MOMENT_EVERY_S: Final = 1.0
+MOST_MOMENTS: Final = 480
 """Newest moments that charts show: eight minutes of a busy stream. Longer histories are Prometheus's."""
 
 
@@ -70,21 +69,18 @@ class Drawing:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What feature importance is computed of: a version's model, and for a kernel machine points.
+    """What feature importance is computed of: a version's model.
 
     Attributes
     ----------
     number : int
     feature_names : tuple of str
     model : Model or ClassModel
-    sample : Points or None
-        The audit sample; None of a linear machine, and of a version that an earlier process published.
     """
 
     number: int
     feature_names: tuple[str, ...]
     model: AnyModel
-    sample: Points | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,7 +181,7 @@ class TrainerBoard:
             version = past.newest.version
             self._skill, self._threshold = past.newest.skill, _threshold(version)
             self._missing = version.missing_labels
-            self._subject = Subject(version.number, version.feature_names, version.model, None)
+            self._subject = Subject(version.number, version.feature_names, version.model)
         earlier = (replace_current(part, self._current) for part in past.versions)
         self._versions = (*self._versions, *earlier)[:MOST_VERSIONS]
         if past.letters is not None:
@@ -225,10 +221,9 @@ class TrainerBoard:
             seconds=result.seconds,
             gate=self._gate,
             skill=skill,
-            certified=result.certified,
         )
         self._versions = tuple(replace_current(part, self._current) for part in (line, *self._versions))[:MOST_VERSIONS]
-        self._subject = _subject(version, result)
+        self._subject = Subject(version.number, version.feature_names, version.model)
         drawing = before.drawing
         model = version.model
         if len(result.cut.points) and isinstance(model, Model):
@@ -239,13 +234,12 @@ class TrainerBoard:
         self.snapshot = replace(before, versions=self._versions, drawing=drawing, subject=self._subject)
         self._look_at = -math.inf
 
-    def promoted(self, number: int) -> None:
-        """Note a version that became current after it was published."""
-        self._current = number
-        self._versions = tuple(replace_current(part, number) for part in self._versions)
+    def ended(self, why: str) -> None:
+        """Note that the trainer has ended as it should, and nothing changes any more."""
         if self.snapshot is not None:
-            self.snapshot = replace(self.snapshot, versions=self._versions)
-        self._look_at = -math.inf
+            verdict = self.snapshot.verdict
+            detail = f"{why} {verdict.detail}".rstrip()
+            self.snapshot = replace(self.snapshot, verdict=structs.replace(verdict, detail=detail))
 
     def look(self, learner: Partitions, now: datetime, monotonic: float) -> None:
         """Leave what the learner holds now, unless that was done within the last second."""
@@ -308,7 +302,7 @@ class ServingSnapshot:
         if self.loaded is None:
             return None
         version = self.loaded.version
-        return Subject(version.number, version.feature_names, version.model, None)
+        return Subject(version.number, version.feature_names, version.model)
 
 
 @dataclass(slots=True)
@@ -447,13 +441,3 @@ def _gate(gate: Gate | None) -> GateStatus | None:
 def _threshold(version: Version) -> str:
     threshold = version.model.threshold
     return "" if threshold is None else described(threshold)
-
-
-def _subject(version: Version, result: Made) -> Subject:
-    sample = None
-    if isinstance(version.model.machine, KernelMachine):
-        from streamsvm.quality.gate import audit_evidence
-
-        evidence = audit_evidence(result.cut.audit)
-        sample = None if evidence is None else evidence.points
-    return Subject(version.number, version.feature_names, version.model, sample)

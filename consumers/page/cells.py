@@ -155,17 +155,9 @@ def looks_of(looks: Looks | None, labels: tuple[str, ...] | None) -> Markup:
         "value of the feature speaks for the label named",
         "machines": f"Shares of the mean size of the coefficients of version {looks.number}, over all labels' machines "
         "and standardised features",
-        "permutation": f"What the ranking of version {looks.number} loses when a feature's values are exchanged at "
-        f"random, as shares; asked on {looks.points:,} points of the audit sample",
     }[looks.by]
     headings = ["Feature", "", "Share", *(["Speaks for"] if signed else [])]
-    total = len(looks.features) + looks.others
     note = f"{looks.others:,} more features have smaller shares, or none." if looks.others else ""
-    if looks.asked < total:
-        note = (
-            f"Of {total:,} features it was asked about {looks.asked:,}, those in whose means the labels differ most; "
-            f"{looks.asked - len(looks.features):,} of these have smaller shares, or none."
-        )
     return element(
         "section",
         heading,

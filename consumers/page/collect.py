@@ -31,11 +31,10 @@ from consumers.trainer.memory_limit import container_limit
 from streamsvm import __version__
 from streamsvm.config import CoresetConfig
 from streamsvm.model.class_skill import ClassSkill
-from streamsvm.model.classes import AnyModel, ClassModel, LinearMachines
-from streamsvm.model.machine import LinearMachine, Model
+from streamsvm.model.machine import Model
 from streamsvm.model.skill import Skill, spelt
 from streamsvm.places import time_of
-from streamsvm.quality.importance import importance, importance_of_machines
+from streamsvm.quality.importance import importance
 from streamsvm.registry.loading import Loaded
 
 MEBIBYTE = 1 << 20
@@ -63,8 +62,9 @@ def status_of(
 def looks_of(subject: Subject) -> Looks:
     """Return what a version looks at, the features that decide most first."""
     model = subject.model
-    found = importance(model, subject.sample) if isinstance(model, Model) else importance_of_machines(model)
-    features, others, why = list[FeaturePart](), model.dimension, ""
+    found = importance(model)
+    features, others = list[FeaturePart](), model.dimension
+    why = "What a kernel machine looks at is not shown: only a linear one has a coefficient for each feature."
     if found is not None:
         shown = [at for at in np.argsort(-found.share, kind="stable")[:MOST_FEATURES] if found.share[at] > 0.0]
         names = subject.feature_names or tuple(f"x[{index}]" for index in range(model.dimension))
@@ -73,22 +73,11 @@ def looks_of(subject: Subject) -> Looks:
         ]
         others -= len(features)
         why = "" if features else "No feature changes an answer."
-    elif isinstance(model, ClassModel):
-        why = "Kernel machines of more than two labels are not asked what they look at."
-    elif subject.sample is None:
-        why = (
-            "A kernel machine is asked about its audit sample, which is not in the version's record. The trainer's "
-            "page shows what it looks at as soon as this trainer has published another version."
-        )
-    else:
-        why = "The audit sample has too few points of one label."
     return Looks(
         number=subject.number,
-        by=_importance_method(model),
+        by="coefficients" if isinstance(model, Model) else "machines",
         features=tuple(features),
         others=others,
-        points=0 if found is None else found.points,
-        asked=0 if found is None else int(np.isfinite(found.value).sum()),
         why=why,
     )
 
@@ -97,12 +86,6 @@ def _kind(coreset: CoresetConfig) -> Literal["tree", "chain", "counter", "dyadic
     if coreset.forgets:
         return "dyadic"
     return coreset.structure if coreset.structure in ("chain", "counter") else "tree"  # type: ignore[return-value]
-
-
-def _importance_method(model: AnyModel) -> Literal["coefficients", "machines", "permutation"]:
-    if isinstance(model.machine, LinearMachine):
-        return "coefficients"
-    return "machines" if isinstance(model.machine, LinearMachines) else "permutation"
 
 
 def _trainer(
@@ -177,7 +160,7 @@ def _scorer(
 
     snapshot = board.snapshot
     loaded, scored = snapshot.loaded, count_of(metrics, "streamsvm_scored_points")
-    scoring = scoring_of(settings, metrics, snapshot)
+    scoring = scoring_of(metrics, snapshot)
     rejecting = is_rejecting(metrics)
     verdict = verdict_of(ScorerFacts(rejecting, scored, scoring.drift, scoring.history), snapshot)
     return ScorerStatus(

@@ -29,9 +29,8 @@ from streamsvm.model import message as model_codec
 from streamsvm.model.pointers import Head
 from streamsvm.model.skill import SampleFigures
 from streamsvm.model.skill_header import AnySkill
-from streamsvm.model.version import Version
-from streamsvm.model.version_bounds import VersionBounds
-from streamsvm.places import time_of, whole_number
+from streamsvm.model.version import Version, version_key
+from streamsvm.places import time_of
 from streamsvm.registry.loading import Loaded, check, loaded_from
 
 log = structlog.get_logger("streamsvm.page")
@@ -39,6 +38,8 @@ log = structlog.get_logger("streamsvm.page")
 MOST_VERSIONS: Final = 20
 MOST_BYTES: Final = 32 << 20
 """Of versions that are read; kernel machines may take megabytes each."""
+NEAR: Final = 8
+"""Offsets before a version in which the one before it is looked for; tombstones and markers stand between them."""
 MOST_S: Final = 5.0
 """After so many seconds no further version is read."""
 READ_TIMEOUT_S: Final = 5.0
@@ -154,23 +155,21 @@ def _as_far_as_possible(topic: str) -> Iterator[None]:
 def _walk(reader: RecordFetcher, name: str, topic: str, head: Head) -> Iterable[tuple[Loaded, Record]]:
     """Yield versions, the newest first, while each has the hash that the next one names."""
     until, read = time.monotonic() + MOST_S, 0
-    number, offset, sha256 = head.number, head.offset, head.sha256
+    number, sha256 = head.number, head.sha256
+    record = reader.fetch_one(topic, 0, head.offset, READ_TIMEOUT_S)
     for _ in range(MOST_VERSIONS):
-        record = reader.fetch_one(topic, 0, offset, READ_TIMEOUT_S)
         if record is None:
             return
         version = check(record, name, number, sha256)
         yield loaded_from(record, version), record
         read += len(record.value or b"")
-        before = _offset_of_parent(record)
-        if version.lineage.parent is None or before is None or read > MOST_BYTES or time.monotonic() > until:
+        if version.lineage.parent is None or read > MOST_BYTES or time.monotonic() > until:
             return
-        number, offset, sha256 = number - 1, before, version.lineage.parent
-
-
-def _offset_of_parent(record: Record) -> int | None:
-    first = dict(record.headers).get(model_codec.LINKS_HEADER, b"").split(b",")[0]
-    return whole_number(first)
+        number, sha256 = number - 1, version.lineage.parent
+        start = max(0, record.offset - NEAR)
+        near = reader.fetch_from(topic, 0, start, record.offset - start, READ_TIMEOUT_S) if record.offset else []
+        key = version_key(name, number).encode()
+        record = next((one for one in near if one.key == key and model_codec.sha256(one.value or b"") == sha256), None)
 
 
 def _line(loaded: Loaded, record: Record) -> VersionPart:
@@ -183,7 +182,6 @@ def _line(loaded: Loaded, record: Record) -> VersionPart:
         seconds=_float(headers.get(SECONDS_HEADER)) or 0.0,
         gate=_gate(headers),
         skill=loaded.skill,
-        certified=loaded.certified,
         earlier=True,
     )
 
@@ -196,7 +194,6 @@ def version_line(
     seconds: float,
     gate: GateStatus | None,
     skill: AnySkill | None,
-    certified: VersionBounds | None,
     earlier: bool = False,
 ) -> VersionPart:
     """Return what the page says of one version."""
@@ -228,21 +225,12 @@ def version_line(
         true=figures.true if isinstance(figures, SampleFigures) else None,
         skill="" if skill is None else skill.state,
         earlier=earlier,
-        certified_gap=None if certified is None else certified.gap,
-        certified=_kind(certified),
-        bounded=0 if certified is None else certified.bounded,
     )
-
-
-def _kind(bounds: VersionBounds | None) -> str:
-    if bounds is None or bounds.gap is None:
-        return ""
-    return "proven" if bounds.proven else "estimated"
 
 
 def _gate(headers: dict[str, bytes]) -> GateStatus | None:
     outcome = headers.get(model_codec.GATE_HEADER, b"").decode(errors="replace")
-    if outcome not in ("passed", "refused", "unscored", "waits"):
+    if outcome not in ("passed", "refused", "unscored"):
         return None
     own, other = (
         _float(headers.get(header)) for header in (model_codec.GATE_ACCURACY_HEADER, model_codec.GATE_PRESENT_HEADER)

@@ -16,7 +16,6 @@ from typing import Final
 from consumers.metrics import Metrics
 from consumers.page.board import ServingSnapshot
 from consumers.page.status import DriftPart, ScoringMoment, ScoringPart, VerdictStatus
-from consumers.settings import Settings
 from streamsvm.quality.drift import LEAST_SCORES
 
 BEHIND_S: Final = 60.0
@@ -92,7 +91,7 @@ def _late(history: Sequence[ScoringMoment]) -> str:
     return ""
 
 
-def scoring_of(settings: Settings, metrics: Metrics, snapshot: ServingSnapshot) -> ScoringPart:
+def scoring_of(metrics: Metrics, snapshot: ServingSnapshot) -> ScoringPart:
     """Return how scoring goes."""
     rows, scores = _counted(metrics, "streamsvm_input_rows"), _counted(metrics, "streamsvm_scores")
     lag = dict(sorted(_counted(metrics, "streamsvm_input_lag_records").items(), key=lambda part: int(part[0])))
@@ -109,7 +108,7 @@ def scoring_of(settings: Settings, metrics: Metrics, snapshot: ServingSnapshot) 
         lag_total=sum(lag.values()) if lag else None,
         values=_buckets(metrics, "streamsvm_score_values"),
         latency_s=_buckets(metrics, "streamsvm_score_latency_seconds"),
-        drift=_drift(settings, metrics, snapshot),
+        drift=_drift(metrics, snapshot),
         history=snapshot.history,
     )
 
@@ -119,13 +118,11 @@ def is_rejecting(metrics: Metrics) -> bool:
     return bool(metrics.values("streamsvm_input_mostly_rejected").get((), 0.0))
 
 
-def _drift(settings: Settings, metrics: Metrics, snapshot: ServingSnapshot) -> DriftPart:
+def _drift(metrics: Metrics, snapshot: ServingSnapshot) -> DriftPart:
     index, chance = (_number(metrics, f"streamsvm_score_drift{of}") for of in ("", "_chance"))
     scores = int(metrics.values("streamsvm_score_drift_scores").get((), 0.0))
     why = ""
-    if settings.scoring.drift_window == 0:
-        why = "scoring.drift_window is 0."
-    elif snapshot.loaded is None:
+    if snapshot.loaded is None:
         why = "There is no version yet."
     elif snapshot.loaded.audit_scores is None:
         why = "The version holds no scores of its audit sample: the sample is too small."

@@ -267,33 +267,27 @@ class Looks(msgspec.Struct, frozen=True, kw_only=True):
     ----------
     number : int
         Of the version.
-    by : "coefficients", "machines" or "permutation"
+    by : "coefficients" or "machines"
         "machines": the mean size of the coefficients of the machines of more than two labels.
     features : tuple of FeaturePart
         Those with the largest shares, the largest first.
     others : int
         How many features are not listed.
-    points : int
-        Points of the audit sample that a kernel machine was asked about.
-    asked : int
-        Features that were looked at: all, or of a large kernel machine those in whose means the labels differ most.
     why : str
         Why there are no features; else empty.
     """
 
     number: int
-    by: Literal["coefficients", "machines", "permutation"]
+    by: Literal["coefficients", "machines"]
     features: tuple[FeaturePart, ...]
     others: int
-    points: int
-    asked: int
     why: str
 
 
 class GateStatus(msgspec.Struct, frozen=True):
     """What the quality gate said; `candidate` and `present` are balanced accuracies on the same points."""
 
-    outcome: Literal["passed", "refused", "unscored", "waits"]
+    outcome: Literal["passed", "refused", "unscored"]
     why: str
     candidate: float | None
     present: float | None
@@ -331,13 +325,6 @@ class VersionPart(msgspec.Struct, frozen=True, kw_only=True):
         Of the newest points when it was published, or else of its audit sample: as in `Moment`. None where not known.
     skill : str
         `some`, `none` or `unknown`; empty where not known.
-    certified_gap : float or None
-        How far the version can be from the best possible model over all rows, as a share of the objective; None where
-        that is not known.
-    certified : str
-        `proven`, or `estimated`: by an audit that is right 95 times in 100; empty where not known.
-    bounded : int
-        Rows that were bounded when they were learned, and count as they came.
     earlier : bool
         Whether an earlier process published it, so that this line is what its record says.
     """
@@ -364,9 +351,6 @@ class VersionPart(msgspec.Struct, frozen=True, kw_only=True):
     true: float | None = None
     skill: str = ""
     earlier: bool = False
-    certified_gap: float | None = None
-    certified: str = ""
-    bounded: int = 0
 
 
 @open_to_branches(STATUS)

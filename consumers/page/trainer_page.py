@@ -33,7 +33,6 @@ from consumers.page.status import (
     VersionPart,
 )
 from streamsvm.model.class_skill import Recall
-from streamsvm.model.gap import percent, rows_text
 from streamsvm.model.skill import Estimate
 
 MOST_PARTITIONS = 8
@@ -486,7 +485,7 @@ def _version(index: int, version: VersionPart, now: datetime, *, shares: bool) -
 
 
 def _lineage(versions: Sequence[VersionPart]) -> Markup:
-    headings = ["Version", "Trained on", "Objective", "Over the stream", "Gap", "Within of the best", "Hash", "Parent"]
+    headings = ["Version", "Trained on", "Objective", "Over the stream", "Gap", "Hash", "Parent"]
     rows = [_made(index, version) for index, version in enumerate(versions)]
     return element(
         "section",
@@ -511,20 +510,9 @@ def _made(index: int, version: VersionPart) -> list[Child]:
         number_of(f"{path}.objective", version.objective, ".5g"),
         between,
         gap if version.converged else join(gap, " not converged"),
-        _certified(path, version),
         short_hash(version.sha256),
         short_hash(version.parent),
     ]
-
-
-def _certified(path: str, version: VersionPart) -> Child:
-    """Return how far a version can be from the best possible model over all rows."""
-    if version.certified_gap is None:
-        return NONE
-    rows = rows_text(version.points, version.bounded)
-    title = f"{version.certified} within {percent(version.certified_gap)} of the best possible model over {rows}"
-    figure = element("span", number_of(f"{path}.certified_gap", version.certified_gap, ".1e"), title=title)
-    return join(figure, " proven") if version.certified == "proven" else join(figure, " estimated")
 
 
 def _gate(version: VersionPart) -> Child:

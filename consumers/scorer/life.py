@@ -114,7 +114,7 @@ def begin(settings: Settings, components: ScorerComponents, watch: ScorerWatch, 
         connection,
         settings.name,
         models_topic=output.models_topic,
-        trusted=TrustedKeys.of(output.trusted_keys_file, output.trusted_keys),
+        trusted=TrustedKeys.of(output.trusted_keys_file),
     )
     companion = companion_of(settings, connection, components.metrics)
     life = ScorerLife(

@@ -17,6 +17,7 @@ import numpy as np
 import structlog
 from numpy.typing import NDArray
 
+from consumers import constants
 from consumers.host.runtime import Health
 from consumers.host.untrusted_text import printable
 from consumers.metrics import Metrics
@@ -24,7 +25,7 @@ from consumers.page.board import ScorerBoard
 from consumers.page.past import letters_of
 from consumers.settings import Settings
 from consumers.streams.open_transactions import OpenTransactions
-from consumers.streams.rejection_limits import RejectionLimits, limits_apply
+from consumers.streams.rejection_limits import RejectionLimits
 from streamsvm.errors import ConfigurationError
 from streamsvm.ingest.decoder import REMEDIES, RejectedRecord
 from streamsvm.ingest.decoding import passed_over
@@ -156,9 +157,9 @@ class ScorerWatch:
         self._monotonic = monotonic
         self._clock = clock
         self._limits = RejectionLimits(
-            scoring,
+            scoring.topic,
+            constants.MOST_REJECTED_SHARE,
             self._is_proven,
-            section="scoring",
             who="scorer",
             hint=f"Or {scoring.topic} may hold points of another model than {settings.name}. The batch was not "
             "committed: it is read again at the next start.",
@@ -168,7 +169,7 @@ class ScorerWatch:
         self._valid = self._waits = False
         self._open = OpenTransactions(metrics)
         self._counted: dict[int, int] = {}
-        self._drift = DriftGauges(scoring.drift_window, metrics)
+        self._drift = DriftGauges(constants.DRIFT_WINDOW, metrics)
         self._missing_model = MissingModel(settings.name, settings.output.aliases_topic, monotonic)
         self._look_at = -math.inf
         self._shown: set[int] = set()
@@ -225,7 +226,7 @@ class ScorerWatch:
         """
         if self._valid:
             return False
-        if len(scored.values) or not limits_apply(self._scoring, self._scoring.proven_after_records):
+        if len(scored.values):
             self._valid = True
         elif scored.rejected and not self._waits:
             self._valid = self._scored_before(1) > 0
@@ -295,7 +296,7 @@ class ScorerWatch:
 
     def _is_proven(self) -> bool:
         """Return whether this model has scored enough records of the input, now or before this start."""
-        wanted = self._scoring.proven_after_records
+        wanted = constants.PROVEN_AFTER_RECORDS
         if self._scored_records < wanted:
             self._scored_records = max(self._scored_records, self._scored_before(wanted))
         return self._scored_records >= wanted

@@ -53,6 +53,7 @@ import numpy as np
 import structlog
 from numpy.typing import NDArray
 
+from consumers import constants
 from consumers.scorer.components import ScorerComponents
 from consumers.scorer.life import ScorerLife, begin, group_of
 from consumers.scorer.observing import ScorerWatch
@@ -244,7 +245,7 @@ class Scorer:
             return
         self._watch.look(seat.subscription)
         try:
-            records = seat.subscription.poll(self._settings.scoring.batch_records, POLL_S)
+            records = seat.subscription.poll(constants.SCORED_AT_ONCE, POLL_S)
         except Fenced as error:
             self._lose_seat(seat, life, error)
             return

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 
 import structlog
 
+from consumers import constants
 from consumers.scorer.companion import Companion
 from consumers.scorer.components import ScorerComponents
 from consumers.scorer.observing import ScorerWatch
@@ -89,9 +90,8 @@ class Serving:
         return BatchScorer(
             loaded.version,
             loaded.sha256,
-            max_record_bytes=scoring.max_record_bytes,
-            max_rows_per_record=scoring.max_rows_per_record,
-            max_decoded_bytes=scoring.max_decoded_bytes,
+            max_record_bytes=constants.SCORED_RECORD_BYTES,
+            max_rows_per_record=constants.SCORED_ROWS_PER_RECORD,
             max_message_bytes=self._max_message_bytes,
             schemas=self._schemas,
             passed=scoring.pass_fields,

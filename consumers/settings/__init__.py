@@ -2,9 +2,9 @@
 
 from consumers.settings.input_settings import InputConfig, RegistryConfig, Start
 from consumers.settings.output_settings import OutputConfig
-from consumers.settings.process_settings import HttpConfig, LogConfig, SecurityConfig
+from consumers.settings.process_settings import HttpConfig, LogConfig
 from consumers.settings.scoring_settings import ScoringConfig
-from consumers.settings.training_settings import CheckpointConfig, QualityConfig, TrainingConfig, default_directory
+from consumers.settings.training_settings import CheckpointConfig, TrainingConfig, default_directory
 from consumers.settings.whole import (
     DEFAULT_KAFKA,
     ENVIRONMENT_PREFIX,
@@ -26,10 +26,8 @@ __all__ = [
     "LogConfig",
     "ModelName",
     "OutputConfig",
-    "QualityConfig",
     "RegistryConfig",
     "ScoringConfig",
-    "SecurityConfig",
     "Settings",
     "Start",
     "TrainingConfig",

@@ -18,45 +18,21 @@ class InputConfig(Section):
     """Where labeled points come from."""
 
     topic: Annotated[str, Field(min_length=1, max_length=249)] = Field(
-        default="labeled", description="Topic of labeled points."
+        default="labeled", description="Topic of labeled points. Rejected records go to its name + `.dlq`."
     )
     start: Start = Field(
         default="earliest",
         description="Where a first start begins: earliest, latest, or a time such as 2026-01-31T12:00:00Z.",
-    )
-    dead_letter_topic: str = Field(
-        default="", description="Topic of rejected records. Default: the input topic's name + `.dlq`."
-    )
-    group: str = Field(
-        default="",
-        description="Consumer group whose offsets show progress. Default: `streamsvm-` + the model's name.",
-    )
-    batch_records: Annotated[int, Field(ge=1, le=100_000)] = Field(
-        default=4_000,
-        description="Most records taken at once; four times as many while more wait.",
     )
     on_gap: Literal["fail", "reset"] = Field(
         default="fail",
         description="Where the log lacks records that are to be read, or was recreated: `fail` stops; `reset` begins a "
         "new incarnation at `start`.",
     )
-    watch_interval_s: Annotated[float, Field(gt=0)] = Field(
-        default=30.0,
-        description="Seconds between two checks for gaps and new partitions.",
-    )
     max_dead_letter_share: Annotated[float, Field(ge=0, le=1)] = Field(
         default=0.5,
-        description="Largest share of rejected records among the last 1000. Beyond it the trainer stops or, of a "
-        "proven input, is not ready. 0: no limit.",
-    )
-    max_consecutive_dead_letters: Annotated[int, Field(ge=0)] = Field(
-        default=1_000,
-        description="Rejected records in a row that have the same consequence. 0: no limit.",
-    )
-    proven_after_points: Annotated[int, Field(ge=0)] = Field(
-        default=1_000,
-        description="Valid points after which an incarnation's input is proven. Before, too many rejected records stop "
-        "the trainer (78); afterwards /readyz answers 503, so nobody stops it by bad records.",
+        description="Largest share of rejected records among the last 1000. Beyond it, or after 1000 in a row, the "
+        "trainer stops (78) or, after 1000 valid points, is not ready. 0: no limit.",
     )
 
     @field_validator("start", mode="after")
@@ -69,7 +45,7 @@ class InputConfig(Section):
     @property
     def dead_letters(self) -> str:
         """The dead-letter topic."""
-        return self.dead_letter_topic or f"{self.topic}.dlq"
+        return f"{self.topic}.dlq"
 
 
 class RegistryConfig(Section):
@@ -94,10 +70,6 @@ class RegistryConfig(Section):
     ca_file: Path | None = Field(
         default=None,
         description="PEM file of the authority of the registry's certificate. Default: the well-known ones.",
-    )
-    timeout_s: Annotated[float, Field(gt=0, le=60)] = Field(
-        default=2.0,
-        description="Seconds to wait for an answer, before the registry is asked again.",
     )
 
     @model_validator(mode="after")

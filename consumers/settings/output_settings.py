@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import BeforeValidator, Field
 
 from consumers.settings_sockets import open_to_branches
-from streamsvm.option_texts import none_in_words, split_at_commas
+from streamsvm.option_texts import none_in_words
 from streamsvm.sections import Section
 
 
@@ -19,28 +19,14 @@ class OutputConfig(Section):
     models_topic: Annotated[str, Field(min_length=1, max_length=249)] = Field(
         default="models", description="Topic of versions; `.aliases` and `.audit` stand beside it."
     )
-    model_format: Literal["json", "onnx"] = Field(
-        default="json",
-        description="`onnx`: a copy of every version in the topic models_topic + `.onnx`. Needs pip install '.[onnx]' "
-        "in the folder of the sources.",
-    )
     gate_margin: Annotated[Annotated[float, Field(ge=0, lt=1)] | None, BeforeValidator(none_in_words)] = Field(
         default=0.1,
         description="How far below that of the current ones a version's balanced accuracy may be to become current. "
         "none: every version does.",
     )
-    gate_versions: Annotated[int, Field(ge=1, le=32)] = Field(
-        default=5,
-        description="Versions that were current last, the best of which counts. Each is in memory.",
-    )
-    first_current: Literal["skilled", "any"] = Field(
-        default="skilled",
-        description="Which version may become the first current one: one better than chance (`skilled`; needs "
-        "quality.enabled and the gate), or any.",
-    )
-    keep_versions: Annotated[int, Field(ge=1)] | None = Field(
-        default=None,
-        description="Newest versions to keep; others that nothing names are retired by tombstones. Default: all.",
+    keep_versions: Annotated[int, Field(ge=1)] = Field(
+        default=100,
+        description="Newest versions to keep; others that no alias or pin names are retired by tombstones.",
     )
     signing_key_file: Path | None = Field(
         default=None,
@@ -51,20 +37,6 @@ class OutputConfig(Section):
         default=None,
         description="PEM file of Ed25519 public keys: readers accept only what one of them signed (extra `sign`).",
     )
-    trusted_keys: Annotated[tuple[str, ...], BeforeValidator(split_at_commas)] = Field(
-        default=(),
-        description="Further public keys: what stands between the first and the last line of a PEM file.",
-    )
-
-    @property
-    def onnx_topic(self) -> str:
-        """Topic of the versions' copies as ONNX models, if there are such."""
-        return f"{self.models_topic}.onnx"
-
-    @property
-    def version_topics(self) -> tuple[str, ...]:
-        """Every topic in which a version has a record, the models topic first."""
-        return (self.models_topic, self.onnx_topic) if self.model_format == "onnx" else (self.models_topic,)
 
     @property
     def aliases_topic(self) -> str:

@@ -37,38 +37,6 @@ class ScoringConfig(ReadRecipe, Section):
         description="Number of this scorer in its group. One whose slot another takes ends with status 70. Default: "
         "the lowest free one.",
     )
-    batch_records: Annotated[int, Field(ge=1, le=100_000)] = Field(
-        default=2_000,
-        description="Most records of a transaction. Larger ones cost less a record, but fail as a whole.",
-    )
-    max_record_bytes: Annotated[int, Field(ge=64, le=1 << 30)] = Field(
-        default=1_000_000,
-        description="As `points.max_record_bytes`.",
-    )
-    max_rows_per_record: Annotated[int, Field(ge=1, le=1 << 24)] = Field(
-        default=10_000, description="As `points.max_rows_per_record`."
-    )
-    max_decoded_bytes: Annotated[int, Field(ge=1 << 20, le=1 << 40)] | None = Field(
-        default=None,
-        description="As `points.max_decoded_bytes`.",
-    )
-    max_dead_letter_share: Annotated[float, Field(ge=0, le=1)] = Field(
-        default=0.5,
-        description="As `input.max_dead_letter_share`.",
-    )
-    max_consecutive_dead_letters: Annotated[int, Field(ge=0)] = Field(
-        default=1_000,
-        description="As `input.max_consecutive_dead_letters`.",
-    )
-    proven_after_records: Annotated[int, Field(ge=0, le=10_000)] = Field(
-        default=1,
-        description="Records that this model must have scored, ever, before the input is proven. Before, too many "
-        "rejected records stop the scorer (78), without committing the batch; afterwards /readyz answers 503.",
-    )
-    drift_window: Annotated[int, Field(ge=0, le=10_000_000)] = Field(
-        default=10_000,
-        description="Newest scores to compare with the version's audit sample, 200 at least. 0: none.",
-    )
 
     pass_fields: Annotated[tuple[str, ...], BeforeValidator(split_names)] = Field(
         default=(),

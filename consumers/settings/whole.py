@@ -10,9 +10,9 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from consumers.settings.input_settings import InputConfig, RegistryConfig
 from consumers.settings.output_settings import OutputConfig
-from consumers.settings.process_settings import HttpConfig, LogConfig, SecurityConfig
+from consumers.settings.process_settings import HttpConfig, LogConfig
 from consumers.settings.scoring_settings import ScoringConfig
-from consumers.settings.training_settings import CheckpointConfig, QualityConfig, TrainingConfig, default_directory
+from consumers.settings.training_settings import CheckpointConfig, TrainingConfig, default_directory
 from consumers.settings_sockets import added, open_to_branches
 from streamsvm.config import (
     CoresetConfig,
@@ -70,8 +70,6 @@ class Settings(RecipeOptions, BaseSettings):
     output: OutputConfig = Field(default=OutputConfig(), description="Where model versions go.")
     checkpoint: CheckpointConfig = Field(default=CheckpointConfig(), description="Where state is saved.")
     scoring: ScoringConfig = Field(default=ScoringConfig(), description="What the scorer reads and writes.")
-    security: SecurityConfig = Field(default=SecurityConfig(), description="What protects the way to the broker.")
-    quality: QualityConfig = Field(default=QualityConfig(), description="How quality is watched.")
     http: HttpConfig = Field(default=HttpConfig(), description="Metrics and health.")
     log: LogConfig = Field(default=LogConfig(), description="Logs.")
 

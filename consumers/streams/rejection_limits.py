@@ -14,10 +14,11 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from itertools import repeat
-from typing import Final, Protocol
+from typing import Final
 
 import structlog
 
+from consumers import constants
 from streamsvm.errors import ConfigurationError
 from streamsvm.ingest.decoder import REMEDIES, RejectedRecord
 from streamsvm.kafka import Record
@@ -26,46 +27,22 @@ WINDOW_RECORDS: Final = 1_000
 """Records over which the share is taken; before there are so many there is no share."""
 
 
-class Limited(Protocol):
-    """A section of the options that has the limits: `InputConfig` and `ScoringConfig` are such."""
-
-    @property
-    def topic(self) -> str:
-        """Topic of the records."""
-        ...
-
-    @property
-    def max_dead_letter_share(self) -> float:
-        """Largest share of rejected records; 0 for none."""
-        ...
-
-    @property
-    def max_consecutive_dead_letters(self) -> int:
-        """Most rejected records in a row; 0: no limit."""
-        ...
-
-
-def limits_apply(config: Limited, proven_after: int) -> bool:
-    """Return whether a daemon whose input is not proven stops at a limit at all."""
-    return bool(proven_after and (config.max_dead_letter_share or config.max_consecutive_dead_letters))
-
-
 class RejectionLimits:
     """Counts rejected records against the limits.
 
     Parameters
     ----------
-    config : Limited
+    topic : str
+        Of the records.
+    most_share : float
+        Largest share of rejected records; 0: no limit of any kind.
     proven : callable
         Tells whether the input has given so many valid points that it is the right one; asked only where a limit is
         passed.
-    section : str
-        Section of the options in which the limits are: `input` or `scoring`.
     who : str
         The daemon, for messages: `trainer` or `scorer`.
     hint : str
         What else may be wrong, and where the records are, for the message that ends the daemon.
-
     remedies : mapping
         What to do about each reason.
 
@@ -77,17 +54,16 @@ class RejectionLimits:
 
     def __init__(
         self,
-        config: Limited,
+        topic: str,
+        most_share: float,
         proven: Callable[[], bool],
         *,
-        section: str,
         who: str,
         hint: str,
         remedies: Mapping[str, str] = REMEDIES,
     ) -> None:
-        self._config = config
+        self._topic, self._most_share = topic, most_share
         self._proven = proven
-        self._section = section
         self._who = who
         self._hint = hint
         self._remedies = remedies
@@ -116,7 +92,7 @@ class RejectionLimits:
 
     def _count(self, records: Sequence[Record], rejected: Sequence[RejectedRecord]) -> None:
         bad = {(one.record.partition, one.record.offset): one for one in rejected}
-        most = self._config.max_consecutive_dead_letters
+        most = constants.MOST_REJECTED_IN_A_ROW if self._most_share else 0
         for record in records:
             found = bad.get((record.partition, record.offset))
             self._window.append(found is not None)
@@ -124,27 +100,27 @@ class RejectionLimits:
             if found is not None:
                 self._note(found)
             if most and self._consecutive == most and not self._proven():
-                raise self._wrong_stream(*self._passed_limit())
+                raise self._wrong_stream(self._passed_limit())
 
-    def _passed_limit(self) -> tuple[str, str]:
-        """Return which limit is passed now, and its option; two empty texts if none is."""
-        most, most_share = self._config.max_consecutive_dead_letters, self._config.max_dead_letter_share
-        if most and self._consecutive >= most:
-            return f"{self._consecutive} records in a row", "max_consecutive_dead_letters"
+    def _passed_limit(self) -> str:
+        """Return which limit is passed now; empty if none is."""
+        if not self._most_share:
+            return ""
+        if self._consecutive >= constants.MOST_REJECTED_IN_A_ROW:
+            return f"{self._consecutive} records in a row"
         share = sum(self._window) / WINDOW_RECORDS
-        if most_share and len(self._window) == WINDOW_RECORDS and share > most_share:
-            return f"{share:.0%} of the last {WINDOW_RECORDS} records", "max_dead_letter_share"
-        return "", ""
+        if len(self._window) == WINDOW_RECORDS and share > self._most_share:
+            return f"{share:.0%} of the last {WINDOW_RECORDS} records"
+        return ""
 
-    def _settle(self, passed: tuple[str, str]) -> None:
+    def _settle(self, how_many: str) -> None:
         """Stop, or warn once, if a limit is passed; say when none is any more."""
-        how_many, option = passed
         if not how_many:
             if self.trouble:
-                self._log.info("input_accepted_again", topic=self._config.topic)
+                self._log.info("input_accepted_again", topic=self._topic)
             self.trouble = ""
             return
-        wrong = self._wrong_stream(how_many, option)
+        wrong = self._wrong_stream(how_many)
         if not self._proven():
             raise wrong
         if not self.trouble:
@@ -152,15 +128,15 @@ class RejectionLimits:
                 "mostly_rejected",
                 what=wrong.what,
                 remedy=f"{self._remedies[self._commonest]} The {self._who} continues, but is not ready until "
-                f"records are accepted again: find out who writes to {self._config.topic}",
+                f"records are accepted again: find out who writes to {self._topic}",
             )
-        self.trouble = f"{how_many} of {self._config.topic} were rejected"
+        self.trouble = f"{how_many} of {self._topic} were rejected"
 
     def _note(self, found: RejectedRecord) -> None:
         record, first = found.record, found.rejections[0]
         self._reasons[first.reason] += 1
         self._examples[first.reason] = (
-            f"{self._config.topic}[{record.partition}]@{record.offset} row {first.row}: {first.what}"
+            f"{self._topic}[{record.partition}]@{record.offset} row {first.row}: {first.what}"
         )
 
     @property
@@ -168,10 +144,10 @@ class RejectionLimits:
         ((reason, _),) = self._reasons.most_common(1)
         return reason
 
-    def _wrong_stream(self, how_many: str, option: str) -> ConfigurationError:
+    def _wrong_stream(self, how_many: str) -> ConfigurationError:
         reason, count = self._commonest, self._reasons[self._commonest]
         return ConfigurationError(
-            f"{how_many} of {self._config.topic} were rejected, most of them ({count}) because of {reason}, for "
+            f"{how_many} of {self._topic} were rejected, most of them ({count}) because of {reason}, for "
             f"example {self._examples[reason]}",
-            f"{self._remedies[reason]} {self._hint} The limit is {self._section}.{option}; 0 switches the limit off.",
+            f"{self._remedies[reason]} {self._hint}",
         )

@@ -43,15 +43,13 @@ class OwnTopics:
 def output_topics(settings: Settings) -> list[TopicSpec]:
     """Return what a trainer's topics must be like: one partition each, for the order is their meaning.
 
-    Versions and the audit trail are kept for ever, dead letters as the broker's default says; aliases are compacted,
-    and soon, so that readers need not read what is past. Where versions are retired the models are compacted, too:
-    each has a key of its own, so that only retired ones go.
+    Versions are compacted: each has a key of its own, so that only retired ones go. Aliases are compacted soon, so that
+    readers need not read what is past. The audit trail is kept for ever, dead letters as the broker's default says.
     """
     output = settings.output
     compacted = {"cleanup.policy": "compact", LAG: str(LAG_MS)}
-    kept = {"cleanup.policy": "delete"} if output.keep_versions is None else compacted
     return [
-        *(TopicSpec(topic, 1, config={**kept, **FOR_EVER, **BOUNDED}) for topic in output.version_topics),
+        TopicSpec(output.models_topic, 1, config={**compacted, **FOR_EVER, **BOUNDED}),
         TopicSpec(output.aliases_topic, 1, config={**compacted, **SOON, **BOUNDED}),
         TopicSpec(output.audit_topic, 1, config={"cleanup.policy": "delete", **FOR_EVER}),
         TopicSpec(settings.input.dead_letters, 1, config={}),
@@ -62,7 +60,7 @@ def output_topics(settings: Settings) -> list[TopicSpec]:
 def written_places(settings: Settings) -> list[Place]:
     """Return every partition in which a transaction of a trainer has records; the aliases first: each has one there."""
     output = settings.output
-    return [(topic, 0) for topic in (output.aliases_topic, *output.version_topics, output.audit_topic)]
+    return [(topic, 0) for topic in (output.aliases_topic, output.models_topic, output.audit_topic)]
 
 
 def check_names(settings: Settings) -> None:
@@ -77,8 +75,6 @@ def check_names(settings: Settings) -> None:
     uses = {"input.topic": settings.input.topic, "the dead letters": settings.input.dead_letters}
     uses |= {"output.models_topic": output.models_topic, "the aliases": output.aliases_topic}
     uses["the audit trail"] = output.audit_topic
-    if output.model_format == "onnx":
-        uses["the ONNX models"] = output.onnx_topic
     for one in added():
         uses |= one.uses(settings)
     refuse_shared(uses)
@@ -169,8 +165,8 @@ def check_output(settings: Settings, described: Mapping[str, TopicInfo]) -> list
         If one has more than one partition, or is compacted and must not be, or is not and must be.
     """
     output, warnings = settings.output, []
-    for name in (*output.version_topics, output.aliases_topic, output.audit_topic):
-        topic, allowed = described[name], _policies(name, settings)
+    for name in (output.models_topic, output.aliases_topic, output.audit_topic):
+        topic, wanted = described[name], "delete" if name == output.audit_topic else "compact"
         if len(topic.partitions) != 1:
             raise ConfigurationError(
                 f"the topic {name} has {len(topic.partitions)} partitions, but the order of its records matters, so "
@@ -178,16 +174,12 @@ def check_output(settings: Settings, described: Mapping[str, TopicInfo]) -> list
                 "Recreate the topic with one partition, as `streamsvm topics create` does.",
             )
         policy = set(filter(None, topic.config.get("cleanup.policy", "").split(",")))
-        if policy and not policy & allowed:
-            wanted = max(allowed)
+        if policy and wanted not in policy:
             raise ConfigurationError(
                 f"the topic {name} has cleanup.policy={topic.config['cleanup.policy']}; it must be {wanted}",
                 f"Set the policy: kafka-configs --alter --entity-type topics --entity-name {name} --add-config "
                 f"cleanup.policy={wanted}",
             )
-        if name in output.version_topics and output.keep_versions is not None and policy == {"delete"}:
-            kept = f"cleanup.policy=delete of the topic {name} keeps the bytes of retired versions"
-            warnings.append((kept, "set it to compact, or remove output.keep_versions"))
         if "compact" in policy and int(topic.config.get(LAG, LAG_MS)) < LAG_MS:
             loses = "Kafka may remove what a trainer that dies while it repairs a version leaves for its successor"
             warnings.append((f"{LAG}={topic.config[LAG]} of the topic {name}", f"set it to {LAG_MS}, or {loses}"))
@@ -199,14 +191,6 @@ def check_output(settings: Settings, described: Mapping[str, TopicInfo]) -> list
                 if topic.config.get(setting, "-1") != "-1"
             ]
     return warnings
-
-
-def _policies(name: str, settings: Settings) -> set[str]:
-    """Return what the cleanup policy of an output topic may hold."""
-    output = settings.output
-    if name in output.version_topics:
-        return {"delete", "compact"}
-    return {"compact"} if name == output.aliases_topic else {"delete"}
 
 
 def unfit(spec: TopicSpec, found: TopicInfo) -> list[str]:

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from consumers.streams.dead_letters import DeadLetters
     from consumers.streams.topics import KnownPointers
     from consumers.trainer.components import Components
-    from consumers.trainer.gatekeeping import Gatekeeper
-    from consumers.trainer.session import Session
     from consumers.trainer.source import Source
     from consumers.trainer.stream_quality import QualityWatch
     from consumers.trainer.topic_watch import Surveyor
@@ -36,8 +34,7 @@ if TYPE_CHECKING:
     from streamsvm.learning.partitions import Partitions
     from streamsvm.learning.recipe import Origin
     from streamsvm.model.left_out import Places
-    from streamsvm.model.version import Version
-    from streamsvm.points import Position, Positions, Rows
+    from streamsvm.points import Position, Rows
 
 SOCKET: Final = "trainer"
 Found = TypeVar("Found")
@@ -51,7 +48,6 @@ class World:
     ----------
     settings : Settings
     components : Components
-    session : Session
     delivery : Delivery
     stack : ExitStack
         What is opened is closed there.
@@ -59,7 +55,6 @@ class World:
 
     settings: Settings
     components: Components
-    session: Session
     delivery: Delivery
     stack: ExitStack
 
@@ -97,34 +92,6 @@ class Making:
     remedy: str
     left_out: Places
     other_logs: tuple[ReadAhead, ...]
-
-
-class StartOver(Exception):
-    """What a part raises in its turn to end this life: a start finds other things than the one before did."""
-
-
-class Part:
-    """What a branch does in every turn of a life."""
-
-    def began(self, checkpoints: CheckpointDirectory) -> None:
-        """Take in that the first checkpoint of this life was written."""
-
-    def turn(self) -> Version | None:
-        """Do what is due; return a version that became current by it. May raise `StartOver`."""
-
-    def learned(self, rows: Rows) -> None:
-        """Take in rows that were learned just now."""
-
-    def save(self, confirm: Callable[[], None], base: Positions) -> None:
-        """Make durable what a checkpoint that follows passes over.
-
-        Parameters
-        ----------
-        confirm : callable
-            Returns if all that was learned is of the topics that this life began with.
-        base : mapping of partition to Position
-            Where the incarnation began.
-        """
 
 
 class Attachment:
@@ -168,10 +135,6 @@ class Attachment:
     def begun(self, begun: Begin | Resume, topic: TopicInfo) -> None:
         """Take in what the start decided."""
 
-    def base(self, starts: Mapping[int, Position]) -> Mapping[int, Position]:
-        """Return where an incarnation that begins now begins, in place of the configured starts."""
-        return starts
-
     @property
     def continues(self) -> Continued:
         """The incarnation whose newest version this one continues, and replaces at once; none by default."""
@@ -179,9 +142,6 @@ class Attachment:
 
     def learner(self, config: ModelConfig, base: dict[int, Position]) -> Partitions | None:
         """Return what takes the place of the learner; None: nothing does."""
-
-    def prepare(self) -> None:
-        """Prepare what takes long, while a predecessor goes on; raises `Stopped` if the daemon stops meanwhile."""
 
     # ------------------------------------------------------------------ the life
 
@@ -196,15 +156,14 @@ class Attachment:
         """Return the logs beside the input that are read, as they are at the start of a life."""
         return ()
 
-    def gate(self, gate: Gatekeeper) -> Gatekeeper:
-        """Return the gate that stands for the quality gate."""
-        return gate
-
     def source(self, making: Making) -> Source | None:
         """Return what takes the place of the input topic; None: nothing does."""
 
-    def part(self, making: Making) -> Part | None:
-        """Return what takes part in every turn; None: nothing does."""
+    def began(self, checkpoints: CheckpointDirectory) -> None:
+        """Take in that the first checkpoint of this life was written."""
+
+    def turn(self) -> None:
+        """Do what is due in a turn of the main loop."""
 
     def origin(self, origin: Origin) -> Origin:
         """Return where a version comes from, with what this branch knows of it."""
@@ -280,12 +239,6 @@ class Attachments:
             snapshot = one.candidate(snapshot, present)
         return snapshot
 
-    def base(self, starts: Mapping[int, Position]) -> dict[int, Position]:
-        """See `Attachment.base`."""
-        for one in self.all:
-            starts = one.base(starts)
-        return dict(sorted(starts.items()))
-
     @property
     def continues(self) -> Continued:
         """See `Attachment.continues`; the latest incarnation counts."""
@@ -311,19 +264,9 @@ class Attachments:
         """See `Attachment.other_logs`."""
         return tuple(log for one in self.all for log in one.other_logs())
 
-    def gate(self, gate: Gatekeeper) -> Gatekeeper:
-        """See `Attachment.gate`."""
-        for one in self.all:
-            gate = one.gate(gate)
-        return gate
-
     def source(self, making: Making) -> Source | None:
         """See `Attachment.source`; the first answer counts."""
         return _first(one.source(making) for one in self.all)
-
-    def parts(self, making: Making) -> tuple[Part, ...]:
-        """See `Attachment.part`."""
-        return tuple(filter(None, (one.part(making) for one in self.all)))
 
     def origin(self, origin: Origin) -> Origin:
         """See `Attachment.origin`."""

@@ -77,9 +77,7 @@ def begin(
     # everything below must read times by them.
     settings = started.settings
     config, topic = settings.models(), settings.input.topic
-    gate = attachments.gate(
-        components.make_gate(settings, cluster, started.current, lambda: pipeline.backlog, metrics, delivery.head)
-    )
+    gate = components.make_gate(settings, cluster, started.current, lambda: pipeline.backlog, metrics, delivery.head)
     quality = QualityWatch(settings, cluster, started.current, gate, metrics)
     worker = components.make_worker(components.train, config)
     stack.callback(worker.close)
@@ -129,7 +127,6 @@ def begin(
         ),
         sequence=started.sequence,
         attachments=attachments,
-        parts=attachments.parts(making),
     )
 
 
@@ -150,7 +147,7 @@ def _intake(taken: TakenOver, left_out: Places, components: Components, stack: E
     config = settings.models()
     outbox = cluster.outbox(patience_s=None)
     stack.callback(outbox.close)
-    reader = cluster.input(settings.input.topic, settings.input.group or f"streamsvm-{settings.name}")
+    reader = cluster.input(settings.input.topic, f"streamsvm-{settings.name}")
     stack.callback(reader.close)
     return Intake(
         settings,

@@ -16,6 +16,7 @@ from typing import Final
 
 import structlog
 
+from consumers import constants
 from consumers.host.runtime import Health
 from consumers.metrics import Metrics
 from consumers.settings import CheckpointConfig
@@ -147,7 +148,7 @@ class Saver:
         log.error("checkpoint_failed", what=error.what, remedy=error.remedy)
 
     def watch(self) -> None:
-        """Report not ready while the newest checkpoint is older than `checkpoint.max_age_s`, or its directory is gone.
+        """Report not ready while the newest checkpoint is older than `MOST_CHECKPOINT_AGE_S`, or its directory is gone.
 
         Raises
         ------
@@ -158,7 +159,7 @@ class Saver:
             self._look()
         age_s = self._monotonic() - self._good_at
         # Age alone is not a fault: the checkpoint of an idle trainer with a long interval is old, too.
-        late = bool(self._failure) and age_s > self._config.max_age_s
+        late = bool(self._failure) and age_s > constants.MOST_CHECKPOINT_AGE_S
         why = f"no checkpoint for {age_s:.0f} s: {self._failure}" if late else ""
         self._health.require("checkpoint", self._lost or why)
 

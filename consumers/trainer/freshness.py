@@ -69,6 +69,4 @@ class Freshness:
 
     def show(self) -> None:
         """Set the gauges."""
-        self._metrics.put(
-            "streamsvm_model_rows_behind", max(0, self._learner.rows + self._learner.rows_elsewhere - self._covered)
-        )
+        self._metrics.put("streamsvm_model_rows_behind", max(0, self._learner.rows - self._covered))

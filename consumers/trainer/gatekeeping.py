@@ -20,6 +20,7 @@ from typing import Final, Protocol
 
 import structlog
 
+from consumers import constants
 from consumers.metrics import Metrics
 from consumers.settings import Settings
 from streamsvm.errors import InvalidMessage, StreamsvmError
@@ -57,9 +58,6 @@ class Gatekeeper(Protocol):
     def published(self, version: Version, gate: Gate | None, alias: Alias) -> None:
         """Note that a version is published, under this verdict."""
 
-    def promoted(self, version: Version, alias: Alias) -> None:
-        """Note that a version became current after it was published."""
-
 
 class Open:
     """No gate: every version becomes current."""
@@ -74,9 +72,6 @@ class Open:
         return None
 
     def published(self, version: Version, gate: Gate | None, alias: Alias) -> None:
-        """Keep nothing."""
-
-    def promoted(self, version: Version, alias: Alias) -> None:
         """Keep nothing."""
 
 
@@ -213,10 +208,6 @@ class MarginGate:
         if gate.outcome == "refused":
             _say_refused(version, gate)
             return
-        self.promoted(version, alias)
-
-    def promoted(self, version: Version, alias: Alias) -> None:
-        """Make a version the current one."""
         before = [] if self.present is None else [self.present, *self._earlier]
         kept = [one for one in before if one.version is not None and not _incomparable(version, one.version)]
         self._earlier = kept[: self._versions - 1]
@@ -237,7 +228,7 @@ def _say_refused(version: Version, gate: Gate) -> None:
             version=version.key,
             why=gate.why,
             remedy="readers wait, and the next version is judged anew. If it stays so, do what the reason says; pin "
-            "the version, or set output.first_current = any, if you want it nevertheless",
+            "the version, or set output.gate_margin = none, if you want it nevertheless",
         )
         return
     if gate.candidate is None:
@@ -289,7 +280,7 @@ def gate_of(
     Blocks at most about 10 s for each version that it reads. While the current one cannot be read nothing passes, and
     the log says so.
     """
-    margin, versions = settings.output.gate_margin, settings.output.gate_versions
+    margin, versions = settings.output.gate_margin, constants.GATE_VERSIONS
     if margin is None:
         return Open()
     said = None if head is None else head.gate
@@ -316,9 +307,7 @@ def gate_of(
 
 def _was_scored(said: Gate | None) -> bool:
     """Return whether a version was ever scored, by the verdict on the newest."""
-    if said is None or said.outcome == "unscored" or said.against is None:
-        return False
-    return said.outcome != "waits" or bool(said.scored_on)
+    return said is not None and said.outcome != "unscored" and said.against is not None
 
 
 def _before(

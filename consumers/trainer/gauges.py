@@ -11,7 +11,6 @@ from consumers.metrics import Metrics
 from streamsvm.learning.partitions import Partitions
 from streamsvm.model.class_skill import ClassSkill
 from streamsvm.model.skill_header import AnySkill
-from streamsvm.model.version_bounds import VersionBounds
 
 SKILL = {"some": 1.0, "unknown": 0.0, "none": -1.0}
 
@@ -92,12 +91,6 @@ class Gauges:
         """Show how far each partition's position is ahead of what retention has removed."""
         for partition, ahead in records.items():
             self._metrics.put("streamsvm_input_headroom_records", max(0, ahead), partition=str(partition))
-
-
-def show_certified(certified: VersionBounds | None, metrics: Metrics) -> None:
-    """Show how far the newest version can be from the best possible one; NaN where nothing is proven."""
-    gap = None if certified is None else certified.gap
-    metrics.put("streamsvm_model_certified_gap", nan if gap is None else gap)
 
 
 def show_skill(skill: AnySkill, metrics: Metrics) -> None:

@@ -25,6 +25,7 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Final
 
+from consumers import constants
 from consumers.host.runtime import Health
 from consumers.metrics import Metrics
 from consumers.settings import Settings
@@ -32,7 +33,7 @@ from consumers.streams.absent_fields import AbsentWatch
 from consumers.streams.dead_letters import DeadLetters
 from consumers.streams.open_transactions import OpenTransactions
 from consumers.streams.registry_outage import SchemaWait
-from consumers.streams.rejection_limits import RejectionLimits, limits_apply
+from consumers.streams.rejection_limits import RejectionLimits
 from consumers.streams.unread_watch import UnreadWatch
 from consumers.trainer.source import InputOnly
 from streamsvm.crashpoints import crash_point
@@ -170,13 +171,14 @@ class Intake(OneProcess):
         self._health = health
         self._left_out = left_out
         self._limits = RejectionLimits(
-            settings.input,
-            lambda: pipeline.points_accepted() >= settings.input.proven_after_points,
-            section="input",
+            settings.input.topic,
+            settings.input.max_dead_letter_share,
+            lambda: pipeline.points_accepted() >= constants.PROVEN_AFTER_POINTS,
             who="trainer",
-            hint=f"Or input.topic may be the wrong topic. The rejected records are in {settings.input.dead_letters}.",
+            hint=f"Or input.topic may be the wrong topic. The rejected records are in {settings.input.dead_letters}. "
+            "The limit is input.max_dead_letter_share; 0 switches it off.",
         )
-        if limits_apply(settings.input, settings.input.proven_after_points):
+        if settings.input.max_dead_letter_share:
             dead_letters.wait_for(lambda: pipeline.points_accepted() > 0)
         self._topic = settings.input.topic
         self._unread = UnreadWatch(settings.input.topic, metrics)

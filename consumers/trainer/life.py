@@ -20,7 +20,7 @@ from typing import Final
 from consumers.streams.identity import TopicIdentity
 from consumers.streams.ports import Worker
 from consumers.streams.standstill import Standstill
-from consumers.trainer.attachment import Attachments, Part
+from consumers.trainer.attachment import Attachments
 from consumers.trainer.checkpointing import Saver
 from consumers.trainer.intake import FLUSH_TIMEOUT_S, NothingValid
 from consumers.trainer.owner_watch import OwnerWatch
@@ -62,8 +62,6 @@ class Life:
         Of the newest checkpoint written; 0 before the first.
     attachments : Attachments
         Branches that are on.
-    parts : tuple of Part
-        What these branches do in every turn of the loop.
     """
 
     config: ModelConfig
@@ -85,7 +83,6 @@ class Life:
     owner: OwnerWatch
     sequence: int
     attachments: Attachments
-    parts: tuple[Part, ...]
 
     def confirm(self) -> None:
         """Raise unless all that was learned is of the topics that this life began with.
@@ -109,11 +106,7 @@ class Life:
         Fenced
             If the model belongs to another process by now; nothing is written then.
         TransientError
-            If the dead letters cannot be delivered in time, or the disk refuses; where a branch saves rows, also if the
-            broker does not confirm that the input is still the same topic.
-        Recreated
-            If a branch would save rows that are of two topics. For the checkpoint itself this is no danger: it names
-            the old topic's id, and no start goes on from it.
+            If the dead letters cannot be delivered in time, or the disk refuses.
         """
         self._begin_saving(flush_s)
         while self.saver.saving:
@@ -130,9 +123,6 @@ class Life:
             except NothingValid:
                 self.saver.passed()
                 return
-        # Before the checkpoint, whose positions are past the rows that these parts save.
-        for part in self.parts:
-            part.save(self.confirm, self.pipeline.base)
         self.sequence += 1
         snapshot = self.pipeline.snapshot(self.sequence, self.intake.ends)
         self.saver.begin(self.attachments.saved(self.intake.saved(snapshot)))

@@ -10,6 +10,7 @@ from typing import Final
 
 import structlog
 
+from consumers import constants
 from consumers.host.runtime import Health
 from consumers.metrics import Metrics
 from consumers.page.board import TrainerBoard
@@ -19,7 +20,7 @@ from consumers.streams.abandonable import Pending
 from consumers.trainer.components import Components
 from consumers.trainer.coreset_conditions import Conditions
 from consumers.trainer.freshness import Freshness
-from consumers.trainer.gauges import Gauges, Turns, show_certified, show_skill
+from consumers.trainer.gauges import Gauges, Turns, show_skill
 from consumers.trainer.life import Life
 from consumers.trainer.outliers import OutlierLog
 from streamsvm.delivery.events import (
@@ -126,7 +127,6 @@ class Observer:
             self._metrics.put("streamsvm_model_labels_missing", len(newest.version.missing_labels))
             if newest.skill is not None:
                 show_skill(newest.skill, self._metrics)
-            show_certified(newest.certified, self._metrics)
 
     def looks(self) -> None:
         """Note the time at which the loop checks whether a cut is due."""
@@ -175,10 +175,6 @@ class Observer:
             case Superseded():
                 self._settled(event.made.cut, life)
 
-    def promoted(self, version: Version) -> None:
-        """Note a version that became current after it was published."""
-        self._board.promoted(version.number)
-
     # ----------------------------------------------------------- rows and cuts
 
     def _learned(self, event: RowsLearned, begun: float) -> None:
@@ -224,7 +220,7 @@ class Observer:
     def look_after_training(self) -> None:
         """Report a training that takes so long that its thread must be stuck."""
         running_s = self._training_s
-        stuck = running_s > self._settings.training.stuck_after_s
+        stuck = running_s > constants.TRAINING_STUCK_AFTER_S
         self._health.suspect("training", f"a model has been training for {running_s:.0f} s" if stuck else "")
 
     # ------------------------------------------------------------- a version
@@ -236,7 +232,6 @@ class Observer:
         self._board.published(version, made, event.head, event.time, event.skill)
         self._show_version(event)
         self._skilled(event)
-        show_certified(made.certified, self._metrics)
         if made.tuning_seconds is not None:
             self._tuned(event, made.tuning_seconds)
         self._warn_of(event)
@@ -249,7 +244,6 @@ class Observer:
             objective=round(fit.objective, 6),
             balanced_accuracy=None if gate is None or gate.candidate is None else round(gate.candidate, 4),
             skill=None if event.skill is None else event.skill.state,
-            certified=None if made.certified is None else str(made.certified),
             seconds=round(made.seconds, 4),
             bytes=event.value_bytes,
         )

@@ -1,7 +1,7 @@
 """How often models are trained while the input has more to read than the trainer has read.
 
 Under `latest` a model is always due where the input never ends, and training without a pause would take half of a
-processor from reading, for a dozen versions a second. So training takes a share of the time, `training.share`: after a
+processor from reading, for a dozen versions a second. So training takes a share of the time, `TRAINING_SHARE`: after a
 model that took t seconds the next one begins t / share - t seconds later, or as soon as the loop has waited for
 records: in vain, or for t seconds in all. Then there is little that training could keep from being read.
 

@@ -148,7 +148,7 @@ class VersionPublisher:
             self._in_doubt = None
             return self._refused(sent, refusal)
         self._writer.begin(
-            publication.records(sent, self._topics, self._delivery, self._signer),
+            [publication.version_message(sent, self._topics, self._delivery, self._signer)],
             lambda offsets: publication.pointers(sent, self._topics, offsets),
             lambda offsets: sent.head_at(offsets[0]),
         )
@@ -211,18 +211,17 @@ class VersionPublisher:
 
     def _with_limit(self, why: PublishRefused, size: int, partitions: int) -> PublishRefused:
         """Return a refusal with the limit that a version passes, as a start names it; as it is where it passes none."""
-        for name in self._settings.output.version_topics:
-            try:
-                topic = self._cluster.describe(name)
-            except StreamsvmError:  # without the limits the message of the refusal has to be enough
-                return why
-            limit, who = narrowest(topic, self._cluster.max_message_bytes, UNLIMITED)
-            if size + HEADERS_BYTES > limit:
-                return PublishRefused(
-                    f"{why.what}: the version takes {size} bytes, and its headers, and {who} allows only {limit}",
-                    way_out(self._config, limit, size + HEADERS_BYTES, partitions),
-                )
-        return why
+        try:
+            topic = self._cluster.describe(self._settings.output.models_topic)
+        except StreamsvmError:  # without the limits the message of the refusal has to be enough
+            return why
+        limit, who = narrowest(topic, self._cluster.max_message_bytes, UNLIMITED)
+        if size + HEADERS_BYTES <= limit:
+            return why
+        return PublishRefused(
+            f"{why.what}: the version takes {size} bytes, and its headers, and {who} allows only {limit}",
+            way_out(self._config, limit, size + HEADERS_BYTES, partitions),
+        )
 
     @property
     def has_pending_entries(self) -> bool:
@@ -269,12 +268,8 @@ def nevertheless(verdict: Gate | None, why: str) -> Gate | None:
         return None
     if not verdict.holds_back:
         return structs.replace(verdict, why=f"{why}; {verdict.why}" if verdict.why else why)
-    return structs.replace(verdict, outcome="passed", why=f"{why}; else it would have been {_held_back(verdict)}")
-
-
-def _held_back(verdict: Gate) -> str:
-    kind = "made to wait for a challenge" if verdict.outcome == "waits" else verdict.outcome
-    return f"{kind}: {verdict.why}" if verdict.why else kind
+    held_back = f"{verdict.outcome}: {verdict.why}" if verdict.why else verdict.outcome
+    return structs.replace(verdict, outcome="passed", why=f"{why}; else it would have been {held_back}")
 
 
 def topics_of(settings: Settings) -> Topics:
@@ -282,8 +277,6 @@ def topics_of(settings: Settings) -> Topics:
     output = settings.output
     return Topics(
         models=output.models_topic,
-        onnx=output.onnx_topic,
         aliases=output.aliases_topic,
         audit=output.audit_topic,
-        model_format=output.model_format,
     )

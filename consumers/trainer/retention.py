@@ -26,8 +26,8 @@ from streamsvm.registry.aliases import Aliases, aliases_in
 log = structlog.get_logger("streamsvm.trainer")
 
 READ_TIMEOUT_S: Final = 5.0
-LEAST_AT_ONCE: Final = 10
-"""A take-over of an id for every version would cost more than the version."""
+SWEEP_EVERY: Final = 10
+"""Versions between two looks: a take-over of an id for every version would cost more than the version."""
 MOST_AT_ONCE: Final = 1_000
 
 
@@ -52,9 +52,9 @@ class Keeper:
     def published(self, newest: int) -> None:
         """Retire what is due after a version was published; blocks for one transaction now and then."""
         keep = self._settings.output.keep_versions
-        if keep is None or newest < self._next:
+        if newest < self._next:
             return
-        self._next = newest + max(LEAST_AT_ONCE, keep // 10)
+        self._next = newest + SWEEP_EVERY
         try:
             retired = self._sweep(newest - keep + 1)
         except StreamsvmError as error:
@@ -94,7 +94,7 @@ class Keeper:
         )
         how_far = encode_retired(retired), retired_key(name).encode()
         return [
-            *(Message(topic, None, key, partition=0) for topic in output.version_topics for key in keys),
+            *(Message(output.models_topic, None, key, partition=0) for key in keys),
             Message(output.aliases_topic, *how_far, partition=0),
             Message(output.audit_topic, trail.encode(entry), keys[0], partition=0),
         ]

@@ -202,10 +202,6 @@ class Startup:
         """Check topics and sizes before anything is loaded, and create the output topics that are missing."""
         settings, cluster = self._settings, self._cluster
         check_names(settings)
-        if settings.output.model_format == "onnx":
-            from streamsvm.registry.onnx_copy import require_onnx
-
-            require_onnx()
         source, config = self._input(), self._config
         check_input(source)
         for attachment in self._attachments.all:
@@ -231,8 +227,7 @@ class Startup:
                 log.warning("output_topic", what=what, remedy=remedy)
         for attachment in self._attachments.all:
             attachment.fit(described, partitions)
-        for name in settings.output.version_topics:
-            check_message_size(config, described[name], cluster.max_message_bytes, partitions)
+        check_message_size(config, described[settings.output.models_topic], cluster.max_message_bytes, partitions)
         dead_letters.fit(described[settings.input.dead_letters], cluster.max_message_bytes)
 
     def _look(self) -> None:
@@ -301,7 +296,7 @@ class Startup:
                     "begun_anew", why=why, incarnation=begun.incarnation, remedy="no action needed: nothing was lost"
                 )
             starts = self._cluster.starts(topic.name, topic.partitions, self._settings.input.start)
-            base = self._attachments.base({partition: Position(offset) for partition, offset in starts.items()})
+            base = {partition: Position(offset) for partition, offset in sorted(starts.items())}
             return Started(
                 topic=topic,
                 base=base,

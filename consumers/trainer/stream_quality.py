@@ -15,6 +15,7 @@ from typing import Final
 import numpy as np
 from msgspec import structs
 
+from consumers import constants
 from consumers.metrics import Metrics
 from consumers.settings import Settings
 from consumers.trainer.gatekeeping import CurrentVersion, Gatekeeper, present_of
@@ -63,16 +64,16 @@ class QualityWatch:
         gate: Gatekeeper,
         metrics: Metrics,
     ) -> None:
-        quality, config = settings.quality, settings.models()
+        config = settings.models()
         self._gate = gate
         self._metrics = metrics
-        self._any_may_be_first = settings.output.first_current == "any"
+        self._any_may_be_first = settings.output.gate_margin is None
         self._weighted = settings.svm.class_weight != "none"
         self._labels = tuple(map(spelt, config.points.labels))
         self._dimension, self._classes = config.points.dimension, config.points.classes
-        self.prequential = prequential_of(config, quality.window) if quality.enabled else None
+        self.prequential = prequential_of(config, constants.QUALITY_WINDOW)
         self._waiting: list[Points] = []
-        if current is not None and self.prequential is not None:
+        if current is not None:
             present = gate.present or present_of(settings, cluster, current)
             self._serve(present.version)
 
@@ -91,19 +92,17 @@ class QualityWatch:
         if said is None or said.holds_back or self.present is not None or self._any_may_be_first:
             return said
         skill = self.skill(version, cut, said)
-        if skill is None or not no_better_than_chance(skill):
+        if not no_better_than_chance(skill):
             return said
         wrong = complaint_of(skill, version.labels, weighted=self._weighted)
         return structs.replace(said, outcome="refused", why=f"it would be the first current version, and {wrong}")
 
-    def skill(self, version: Version, cut: Cut, gate: Gate | None) -> AnySkill | None:
-        """Return whether a version knows something; None where quality is not measured.
+    def skill(self, version: Version, cut: Cut, gate: Gate | None) -> AnySkill:
+        """Return whether a version knows something.
 
         The newest points were answered by the versions before it. They say nothing of one that the gate refuses.
         """
-        if self.prequential is None:
-            return None
-        self._score_waiting(self.prequential)
+        self._score_waiting()
         refused = gate is not None and gate.holds_back
         newest = None if refused else self.prequential.answered()
         evidence, model = audit_evidence(cut.audit), version.model
@@ -120,11 +119,6 @@ class QualityWatch:
         if gate is None or not gate.holds_back:
             self._serve(version)
 
-    def promoted(self, version: Version, alias: Alias) -> None:
-        """Let a version score from now on that became current after it was published."""
-        self._gate.promoted(version, alias)
-        self._serve(version)
-
     def learned(self, rows: Rows, *, again: bool) -> None:
         """Take in rows that were just learned.
 
@@ -132,14 +126,15 @@ class QualityWatch:
         `SCORED_TOGETHER` of them wait, before another version becomes current, and before a figure is read.
         """
         self.note(rows)
-        if again or self.prequential is None:
+        if again:
             return
         self._waiting.append(rows.points if rows.accepted.all() else rows.points.take(rows.accepted))
         if sum(map(len, self._waiting)) >= SCORED_TOGETHER:
-            self._score_waiting(self.prequential)
+            self._score_waiting()
 
-    def _score_waiting(self, prequential: Prequential | ClassPrequential) -> None:
+    def _score_waiting(self) -> None:
         if self._waiting:
+            prequential = self.prequential
             scored = prequential.scored
             prequential.add(Points.union(self._waiting))
             self._waiting.clear()
@@ -147,9 +142,7 @@ class QualityWatch:
 
     def show(self) -> None:
         """Set the gauges; a figure that is not available is NaN."""
-        if self.prequential is None:
-            return
-        self._score_waiting(self.prequential)
+        self._score_waiting()
         for scorer, quality in self.prequential.figures().items():
             for figure in FIGURES:
                 value = getattr(quality, figure)
@@ -177,12 +170,12 @@ class QualityWatch:
             self._metrics.put("streamsvm_prequential_label_share", share, label=label, of="answered")
 
     def _serve(self, version: Version | None) -> None:
-        if self.prequential is None or version is None or version.model.dimension != self._dimension:
+        if version is None or version.model.dimension != self._dimension:
             return
         model = version.model
         if model.classes != self._classes:
             return
-        self._score_waiting(self.prequential)  # by the version that was current when they came
+        self._score_waiting()  # by the version that was current when they came
         if isinstance(self.prequential, ClassPrequential):
             assert isinstance(model, ClassModel)
             self.prequential.serve(model)

@@ -29,7 +29,7 @@ from streamsvm.delivery.decision import reset_token
 from streamsvm.delivery.machine import Delivery
 from streamsvm.delivery.pipeline import Pipeline
 from streamsvm.ingest.schemas import Schemas
-from streamsvm.learning.training import limited
+from streamsvm.process_wide import one_algebra_thread
 
 START_LOOKS_S: Final = 5.0
 """Pause between two looks of a start that waits for a transaction of another process to end."""
@@ -83,7 +83,7 @@ def take_over(
 ) -> TakenOver:
     """Refuse what must be refused, compile, and take the model over; see `consumers.trainer.beginning.begin`."""
     clock, metrics, cluster = components.clock, components.metrics, components.cluster
-    stack.enter_context(limited(settings.models().svm))  # for pilots too, whether or not a training runs beside them
+    stack.enter_context(one_algebra_thread())  # for pilots too, whether or not a training runs beside them
     topic, letters = settings.input.topic, settings.input.dead_letters
     dead_letters = DeadLetters(settings.name, topic, letters, metrics, clock.monotonic)
     delivery = Delivery(settings.name, session)
@@ -98,9 +98,7 @@ def take_over(
         aside=components.aside,
     )
     stack.callback(writer.close)
-    attachments = Attachments.of(
-        World(settings=settings, components=components, session=writer, delivery=delivery, stack=stack)
-    )
+    attachments = Attachments.of(World(settings=settings, components=components, delivery=delivery, stack=stack))
     startup = Startup(
         settings,
         cluster,
@@ -117,8 +115,6 @@ def take_over(
     schemas = stack.enter_context(schemas_of(settings)) if components.schemas is None else components.schemas
     # Between look and run: the predecessor goes on publishing while this process compiles.
     warm_up(settings, components)
-    for attachment in attachments.all:
-        attachment.prepare()
     started = startup.run()
     return TakenOver(
         started=started,

@@ -9,6 +9,7 @@ from typing import Protocol
 
 import structlog
 
+from consumers import constants
 from consumers.settings import InputConfig
 from streamsvm.delivery.input_survey import Look, survey
 from streamsvm.errors import LogGap, TopicMissing, TransientError
@@ -151,7 +152,7 @@ class Surveyor:
             If the log no longer holds what was read, or what is to be read next.
         """
         now = self._monotonic()
-        if now - self._requested_at >= self._config.watch_interval_s:
+        if now - self._requested_at >= constants.WATCH_INTERVAL_S:
             self._requested_at = now
             learned, _ = surveyed()
             self._watch.ask({partition: at.offset for partition, at in learned.items()})

@@ -37,10 +37,10 @@ from typing import Final
 
 import structlog
 
+from consumers import constants
 from consumers.host.runtime import STALE_AFTER_S
 from consumers.settings import Settings
 from consumers.streams.abandonable import Stopped
-from consumers.trainer.attachment import StartOver
 from consumers.trainer.beginning import begin
 from consumers.trainer.components import Components
 from consumers.trainer.life import Life
@@ -92,7 +92,7 @@ class Trainer:
             settings.checkpoint.directory, trusted=settings.checkpoint.trust_directory
         )
         self._observer = Observer(settings, components)
-        share = 1.0 if settings.training.policy == "every" else settings.training.share
+        share = 1.0 if settings.training.policy == "every" else constants.TRAINING_SHARE
         self._pace = Pace(share, components.clock.monotonic)
 
     def run(self) -> None:
@@ -107,14 +107,9 @@ class Trainer:
             pass
 
     def _ends_in_gap(self) -> bool:
-        """Run one life; return whether to start over: a branch says so, or `input.on_gap` does of a gap."""
+        """Run one life; return whether to start over, because `input.on_gap` asks for it."""
         try:
             self._live()
-        except StartOver as why:
-            log.info(
-                "starting_over", why=str(why), remedy="no action needed: the trainer begins without what was taken"
-            )
-            return True
         except (LogGap, OffsetOutOfRange) as gap:
             if self._settings.input.on_gap == "fail" or self._stop.is_set():
                 raise
@@ -124,9 +119,7 @@ class Trainer:
 
     def _live(self) -> None:
         self._lives += 1
-        passing: tuple[type[Exception], ...] = (StartOver,)
-        if self._settings.input.on_gap != "fail":
-            passing = (*passing, LogGap, OffsetOutOfRange)
+        passing = () if self._settings.input.on_gap == "fail" else (LogGap, OffsetOutOfRange)
         with ExitStack() as stack, self._health.failing(unless=passing):  # red before anything is closed
             for condition in ("start", "broker", "replay"):
                 self._health.require(condition, "starting")
@@ -150,7 +143,7 @@ class Trainer:
             self._finish(life)
 
     def _begin(self, stack: ExitStack) -> Life:
-        checkpoints = stack.enter_context(CheckpointDirectory(self._disk, self._settings.checkpoint.generations))
+        checkpoints = stack.enter_context(CheckpointDirectory(self._disk, constants.CHECKPOINTS))
         # A new life has a new name in the owner record. It then takes the model from the former life of this process in
         # the same way in which any process takes it from any other.
         session = self._name if self._lives == 1 else f"{self._name}.{self._lives}"
@@ -169,8 +162,8 @@ class Trainer:
         # decide a second time how to begin.
         life.save()
         crash_point("start.saved")
-        for part in life.parts:
-            part.began(checkpoints)
+        for attachment in life.attachments.all:
+            attachment.began(checkpoints)
         self._assign(life)
         self._observer.started(life)
         return life
@@ -193,10 +186,8 @@ class Trainer:
         life.intake.look()
         self._survey(life)
         self._look_after_readers(life)
-        for part in life.parts:
-            won = part.turn()
-            if won is not None:
-                self._observer.promoted(won)
+        for attachment in life.attachments.all:
+            attachment.turn()
         # Last, so that a checkpoint contains all that this turn did.
         life.save_on()
         life.saver.watch()
@@ -213,7 +204,7 @@ class Trainer:
 
     def _read(self, life: Life) -> None:
         """Read, and note how long nothing, or not enough, came."""
-        most, clock = self._settings.input.batch_records, self._components.clock.monotonic
+        most, clock = constants.BATCH_RECORDS, self._components.clock.monotonic
         begun, pipeline = clock(), life.pipeline
         is_busy = pipeline.training or life.session.sending
         if not is_busy and pipeline.in_flight:  # a cut that waits is trained when nothing comes
@@ -239,8 +230,6 @@ class Trainer:
             if isinstance(event, RowsLearned):
                 crash_point("input.learned")
                 life.quality.learned(event.rows, again=event.again)
-                for part in life.parts:
-                    part.learned(event.rows)
             elif isinstance(event, CutTaken):
                 # At once, not at the end of the turn: the training thread may be idle, and learning goes on beside it.
                 crash_point("cut.emitted")

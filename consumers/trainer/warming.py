@@ -68,7 +68,7 @@ class WarmUp:
         Stopped
             If told to stop meanwhile.
         """
-        log.debug("preparing", solver=self._config.svm.solver, reducer=self._config.coreset.reducer)
+        log.debug("preparing", reducer=self._config.coreset.reducer)
         # A thread says it, because the first part alone may take half a minute: nothing in it can say so.
         teller = threading.Thread(target=self._log_progress, daemon=True)
         teller.start()

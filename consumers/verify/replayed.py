@@ -1,12 +1,12 @@
 """The input of versions, gone through again: one learner at a time, brought from cut to cut.
 
 Invariant: nothing is written, and nothing is needed from the publisher. Of the input a bounded backlog is in memory;
-for a certificate as many rows as who asks wants to keep, for a version of a branch as many as its lineage says.
+for a certificate as many rows as who asks wants to keep.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 
 import msgspec
@@ -14,13 +14,12 @@ import msgspec
 from consumers.streams.identity import TopicIdentity
 from consumers.verify.source import InputSource, ReplaySource
 from consumers.verify.verifier import Verifier, left_out_of
+from streamsvm.certificate import Certificate, Certifier
 from streamsvm.errors import LogGap, TopicMissing
 from streamsvm.kafka import Cluster, OffsetOutOfRange, SchemaRegistry
-from streamsvm.learning.certifying import Certificate, Certifier
-from streamsvm.learning.recipe import Made
-from streamsvm.learning.training import limited
 from streamsvm.model.left_out import Places
 from streamsvm.model.version import Lineage, Version
+from streamsvm.process_wide import one_algebra_thread
 from streamsvm.verification.recomputation import (
     NotRecomputable,
     OtherLog,
@@ -39,11 +38,6 @@ class Replayed:
     schemas : SchemaRegistry, optional
     verifiers : sequence of Verifier
         Of branches.
-
-    Attributes
-    ----------
-    last : Made or None
-        What the version whose value was returned last is of; None where a branch made it of something else.
     """
 
     def __init__(
@@ -62,7 +56,6 @@ class Replayed:
         self._source: ReplaySource | None = None
         self._threads = ExitStack()
         self._learned_before = 0
-        self.last: Made | None = None
         self._ids: dict[str, str | None] = {}
         self._logs: dict[str, dict[int, tuple[int, int]]] = {}
         self._topics: dict[str, TopicIdentity] = {}
@@ -81,43 +74,19 @@ class Replayed:
     def value(self, version: Version, lineage: Lineage, certifier: Certifier | None = None) -> bytes:
         """Return the value that a version must have; a certifier, if one is given, sees all of its rows but the open.
 
-        Of a version that no trainer publishes, a branch says so, and no certifier looks.
-
         Raises
         ------
         NotRecomputable
             If the log does not hold its input, or this build cannot run its configuration.
         """
-        self.last = None
-        for verifier in self._verifiers:
-            found = verifier.value(version, lineage, self)
-            if found is not None:
-                return found
         recomputation = self._advanced(version, certifier)
-        self.last = recomputation.made(version)
-        return recomputation.encoded(self.last, version, lineage, self.facts(version))
+        return recomputation.encoded(recomputation.made(version), version, lineage, self.facts(version))
 
     def facts(self, version: Version) -> tuple[msgspec.Struct, ...]:
         """Return what a version that a trainer published must say of where it comes from, by what branches know."""
         return tuple(fact for verifier in self._verifiers for fact in verifier.facts(version))
 
-    def log_of(self, topic: str) -> tuple[str | None, Mapping[int, tuple[int, int]]]:
-        """Return the id of a topic, None where there is none, and what its log holds of each partition."""
-        self._look(topic)
-        return self._ids[topic], self._logs[topic]
-
-    def count(self, rows: int) -> None:
-        """Count rows that somebody else learned for a version."""
-        self._learned_before += rows
-
-    def made(self, version: Version) -> tuple[Recomputation, Made]:
-        """Return everything that a version's cut gives, and what names it."""
-        recomputation = self._advanced(version, None)
-        made = recomputation.made(version)
-        self._drop()
-        return recomputation, made
-
-    def read(self, version: Version, certifier: Certifier) -> Certificate:
+    def _read(self, version: Version, certifier: Certifier) -> Certificate:
         """Let a certifier see all rows of a version, and return what they prove.
 
         Raises
@@ -135,10 +104,10 @@ class Replayed:
         If the log loses its input meanwhile: what was proven before.
         """
         present = self._recomputation
-        certificate = self.read(version, certifier) if present is None else self._proven(present, certifier)
+        certificate = self._read(version, certifier) if present is None else self._proven(present, certifier)
         while not (certifier.done or certificate.reads >= reads):
             try:
-                certificate = self.read(version, certifier)
+                certificate = self._read(version, certifier)
             except NotRecomputable:
                 break
         return certificate
@@ -172,10 +141,7 @@ class Replayed:
         topic = version.lineage.topic
         self._look(topic)
         others = tuple(filter(None, (verifier.other_log(version) for verifier in self._verifiers)))
-        log: Mapping[int, tuple[int, int]] = self._logs[topic]
-        for verifier in self._verifiers:
-            log = verifier.held(version, log)
-        missing = missing_input(version, self._ids[topic], log) or self._missing(version, others)
+        missing = missing_input(version, self._ids[topic], self._logs[topic]) or self._missing(version, others)
         if missing:
             raise NotRecomputable(missing)
         without = left_out_of(self._verifiers, version)
@@ -185,8 +151,8 @@ class Replayed:
             return present, self._source
         self._drop()
         self._without = without
-        self._recomputation = Recomputation(version, self._ids[topic] or "", log, certifier, others)
-        self._threads.enter_context(limited(self._recomputation.config.svm))
+        self._recomputation = Recomputation(version, self._ids[topic] or "", self._logs[topic], certifier, others)
+        self._threads.enter_context(one_algebra_thread())
         self._source = self._source_of(version, self._recomputation)
         return self._recomputation, self._source
 
@@ -199,8 +165,11 @@ class Replayed:
 
     def _missing(self, version: Version, others: Sequence[OtherLog]) -> str:
         """Return which part of what a version was made from the logs beside its input do not hold, or nothing."""
-        said = (log.missing(version, *self.log_of(log.topic)) for log in others)
-        return next(filter(None, said), "")
+        for log in others:
+            self._look(log.topic)
+            if said := log.missing(version, self._ids[log.topic], self._logs[log.topic]):
+                return said
+        return ""
 
     def _look(self, topic: str) -> None:
         """Ask the broker once what there is of a topic."""

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 
 from rich.console import Console
@@ -25,18 +25,16 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from consumers.host.runtime import schemas_of
 from consumers.settings import Settings
 from consumers.streams.topics import READ_TIMEOUT_S
-from consumers.verify.judging import judged
 from consumers.verify.replayed import Replayed
-from consumers.verify.verifier import Verifier, verifiers_of
+from consumers.verify.verifier import verifiers_of
 from streamsvm.build import build
 from streamsvm.errors import ConfigurationError, TopicMissing
 from streamsvm.kafka import Cluster, Record
-from streamsvm.learning.certifying import Certifier
 from streamsvm.model.left_out import require_read
 from streamsvm.model.version import Version, version_number
 from streamsvm.registry.aliases import Aliases, models_there, read_aliases
 from streamsvm.verification.auditor import Auditor, incarnation_in
-from streamsvm.verification.differences import certificate_difference, differences
+from streamsvm.verification.differences import differences
 from streamsvm.verification.names import alias_faults
 from streamsvm.verification.recomputation import NotRecomputable, RowsLeftOut, certifier_of
 from streamsvm.verification.report import VerificationReport
@@ -101,15 +99,13 @@ def verify(
         verifiers = verifiers_of(cluster, settings, timeout_s, schemas)
         replayed = stack.enter_context(Replayed(cluster, timeout_s, schemas, verifiers))
         for record in _versions(cluster, settings, survey, timeout_s):
-            replayed.last = None
-            version = _judge(record, auditor, replayed, verifiers, keep, reads)
+            version = _judge(record, auditor, replayed, keep, reads)
             if version is not None and before.head is not None and version.number == before.head.number:
                 at_head, incarnation = {version.number: version}, incarnation_in(dict(record.headers))
             done += 1
             if progress is not None:
                 progress(done, total)
         input_rows = replayed.input_rows
-    other_faults, other_notes = judged(cluster, settings, timeout_s)
     return VerificationReport(
         name=settings.name,
         models_topic=settings.output.models_topic,
@@ -117,9 +113,8 @@ def verify(
         faults=(
             *survey.faults,
             *alias_faults(before, after.head.number if after.head else 0, survey, at_head, incarnation),
-            *other_faults,
         ),
-        notes=(*auditor.notes(), *other_notes),
+        notes=tuple(auditor.notes()),
         input_rows=input_rows,
         seconds=time.monotonic() - begun,
     )
@@ -181,9 +176,7 @@ def _versions(cluster: Cluster, settings: Settings, survey: VersionSurvey, timeo
             yield record
 
 
-def _judge(
-    record: Record, auditor: Auditor, replayed: Replayed, verifiers: Sequence[Verifier], keep: int, reads: int
-) -> Version | None:
+def _judge(record: Record, auditor: Auditor, replayed: Replayed, keep: int, reads: int) -> Version | None:
     """Check one record, recompute its version if that is wanted, and note the finding."""
     assert record.key is not None
     assert record.value is not None
@@ -192,11 +185,9 @@ def _judge(
         auditor.close(number, record.offset, faults, note=note)
         return version
     try:
-        certifier = _certifier(version, keep, verifiers) if keep else None
+        certifier = certifier_of(version, keep) if keep else None
         placed = auditor.placed(version)
-        recomputed = replayed.value(version, placed, certifier)
-        parts = differences(record.value, recomputed)
-        parts += certificate_difference(record.headers, replayed.last.certified if replayed.last else None)
+        parts = differences(record.value, replayed.value(version, placed, certifier))
         certificate = None
         # Not for a version that differs on the same build. Its lineage is not what it was made from, and a certificate
         # would prove something about a problem that a forger chose.
@@ -207,12 +198,6 @@ def _judge(
     else:
         auditor.close(number, record.offset, faults, version=version, parts=parts, certificate=certificate)
     return version
-
-
-def _certifier(version: Version, keep: int, verifiers: Sequence[Verifier]) -> Certifier | None:
-    for verifier in verifiers:
-        verifier.require_certifiable(version)
-    return certifier_of(version, keep)
 
 
 @contextmanager

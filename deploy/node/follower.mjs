@@ -51,7 +51,7 @@ export class Follower {
   get missing() {
     if (this.wanted !== null) return "";
     const why = `there is no alias ${this.#name}@current`, gate = this.#head?.gate;
-    if (!["refused", "waits"].includes(gate?.outcome)) return why;
+    if (gate?.outcome !== "refused") return why;
     return `${why}: version ${this.#head.number} was held back, because ${gate.why}`;
   }
 

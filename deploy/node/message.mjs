@@ -4,12 +4,11 @@ const FORMAT = "streamsvm.model/1";
 const MACHINES = { one_vs_one: (labels) => (labels * (labels - 1)) / 2, one_vs_rest: (labels) => labels };
 
 const MODEL = { linear: ["kernel", "coefficients", "intercepts"], rbf: ["kernel", "gamma", "support_vectors", "dual_coefficients", "intercepts"] };
-const FUNCTION = { sigmoid: ["method", "a", "b"], isotonic: ["method", "x", "y"] };
+const FUNCTION = { sigmoid: ["method", "a", "b"] };
 const TRUNK = ["format", "name", "version", "labels", "features", "model", "training", "stream", "lineage", "probes", "parts"];
 /** The fields of each part that an answer depends on. */
 const PARTS = {
   classes: ["part", "scheme", "machines"],
-  half_precision: ["part"],
   packed: ["part", "columns", "support_vectors", "whole_error", "error"],
   probability: ["part", "functions", "probes"],
   recipe: ["part", "recipe", "examples"],
@@ -102,9 +101,8 @@ function machinesOf(labels, { classes }) {
 }
 
 /** Refuse parts whose content cannot be used with the trunk. */
-function checkParts({ classes, half_precision: half, packed, probability, recipe, threshold }, { features, labels, model, probes }, machines) {
-  must(!half || (!classes && model.kernel === "rbf"), "the part 'half_precision' is for rbf machines of two labels");
-  must(!packed || (!classes && !half && model.kernel === "rbf"), "the part 'packed' is for rbf machines of two labels, without 'half_precision'");
+function checkParts({ classes, packed, probability, recipe, threshold }, { features, labels, model, probes }, machines) {
+  must(!packed || (!classes && model.kernel === "rbf"), "the part 'packed' is for rbf machines of two labels");
   must(!packed || (isTable(packed.columns, features.dimension, 3) && packed.columns.every(([, step, bits]) => step > 0 && Number.isInteger(bits) && bits >= 0 && bits <= 16)),
     "the part 'packed' has no columns of these features");
   must(!threshold || (!classes && Number.isFinite(threshold.value)), "the part 'threshold' has no number for two labels");
@@ -114,7 +112,7 @@ function checkParts({ classes, half_precision: half, packed, probability, recipe
   must(Array.isArray(functions) && functions.length === machines, "the part 'probability' has not a function for each machine");
   for (const one of functions) {
     exactlyOne(one, FUNCTION, "method", "a function of the part 'probability'");
-    must(one.method === "sigmoid" ? isList([one.a, one.b], 2) : one.x?.length > 0 && isTable([one.x, one.y], 2, one.x.length), "a function of the part 'probability' has no numbers");
+    must(isList([one.a, one.b], 2), "a function of the part 'probability' has no numbers");
   }
   must(isTable(given, probes.x.length, classes ? labels.length : 1), "the part 'probability' has not the probabilities of each probe");
 }

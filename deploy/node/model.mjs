@@ -10,15 +10,10 @@ export const sha256 = (bytes) => createHash("sha256").update(bytes).digest("hex"
 
 const isObject = (x) => typeof x === "object" && x !== null && !Array.isArray(x);
 
-/** Return the number of the 16 bits of a float16. */
-const half = (bits, exponent = (bits >> 10) & 31, rest = bits & 1023) =>
-  (bits >> 15 ? -1 : 1) * (exponent ? 2 ** (exponent - 15) * (1 + rest / 1024) : 2 ** -24 * rest);
-
 /** Return the numbers of so many bits that a field of the model has in base64, little-endian, as an array of float64. */
 function floats(model, field, bits) {
   const { buffer } = new Uint8Array(Buffer.from(`${model[field]}`, "base64"));
   must(buffer.byteLength % (bits / 8) === 0, `model.${field} has ${buffer.byteLength} bytes, which are not numbers of ${bits} bits`);
-  if (bits === 16) return Float64Array.from(new Uint16Array(buffer), (one) => half(one));
   return bits === 32 ? Float64Array.from(new Float32Array(buffer)) : new Float64Array(buffer);
 }
 
@@ -51,8 +46,8 @@ function machinesOf({ features: { mean, scale }, model, parts }) {
       const z = scaled(x);
       return intercepts.map((_, k) => sum(z, model.coefficients[k], k));
     };
-  const { half_precision: half, packed } = parts, d = mean.length, dual = floats(model, "dual_coefficients", half || packed ? 32 : 64);
-  const support = packed ? unpacked(model.support_vectors, packed.columns, dual.length) : floats(model, "support_vectors", half ? 16 : 64), s = support.length / d;
+  const { packed } = parts, d = mean.length, dual = floats(model, "dual_coefficients", packed ? 32 : 64);
+  const support = packed ? unpacked(model.support_vectors, packed.columns, dual.length) : floats(model, "support_vectors", 64), s = support.length / d;
   must(Number.isInteger(s) && dual.length === s * intercepts.length, "model.support_vectors do not fit model.dual_coefficients");
   return (x) => {
     const z = scaled(x), kernels = Array.from({ length: s }, (_, i) => {
@@ -77,10 +72,8 @@ function labelValues({ parts: { classes }, labels }, values) {
   return votes.map((won, k) => won + sums[k] / (3 * Math.abs(sums[k]) + 3));
 }
 
-/** Return the probability of the second label at a decision value f; i is the first knot beyond it. */
-const likely = ({ method, a, b, x, y }, f, i = x?.findIndex((knot) => knot > f)) =>
-  method === "sigmoid" ? 1 / (1 + Math.exp(a * f + b)) : i < 0 ? y.at(-1) : i === 0 ? y[0]
-    : y[i - 1] + ((f - x[i - 1]) / (x[i] - x[i - 1])) * (y[i] - y[i - 1]);
+/** Return the probability of the second label at a decision value f. */
+const likely = ({ a, b }, f) => 1 / (1 + Math.exp(a * f + b));
 
 /** Return the probability of each label, or of the second of two, at the decision values of the machines. */
 function probabilities({ parts: { probability, classes }, labels }, f) {

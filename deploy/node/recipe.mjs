@@ -25,7 +25,7 @@ const SPACE = "[ \\t\u00a0\u2009\u202f]*", SIGN = "[+\\-\u2212]";
 const escaped = (text) => text.replace(/[^A-Za-z0-9]/g, (mark) => `\\u${mark.charCodeAt(0).toString(16).padStart(4, "0")}`);
 
 /** Return a function from a value to the number that it writes by a feature's option parse; NaN if it writes none. */
-function notation({ parse, decimal = ".", thousands = "", currency = "", scale }) {
+function notation({ parse, decimal = ".", thousands = "", currency = "" }) {
   if (parse === "text") {
     const group = { " ": "[ \u00a0\u2009\u202f]", "'": "['\u2019]" }[thousands] ?? escaped(thousands);
     const figures = thousands ? `[0-9]+|[0-9]{1,3}(?:${group}[0-9]{3})+` : "[0-9]+", mark = currency ? escaped(currency) : "(?!)";
@@ -40,15 +40,7 @@ function notation({ parse, decimal = ".", thousands = "", currency = "", scale }
       return Number(`${sign}${(whole ?? "0").replace(/[^0-9]/g, "")}.${fraction ?? 0}e${percent ? -2 : exponent ?? 0}`);
     };
   }
-  if (parse !== "decimal") return () => NaN;
-  return (value) => {
-    const own = typeof value === "object" && value !== null && !Array.isArray(value);
-    const power = own ? value.scale : scale, text = own ? value.value : value;
-    if (!Number.isInteger(power) || Math.abs(power) > 100 || typeof text !== "string") return NaN;
-    const raw = Buffer.from(text, "base64");
-    if (!raw.length || raw.length > 64 || raw.toString("base64") !== text) return NaN;
-    return Number(`${BigInt.asIntN(8 * raw.length, BigInt(`0x${raw.toString("hex")}`))}e${-power}`);
-  };
+  return () => NaN;
 }
 
 /** Return the text by which a category or a hash compares a value. */

@@ -94,8 +94,6 @@ class FileSystem:
         Made by `lock` if it does not exist, for this user alone, as its files are.
     trusted : bool
         Whether to use a directory that other users may write or own; see `streamsvm.private.check_directory`.
-    what, option : str
-        What the directory is of, and the option that names it, for messages.
     """
 
     def __init__(
@@ -103,11 +101,8 @@ class FileSystem:
         directory: Path,
         *,
         trusted: bool = False,
-        what: str = "checkpoint",
-        option: str = "--checkpoint-directory",
     ) -> None:
         self._directory = directory
-        self._what, self._option = what, option
         self._trusted = trusted
         self._lock: int | None = None
         self._written: dict[str, int] = {}
@@ -126,26 +121,26 @@ class FileSystem:
         except OSError as error:
             if error.errno in FULL:
                 raise TransientError(
-                    f"the {self._what} directory {self} cannot be made: {error.strerror}",
-                    f"Free space, or choose a directory on another disk with {self._option}.",
+                    f"the checkpoint directory {self} cannot be made: {error.strerror}",
+                    "Free space, or choose a directory on another disk with --checkpoint-directory.",
                 ) from None
             raise ConfigurationError(
-                f"the {self._what} directory {self} cannot be written: {error.strerror}",
-                f"Make the directory writable for this user, or choose another with {self._option}.",
+                f"the checkpoint directory {self} cannot be written: {error.strerror}",
+                "Make the directory writable for this user, or choose another with --checkpoint-directory.",
             ) from None
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             os.close(handle)
             raise StateError(
-                f"another process holds the {self._what} directory {self}",
+                f"another process holds the checkpoint directory {self}",
                 "Stop that process, or give each trainer its own directory.",
             ) from None
         except OSError as error:
             os.close(handle)
             raise ConfigurationError(
-                f"the {self._what} directory {self} cannot be locked: {error.strerror}",
-                f"Choose a directory on a file system that supports flock with {self._option}.",
+                f"the checkpoint directory {self} cannot be locked: {error.strerror}",
+                "Choose a directory on a file system that supports flock with --checkpoint-directory.",
             ) from None
         self._lock = handle
 

@@ -120,13 +120,3 @@ def decode_partition(value: bytes, buckets: Mapping[BucketName, Bucket]) -> tupl
     assert isinstance(state, PartitionState)
     reader.end()
     return header.partition, state
-
-
-def buckets_named(value: bytes) -> tuple[BucketName, ...]:
-    """Return the buckets that a partition record names.
-
-    Raises
-    ------
-    CorruptCheckpoint
-    """
-    return PARTITION.opened(value, _PartitionHeader)[0].buckets

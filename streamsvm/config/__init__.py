@@ -8,7 +8,7 @@ only decide when and where things happen, and may change between two starts.
 from streamsvm.choices import LabelKey
 from streamsvm.config.coreset import CoresetConfig
 from streamsvm.config.model import LabelRule, ModelConfig
-from streamsvm.config.point_options import LARGEST_EXPANSION, Label, PointsConfig, PointsFormat
+from streamsvm.config.point_options import Label, PointsConfig, PointsFormat
 from streamsvm.config.svm import SvmConfig, require_trainable, support_vector_bytes
 from streamsvm.option_texts import (
     Duration,
@@ -22,7 +22,6 @@ from streamsvm.option_texts import (
 from streamsvm.sections import Section, Seed
 
 __all__ = [
-    "LARGEST_EXPANSION",
     "CoresetConfig",
     "Duration",
     "Label",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
@@ -20,11 +20,6 @@ class CoresetOptions(Section):
         default="calibrated",
         description="How points are reduced: `uniform` by weight, `calibrated` by the margin of a pilot model, with "
         "exact totals." + described("coreset.reducer"),
-    )
-    clusters: Literal["log", "elbow", "silhouette"] | Annotated[int, Field(ge=1, le=1_000)] = Field(
-        default="log",
-        description="Clusters per label: a number, `log` = ln n, or chosen among 1 to 2 ln n."
-        + described("coreset.clusters"),
     )
     structure: StructureName | None = Field(
         default=None,
@@ -74,11 +69,6 @@ class CoresetOptions(Section):
         default=True,
         description="Screen the rows of more than two labels, with a linear kernel and leaves of four rows a label "
         "or more.",
-    )
-    totals: bool = Field(
-        default=True,
-        description="Keep totals of all rows let go, so that every version says how far it can be from the best model. "
-        "Linear kernel, two labels and `memory = all` only; nothing learned depends on it.",
     )
     audit_by_label: bool = Field(
         default=True,

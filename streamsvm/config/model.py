@@ -16,7 +16,7 @@ from streamsvm.config.svm import SvmConfig, require_trainable
 from streamsvm.model.comparison import configuration_differences
 from streamsvm.option_texts import none_in_words
 from streamsvm.sections import RecipeOptions, Section, Seed, open_to_branches, with_defaults
-from streamsvm.supports import FEATURES, LABELS, require, without_effect
+from streamsvm.supports import FEATURES, require
 from streamsvm.toml_text import toml_key, toml_value
 
 
@@ -69,17 +69,6 @@ class ModelConfig(RecipeOptions, Section):
         rule: LabelRule | None = getattr(self, "labels", None)
         return rule
 
-    @property
-    def totals(self) -> bool:
-        """Whether totals of all rows are kept, and so every version has bounds."""
-        return self.coreset.totals and not self.no_totals
-
-    @property
-    def no_totals(self) -> str:
-        """Why there can be no totals whatever the option says; empty where there can."""
-        own = {LABELS: self.points.classes, "svm.kernel": self.svm.kernel, "coreset.memory": self.coreset.memory}
-        return without_effect({**own, "coreset.totals": True})
-
     @model_validator(mode="after")
     def _records_of_the_recipe(self) -> Self:
         require({"points.format": self.points.format, FEATURES: self.recipe})
@@ -91,15 +80,11 @@ class ModelConfig(RecipeOptions, Section):
         object.__setattr__(self, "svm", self.svm.settled(self.points.classes))
         if self.coreset.landmarks is not None:
             precision = self.svm.precision if "precision" in self.svm.model_fields_set else "packed"
-            defaults: dict[str, Any] = {
-                "precision": precision,
-                "round_first": precision != "double",
-            }
+            defaults: dict[str, Any] = {"precision": precision}
             if precision != "packed":  # of which a message holds as many as their bits allow
-                defaults["landmarks"] = SvmConfig.landmarks_by_default(self.points.dimension, precision)
+                defaults["landmarks"] = SvmConfig.landmarks_by_default(self.points.dimension)
             missing = {name: size for name, size in defaults.items() if name not in self.svm.model_fields_set}
             object.__setattr__(self, "svm", with_defaults(self.svm, missing))
-        require({"svm.round_first": self.svm.round_first, "svm.precision": self.svm.precision})
         require_trainable(self.points.classes, self.svm, self.coreset)
         return self
 

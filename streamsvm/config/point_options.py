@@ -13,8 +13,8 @@ from streamsvm.sections import Section
 
 Label = StrictBool | StrictInt | StrictStr
 PointsFormat = Literal["auto", "json", "arrow", "avro", "json-schema", "protobuf"]
-LARGEST_EXPANSION: Final = 256
-"""Default of `max_decoded_bytes`, per byte of `max_record_bytes`. Plain points take 10 to 70 bytes for each byte."""
+MOST_ENTRIES_FOR_A_BYTE: Final = 4
+"""Features of a record's rows for each byte of `max_record_bytes`; a valid feature of a point takes a byte or more."""
 
 
 class PointsConfig(Section):
@@ -42,11 +42,6 @@ class PointsConfig(Section):
     max_rows_per_record: Annotated[int, Field(ge=1, le=1 << 24)] = Field(
         default=10_000, description="Most rows in one record; with more it becomes a dead letter as a whole."
     )
-    max_decoded_bytes: Annotated[int, Field(ge=1 << 20, le=1 << 40)] | None = Field(
-        default=None,
-        description="Most bytes that decoding a record may take, estimated before. Default: 256 times "
-        "`max_record_bytes`.",
-    )
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -69,9 +64,9 @@ class PointsConfig(Section):
         return np.dtype(self.dtype)
 
     @property
-    def decoded_bytes(self) -> int:
-        """Bytes of memory that decoding one record may take."""
-        return self.max_decoded_bytes or LARGEST_EXPANSION * self.max_record_bytes
+    def most_rows(self) -> int:
+        """Most rows of a record: also a rejected row has `dimension` entries in the array of features."""
+        return min(self.max_rows_per_record, max(1, MOST_ENTRIES_FOR_A_BYTE * self.max_record_bytes // self.dimension))
 
     @property
     def point_bytes(self) -> int:

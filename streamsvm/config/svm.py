@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BeforeValidator, Field, model_validator
 
-from streamsvm.algorithms import SolverName, described
 from streamsvm.choices import Multiclass, Precision, TuneScoring
 from streamsvm.config.coreset import CoresetConfig
 from streamsvm.model.threshold import Figure
@@ -31,11 +30,6 @@ def support_vector_bytes(dimension: int, machines: int = 1, precision: Precision
 class SvmConfig(Section):
     """What is trained on a coreset."""
 
-    solver: SolverName = Field(
-        default="stda",
-        description="`stda` is the decomposition of STDA-SVM with blocks that are solved inside."
-        + described("svm.solver"),
-    )
     kernel: Literal["linear", "rbf"] = Field(
         default="linear",
         description="Kernel of the machine.",
@@ -69,9 +63,9 @@ class SvmConfig(Section):
         description="Scale features to zero mean and unit variance. false: take away the mean only, which changes no "
         "machine.",
     )
-    probability: Literal["sigmoid", "isotonic"] | None = Field(
+    probability: Literal["sigmoid"] | None = Field(
         default=None,
-        description="Probabilities, fitted to the audit sample. `isotonic` needs some thousand coreset.audit_points.",
+        description="Probabilities, fitted to the audit sample.",
     )
     cost: Annotated[
         tuple[float, float] | None,
@@ -96,9 +90,6 @@ class SvmConfig(Section):
     tolerance: Annotated[float, Field(gt=0, le=1)] = Field(
         default=1e-3, description="KKT gap at which the solver stops."
     )
-    threads: Annotated[int, Field(ge=1, le=256)] = Field(
-        default=1, description="Threads of linear algebra in training. The last bits of a model depend on it."
-    )
     landmarks: Annotated[Annotated[int, Field(ge=2, le=1 << 20)] | None, BeforeValidator(none_in_words)] = Field(
         default=None,
         description="Most support vectors of a published `rbf` machine; a larger one is approximated, and the duality "
@@ -106,14 +97,9 @@ class SvmConfig(Section):
     )
     precision: Precision = Field(
         default="double",
-        description="Numbers of a published `rbf` machine: 64 bits; `half`: 16 of support vectors, 32 of dual "
-        "coefficients; `packed` (default with coreset.landmarks): as many as each feature needs. 64 if fewer change it "
-        "by more than `tolerance`.",
-    )
-    round_first: bool = Field(
-        default=False,
-        description="With `half` or `packed`: round the scaled points before training, not the support vectors "
-        "afterwards. Default with coreset.landmarks: true.",
+        description="Numbers of a published `rbf` machine: 64 bits; `packed` (default with coreset.landmarks): as many "
+        "as each feature needs, to which points are rounded before training. 64 if fewer change it by more than "
+        "`tolerance`.",
     )
     tune: Literal["auto"] | None = Field(
         default=None,
@@ -142,16 +128,14 @@ class SvmConfig(Section):
         return cls.MESSAGE_BYTES - cls.FEATURE_BYTES * dimension
 
     @classmethod
-    def landmarks_by_default(cls, dimension: int, precision: Precision) -> int:
-        """Return how many support vectors of so many features a message has room for."""
-        return max(2, cls.packed_bytes(dimension) // support_vector_bytes(dimension, precision=precision))
+    def landmarks_by_default(cls, dimension: int) -> int:
+        """Return how many support vectors of so many features, in double precision, a message has room for."""
+        return max(2, cls.packed_bytes(dimension) // support_vector_bytes(dimension))
 
     @model_validator(mode="after")
     def _go_together(self) -> Self:
-        trained = ("solver", "kernel", "alpha", "C", "cost", "target", "landmarks", "precision")
-        require({f"svm.{option}": getattr(self, option) for option in (*trained, "tune_scoring")})
-        # Apart from the precision, whose default depends on the coreset.
-        require({"svm.kernel": self.kernel, "svm.round_first": self.round_first})
+        trained = ("kernel", "alpha", "C", "cost", "target", "landmarks", "precision", "tune_scoring")
+        require({f"svm.{option}": getattr(self, option) for option in trained})
         return self
 
     def settled(self, classes: int) -> SvmConfig:

@@ -19,7 +19,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from streamsvm.coreset.accounting import Account, Accounting, LeafAccount
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.reducers.base import Observed
 from streamsvm.coreset.screens import LeafScreened, LeafScreener
@@ -40,8 +39,6 @@ class Leaf:
     dtype : numpy dtype of the features
     classes : int
         Whose totals its moments have.
-    accounting : Accounting or None
-        What keeps an account of rows that came with other values.
     """
 
     def __init__(
@@ -51,11 +48,10 @@ class Leaf:
         dimension: int,
         dtype: np.dtype[np.floating],
         classes: int = 2,
-        accounting: Accounting | None = None,
     ) -> None:
         self._buffer = Points(np.empty((rows, dimension), dtype), np.empty(rows, np.int8), np.empty(rows, np.float64))
         self._shared = False
-        self._capacity, self._accounting = rows, accounting
+        self._capacity = rows
         # One object for every leaf: moments are never changed in place.
         self._nothing = Moments.zero(dimension, classes)
         self._reset(start)
@@ -76,11 +72,7 @@ class Leaf:
         """
         self._shared = True
         state = None if self._screener is None else self._screener.state
-        return (
-            self.points,
-            self.extent,
-            None if state is None else state.copy(self._kept),
-        )
+        return self.points, self.extent, None if state is None else state.copy()
 
     def _own(self, kept: int) -> None:
         """Take new memory, and copy the first points of the old, if `state` returned views of the old."""
@@ -94,7 +86,6 @@ class Leaf:
         self._kept = 0
         self._extent = Extent(start=start, end=start, rows=0, first_time_ms=-1, last_time_ms=-1, moments=self._nothing)
         self._screener: LeafScreener | None = None
-        self._as_came: LeafAccount | None = None
 
     def screen(self, screener: LeafScreener) -> None:
         """Screen an empty leaf: from now on the screen determines its span."""
@@ -138,11 +129,6 @@ class Leaf:
         return self.points if self._screener is None else self._screener.state.calibrated(self.points, observed)
 
     @property
-    def totals(self) -> Account | None:
-        """Account of the points kept, where some did not come as they are; None where all did, or a screen has them."""
-        return None if self._as_came is None else self._as_came.account(self.points)
-
-    @property
     def missing(self) -> int:
         """Rows still to be seen before it is full."""
         span = self._capacity if self._screener is None else self._screener.state.screen.rows
@@ -153,8 +139,8 @@ class Leaf:
         """Whether it must be sealed before it can take another row."""
         return not self.missing
 
-    def add(self, rows: Rows, came: Points | None = None) -> None:
-        """Add at most `missing` consecutive rows, some of which came with other values, if these are given."""
+    def add(self, rows: Rows) -> None:
+        """Add at most `missing` consecutive rows."""
         seen = len(rows)
         assert seen <= self.missing
         so_far, (first, last) = self._extent, rows.times.ends()
@@ -167,15 +153,11 @@ class Leaf:
             moments=so_far.moments,
         )
         if self._screener is None:
-            points = rows.points if rows.accepted.all() else rows.points.take(rows.accepted)
-            if came is not None and self._accounting is not None:
-                came = came.take(rows.accepted)
-                self._as_came = self._accounting.of_changed(self._as_came, points, came, self._kept)
-            self._keep(points)
+            self._keep(rows.points if rows.accepted.all() else rows.points.take(rows.accepted))
         else:
             # Before the rows are screened: when there is no room left, a screen halves what it keeps, in place.
             self._own(self._kept)
-            self._kept = self._screener.screen(rows.points, rows.accepted, self._buffer, self._kept, came)
+            self._kept = self._screener.screen(rows.points, rows.accepted, self._buffer, self._kept)
 
     def _keep(self, accepted: Points) -> None:
         stop = self._kept + len(accepted)
@@ -185,12 +167,9 @@ class Leaf:
         self._kept = stop
         self._extent = replace(self._extent, moments=self._extent.moments.add(accepted))
 
-    def restore(
-        self, points: Points, extent: Extent, screener: LeafScreener | None = None, totals: Account | None = None
-    ) -> None:
+    def restore(self, points: Points, extent: Extent, screener: LeafScreener | None = None) -> None:
         """Put a checkpoint's content in place."""
         self._screener = screener
-        self._as_came = None if totals is None else totals.reopened()
         assert len(points) <= min(extent.rows, self._capacity)
         self._own(0)
         self._kept = len(points)
@@ -207,27 +186,6 @@ class Leaf:
         sealed = self.calibrated(Observed() if observed is None else observed), self.extent
         self._reset(self._extent.end)
         return sealed
-
-
-def account_of(
-    points: Points, kept: Points, screened: LeafScreened | None, known: Account | None, accounting: Accounting
-) -> Account | None:
-    """Return the account of an open leaf's rows; None where its screen has none.
-
-    Parameters
-    ----------
-    points : Points
-        The points that it keeps, as they are learned: outliers of a first leaf are bounded when it is sealed.
-    kept : Points
-        The points that it keeps, as they are.
-    screened : LeafScreened or None
-    known : Account or None
-        `Leaf.totals`.
-    accounting : Accounting
-    """
-    if screened is None:
-        return known or accounting.of_rows(points, kept)
-    return screened.account(points)
 
 
 def _like(buffer: Points) -> Points:

@@ -5,13 +5,11 @@ What a screen is, and which rows it keeps, stands in `streamsvm.coreset.screenin
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 
 from streamsvm.common_values import apart
-from streamsvm.coreset.accounting import Accounting
 from streamsvm.coreset.band import DELTA
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.reducers.base import Pilot, Purpose, generator
@@ -29,38 +27,6 @@ SKETCH: Final = 24
 SKETCH)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Measured:
-    """Where the points of sealed buckets lie under a pilot: what a screen is made from, and an account of its leaf.
-
-    Attributes
-    ----------
-    scaling : ndarray of shape (2, d)
-    intercept : float
-        As of `Screen`.
-    rows : ndarray of shape (n, d + 1)
-        (z, 1).
-    weight : ndarray of shape (n,)
-        With class weights.
-    margin : ndarray of shape (n,)
-    root : ndarray of shape (d + 1 and 0 to 3 rows of zeros, k)
-        `Screen.projection` before it is scaled; without columns, if the Hessian is not positive definite.
-    length : ndarray of shape (n,)
-        |(z, 1) root|.
-    passed : ndarray of shape (n,)
-        How many rows of the leaf each point stands for that are expected not to be kept.
-    """
-
-    scaling: Float
-    intercept: float
-    rows: Float
-    weight: Float
-    margin: Float
-    root: Float
-    length: Float
-    passed: Float
-
-
 def make_screen(
     points: Points,
     pilot: Pilot,
@@ -69,8 +35,8 @@ def make_screen(
     accepted: float,
     capacity: int,
     random: np.random.Generator,
-) -> tuple[Screen, Measured]:
-    """Make the screen of a leaf; return it, and what it was made from.
+) -> Screen:
+    """Make the screen of a leaf.
 
     Parameters
     ----------
@@ -89,53 +55,37 @@ def make_screen(
     random : numpy Generator
         Only `random()` is called, and only above `EXACT_NORM` features.
     """
-    measured = measure(points, pilot, seen, random)
     n, d, class_weight = len(points), points.dimension, np.array(pilot.class_weight)
-    terms, most = np.empty((2, 6)), 0.0
-    if pilot.band > 0.0 and measured.root.shape[1]:
-        most = min(pilot.band * TARGET * capacity, TARGET * capacity - POINTS_A_CONSTRAINT * (d + 1))
-    fill_terms(seen.class_weight * class_weight, class_weight, pilot.penalty, pilot.lower_bound, terms)
-    mean, passed, expected = np.empty((2, d)), np.empty(n), points.weight * (accepted / points.weight.sum())
-    rate, reach, scaled = rule(
-        measured.rows, points.y, measured.weight, measured.margin, measured.length, expected, terms,
-        np.array(SHARES), seen.weight / seen.count, TARGET * capacity, most, mean, passed,
-    )  # fmt: skip
-    made = Screen(
-        rows=rows,
-        rate=rate,
-        scaling=measured.scaling,
-        coefficients=pilot.coefficients,
-        intercept=measured.intercept,
-        label_mean=mean,
-        terms=terms,
-        projection=(measured.root * scaled).astype(np.float32),
-        reach=reach if np.isfinite(reach) else 0.0,  # a checkpoint holds finite numbers only
-    )
-    return made, replace(measured, passed=passed)
-
-
-def measure(points: Points, pilot: Pilot, seen: Moments, random: np.random.Generator) -> Measured:
-    """Return where points lie under a pilot, in the scale of what was seen; parameters as of `make_screen`."""
-    n, d = len(points), points.dimension
     scaling = np.array([seen.mean, 1.0 / pilot.scale])
     intercept = pilot.intercept + float(np.einsum("j,j->", pilot.coefficients, (scaling[0] - pilot.mean) * scaling[1]))
     weight = points.class_weighted(pilot.class_weight).weight
-    rows, margin, length = np.empty((n, d + 1)), np.empty(n), np.zeros(n)
-    scale(points.X, points.y, seen.mean, pilot.scale, pilot.coefficients, intercept, rows, margin)
+    scaled, margin, length = np.empty((n, d + 1)), np.empty(n), np.zeros(n)
+    scale(points.X, points.y, seen.mean, pilot.scale, pilot.coefficients, intercept, scaled, margin)
     factor, root = np.empty((d + 1, d + 1)), np.zeros((d + 1 + -(d + 1) % 4, 0))
-    others = apart(rows)
-    if curve(rows, weight, margin, pilot.penalty, float(weight.sum()), DELTA, others, factor, length[:0]):
+    others = apart(scaled)
+    # Without columns, if the Hessian is not positive definite.
+    if curve(scaled, weight, margin, pilot.penalty, float(weight.sum()), DELTA, others, factor, length[:0]):
         root = _inverse_root(factor, random)
-        lengths(rows, others, root, length)
-    return Measured(
-        scaling=scaling,
-        intercept=intercept,
+        lengths(scaled, others, root, length)
+    terms, most = np.empty((2, 6)), 0.0
+    if pilot.band > 0.0 and root.shape[1]:
+        most = min(pilot.band * TARGET * capacity, TARGET * capacity - POINTS_A_CONSTRAINT * (d + 1))
+    fill_terms(seen.class_weight * class_weight, class_weight, pilot.penalty, pilot.lower_bound, terms)
+    mean, expected = np.empty((2, d)), points.weight * (accepted / points.weight.sum())
+    rate, reach, factor_of_root = rule(
+        scaled, points.y, weight, margin, length, expected, terms,
+        np.array(SHARES), seen.weight / seen.count, TARGET * capacity, most, mean,
+    )  # fmt: skip
+    return Screen(
         rows=rows,
-        weight=weight,
-        margin=margin,
-        root=root,
-        length=length,
-        passed=np.zeros(n),
+        rate=rate,
+        scaling=scaling,
+        coefficients=pilot.coefficients,
+        intercept=intercept,
+        label_mean=mean,
+        terms=terms,
+        projection=(root * factor_of_root).astype(np.float32),
+        reach=reach if np.isfinite(reach) else 0.0,  # a checkpoint holds finite numbers only
     )
 
 
@@ -150,7 +100,7 @@ def _inverse_root(factor: Float, random: np.random.Generator) -> Float:
     return root
 
 
-def warm_up(dtype: np.dtype[np.floating], accounting: Accounting | None = None) -> None:
+def warm_up(dtype: np.dtype[np.floating]) -> None:
     """Compile, or load from numba's file cache, the functions that screening runs."""
     n = 2 * LEAST_CAPACITY
     points = Points(np.ones((n, 1), dtype), np.tile(np.array([-1, 1], np.int8), n // 2), np.ones(n))
@@ -158,7 +108,6 @@ def warm_up(dtype: np.dtype[np.floating], accounting: Accounting | None = None) 
         penalty=1.0, mean=np.zeros(1), scale=np.ones(1), coefficients=np.array([2.0]), intercept=-1.0, lower_bound=0.5
     )
     seen, random = Moments.zero(1).add(points), generator(0, Purpose.SKETCH, (0, 0, 0))
-    screen, measured = make_screen(points, pilot, seen, n, n, 2 * n, random)
+    screen = make_screen(points, pilot, seen, n, n, 2 * n, random)
     buffer = points.take(np.arange(LEAST_CAPACITY))
-    condensed = None if accounting is None else accounting.of_screen(screen, measured, points.X.dtype, len(buffer))
-    Screener.begin(screen, 0, 0, 0, condensed).screen(points, np.ones(n, np.bool_), buffer, 0)
+    Screener.begin(screen, 0, 0, 0).screen(points, np.ones(n, np.bool_), buffer, 0)

@@ -92,9 +92,9 @@ def fill_terms(own, class_weight, penalty, bound, terms):  # type: ignore[no-unt
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def rule(  # type: ignore[no-untyped-def]
-    rows, y, weight, margin, length, expected, terms, shares, mean_weight, target, most, mean, passed
+    rows, y, weight, margin, length, expected, terms, shares, mean_weight, target, most, mean
 ):
-    """Fill what a `Screen` has of the points of sealed buckets, and what of the rows to come will not be kept.
+    """Fill what a `Screen` has of the points of sealed buckets.
 
     Parameters
     ----------
@@ -113,8 +113,6 @@ def rule(  # type: ignore[no-untyped-def]
         How many rows shall be kept, and how many a band may keep; 0: there is no band.
     mean : ndarray of shape (2, d)
         Filled with the mean of each label.
-    passed : ndarray of shape (n,)
-        Filled with how many of the expected rows are not kept.
 
     Returns
     -------
@@ -132,8 +130,6 @@ def rule(  # type: ignore[no-untyped-def]
         terms[label, 0] += shares[1]
     scaled = shares[2] / influential if influential > 0.0 else 0.0
     rate = rate_of(size, expected, target)
-    for i in range(len(size)):
-        passed[i] = expected[i] * max(0.0, 1.0 - rate * size[i])
     return rate, reach / scaled if scaled > 0.0 else 0.0, scaled
 
 

@@ -46,7 +46,6 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from streamsvm.coreset.accounting import Account, ScreenAccount
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.reducers.base import Observed, Purpose, generator
 from streamsvm.coreset.reducers.calibrated import (
@@ -170,8 +169,6 @@ class Screened:
         Exact weight of label (-1, +1) x {inactive, active}.
     totals : ndarray of shape (3, d)
         Exact sums of u z, of u z^2, and of u y z over the active rows; the last with class weights.
-    condensed : ScreenAccount or None
-        The rows that are not held any more, and the weights that the others came with; None: nobody keeps totals.
     """
 
     screen: Screen
@@ -180,7 +177,6 @@ class Screened:
     sums: Float
     weight: Float
     totals: Float
-    condensed: ScreenAccount | None = None
 
     @property
     def rate(self) -> float:
@@ -202,24 +198,13 @@ class Screened:
         unscaled_moments(self.weight, self.totals, self.screen.scaling, own, mean, square)
         return Moments(self.accepted, own, mean, square)
 
-    def copy(self, held: int | None = None) -> Screened:
-        """Return a copy with its own arrays, of a leaf that holds so many points."""
-        return replace(
-            self,
-            sums=self.sums.copy(),
-            weight=self.weight.copy(),
-            totals=self.totals.copy(),
-            condensed=None if self.condensed is None else self.condensed.copy(held),
-        )
+    def copy(self) -> Screened:
+        """Return a copy with its own arrays."""
+        return replace(self, sums=self.sums.copy(), weight=self.weight.copy(), totals=self.totals.copy())
 
-    def resumed(self, leaf: tuple[int, int, int], capacity: int) -> Screener:
-        """Return the screener that goes on from a copy, with room for as many weights as the leaf may hold points."""
-        state = self.copy()
-        if state.condensed is not None:
-            own = np.zeros(capacity)
-            own[: len(state.condensed.own)] = state.condensed.own
-            state.condensed.own = own
-        return Screener(state, *leaf)
+    def resumed(self, leaf: tuple[int, int, int]) -> Screener:
+        """Return the screener that goes on from a copy."""
+        return Screener(self.copy(), *leaf)
 
     def calibrated(self, points: Points, observed: Observed) -> Points:
         """See `calibrated`."""
@@ -228,10 +213,6 @@ class Screened:
     def turned(self, buckets: Sequence[Points]) -> bool:
         """See `turned`."""
         return turned(self, buckets)
-
-    def account(self, points: Points) -> Account | None:
-        """Return the account of all rows of the leaf, which holds these points; None if none is kept."""
-        return None if self.condensed is None else self.condensed.account(points)
 
 
 class Screener:
@@ -250,9 +231,7 @@ class Screener:
         self._name = (seed, partition, leaf)
 
     @classmethod
-    def begin(
-        cls, screen: Screen, seed: int, partition: int, leaf: int, condensed: ScreenAccount | None = None
-    ) -> Screener:
+    def begin(cls, screen: Screen, seed: int, partition: int, leaf: int) -> Screener:
         """Begin a leaf."""
         sums = _starts(seed, partition, leaf, 0)
         return cls(
@@ -263,7 +242,6 @@ class Screener:
                 sums=sums,
                 weight=np.zeros((2, 2)),
                 totals=np.zeros((3, screen.scaling.shape[1])),
-                condensed=condensed,
             ),
             seed,
             partition,
@@ -275,7 +253,7 @@ class Screener:
         """The state; its arrays change with the next call of `screen`."""
         return self._state
 
-    def screen(self, points: Points, accepted: Mask, buffer: Points, kept: int, came: Points | None = None) -> int:
+    def screen(self, points: Points, accepted: Mask, buffer: Points, kept: int) -> int:
         """Screen rows. Kept points are written into the buffer from `kept` on; the buffer is never full afterwards.
 
         Parameters
@@ -288,8 +266,6 @@ class Screener:
             Has room for at least `LEAST_CAPACITY` points.
         kept : int
             Number of points in the buffer.
-        came : Points, optional
-            The rows as they came, where some of the points are others: these are what totals count.
 
         Returns
         -------
@@ -299,44 +275,28 @@ class Screener:
         # In pieces, whose border does not matter: sums and strata go on in the state.
         for start in range(0, len(points), ROWS_AT_ONCE):
             part = slice(start, start + ROWS_AT_ONCE)
-            own = None if came is None else came.take(part)
-            kept = self._screen(points.take(part), accepted[part], buffer, kept, own)
+            kept = self._screen(points.take(part), accepted[part], buffer, kept)
         return kept
 
-    def _screen(self, points: Points, accepted: Mask, buffer: Points, kept: int, came: Points | None) -> int:
+    def _screen(self, points: Points, accepted: Mask, buffer: Points, kept: int) -> int:
         state, n = self._state, len(points)
         margin, share = np.empty(n), np.empty(n)
         rows = points.X, points.y, points.weight, accepted
         _evaluate(rows, state.current, margin, share, state.totals)
-        condensed, passed = state.condensed, np.zeros(n, np.bool_)
-        own = _NO_WEIGHTS if condensed is None else condensed.own
-        counted = _Counted(points, points.weight, margin)
-        if came is not None and condensed is not None:
-            differ = condensed.note_changed(points, came, accepted)
-            if differ is not None:
-                counted = _as_they_came(differ, margin, came, state.screen)
         done = valid = 0
         while done < n:
-            begin = done
             done, taken, kept = keep(
                 *rows,
                 margin,
                 share,
                 self._state.rate,
-                begin,
+                done,
                 state.sums,
                 state.weight,
                 *_columns(buffer),
                 kept,
-                own,
-                counted.own,
-                passed,
             )
             valid += taken
-            if condensed is not None:  # before a thinning: the order of a sum is that of the rows
-                part = slice(begin, done)
-                those = counted.points.take(part)
-                condensed.add(those, those.weight, counted.margin[part], passed[part])
             # One thinning may leave the buffer full, when few of the points can go.
             while kept == len(buffer):
                 kept = self._thin(buffer)
@@ -354,32 +314,7 @@ class Screener:
         # Fresh starts: the strata's running sums belong to the rows, and thinning is another sampling.
         sums = _starts(*self._name, self._state.thinnings)
         margin, share = _shares(full, self._state.current)
-        stays, condensed = np.zeros(len(full), np.bool_), self._state.condensed
-        before = full if condensed is None else full.take(np.arange(len(full)))
-        stay = int(thin(*_columns(full), margin, share, self._state.rate, sums, stays))
-        if condensed is not None:
-            condensed.add(before, condensed.own, margin, ~stays & (condensed.own > 0.0))
-            condensed.own[:stay] = condensed.own[stays]
-        return stay
-
-
-_NO_WEIGHTS: Final = np.empty(0)
-
-
-@dataclass(frozen=True, slots=True)
-class _Counted:
-    """Rows as totals count them: the points, the weight of each as a kept row, and margins."""
-
-    points: Points
-    own: Weights
-    margin: Float
-
-
-def _as_they_came(changed: Mask, margin: Float, came: Points, screen: Screen) -> _Counted:
-    """Return rows as they came; one that was learned with other values is no kept row."""
-    margin = margin.copy()
-    margin[changed] = _shares(came.take(changed), screen)[0]
-    return _Counted(came, np.where(changed, 0.0, came.weight), margin)
+        return int(thin(*_columns(full), margin, share, self._state.rate, sums))
 
 
 def calibrated(points: Points, state: Screened, observed: Observed) -> Points:

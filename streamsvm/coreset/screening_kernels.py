@@ -235,9 +235,6 @@ def keep(  # type: ignore[no-untyped-def]
     kept_y,
     kept_weight,
     kept,
-    own_weight,
-    came,
-    passed,
 ):
     """Take rows from `begin` on until they end or the buffer is full.
 
@@ -251,12 +248,6 @@ def keep(  # type: ignore[no-untyped-def]
         Weight of label x {inactive, active}, added to.
     kept_X, kept_y, kept_weight : arrays
         The buffer, of which `kept` rows are in use.
-    own_weight : ndarray
-        Beside the buffer: of kept rows their `came`; or empty.
-    came : ndarray of shape (n,)
-        The weights that rows came with; 0 of a row that did not come as it is.
-    passed : ndarray of shape (n,), bool
-        Set for valid rows that are not kept as they came.
 
     Returns
     -------
@@ -280,7 +271,6 @@ def keep(  # type: ignore[no-untyped-def]
             risen = sums[label, place] + inclusion
             if risen < 1.0:
                 sums[label, place] = risen
-                passed[i] = True
                 continue
             sums[label, place] = risen - 1.0
             own /= inclusion
@@ -288,9 +278,6 @@ def keep(  # type: ignore[no-untyped-def]
             kept_X[kept, j] = X[i, j]
         kept_y[kept] = y[i]
         kept_weight[kept] = own
-        if len(own_weight):
-            own_weight[kept] = came[i]
-            passed[i] = came[i] == 0.0
         kept += 1
         if kept == len(kept_y):
             return i + 1, counted, kept
@@ -298,11 +285,11 @@ def keep(  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def thin(X, y, weight, margin, share, rate, sums, stays):  # type: ignore[no-untyped-def]
+def thin(X, y, weight, margin, share, rate, sums):  # type: ignore[no-untyped-def]
     """Keep a point with probability min(1, rate s weight), which is that of its row at this rate over that before.
 
     Kept points move to the front of X, y and weight, each weight divided by its probability; returns how many there
-    are. The first point of each label is kept for certain. `stays`, shape (n,), is set for points that are kept.
+    are. The first point of each label is kept for certain.
     """
     met = np.zeros(2, np.bool_)
     stay = 0
@@ -319,7 +306,6 @@ def thin(X, y, weight, margin, share, rate, sums, stays):  # type: ignore[no-unt
             sums[label, place] = risen - 1.0
             own /= retained
         met[label] = True
-        stays[i] = True
         for j in range(X.shape[1]):
             X[stay, j] = X[i, j]
         y[stay] = y[i]

@@ -11,7 +11,6 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from streamsvm.coreset.accounting import Account
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.reducers.base import Observed
 from streamsvm.points import Points
@@ -44,20 +43,12 @@ class LeafScreened(Protocol):
         """Exact moments of all accepted rows, kept or not."""
         ...
 
-    def copy(self, held: int | None = None) -> LeafScreened:
-        """Return a copy with its own arrays, of a leaf that holds so many points."""
+    def copy(self) -> LeafScreened:
+        """Return a copy with its own arrays."""
         ...
 
-    def resumed(self, leaf: tuple[int, int, int], capacity: int) -> LeafScreener:
-        """Return the screener that goes on from a copy of this.
-
-        Parameters
-        ----------
-        leaf : tuple of (seed, partition, number)
-            The key of the leaf's random numbers.
-        capacity : int
-            Most points that the leaf may hold.
-        """
+    def resumed(self, leaf: tuple[int, int, int]) -> LeafScreener:
+        """Return the screener that goes on from a copy; (seed, partition, number) keys its random numbers."""
         ...
 
     def calibrated(self, points: Points, observed: Observed) -> Points:
@@ -66,10 +57,6 @@ class LeafScreened(Protocol):
 
     def turned(self, buckets: Sequence[Points]) -> bool:
         """Return whether the rule behind the labels clearly differs between the leaf and the buckets before it."""
-        ...
-
-    def account(self, points: Points) -> Account | None:
-        """Return the account of all rows of the leaf, which holds these points; None if none is kept."""
         ...
 
 
@@ -81,9 +68,7 @@ class LeafScreener(Protocol):
         """The state; its arrays change with the next call of `screen`."""
         ...
 
-    def screen(
-        self, points: Points, accepted: NDArray[np.bool_], buffer: Points, kept: int, came: Points | None = None
-    ) -> int:
+    def screen(self, points: Points, accepted: NDArray[np.bool_], buffer: Points, kept: int) -> int:
         """Screen rows; return the number of points in the buffer afterwards, which is never full then.
 
         Parameters
@@ -95,7 +80,5 @@ class LeafScreener(Protocol):
         buffer : Points
         kept : int
             Number of points in the buffer.
-        came : Points, optional
-            The rows as they came, where some of the points are others.
         """
         ...

@@ -41,10 +41,9 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from streamsvm.coreset.accounting import Account
 from streamsvm.coreset.audit_sample import Held
 from streamsvm.coreset.moments import Moments
-from streamsvm.coreset.reducers.base import Pilot, Purpose, Reducer, generator, reduce_for
+from streamsvm.coreset.reducers.base import Purpose, Reducer, generator, reduce_for
 from streamsvm.points import Points, Position
 
 
@@ -183,8 +182,6 @@ class Bucket:
         none.
     before : Learned or None
         What the partition had learned where the bucket begins; None where nothing is ever forgotten.
-    totals : Account or None
-        Of all of its rows; None where no accounts are kept.
     """
 
     # Level and index are not for reading only: the random numbers of a reduction are made from them (`Structure.node`),
@@ -196,15 +193,6 @@ class Bucket:
     audit: tuple[Held, ...] = ()
     times: tuple[int, int] = NO_TIMES
     before: Learned | None = None
-    totals: Account | None = None
-
-
-def totals_of(buckets: Sequence[Bucket]) -> Account | None:
-    """Return the account of the rows of several buckets, the oldest first; None where one has none."""
-    # All or nothing: a sum over some of the rows would look like a bound of all of them.
-    parts = [bucket.totals for bucket in buckets]
-    known = [part for part in parts if part is not None]
-    return known[0].followed_by(known[1:]) if len(known) == len(parts) else None
 
 
 PilotOf = Callable[[Points, Extent], Any]
@@ -298,7 +286,6 @@ class Structure(ABC):
         *,
         audit: tuple[Held, ...] = (),
         times: tuple[int, int] = NO_TIMES,
-        totals: Account | None = None,
     ) -> None:
         """Add a sealed leaf, and merge buckets.
 
@@ -311,10 +298,8 @@ class Structure(ABC):
             Called for every node that must be reduced, if the reducer needs a pilot.
         audit, times
             As of `Bucket`, of the leaf; only for a structure that forgets.
-        totals
-            As of `Bucket`, of the leaf; only for a structure that forgets nothing.
         """
-        leaf = Bucket(0, self._sealed, points, extent, audit, times, totals=totals)
+        leaf = Bucket(0, self._sealed, points, extent, audit, times)
         # `with_leaf` may solve a pilot and fail. Only afterwards does anything here change.
         self._replace(self.with_leaf(leaf, pilot_of))
         self._sealed += 1
@@ -331,24 +316,19 @@ class Structure(ABC):
         extent: Extent,
         pilot_of: PilotOf | None,
         most: int | None = None,
-        *,
-        totals: Account | None = None,
     ) -> Bucket:
-        """Return a node of at most so many points, `bucket_points` by default; `totals` are those of the points."""
+        """Return a node of at most so many points, `bucket_points` by default."""
         most = most or self._bucket_points
         # A set that fits is kept as it is: a reduction would cost a pilot and add an error, and would save nothing.
         if len(points) <= most:
             # `union` copies: the points are views into a leaf's buffer, which the next leaf overwrites.
-            return Bucket(level, index, Points.union([points]), extent, totals=totals and totals.bounded(len(points)))
+            return Bucket(level, index, Points.union([points]), extent)
         pilot = pilot_of(points, extent) if pilot_of is not None and self._reducer.needs_pilot else None
         # The generator is made from the node's name and is not carried along from node to node. After a restart the
         # same numbers are drawn, without any state of a generator in the checkpoint, and a node that somebody else
         # computes (a worker, `verify`) gets the same points.
         random = generator(self._seed, Purpose.NODE, (self._partition, level, index))
-        kept = reduce_for(self._reducer, points, most, random, pilot)
-        # An account moves bounds from the old points to the new ones by a linear pilot; other pilots do not have one.
-        after = None if totals is None else totals.after(points, kept, pilot if isinstance(pilot, Pilot) else None)
-        return Bucket(level, index, kept, extent, totals=after)
+        return Bucket(level, index, reduce_for(self._reducer, points, most, random, pilot), extent)
 
 
 class Tree(Structure):
@@ -399,8 +379,7 @@ class Tree(Structure):
             is_reduced = sum(len(bucket.points) for bucket in group) > self._bucket_points
             points = whole.part(at) if is_reduced else Points.union([bucket.points for bucket in group])
         extent = joined([bucket.extent for bucket in group])
-        totals = totals_of(group)
-        return self.node(len(group) - 1, self._sealed, points, extent, lambda *_: whole.pilot(at), totals=totals)
+        return self.node(len(group) - 1, self._sealed, points, extent, lambda *_: whole.pilot(at))
 
 
 class _Whole:
@@ -453,7 +432,7 @@ class Chain(Structure):
     def with_leaf(self, leaf: Bucket, pilot_of: PilotOf | None) -> list[Bucket]:
         """Return the buckets after a leaf; see `Structure`."""
         # There is one bucket at most; the loop only spares the first leaf a special case.
-        points, extent, totals = leaf.points, leaf.extent, totals_of([*self._buckets, leaf])
+        points, extent = leaf.points, leaf.extent
         for bucket in self._buckets:
             points, extent = Points.union([bucket.points, points]), bucket.extent.join(extent)
-        return [self.node(0, self._sealed, points, extent, pilot_of, totals=totals)]
+        return [self.node(0, self._sealed, points, extent, pilot_of)]

@@ -114,8 +114,6 @@ class Pipeline(Reading):
         self.base = dict(base)
         self.points_peak = 0
         """Most points that were in memory at once."""
-        self.points_in_workers = 0
-        """Points in the memory of worker processes that learn for this pipeline."""
         self._delivery = delivery
         self._config = config
         self._topic_id = topic_id
@@ -257,8 +255,7 @@ class Pipeline(Reading):
         Of a cut that is not made yet only those points count that no partition keeps any more.
         """
         in_flight = sum(self.learner.points_beyond(cut) for cut in self.in_flight)
-        learned = self.learner.points_held + self.points_in_workers
-        return learned + self.rows_waiting() + in_flight
+        return self.learner.points_held + self.rows_waiting() + in_flight
 
     def snapshot(self, sequence: int, ends: Ends) -> Snapshot:
         """Return the content of the checkpoint with this number."""

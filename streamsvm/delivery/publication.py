@@ -2,11 +2,10 @@
 
 `consumers.trainer.publishing.VersionPublisher` sends them. They are, in the order of the transaction:
 
-1. the version, to the models topic (`records`);
-2. its ONNX copy, if `output.model_format` is `onnx` (`records`);
-3. the head: the record that names the newest version, to the aliases topic (`pointers`);
-4. the alias `current`, unless the quality gate refused the version (`pointers`);
-5. an entry of the audit trail (`pointers`).
+1. the version, to the models topic (`version_message`);
+2. the head: the record that names the newest version, to the aliases topic (`pointers`);
+3. the alias `current`, unless the quality gate refused the version (`pointers`);
+4. an entry of the audit trail (`pointers`).
 
 Head and alias name the offset of the version's record, which the broker gives when it stores the record. That is why
 there are two functions, and why the second is called within the transaction, with the offsets.
@@ -20,7 +19,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Literal
 
 import msgspec
 
@@ -35,26 +33,16 @@ from streamsvm.model.pointers import Gate, Head, current_key, encode_alias, enco
 from streamsvm.model.skill import Skill
 from streamsvm.model.skill_header import AnySkill
 from streamsvm.model.version import Version
-from streamsvm.registry import cloud_events
 from streamsvm.registry.signing import Signer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Topics:
-    """Where the records go.
-
-    Attributes
-    ----------
-    models, onnx, aliases, audit : str
-    model_format : "json" or "onnx"
-        Whether ONNX copies are published beside the versions.
-    """
+    """Where the records go."""
 
     models: str
-    onnx: str
     aliases: str
     audit: str
-    model_format: Literal["json", "onnx"] = "json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,18 +113,12 @@ def publication(
     )
 
 
-def records(published: Publication, topics: Topics, delivery: Delivery, signer: Signer | None = None) -> list[Message]:
-    """Return the version's record, and after it its ONNX copy, if that is configured."""
-    version, digest, time = published.version, published.digest, published.time
-    headers = cloud_events.headers(version, digest, time, _unhashed(published, delivery, signer))
-    messages = [replace(to(topics.models, version.key, published.value), headers=headers)]
-    if topics.model_format == "onnx":
-        from streamsvm.registry import onnx_copy
-
-        copy = onnx_copy.export(version, digest)
-        headers = onnx_copy.headers(version, copy, digest, time)
-        messages.append(replace(to(topics.onnx, version.key, copy), headers=headers))
-    return messages
+def version_message(
+    published: Publication, topics: Topics, delivery: Delivery, signer: Signer | None = None
+) -> Message:
+    """Return the version's record."""
+    headers = model_codec.headers(published.digest, published.time, _unhashed(published, delivery, signer))
+    return replace(to(topics.models, published.version.key, published.value), headers=headers)
 
 
 def _unhashed(published: Publication, delivery: Delivery, signer: Signer | None) -> dict[str, str]:
@@ -145,10 +127,7 @@ def _unhashed(published: Publication, delivery: Delivery, signer: Signer | None)
         "streamsvm.session": delivery.session,
         "streamsvm.training.seconds": f"{published.made.seconds:.6f}",
     }
-    before, gate = delivery.head, published.gate
-    if before is not None:
-        named = (before.alias, *delivery.links)
-        headers[model_codec.LINKS_HEADER] = ",".join(str(ancestor.offset) for ancestor in named)
+    gate = published.gate
     if gate is not None:
         headers[model_codec.GATE_HEADER] = gate.outcome
         if gate.candidate is not None:
@@ -159,9 +138,6 @@ def _unhashed(published: Publication, delivery: Delivery, signer: Signer | None)
         headers[skill_header.HEADER] = skill_header.encode(published.skill)
     if published.made.audit_scores is not None:
         headers[deciles_header.HEADER] = deciles_header.encode(published.made.audit_scores)
-    if published.made.certified is not None:
-        name, content = published.made.certified.header()
-        headers[name] = content
     if signer is not None:
         headers[model_codec.SIGNATURE_HEADER] = signer.sign(published.version.key, published.digest)
     return headers

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Final, Protocol
 
 from streamsvm.delivery.events import Assigned, CaughtUp, CutDeclined, CutTaken, RowsLearned
@@ -47,22 +47,15 @@ class Goal(Protocol):
         """Return whether some partition is still behind its cut."""
 
 
-@dataclass(frozen=True, slots=True)
-class FixedGoal:
-    """A goal that another process has set.
+class NoGoal:
+    """The goal of a worker, which reads nothing again."""
 
-    Attributes
-    ----------
-    published_cut : mapping of partition to Position
-    next_number : int
-    """
+    published_cut: Mapping[int, Position] = MappingProxyType({})
+    next_number = 1
 
-    published_cut: Mapping[int, Position] = field(default_factory=dict)
-    next_number: int = 1
-
-    def replaying(self, reached: Positions) -> bool:
-        """See `Goal`."""
-        return any(reached[partition] < position for partition, position in self.published_cut.items())
+    def replaying(self, reached: Positions) -> bool:  # noqa: ARG002
+        """Return False."""
+        return False
 
 
 class Reading:
@@ -100,24 +93,8 @@ class Reading:
         self._fetched: dict[int, int] = {}
         self._read_to = dict(read_to or {})
         self._again = False
-        self._points_elsewhere = 0
         self._keeps_rows = waiting_rows is not None
         self._beyond: deque[Rows] = deque()
-
-    def begin(self, goal: Goal, *, read_to: Mapping[int, int], points_elsewhere: int) -> None:
-        """Begin with what another process decided; the caller then calls `assign`.
-
-        Parameters
-        ----------
-        goal : Goal
-        read_to : mapping of partition to int
-            Of partitions that are new here.
-        points_elsewhere : int
-            Valid points of this incarnation that other processes learned.
-        """
-        self._goal = goal
-        self._read_to = {**read_to, **self._read_to}
-        self._points_elsewhere = points_elsewhere
 
     @property
     def reads_again(self) -> bool:
@@ -300,8 +277,4 @@ class Reading:
 
     def points_accepted(self) -> int:
         """Count the valid points of this incarnation, those that wait to be learned included."""
-        return (
-            self._points_elsewhere
-            + self.learner.points_accepted
-            + sum(int(rows.accepted.sum()) for rows in self.backlog)
-        )
+        return self.learner.points_accepted + sum(int(rows.accepted.sum()) for rows in self.backlog)

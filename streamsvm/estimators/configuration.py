@@ -29,7 +29,7 @@ ALLOWED: Final = {
     "tol": "a number above 0, at most 1",
     "class_weight": "a dict of positive numbers, 'balanced' or None",
     "standardize": "True or False",
-    "probability": "'sigmoid', 'isotonic' or None",
+    "probability": "'sigmoid' or None",
     "memory": "'all', 'window', 'decay' or 'adaptive'",
     "window": "a whole number, at least 8, or None",
     "half_life": "a whole number, at least 8, or None",

@@ -22,6 +22,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from streamsvm.algorithms import ReducerName, StructureName
+from streamsvm.certificate import KEEP, Certificate, Certifier
 from streamsvm.config import ModelConfig
 from streamsvm.errors import ConfigurationError
 from streamsvm.estimators.configuration import SPELLED, check_unchanged, configuration_of
@@ -30,8 +31,6 @@ from streamsvm.estimators.inputs import altered, check_labels, check_some_weight
 from streamsvm.estimators.persistence import Plain
 from streamsvm.estimators.stream import Stream
 from streamsvm.ingest.decoding import decoding_of
-from streamsvm.learning.certifying import KEEP, Certificate
-from streamsvm.learning.certifying import certifier as certifier_of
 from streamsvm.learning.memories import Horizon
 from streamsvm.learning.tasks import MOST_CLASSES, task_of
 from streamsvm.learning.tuning import Score
@@ -40,7 +39,6 @@ from streamsvm.model.fit import Fit
 from streamsvm.model.kernels import Float
 from streamsvm.model.machine import LinearMachine, Model
 from streamsvm.model.threshold import Threshold
-from streamsvm.model.version_bounds import VersionBounds
 from streamsvm.points import Points
 from streamsvm.supports import CERTIFICATE, LABELS, require
 
@@ -70,7 +68,7 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     standardize : bool, default True
         Scale features to zero mean and unit variance of everything seen, weights counted. False: they lose their
         mean only, which changes no machine and keeps the digits of features far from 0.
-    probability : "sigmoid", "isotonic" or None, default None
+    probability : "sigmoid" or None, default None
         Method by which `predict_proba` is fitted, to the audit sample. With fewer than ten points of a class in it a
         trainer publishes no probabilities; here a rough sigmoid is fitted, with a warning. If the whole stream fits
         into the memory, the points of the sample are also trained on, and the probabilities of a machine that overfits
@@ -118,12 +116,11 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         The configuration with which a trainer learns the same from the same rows; `model_config.toml()` is its
         configuration file. Labels other than text, whole numbers and booleans are -1 and 1 for a trainer, or the
         numbers from 0 on of more than two.
+    coreset_ : tuple of ndarray
+        X, y and sample_weight of the points that stand for everything learned so far: raw features of shape
+        (n, n_features), labels and positive weights of shape (n,), for any `fit(X, y, sample_weight)`.
     training_set_sha256_ : str
         SHA-256 of the points that the model was trained on.
-    certificate_ : VersionBounds or None
-        How far the model can be from the best possible one over all rows that were learned, as they came: `lower`,
-        `upper`, `gap` and whether that is proven. Without another pass over the rows, unlike `certificate`. None with a
-        kernel, more than two classes, or a memory that forgets.
     fit_ : Fit, or tuple of n_machines
         Objectives, KKT gap, penalty and size of the training. There is a machine for each class, or for each pair in
         the order (0, 1), (0, 2), ..., (1, 2), ...
@@ -182,7 +179,7 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         tol: float = 1e-3,
         class_weight: dict[Any, float] | Literal["balanced"] | None = None,
         standardize: bool = True,
-        probability: Literal["sigmoid", "isotonic"] | None = None,
+        probability: Literal["sigmoid"] | None = None,
         cost: tuple[float, float] | None = None,
         target: dict[Literal["precision", "recall", "alarm_rate"], float] | None = None,
         memory: Literal["all", "window", "decay", "adaptive"] = "all",
@@ -267,31 +264,6 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self._learn(X, y, classes, sample_weight, first=not hasattr(self, "_stream"))
         return self
 
-    def forget(self, X: Any, y: ArrayLike | None = None) -> Self:
-        """Take rows out as if they had been rejected when they came, while all rows are still kept as they came.
-
-        That is so until the first leaf is full, which has some three tenths of `points`, and the audit sample,
-        of which there is one with `probability`, `cost` or `target`. Afterwards rows are held in reduced form, and a
-        fit without these rows is the only way.
-
-        Parameters
-        ----------
-        X, y
-            As `partial_fit` takes them: of each row given, the first that was learned with these features and this
-            label is taken out.
-
-        Raises
-        ------
-        ValueError
-            If the rows cannot be taken out exactly, or one of them is not held; nothing is changed then.
-        """
-        self._check_fitted()
-        recipe = self._recipe()
-        given = self._given(X, y, None, None, recipe, first=False)
-        dtype = self._stream.config.points.numpy_dtype
-        self._stream.forget(Points(given.features.astype(dtype), self._signed(given.labels), given.weight))
-        return self
-
     def decision_function(self, X: Any) -> Float:
         """Return how far on which side points lie.
 
@@ -346,10 +318,12 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self._stream.config
 
     @property
-    def certificate_(self) -> VersionBounds | None:
+    def coreset_(self) -> tuple[NDArray[Any], NDArray[Any], Float]:
         """See the class."""
         self._check_fitted()
-        return self._stream.made().certified
+        points = self._stream.learner.cut().points
+        place = points.y > 0 if len(self.classes_) == 2 else points.y
+        return points.X, self.classes_[place.astype(np.intp)], points.weight
 
     @property
     def training_set_sha256_(self) -> str:
@@ -451,7 +425,7 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     ) -> Certificate:
         """Prove how far the model can be from the best one over rows, usually those that it was fitted to.
 
-        Takes a pass over the rows (`streamsvm.learning.certifying`). Rows count as they are given, in the type in which
+        Takes a pass over the rows (`streamsvm.certificate`). Rows count as they are given, in the type in which
         the first rows were learned (float32 or float64): an outlier that learning left out or clipped, too.
 
         Parameters
@@ -477,7 +451,7 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         require({CERTIFICATE: True, LABELS: len(self.classes_)}, SPELLED)
         (machine,), dtype = self._stream.made().machines, self._stream.config.points.numpy_dtype
         try:
-            certifier = certifier_of(machine.model, machine.fit, (0,), dtype, keep)
+            certifier = Certifier(machine.model, machine.fit, (0,), dtype, keep)
         except ConfigurationError as error:
             raise ValueError(str(error)) from None
         recipe = self._recipe()

@@ -36,7 +36,6 @@ from streamsvm.model.kernels import Float, Kernel, RbfKernel
 from streamsvm.model.machine import LinearMachine, Model, Scaler
 from streamsvm.points import Features, Points, Signs
 from streamsvm.quality.skill import Answered, skill_of
-from streamsvm.svm.fit_probability import Method
 from streamsvm.svm.objective import primal_objective
 
 OPTIMUM_TOLERANCE: Final = 1e-5
@@ -161,8 +160,8 @@ def optimum(objective: EmpiricalObjective) -> Optimum:
     if len(np.unique(objective.points.y)) < 2:  # a pair of which one class, or neither, has a point
         model = objective.of_few(objective.points)
         return Optimum(model, objective.value(model), 0.0)
-    exact = {"precision": "double", "round_first": False, "landmarks": None}
-    wanted = {"solver": "stda", "tolerance": OPTIMUM_TOLERANCE}
+    exact = {"precision": "double", "landmarks": None}
+    wanted = {"tolerance": OPTIMUM_TOLERANCE}
     found = train(objective.points, objective.moments, objective.svm.model_copy(update={**exact, **wanted}))
     assert found.fit.dual_objective is not None
     return Optimum(found.model, objective.value(found.model), found.fit.dual_objective)
@@ -422,7 +421,7 @@ class _OnAllPoints(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self.model_.decision_function(X)
 
 
-def cross_validated_probabilities(objective: EmpiricalObjective, method: Method, X: Features) -> Float:
+def cross_validated_probabilities(objective: EmpiricalObjective, X: Features) -> Float:
     """Return the probability of +1 of raw points, shape (n,), by scikit-learn's way where all points are at hand.
 
     The mean of five machines, each calibrated on the fifth of the points that it has not seen.
@@ -434,7 +433,7 @@ def cross_validated_probabilities(objective: EmpiricalObjective, method: Method,
     """
     gamma: float | Literal["scale"] = objective.kernel.gamma if isinstance(objective.kernel, RbfKernel) else "scale"
     svm = SvmConfig(C=objective.penalty, kernel=objective.svm.kernel, gamma=gamma, standardize=False)
-    judged = CalibratedClassifierCV(_OnAllPoints(svm), method=method, cv=5)
+    judged = CalibratedClassifierCV(_OnAllPoints(svm), method="sigmoid", cv=5)
     judged.fit(objective.scaler.transform(objective.points.X), objective.points.y, sample_weight=objective.weight)
     return np.asarray(judged.predict_proba(objective.scaler.transform(X))[:, 1])
 

@@ -16,7 +16,7 @@ from scipy import sparse
 from streamsvm.model.kernels import Float
 
 LARGEST_INDEX = np.iinfo(np.int32).max
-"""Largest column, and most entries, of sparse rows that LIBSVM, LIBLINEAR and our solver can index."""
+"""Largest column, and most entries, of sparse rows that LIBSVM and our solver can index."""
 
 
 def checked_weight(sample_weight: Any, rows: int) -> Float:
@@ -46,8 +46,18 @@ def checked_weight(sample_weight: Any, rows: int) -> Float:
         raise ValueError(
             f"sample_weight and X have incompatible shapes: sample_weight.shape is {weight.shape}, X has {rows} rows"
         )
-    check_finite_weights(weight)
-    check_no_negative_weight(weight)
+    if not np.isfinite(weight).all():
+        row = int(np.isfinite(weight).argmin())
+        what = "NaN" if np.isnan(weight[row]) else "infinity"
+        raise ValueError(
+            f"Input sample_weight contains {what}: sample_weight[{row}] is {weight[row]:g}; give a finite number, or 0 "
+            "to leave the row out"
+        )
+    if (weight < 0.0).any():
+        row = int((weight < 0.0).argmax())
+        raise ValueError(
+            f"Negative values in sample_weight: sample_weight[{row}] is {weight[row]:g}; give 0 to leave the row out"
+        )
     return weight
 
 
@@ -68,26 +78,6 @@ def given_weight(sample_weight: Any) -> Float | None:
     if weight.ndim != 1 or not len(weight):
         raise ValueError(f"sample_weight has shape {weight.shape}: give one number a sample (1D)")
     return weight
-
-
-def check_finite_weights(weight: Float) -> None:
-    """Refuse weights that are NaN or infinite, by the first."""
-    if not np.isfinite(weight).all():
-        row = int(np.isfinite(weight).argmin())
-        what = "NaN" if np.isnan(weight[row]) else "infinity"
-        raise ValueError(
-            f"Input sample_weight contains {what}: sample_weight[{row}] is {weight[row]:g}; give a finite number, or 0 "
-            "to leave the row out"
-        )
-
-
-def check_no_negative_weight(weight: Float) -> None:
-    """Refuse negative weights, by the first."""
-    if (weight < 0.0).any():
-        row = int((weight < 0.0).argmax())
-        raise ValueError(
-            f"Negative values in sample_weight: sample_weight[{row}] is {weight[row]:g}; give 0 to leave the row out"
-        )
 
 
 def check_some_weight(weight: Float) -> None:

@@ -23,9 +23,8 @@ from streamsvm.model.fit import Fit
 from streamsvm.model.kernels import RbfKernel
 from streamsvm.model.machine import KernelMachine, LinearMachine, Machine, Model, Packing, Scaler
 from streamsvm.model.packing import Grid
-from streamsvm.model.probability import Isotonic, Probability, Sigmoid
+from streamsvm.model.probability import Sigmoid
 from streamsvm.model.threshold import Threshold
-from streamsvm.model.version_bounds import VersionBounds, read_bounds
 from streamsvm.points import Position
 
 Plain = dict[str, Any]
@@ -45,15 +44,12 @@ class Machines:
         Of all that was learned.
     scores : tuple of Score
         What C and gamma were chosen by; empty if they were not.
-    certified : VersionBounds or None
-        How far the one machine can be from the best over all rows; None where that is not known.
     """
 
     training_set_sha256: str
     machines: tuple[Trained, ...]
     weight: float
     scores: tuple[Score, ...] = ()
-    certified: VersionBounds | None = None
 
 
 def to_plain(config: ModelConfig, learned: LearnerState, made: Machines | None) -> Plain:
@@ -103,12 +99,7 @@ def _plain_made(made: Machines) -> Plain:
         "machines": {str(rank): _plain_trained(trained) for rank, trained in enumerate(made.machines)},
         "weight": made.weight,
         "scores": {str(rank): asdict(score) for rank, score in enumerate(made.scores)},
-        "certified": _plain_bounds(made.certified),
     }
-
-
-def _plain_bounds(bounds: VersionBounds | None) -> Plain:
-    return {} if bounds is None else dict([bounds.header()])
 
 
 def _plain_trained(trained: Trained) -> Plain:
@@ -117,20 +108,12 @@ def _plain_trained(trained: Trained) -> Plain:
         "mean": model.scaler.mean,
         "scale": model.scaler.scale,
         "machine": _plain_machine(model.machine),
-        "probability": _plain_probability(model.probability),
+        "probability": None if model.probability is None else asdict(model.probability),
         "threshold": None if model.threshold is None else msgspec.json.encode(model.threshold),
         "fit": asdict(trained.fit),
         "squared_norm": trained.squared_norm,
         "no_probability": trained.no_probability,
     }
-
-
-def _plain_probability(probability: Probability | None) -> Plain | None:
-    if probability is None:
-        return None
-    if isinstance(probability, Sigmoid):
-        return {"a": probability.a, "b": probability.b}
-    return {"x": probability.x, "y": probability.y}
 
 
 def _plain_machine(machine: Machine) -> Plain:
@@ -141,7 +124,6 @@ def _plain_machine(machine: Machine) -> Plain:
         "support": machine.support,
         "dual": machine.dual,
         "intercept": machine.intercept,
-        "precision": machine.precision,
         "packing": None if machine.packing is None else asdict(machine.packing),
     }
 
@@ -149,22 +131,20 @@ def _plain_machine(machine: Machine) -> Plain:
 def _made(plain: Plain) -> Machines:
     machines = tuple(_trained(trained) for trained in plain["machines"].values())
     scores = tuple(Score(**score) for score in plain["scores"].values())
-    certified = read_bounds((name, content.encode()) for name, content in plain["certified"].items())
-    return Machines(plain["training_set_sha256"], machines, plain["weight"], scores, certified)
+    return Machines(plain["training_set_sha256"], machines, plain["weight"], scores)
 
 
 def _trained(plain: Plain) -> Trained:
     scaler = Scaler(plain["mean"], plain["scale"])
     saved = plain["threshold"]
     threshold = None if saved is None else msgspec.json.decode(saved, type=Threshold)
-    model = Model(scaler, _machine(plain["machine"]), _probability(plain["probability"]), threshold=threshold)
+    model = Model(
+        scaler,
+        _machine(plain["machine"]),
+        None if plain["probability"] is None else Sigmoid(**plain["probability"]),
+        threshold=threshold,
+    )
     return Trained(model, Fit(**plain["fit"]), plain["squared_norm"], plain["no_probability"])
-
-
-def _probability(plain: Plain | None) -> Probability | None:
-    if plain is None:
-        return None
-    return Sigmoid(**plain) if "a" in plain else Isotonic(**plain)
 
 
 def _machine(plain: Plain) -> Machine:
@@ -174,4 +154,4 @@ def _machine(plain: Plain) -> Machine:
     packing = plain["packing"]
     if packing is not None:
         packing = Packing(**{**packing, "grid": Grid(**packing["grid"])})
-    return KernelMachine(kernel, plain["support"], plain["dual"], plain["intercept"], plain["precision"], packing)
+    return KernelMachine(kernel, plain["support"], plain["dual"], plain["intercept"], packing)

@@ -32,7 +32,7 @@ from streamsvm.estimators.inputs import (
     given_weight,
 )
 from streamsvm.model.kernels import Float, LinearKernel, RbfKernel
-from streamsvm.process_wide import algebra_threads
+from streamsvm.process_wide import one_algebra_thread
 from streamsvm.svm.problem import Problem
 from streamsvm.svm.solvers import StdaSolver
 
@@ -160,7 +160,7 @@ class STDASVC(SVC):  # type: ignore[misc]
         # a decision value is positive on the side of the pair's first class.
         dual = np.zeros((classes - 1, len(label)))
         intercepts, steps, gap, converged = [], [], 0.0, True
-        with algebra_threads(1):
+        with one_algebra_thread():
             for i, j in combinations(range(classes), 2):
                 rows = np.flatnonzero((label == i) | (label == j))
                 solution = StdaSolver().solve(
@@ -173,7 +173,6 @@ class STDASVC(SVC):  # type: ignore[misc]
                         max_iterations=self._most_steps(len(rows)),
                     )
                 )
-                assert solution.alpha is not None
                 first = label[rows] == i
                 dual[j - 1, rows[first]] = solution.alpha[first]
                 dual[i, rows[~first]] = -solution.alpha[~first]

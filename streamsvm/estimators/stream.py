@@ -16,11 +16,9 @@ from streamsvm.config import ModelConfig
 from streamsvm.coreset.conditions import MEANINGS, Seldom
 from streamsvm.coreset.outliers import TELLING
 from streamsvm.estimators.persistence import Machines, Plain, from_plain, to_plain
-from streamsvm.learning.cutting import LearnerState
 from streamsvm.learning.learner import Learner
 from streamsvm.learning.memories import Horizon
 from streamsvm.learning.recipe import make
-from streamsvm.learning.removal import without
 from streamsvm.learning.tasks import Task, task_of
 from streamsvm.learning.training import with_rough_probability
 from streamsvm.model.classes import AnyModel
@@ -112,19 +110,6 @@ class Stream:
         self._warn_of_outliers(stacklevel=4)
         self._warn_of_the_coreset(stacklevel=4)
 
-    def forget(self, points: Points) -> None:
-        """Take rows out, as if they had been rejected when they came.
-
-        Raises
-        ------
-        CannotForget
-            If not every row is held as it came.
-        """
-        state = self.learner.state()
-        left = without(state.partitions[0], points, self.task.classes)
-        self.learner.restore(LearnerState({0: left}, state.leaves_since_cut))
-        self._made = self._model = None
-
     def horizons(self) -> tuple[Horizon, ...]:
         """Return what a model of everything learned so far is of, the longest first; empty if of all of it."""
         return self.learner.horizons()[0]
@@ -165,8 +150,8 @@ class Stream:
             )
             samples = self.task.samples(made.cut.audit)
             pairs = zip(machines, samples, strict=True)
-            machines = tuple(with_rough_probability(machine, sample, self.config.svm) for machine, sample in pairs)
-        return Machines(made.training_set_sha256, machines, cut.moments.weight, made.scores, made.certified)
+            machines = tuple(with_rough_probability(machine, sample) for machine, sample in pairs)
+        return Machines(made.training_set_sha256, machines, cut.moments.weight, made.scores)
 
     def _warn_of_the_coreset(self, stacklevel: int) -> None:
         remedies = OF_AGE if self.config.coreset.memory in {"window", "decay"} else REMEDIES

@@ -20,14 +20,10 @@ from streamsvm.config import Label, PointsConfig
 from streamsvm.errors import InvalidPoint
 from streamsvm.ingest.arrow_stream import BROKEN, one_line, read, survey
 from streamsvm.ingest.arrow_stream import CONTENT_TYPE as CONTENT_TYPE
-from streamsvm.ingest.bounds import refuse_expansion
 from streamsvm.ingest.deletions import MARKERS, is_deleted
 from streamsvm.ingest.json_rows import convert_row
 from streamsvm.ingest.row import Point
 from streamsvm.ingest.unread_fields import MOST_FIELDS
-
-CELL_BYTES: Final = 64
-"""A value of a column as a Python object, and its place in three lists."""
 
 _PLAIN: Final = (pa.bool_(), pa.string(), pa.large_string(), pa.null())
 
@@ -66,14 +62,13 @@ class ArrowRows:
     """
 
     def __init__(self, value: bytes, config: PointsConfig) -> None:
-        schema, self._rows, _ = survey(value, config.max_rows_per_record)
+        schema, self._rows = survey(value, config.most_rows)
         try:
             plan = _plan(schema, config.feature_names)
         except MemoryError:
             raise
         except BROKEN as error:
             raise InvalidPoint("malformed_arrow", f"the stream cannot be read: {one_line(error)}") from None
-        refuse_expansion(len(value) + self._rows * plan.columns * CELL_BYTES, config.decoded_bytes)
         self._columns = read(value, self._rows, plan.options)
         self._dimension = config.dimension
         self._features = plan.features

@@ -37,7 +37,7 @@ BROKEN: Final = (pa.ArrowException, OSError, ValueError, KeyError, IndexError, O
 """What pyarrow raises because of bytes. A lack of memory is an ArrowException and a MemoryError: catch that before."""
 
 
-def survey(value: bytes, most_rows: int, *, dictionaries: bool = False) -> tuple[bytes, int, int]:
+def survey(value: bytes, most_rows: int, *, dictionaries: bool = False) -> tuple[bytes, int]:
     """Walk the messages without decoding any.
 
     Returns
@@ -46,8 +46,6 @@ def survey(value: bytes, most_rows: int, *, dictionaries: bool = False) -> tuple
         The schema's message.
     int
         The number of rows.
-    int
-        The number of values in dictionaries.
 
     Raises
     ------
@@ -61,6 +59,8 @@ def survey(value: bytes, most_rows: int, *, dictionaries: bool = False) -> tuple
                 schema = value[message.start : message.body]
             elif message.kind == DICTIONARY and schema and dictionaries:
                 words += _check_batch(value, _dictionary(value, message))
+                if words > 8 * len(value):  # a value takes a bit or more, unless it is null
+                    raise InvalidPoint("malformed_arrow", f"dictionaries hold {words} values in {len(value)} bytes")
             elif message.kind != BATCH or not schema:
                 what = "a dictionary" if message.kind == DICTIONARY else f"a message of kind {message.kind}"
                 raise InvalidPoint("malformed_arrow", f"the stream holds {what}; only record batches are allowed")
@@ -74,7 +74,7 @@ def survey(value: bytes, most_rows: int, *, dictionaries: bool = False) -> tuple
         raise InvalidPoint("malformed_arrow", "the stream has no schema")
     if not rows:
         raise InvalidPoint("empty_record", "the stream holds no rows")
-    return schema, rows, words
+    return schema, rows
 
 
 @dataclass(frozen=True, slots=True)

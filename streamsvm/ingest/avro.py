@@ -1,12 +1,12 @@
-"""Points as Avro with a registry's schema: a frame (`streamsvm.ingest.framed`) in the value or in a header, one datum.
+"""Points as Avro with a registry's schema: a frame (`streamsvm.ingest.framed`), and one datum.
 
 The datum is a record, which is one row, or an array of records. Fields: `x`, an array of numbers, or instead of it one
 number for each of `points.feature_names`; `y`; optionally `w` (null: 1) and `id`. Other fields are ignored. `op` means
 what it does in JSON.
 
 Invariant: a schema is what the registry gives for the id, for ever; while it cannot be asked nothing is decided. The
-registry is not trusted with this process: a schema under which few bytes could become a large, an endless or a
-bottomless datum is refused, whatever the datum.
+registry is not trusted with this process: a schema under which few bytes could become an endless or a bottomless datum,
+or far more values than bytes, is refused, whatever the datum.
 Source: the Avro specification 1.12, https://avro.apache.org/docs; Confluent's wire format.
 """
 
@@ -16,7 +16,7 @@ import importlib
 import io
 import json
 import struct
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, BinaryIO, Final, Protocol
@@ -28,11 +28,11 @@ from numpy.typing import NDArray
 from streamsvm.config import Label, PointsConfig
 from streamsvm.errors import ConfigurationError, InvalidPoint
 from streamsvm.ingest import avro_scan
-from streamsvm.ingest.avro_memory import DatumCost, Examined, most_memory
+from streamsvm.ingest.avro_bounds import Examined
 from streamsvm.ingest.avro_programs import DECIMAL_SCALE, Program, compile_schema
 from streamsvm.ingest.avro_scan import ScannedAvro
-from streamsvm.ingest.bounds import refuse_expansion, too_many_rows
-from streamsvm.ingest.framed import FRAME, KnownSchemas, SchemaKey, frame_of_datum, unknown
+from streamsvm.ingest.bounds import too_many_rows
+from streamsvm.ingest.framed import FRAME, KnownSchemas, schema_id_of, unknown
 from streamsvm.ingest.json_rows import DEEPEST_NESTING, convert_row, nesting
 from streamsvm.ingest.row import Point
 from streamsvm.ingest.schemas import Schemas
@@ -42,7 +42,7 @@ from streamsvm.ingest.unread_fields import MOST_FIELDS, READ
 CONTENT_TYPE: Final = "application/avro"
 
 MOST_PLAIN: Final = 16
-"""Schemas whose records are read without a look at what they may cost."""
+"""Schemas whose records are read without asking for the schema."""
 LARGEST_SCHEMA: Final = 1_000_000
 """Characters."""
 NUMBERS: Final = {"int", "long", "float", "double"}
@@ -90,7 +90,7 @@ _BROKEN: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _AvroSchema:
-    """A schema that points can be read by, that of a row of it, what a row takes, and the program that reads many.
+    """A schema that points can be read by, that of a row of it, and the program that reads many.
 
     `convert` is that of `OtherData`; None where a datum stays as it is.
     """
@@ -99,14 +99,9 @@ class _AvroSchema:
     row: Any
     many: bool
     features: tuple[str, ...]
-    cost: DatumCost
     program: Program | None = None
     unread: tuple[str, ...] = ()
     convert: Convert | None = None
-
-    def most_memory(self, value_bytes: int, most_rows: int, most_bytes: int) -> tuple[bool, float]:
-        """See `streamsvm.ingest.avro_memory.most_memory`."""
-        return most_memory(self.cost, value_bytes, most_rows, most_bytes, many=self.many)
 
 
 class AvroReader:
@@ -148,7 +143,7 @@ class AvroReader:
         """Ask for unknown schemas once more: a batch of records begins, all of them fetched by now."""
         self._known.ask_again()
 
-    def prepare(self, value: bytes, header: bytes | None = None) -> None:
+    def prepare(self, value: bytes) -> None:
         """Fetch the schema of a value from the registry, if it was not fetched before.
 
         What the registry's client raises is not the record's fault, so that this is apart from `rows_of`, which then
@@ -161,70 +156,58 @@ class AvroReader:
         TransientError
             If the registry cannot be asked now.
         """
-        self._schema_of(value, header)
+        self._schema_of(value)
 
-    def rows_of(
-        self, value: bytes, most_rows: int, most_bytes: int, header: bytes | None = None
-    ) -> Sequence[Point | InvalidPoint]:
+    def rows_of(self, value: bytes, most_rows: int) -> Sequence[Point | InvalidPoint]:
         """Parse a value into its rows.
 
         Parameters
         ----------
         value : bytes
         most_rows : int
-            An array that begins with more is not decoded.
-        most_bytes : int
-            Memory that decoding may take.
-        header : bytes, optional
-            What the record's header says of its schema.
+            An array with more is not decoded further.
 
         Raises
         ------
         InvalidPoint
-            If the value cannot be parsed into rows, or could take more memory.
+            If the value cannot be parsed into rows, or holds too many.
         TransientError
             If the registry cannot be asked now.
         """
-        datum = self.datum_of(value, most_rows, most_bytes, header)
-        return _points(datum if isinstance(datum, list) else [datum], self._schema_of(value, header).features)
+        datum = self.datum_of(value, most_rows)
+        return _points(datum if isinstance(datum, list) else [datum], self._schema_of(value).features)
 
-    def datum_of(
-        self, value: bytes, most_rows: int, most_bytes: int, header: bytes | None = None
-    ) -> dict[str, Any] | list[dict[str, Any]]:
+    def datum_of(self, value: bytes, most_rows: int) -> dict[str, Any] | list[dict[str, Any]]:
         """Return the record, or the array of records, in a value as fastavro reads it; as `rows_of`."""
-        schema = self._schema_of(value, header)
-        start = FRAME.size if header is None else 0
+        schema = self._schema_of(value)
         body = io.BytesIO(value)
-        body.seek(start)
-        if schema.many:
-            _refuse_many(value[start : start + 10], most_rows)
-        counted, needed = schema.most_memory(len(value), most_rows, most_bytes)
-        refuse_expansion(needed, most_bytes)
+        body.seek(FRAME.size)
         datum: Any
         try:
-            datum = self._counted(body, schema, most_rows) if counted else self._read(body, schema.parsed)
+            datum = self._counted(body, schema, most_rows) if schema.many else self._read(body, schema.parsed)
         except _BROKEN as error:
             early = isinstance(error, EOFError)  # whose text names an address
             what = "the datum ends too early" if early else " ".join(str(error).split())[:200] or type(error).__name__
             raise InvalidPoint("malformed_avro", f"the datum does not fit its schema: {what}") from None
         if body.tell() != len(value):
             raise InvalidPoint("malformed_avro", f"{len(value) - body.tell()} bytes follow the datum")
-        if self._other is not None:
-            self._keep_plain(value[:start] or header or b"", schema)
+        if self._other is not None and not schema.many:
+            if len(self._plain) >= MOST_PLAIN:
+                self._plain.clear()
+            self._plain[value[: FRAME.size]] = schema.parsed, schema.convert
         found: dict[str, Any] | list[dict[str, Any]] = datum if schema.convert is None else schema.convert(datum)
         return found
 
-    def one_of(self, value: bytes, header: bytes | None = None) -> dict[str, Any] | None:
+    def one_of(self, value: bytes) -> dict[str, Any] | None:
         """Return the record in a value of a schema that was met before; None of one that `datum_of` has to look at.
 
         This only saves time: what it returns is what `datum_of` does.
         """
-        start = FRAME.size if header is None else 0
-        parsed, convert = self._plain.get(value[:start] or header or b"", (None, None))
+        parsed, convert = self._plain.get(value[: FRAME.size], (None, None))
         if parsed is None or len(value) > self._config.max_record_bytes:
             return None
         body = io.BytesIO(value)
-        body.seek(start)
+        body.seek(FRAME.size)
         try:
             datum: dict[str, Any] = self._fastavro.schemaless_reader(body, parsed, None)
         except _BROKEN:
@@ -233,25 +216,12 @@ class AvroReader:
             return None
         return datum if convert is None else convert(datum)
 
-    def _keep_plain(self, frame: bytes, schema: _AvroSchema) -> None:
-        """Let `one_of` read further values of a schema, if each is one record, and affordable at any size.
-
-        The same bytes name the same schema in a header and in a value.
-        """
-        config = self._config
-        needed = schema.most_memory(config.max_record_bytes, config.max_rows_per_record, config.decoded_bytes)[1]
-        if not schema.many and needed <= config.decoded_bytes:
-            if len(self._plain) >= MOST_PLAIN:
-                self._plain.clear()
-            self._plain[frame] = schema.parsed, schema.convert
-
     def scan(
         self,
         values: Sequence[bytes | None],
         size: NDArray[np.int64],
         largest: float,
         most_rows: int,
-        headers: Headers = None,
     ) -> tuple[ScannedAvro, list[tuple[tuple[str, ...], int]]] | None:
         """Read many values at once; None if no value is of a schema that a program reads.
 
@@ -266,8 +236,6 @@ class AvroReader:
             A value with a feature of larger magnitude is declined.
         most_rows : int
             A value with more rows is declined.
-        headers : sequence of n bytes or None, optional
-            What the records' headers say of their schemas.
 
         Returns
         -------
@@ -280,7 +248,7 @@ class AvroReader:
         TransientError
             If the registry cannot be asked now.
         """
-        grouped = self._grouped(values, size, headers)
+        grouped = self._grouped(values, size)
         if grouped is None:
             return None
         kept, which, schemas, programs = grouped
@@ -289,7 +257,7 @@ class AvroReader:
             size,
             programs,
             which,
-            _skipped(headers, size),
+            np.full(len(size), FRAME.size),
             config=self._config,
             largest=largest,
             most_rows=most_rows,
@@ -298,7 +266,7 @@ class AvroReader:
         return found, [(schema.unread, count) for schema, count in zip(schemas, rows.tolist(), strict=True)]
 
     def scan_slots(
-        self, values: Sequence[bytes | None], size: NDArray[np.int64], headers: Headers = None
+        self, values: Sequence[bytes | None], size: NDArray[np.int64]
     ) -> tuple[NDArray[np.bool_], Slots] | None:
         """Fill the slots of many data at once; None if no value is of a schema that a program reads.
 
@@ -316,38 +284,36 @@ class AvroReader:
         TransientError
             If the registry cannot be asked now.
         """
-        grouped = self._grouped(values, size, headers)
+        grouped = self._grouped(values, size)
         if grouped is None or self._other is None:
             return None
         kept, which, _, programs = grouped
-        return avro_scan.scan_slots(kept, size, programs, which, _skipped(headers, size), self._other.slots)
+        return avro_scan.scan_slots(kept, size, programs, which, np.full(len(size), FRAME.size), self._other.slots)
 
     def _grouped(
-        self, values: Sequence[bytes | None], size: NDArray[np.int64], headers: Headers
+        self, values: Sequence[bytes | None], size: NDArray[np.int64]
     ) -> tuple[list[bytes], NDArray[np.int64], list[_AvroSchema], list[Program]] | None:
         """Return values, which schema each has (-1: to be declined), the schemas, and their programs."""
-        readable = (size > _skipped(headers, size)) & (size <= self._config.max_record_bytes)
+        readable = (size > FRAME.size) & (size <= self._config.max_record_bytes)
         kept = [value if good and value else b"" for value, good in zip(values, readable.tolist(), strict=True)]
-        places: dict[tuple[bytes, bytes | None], int] = {}
+        places: dict[bytes, int] = {}
         schemas: list[_AvroSchema] = []
         which, start = np.full(len(size), -1), 0
-        for named, same in groupby(_frames(kept, headers)):
+        for frame, same in groupby(value[: FRAME.size] for value in kept):
             stop = start + sum(1 for _ in same)
-            if named not in places:
-                schema = self._with_program(*named)
-                places[named] = -1 if schema is None else len(schemas)
+            if frame not in places:
+                schema = self._with_program(frame)
+                places[frame] = -1 if schema is None else len(schemas)
                 schemas += [] if schema is None else [schema]
-            if places[named] >= 0:
-                affordable = self._affordable(schemas[places[named]], size[start:stop])
-                which[start:stop] = np.where(affordable & readable[start:stop], places[named], -1)
+            which[start:stop] = np.where(readable[start:stop], places[frame], -1)
             start = stop
         if not schemas:
             return None
         programs = [schema.program for schema in schemas if schema.program is not None]
         return kept, which, schemas, programs
 
-    def _with_program(self, frame: bytes, header: bytes | None) -> _AvroSchema | None:
-        """Return the schema that a header names, or else a frame; None if there is none, or no program for it.
+    def _with_program(self, frame: bytes) -> _AvroSchema | None:
+        """Return the schema that a frame names; None if there is none, or no program for it.
 
         Raises
         ------
@@ -355,18 +321,10 @@ class AvroReader:
             If the registry cannot be asked now.
         """
         try:
-            schema = self._schema_of(frame, header)
+            schema = self._schema_of(frame)
         except InvalidPoint:
             return None
         return None if schema.program is None else schema
-
-    def _affordable(self, schema: _AvroSchema, size: NDArray[np.int64]) -> NDArray[np.bool_] | bool:
-        """Return whether values may be decoded without too much memory: what is true of the largest is of all."""
-        most_rows, most_bytes = self._config.max_rows_per_record, self._config.decoded_bytes
-        if schema.most_memory(int(size.max()), most_rows, most_bytes)[1] <= most_bytes:
-            return True
-        each = [schema.most_memory(one, most_rows, most_bytes)[1] <= most_bytes for one in size.tolist()]
-        return np.array(each)
 
     def _read(self, body: BinaryIO, parsed: Any) -> Any:
         return self._fastavro.schemaless_reader(body, parsed, None)
@@ -375,15 +333,15 @@ class AvroReader:
         """Read an array row by row: its blocks may be many, and only the first one's count is known beforehand."""
         rows: list[Any] = []
         while count := self._read(body, "long"):
-            if count < 0:
-                count = -count
-                self._read(body, "long")
+            with_size, count = count < 0, abs(count)
             if len(rows) + count > most_rows:
                 raise too_many_rows(len(rows) + count, most_rows)
+            if with_size:
+                self._read(body, "long")
             rows.extend(self._read(body, schema.row) for _ in range(count))
         return rows
 
-    def is_array(self, value: bytes, header: bytes | None = None) -> bool:
+    def is_array(self, value: bytes) -> bool:
         """Return whether a value that could be parsed is an array of rows.
 
         Raises
@@ -391,16 +349,16 @@ class AvroReader:
         TransientError
             If the registry cannot be asked now.
         """
-        return self._schema_of(value, header).many
+        return self._schema_of(value).many
 
-    def unread(self, value: bytes, header: bytes | None = None) -> tuple[str, ...]:
+    def unread(self, value: bytes) -> tuple[str, ...]:
         """Return the fields of a parsed value's points that nobody reads."""
-        return self._schema_of(value, header).unread
+        return self._schema_of(value).unread
 
-    def _schema_of(self, value: bytes, header: bytes | None) -> _AvroSchema:
-        return self._known.of(frame_of_datum(value, header).schema)
+    def _schema_of(self, value: bytes) -> _AvroSchema:
+        return self._known.of(schema_id_of(value))
 
-    def _look_up(self, schema_id: SchemaKey) -> tuple[_AvroSchema | InvalidPoint, int]:
+    def _look_up(self, schema_id: int) -> tuple[_AvroSchema | InvalidPoint, int]:
         """Return a schema, or why it is unfit, and its size; one that is unknown is not remembered."""
         text = None
         if self._schemas is not None:
@@ -432,12 +390,9 @@ class AvroReader:
             raise ValueError("the schema is neither a record nor an array of records")
         row = self._fastavro.parse_schema(_bare(record))
         if self._other is not None:
-            least = examined.of_a_row.least_bytes
-            program = None if many else self._other.program(parsed, least_bytes=least)
-            cost, convert = examined.of_a_row, self._other.convert(parsed)
-            return _AvroSchema(
-                parsed=parsed, row=row, many=many, features=(), cost=cost, program=program, convert=convert
-            )
+            program = None if many else self._other.program(parsed, least_bytes=examined.least_bytes)
+            convert = self._other.convert(parsed)
+            return _AvroSchema(parsed=parsed, row=row, many=many, features=(), program=program, convert=convert)
         fields = {field["name"]: field["type"] for field in record["fields"]}
         features = () if "x" in fields else self._config.feature_names
         if "x" in fields:
@@ -453,38 +408,16 @@ class AvroReader:
             features=features,
             config=self._config,
             labeled=self._labeled,
-            least_bytes=examined.of_a_row.least_bytes,
+            least_bytes=examined.least_bytes,
         )
         return _AvroSchema(
             parsed=parsed,
             row=row,
             many=many,
             features=features,
-            cost=examined.of_a_row,
             program=program,
             unread=tuple(unread),
         )
-
-
-Headers = Sequence[bytes | None] | None
-"""What each record's header says of its schema; None if none has the header."""
-
-
-def _frames(values: Sequence[bytes], headers: Headers) -> Iterator[tuple[bytes, bytes | None]]:
-    """Yield what names the schema of each value: its first bytes, and its record's header."""
-    if headers is None:
-        return ((value[: FRAME.size], None) for value in values)
-    return (
-        (b"" if header is not None else value[: FRAME.size], header)
-        for value, header in zip(values, headers, strict=True)
-    )
-
-
-def _skipped(headers: Headers, size: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return how many bytes of each value are its frame."""
-    if headers is None:
-        return np.full(len(size), FRAME.size)
-    return np.array([0 if header is not None else FRAME.size for header in headers])
 
 
 def _points(rows: Sequence[dict[str, Any]], features: tuple[str, ...]) -> Sequence[Point | InvalidPoint]:
@@ -497,19 +430,6 @@ def _points(rows: Sequence[dict[str, Any]], features: tuple[str, ...]) -> Sequen
         return msgspec.convert(rows, list[Point])
     except (msgspec.ValidationError, OverflowError):
         return [convert_row(row) for row in rows]
-
-
-def _refuse_many(value: bytes, most_rows: int) -> None:
-    """Look at the first block's count, with which a value begins, before anything is made of it."""
-    number, shift = 0, 0
-    for byte in value:
-        number |= (byte & 0x7F) << shift
-        shift += 7
-        if not byte & 0x80:
-            break
-    rows = abs((number >> 1) ^ -(number & 1))
-    if rows > most_rows:
-        raise too_many_rows(rows, most_rows)
 
 
 def _bare(schema: Any) -> Any:

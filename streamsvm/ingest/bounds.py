@@ -1,46 +1,9 @@
-"""Bounds on what decoding a record may take, checked before anything is made of it.
-
-Each format tells from a record's framing, without decoding, how much memory its decoded form could take at most. The
-figures are sizes of Python objects and array entries (CPython 3.11 on 64 bits), rounded up: what is bounded is a
-multiple, not a byte.
-
-Invariant: whether a record is refused depends on its bytes and the configuration only, not on the memory at hand.
-"""
+"""Bounds on the size of a record, checked before anything is made of it."""
 
 from __future__ import annotations
 
-from typing import Final
-
 from streamsvm.config import PointsConfig
 from streamsvm.errors import InvalidPoint
-
-ROW_BYTES: Final = 600
-"""A row beside its features: its place, its label and weight, and, where it is rejected, the reason and its words."""
-ENTRY_BYTES: Final = 12
-"""A feature as float64, and once more as float32: a rejected row keeps its place in the array of features."""
-LISTED_ENTRY_BYTES: Final = 2 * ENTRY_BYTES + 40
-"""A feature of a raw event: as an entry of a matrix, and where an array of events is read, of a list."""
-
-
-def refuse_expansion(needed: float, allowed: int) -> None:
-    """Refuse a record that could take more memory than is allowed.
-
-    Parameters
-    ----------
-    needed : float
-        Bytes.
-    allowed : int
-        `points.max_decoded_bytes`.
-
-    Raises
-    ------
-    InvalidPoint
-    """
-    if needed > allowed:
-        raise InvalidPoint(
-            "expands_too_far",
-            f"decoding the record could take {needed:.3g} bytes; points.max_decoded_bytes is {allowed}",
-        )
 
 
 def refuse_size(value: bytes | None, config: PointsConfig) -> bytes:
@@ -62,4 +25,7 @@ def refuse_size(value: bytes | None, config: PointsConfig) -> bytes:
 
 def too_many_rows(rows: int, most: int) -> InvalidPoint:
     """Return the rejection of a record that holds, or begins with, more rows than are allowed."""
-    return InvalidPoint("too_many_rows", f"the record holds {rows} rows; points.max_rows_per_record is {most}")
+    return InvalidPoint(
+        "too_many_rows",
+        f"the record holds {rows} rows; {most} of this dimension are allowed",
+    )

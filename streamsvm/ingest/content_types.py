@@ -30,10 +30,5 @@ def format_of(headers: Sequence[tuple[str, bytes]]) -> str:
 
 @lru_cache(maxsize=64)
 def _format_of(content: bytes) -> str:
-    return format_of_media_type(content.decode("latin-1"))
-
-
-def format_of_media_type(media_type: str) -> str:
-    """Return the format of a media type; empty if it is not supported."""
-    bare = media_type.partition(";")[0].strip().lower()
+    bare = content.decode("latin-1").partition(";")[0].strip().lower()
     return CONTENT_TYPES.get(bare, "json" if bare.endswith("+json") else "")

@@ -39,15 +39,14 @@ from streamsvm.ingest import avro_scan, json_rows, json_scan
 from streamsvm.ingest.arrow import ArrowRows, Columns
 from streamsvm.ingest.avro import AvroReader
 from streamsvm.ingest.blaming import blaming_the_record
-from streamsvm.ingest.bounds import ENTRY_BYTES, ROW_BYTES, refuse_expansion, refuse_size, too_many_rows
+from streamsvm.ingest.bounds import refuse_size, too_many_rows
 from streamsvm.ingest.columns import RawRecord, Run, in_order, stretches
 from streamsvm.ingest.content_types import CONTENT_TYPE_HEADER, format_of
 from streamsvm.ingest.decoding import DELETE, NO_ABSENCES, Absences, Field, RecordDecoder, decoding_of, rejected
-from streamsvm.ingest.framed import hinted, schema_header, schema_headers
+from streamsvm.ingest.framed import BY_HEADER, FRAMED_FORMATS, SCHEMA_HEADER, named_by_header
 from streamsvm.ingest.json_rows import (
     CONTENT_TYPE,
     DEEPEST_NESTING,
-    MOST_FOR_A_BYTE,
     encode,
     has_far_exponent,
     nesting,
@@ -80,19 +79,18 @@ _PLUGGED: Final = rejected()
 REASONS: Final[Mapping[str, str]] = {
     "empty_record": "the record has no value, or holds no row",
     "oversize_record": "the value is larger than points.max_record_bytes",
-    "too_many_rows": "the record holds more rows than points.max_rows_per_record",
-    "expands_too_far": "decoding the record could take more memory than points.max_decoded_bytes",
+    "too_many_rows": "the record holds more rows than points.max_rows_per_record, or than 4 * "
+    "points.max_record_bytes / points.dimension",
     "unknown_content_type": "the content-type header names an unsupported format",
     "malformed_json": "the value is not JSON (UTF-8 without a byte order mark), or nests deeper than 100",
     "malformed_arrow": "the value is not one Arrow IPC stream (format version 5) of record batches, uncompressed and, "
     "but for raw events, without dictionaries",
     "malformed_avro": "the value is not one datum of its schema",
     "malformed_protobuf": "the value is not a message of its schema, or its message indexes cannot be read",
-    "unframed": "Avro, Protobuf or JSON Schema is expected, but neither a header __value_schema_id nor a zero byte and "
-    "an id at the beginning of the value names the schema",
+    "unframed": "Avro, Protobuf or JSON Schema is expected, but the value does not begin with a zero byte and the id "
+    "of its schema",
     "framed": "JSON is expected, but the value begins with a zero byte and a schema id",
-    "malformed_schema_id": "the header __value_schema_id holds neither a schema id nor a GUID",
-    "unknown_schema": "the schema registry has no schema with the value's id or GUID, or no registry is configured",
+    "unknown_schema": "the schema registry has no schema with the value's id, or no registry is configured",
     "incompatible_schema": "the value's schema does not describe points, or could not be read safely",
     "wrong_type": "a field, or the row itself, has the wrong type",
     "missing_field": "x or y is missing, or a field that [features] or [events] declares",
@@ -115,7 +113,6 @@ REMEDIES: Final[Mapping[str, str]] = {
     "empty_record": "Change the producer: it must not send tombstones or empty arrays.",
     "oversize_record": "Send smaller records, or raise points.max_record_bytes.",
     "too_many_rows": "Send fewer rows in a record, or raise points.max_rows_per_record.",
-    "expands_too_far": "Send smaller records, or raise points.max_decoded_bytes. Find out who writes such records.",
     "unknown_content_type": "Let the producer send a supported content-type, or no content-type for JSON, or set "
     "points.format.",
     "malformed_json": "Fix the producer. If it does not write JSON, set points.format.",
@@ -126,11 +123,10 @@ REMEDIES: Final[Mapping[str, str]] = {
     "malformed_protobuf": "Fix the producer: it must write through the registry, as Confluent's serializers do. If the "
     "records are not Protobuf, set points.format.",
     "unframed": "Set points.format to what the records are, json for plain JSON; or let the producer write through the "
-    "schema registry.",
+    "schema registry. Its serializer must write the schema's id in front of the value, as it does by default, and not "
+    "into a header.",
     "framed": "The producer writes through a schema registry: set points.format to json-schema (raw events), avro or "
-    "protobuf. Records of a labels topic must be plain JSON, with the schema's id in no place or in a header.",
-    "malformed_schema_id": "Fix the producer: the header is reserved for the schema's id as Confluent's serializers "
-    "write it.",
+    "protobuf. Records of a labels topic must be plain JSON.",
     "unknown_schema": "Check that registry.url names the registry that the producer uses, and that the schema still "
     "exists there.",
     "incompatible_schema": "Compare the schema with the one that `streamsvm replay --record-format avro` registers.",
@@ -240,7 +236,6 @@ class PointDecoder:
     ) -> None:
         self._config = config
         self._labeled = labeled
-        self._most_plain_bytes = min(config.max_record_bytes, config.decoded_bytes // MOST_FOR_A_BYTE)
         self._avro = AvroReader(schemas, config, labeled=labeled)
         self._unread = UnreadFields()
         self._deleted = 0
@@ -303,7 +298,7 @@ class PointDecoder:
         if self._other is not None:
             return self._other.is_array(format_, record)
         if format_ == "avro":
-            return self._avro.is_array(record.value or b"", schema_header(record.headers))
+            return self._avro.is_array(record.value or b"")
         return format_ == "arrow" or json_rows.is_array(record.value)
 
     def fields_of(self, record: RawRecord, paths: Sequence[Field]) -> list[list[Any]] | None:
@@ -318,9 +313,10 @@ class PointDecoder:
 
     def _format_of(self, record: RawRecord) -> str:
         """Return a record's format; empty if its content type is not supported."""
-        if self._config.format != "auto":
-            return self._config.format
-        return format_of(record.headers)
+        format_ = self._config.format if self._config.format != "auto" else format_of(record.headers)
+        if format_ in FRAMED_FORMATS and any(name == SCHEMA_HEADER for name, _ in record.headers):
+            return BY_HEADER
+        return format_
 
     def _decode_run(self, format_: str, run: Run, builder: RowsBuilder) -> None:
         """Decode consecutive records of one format."""
@@ -345,7 +341,7 @@ class PointDecoder:
         try:
             self._decode_record(format_, run, index, builder)
         except InvalidPoint as error:
-            self._row_by_row(run.records[index], [hinted(error, run.headers(index))], builder)
+            self._row_by_row(run.records[index], [error], builder)
 
     def _scanned(self, run: Run, builder: RowsBuilder) -> bool:
         """Decode JSON records of one point each by the compiled parser; False, with no effect, if it declines most.
@@ -381,10 +377,10 @@ class PointDecoder:
             return False
         if not (value and json_rows.is_array(value)):
             return False
-        if len(value) > self._most_plain_bytes:
+        if len(value) > self._config.max_record_bytes:
             return False
         largest = LARGEST_FEATURE[config.dtype]
-        found = json_scan.scan_array(value, config.dimension, largest, config.max_rows_per_record, config.numpy_dtype)
+        found = json_scan.scan_array(value, config.dimension, largest, config.most_rows, config.numpy_dtype)
         points, good = (None, None) if found is None else self._scanned_points(found)
         if points is None or good is None or not good.all():
             return False
@@ -397,10 +393,7 @@ class PointDecoder:
         As with `_scanned`, this only saves time.
         """
         config = self._config
-        affordable = config.decoded_bytes // (ROW_BYTES + config.dimension * ENTRY_BYTES)
-        most_rows = min(config.max_rows_per_record, affordable)
-        headers = schema_headers(run)
-        scanned = self._avro.scan(run.values, run.size, LARGEST_FEATURE[config.dtype], most_rows, headers)
+        scanned = self._avro.scan(run.values, run.size, LARGEST_FEATURE[config.dtype], config.most_rows)
         found, unread = (None, []) if scanned is None else scanned
         bad = range(len(run)) if found is None else np.flatnonzero(found.rows < 0).tolist()
         start = row = 0
@@ -424,7 +417,7 @@ class PointDecoder:
         weight, (codes, known) = found.weight, self._codes.numbers.codes(found.y)
         good = found.accepted & known
         good &= (weight >= SMALLEST_WEIGHT) & (weight <= LARGEST_WEIGHT)
-        good &= found.size <= self._most_plain_bytes
+        good &= found.size <= self._config.max_record_bytes
         return Points(found.X, codes, weight), good
 
     def _singles(self, run: Run, builder: RowsBuilder) -> bool:
@@ -434,7 +427,7 @@ class PointDecoder:
         """
         try:
             values = run.values
-            if max(map(len, values)) > self._most_plain_bytes:  # type: ignore[arg-type]
+            if max(map(len, values)) > self._config.max_record_bytes:  # type: ignore[arg-type]
                 return False
             if max(map(nesting, values)) > DEEPEST_NESTING:  # type: ignore[arg-type]
                 return False
@@ -453,17 +446,15 @@ class PointDecoder:
 
     def _decode_record(self, format_: str, run: Run, index: int, builder: RowsBuilder) -> None:
         config, record = self._config, run.records[index]
-        value, header = refuse_size(record.value, config), None
+        value = refuse_size(record.value, config)
         if format_ == "avro":
-            header = schema_header(run.headers(index))
-            self._avro.prepare(value, header)
+            self._avro.prepare(value)
         with blaming_the_record():
-            count, columns, points = self._read(format_, value, header)
+            count, columns, points = self._read(format_, value)
             if not count:
                 raise InvalidPoint("empty_record", "the array is empty")
-            if count > config.max_rows_per_record:
-                raise too_many_rows(count, config.max_rows_per_record)
-            refuse_expansion(count * (ROW_BYTES + config.dimension * ENTRY_BYTES), config.decoded_bytes)
+            if count > config.most_rows:
+                raise too_many_rows(count, config.most_rows)
             found = self._all_well(columns)
             rows = points() if found is None else ()
         if found is None:
@@ -472,24 +463,26 @@ class PointDecoder:
             builder.add(run.slice(index, index + 1), count, *found)
 
     def _read(
-        self, format_: str, value: bytes, header: bytes | None
+        self, format_: str, value: bytes
     ) -> tuple[int, Columns | None, Callable[[], Sequence[Point | InvalidPoint]]]:
         """Return the number of rows in a value, its columns, and a function that returns the rows one by one."""
         if not format_:
             raise InvalidPoint("unknown_content_type", f"the header {CONTENT_TYPE_HEADER} names an unsupported format")
+        if format_ == BY_HEADER:
+            raise named_by_header()
         if format_ == "arrow":
             read = ArrowRows(value, self._config)
             self._unread.count(read.unread, len(read))
             return len(read), read.columns(), read.points
-        rows = self._rows_of(format_, value, header)
+        rows = self._rows_of(format_, value)
         return len(rows), _columns_of(rows), lambda: rows
 
-    def _rows_of(self, format_: str, value: bytes, header: bytes | None) -> Sequence[Point | InvalidPoint]:
+    def _rows_of(self, format_: str, value: bytes) -> Sequence[Point | InvalidPoint]:
         config = self._config
         if format_ == "json":
-            return json_rows.rows_of(value, config.max_rows_per_record, config.decoded_bytes, self._unread)
-        rows = self._avro.rows_of(value, config.max_rows_per_record, config.decoded_bytes, header)
-        self._unread.count(self._avro.unread(value, header), len(rows))
+            return json_rows.rows_of(value, config.most_rows, self._unread)
+        rows = self._avro.rows_of(value, config.most_rows)
+        self._unread.count(self._avro.unread(value), len(rows))
         return rows
 
     def _all_well(self, columns: Columns | None) -> tuple[Points, list[str | int | None] | None] | None:

@@ -1,126 +1,50 @@
 """How a value says which schema it has, and the schemas that were parsed.
 
-A record names the schema of its value in the header `__value_schema_id`, or in front of the value: a zero byte and the
-schema's id (4 bytes, big endian). The header holds the same five bytes, or a byte 1 and the schema's GUID (16 bytes).
-Behind either a Protobuf message has its message indexes. With the header the whole value is the datum.
+A value begins with a zero byte and the id of its schema (4 bytes, big endian). Behind them a Protobuf message has its
+message indexes.
 
-Invariant: a record with the header has no frame in its value, whatever bytes the value begins with. A schema is what
-the registry gives for the id, for ever; while it cannot be asked nothing is decided.
-Source: Confluent's wire format, and `SchemaId`, `HeaderSchemaIdSerializer` and `DualSchemaIdDeserializer` of its
-clients since 8.0 (of several headers of the name the last one counts).
+Invariant: a schema is what the registry gives for the id, for ever; while it cannot be asked nothing is decided.
+Source: Confluent's wire format.
 """
 
 from __future__ import annotations
 
 import struct
-import uuid
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
-from typing import Final, Generic, NamedTuple, TypeVar
+from collections.abc import Callable
+from typing import Final, Generic, TypeVar
 
 from streamsvm.errors import InvalidPoint
-from streamsvm.ingest.columns import Run
 
 FRAME: Final = struct.Struct(">bI")
-SCHEMA_HEADER: Final = "__value_schema_id"
 FRAMED_FORMATS: Final = frozenset({"avro", "protobuf", "json-schema"})
-"""Formats whose records name a schema."""
+"""Formats whose values begin with a schema's id."""
+SCHEMA_HEADER: Final = "__value_schema_id"
+"""Some serializers can name the schema here instead; such a record is rejected."""
+BY_HEADER: Final = "by-header"
+"""The format of such a record."""
 _BY_ID: Final = 0
 """First byte of a value that names its schema by id."""
-_GUID_BYTES: Final = 1 + 16
 MOST_SCHEMAS: Final = 256
 """Parsed schemas that are kept; more are parsed again."""
 MOST_CHARACTERS: Final = 4_000_000
 """Of the texts of the parsed schemas that are kept; each takes some twenty times its text."""
 
 Schema = TypeVar("Schema")
-SchemaKey = int | str
-"""What a registry calls a schema: its id, or its GUID in lower-case hexadecimal with hyphens."""
 
 
-class SchemaHeader(NamedTuple):
-    """Which schema a value has, and where the value's own bytes begin.
-
-    Attributes
-    ----------
-    schema : int or str
-    source : bytes
-        What names the schema: the header, or the value.
-    end : int
-        Where in `source` the schema's name ends.
-    start : int
-        Where in the value the datum begins, of Protobuf the message indexes if they are not in the header.
-    """
-
-    schema: SchemaKey
-    source: bytes
-    end: int
-    start: int
-
-
-def schema_header(headers: Sequence[tuple[str, bytes]]) -> bytes | None:
-    """Return what a record's headers say of its schema; None if nothing."""
-    found = None
-    for name, content in headers:
-        if name == SCHEMA_HEADER:
-            found = content or b""
-    return found
-
-
-def schema_headers(run: Run) -> list[bytes | None] | None:
-    """Return what the headers of each record say of its schema; None if no record has such a header."""
-    if run.plain:
-        return None
-    found: dict[int, bytes] = {}
-    for at, record in enumerate(run.records):
-        for name, content in record.headers:
-            if name == SCHEMA_HEADER:
-                found[at] = content or b""
-    return [found.get(at) for at in range(len(run))] if found else None
-
-
-def frame_of(value: bytes, header: bytes | None = None) -> SchemaHeader:
-    """Return the schema that a value has by its record's header, or else by its first bytes.
+def schema_id_of(value: bytes) -> int:
+    """Return the id of the schema that a value names in its first bytes.
 
     Raises
     ------
     InvalidPoint
-        If the header is not one, or there is none and the value is not framed.
+        If the value does not begin with one.
     """
-    if header is not None:
-        if header[:1] == b"\0" and len(header) >= FRAME.size:
-            return SchemaHeader(FRAME.unpack_from(header)[1], header, FRAME.size, 0)
-        if header[:1] == b"\1" and len(header) >= _GUID_BYTES:
-            return SchemaHeader(str(uuid.UUID(bytes=header[1:_GUID_BYTES])), header, _GUID_BYTES, 0)
-        raise _malformed(header)
     if len(value) < FRAME.size or value[0] != _BY_ID:
-        raise InvalidPoint(
-            "unframed",
-            "the value does not begin with a zero byte and a schema id, and its record has no header "
-            f"{SCHEMA_HEADER}{_likeness(value)}",
-        )
-    return SchemaHeader(FRAME.unpack_from(value)[1], value, FRAME.size, FRAME.size)
-
-
-def frame_of_datum(value: bytes, header: bytes | None = None) -> SchemaHeader:
-    """Return the same of a format whose header ends with the schema's name.
-
-    Raises
-    ------
-    InvalidPoint
-    """
-    frame = frame_of(value, header)
-    if header is not None and frame.end != len(header):
-        raise _malformed(header)
-    return frame
-
-
-def _malformed(header: bytes) -> InvalidPoint:
-    return InvalidPoint(
-        "malformed_schema_id",
-        f"the header {SCHEMA_HEADER} holds {len(header)} bytes ({header[:20].hex(' ')}), and neither a byte 0 and a "
-        "schema id of 4 bytes nor a byte 1 and a GUID of 16 bytes",
-    )
+        raise InvalidPoint("unframed", f"the value does not begin with a zero byte and a schema id{_likeness(value)}")
+    schema_id: int = FRAME.unpack_from(value)[1]
+    return schema_id
 
 
 def _likeness(value: bytes) -> str:
@@ -155,27 +79,28 @@ def framed(value: bytes) -> InvalidPoint:
     return InvalidPoint("framed", f"the value begins with a zero byte and the schema id {schema_id}, {what}")
 
 
-def hinted(error: InvalidPoint, headers: Sequence[tuple[str, bytes]]) -> InvalidPoint:
-    """Return why a record cannot be parsed; of one that was taken for JSON also that its header names a schema."""
-    if error.reason != "malformed_json" or schema_header(headers) is None:
-        return error
-    what = f"{error.what}; the header {SCHEMA_HEADER} names a schema: if the value is not JSON, set points.format"
-    return InvalidPoint(error.reason, what)
+def named_by_header() -> InvalidPoint:
+    """Return the rejection of a record whose header names its schema."""
+    return InvalidPoint(
+        "unframed",
+        f"the record's header {SCHEMA_HEADER} names the schema, which is not supported: let the serializer write the "
+        "schema's id in front of the value, as it does by default",
+    )
 
 
-def unframed(value: bytes, header: bytes | None = None) -> bytes:
+def unframed(value: bytes) -> bytes:
     """Return the JSON in a frame. Its schema is not fetched: the recipe says what a field must be.
 
     Raises
     ------
     InvalidPoint
     """
-    start = frame_of_datum(value, header).start
-    return value[start:] if start else value
+    schema_id_of(value)
+    return value[FRAME.size :]
 
 
 class KnownSchemas(Generic[Schema]):
-    """Schemas by their ids or GUIDs, each parsed once while it is kept.
+    """Schemas by their ids, each parsed once while it is kept.
 
     Parameters
     ----------
@@ -184,10 +109,10 @@ class KnownSchemas(Generic[Schema]):
         raises is raised; of that, an `InvalidPoint`, that there is no such schema, is remembered until `ask_again`.
     """
 
-    def __init__(self, look_up: Callable[[SchemaKey], tuple[Schema | InvalidPoint, int]]) -> None:
+    def __init__(self, look_up: Callable[[int], tuple[Schema | InvalidPoint, int]]) -> None:
         self._look_up = look_up
-        self._known: OrderedDict[SchemaKey, tuple[Schema | InvalidPoint, int]] = OrderedDict()
-        self._absent: dict[SchemaKey, InvalidPoint] = {}
+        self._known: OrderedDict[int, tuple[Schema | InvalidPoint, int]] = OrderedDict()
+        self._absent: dict[int, InvalidPoint] = {}
         self._characters = 0
 
     def ask_again(self) -> None:
@@ -199,7 +124,7 @@ class KnownSchemas(Generic[Schema]):
         """
         self._absent.clear()
 
-    def of(self, schema_id: SchemaKey) -> Schema:
+    def of(self, schema_id: int) -> Schema:
         """Return a schema.
 
         Raises
@@ -220,7 +145,7 @@ class KnownSchemas(Generic[Schema]):
             raise InvalidPoint(found.reason, found.what)
         return found
 
-    def _fetched(self, schema_id: SchemaKey) -> tuple[Schema | InvalidPoint, int]:
+    def _fetched(self, schema_id: int) -> tuple[Schema | InvalidPoint, int]:
         absent = self._absent.get(schema_id)
         if absent is not None:
             raise InvalidPoint(absent.reason, absent.what)
@@ -231,7 +156,7 @@ class KnownSchemas(Generic[Schema]):
             raise
 
 
-def unknown(schema_id: SchemaKey, *, configured: bool) -> InvalidPoint:
+def unknown(schema_id: int, *, configured: bool) -> InvalidPoint:
     """Return the rejection of a record whose schema nobody has."""
     if configured:
         return InvalidPoint("unknown_schema", f"the registry has no schema {schema_id}")

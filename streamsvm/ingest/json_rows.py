@@ -19,7 +19,7 @@ import numpy as np
 
 from streamsvm.config import Label
 from streamsvm.errors import InvalidPoint
-from streamsvm.ingest.bounds import refuse_expansion, too_many_rows
+from streamsvm.ingest.bounds import too_many_rows
 from streamsvm.ingest.deletions import is_deleted
 from streamsvm.ingest.framed import framed, is_framed
 from streamsvm.ingest.row import Point, excerpt
@@ -30,8 +30,6 @@ CONTENT_TYPE: Final = "application/json"
 DEEPEST_NESTING: Final = 100
 """Brackets open at once, those inside strings counted too: how deep a parser could go would depend on its caller."""
 
-MOST_FOR_A_BYTE: Final = 4 + (240 + 56) // 3 + 1
-"""Bytes of memory that a byte of JSON becomes at most; the worst is an array of empty objects."""
 FAR_EXPONENT: Final = 9_000
 """Bytes that a value has at least in which a wrong exponent can show."""
 _FAR: Final = re.compile(rb"[0-9][eE][+-]?[0-9]{5}")
@@ -44,7 +42,7 @@ _SURROGATE: Final = "a field name or a string contains an unpaired surrogate"
 RowType = TypeVar("RowType")
 
 
-def rows_of(value: bytes, most_rows: int, most_bytes: int, unread: UnreadFields) -> Sequence[Point | InvalidPoint]:
+def rows_of(value: bytes, most_rows: int, unread: UnreadFields) -> Sequence[Point | InvalidPoint]:
     """Parse a value into its rows.
 
     Parameters
@@ -52,17 +50,15 @@ def rows_of(value: bytes, most_rows: int, most_bytes: int, unread: UnreadFields)
     value : bytes
     most_rows : int
         An array with more bad rows among them is refused before any of its rows is converted.
-    most_bytes : int
-        Memory that decoding may take.
     unread : UnreadFields
         Counts the fields that are not read.
 
     Raises
     ------
     InvalidPoint
-        If the value cannot be parsed into rows, or could take more memory.
+        If the value cannot be parsed into rows.
     """
-    _refuse_costly(value, most_bytes)
+    _refuse_deep(value)
     many = is_array(value)
     rows = _decode_at_once(value, unread, many=many)
     if rows is None:
@@ -71,15 +67,15 @@ def rows_of(value: bytes, most_rows: int, most_bytes: int, unread: UnreadFields)
     return rows
 
 
-def values_of(value: bytes, most_rows: int, most_bytes: int) -> Any:
+def values_of(value: bytes, most_rows: int) -> Any:
     """Parse a value of any shape; of an array a list of its rows, an `InvalidPoint` for each that cannot be parsed.
 
     Raises
     ------
     InvalidPoint
-        If the value cannot be parsed into rows, or could take more memory; as `rows_of`.
+        If the value cannot be parsed into rows, as `rows_of`.
     """
-    _refuse_costly(value, most_bytes)
+    _refuse_deep(value)
     many = is_array(value)
     if not has_far_exponent(value):
         with suppress(msgspec.DecodeError, UnicodeDecodeError):
@@ -100,12 +96,6 @@ def object_of(value: bytes) -> dict[str, Any] | None:
     except (msgspec.DecodeError, UnicodeDecodeError):
         return None
     return found if type(found) is dict else None
-
-
-def _refuse_costly(value: bytes, most_bytes: int) -> None:
-    _refuse_deep(value)
-    if len(value) * MOST_FOR_A_BYTE > most_bytes:
-        refuse_expansion(_decoded_bytes(value), most_bytes)
 
 
 def object_or_fault(row: Any) -> dict[str, Any] | InvalidPoint:
@@ -147,12 +137,6 @@ def has_far_exponent(value: bytes) -> bool:
     That shows only where nearly as many digits stand before it, so that it costs ordinary records nothing.
     """
     return len(value) > FAR_EXPONENT and _FAR.search(value) is not None
-
-
-def _decoded_bytes(value: bytes) -> int:
-    """Return the most memory that a value's objects could take: each begins with one of these bytes."""
-    objects = 56 * (value.count(b",") + value.count(b":")) + 96 * value.count(b"[") + 240 * value.count(b"{")
-    return 4 * len(value) + objects
 
 
 def _decode_at_once(value: bytes, unread: UnreadFields, *, many: bool) -> Sequence[Point | InvalidPoint] | None:

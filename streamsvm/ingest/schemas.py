@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
-from streamsvm.ingest.framed import SchemaKey
-
 
 class Schemas(Protocol):
     """A source of schemas: `streamsvm.kafka.SchemaRegistry`, or a stand-in."""
 
-    def schema(self, schema_id: SchemaKey) -> str | None:
-        """Return the text of a schema; None if there is none of this id, or GUID.
+    def schema(self, schema_id: int) -> str | None:
+        """Return the text of a schema; None if there is none of this id.
 
         Raises
         ------
@@ -23,7 +21,7 @@ class Schemas(Protocol):
         """
         ...
 
-    def files(self, schema_id: SchemaKey) -> Mapping[str, str] | None:
+    def files(self, schema_id: int) -> Mapping[str, str] | None:
         """Return the text of a Protobuf schema under the empty name, and of each file that it refers to; None as above.
 
         Raises

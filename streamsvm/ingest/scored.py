@@ -153,7 +153,6 @@ def points_config(
     *,
     max_record_bytes: int | None = None,
     max_rows_per_record: int | None = None,
-    max_decoded_bytes: int | None = None,
     format_: PointsFormat = "auto",
 ) -> PointsConfig:
     """Return what a valid unlabeled point is to a version: its dimension, labels and features' names, as float64.
@@ -166,7 +165,6 @@ def points_config(
     given = {
         "max_record_bytes": max_record_bytes,
         "max_rows_per_record": max_rows_per_record,
-        "max_decoded_bytes": max_decoded_bytes,
     }
     limits = {name: value for name, value in given.items() if value is not None}
     described = {
@@ -236,7 +234,6 @@ class BatchScorer:
         max_record_bytes: int,
         max_rows_per_record: int,
         max_message_bytes: int,
-        max_decoded_bytes: int | None = None,
         schemas: Schemas | None = None,
         passed: Sequence[str] = (),
         format_: PointsFormat = "auto",
@@ -256,7 +253,6 @@ class BatchScorer:
             version,
             max_record_bytes=max_record_bytes,
             max_rows_per_record=max_rows_per_record,
-            max_decoded_bytes=max_decoded_bytes,
             format_=format_,
         )
         if version.recipe is None and format_ in OF_EVENTS_ONLY:

@@ -310,10 +310,8 @@ class Joiner:
         if self._why == kernels.ROWS_FULL:
             if self.rows_kept >= self._rules.most_rows:
                 raise ConfigurationError(
-                    f"{self.rows_kept} rows of partition {self.partition} wait within labels.horizon, and "
-                    f"labels.most_rows is {self._rules.most_rows}",
-                    "Raise labels.most_rows if the memory is there (a row takes some 40 bytes besides its features), "
-                    "or shorten labels.horizon, which makes another incarnation.",
+                    f"{self.rows_kept} rows of partition {self.partition} wait within labels.horizon: more may not",
+                    "Shorten labels.horizon, which makes another incarnation, or give the topics more partitions.",
                 )
             most = self._rules.most_rows
             self._rows = self._moved(self._rows, kernels.FIRST_ROW, kernels.NEXT_ROW, most)

@@ -12,7 +12,7 @@ from streamsvm.kafka.connection import RESERVED, Connection, Option
 from streamsvm.kafka.consuming import Input
 from streamsvm.kafka.embedded import EmbeddedBroker
 from streamsvm.kafka.failures import DamagedBatch, OffsetOutOfRange, OutcomeUnknown, PublishRefused, Recreated
-from streamsvm.kafka.group_member import GroupMember, GroupProtocol
+from streamsvm.kafka.group_member import GroupMember
 from streamsvm.kafka.group_slots import GroupSlots, Process, Slot
 from streamsvm.kafka.log import Marks, Place, Watermarks
 from streamsvm.kafka.membership import MemberProgress, Subscription
@@ -34,7 +34,6 @@ __all__ = [
     "DamagedBatch",
     "EmbeddedBroker",
     "GroupMember",
-    "GroupProtocol",
     "GroupSlots",
     "GroupStanding",
     "Input",

@@ -75,6 +75,8 @@ class ClientLog:
         facility, text = (str(args[0]), str(args[-1])) if len(args) > 1 else ("", line)
         if facility == "CONFWARN" and "property and will be ignored by this" in text:
             return  # options are shared by consumers and producers; options for the other kind are expected
+        if facility == LOST_CONNECTION:
+            level = logging.DEBUG  # tried again; what does not come back is an error of ours, with the same reason
         # Here, too, because a client whose callbacks nobody serves still logs.
         self.summarise()
         if self._is_new(level, facility, text, line):
@@ -136,8 +138,10 @@ FOLLOWS_PARTITIONS: dict[str, Option] = {"topic.metadata.refresh.interval.ms": 1
 """Of members of a group, which learn of new partitions by nothing else: a question to a broker each ten seconds. By the
 client's own default, five minutes, records of new partitions would wait so long, and nothing would say so."""
 
-_LOST_CONNECTION = frozenset({"FAIL", "REQTMOUT"})
-"""What the client calls lines about a connection that was lost, or given up for want of an answer."""
+LOST_CONNECTION = "FAIL"
+"""What the client calls lines about a connection that was refused or lost."""
+_TROUBLES = frozenset({LOST_CONNECTION, "REQTMOUT"})
+"""The same, and those about one that was given up for want of an answer."""
 
 
 class ConnectionLog:
@@ -157,7 +161,7 @@ class ConnectionLog:
 
     def log(self, level: int, template: str, *args: object) -> None:
         """Note and pass on one line; the signature is `logging.Logger.log`'s, which the client calls."""
-        if args and str(args[0]) in _LOST_CONNECTION:
+        if args and str(args[0]) in _TROUBLES:
             self.lost = True
         CLIENT_LOG.log(level, template, *args)
 

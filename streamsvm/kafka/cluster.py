@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager
 
 from streamsvm.kafka.connection import Connection, Option, connection_of
 from streamsvm.kafka.consuming import Input
-from streamsvm.kafka.group_member import GroupMember, GroupProtocol
+from streamsvm.kafka.group_member import GroupMember
 from streamsvm.kafka.group_slots import GroupSlots, Process, Slot
 from streamsvm.kafka.log import Marks, Place, Start, Watermarks, log_range, start_positions
 from streamsvm.kafka.membership import Subscription
@@ -25,7 +25,7 @@ from streamsvm.kafka.topics import TopicIds, TopicInfo, TopicSpec, create_topics
 
 TRANSACTION_TIMEOUT_S = 20.0
 """How long a version may take to be stored, and then to be committed. Each step of a publish has as much: on a broker
-that is slow but alive, one may hold the main loop for four times this, which `http.stuck_after_s` must exceed."""
+that is slow but alive, one may hold the main loop for four times this, which the two minutes of /healthz exceed."""
 
 KNOWN_AFTER_S = 10.0
 """Seconds after `create` in which one of several brokers may not know the topic yet, so that `describe` asks again."""
@@ -361,9 +361,9 @@ class Cluster:
         """Make who asks how far a group has come in a topic."""
         return Standings(self._connection, group, topic)
 
-    def member(self, topic: str, *, group: str, protocol: GroupProtocol = "classic") -> GroupMember:
+    def member(self, topic: str, *, group: str) -> GroupMember:
         """Make a member of a group that says whose partitions are whose, and reads nothing."""
-        return GroupMember(self._connection, topic, group=group, protocol=protocol)
+        return GroupMember(self._connection, topic, group=group)
 
     # ------------------------------------------------------------------ writers
 

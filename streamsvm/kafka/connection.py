@@ -84,8 +84,6 @@ class Connection:
         Whether this is the embedded broker: no transactions, admin calls or search by time.
     request_timeout_s : float
         How long, in seconds, one question to the broker may take before it counts as unavailable.
-    allow_insecure_tls : bool
-        Whether an option may switch off the check of the broker's certificate (`INSECURE`).
 
     Attributes
     ----------
@@ -105,15 +103,13 @@ class Connection:
     client_id: str = "streamsvm"
     embedded: bool = False
     request_timeout_s: float = field(default=10.0)
-    allow_insecure_tls: bool = False
     accepted: threading.Event = field(default_factory=threading.Event, init=False, compare=False)
     kept: Kept[Any] = field(default_factory=Kept, init=False, compare=False)
 
     def __post_init__(self) -> None:
         for name, value in self.options.items():
             _check_option(name, value)
-            if not self.allow_insecure_tls:
-                _check_secure(name, value)
+            _check_secure(name, value)
         if not self.options.get("bootstrap.servers"):
             raise ConfigurationError("bootstrap.servers is not given", "Give at least one broker as host:port.")
         if not self.request_timeout_s > 0:
@@ -125,8 +121,7 @@ class Connection:
     def __repr__(self) -> str:
         return (
             f"Connection(options={self.masked_options()!r}, client_id={self.client_id!r}, "
-            f"embedded={self.embedded!r}, request_timeout_s={self.request_timeout_s!r}, "
-            f"allow_insecure_tls={self.allow_insecure_tls!r})"
+            f"embedded={self.embedded!r}, request_timeout_s={self.request_timeout_s!r})"
         )
 
     @property
@@ -150,8 +145,6 @@ class Connection:
         found = []
         if remote and protocol in _UNENCRYPTED:
             found.append(f"{_UNENCRYPTED[protocol].format(remote[0].strip())} Take security.protocol=SASL_SSL.")
-        if self.allow_insecure_tls and any(_switches_off(name, value) for name, value in self.options.items()):
-            found.append("The broker's certificate is not fully checked: security.allow_insecure_tls is set.")
         return found
 
 
@@ -187,16 +180,11 @@ def _check_option(name: str, value: object) -> None:
 
 
 def _check_secure(name: str, value: Option) -> None:
-    if _switches_off(name, value):
+    if name in INSECURE and str(value).strip().lower() in INSECURE[name][0]:
         raise ConfigurationError(
             f"the broker option {name}={value} disables a security check: {INSECURE[name][1]}",
-            "Remove it, and set ssl.ca.location to the certificate authority. For tests only, set "
-            "security.allow_insecure_tls.",
+            "Remove it, and set ssl.ca.location to the certificate authority.",
         )
-
-
-def _switches_off(name: str, value: Option) -> bool:
-    return name in INSECURE and str(value).strip().lower() in INSECURE[name][0]
 
 
 def _is_loopback(server: str) -> bool:

@@ -12,16 +12,14 @@ import logging
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Final, Literal
+from typing import Final
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from streamsvm.errors import ConfigurationError, FatalError
 from streamsvm.kafka.client import (
     CLOSE_TIMEOUT_S,
     FOLLOWS_PARTITIONS,
     SLICE_S,
-    ConnectionLog,
     Link,
     close_within,
     make_consumer,
@@ -33,40 +31,15 @@ from streamsvm.kafka.feed import Feed
 LEAVE_TIMEOUT_S: Final = 3.0
 """How long a member that leaves waits for a rebalance that is under way."""
 
-GroupProtocol = Literal["classic", "consumer"]
-
-_PROTOCOLS: Final[Mapping[str, Mapping[str, Option]]] = {
-    "classic": {"group.protocol": "classic", "partition.assignment.strategy": "cooperative-sticky"},
-    "consumer": {"group.protocol": "consumer"},
+_CLASSIC: Final[Mapping[str, Option]] = {
+    "group.protocol": "classic",
+    "partition.assignment.strategy": "cooperative-sticky",
 }
-_REASONS: Final = (KafkaError._UNSUPPORTED_FEATURE, KafkaError.UNSUPPORTED_VERSION, KafkaError.GROUP_ID_NOT_FOUND)
-"""Why a broker refuses `consumer`: before Kafka 4; told not to serve it; told to keep a group of classic members so."""
 _LIVELINESS: Final[Mapping[str, Option]] = {"heartbeat.interval.ms": 300, "session.timeout.ms": 6000}
 """6 s is the least that brokers allow by default. A killed member is missed up to a heartbeat before they have passed,
-and the next one hears of it up to a heartbeat later. Of the protocol `consumer` both are the broker's settings."""
+and the next one hears of it up to a heartbeat later."""
 
 logger = logging.getLogger("streamsvm.kafka")
-
-
-class _ProtocolLog(ConnectionLog):
-    """Passes lines on, and notes why the broker refuses the protocol `consumer`, in the client's words: `refused`.
-
-    Of a broker before Kafka 4 nothing else says so: the client falls silent, and never asks again. The line comes with
-    ``debug``; other lines of that are passed on only if a person wants them.
-    """
-
-    def __init__(self, least: int) -> None:
-        super().__init__()
-        self._least, self.refused = least, ""
-
-    def log(self, level: int, template: str, *args: object) -> None:
-        """Note and pass on one line; the signature is `logging.Logger.log`'s, which the client calls."""
-        text = str(args[-1]) if args else template
-        if "ConsumerGroupHeartbeat" in text:  # the request by which a member joins
-            known = (str(KafkaError(code).str()) for code in _REASONS)
-            self.refused = next((words for words in known if words in text), self.refused)
-        if level >= self._least:
-            super().log(level, template, *args)
 
 
 class GroupMember:
@@ -78,26 +51,18 @@ class GroupMember:
         The broker; nothing blocks or fails here for want of one.
     topic : str
     group : str
-    protocol : "classic" or "consumer"
-        How the group is coordinated: classic, cooperative-sticky; or as of KIP-848, which brokers know from Kafka 4 on.
     """
 
-    def __init__(self, connection: Connection, topic: str, *, group: str, protocol: GroupProtocol = "classic") -> None:
+    def __init__(self, connection: Connection, topic: str, *, group: str) -> None:
         self._topic, self._group = topic, group
         self._owned = set[int]()
         self._link = Link(connection)
-        known = dict(_PROTOCOLS["consumer" if connection.embedded else protocol])
-        debug = str(connection.options.get("debug", ""))
-        self._servers, self._log = connection.servers, _ProtocolLog(logging.DEBUG if debug else logging.INFO)
-        if known["group.protocol"] == "consumer":
-            known["debug"] = f"{debug},cgrp".lstrip(",")
         self._consumer = make_consumer(
             connection,
             self._link,
             group,
-            defaults={**FOLLOWS_PARTITIONS, **(_LIVELINESS if known["group.protocol"] == "classic" else {})},
-            fixed=known,
-            log=self._log,
+            defaults=FOLLOWS_PARTITIONS if connection.embedded else {**FOLLOWS_PARTITIONS, **_LIVELINESS},
+            fixed={"group.protocol": "consumer"} if connection.embedded else _CLASSIC,
         )
         self._feed = Feed(self._consumer, self._link, connection, topic, group=group)
         self._consumer.subscribe([topic], on_assign=self._given, on_revoke=self._taken, on_lost=self._taken)
@@ -108,20 +73,9 @@ class GroupMember:
         Raises
         ------
         TopicMissing, ConfigurationError, FatalError
-            As for `Input.poll`; `ConfigurationError` also if the broker refuses the protocol.
+            As for `Input.poll`.
         """
-        try:
-            self._feed.take(1, 0.0, gather=False)
-        except FatalError:
-            if not self._log.refused:
-                raise
-        if self._log.refused:
-            raise ConfigurationError(
-                f"the broker at {self._servers} does not let this process join the group {self._group} by the protocol "
-                f"`consumer`: {self._log.refused}",
-                "Set worker.group_protocol = classic, the same for all workers of the group. `consumer` needs Kafka 4, "
-                "its feature group.version, and `consumer` in the broker's group.coordinator.rebalance.protocols.",
-            )
+        self._feed.take(1, 0.0, gather=False)
         return frozenset(self._owned)
 
     def commit(self, positions: Mapping[int, int]) -> None:

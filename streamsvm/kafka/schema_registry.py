@@ -1,6 +1,6 @@
-"""The schema registry: a schema's text by its id or GUID, and the id of a schema that we write by.
+"""The schema registry: a schema's text by its id, and the id of a schema that we write by.
 
-A schema of an id, or of a GUID, never changes, so each is asked for once, while it is among those kept. What the
+A schema of an id never changes, so each is asked for once, while it is among those kept. What the
 registry plainly says does not exist is told apart from whatever else goes wrong on the way to it: that may pass, and
 nothing is decided by it. So may a refusal of credentials that were accepted before: a registry, or a proxy before it,
 that starts again.
@@ -30,6 +30,8 @@ LARGEST_ANSWER: Final = 8 << 20
 MOST_KEPT: Final = 256
 MOST_KEPT_CHARACTERS: Final = 16 << 20
 """Of the schemas that are kept; the oldest of more are asked for again."""
+ANSWER_TIMEOUT_S = 2.0
+"""Seconds to wait for an answer, before the registry is asked again: it answers in milliseconds, or not at all."""
 GRACE_S: Final = 0.5
 
 NO_SUBJECT: Final = (404, 40401)
@@ -54,7 +56,6 @@ class RegistryOptions(Protocol):
     password: str
     token: str
     ca_file: Path | None
-    timeout_s: float
 
 
 class RegistryUnavailable(TransientError):
@@ -66,7 +67,7 @@ class _TooLarge(Exception):
 
 
 class SchemaRegistry:
-    """A client of one registry; blocks at most about `registry.timeout_s` for each of its addresses a call.
+    """A client of one registry; blocks at most about `ANSWER_TIMEOUT_S` for each of its addresses a call.
 
     Parameters
     ----------
@@ -83,14 +84,14 @@ class SchemaRegistry:
         self._config = config
         self._url = config.url
         self._library = _library()
-        self._patience_s = config.timeout_s * (1 + config.url.count(",")) + GRACE_S
+        self._patience_s = ANSWER_TIMEOUT_S * (1 + config.url.count(",")) + GRACE_S
         self._kept: OrderedDict[int | str, str] = OrderedDict()
         self._accepted = False
         self._client = self._make_client()
 
     def _make_client(self) -> Any:
         config = self._config
-        options: dict[str, Any] = {"url": config.url, "timeout": config.timeout_s, "max.retries": 0}
+        options: dict[str, Any] = {"url": config.url, "timeout": ANSWER_TIMEOUT_S, "max.retries": 0}
         if config.username:
             options["basic.auth.user.info"] = f"{config.username}:{config.password}"
         if config.token:
@@ -115,8 +116,8 @@ class SchemaRegistry:
             ) from None
         return client
 
-    def schema(self, schema_id: int | str) -> str | None:
-        """Return the text of a schema; None if the registry says there is none of this id, or GUID.
+    def schema(self, schema_id: int) -> str | None:
+        """Return the text of a schema; None if the registry says there is none of this id.
 
         Raises
         ------
@@ -135,7 +136,7 @@ class SchemaRegistry:
         self._keep(schema_id, found.schema_str)
         return str(found.schema_str)
 
-    def files(self, schema_id: int | str) -> Mapping[str, str] | None:
+    def files(self, schema_id: int) -> Mapping[str, str] | None:
         """Return a Protobuf schema's text under the empty name, and that of each file that it refers to under its name.
 
         Nothing is kept here: the caller keeps what it makes of them. None if the registry says there is no such schema.
@@ -171,7 +172,7 @@ class SchemaRegistry:
             waiting += other.references or ()
         return texts
 
-    def _described(self, schema_id: int | str, question: Callable[[Any], Any]) -> Any:
+    def _described(self, schema_id: int, question: Callable[[Any], Any]) -> Any:
         """Return a schema as the client describes it; None if the registry says there is none."""
         try:
             found: Any = self._ask(question)
@@ -183,26 +184,12 @@ class SchemaRegistry:
         except Exception as error:
             if self._code_of(error) in (NO_SCHEMA, NO_VERSION, NO_SUBJECT):
                 return None
-            if isinstance(schema_id, str) and self._code_of(error)[0] == NO_SCHEMA[0] and self._answers():
-                return None
             raise self._failure(error, f"asked for schema {schema_id}") from error
         if not isinstance(found.schema_str, str):
             raise self._failure(TypeError("the answer holds no schema"), f"asked for schema {schema_id}")
         return found
 
-    def _answers(self) -> bool:
-        """Return whether the registry answers as one.
-
-        A registry that knows no GUIDs says of one what a proxy says of a wrong address. Without this question a single
-        record that names a GUID would stop the stream for ever.
-        """
-        try:
-            self._ask(lambda client: client.get_schema(LARGEST_ID))
-        except Exception as error:  # noqa: BLE001 - whatever it is, the first error is told
-            return self._code_of(error) == NO_SCHEMA
-        return True
-
-    def _keep(self, schema_id: int | str, text: str) -> None:
+    def _keep(self, schema_id: int, text: str) -> None:
         self._kept[schema_id] = text
         while len(self._kept) > MOST_KEPT or sum(map(len, self._kept.values())) > MOST_KEPT_CHARACTERS:
             self._kept.popitem(last=False)
@@ -321,8 +308,8 @@ def _library() -> Any:
         ) from None
 
 
-def _schema(client: Any, *, schema_id: int | str) -> Any:
-    return client.get_schema_by_guid(schema_id) if isinstance(schema_id, str) else client.get_schema(schema_id)
+def _schema(client: Any, *, schema_id: int) -> Any:
+    return client.get_schema(schema_id)
 
 
 def _version(client: Any, *, subject: str, version: int) -> Any:

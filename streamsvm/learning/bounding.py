@@ -22,10 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamsvm.config import CoresetConfig
-from streamsvm.coreset.accounting import Account, Accounting
 from streamsvm.coreset.audit_sample import Reservoir
 from streamsvm.coreset.clipping import FeatureRanges, freed_of_outliers
-from streamsvm.coreset.leaf import Leaf, account_of
+from streamsvm.coreset.leaf import Leaf
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.outliers import (
     Found,
@@ -38,7 +37,6 @@ from streamsvm.coreset.outliers import (
 )
 from streamsvm.coreset.own_tail import REPEATED
 from streamsvm.coreset.reducers.base import Observed
-from streamsvm.coreset.screens import LeafScreened
 from streamsvm.coreset.structure import Bucket, Extent
 from streamsvm.points import Points, Position, Rows
 
@@ -61,10 +59,6 @@ class SealedLeaf:
     points : Points
         What is learned; those that waited and came in are the last.
     extent : Extent
-    held : Points
-        The rows of the leaf itself among the points, as they came.
-    came_in : Points or None
-        Those that waited.
     rows, drawn_in : Points
         All rows of the leaf, as they came and drawn in; of a first leaf some of them may wait.
     first_bounds : OutlierBounds or None
@@ -73,8 +67,6 @@ class SealedLeaf:
 
     points: Points
     extent: Extent
-    held: Points
-    came_in: Points | None
     rows: Points
     drawn_in: Points
     first_bounds: OutlierBounds | None
@@ -217,13 +209,13 @@ class Bounding:
         bounds = first_bounds(self._coreset, self.outlier_bounds, rows)
         points, extent = leaf.seal(observed)
         points = rows if is_plain else points
-        held, drawn_in, used = rows, points, None
+        drawn_in, used = points, None
         if bounds is not None:
             judged = first_judged(bounds, points, self._coreset)
             if judged.found is not None:
                 note_in_leaf(self._tally, judged.found, self._partition, extent, self.places)
                 drawn_in, stay, used = judged.points, judged.stay(), bounds
-                points, held = drawn_in.take(stay), rows.take(stay)
+                points = drawn_in.take(stay)
                 if judged.waits is not None:
                     self._let_wait(Waiting(rows.take(judged.waits), drawn_in.take(judged.waits)))
                 extent = replace(extent, moments=self._moments(points))
@@ -240,8 +232,6 @@ class Bounding:
         return SealedLeaf(
             points=points,
             extent=extent,
-            held=held,
-            came_in=came_in,
             rows=rows,
             drawn_in=drawn_in,
             first_bounds=used,
@@ -283,17 +273,6 @@ def first_bounds(coreset: CoresetConfig, sealed: OutlierBounds | None, leaf: Poi
     if coreset.max_leverage is None or sealed is not None or not len(leaf):
         return None
     return OutlierBounds.of_first_leaf(leaf, coreset.max_leverage)
-
-
-def account_of_sealed(
-    sealed: SealedLeaf, screened: LeafScreened | None, known: Account | None, accounting: Accounting
-) -> Account | None:
-    """Return the account of a leaf with what waited and came in; parameters as of `account_of`."""
-    if sealed.came_in is None:
-        return account_of(sealed.points, sealed.held, screened, known, accounting)
-    own = sealed.points.take(slice(0, len(sealed.held)))
-    account = account_of(own, sealed.held, screened, known, accounting)
-    return None if account is None else account.followed_by([accounting.of_rows(sealed.came_in, sealed.came_in)])
 
 
 def room_of(coreset: CoresetConfig) -> int:

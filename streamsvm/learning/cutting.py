@@ -27,13 +27,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from streamsvm.config import ModelConfig
-from streamsvm.coreset.accounting import AllRows
 from streamsvm.coreset.audit_sample import Sampled
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.outliers import Found, Tally
 from streamsvm.coreset.reducers.base import Observed, Purpose, generator, reduce_for
 from streamsvm.coreset.structure import Learned
-from streamsvm.learning.accounts import accounting_of
 from streamsvm.learning.bounding import note_in_leaf
 from streamsvm.learning.memories import Horizon
 from streamsvm.learning.partition import Partition
@@ -133,8 +131,6 @@ class Cut:
         Of a cut that was made just now.
     beside_offsets : mapping of partition to int
         Offset after the newest record of a log beside the input that counted; empty where there is none.
-    ledger : AllRows or None
-        All rows, each counted once; None where nobody keeps an account of them.
     left_out : int
         Rows that no point of the training set stands for, because they lie beyond `coreset.max_leverage`; of a memory
         that forgets, those of open spans only: what a span ended without is not counted any more.
@@ -151,7 +147,6 @@ class Cut:
     held: CutCoverage | None = None
     met: Met | None = field(default=None, compare=False)
     beside_offsets: Mapping[int, int] = field(default_factory=dict)
-    ledger: AllRows | None = None
     left_out: int = 0
 
     @property
@@ -169,9 +164,8 @@ class Cut:
 
     @property
     def points_held(self) -> int:
-        """Points of the training set, of the audit sample, and of the ledger where these are others."""
-        beside = 0 if self.ledger is None or self.ledger.shares(self.points) else len(self.ledger.points)
-        return len(self.points) + sum(len(part.points) for part in self.audit) + beside
+        """Points of the training set, and of the audit sample."""
+        return len(self.points) + sum(len(part.points) for part in self.audit)
 
     def points_beyond(self, partitions: Mapping[int, Partition]) -> int:  # noqa: ARG002
         """Return how many points it keeps in memory that partitions do not hold: all of them."""
@@ -288,12 +282,10 @@ def _made(standings: Mapping[int, PartitionAtCut], config: ModelConfig, task: Ta
     positions = {partition: standing.state.position for partition, standing in standings.items()}
     met = Met(first_leaves=_first_leaves(standings, {partition: part.found for partition, part in parts.items()}))
     points = [points for part in parts.values() for points in part.points]
-    found = training_set(points, moments, positions, config, task, met.observed)
-    accounting = accounting_of(config, task)
     return Cut(
         positions=positions,
         leader_epochs={partition: standing.state.leader_epoch for partition, standing in standings.items()},
-        points=found,
+        points=training_set(points, moments, positions, config, task, met.observed),
         moments=moments,
         rows=learned.rows,
         first_time_ms=learned.first_time_ms,
@@ -302,9 +294,6 @@ def _made(standings: Mapping[int, PartitionAtCut], config: ModelConfig, task: Ta
         held=_coverage(standings, parts, learned, now_ms),
         met=met,
         beside_offsets=_beside_offsets(standings, config),
-        ledger=None
-        if accounting is None or not all(part.totals for part in parts.values())
-        else accounting.of_cut([one for part in parts.values() for one in part.totals], found),
         left_out=sum(part.left_out for part in parts.values()),
     )
 

@@ -43,7 +43,7 @@ def log_loss(decision: Float, y: Signs, weight: Float) -> float:
     """Return minus the mean log loss of the sigmoid that fits these points best."""
     if objection(decision, y):
         return -float(np.log(2.0))
-    positive = fit_probability("sigmoid", decision, y, weight).of(decision)
+    positive = fit_probability(decision, y, weight).of(decision)
     right = np.where(y > 0, positive, 1.0 - positive)
     return float(weight @ np.log(np.maximum(right, LEAST_PROBABILITY)) / weight.sum())
 

@@ -15,7 +15,6 @@ from typing import Any, ClassVar, Final
 
 from streamsvm.config import ModelConfig
 from streamsvm.coreset import screen_making
-from streamsvm.coreset.accounting import Accounting
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.reducers.base import Purpose, generator
 from streamsvm.coreset.screen_making import make_screen
@@ -70,7 +69,6 @@ class LeafScreens(ABC):
     ----------
     config : ModelConfig
     task : Task
-    accounting : Accounting or None
 
     Attributes
     ----------
@@ -80,8 +78,8 @@ class LeafScreens(ABC):
 
     least_leaves: ClassVar[int] = 2
 
-    def __init__(self, config: ModelConfig, task: Task, accounting: Accounting | None) -> None:
-        self._config, self._task, self._accounting = config, task, accounting
+    def __init__(self, config: ModelConfig, task: Task) -> None:
+        self._config, self._task = config, task
 
     @classmethod
     @abstractmethod
@@ -90,7 +88,7 @@ class LeafScreens(ABC):
 
     @classmethod
     @abstractmethod
-    def warm_up(cls, config: ModelConfig, accounting: Accounting | None, say: Callable[[str], None]) -> None:
+    def warm_up(cls, config: ModelConfig, say: Callable[[str], None]) -> None:
         """Compile what this kind runs, if a configuration may need it; say so before."""
 
     @abstractmethod
@@ -124,11 +122,11 @@ class LinearScreens(LeafScreens):
         return task.classes == 2 and config.svm.kernel == "linear" and fits
 
     @classmethod
-    def warm_up(cls, config: ModelConfig, accounting: Accounting | None, say: Callable[[str], None]) -> None:
+    def warm_up(cls, config: ModelConfig, say: Callable[[str], None]) -> None:
         """See `LeafScreens`."""
         if config.coreset.screens:
             say("preparing the screening")
-            screen_making.warm_up(config.points.numpy_dtype, accounting)
+            screen_making.warm_up(config.points.numpy_dtype)
 
     def share(self, points: int) -> float:  # noqa: ARG002
         """Return that of the configuration."""
@@ -143,24 +141,21 @@ class LinearScreens(LeafScreens):
         if pilot.lower_bound <= 0.0:
             return None
         random = generator(seed, Purpose.SKETCH, (partition, leaf, 0))
-        screen, measured = make_screen(points, pilot, moments, sealed.span, sealed.accepted, capacity, random)
-        account = None
-        if self._accounting is not None:
-            account = self._accounting.of_screen(screen, measured, points.X.dtype, capacity)
-        return Screener.begin(screen, *sealed.leaf, account)
+        screen = make_screen(points, pilot, moments, sealed.span, sealed.accepted, capacity, random)
+        return Screener.begin(screen, *sealed.leaf)
 
 
-def screens_of(config: ModelConfig, task: Task, accounting: Accounting | None) -> LeafScreens | None:
+def screens_of(config: ModelConfig, task: Task) -> LeafScreens | None:
     """Return the screens of a configuration; None where no leaf is screened."""
     if not config.coreset.screens:
         return None
-    return next((kind(config, task, accounting) for kind in _kinds() if kind.wanted(config, task)), None)
+    return next((kind(config, task) for kind in _kinds() if kind.wanted(config, task)), None)
 
 
-def warm_up(config: ModelConfig, accounting: Accounting | None, say: Callable[[str], None]) -> None:
+def warm_up(config: ModelConfig, say: Callable[[str], None]) -> None:
     """Compile, or load from numba's file cache, whatever the screens of a configuration run."""
     for kind in _kinds():
-        kind.warm_up(config, accounting, say)
+        kind.warm_up(config, say)
 
 
 def _kinds() -> Iterator[type[LeafScreens]]:

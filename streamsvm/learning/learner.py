@@ -27,10 +27,9 @@ from streamsvm.coreset.reducers import calibrated
 from streamsvm.coreset.reducers.base import Purpose, generator
 from streamsvm.coreset.structure import Learned
 from streamsvm.learning import leaf_screens, pilots, training
-from streamsvm.learning.accounts import accounting_of
 from streamsvm.learning.partition import Witness
 from streamsvm.learning.partitions import Partitions
-from streamsvm.learning.tasks import Task, task_of
+from streamsvm.learning.tasks import Task
 from streamsvm.points import Points, Position, Positions, Rows, Times
 
 REHEARSED = 2_000
@@ -106,7 +105,7 @@ def warm_up(config: ModelConfig, say: Callable[[str], None] = lambda _: None) ->
     say("preparing sums and the audit sample")
     Moments.zero(1).add(Points.empty(1, config.points.numpy_dtype))
     audit.warm_up(config.points.numpy_dtype)
-    leaf_screens.warm_up(config, accounting_of(config, task_of(config)), say)
+    leaf_screens.warm_up(config, say)
     say("preparing the pilots")
     pilots.warm_up(config, say)
     say("preparing trainings")
@@ -122,7 +121,6 @@ def _rehearse(config: ModelConfig) -> None:
     own = config.coreset
     coreset = CoresetConfig(
         reducer=own.reducer,
-        clusters=own.clusters,
         structure=own.structure,
         landmarks=own.landmarks,
         screening=own.screening,

@@ -15,7 +15,6 @@ from functools import reduce
 from typing import Any, ClassVar, Final, NamedTuple, Protocol
 
 from streamsvm.config import CoresetConfig, ModelConfig
-from streamsvm.coreset.accounting import Account
 from streamsvm.coreset.audit_sample import Held
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.reducers.base import Reducer
@@ -141,9 +140,7 @@ class PartitionMemory(ABC):
         """Return the moments of all rows that a full leaf's pilot stands for; None: those of its node alone."""
 
     @abstractmethod
-    def insert(
-        self, points: Points, extent: Extent, pilot_of: PilotOf, audit: tuple[Held, ...], totals: Account | None
-    ) -> None:
+    def insert(self, points: Points, extent: Extent, pilot_of: PilotOf, audit: tuple[Held, ...]) -> None:
         """Put a sealed leaf into the structure, with the audit sample that ended with it, if one did."""
 
     @abstractmethod
@@ -202,12 +199,10 @@ class EverythingKept(PartitionMemory):
         """Return the moments of everything."""
         return self.structure.extent_with(leaf).moments
 
-    def insert(
-        self, points: Points, extent: Extent, pilot_of: PilotOf, audit: tuple[Held, ...], totals: Account | None
-    ) -> None:
+    def insert(self, points: Points, extent: Extent, pilot_of: PilotOf, audit: tuple[Held, ...]) -> None:
         """See `PartitionMemory`."""
         assert not audit
-        self.structure.insert(points, extent, pilot_of, totals=totals)
+        self.structure.insert(points, extent, pilot_of)
 
     def is_unlike(self, leaf: FullLeaf) -> bool | None:
         """Compare a leaf with all sealed ones."""

@@ -14,11 +14,11 @@ from streamsvm.learning.cutting import Cut
 from streamsvm.learning.tuning import Tuning
 from streamsvm.model.classes import machines_of
 from streamsvm.model.parts import probability_part
-from streamsvm.model.parts.probability_part import NUMBER_BYTES
 from streamsvm.model.pointers import Head
 from streamsvm.model.probes import count_of
 from streamsvm.model.recipes import recipes_of
 from streamsvm.model.threshold import LARGEST_BYTES as THRESHOLD_BYTES
+from streamsvm.model.threshold import NUMBER_BYTES
 from streamsvm.model.version import (
     LINKS_BYTES,
     PARTITION_BYTES,
@@ -128,7 +128,7 @@ def largest_bytes(config: ModelConfig, partitions: int = 1) -> int:
     fixed = 8_192 + LINKS_BYTES + len(msgspec.json.encode(config.canonical())) + cuts * partitions * PARTITION_BYTES
     if config.coreset.forgets:
         fixed += partitions * (COVERAGE_BYTES + config.coreset.sizes.buckets * HORIZON_BYTES)
-    fixed += machines * probability_part.largest_bytes(config.svm.probability)
+    fixed += machines * probability_part.LARGEST_BYTES
     fixed += 0 if machines == 1 else machines * MACHINE_BYTES
     fixed += THRESHOLD_BYTES if config.svm.goal is not None else 0
     if config.recipe is not None:

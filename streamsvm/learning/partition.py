@@ -44,9 +44,8 @@ from streamsvm.coreset.reducers.base import Observed
 from streamsvm.coreset.screens import LeafRule, LeafScreener
 from streamsvm.coreset.shift import FullLeaf, KeptPointsWatch, is_steady
 from streamsvm.coreset.structure import Extent, Learned, PilotOf
-from streamsvm.learning.accounts import accounting_of
 from streamsvm.learning.auditing import make_reservoirs
-from streamsvm.learning.bounding import Bounding, account_of_sealed, first_bounds
+from streamsvm.learning.bounding import Bounding, first_bounds
 from streamsvm.learning.leaf_screens import Sealed, screens_of
 from streamsvm.learning.memories import PartitionMemory, memory_of
 from streamsvm.learning.partition_at_cut import PartitionAtCut
@@ -82,12 +81,11 @@ class Partition:
         self._standing: PartitionAtCut | None = None
         self._witness: Witness | None = None
         self._band = 0.0
-        self._accounting = accounting_of(config, task)
-        self._screens = screens_of(config, task, self._accounting)
+        self._screens = screens_of(config, task)
         self.bounding = Bounding(partition, coreset, points.dimension, task.classes)
         self.leader_epoch = -1
         self.beside_offset = -1
-        self.leaf = Leaf(base, coreset.leaf_rows, points.dimension, points.numpy_dtype, task.classes, self._accounting)
+        self.leaf = Leaf(base, coreset.leaf_rows, points.dimension, points.numpy_dtype, task.classes)
         self.memory = memory or memory_of(partition, config, task)
         self.structure = self.memory.structure
         self._kept_points_watch = KeptPointsWatch()
@@ -158,10 +156,9 @@ class Partition:
         clipped = self.bounding.clip(bounded)
         if self._witness is not None and not self.bounding.of_first_leaf:
             self._witness(rows.points.take(rows.accepted), clipped.points.take(rows.accepted))
-        is_changed = self._accounting is not None and clipped.points is not rows.points
         if stay is not rows.accepted:
             clipped = replace(clipped, accepted=stay)
-        self.leaf.add(clipped, rows.points if is_changed else None)
+        self.leaf.add(clipped)
         self.leader_epoch = int(rows.leader_epoch[-1])
         if rows.beside_offset is not None:
             self.beside_offset = int(rows.beside_offset[-1])
@@ -195,17 +192,16 @@ class Partition:
 
     def _insert(self, solved: dict[tuple[Position, Position], Any]) -> None:
         """Put the full leaf into the structure; add to `solved` the pilots that this solves."""
-        screened, known = self.leaf.screened, self.leaf.totals
+        screened = self.leaf.screened
         ends_a_span = self.memory.ends_a_span(self.leaf.rows)
         audit = self._audit_so_far() if ends_a_span else ()
         sealed = self.bounding.seal(self.leaf, self.observed, ends_a_span=ends_a_span)
         if sealed.first_bounds is not None:
             self.bounding.draw_in_audit(sealed.first_bounds, self.audit)
-        totals = None if self._accounting is None else account_of_sealed(sealed, screened, known, self._accounting)
         if self._witness is not None and self.bounding.of_first_leaf:
             self._witness(sealed.rows, sealed.drawn_in)
         pilots = self._pilots(solved, self.memory.seen(sealed.extent), None if screened is None else screened.screen)
-        self.memory.insert(sealed.points, sealed.extent, pilots, audit, totals)
+        self.memory.insert(sealed.points, sealed.extent, pilots, audit)
         if ends_a_span:
             self.audit = make_reservoirs(self._partition, self._config, self._task)
 
@@ -313,7 +309,6 @@ class Partition:
                 audit=tuple(reservoir.state() for reservoir in self.audit),
                 memory=self.memory.state(),
                 beside_offset=self.beside_offset,
-                leaf_totals=self.leaf.totals,
                 waiting=self.bounding.waiting,
             )
             self._standing = PartitionAtCut(
@@ -349,9 +344,8 @@ class Partition:
         self.beside_offset = saved.beside_offset
         self.memory.restore(saved.memory)
         self.structure.restore(saved.sealed, saved.buckets)
-        leaf_rows, screened = self._config.coreset.leaf_rows, saved.screened
-        screener = None if screened is None else screened.resumed(self._leaf_name, leaf_rows)
-        self.leaf.restore(saved.leaf_points, saved.leaf_extent, screener, saved.leaf_totals)
+        screener = None if saved.screened is None else saved.screened.resumed(self._leaf_name)
+        self.leaf.restore(saved.leaf_points, saved.leaf_extent, screener)
         self.bounding.reopen(len(saved.leaf_points), saved.waiting)
         # Not in a checkpoint: bounds follow from the buckets that were just restored.
         self._renew_bounds()

@@ -15,14 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamsvm.config import ModelConfig
-from streamsvm.coreset.accounting import Account, Accounting
 from streamsvm.coreset.audit_sample import EVERY_LABEL, LABELS, Held, Sampled, merged
 from streamsvm.coreset.clipping import FeatureRanges
-from streamsvm.coreset.leaf import account_of
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.outliers import Found, OutlierBounds, Waiting
 from streamsvm.coreset.reducers.base import Observed
-from streamsvm.learning.accounts import accounting_of
 from streamsvm.learning.auditing import audit_shares
 from streamsvm.learning.bounding import Judged, Places, first_bounds, first_judged
 from streamsvm.learning.memories import Horizon, Weighing
@@ -88,20 +85,8 @@ class PartitionAtCut:
             audit=tuple(self._sampled(factors, whole.class_weight, config, task, leaf)),
             found=leaf.found,
             horizons=self.horizons(now_ms),
-            totals=self._totals(leaf, accounting_of(config, task)),
             left_out=0 if leaf.others is None else int(np.count_nonzero(~leaf.others.only_heavy())),
         )
-
-    def _totals(self, leaf: OpenPart, accounting: Accounting | None) -> tuple[tuple[Points, Account], ...]:
-        """Return all parts with their accounts; empty where no accounts are kept, or a bucket has none."""
-        if accounting is None:
-            return ()
-        found = [(bucket.points, bucket.totals) for bucket in self.state.buckets]
-        state = self.state
-        of_leaf = account_of(leaf.calm, leaf.held, state.screened, state.leaf_totals, accounting)
-        found.append((leaf.points, None if of_leaf is None else leaf.account(of_leaf, accounting)))
-        known = tuple((points, totals) for points, totals in found if totals is not None)
-        return known if len(known) == len(found) else ()
 
     def horizons(self, now_ms: int) -> tuple[Horizon, ...]:
         """Return the newest rows that count, and their share, the longest first; empty where nothing is forgotten."""
@@ -115,19 +100,19 @@ class PartitionAtCut:
     def open_part(self, config: ModelConfig, task: Task) -> OpenPart:
         """Return the open leaf and what waits, as a cut has them."""
         state, bounds = self.state, self._first_bounds(config)
-        points = held = state.leaf_points
+        points = state.leaf_points
         moments, waiting, found = state.leaf_extent.moments, state.waiting, None
         if bounds is not None:
             judged = first_judged(bounds, points, config.coreset)
             if judged.found is not None:
                 found, stay = judged.found, judged.stay()
                 if judged.waits is not None:
-                    waiting = Waiting(held.take(judged.waits), judged.points.take(judged.waits))
-                points, held = judged.points.take(stay), held.take(stay)
+                    waiting = Waiting(points.take(judged.waits), judged.points.take(judged.waits))
+                points = judged.points.take(stay)
                 moments = Moments.zero(points.dimension, task.classes).add(points)
         elif state.screened is not None:
             points = state.screened.calibrated(points, Observed())
-        leaf = OpenPart(points=points, moments=moments, calm=points, held=held, found=found)
+        leaf = OpenPart(points=points, moments=moments, found=found)
         bounds = bounds or self.outlier_bounds
         return leaf if waiting is None or bounds is None else leaf.with_judged(Judged.of(waiting, bounds, [points]))
 
@@ -204,8 +189,6 @@ class CutParts:
         The outliers of an open first leaf.
     horizons : tuple of Horizon
         Which rows count, and their shares; empty where nothing is forgotten.
-    totals : tuple of (Points, Account)
-        Of buckets and open leaf; empty where no accounts are kept.
     left_out : int
         Rows that none of the points stands for, because they lie beyond `coreset.max_leverage`, and nothing else does.
     """
@@ -215,7 +198,6 @@ class CutParts:
     audit: tuple[Sampled, ...]
     found: Found | None
     horizons: tuple[Horizon, ...]
-    totals: tuple[tuple[Points, Account], ...] = ()
     left_out: int = 0
 
 
@@ -229,22 +211,15 @@ class OpenPart:
         What counts of both.
     moments : Moments
         Of both.
-    calm, held : Points
-        What counts of the leaf, and the rows behind it as they came.
     found : Found or None
         The outliers of a first leaf.
-    own : Points or None
-        Rows that waited and are the stream's own; None where none waited.
     others : Waiting or None
-        The others.
+        Rows that waited and are not the stream's own; None where none waited.
     """
 
     points: Points
     moments: Moments
-    calm: Points
-    held: Points
     found: Found | None
-    own: Points | None = None
     others: Waiting | None = None
 
     def with_judged(self, judged: Judged) -> OpenPart:
@@ -252,19 +227,7 @@ class OpenPart:
         others = judged.others
         return replace(
             self,
-            points=Points.union([self.calm, judged.own, others.learned.take(others.only_heavy())]),
+            points=Points.union([self.points, judged.own, others.learned.take(others.only_heavy())]),
             moments=self.moments.add(judged.own).add(others.learned),
-            own=judged.own,
             others=others,
         )
-
-    def account(self, of_leaf: Account, accounting: Accounting) -> Account:
-        """Return the account of the leaf with that of rows that waited, or wait."""
-        if self.own is None or self.others is None:
-            return of_leaf
-        heavy = self.others.only_heavy()
-        some, left_out = self.others.take(heavy), self.others.take(~heavy)
-        more = [accounting.of_rows(self.own, self.own), accounting.of_rows(some.learned, some.came)]
-        if len(left_out):
-            more.append(accounting.of_left_out(left_out.learned, left_out.came))
-        return of_leaf.followed_by(more)

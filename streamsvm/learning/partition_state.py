@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from streamsvm.coreset.accounting import Account
 from streamsvm.coreset.audit_sample import Held
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.outliers import Waiting
@@ -37,8 +36,6 @@ class PartitionState:
         What the partition's memory knows besides its buckets.
     beside_offset : int
         Offset after the newest record of a log beside the input that counted; -1 where there is none, or none did yet.
-    leaf_totals : Account or None
-        Of an open leaf that is not screened, if some of its points did not come as they are, and accounts are kept.
     waiting : Waiting or None
         Rows that are neither in buckets nor in the open leaf, because they lie beyond `coreset.max_leverage`.
     """
@@ -52,7 +49,6 @@ class PartitionState:
     audit: tuple[Held, ...] = ()
     memory: MemoryState | None = None
     beside_offset: int = -1
-    leaf_totals: Account | None = None
     waiting: Waiting | None = None
 
     @property

@@ -105,11 +105,6 @@ class Partitions(ABC):
         return sum(own.learned.rows for own in self._partitions.values())
 
     @property
-    def rows_elsewhere(self) -> int:
-        """Rows that others have learned by now and did not hand over yet."""
-        return 0
-
-    @property
     def weight(self) -> float:
         """Total weight of the valid points learned since the base."""
         return sum(float(own.learned.class_weight.sum()) for own in self._partitions.values())

@@ -44,8 +44,8 @@ from streamsvm.svm.block.interior_point import MOST_FEATURES, InteriorPointSolve
 from streamsvm.svm.block.signed_rows import sparse_rows
 from streamsvm.svm.block.smoothed_newton import rough_machine
 from streamsvm.svm.objective import optimality_of
-from streamsvm.svm.problem import Problem, Solver
-from streamsvm.svm.solvers import SOLVERS
+from streamsvm.svm.problem import CheckedSolver, Problem
+from streamsvm.svm.solvers import StdaSolver
 
 FEW_FEATURES: Final = 64
 """Up to so many features Newton's method is tried first: it takes a third to a twentieth of the interior-point method's
@@ -153,7 +153,6 @@ def linear_pilot(points: Points, weight: float, seen: Moments, config: SvmConfig
         solution = solver.solve_rows(sparse, upper, MOST_ITERATIONS)
     else:
         solution = solver.solve(problem)
-    assert solution.alpha is not None
     assert solution.coefficients is not None
     bound = dual_bound(Z, points.y, upper, solution.alpha)
     if not solution.converged:
@@ -247,9 +246,9 @@ class NodeProblem:
         )
 
 
-def linear_solver(points: int, dimension: int) -> Solver:
+def linear_solver(points: int, dimension: int) -> CheckedSolver:
     """Return what solves linear pilots of so many points and features: rough, deterministic, with dual variables."""
-    return InteriorPointSolver() if min(points, dimension) < MOST_FEATURES else SOLVERS["stda"]()
+    return InteriorPointSolver() if min(points, dimension) < MOST_FEATURES else StdaSolver()
 
 
 def warm_up(config: ModelConfig, say: Callable[[str], None]) -> None:

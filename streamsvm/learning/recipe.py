@@ -6,9 +6,8 @@ and an estimator predicts with it. A step of training that was added anywhere el
 versions.
 
 `make` does, in this order: make the cut, tune C and gamma if that is due, train each machine, fit its probabilities and
-its threshold, estimate its loss on the audit sample, and, where an account of all rows is kept, bound its distance from
-the optimum. `version_of` adds the lineage. The message that is published is made from the result in
-`streamsvm.model.message`.
+its threshold, and estimate its loss on the audit sample. `version_of` adds the lineage. The message that is published
+is made from the result in `streamsvm.model.message`.
 
 Nothing here reads a clock. A caller who wants to know how long the steps took passes a clock, and no duration enters a
 version.
@@ -25,7 +24,6 @@ import msgspec
 from streamsvm.config import ModelConfig, SvmConfig
 from streamsvm.coreset.audit_sample import Sampled
 from streamsvm.coreset.moments import Moments
-from streamsvm.learning.accounts import accounting
 from streamsvm.learning.cutting import Cut, DueCut
 from streamsvm.learning.naming import left_out_of, memory_of, summary, tuned_at
 from streamsvm.learning.tasks import OneVsRest, Task, task_of
@@ -33,10 +31,8 @@ from streamsvm.learning.training import (
     Trained,
     audit_scores,
     audited,
-    limited,
     train,
     untrained,
-    with_machine,
     with_probability,
     with_threshold,
 )
@@ -45,10 +41,9 @@ from streamsvm.model.ancestry import Ancestor
 from streamsvm.model.classes import AnyModel
 from streamsvm.model.deciles import Deciles
 from streamsvm.model.fit import Audit, Fit, MachineFit, audit_of_machines, fit_of_machines
-from streamsvm.model.machine import LinearMachine
 from streamsvm.model.version import Lineage, Version, partition_cuts
-from streamsvm.model.version_bounds import VersionBounds
 from streamsvm.points import Points, Positions
+from streamsvm.process_wide import one_algebra_thread
 
 TrainFunction = Callable[[Points, Moments, SvmConfig], Trained]
 """Solves one problem of two classes. Tests replace it with something slow or broken."""
@@ -79,8 +74,6 @@ class Made:
         Wall time of everything but the tuning. No part of any hash.
     tuning_seconds : float or None
         Wall time of the tuning; None unless it was made at this cut.
-    certified : VersionBounds or None
-        Bounds of the optimum and of the model's objective over all rows; None where no totals are kept.
     """
 
     cut: Cut
@@ -93,7 +86,6 @@ class Made:
     scores: tuple[Score, ...] = ()
     seconds: float = 0.0
     tuning_seconds: float | None = None
-    certified: VersionBounds | None = None
 
     @property
     def trained(self) -> Trained:
@@ -187,9 +179,9 @@ def make(
         Returns seconds.
     """
     task, begun = task or task_of(config), clock()
-    # With the configured number of threads in the linear algebra: making the cut solves a pilot.
+    # Making the cut solves a pilot, whose bits depend on the number of BLAS threads, too.
     tuning, scores, tuning_seconds = in_force, tuple[Score, ...](), None
-    with limited(config.svm):
+    with one_algebra_thread():
         cut = due.make()
     to_tune = clock()
     if is_due(cut.rows, in_force.rows if in_force else None, config):
@@ -206,51 +198,23 @@ def make(
         for (points, moments), sample in zip(problems, samples, strict=True)
     )
     model = task.model([machine.model for machine in machines])
-    judged = list(zip(machines, samples, strict=True))
-    audits = tuple(audited(machine, sample, svm) for machine, sample in judged)
     return Made(
         cut=cut,
         machines=machines,
-        audits=audits,
-        audit_scores=audit_scores(model, task.whole(cut.audit), svm),
+        audits=tuple(audited(machine, sample) for machine, sample in zip(machines, samples, strict=True)),
+        audit_scores=audit_scores(model, task.whole(cut.audit)),
         model=model,
         training_set_sha256=cut.points.sha256(),
         tuning=tuning,
         scores=scores,
         seconds=clock() - begun - (tuning_seconds or 0.0),
         tuning_seconds=tuning_seconds,
-        certified=_certified(cut, machines[0], audits[0], svm),
     )
-
-
-def _certified(cut: Cut, trained: Trained, audit: Audit | None, svm: SvmConfig) -> VersionBounds | None:
-    """Return the bounds of a linear machine of two classes; None where no account of all rows is kept."""
-    machine, keeper = trained.model.machine, accounting()
-    if cut.ledger is None or keeper is None or not isinstance(machine, LinearMachine):
-        return None
-    with limited(svm):
-        return keeper.certified(cut.ledger, trained.model.scaler, machine, trained.fit, cut.moments.count, audit)
 
 
 def _finished(trained: Trained, sample: Sequence[Sampled], svm: SvmConfig, seed: int) -> Trained:
     """Return a machine with its probability and its threshold."""
     return with_threshold(with_probability(trained, sample, svm), sample, svm, seed)
-
-
-def remade(made: Made, config: ModelConfig, machine: LinearMachine) -> Made:
-    """Return the same with another machine of two classes, and what follows from it."""
-    cut, sample = made.cut, made.cut.audit
-    svm = config.svm if made.tuning is None else made.tuning.applied(config.svm)
-    trained = _finished(with_machine(cut.points, cut.moments, svm, machine), sample, svm, config.seed)
-    audit = audited(trained, sample, svm)
-    return replace(
-        made,
-        machines=(trained,),
-        model=trained.model,
-        audits=(audit,),
-        certified=_certified(cut, trained, audit, svm),
-        audit_scores=audit_scores(trained.model, sample, svm),
-    )
 
 
 def version_of(made: Made, config: ModelConfig, origin: Origin) -> Version:
@@ -279,7 +243,6 @@ def version_of(made: Made, config: ModelConfig, origin: Origin) -> Version:
         model=made.model,
         labels=config.points.labels,
         feature_names=config.points.feature_names,
-        solver=config.svm.solver,
         fit=_fit(made, task),
         stream=summary(cut),
         lineage=lineage,

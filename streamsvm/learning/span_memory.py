@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamsvm.config import ModelConfig
-from streamsvm.coreset.accounting import Account
 from streamsvm.coreset.audit_sample import Held
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.shift import FullLeaf
@@ -105,11 +104,8 @@ class SpanMemory(PartitionMemory):
         """Return None: every node knows its own rows only."""
         return None
 
-    def insert(
-        self, points: Points, extent: Extent, pilot_of: PilotOf, audit: tuple[Held, ...], totals: Account | None
-    ) -> None:
+    def insert(self, points: Points, extent: Extent, pilot_of: PilotOf, audit: tuple[Held, ...]) -> None:
         """See `PartitionMemory`."""
-        assert totals is None
         is_full = self.ends_a_span(extent.rows)
         times = span_times(self._times) if is_full else NO_TIMES
         self.structure.insert(points, extent, pilot_of, audit=audit, times=times)

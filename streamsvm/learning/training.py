@@ -1,6 +1,6 @@
 """From a training set to a model: standardise, set C, solve, measure, audit. Pure functions; may run in any thread.
 
-`streamsvm.learning.recipe.make` calls these functions for each machine of a version. To read: `_trained`, which is one
+`streamsvm.learning.recipe.make` calls these functions for each machine of a version. To read: `train`, which is one
 training from top to bottom. It turns raw points and exact moments into the problem that a solver takes
 (`streamsvm.svm.problem`), and the solution into a `Model` whose scaler stands in front of its decision function.
 
@@ -15,7 +15,6 @@ on the audit sample, which is drawn without the coreset.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
@@ -31,24 +30,20 @@ from streamsvm.model.classes import AnyModel
 from streamsvm.model.deciles import Deciles, deciles_of
 from streamsvm.model.fit import Audit, Fit
 from streamsvm.model.kernels import Kernel, LinearKernel, RbfKernel
-from streamsvm.model.machine import KernelMachine, LinearMachine, Machine, Model, Packing, Scaler, in_half
+from streamsvm.model.machine import KernelMachine, LinearMachine, Machine, Model, Packing, Scaler
 from streamsvm.model.packing import MOST_ENTRIES, Grid
 from streamsvm.points import Points
-from streamsvm.process_wide import algebra_threads
-from streamsvm.svm.bias import best_intercept
+from streamsvm.process_wide import one_algebra_thread
 from streamsvm.svm.block import descent as fast
 from streamsvm.svm.fit_landmarks import decisions, fewer_terms
 from streamsvm.svm.fit_probability import fit_probability, objection
 from streamsvm.svm.fit_threshold import fit_threshold, halves
 from streamsvm.svm.objective import optimality, primal_objective
-from streamsvm.svm.solvers import SOLVERS, Problem, Solution
+from streamsvm.svm.solvers import Problem, Solution, StdaSolver
 
 LEAST_ITERATIONS: Final = 10_000_000
 ITERATIONS_A_POINT: Final = 10_000
 """After so many, or the least number, a machine counts as not converged: many times what any took that converged."""
-VARIANCE_IN_HALF: Final = (1e-6, 1e6)
-"""Mean variance of features from which, and up to which, they are rounded to 16 bits: these have three digits from 6e-5
-to 65,504 in magnitude."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,29 +82,13 @@ def train(points: Points, moments: Moments, config: SvmConfig) -> Trained:
     -----
     With one label only, the optimum is w = 0 with the intercept at that label: every hinge loss is 0.
     """
-    return _trained(points, moments, config, lambda problem: SOLVERS[config.solver]().solve(problem))
-
-
-def with_machine(points: Points, moments: Moments, config: SvmConfig, machine: LinearMachine) -> Trained:
-    """Return a machine from elsewhere in the form of a trained one; parameters are those of `train`.
-
-    Its fit is measured on the points, as that of a solver without dual variables.
-    """
-    found = Solution(
-        alpha=None, intercept=machine.intercept, iterations=0, converged=True, coefficients=machine.coefficients
-    )
-    return _trained(points, moments, config, lambda _: found)
-
-
-def _trained(points: Points, moments: Moments, config: SvmConfig, solve: Callable[[Problem], Solution]) -> Trained:
-    # `limited` sets the number of BLAS threads to the configured one: with another number the sums have other bits.
-    with limited(config):
+    # With another number of BLAS threads the sums have other bits.
+    with one_algebra_thread():
         scaler = scaler_of(moments, config)
-        config = _precise_enough(config, scaler, moments)
         Z, kernel = scaler.transform(points.X), kernel_of(scaler, moments, config)
         grid = Grid.of(Z, kernel.gamma) if config.precision == "packed" and isinstance(kernel, RbfKernel) else None
-        if config.round_first:
-            Z = in_half(Z) if grid is None else grid.rounded(Z)
+        if grid is not None:  # before training: the support vectors are then those that are published
+            Z = grid.rounded(Z)
         penalty, class_weight = config.penalty(moments.weight), config.class_weights(moments.class_weight)
         upper = penalty * points.class_weighted(class_weight).weight
         problem = Problem(
@@ -120,7 +99,7 @@ def _trained(points: Points, moments: Moments, config: SvmConfig, solve: Callabl
             tolerance=config.tolerance,
             max_iterations=max(LEAST_ITERATIONS, ITERATIONS_A_POINT * len(points)),
         )
-        solution = solve(problem)
+        solution = StdaSolver().solve(problem)
         model = Model(scaler, _machine(problem, solution))
         measured = _measure(problem, solution, model)
         if isinstance(model.machine, KernelMachine):
@@ -175,7 +154,7 @@ def untrained(moments: Moments, config: SvmConfig) -> Trained:
     return Trained(Model(scaler, machine), fit, 0.0)
 
 
-def audited(trained: Trained, sample: Sequence[Sampled], config: SvmConfig) -> Audit | None:
+def audited(trained: Trained, sample: Sequence[Sampled]) -> Audit | None:
     """Estimate a model's objective over the whole stream; None if the audit sample has no points.
 
     Parameters
@@ -183,12 +162,10 @@ def audited(trained: Trained, sample: Sequence[Sampled], config: SvmConfig) -> A
     trained : Trained
     sample : sequence of Sampled
         Of the cut that the model was trained at, one a partition.
-    config : SvmConfig
-        That of the training.
     """
     if not any(len(part.points) for part in sample):
         return None
-    points, decision = _answered(trained, sample, config)
+    points, decision = _answered(trained, sample)
     negative, positive = trained.fit.class_weight
     loss = np.where(points.y > 0, positive, negative) * np.maximum(0.0, 1.0 - points.y * decision)
     totals = estimate(sample, loss, boundary=max(negative, positive))
@@ -196,7 +173,7 @@ def audited(trained: Trained, sample: Sequence[Sampled], config: SvmConfig) -> A
     return Audit(objective, low, high, len(points))
 
 
-def audit_scores(model: AnyModel, sample: Sequence[Sampled], config: SvmConfig) -> Deciles | None:
+def audit_scores(model: AnyModel, sample: Sequence[Sampled]) -> Deciles | None:
     """Return how the decision values of the audit sample lie; None where it is too small for that.
 
     Of more than two labels a point counts by its greatest value: that of its answer.
@@ -209,13 +186,11 @@ def audit_scores(model: AnyModel, sample: Sequence[Sampled], config: SvmConfig) 
     model : Model or ClassModel
     sample : sequence of Sampled
         Of the cut that the model was trained at, one a partition; of more than two labels in two strata.
-    config : SvmConfig
-        That of the training.
     """
     if not any(len(part.points) for part in sample):
         return None
     points = Points.union([part.points for part in sample])
-    with limited(config):
+    with one_algebra_thread():
         decision = model.strength(model.decision_function(points.X))
     own = points.weight.astype(np.float64)
     rows = np.divide(represented(sample), own, out=np.zeros(len(own)), where=own > 0.0)
@@ -245,33 +220,32 @@ def with_probability(trained: Trained, sample: Sequence[Sampled], config: SvmCon
         return trained
     if not any(len(part.points) for part in sample):
         return replace(trained, no_probability="the audit sample is empty")
-    points, decision = _answered(trained, sample, config)
+    points, decision = _answered(trained, sample)
     if reason := objection(decision, points.y):
         return replace(trained, no_probability=reason)
-    with limited(config):
-        probability = fit_probability(config.probability, decision, points.y, represented(sample))
+    with one_algebra_thread():
+        probability = fit_probability(decision, points.y, represented(sample))
     return replace(trained, model=replace(trained.model, probability=probability))
 
 
-def with_rough_probability(trained: Trained, sample: Sequence[Sampled], config: SvmConfig) -> Trained:
+def with_rough_probability(trained: Trained, sample: Sequence[Sampled]) -> Trained:
     """Return the same with a sigmoid of fewer points than a version's needs; unchanged where a label has none.
 
     For an estimator, which is asked for probabilities whatever came: Platt's targets keep the sigmoid of a single point
-    of each label finite. An isotonic function of so few points would have as many steps.
+    of each label finite.
 
     Parameters
     ----------
     trained : Trained
     sample : sequence of Sampled
-    config : SvmConfig
     """
     if not trained.no_probability or not any(len(part.points) for part in sample):
         return trained
-    points, decision = _answered(trained, sample, config)
+    points, decision = _answered(trained, sample)
     if not -len(points) < int(points.y.sum(dtype=np.int64)) < len(points) or not np.isfinite(decision).all():
         return trained
-    with limited(config):
-        probability = fit_probability("sigmoid", decision, points.y, represented(sample))
+    with one_algebra_thread():
+        probability = fit_probability(decision, points.y, represented(sample))
     return replace(trained, model=replace(trained.model, probability=probability))
 
 
@@ -292,33 +266,22 @@ def with_threshold(trained: Trained, sample: Sequence[Sampled], config: SvmConfi
     """
     if config.goal is None:
         return trained
-    points, decision = _answered(trained, sample, config)
+    points, decision = _answered(trained, sample)
     chosen_by = halves(points.y, generator(seed, Purpose.THRESHOLD, (0, 0, 0)))
     threshold = fit_threshold(*config.goal, decision, points.y, represented(sample), chosen_by)
     return replace(trained, model=replace(trained.model, threshold=threshold))
 
 
-def _answered(trained: Trained, sample: Sequence[Sampled], config: SvmConfig) -> tuple[Points, NDArray[np.float64]]:
+def _answered(trained: Trained, sample: Sequence[Sampled]) -> tuple[Points, NDArray[np.float64]]:
     """Return the points of a sample, partition after partition, and the decision value of each."""
     points = Points.union([part.points for part in sample])
-    with limited(config):
+    with one_algebra_thread():
         return points, trained.model.decision_function(points.X)
-
-
-def limited(config: SvmConfig) -> AbstractContextManager[object]:
-    """Give linear algebra the configured number of threads, in the whole process, while the block runs.
-
-    `train` does so itself. A thread that learns beside it must set the same limit around all of its
-    life: a pilot of many features is solved with linear algebra too, and its bits would depend on whether a training
-    happens to run at that moment. See `streamsvm.process_wide` for blocks that overlap.
-    """
-    return algebra_threads(config.threads)
 
 
 def warm_up(config: SvmConfig, say: Callable[[str], None] = lambda _: None) -> None:
     """Compile, or load from numba's file cache, what `train` runs; `say` is called before each part."""
-    if config.solver == "stda":
-        fast.warm_up(LinearKernel() if config.kernel == "linear" else RbfKernel(1.0), say)
+    fast.warm_up(LinearKernel() if config.kernel == "linear" else RbfKernel(1.0), say)
     points = Points(np.array([[0.0], [1.0]]), np.array([-1, 1], np.int8), np.ones(2))
     train(points, Moments.zero(1).add(points), config)
 
@@ -332,18 +295,6 @@ def scaler_of(moments: Moments, config: SvmConfig) -> Scaler:
     if not config.standardize:
         return Scaler(moments.mean, np.ones(len(moments.mean)))
     return Scaler.standard(moments.mean, moments.square / moments.weight)
-
-
-def _precise_enough(config: SvmConfig, scaler: Scaler, moments: Moments) -> SvmConfig:
-    """Return the configuration, in double precision where features, not standardised, do not suit 16 bits."""
-    variance = float((moments.square / scaler.scale**2).mean()) / moments.weight
-    least, most_in_half = VARIANCE_IN_HALF
-    if config.standardize or config.precision != "half" or least <= variance <= most_in_half:
-        return config
-    most = config.landmarks
-    if most is not None:
-        most = min(most, config.landmarks_by_default(len(moments.mean), "double"))
-    return config.model_copy(update={"precision": "double", "round_first": False, "landmarks": most})
 
 
 def kernel_of(scaler: Scaler, moments: Moments, config: SvmConfig) -> Kernel:
@@ -365,7 +316,6 @@ def _machine(problem: Problem, solution: Solution) -> Machine:
     if solution.coefficients is not None:
         return LinearMachine(solution.coefficients, solution.intercept)
     assert isinstance(problem.kernel, RbfKernel)
-    assert solution.alpha is not None
     support = np.flatnonzero(solution.alpha)
     dual = problem.y[support] * solution.alpha[support]
     return KernelMachine(problem.kernel, problem.Z[support], dual, solution.intercept)
@@ -381,20 +331,14 @@ class _Measured(NamedTuple):
 
 
 def _measure(problem: Problem, solution: Solution, model: Model) -> _Measured:
-    """Measure a solution from scratch, by its dual variables if it has some, else by its decision values."""
+    """Measure a solution from scratch."""
     machine = model.machine
-    if solution.alpha is not None:
-        alpha = solution.alpha
-        assert isinstance(problem.kernel, LinearKernel | RbfKernel)
-        found = solution.optimality or optimality(
-            problem.Z, problem.y, problem.upper, alpha, solution.intercept, problem.kernel
-        )
-        norm = _norm(machine) if isinstance(machine, LinearMachine) else 2.0 * (float(alpha.sum()) - found.dual)
-        return _Measured(int(np.count_nonzero(alpha)), found.primal, found.dual, found.kkt_gap, max(0.0, norm))
-    assert isinstance(machine, LinearMachine)
-    decision = machine.decide(problem.Z)
-    primal = primal_objective(decision, problem.y, problem.upper, _norm(machine))
-    return _Measured(int(np.count_nonzero(problem.y * decision < 1.0)), primal, None, None, _norm(machine))
+    alpha = solution.alpha
+    found = solution.optimality or optimality(
+        problem.Z, problem.y, problem.upper, alpha, solution.intercept, problem.kernel
+    )
+    norm = _norm(machine) if isinstance(machine, LinearMachine) else 2.0 * (float(alpha.sum()) - found.dual)
+    return _Measured(int(np.count_nonzero(alpha)), found.primal, found.dual, found.kkt_gap, max(0.0, norm))
 
 
 def _written_down(
@@ -407,35 +351,31 @@ def _written_down(
 ) -> tuple[KernelMachine, _Measured]:
     """Return the machine of as many terms, and of numbers of as many bits, as are published, and its measures.
 
-    Rounding moves the sum of the dual coefficients, and with large boxes the decisions by more than their own size.
-    Where the objective shows that, the intercept is fitted again; where that does not repair it, double precision is
-    kept, over as many landmarks as fit into a message so.
+    Rounding the dual coefficients moves their sum, and with large boxes the decisions by more than their own size.
+    Where the objective shows that, the machine stays in double precision, over as many landmarks as fit into a message
+    so.
     """
     machine, own = whole, measured
+
+    def fewer(most: int) -> tuple[KernelMachine, _Measured]:
+        found = fewer_terms(whole, problem.Z, points.y, points.weight, most)
+        return found, _measured_again(found, problem, measured)
+
     most = config.landmarks if grid is None else _room(grid, config)
     if most is not None and len(whole.dual) > most:
-        machine = fewer_terms(whole, problem.Z, points.y, points.weight, most)
-        own = _measured_again(machine, problem, measured)
-    half = machine.halved() if config.precision == "half" else machine
-    if grid is not None:
-        half = machine.packed(Packing(grid, len(whole.dual), 0.0, 0.0))
-    if half is machine:
+        machine, own = fewer(most)
+    if grid is None:
         return machine, own
-    rounded = _measured_again(half, problem, measured)
-    largest = own.primal + config.tolerance * abs(own.primal)
-    if not rounded.primal > largest:
-        return _with_errors(half, rounded, whole, problem), rounded
-    half = replace(half, intercept=_intercept_again(half, problem))
-    rounded = _measured_again(half, problem, measured)
-    half = _with_errors(half, rounded, whole, problem)
-    if not rounded.primal > largest:
-        return half, rounded
-    if most is not None:
-        most = config.landmarks_by_default(problem.Z.shape[1], "double")
-        if len(machine.dual) > most:
-            machine = fewer_terms(whole, problem.Z, points.y, points.weight, most)
-            own = _measured_again(machine, problem, measured)
-    return (machine, own) if own.primal < rounded.primal else (half, rounded)
+    packed = machine.packed(Packing(grid, len(whole.dual), 0.0, 0.0))
+    if packed is not machine:
+        rounded = _measured_again(packed, problem, measured)
+        if not rounded.primal > own.primal + config.tolerance * abs(own.primal):
+            whole_error = rounded.error
+            if len(machine.dual) < len(whole.dual):
+                whole_error = _error(decisions(whole, problem.Z), problem)
+            return replace(packed, packing=Packing(grid, len(whole.dual), whole_error, rounded.error)), rounded
+    most = config.landmarks_by_default(problem.Z.shape[1])
+    return fewer(most) if len(machine.dual) > most else (machine, own)
 
 
 def _room(grid: Grid, config: SvmConfig) -> int:
@@ -446,25 +386,10 @@ def _room(grid: Grid, config: SvmConfig) -> int:
     return max(2, min(room // (grid.vector_bytes + 4), MOST_ENTRIES // len(grid.bits)))
 
 
-def _with_errors(machine: KernelMachine, measured: _Measured, whole: KernelMachine, problem: Problem) -> KernelMachine:
-    """Return a packed machine with what it and the whole machine answer wrongly; another one as it is."""
-    if machine.packing is None:
-        return machine
-    of_whole = measured.error
-    if len(machine.dual) < len(whole.dual):
-        of_whole = _error(decisions(whole, problem.Z), problem)
-    return replace(machine, packing=replace(machine.packing, whole_error=of_whole, error=measured.error))
-
-
 def _error(decision: NDArray[np.float64], problem: Problem) -> float:
     """Return the share of the boxes of the points that decision values answer wrongly."""
     is_wrong = (decision > 0.0) != (problem.y > 0)
     return float(problem.upper[is_wrong].sum() / problem.upper.sum())
-
-
-def _intercept_again(machine: KernelMachine, problem: Problem) -> float:
-    """Return the best intercept of a machine of the problem, by its decision values."""
-    return best_intercept(decisions(replace(machine, intercept=0.0), problem.Z), problem.y, problem.upper)
 
 
 def _measured_again(machine: KernelMachine, problem: Problem, whole: _Measured) -> _Measured:

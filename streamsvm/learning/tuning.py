@@ -46,6 +46,7 @@ from streamsvm.learning.tasks import Task, task_of
 from streamsvm.model.kernels import Float, Kernel, LinearKernel, RbfKernel
 from streamsvm.model.machine import KernelMachine, LinearMachine, Machine, Scaler
 from streamsvm.points import Points, Position
+from streamsvm.process_wide import one_algebra_thread
 from streamsvm.sockets import plugged
 from streamsvm.svm.block import descent as fast
 from streamsvm.svm.block.descent import BlockDescent
@@ -170,7 +171,7 @@ def tune(cut: Cut, config: ModelConfig, task: Task | None = None) -> Tuned:
         What the labels are for; that of the configuration by default.
     """
     task, random = task or task_of(config), generator(config.seed, Purpose.TUNE, _counter(cut.points))
-    with training.limited(config.svm):
+    with one_algebra_thread():
         search = next((one.scores for one in plugged(SOCKET, Search) if one.wanted(config)), None)
         points = cut.points if search else _summary(cut, config, task, random)
         folds = Folds.of(points, cut, config.svm, task, random)

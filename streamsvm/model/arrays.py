@@ -14,7 +14,7 @@ from streamsvm.model.kernels import Float
 SHA256: Final = re.compile("[0-9a-f]{64}")
 """A hash as messages spell it."""
 
-Bits = Literal[16, 32, 64]
+Bits = Literal[32, 64]
 
 LARGEST: Final = 1e150
 """Largest magnitude of any number in a model. Beyond it squares overflow, and a decision value would depend on the

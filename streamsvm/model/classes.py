@@ -32,7 +32,7 @@ from streamsvm.errors import ConfigurationError
 from streamsvm.model.features import check_decided, check_finite, features_of
 from streamsvm.model.kernels import Float, RbfKernel
 from streamsvm.model.machine import KernelMachine, LinearMachine, Machine, Model, Scaler, block_rows
-from streamsvm.model.probability import Probability
+from streamsvm.model.probability import Sigmoid
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +126,7 @@ class ClassModel:
         Number of labels that it tells apart.
     scheme : "one_vs_one" or "one_vs_rest"
         What each machine tells apart: see the module.
-    probabilities : tuple of Probability, or None
+    probabilities : tuple of Sigmoid, or None
         For each machine the function from its decision value to the probability of its label, or of the second of its
         pair; None where that was not asked for, or could not be fitted for every machine.
     feature_names : tuple of str
@@ -137,7 +137,7 @@ class ClassModel:
     machine: Machines
     classes: int
     scheme: Multiclass
-    probabilities: tuple[Probability, ...] | None = None
+    probabilities: tuple[Sigmoid, ...] | None = None
     feature_names: tuple[str, ...] = ()
     threshold: ClassVar[None] = None
     border: ClassVar[float] = 0.0
@@ -219,9 +219,7 @@ class ClassModel:
             If the model has none.
         """
         if self.probabilities is None:
-            raise ConfigurationError(
-                "the model has no probabilities", "Train with svm.probability = sigmoid or isotonic."
-            )
+            raise ConfigurationError("the model has no probabilities", "Train with svm.probability = sigmoid.")
         columns = [function.of(values[:, index]) for index, function in enumerate(self.probabilities)]
         return shares_of(np.column_stack(columns), self.classes, self.scheme)
 

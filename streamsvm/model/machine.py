@@ -9,16 +9,14 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from streamsvm.choices import Precision
 from streamsvm.errors import ConfigurationError
 from streamsvm.model.features import check_decided, check_finite, features_of
 from streamsvm.model.kernels import Float, RbfKernel
 from streamsvm.model.packing import Grid
-from streamsvm.model.probability import Probability
+from streamsvm.model.probability import Sigmoid
 from streamsvm.model.threshold import Threshold
 from streamsvm.points import Features
 
-LARGEST_HALF: Final = float(np.finfo(np.float16).max)
 LARGEST_SINGLE: Final = float(np.finfo(np.float32).max)
 BLOCK_ROWS: Final = 1024
 """Most rows scored at a time by a kernel machine."""
@@ -114,36 +112,22 @@ class KernelMachine:
     dual : ndarray of shape (s,), float64
         y_i a_i.
     intercept : float
-    precision : str
-        `half`: every entry of `support` is a float16 value, and every one of `dual` a float32 value. `packed`: support
-        vectors lie on a grid, and every entry of `dual` is a float32 value.
     packing : Packing or None
-        Of a packed machine.
+        Of a packed machine: support vectors lie on a grid, and every entry of `dual` is a float32 value.
     """
 
     kernel: RbfKernel
     support: Float
     dual: Float
     intercept: float
-    precision: Precision = "double"
     packing: Packing | None = None
 
-    def halved(self) -> KernelMachine:
-        """Return this machine in half precision; itself without a term, or where a dual coefficient is beyond float32.
-
-        A coordinate beyond `LARGEST_HALF` becomes that: so many standard deviations away, the kernel is 0 but for a
-        point's own copy.
-        """
-        if not len(self.dual) or float(np.abs(self.dual).max()) > LARGEST_SINGLE:
-            return self
-        return replace(self, support=in_half(self.support), dual=in_single(self.dual), precision="half")
-
     def packed(self, packing: Packing) -> KernelMachine:
-        """Return this machine on a grid; itself as `halved` does."""
+        """Return this machine on a grid; itself without a term, or where a dual coefficient is beyond float32."""
         if not len(self.dual) or float(np.abs(self.dual).max()) > LARGEST_SINGLE:
             return self
         support, dual = packing.grid.rounded(self.support), in_single(self.dual)
-        return replace(self, support=support, dual=dual, precision="packed", packing=packing)
+        return replace(self, support=support, dual=dual, packing=packing)
 
     def decide(self, Z: Float) -> Float:
         """Return the decision values of scaled features, shape (n,)."""
@@ -153,11 +137,6 @@ class KernelMachine:
             block = slice(start, start + rows)
             values[block] = kernel.gram(Z[block]) @ self.dual + self.intercept
         return values
-
-
-def in_half(Z: Float) -> Float:
-    """Return scaled features rounded to float16 values, as float64; those beyond `LARGEST_HALF` become that."""
-    return np.clip(Z, -LARGEST_HALF, LARGEST_HALF).astype(np.float16).astype(np.float64)
 
 
 def in_single(dual: Float) -> Float:
@@ -176,7 +155,7 @@ class Model:
     ----------
     scaler : Scaler
     machine : LinearMachine or KernelMachine
-    probability : Sigmoid, Isotonic or None
+    probability : Sigmoid or None
         Maps a decision value to the label's probability; None where that was not asked for, or could not be fitted.
     feature_names : tuple of str
         Names of the features in their order; empty where they have none.
@@ -186,7 +165,7 @@ class Model:
 
     scaler: Scaler
     machine: Machine
-    probability: Probability | None = None
+    probability: Sigmoid | None = None
     feature_names: tuple[str, ...] = ()
     threshold: Threshold | None = None
 
@@ -263,8 +242,6 @@ class Model:
             As `decision_function` does.
         """
         if self.probability is None:
-            raise ConfigurationError(
-                "the model has no probabilities", "Train with svm.probability = sigmoid or isotonic."
-            )
+            raise ConfigurationError("the model has no probabilities", "Train with svm.probability = sigmoid.")
         positive = self.probability.of(check_decided(self.decision_function(X)))
         return np.column_stack((1.0 - positive, positive))

@@ -2,7 +2,7 @@
 
 A version is one immutable record: its value holds the model, how it was fitted, and its lineage. The SHA-256 of the
 value's bytes is in a header and in the alias records. Times are never part of the value, so that the same model has the
-same bytes; they are in headers (CloudEvents, binary mode). JSON has as many digits of a float64 as are needed to read
+same bytes; they are in headers. JSON has as many digits of a float64 as are needed to read
 the same float64 back.
 
 The *trunk* is what every version has: name, number, labels, features with their scaling, the machine, how it was
@@ -13,7 +13,7 @@ over a part that it does not know, or refuses the version. Inside the trunk and 
 more or one less is refused, so that no reader uses a model that it does not understand.
 
 For other languages `schemas/model-1.schema.json`, beside this module, describes all of it as one JSON Schema; the
-header `ce_dataschema` names it.
+header `streamsvm.schema` names it.
 """
 
 from __future__ import annotations
@@ -21,13 +21,14 @@ from __future__ import annotations
 import base64
 import hashlib
 import math
+from collections.abc import Mapping
 from dataclasses import fields, replace
+from datetime import datetime
 from typing import Final
 
 import msgspec
 import numpy as np
 
-from streamsvm.choices import Precision
 from streamsvm.errors import InvalidMessage, UnknownFormat
 from streamsvm.model import parts
 from streamsvm.model.ancestry import Ancestor, linked
@@ -53,16 +54,15 @@ CONTENT_TYPE: Final = "application/json"
 SCHEMA: Final = "urn:streamsvm:schema:model:1"
 """`$id` of the JSON Schema of `FORMAT`."""
 
-EVENT_TYPE: Final = "io.streamsvm.model.version"
+SCHEMA_HEADER: Final = "streamsvm.schema"
 SHA256_HEADER: Final = "streamsvm.sha256"
+TIME_HEADER: Final = "streamsvm.time"
+"""When the model was made, in ISO 8601 with a time zone."""
+
 GATE_HEADER: Final = "streamsvm.gate"
 GATE_ACCURACY_HEADER: Final = "streamsvm.gate.balanced_accuracy"
 GATE_PRESENT_HEADER: Final = "streamsvm.gate.present.balanced_accuracy"
 """Of the version, on the points that the quality gate scored; left out where there were none."""
-
-LINKS_HEADER: Final = "streamsvm.links"
-"""Header with the offsets, in the models topic, of the records that the lineage names by hash: the parent, then the
-links, separated by commas. They are hints, not part of the hash: a record found there must have the named hash."""
 
 SIGNATURE_HEADER: Final = "streamsvm.signature"
 """Of a signed version; see `streamsvm.registry.signing`."""
@@ -92,7 +92,6 @@ class _Features(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class _Training(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    solver: str
     C: float
     gamma: float | None
     points: int
@@ -186,6 +185,27 @@ def place_of(value: bytes) -> ChainPosition:
     return decode_record(value, ChainPosition)
 
 
+def headers(value_sha256: str, time: datetime, extra: Mapping[str, str]) -> tuple[tuple[str, bytes], ...]:
+    """Return a version's headers: the schema and the hash of its value, when it was made, and `extra` ones.
+
+    Parameters
+    ----------
+    value_sha256 : str
+    time : datetime
+        When the model was made, with a time zone.
+    extra : mapping
+        Timings, incarnation and the like.
+    """
+    named = {
+        "content-type": CONTENT_TYPE,
+        SCHEMA_HEADER: SCHEMA,
+        SHA256_HEADER: value_sha256,
+        TIME_HEADER: time.isoformat(),
+        **extra,
+    }
+    return tuple((name, text.encode()) for name, text in named.items())
+
+
 def encode(version: Version) -> bytes:
     """Encode a version's value: the same version gives the same bytes."""
     model, scaler = version.model, version.model.scaler
@@ -245,6 +265,7 @@ def decode(value: bytes, expected_sha256: str | None = None) -> Version:
     if expected_sha256 is not None and sha256(value) != expected_sha256:
         raise InvalidMessage(f"the value has the SHA-256 {sha256(value)}, but its header says {expected_sha256}")
     try:
+        str(value, "utf-8")  # msgspec does not look inside text that it passes over
         _check_format(msgspec.json.decode(value, type=_Format))
         message = msgspec.json.decode(value, type=_Message)
         return _checked(message)
@@ -288,7 +309,6 @@ def _checked(message: _Message) -> Version:
         model=_model_of(message, scaler, draft),
         labels=message.labels,
         feature_names=names,
-        solver=training.solver,
         fit=_decode_fit(training),
         stream=message.stream,
         lineage=Lineage(**msgspec.structs.asdict(message.lineage), **draft.more, facts=tuple(draft.facts)),
@@ -324,7 +344,7 @@ _FIT: Final = tuple(field.name for field in fields(Fit))
 
 def _encode_training(version: Version) -> _Training:
     figures = {name: getattr(version.fit, name) for name in _FIT}
-    return _Training(solver=version.solver, duality_gap=_duality_gap(version.fit), **figures)
+    return _Training(duality_gap=_duality_gap(version.fit), **figures)
 
 
 def _decode_fit(training: _Training) -> Fit:
@@ -380,34 +400,32 @@ def _encode_machines(model: AnyModel) -> _Linear | _Rbf:
             intercepts = [machine.intercept]
         case KernelMachines():
             intercepts = machine.intercepts.tolist()
-    precision = machine.precision if isinstance(machine, KernelMachine) else "double"
     packing = machine.packing if isinstance(machine, KernelMachine) else None
-    of_support, of_dual = _bits(precision)
     if packing is None:
-        support = to_base64(machine.support, of_support)
+        support, dual = to_base64(machine.support), to_base64(machine.dual)
     else:
         support = base64.b64encode(packing.grid.packed(machine.support).tobytes()).decode("ascii")
-    return _Rbf(machine.kernel.gamma, support, to_base64(machine.dual, of_dual), intercepts)
+        dual = to_base64(machine.dual, 32)
+    return _Rbf(machine.kernel.gamma, support, dual, intercepts)
 
 
 def _decode_machines(form: _Linear | _Rbf, dimension: int, draft: Draft) -> Machines:
     count = draft.machines
     intercepts = bounded(vector(form.intercepts, count, "model.intercepts", "machines"), "model.intercepts")
     if isinstance(form, _Linear):
-        if draft.precision != "double":
-            which = "half_precision" if draft.packing is None else "packed"
-            raise InvalidMessage(f"the part {which!r} is for rbf machines")
+        if draft.packing is not None:
+            raise InvalidMessage("the part 'packed' is for rbf machines")
         if len(form.coefficients) != count:
             raise InvalidMessage(f"model.coefficients has {len(form.coefficients)} lists for {count} machines")
         rows = [vector(row, dimension, "coefficients") for row in form.coefficients]
         return LinearMachines(bounded(np.array(rows), "coefficients"), intercepts)
     if not 0 < form.gamma < math.inf:
         raise InvalidMessage(f"gamma is {form.gamma}, which is not valid")
-    of_support, of_dual = _bits(draft.precision)
-    dual = bounded(from_base64(form.dual_coefficients, "dual_coefficients", of_dual), "dual_coefficients")
     packing = draft.packing
+    bits: Bits = 64 if packing is None else 32
+    dual = bounded(from_base64(form.dual_coefficients, "dual_coefficients", bits), "dual_coefficients")
     if packing is None:
-        support = from_base64(form.support_vectors, "support_vectors", of_support)
+        support = from_base64(form.support_vectors, "support_vectors")
     else:
         if len(packing.grid.bits) != dimension:
             raise InvalidMessage(f"the part 'packed' has {len(packing.grid.bits)} columns for {dimension} features")
@@ -423,17 +441,12 @@ def _decode_machines(form: _Linear | _Rbf, dimension: int, draft: Draft) -> Mach
     return KernelMachines(RbfKernel(form.gamma), vectors, dual.reshape(count, vectors_count), intercepts)
 
 
-def _bits(precision: Precision) -> tuple[Bits, Bits]:
-    """Return the bits of a support vector's entries and of a dual coefficient."""
-    return (64, 64) if precision == "double" else (16, 32)
-
-
 def _single(machines: Machines, draft: Draft) -> Machine:
     """Return the one machine of two labels, with every support vector that the message has."""
     intercept = float(machines.intercepts[0])
     if isinstance(machines, LinearMachines):
         return LinearMachine(machines.coefficients[0], intercept)
-    return KernelMachine(machines.kernel, machines.support, machines.dual[0], intercept, draft.precision, draft.packing)
+    return KernelMachine(machines.kernel, machines.support, machines.dual[0], intercept, draft.packing)
 
 
 def _first(rows: Float | None) -> Float | None:

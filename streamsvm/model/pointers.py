@@ -60,9 +60,8 @@ class Gate(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes
     ----------
-    outcome : "passed", "refused", "unscored" or "waits"
-        "refused" leaves the alias `current` unchanged, and so does "waits", of a version that has to win first,
-        by the rule of a branch.
+    outcome : "passed", "refused" or "unscored"
+        "refused" leaves the alias `current` unchanged.
     why : str
         Why the version could not be scored, why it does not become the first current one, or why it passes whatever was
         scored; else empty.
@@ -82,7 +81,7 @@ class Gate(msgspec.Struct, frozen=True, kw_only=True):
         The versions compared with: the current one, then those that were current before, the newest first.
     """
 
-    outcome: Literal["passed", "refused", "unscored", "waits"]
+    outcome: Literal["passed", "refused", "unscored"]
     why: str
     scored_on: Literal["window", "audit", "training", ""]
     points: Count
@@ -96,7 +95,7 @@ class Gate(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def holds_back(self) -> bool:
         """Whether the version does not become current now."""
-        return self.outcome in ("refused", "waits")
+        return self.outcome == "refused"
 
 
 class Alias(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):

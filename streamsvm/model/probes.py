@@ -14,15 +14,13 @@ term counts more where gamma (|z|^2 + max |s|^2) is beyond 1e5: expanding the sq
 that many digits, also where it moves all points by the mean of the support vectors first.
 
 A model that has probabilities gives that of each probe, too, as it follows from the decision value *as it is given
-here* and not from the reader's own: where an isotonic function is steep, the tolerance of the one would be the whole
-range of the other. Evaluated so, it is within `RELATIVE`, or that share of |a f| + |b| where a sigmoid's terms are
-beyond 1.
+here* and not from the reader's own. Evaluated so, it is within `RELATIVE`, or that share of |a f| + |b| where these
+terms are beyond 1.
 """
 
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final
@@ -33,7 +31,7 @@ from streamsvm.errors import InvalidMessage
 from streamsvm.model.classes import AnyModel, ClassModel, LinearMachines, shares_of
 from streamsvm.model.kernels import Float
 from streamsvm.model.machine import LinearMachine, Machine
-from streamsvm.model.probability import Isotonic, Probability
+from streamsvm.model.probability import Sigmoid
 
 COUNT: Final = 8
 LEAST: Final = 2
@@ -152,14 +150,12 @@ def _check_shares(model: ClassModel, given: Probes) -> None:
         )
 
 
-def _sizes(function: Probability, decision: Float) -> Float:
+def _sizes(function: Sigmoid, decision: Float) -> Float:
     """Return by what the rounding of a probability's argument counts."""
-    if isinstance(function, Isotonic):
-        return np.ones(len(decision))
     return np.maximum(1.0, np.abs(function.a * decision) + abs(function.b))
 
 
-def _check_probability(function: Probability | None, given: Probes) -> None:
+def _check_probability(function: Sigmoid | None, given: Probes) -> None:
     if given.probability is None:
         return
     if function is None:
@@ -237,33 +233,21 @@ def _evaluated_of_classes(model: ClassModel, X: Float) -> Probes:
     )
 
 
-def _probabilities(function: Probability | None, decision: list[float]) -> Float | None:
+def _probabilities(function: Sigmoid | None, decision: list[float]) -> Float | None:
     """Return the probability at each decision value, to twelve decimals, which are the same on every processor."""
     if function is None:
         return None
     return np.array([round(found, 12) for found in _likelihoods(function, decision)])
 
 
-def _likelihoods(function: Probability, decision: list[float]) -> list[float]:
-    at = _on_knots if isinstance(function, Isotonic) else _on_sigmoid
-    return [math.nan if math.isnan(f) else at(function, f) for f in decision]
+def _likelihoods(function: Sigmoid, decision: list[float]) -> list[float]:
+    return [math.nan if math.isnan(f) else _on_sigmoid(function, f) for f in decision]
 
 
-def _on_sigmoid(function: Probability, f: float) -> float:
-    assert not isinstance(function, Isotonic)
+def _on_sigmoid(function: Sigmoid, f: float) -> float:
     z = function.a * f + function.b
     shrunk = math.exp(-abs(z))
     return (shrunk if z > 0.0 else 1.0) / (1.0 + shrunk)
-
-
-def _on_knots(function: Probability, f: float) -> float:
-    assert isinstance(function, Isotonic)
-    x, y = function.x.tolist(), function.y.tolist()
-    right = bisect_right(x, f)
-    if right in (0, len(x)):
-        return float(y[min(right, len(x) - 1)])
-    share = (f - x[right - 1]) / (x[right] - x[right - 1])
-    return float(y[right - 1] + share * (y[right] - y[right - 1]))
 
 
 def _terms(machine: Machine, Z: Float) -> Iterator[tuple[Float, Float | float]]:

@@ -77,16 +77,6 @@ class Recipes(ABC):
     def largest_bytes(self, recipe: Any) -> int:
         """Return a bound on what a recipe adds to a version's value."""
 
-    @abstractmethod
-    def graph(self, graph: Any, version: Any) -> Any:
-        """Add to a graph of ONNX the operators that make the features, and return the names of what they make.
-
-        Raises
-        ------
-        ConfigurationError
-            If ONNX cannot evaluate the recipe.
-        """
-
 
 def recipes_of(recipe: object) -> Recipes:
     """Return what evaluates a recipe; for None the first that is plugged in.

@@ -162,7 +162,7 @@ class Lineage(LineageTrunk, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 
     @property
     def ancestors(self) -> tuple[str, ...]:
-        """Every hash that the lineage contains, the parent's first; in the order of the offsets in `LINKS_HEADER`."""
+        """Every hash that the lineage contains, the parent's first."""
         return (*((self.parent,) if self.parent else ()), *(link.sha256 for link in self.links))
 
 
@@ -180,7 +180,6 @@ class Version:
         As written in the records: the negative and the positive one, or of more than two those of the machines.
     feature_names : tuple of str
         Empty, or one name per feature.
-    solver : str
     fit : Fit
     stream : StreamSummary
     lineage : Lineage
@@ -199,7 +198,6 @@ class Version:
     model: AnyModel
     labels: tuple[Label, ...]
     feature_names: tuple[str, ...]
-    solver: str
     fit: Fit
     stream: StreamSummary
     lineage: Lineage

@@ -28,13 +28,14 @@ The optimum must be a positive lower bound. With opt = 0, that is where one labe
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from streamsvm.coreset.sensitivity import direct_bound
-from streamsvm.papers.clustering import LLOYD_STEPS, ClusterRule, Clusters, cluster
+from streamsvm.papers.clustering import LLOYD_STEPS, Clusters, cluster
 from streamsvm.papers.sampling import Float
 from streamsvm.points import Signs
 
@@ -77,7 +78,7 @@ def sensitivities(
     penalty: float,
     optimum: float,
     random: np.random.Generator,
-    rule: ClusterRule | int = "log",
+    k: int | None = None,
     *,
     bound: Bound = direct_bound,
     capped: bool = True,
@@ -97,8 +98,8 @@ def sensitivities(
         A positive lower bound of the optimum over w and b.
     random : numpy Generator
         For the seeds of the clusters; only `random()` is called.
-    rule : "log", "elbow", "silhouette" or a number
-        Clusters a label.
+    k : int, optional
+        Clusters a label. Default: the paper's log n, ceil(ln n) of the points of both labels.
     bound : Bound
     capped : bool
         Whether gamma is capped at 1, which no sensitivity exceeds; the paper does not.
@@ -108,11 +109,12 @@ def sensitivities(
     gamma = np.empty(len(y))
     clusters = []
     total = float(weight.sum())
+    most = max(1, math.ceil(math.log(len(y)))) if k is None else k
     for sign in (-1, 1):
         own = np.flatnonzero(y == sign)
         if not len(own):
             continue
-        found = cluster(Z[own], weight[own], rule, len(y), random, lloyd_steps)
+        found = cluster(Z[own], weight[own], most, random, lloyd_steps)
         alpha = alphas(found, total, penalty)[found.of]
         influence = bound(alpha, found.distance, optimum)
         gamma[own] = weight[own] / found.weight[found.of] + penalty * weight[own] * influence

@@ -11,7 +11,7 @@ from typing import Any
 
 from streamsvm.config import CoresetConfig
 from streamsvm.coreset.reducers.base import Reducer
-from streamsvm.coreset.structure import Bucket, PilotOf, Structure, joined, totals_of
+from streamsvm.coreset.structure import Bucket, PilotOf, Structure, joined
 from streamsvm.points import Points
 
 
@@ -21,7 +21,7 @@ class Counter(Structure):
     def with_leaf(self, leaf: Bucket, pilot_of: PilotOf | None) -> list[Bucket]:
         """Return the buckets after a leaf; see `Structure`."""
         level, index = leaf.level, leaf.index
-        first = self.node(level, index, leaf.points, leaf.extent, pilot_of, totals=leaf.totals)
+        first = self.node(level, index, leaf.points, leaf.extent, pilot_of)
         buckets = [*self.buckets, first]
         # Levels never increase, so the last two buckets are both of this level or there are too few of it.
         while [node.level for node in buckets[-2:]] == [level, level]:
@@ -29,7 +29,7 @@ class Counter(Structure):
             level, index = level + 1, index // 2
             union = Points.union([node.points for node in siblings])
             whole = joined([node.extent for node in siblings])
-            node = self.node(level, index, union, whole, pilot_of, totals=totals_of(siblings))
+            node = self.node(level, index, union, whole, pilot_of)
             buckets[-2:] = [node]
         return buckets
 

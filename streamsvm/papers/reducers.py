@@ -12,7 +12,6 @@ from streamsvm.coreset.reducers.base import Observed, Pilot, UniformReducer
 from streamsvm.coreset.reducers.multiclass import SharedPilot
 from streamsvm.coreset.sensitivity import direct_bound
 from streamsvm.papers.clustered import Bound, sensitivities
-from streamsvm.papers.clustering import ClusterRule
 from streamsvm.papers.sampling import occurrences
 from streamsvm.points import Points
 
@@ -30,8 +29,6 @@ class SensitivityReducer:
 
     Parameters
     ----------
-    rule : "log", "elbow", "silhouette" or a number
-        Clusters a label; see `streamsvm.papers.clustering`.
     bound : Bound
         `lemma_bound` for the paper's own line 10.
     """
@@ -39,9 +36,8 @@ class SensitivityReducer:
     needs_pilot: ClassVar[bool] = True
     observes: ClassVar[bool] = False
 
-    def __init__(self, rule: ClusterRule | int = "log", bound: Bound = direct_bound) -> None:
+    def __init__(self, bound: Bound = direct_bound) -> None:
         self.observed = Observed()
-        self._rule = rule
         self._bound = bound
 
     def reduce(self, points: Points, m: int, random: np.random.Generator, pilot: Pilot | None) -> Points:
@@ -54,25 +50,19 @@ class SensitivityReducer:
             return UniformReducer().reduce(points, m, random, None)
         Z = pilot.transform(points.X)
         gamma = sensitivities(
-            Z, points.y, points.weight, pilot.penalty, pilot.lower_bound, random, self._rule, bound=self._bound
+            Z, points.y, points.weight, pilot.penalty, pilot.lower_bound, random, bound=self._bound
         ).gamma
         return importance_sample(points, gamma, m, random)
 
 
 class SharedSensitivityReducer:
-    """Independent draws in proportion to the greatest of each point's K sensitivities: all K bounds hold at once.
-
-    Parameters
-    ----------
-    rule : "log", "elbow", "silhouette" or a number
-    """
+    """Independent draws in proportion to the greatest of each point's K sensitivities: all K bounds hold at once."""
 
     needs_pilot: ClassVar[bool] = True
     observes: ClassVar[bool] = False
 
-    def __init__(self, rule: ClusterRule | int = "log") -> None:
+    def __init__(self) -> None:
         self.observed = Observed()
-        self._rule = rule
 
     def reduce(self, points: Points, m: int, random: np.random.Generator, pilot: SharedPilot | None) -> Points:
         """Return at most `m` points; see the class."""
@@ -85,7 +75,7 @@ class SharedSensitivityReducer:
         for label, own in pilot.bounded.items():
             signs = points.against_the_rest(label).y
             Z, weight = own.transform(points.X), points.weight
-            found = sensitivities(Z, signs, weight, own.penalty, own.lower_bound, random, self._rule)
+            found = sensitivities(Z, signs, weight, own.penalty, own.lower_bound, random)
             np.maximum(gamma, found.gamma, out=gamma)
         return importance_sample(points, gamma, m, random)
 
@@ -110,11 +100,11 @@ def importance_sample(points: Points, gamma: NDArray[np.float64], m: int, random
     return points.take(chosen).reweighted(drawn)
 
 
-def sensitivity_reducer(config: CoresetConfig) -> SensitivityReducer:
+def sensitivity_reducer(_: CoresetConfig) -> SensitivityReducer:
     """Return the reducer of a configuration, for two labels."""
-    return SensitivityReducer(config.clusters)
+    return SensitivityReducer()
 
 
-def shared_sensitivity_reducer(config: CoresetConfig) -> SharedSensitivityReducer:
+def shared_sensitivity_reducer(_: CoresetConfig) -> SharedSensitivityReducer:
     """Return the reducer of a configuration, for several labels that share a structure."""
-    return SharedSensitivityReducer(config.clusters)
+    return SharedSensitivityReducer()

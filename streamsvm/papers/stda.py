@@ -37,6 +37,7 @@ no clock, no fastmath: the same problem gives the same bits on the same build, C
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -44,11 +45,12 @@ from numpy.typing import NDArray
 
 from streamsvm.compiling import njit
 from streamsvm.linalg import Index
-from streamsvm.model.kernels import Float, Kernel
+from streamsvm.model.kernels import Float, Kernel, LinearKernel
 from streamsvm.papers.kernel_columns import COMPUTED, HITS, USED, KernelColumns, fetch, make_columns
 from streamsvm.papers.subproblem import minimise_in_box, minimise_with_equality, move_pair
 from streamsvm.points import Signs
 from streamsvm.svm.objective import scores_without_bias
+from streamsvm.svm.problem import CheckedSolver, Problem, Solution
 
 Method = Literal["stda", "svmlight"]
 
@@ -57,7 +59,7 @@ DIRECTIONS = 15
 ETA = 0.1
 """eta of the paper's experiments."""
 CACHE_BYTES = 200 << 20
-"""As the LIBSVM adapter's. The paper names none; LIBSVM's own default is 100 MiB of float32."""
+"""The paper names none; LIBSVM's own default is 100 MiB of float32."""
 
 MOVED, OPTIMAL, STALLED = 0, 1, 2
 """How `_step` ended: a step was made; the violation is below the tolerance; no step changes any variable any more."""
@@ -221,6 +223,54 @@ class Descent:
     def _movable(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Return masks of the points that may fall and of those that may rise."""
         return self._state.b > self._state.low, self._state.b < self._state.high
+
+
+@dataclass(frozen=True, slots=True)
+class PaperStdaSolver(CheckedSolver):
+    """STDA-SVM to the letter, or SVMLight's rule on the same machinery.
+
+    Releases the GIL while it solves.
+
+    Attributes
+    ----------
+    method : str
+        `stda` or `svmlight`.
+    directions : int
+        q: most directions of an iteration.
+    eta : float
+        In (0, 1]; the larger, the rarer are iterations with cached columns only.
+    cache_bytes : int
+        Bound on the memory of cached columns.
+    """
+
+    method: Method = "stda"
+    directions: int = DIRECTIONS
+    eta: float = ETA
+    cache_bytes: int = CACHE_BYTES
+
+    def solve_checked(self, problem: Problem) -> Solution:
+        """Solve; see `CheckedSolver`."""
+        run = Descent(
+            problem.Z,
+            problem.y,
+            problem.upper,
+            problem.kernel,
+            tolerance=problem.tolerance,
+            method=self.method,
+            directions=self.directions,
+            eta=self.eta,
+            cache_bytes=self.cache_bytes,
+        )
+        run.advance(problem.max_iterations)
+        if isinstance(problem.kernel, LinearKernel):
+            w = run.coefficients
+            intercept = run.centred_intercept - float(w @ problem.Z.mean(axis=0))
+            return Solution(
+                alpha=run.alpha, intercept=intercept, iterations=run.iterations, converged=run.converged, coefficients=w
+            )
+        return Solution(
+            alpha=run.alpha, intercept=run.centred_intercept, iterations=run.iterations, converged=run.converged
+        )
 
 
 @njit(cache=True, nogil=True)

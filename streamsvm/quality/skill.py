@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from streamsvm.model.class_skill import ClassSkill
-from streamsvm.model.probability import Probability
+from streamsvm.model.probability import Sigmoid
 from streamsvm.model.skill import Answers, Estimate, SampleFigures, Skill, State
 from streamsvm.model.skill_header import AnySkill
 
@@ -83,9 +83,7 @@ class Answered:
         return min(positive, len(self.y) - positive) >= LEAST_OF_A_LABEL
 
 
-def skill_of(
-    newest: Answered | None, audit: Answered | None, number: int, probability: Probability | None = None
-) -> Skill:
+def skill_of(newest: Answered | None, audit: Answered | None, number: int, probability: Sigmoid | None = None) -> Skill:
     """Judge a version by what is newer than its cut, and where that is too little, by its audit sample.
 
     Parameters
@@ -93,7 +91,7 @@ def skill_of(
     newest, audit : Answered or None
     number : int
         Of the version, from 1: what its test may spend of `ERROR`.
-    probability : Sigmoid, Isotonic or None
+    probability : Sigmoid or None
         The version's own.
     """
     deviate = deviate_of(number)
@@ -133,7 +131,7 @@ def _state(*judged: Estimate) -> State:
     return "none" if all(each.high < LEAST_SKILL for each in judged) else "unknown"
 
 
-def _figures(sample: Answered, deviate: float, probability: Probability | None) -> SampleFigures:
+def _figures(sample: Answered, deviate: float, probability: Sigmoid | None) -> SampleFigures:
     y, values = np.asarray(sample.y > 0, np.bool_), sample.values
     weight = sample.weight / sample.weight.sum()
     said = sample.said
@@ -157,7 +155,7 @@ def _figures(sample: Answered, deviate: float, probability: Probability | None) 
 
 
 def _probabilities(
-    y: NDArray[np.bool_], weight: Float, values: Float, probability: Probability | None
+    y: NDArray[np.bool_], weight: Float, values: Float, probability: Sigmoid | None
 ) -> tuple[float | None, float | None]:
     if probability is None:
         return None, None
@@ -207,15 +205,6 @@ def wilson(weight: Float, right: NDArray[np.bool_], deviate: float) -> Estimate:
     centre = (share + square / (2.0 * n)) / (1.0 + square / n)
     half = deviate / (1.0 + square / n) * math.sqrt(share * (1.0 - share) / n + square / (4.0 * n * n))
     return Estimate(value=share, low=centre - half, high=centre + half)
-
-
-def auc(y: NDArray[np.bool_], weight: Float, values: Float, deviate: float) -> Estimate:
-    """Return the area under the ROC curve with its interval; parameters as of `balanced_accuracy`.
-
-    values : ndarray of shape (n,)
-        Decision values; equal ones count one half.
-    """
-    return Ranked.of(y, weight, values).auc(deviate)
 
 
 @dataclass(frozen=True, slots=True)

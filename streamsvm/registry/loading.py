@@ -35,7 +35,6 @@ from streamsvm.model.reasons import Explainer, Reasons
 from streamsvm.model.recipes import Compiled, compiled
 from streamsvm.model.skill_header import AnySkill
 from streamsvm.model.version import Version, version_key, version_number
-from streamsvm.model.version_bounds import VersionBounds, read_bounds
 from streamsvm.registry.aliases import AliasTable, models_there
 from streamsvm.registry.anchoring import Finder
 from streamsvm.registry.signing import TrustedKeys
@@ -115,9 +114,6 @@ class Loaded:
         Deciles of its scores on its audit sample, from a header that no hash covers; None without this header.
     skill : Skill or None
         Whether it knew something when it was published, from a header that no hash covers; None without this header.
-    certified : VersionBounds or None
-        How far it can be from the best possible model over all rows, from a header that no hash covers and that
-        `streamsvm verify` makes again; None without this header.
     recipe : Compiled or None
         The version's recipe, compiled; None of a version that learned points.
     """
@@ -129,7 +125,6 @@ class Loaded:
     published_at: float | None = None
     audit_scores: Deciles | None = None
     skill: AnySkill | None = None
-    certified: VersionBounds | None = None
     recipe: Compiled | None = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -461,13 +456,12 @@ def loaded_from(record: Record, version: Version, now: float | None = None) -> L
         published_at=_published_at(record),
         audit_scores=scores,
         skill=skill_header.decode(record.headers),
-        certified=read_bounds(record.headers),
     )
 
 
 def _published_at(record: Record) -> float | None:
     """Return the time at which a version was made, from its record's header; None if the header cannot be read."""
     try:
-        return datetime.fromisoformat(dict(record.headers)["ce_time"].decode()).timestamp()
+        return datetime.fromisoformat(dict(record.headers)[model_codec.TIME_HEADER].decode()).timestamp()
     except (KeyError, ValueError, OverflowError, OSError):
         return None

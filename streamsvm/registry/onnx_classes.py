@@ -10,17 +10,16 @@ from numpy.typing import NDArray
 
 from streamsvm.model.classes import LEAST_PROBABILITY, ClassModel, KernelMachines, LinearMachines, pairs_of
 from streamsvm.model.kernels import Float, RbfKernel
-from streamsvm.model.probability import Isotonic, Probability, Sigmoid
+from streamsvm.model.probability import Sigmoid
 from streamsvm.registry.onnx_graph import Graph
 
 KernelNode = Callable[[Graph, str, Float, RbfKernel], str]
-InterpolateNode = Callable[[Graph, str, Isotonic, str, str], str]
 
 
 def decide(graph: Graph, Z: str, model: ClassModel, kernel: KernelNode, output: str) -> str:
     """Add nodes from scaled features, shape (n, d), to the labels' decision values, shape (n, n_classes).
 
-    With one feature it is a product, not a matrix product: see `streamsvm.registry.onnx_copy`.
+    With one feature it is a product, not a matrix product: see `streamsvm.registry.onnx_export`.
 
     Returns
     -------
@@ -68,10 +67,10 @@ def choose(graph: Graph, decision: str, labels: NDArray[Any], output: str) -> No
     graph.node("Gather", graph.constant("labels", labels, labels.dtype.type), greatest, output=output)
 
 
-def calibrate(graph: Graph, values: str, model: ClassModel, interpolate: InterpolateNode, output: str) -> None:
+def calibrate(graph: Graph, values: str, model: ClassModel, output: str) -> None:
     """Add nodes from the machines' decision values to the labels' probabilities, shape (n, n_classes)."""
     assert model.probabilities is not None
-    own = _of_machines(graph, values, model.probabilities, interpolate)
+    own = _of_machines(graph, values, model.probabilities)
     of_labels = own if model.scheme == "one_vs_rest" else _of_pairs(graph, own, model.classes)
     total = graph.node("ReduceSum", of_labels, "columns", keepdims=1)
     positive = graph.node("Greater", total, graph.constant("no_total", 0.0))
@@ -93,21 +92,7 @@ def _of_pairs(graph: Graph, probability: str, classes: int) -> str:
     return graph.node("Div", one, inverse)
 
 
-def _of_machines(graph: Graph, decision: str, functions: Sequence[Probability], interpolate: InterpolateNode) -> str:
-    sigmoids = [function for function in functions if isinstance(function, Sigmoid)]
-    if len(sigmoids) == len(functions):
-        slopes = graph.constant("minus_a", [-function.a for function in sigmoids])
-        shifted = graph.node("Mul", decision, slopes)
-        return graph.node("Sigmoid", graph.node("Sub", shifted, graph.constant("b", [one.b for one in sigmoids])))
-    columns = [_column(graph, decision, k, function, interpolate) for k, function in enumerate(functions)]
-    return graph.node("Concat", *columns, axis=1)
-
-
-def _column(graph: Graph, decision: str, label: int, function: Probability, interpolate: InterpolateNode) -> str:
-    own = graph.node("Gather", decision, graph.constant(f"machine_{label}", label, np.int64), axis=1)
-    if isinstance(function, Sigmoid):
-        sloped = graph.node("Mul", own, graph.constant(f"minus_a_{label}", -function.a))
-        likely = graph.node("Sigmoid", graph.node("Sub", sloped, graph.constant(f"b_{label}", function.b)))
-    else:
-        likely = interpolate(graph, own, function, f"likely_{label}", f"_{label}")
-    return graph.node("Unsqueeze", likely, "columns")
+def _of_machines(graph: Graph, decision: str, functions: Sequence[Sigmoid]) -> str:
+    slopes = graph.constant("minus_a", [-function.a for function in functions])
+    shifted = graph.node("Mul", decision, slopes)
+    return graph.node("Sigmoid", graph.node("Sub", shifted, graph.constant("b", [one.b for one in functions])))

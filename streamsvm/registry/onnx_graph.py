@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 if TYPE_CHECKING:
     from onnx import NodeProto, TensorProto
-
-ML_DOMAIN: Final = "ai.onnx.ml"
 
 
 class Graph:

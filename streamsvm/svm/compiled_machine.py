@@ -57,7 +57,6 @@ def compiled(model: AnyModel) -> AnyModel:
         support,
         machine.dual,
         machine.intercept,
-        machine.precision,
         layout=layout,
         rows=tile_rows(support, layout),
     )

@@ -3,40 +3,31 @@ r"""From a decision value to a probability of the positive label.
 *Sigmoid* (Platt): P(y = 1 | f) = 1 / (1 + exp(a f + b)), a and b by maximum likelihood. Two numbers; right where the
 classes' decision values are about normal.
 
-*Isotonic*: the non-decreasing function nearest to the targets in weighted squares, linear between its knots and
-constant beyond them. It follows any shape, and overfits below some hundred points of the rarer label.
+It has Platt's targets in place of 1 and 0: (n+ + 1) / (n+ + 2) for a positive point and 1 / (n- + 2) for a negative
+one. So it stays finite where decision values separate the labels.
 
-Both have Platt's targets in place of 1 and 0: (n+ + 1) / (n+ + 2) for a positive point and 1 / (n- + 2) for a negative
-one. So a sigmoid stays finite where decision values separate the labels, and an isotonic function never says 0 or 1, as
-scikit-learn's does: a few hundred points do not justify calling anything impossible, and one such error costs
-an infinite log loss.
-
-Invariant: of the same decision values, labels and weights in the same order comes the same function, to the last bit;
-an isotonic function is never decreasing.
+Invariant: of the same decision values, labels and weights in the same order comes the same function, to the last bit.
 
 What is fitted are points that stand for a stream, by weights of any scale: they are scaled to sum to the number of
 points, since that, and not the length of the stream, is how much is known. Platt's targets depend on it.
 
-Both are scikit-learn's: `IsotonicRegression`, and for Platt's fit, which has no public face of its own, the equivalent
-`LogisticRegression` without a penalty on each point twice, once a label, its weight divided by its target.
-`CalibratedClassifierCV(FrozenEstimator(...))` is the oracle of the tests. They are imported where they fit: most models
-have no probability, and the import takes a second and 130 MB.
+The fit is scikit-learn's `LogisticRegression` without a penalty on each point twice, once a label, its weight divided
+by its target. `CalibratedClassifierCV(FrozenEstimator(...))` is the oracle of the tests. It is imported where it fits:
+most models have no probability, and the import takes a second and 130 MB.
 
-Sources: Platt 1999; Lin, Lin and Weng 2007 (that the likelihood is convex); Zadrozny and Elkan 2002 (isotonic).
+Sources: Platt 1999; Lin, Lin and Weng 2007 (that the likelihood is convex).
 """
 
 from __future__ import annotations
 
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from streamsvm.model.kernels import Float
-from streamsvm.model.probability import MOST_KNOTS, Isotonic, Probability, Sigmoid
+from streamsvm.model.probability import Sigmoid
 from streamsvm.process_wide import silenced
-
-Method = Literal["sigmoid", "isotonic"]
 
 LEAST_POINTS: Final = 10
 """Points of each label without which nothing is to be fitted: fewer say little about how often it is."""
@@ -52,12 +43,11 @@ def objection(decision: Float, y: NDArray[np.int8]) -> str:
     return "" if np.isfinite(decision).all() else "the decision value of a point of the audit sample is not finite"
 
 
-def fit_probability(method: Method, decision: Float, y: NDArray[np.int8], weight: Float) -> Probability:
+def fit_probability(decision: Float, y: NDArray[np.int8], weight: Float) -> Sigmoid:
     """Fit probabilities to decision values of points that the machine need not know, and that have no `objection`.
 
     Parameters
     ----------
-    method : "sigmoid" or "isotonic"
     decision : ndarray of shape (n,)
     y : ndarray of shape (n,)
         Labels, -1 or +1.
@@ -67,14 +57,10 @@ def fit_probability(method: Method, decision: Float, y: NDArray[np.int8], weight
     share = weight / weight.mean()
     positive, negative = float(share[y > 0].sum()), float(share[y < 0].sum())
     target = np.where(y > 0, (positive + 1.0) / (positive + 2.0), 1.0 / (negative + 2.0))
-    return (_sigmoid if method == "sigmoid" else _isotonic)(decision, target, share)
-
-
-def _sigmoid(decision: Float, target: Float, weight: Float) -> Sigmoid:
     mean, spread = float(decision.mean()), float(decision.std())
     if not spread > np.finfo(np.float64).eps * abs(mean):
-        share = float(weight @ target) / float(weight.sum())
-        return Sigmoid(0.0, float(np.log1p(-share) - np.log(share)))
+        mean_target = float(share @ target) / float(share.sum())
+        return Sigmoid(0.0, float(np.log1p(-mean_target) - np.log(mean_target)))
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression
 
@@ -84,19 +70,7 @@ def _sigmoid(decision: Float, target: Float, weight: Float) -> Sigmoid:
         found: Any = LogisticRegression(C=np.inf, solver="newton-cholesky", tol=TOLERANCE).fit(
             np.concatenate((z, z)),
             np.repeat([1, 0], len(z)),
-            sample_weight=np.concatenate((weight * target, weight * (1.0 - target))),
+            sample_weight=np.concatenate((share * target, share * (1.0 - target))),
         )
     slope, intercept = float(found.coef_[0, 0]) / spread, float(found.intercept_[0])
     return Sigmoid(-slope, slope * mean - intercept)
-
-
-def _isotonic(decision: Float, target: Float, weight: Float) -> Isotonic:
-    from sklearn.isotonic import IsotonicRegression
-
-    bounds = {"y_min": float(target.min()), "y_max": float(target.max())}
-    found = IsotonicRegression(**bounds, out_of_bounds="clip").fit(decision, target, sample_weight=weight)
-    x, probability = (np.asarray(knots, dtype=np.float64) for knots in (found.X_thresholds_, found.y_thresholds_))
-    if len(x) > MOST_KNOTS:
-        kept = np.linspace(0, len(x) - 1, MOST_KNOTS).round().astype(np.intp)
-        x, probability = x[kept], probability[kept]
-    return Isotonic(x, np.maximum.accumulate(probability))

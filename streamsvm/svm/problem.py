@@ -1,4 +1,4 @@
-"""The one interface of every solver: a `Problem` in, a `Solution` out, and the answers that need no solver.
+"""The interface of the solvers: a `Problem` in, a `Solution` out, and the answers that need no solver.
 
 A solver that did not converge reports it in a field of its solution; it does not raise, because a daemon publishes the
 version all the same, and shows the gap. Invalid input (NaN, infinity, labels other than -1 and +1) is a caller's
@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from streamsvm.model.kernels import Float, Kernel, LinearKernel
 from streamsvm.points import Signs
-from streamsvm.svm.block.product_kernels import PolynomialKernel
 from streamsvm.svm.objective import Optimality
 
 LARGEST_FEATURE = 1e100
@@ -35,8 +34,7 @@ class Problem:
         -1 or +1; one label alone has an answer too, see `CheckedSolver`.
     upper : ndarray of shape (n,), float64
         Upper bound of each dual variable, C u_i, not negative; a point whose bound is 0 is as good as absent.
-    kernel : Kernel or PolynomialKernel
-        `stda` alone has a `PolynomialKernel`.
+    kernel : Kernel
     tolerance : float
         KKT gap at which to stop.
     max_iterations : int
@@ -46,7 +44,7 @@ class Problem:
     Z: Any
     y: Signs
     upper: Float
-    kernel: Kernel | PolynomialKernel
+    kernel: Kernel
     tolerance: float
     max_iterations: int
 
@@ -57,8 +55,8 @@ class Solution:
 
     Attributes
     ----------
-    alpha : ndarray of shape (n,), float64, or None
-        Dual variables, 0 <= alpha <= upper; None from a solver of the primal problem, which has none.
+    alpha : ndarray of shape (n,), float64
+        Dual variables, 0 <= alpha <= upper.
     intercept : float
     iterations : int
         The solver's own count.
@@ -74,7 +72,7 @@ class Solution:
         Time of each phase, from a solver that was given a clock; never part of a hashed value.
     """
 
-    alpha: Float | None
+    alpha: Float
     intercept: float
     iterations: int
     converged: bool
@@ -82,14 +80,6 @@ class Solution:
     optimality: Optimality | None = None
     columns: int | None = None
     seconds: dict[str, float] | None = None
-
-
-class Solver(Protocol):
-    """Anything that solves a `Problem`, deterministically."""
-
-    def solve(self, problem: Problem) -> Solution:
-        """Solve from a cold start; the same problem gives the same bits."""
-        ...
 
 
 class CheckedSolver(ABC):
@@ -100,7 +90,7 @@ class CheckedSolver(ABC):
     """
 
     def solve(self, problem: Problem) -> Solution:
-        """Solve; see `Solver`.
+        """Solve from a cold start; the same problem gives the same bits.
 
         Raises
         ------
@@ -116,8 +106,6 @@ class CheckedSolver(ABC):
             return self.solve_checked(problem)
         part = replace(problem, Z=problem.Z[counts], y=problem.y[counts], upper=problem.upper[counts])
         solution = self.solve_checked(part)
-        if solution.alpha is None:
-            return solution
         alpha = np.zeros(len(problem.y))
         alpha[counts] = solution.alpha
         return replace(solution, alpha=alpha)

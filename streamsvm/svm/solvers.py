@@ -1,27 +1,20 @@
-"""Solvers by the name they have in the configuration: the trunk's own, and those that rooms add.
+"""The solver: STDA-SVM by blocks, behind the interface of `streamsvm.svm.problem`.
 
-The trunk's own is `stda`: the decomposition of STDA-SVM (Liuzzi, Lucidi, Manno and Rinaldi 2015), which steps along
-many violating pairs at once, by blocks of variables. A block's kernel values are computed once, and the block is solved
-inside before the next one is chosen. `streamsvm.svm.block.descent` lists where it differs from the paper. It takes all
-kernels and gives the optimum, within the tolerance in float64.
-
-Every solver is deterministic: one that draws random numbers draws them from a fixed seed. All solve over centred points
-and move the bias back: no kernel machine needs the offset, and it costs digits.
+The decomposition of Liuzzi, Lucidi, Manno and Rinaldi 2015 steps along many violating pairs at once, by blocks of
+variables: a block's kernel values are computed once, and the block is solved inside before the next one is chosen.
+`streamsvm.svm.block.descent` lists where it differs from the paper. It gives the optimum, within the tolerance in
+float64. It solves over centred points and moves the bias back: no kernel machine needs the offset, and it costs digits.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
 
-from streamsvm.sockets import Choices
 from streamsvm.svm.block.descent import BlockDescent, Clock, Progress
-from streamsvm.svm.block.workers import ALONE, WorkerPool
 from streamsvm.svm.objective import optimality_of
-from streamsvm.svm.problem import CheckedSolver, Problem, Solution, Solver
+from streamsvm.svm.problem import CheckedSolver, Problem, Solution
 
-__all__ = ["SOLVERS", "Problem", "Solution", "Solver", "StdaSolver"]
+__all__ = ["Problem", "Solution", "StdaSolver"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,14 +29,11 @@ class StdaSolver(CheckedSolver):
         Returns seconds; with it the solution tells how long each phase took, without it no clock is read.
     max_seconds : float or None
         Bound on time, by `clock`. The result then depends on the machine: nothing that must be reproducible sets it.
-    workers : WorkerPool
-        Who shares the work; the same number gives the same bits.
     """
 
     progress: Progress | None = None
     clock: Clock | None = None
     max_seconds: float | None = None
-    workers: WorkerPool = ALONE
 
     def solve_checked(self, problem: Problem) -> Solution:
         """Solve; see `CheckedSolver`."""
@@ -56,7 +46,6 @@ class StdaSolver(CheckedSolver):
             progress=self.progress,
             clock=self.clock,
             max_seconds=self.max_seconds,
-            workers=self.workers,
         )
         run.advance(problem.max_iterations)
         run.refresh()
@@ -74,7 +63,3 @@ class StdaSolver(CheckedSolver):
             columns=run.columns,
             seconds=run.seconds,
         )
-
-
-SOLVERS: Final[Choices[Callable[[], Solver]]] = Choices("svm.solver", {"stda": StdaSolver})
-"""What makes each solver, by its name in the configuration."""

@@ -17,8 +17,8 @@ from collections.abc import Mapping
 import msgspec
 
 from streamsvm.build import build
+from streamsvm.certificate import Certificate
 from streamsvm.errors import InvalidMessage, UnknownFormat
-from streamsvm.learning.certifying import Certificate
 from streamsvm.model import message as model_codec
 from streamsvm.model.ancestry import Ancestor
 from streamsvm.model.version import Lineage, Version, version_key, version_number

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final
-
-from streamsvm.model.version_bounds import VersionBounds, header_in
 
 PARTS_SHOWN: Final = 6
 """Differing parts of a version that are named one by one."""
-BYTES_SHOWN: Final = 512
-"""Of a header that differs."""
 
 
 def differences(published: bytes, recomputed: bytes) -> tuple[str, ...]:
@@ -31,23 +27,6 @@ def differences(published: bytes, recomputed: bytes) -> tuple[str, ...]:
         rest = Counter(path.split("[")[0] for path in sorted(parts, key=_weight)[PARTS_SHOWN:])
         shown.append("and " + ", ".join(f"{path} ({count})" for path, count in rest.items()))
     return tuple(shown)
-
-
-def certificate_difference(headers: Iterable[tuple[str, bytes]], recomputed: VersionBounds | None) -> tuple[str, ...]:
-    """Name what differs between a version's bounds among the headers of its record and their recomputation."""
-    published = header_in(headers)
-    expected = None
-    if recomputed is not None:
-        name, content = recomputed.header()
-        expected = name, content.encode()
-    if published == expected:
-        return ()
-    name = next(found[0] for found in (expected, published) if found is not None)
-
-    def shown(header: tuple[str, bytes] | None) -> str:
-        return "none" if header is None else header[1][:BYTES_SHOWN].decode(errors="replace")
-
-    return (f"header {name}: published {shown(published)}, recomputed {shown(expected)}",)
 
 
 _FIRST: Final = ("lineage.training_set_sha256", "stream", "features", "training.C", "model", "training")

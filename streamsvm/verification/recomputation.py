@@ -12,12 +12,11 @@ from typing import Protocol
 import msgspec
 from pydantic import ValidationError
 
+from streamsvm.certificate import Certifier
 from streamsvm.config import ModelConfig
 from streamsvm.coreset.structure import Learned
 from streamsvm.errors import StateError
 from streamsvm.learning import naming
-from streamsvm.learning.certifying import Certifier
-from streamsvm.learning.certifying import certifier as certifier_for
 from streamsvm.learning.learner import Learner
 from streamsvm.learning.recipe import CutFact, Made, Origin, make, version_of
 from streamsvm.learning.tuning import Tuning, tune
@@ -261,15 +260,13 @@ def _input_of(lineage: Lineage) -> tuple[object, ...]:
     return lineage.topic, lineage.topic_id, lineage.configuration_sha256
 
 
-def certifier_of(version: Version, keep: int, made: Made | None = None) -> Certifier | None:
+def certifier_of(version: Version, keep: int) -> Certifier | None:
     """Return what looks at the rows of a version for its certificate; None if no configuration makes such a version.
 
     Parameters
     ----------
     version : Version
     keep : int
-    made : Made, optional
-        Whose machine to look under instead, to find a better one for the rows as they are learned.
 
     Raises
     ------
@@ -285,9 +282,7 @@ def certifier_of(version: Version, keep: int, made: Made | None = None) -> Certi
     require({CERTIFICATE: True, **own}, {LABELS: version.key})
     assert not isinstance(model, ClassModel)
     partitions = [part.partition for part in version.lineage.cut]
-    if made is not None:
-        model, fit = made.trained.model, made.trained.fit
-    return certifier_for(model, fit, partitions, config.points.numpy_dtype, keep, as_learned=made is not None)
+    return Certifier(model, fit, partitions, config.points.numpy_dtype, keep)
 
 
 def _learner(config: ModelConfig, base: Positions, before: Mapping[int, Learned] | None = None) -> Learner:

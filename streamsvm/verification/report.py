@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from streamsvm.learning.certifying import Certificate
+from streamsvm.certificate import Certificate
 from streamsvm.model.version import version_key
 
 EXIT_CLEAN: Final = 0

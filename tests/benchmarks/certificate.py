@@ -3,24 +3,17 @@
 A row is one stream: a set, an order, a number of partitions, a memory. `gap` is how far the model really is from the
 best over all rows, which is solved to 1e-9, and `chain_gap` how far it is without a band (`coreset.band = 0`).
 `certified_gap` is what its certificate proves from one read of the rows, and `after` what it proves after the second
-and later ones. `reached_gap` is how near the best machine that was met on the way is proven to be, which is what
-`streamsvm scale refine` publishes. `violated` counts bounds that the optimum, or the model's plain objective,
-contradicts. `rate` is rows a second of one
-read, and `sgd_rate` those of `SGDClassifier.partial_fit` in batches of 1,000, measured in turn.
+and later ones. `reached_gap` is how near the best machine that was met on the way is proven to be. `violated` counts
+bounds that the optimum, or the model's plain objective, contradicts. `rate` is rows a second of one read, and
+`sgd_rate` those of `SGDClassifier.partial_fit` in batches of 1,000, measured in turn.
 
-`own_*` is what the version itself says, of its totals (`coreset.totals`) and without a read of the log: `own_gap`, of
-kind `own_kind`, between `own_lower` and `own_upper`; `own_true_gap` is that version's, which is trained by the shipped
-solver to a KKT gap of 1e-6, and `own_violated` counts contradictions of these bounds. `--reads 0` measures them alone.
-
-With `--hostile N` as many small streams that are made to break bounds are compared in exact fractions instead, and with
-`--learned N` as many that the learner goes through, whose versions bound themselves.
+With `--hostile N` as many small streams that are made to break bounds are compared in exact fractions instead.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import math
 import time
 import warnings
 from collections.abc import Iterator
@@ -32,21 +25,17 @@ from typing import Any, Final
 import numpy as np
 from sklearn.linear_model import SGDClassifier
 
-from streamsvm.branches.bounds.certificate.certifying import Certifier
-from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
-from streamsvm.learning.learner import Learner
-from streamsvm.learning.recipe import make
+from streamsvm.certificate.certifying import Certifier
+from streamsvm.certificate.gap import percent
+from streamsvm.config import CoresetConfig, SvmConfig
 from streamsvm.model.fit import Fit
-from streamsvm.model.gap import percent
 from streamsvm.model.machine import LinearMachine, Model, Scaler
-from streamsvm.points import Points, Position
+from streamsvm.points import Points
 from tests.benchmarks import coreset
 from tests.benchmarks.coreset import ORDERS, Case
-from tests.benchmarks.paper_a import fit, objective
 from tests.benchmarks.summaries import learned
-from tests.branches.bounds.certificate.hostile import case, violations, violations_of_reads, wild
-from tests.branches.bounds.learned import violations as violations_of_learned
-from tests.streams import rows_of
+from tests.certificate.hostile import case, violations, violations_of_reads, wild
+from tests.papers.paper_a import fit, objective
 
 BATCH: Final = 1_000
 ROUNDS: Final = 5
@@ -56,8 +45,6 @@ WILD_ONE_OF: Final = 100
 WILD_READS: Final = 3
 FINE: Final = 1e-9
 """Relative duality gap of the optimum over all rows, and of the models of what was kept."""
-TOLERANCE: Final = 1e-6
-"""KKT gap of the versions that bound themselves."""
 ROUNDING: Final = 1e-12
 """Of plain sums in float64, on either side of which a bound may lie."""
 
@@ -91,47 +78,9 @@ def kept_of(one: Case, stream: Points, trial: int, memory: int, partitions: int,
     return kept
 
 
-def own(one: Case, stream: Points, trial: int, memory: int, partitions: int) -> dict[str, Any]:
-    """Return what a version of a stream says of itself."""
-    shape = {"train_points": coreset.NO_REDUCTION}
-    config = ModelConfig(
-        points=PointsConfig(dimension=stream.dimension),
-        coreset=coreset.shipped("chain", memory // partitions, **shape),
-        svm=one.svm.model_copy(update={"tolerance": TOLERANCE}),
-        seed=trial,
-    )
-    learner = Learner(config, dict.fromkeys(range(partitions), Position(0)), 1 << 40)
-    for partition in range(partitions):
-        learner.learn(rows_of(stream.take(slice(partition, None, partitions)), partition))
-    made = make(learner.cut(), config)
-    found, model = made.certified, made.trained.model
-    assert found is not None
-    assert isinstance(model.machine, LinearMachine)
-    Z = model.scaler.transform(one.points.X)
-    plain = objective(
-        Z, one.points.y, one.penalty * one.points.weight, model.machine.coefficients, model.machine.intercept
-    )
-    proven = found.kind == "proven"
-    # The version's scaler has other roundings than the benchmark's: their optima differ by as much.
-    violated = int(found.lower > one.optimum * (1 + FINE)) + int(proven and found.upper < plain * (1 - ROUNDING))
-    return {
-        "own_true_gap": plain / one.optimum - 1.0,
-        "own_lower": found.lower,
-        "own_upper": found.upper,
-        "own_gap": found.gap,
-        "own_kind": found.kind,
-        "own_held": found.held,
-        "own_strata": found.strata,
-        "own_violated": violated,
-    }
-
-
 def measure(one: Case, order: str, memory: int, partitions: int, trial: int, reads: int) -> dict[str, Any]:
     """Learn a stream, and certify what was learned by reading it again."""
     stream = coreset.ordered(one.points, order, trial)
-    itself = own(one, stream, trial, memory, partitions)
-    if not reads:
-        return {**itself, "gap": itself["own_true_gap"], "violated": itself["own_violated"]}
     without = kept_of(one, stream, trial, memory, partitions, 0.0)
     _, chain = certifier_of(one, without, partitions, 64)
     kept = kept_of(one, stream, trial, memory, partitions, BAND)
@@ -159,8 +108,7 @@ def measure(one: Case, order: str, memory: int, partitions: int, trial: int, rea
         "after": gaps[1:],
         "reached_gap": found.reached / found.bound - 1.0 if found.bound > 0.0 else None,
         "kind": "deterministic",
-        "violated": int(violated) + itself["own_violated"],
-        **itself,
+        "violated": int(violated),
     }
 
 
@@ -191,7 +139,7 @@ def rows(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
         one = coreset.load(name, options.data, options.svm, 0, held)
         optimum = fit(one.Z, one.points.y, one.penalty * one.points.weight, FINE).objective
         one = replace(one, optimum=min(optimum, one.optimum))
-        look, sgd = rates(one) if options.reads else (math.nan, math.nan)
+        look, sgd = rates(one)
         for order in options.order:
             for memory in options.memory:
                 for partitions in options.partitions:
@@ -220,15 +168,7 @@ def line(row: dict[str, Any]) -> str:
     def shown(gap: float | None) -> str:
         return "-" if gap is None else percent(gap)
 
-    itself = (
-        f"{row['set']:15} {row['order']:9} {row['partitions']:3} {row['memory']:7,} "
-        f"itself: true {shown(max(row['own_true_gap'], 0.0)):>10}  {row['own_kind']} {shown(row['own_gap']):>10} "
-        f"({row['own_held']:,} held, {row['own_strata']:,} strata); violated {row['violated']}"
-    )
-    if "certified_gap" not in row:
-        return itself
     return (
-        f"{itself}\n"
         f"{row['set']:15} {row['order']:9} {row['partitions']:3} {row['memory']:7,} "
         f"true {shown(max(row['gap'], 0.0)):>10} (no band {shown(max(row['chain_gap'], 0.0)):>10})  "
         f"certified {shown(row['certified_gap']):>10}  "
@@ -261,24 +201,6 @@ def hostile(count: int) -> dict[str, Any]:
     }
 
 
-def learned_streams(count: int) -> dict[str, Any]:
-    """Compare the bounds of versions of small hostile streams with exact objectives."""
-    wrong, gaps = [], []
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        for number in range(count):
-            said, found = violations_of_learned(number)
-            wrong += said
-            gaps += [np.inf if one.gap is None else one.gap for one in found[:1]]
-    return {
-        "streams": count,
-        "violated": len(wrong),
-        "violations": wrong[:20],
-        "within_a_millionth": float(np.mean(np.array(gaps) < 1e-6)),
-        "nothing_proven": float(np.mean(np.isinf(gaps))),
-    }
-
-
 def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     """Return the options of a run."""
     parser = argparse.ArgumentParser(description="What a certificate proves of a model that was learned in one pass.")
@@ -294,13 +216,10 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--reads", type=int, default=3)
     parser.add_argument("--trials", type=int, default=3)
     parser.add_argument("--hostile", type=int, default=0, metavar="N", help="compare N hostile streams, exactly")
-    parser.add_argument(
-        "--learned", type=int, default=0, metavar="N", help="the same, of versions that bound themselves"
-    )
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args(arguments)
-    if not (options.hostile or options.learned) and options.data is None:
-        parser.error("give --data DIR, --hostile N, or --learned N")
+    if not options.hostile and options.data is None:
+        parser.error("give --data DIR, or --hostile N")
     return options
 
 
@@ -312,10 +231,6 @@ def main(arguments: list[str] | None = None) -> None:
         made["hostile"] = hostile(options.hostile)
         if not options.json:
             print(json.dumps(made["hostile"], indent=1))
-    if options.learned:
-        made["learned"] = learned_streams(options.learned)
-        if not options.json:
-            print(json.dumps(made["learned"], indent=1))
     if options.data is not None:
         made["rows"] = []
         for row in rows(options):

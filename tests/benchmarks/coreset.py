@@ -55,7 +55,6 @@ from numpy.typing import NDArray
 from streamsvm.config import CoresetConfig, SvmConfig
 from streamsvm.coreset.reducers.base import Observed
 from streamsvm.points import Points
-from tests.benchmarks.paper_a import Fitted, fit, objective
 from tests.benchmarks.summaries import (
     ONLINE,
     Method,
@@ -66,6 +65,7 @@ from tests.benchmarks.summaries import (
     reservoir,
     uniform,
 )
+from tests.papers.paper_a import Fitted, fit, objective
 from tests.sizes import sized
 
 Float = NDArray[np.float64]

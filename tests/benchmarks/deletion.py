@@ -1,21 +1,15 @@
-"""Rows deleted from an archive: what it costs, what it leaves, and what a tombstone alone would leave.
+"""Rows erased of what a trainer learned: what it costs, and what it leaves.
 
 ``python -m tests.benchmarks.deletion --data DIR [--sets NAME ...] [--rows N] [--share S,...] [--where random,margin]
 [--json]``: `DIR` has npz files of X and y; the set `generated` is made here. By default sets are whole, and the
-generated one has 10,000,000 rows. Each is shuffled and recorded into an archive; then a share of its rows is deleted,
-drawn at random, or those nearest the margin of the model of everything, which are the ones that matter. With `--json`
-the output is one object; a row of its `rows` has
+generated one has 10,000,000 rows. Each is shuffled and learned; then a share of its rows is erased, drawn at random, or
+those nearest the margin of the model of everything, which are the ones that matter. With `--json` the output is one
+object; a row of its `rows` has
 
 - `gap_before`: of the model that still has them, over the rows that are left;
-- `gap_tombstone`: of the model without those of them that buckets hold, and nothing made again; a point that
-  has the values of rows that stay, too, keeps their share of its weight;
-- `gap_rebuilt`: of the model of buckets that were made again without them, as `streamsvm history forget` makes them;
-- `identical`: whether these are byte for byte the buckets of a stream in which the rows were rejected when they came;
-- `seconds`, `retrain_seconds`: making those buckets again, and recording everything again; the same work where every
-  span has lost a row, as at all these shares of a shuffled set (`--one-row` is the other end);
-- `bound`, `distance`: how far the coefficients of the model without its tombstoned points can be from those of the
-  model that has them, by `reach` of `streamsvm.branches.bounds.certificate.deletion`, and how far they are, in parts of
-  their length.
+- `gap_after`: of the model that is learned again without them, as after `streamsvm history forget`;
+- `identical`: whether what is learned is byte for byte that of a stream in which the rows were rejected when they came;
+- `seconds`: learning again.
 
 Gaps are to a proven lower bound of the objective over the rows that are left.
 
@@ -24,15 +18,15 @@ rows and these by their loss, the smaller the likelier a member. Each figure is 
 with its standard error; 0.5 is chance:
 
 - `before`: by the model that still has the rows: what anybody learns who has that version;
-- `after`: by the model of rebuilt buckets: what is left for readers once the others are retired;
+- `after`: by the model without them: what is left for readers once the others are retired;
 - `both`: by how much the loss grows from one to the other: deletion inference (Chen et al. 2021), open to whoever keeps
   the version before; `both_of_members` is the same against rows that stayed.
 
 ``python -m tests.benchmarks.deletion --one-row [--rows N] [--every N] [--age N,...]`` erases single rows of the
-generated set, at several ages. `of` is `trainer`, whose checkpoints come every so many rows and are kept at doubling
-distances (`checkpoint.keep_bytes`), or `archive`, where the span of the row and the buckets above it are made again.
-`rows_read` and `seconds` are what that takes, with reading the kept files, and without the broker; `anew_seconds` is
-learning everything again, and `identical` says whether both come to the same bytes.
+generated set, at several ages, of a trainer whose checkpoints come every so many rows and are kept at doubling
+distances (`checkpoint.keep_bytes`). `rows_read` and `seconds` are what that takes, with reading the kept files, and
+without the broker; `anew_seconds` is learning everything again, and `identical` says whether both come to the same
+bytes.
 """
 
 from __future__ import annotations
@@ -51,20 +45,14 @@ from typing import Any, Final
 import numpy as np
 from scipy.stats import rankdata
 
-from streamsvm.branches.bounds.certificate.deletion import reach, rescaled
 from streamsvm.branches.history.erased import Erased
 from streamsvm.branches.history.erasure import emptied
-from streamsvm.branches.history.names import Node
 from streamsvm.branches.history.past import Past
-from streamsvm.branches.history.recorder import Recorder, missing_parents, parent_of
-from streamsvm.branches.history.stretches import Piece, archived, cut_of
 from streamsvm.checkpoint.directory import CheckpointDirectory
 from streamsvm.checkpoint.disk import FileSystem
 from streamsvm.checkpoint.format import encode
-from streamsvm.checkpoint.records import encode_bucket
 from streamsvm.checkpoint.snapshot import Snapshot
 from streamsvm.config import ModelConfig, PointsConfig, SvmConfig
-from streamsvm.coreset.structure import Bucket
 from streamsvm.learning.learner import Learner
 from streamsvm.learning.recipe import Made, make
 from streamsvm.model.kernels import LinearKernel
@@ -73,216 +61,115 @@ from streamsvm.model.machine import LinearMachine
 from streamsvm.model.pointers import Head
 from streamsvm.model.version import PartitionCut
 from streamsvm.points import Points, Position, Rows, Times
+from streamsvm.svm.feasible import balanced
 from streamsvm.svm.problem import Problem
 from streamsvm.svm.solvers import StdaSolver
-from tests.benchmarks.past import BASE, BATCH, gap, least_objective
 
 SHARES: Final = (0.001, 0.01, 0.1)
 WHERES: Final = ("random", "margin")
 GENERATED: Final = "generated"
 DIMENSION: Final = 10
 """Of the generated set."""
-LEAF: Final = 1_000
-SPAN_LEAVES: Final = 4
+BATCH: Final = 4_000
+BASE: Final = Position(0)
 
 
-class Archived:
-    """A set in an archive in memory; whole spans of it, so that all of it stands in buckets."""
-
-    def __init__(self, points: Points, config: ModelConfig, archive: ModelConfig) -> None:
-        self.config, self.archive = config, archive
-        self.span = archive.coreset.span_rows or 1
-        self.points = points.take(slice(0, len(points) // self.span * self.span))
-        begun = time.perf_counter()
-        self.nodes = self.recorded(range(0, len(self.points), self.span), np.empty(0, np.int64), reject=False)
-        self._join(self.nodes)
-        self.seconds = time.perf_counter() - begun
-
-    def rows(self, start: int, gone: np.ndarray, *, reject: bool) -> Iterator[Rows]:
-        """Yield the rows of a span; those that are gone are masked, or were rejected when they came."""
-        gone = gone[slice(*np.searchsorted(gone, [start, start + self.span]))]
-        forgotten = {0: frozenset(map(Position, gone.tolist()))}
-        for at in range(start, start + self.span, BATCH):
-            offset = np.arange(at, min(at + BATCH, start + self.span))
-            n = len(offset)
-            rows = Rows(
-                partition=0,
-                offset=offset,
-                row=np.zeros(n, np.int64),
-                last=np.ones(n, np.bool_),
-                times=Times.of(offset),
-                accepted=~np.isin(offset, gone) if reject else np.ones(n, np.bool_),
-                points=self.points.take(offset),
-                leader_epoch=np.full(n, -1),
-            )
-            yield rows if reject else masked(rows, forgotten)
-
-    def recorded(self, starts: Sequence[int], gone: np.ndarray, *, reject: bool) -> dict[Node, Bucket]:
-        """Return the buckets of spans."""
-        found = {}
-        for start in starts:
-            recorder = Recorder(0, BASE, self.archive, Position(start), start)
-            for rows in self.rows(start, gone, reject=reject):
-                for bucket in recorder.learn(rows):
-                    found[Node.of(0, BASE, bucket, encode_bucket(bucket))] = bucket
-        return found
-
-    def _join(self, nodes: dict[Node, Bucket]) -> None:
-        while pairs := missing_parents(list(nodes)):
-            for older, newer in pairs:
-                bucket = parent_of(nodes[older], nodes[newer], 0, self.archive)
-                nodes[Node.of(0, BASE, bucket, encode_bucket(bucket))] = bucket
-
-    def without(self, gone: np.ndarray) -> tuple[dict[Node, Bucket], float]:
-        """Return the buckets with those that hold such rows made again, and the seconds."""
-        begun = time.perf_counter()
-        hit = {node for node in self.nodes if np.diff(np.searchsorted(gone, [node.start.offset, node.end.offset]))[0]}
-        left = {node: bucket for node, bucket in self.nodes.items() if node not in hit}
-        left |= self.recorded(sorted(node.start.offset for node in hit if node.level == 1), gone, reject=False)
-        self._join(left)
-        return left, time.perf_counter() - begun
-
-    def made(self, nodes: dict[Node, Bucket], drop: Deleted | None = None) -> Made:
-        """Return the model of everything; without held points that are to be dropped."""
-        found, at = [], Position(0)
-        end = Position(len(self.points))
-        while at < end:
-            node = max((node for node in nodes if node.start == at), key=lambda node: node.end)
-            piece, at = Piece.of(nodes[node]), node.end
-            if drop:
-                share = drop.left(piece.points)
-                points = piece.points.reweighted(piece.points.weight * share).take(share > 0.0)
-                piece = replace(piece, points=points)
-            found.append(piece)
-        return make(cut_of({0: found}, self.config, self.archive), self.config)
+def config_of(points: Points) -> ModelConfig:
+    """Return the configuration under which a set is learned."""
+    return ModelConfig(points=PointsConfig(dimension=points.dimension), svm=SvmConfig(alpha=1e-4))
 
 
-class Deleted:
-    """Rows by their values, since a held point says nothing of its place."""
-
-    def __init__(self, points: Points, gone: np.ndarray) -> None:
-        self._keys, self._gone = _keys(points), gone
-
-    def left(self, held: Points) -> np.ndarray:
-        """Return the share of the equal rows that is left, for each held point."""
-        own, of = np.unique(_keys(held), return_inverse=True)
-
-        def count(keys: np.ndarray) -> np.ndarray:
-            at = np.minimum(np.searchsorted(own, keys), len(own) - 1)
-            return np.bincount(at[own[at] == keys], minlength=len(own))
-
-        every = count(self._keys)
-        assert every.all()
-        return (1.0 - count(self._keys[self._gone]) / every)[of]
-
-
-def _keys(points: Points) -> np.ndarray:
-    """Return a hash of values and label of each row: no two of so few rows meet by chance."""
-    factors = np.random.default_rng(2).integers(1, 1 << 63, points.dimension + 1, np.uint64) * 2 + 1
-    keys = points.y.astype(np.uint64) * factors[0]
-    for column, factor in zip(np.ascontiguousarray(points.X.T, np.float32) + np.float32(0.0), factors[1:], strict=True):
-        keys ^= keys >> np.uint64(29)
-        keys += column.view(np.uint32) * factor
-    return keys
-
-
-def bounded(before: Made, drop: Deleted) -> tuple[float, float]:
-    """Return how far the machine without dropped training points can be, and how far it is."""
-    model, fit, points = before.trained.model, before.trained.fit, before.cut.points
-    assert isinstance(model.machine, LinearMachine)
-    share, scaler = drop.left(points), model.scaler
-    left = share > 0.0
-    Z, y = scaler.transform(points.X), points.y
-
-    def solved(rows: np.ndarray, upper: np.ndarray) -> tuple[LinearMachine, np.ndarray]:
-        solution = StdaSolver().solve(
-            Problem(Z=Z[rows], y=y[rows], upper=upper, kernel=LinearKernel(), tolerance=1e-6, max_iterations=10**7)
+def learn(learner: Learner, points: Points, start: int, end: int, gone: np.ndarray, *, reject: bool = True) -> None:
+    """Learn a range of a set; rows that are gone were rejected when they came, or are masked."""
+    forgotten = {0: frozenset(map(Position, gone.tolist()))}
+    for at in range(start, end, BATCH):
+        offset = np.arange(at, min(at + BATCH, end))
+        n = len(offset)
+        rows = Rows(
+            partition=0,
+            offset=offset,
+            row=np.zeros(n, np.int64),
+            last=np.ones(n, np.bool_),
+            times=Times.of(offset),
+            accepted=~np.isin(offset, gone) if reject else np.ones(n, np.bool_),
+            points=points.take(offset),
+            leader_epoch=np.full(n, -1),
         )
-        assert solution.alpha is not None
-        assert solution.coefficients is not None
-        return LinearMachine(solution.coefficients, solution.intercept), solution.alpha
+        rows = rows if reject else masked(rows, forgotten)
+        while len(rows):
+            rows = rows.slice(learner.learn(rows), len(rows))
+            if learner.cut_due:
+                learner.decline_cut()
 
-    upper = fit.C * points.weight
-    present, alpha = solved(np.ones(len(points), np.bool_), upper)
-    upper *= share
-    again, _ = solved(left, upper[left])
-    found = reach(Z[left], y[left], upper[left], rescaled(present, scaler, scaler), (alpha * share)[left])
-    length = float(np.linalg.norm(present.coefficients))
-    return found.distance / length, float(np.linalg.norm(again.coefficients - present.coefficients)) / length
+
+def learned(points: Points, gone: np.ndarray, *, reject: bool = True) -> Learner:
+    """Return what has learned a whole set."""
+    learner = Learner(config_of(points), {0: BASE}, len(points))
+    learn(learner, points, 0, len(points), gone, reject=reject)
+    return learner
 
 
 def measured(
     name: str, points: Points, shares: Sequence[float] = SHARES, wheres: Sequence[str] = WHERES
 ) -> Iterator[dict[str, Any]]:
-    """Yield a row for each share and choice of rows, and last of random ones an attack."""
+    """Yield a row for each share and choice of rows, with an attack where they are random ones."""
     kept_out = len(points) // 10
     never, points = points.take(slice(0, kept_out)), points.take(slice(kept_out, len(points)))
-    config = ModelConfig(points=PointsConfig(dimension=points.dimension), svm=SvmConfig(alpha=1e-4))
-    archive = archived(config, leaf_rows=LEAF, span_rows=SPAN_LEAVES * LEAF, bucket_points=1_000)
-    whole = Archived(points, config, archive)
-    before = whole.made(whole.nodes)
+    config = config_of(points)
+    before = make(learned(points, np.empty(0, np.int64)).cut(), config)
     model = before.trained.model
     assert isinstance(model.machine, LinearMachine)
-    margin = np.abs(model.scaler.transform(whole.points.X) @ model.machine.coefficients + model.machine.intercept)
+    margin = np.abs(model.scaler.transform(points.X) @ model.machine.coefficients + model.machine.intercept)
     random = np.random.default_rng(0)
     for where in wheres:
         order = random.permutation(len(margin)) if where == "random" else np.argsort(margin, kind="stable")
         for share in shares:
             gone = np.sort(order[: max(1, int(share * len(order)))])
-            left = whole.points.take(np.setdiff1d(np.arange(len(margin)), gone))
-            drop = Deleted(whole.points, gone)
-            nodes, seconds = whole.without(gone)
+            left = points.take(np.setdiff1d(np.arange(len(margin)), gone))
             begun = time.perf_counter()
-            rejected = whole.recorded(range(0, len(whole.points), whole.span), gone, reject=True)
-            whole._join(rejected)
-            retrain = time.perf_counter() - begun
-            rebuilt = whole.made(nodes)
-            tombstone = whole.made(whole.nodes, drop)
-            over = _Over(left)
-            bound, distance = bounded(before, drop)
+            without = learned(points, gone, reject=False)
+            seconds = time.perf_counter() - begun
+            states = [encode(snapshot_of(config, one)) for one in (without, learned(points, gone))]
+            after, over = make(without.cut(), config), _Over(left)
             yield {
                 "set": name,
-                "rows": len(whole.points),
+                "rows": len(points),
                 "share": share,
                 "where": where,
                 "gap_before": over(before),
-                "gap_tombstone": over(tombstone),
-                "gap_rebuilt": over(rebuilt),
-                "identical": nodes.keys() == rejected.keys(),
+                "gap_after": over(after),
+                "identical": states[0] == states[1],
                 "seconds": round(seconds, 3),
-                "retrain_seconds": round(retrain, 3),
-                "bound": bound,
-                "distance": distance,
-                **(attacked(before, rebuilt, whole.points.take(gone), never, left) if where == "random" else {}),
+                **(attacked(before, after, points.take(gone), never, left) if where == "random" else {}),
             }
 
 
+def snapshot_of(config: ModelConfig, learner: Learner, sequence: int = 1) -> Snapshot:
+    """Return a checkpoint of what was learned."""
+    return Snapshot(
+        name="m",
+        incarnation=1,
+        sequence=sequence,
+        topic="t",
+        topic_id="",
+        base={0: BASE},
+        configuration=config.canonical(),
+        configuration_sha256=config.sha256(),
+        build={},
+        head=None,
+        learner=learner.state(),
+        pending=None,
+    )
+
+
 def one_row(rows: int, every: int, ages: Sequence[int] = ()) -> Iterator[dict[str, Any]]:
-    """Yield what erasing single rows takes a trainer, and an archive."""
+    """Yield what erasing single rows takes."""
     points = points_of(Path(), GENERATED, rows)
     ages = ages or sorted({min(rows - 1, 10**power) for power in range(3, len(str(rows)))} | {rows // 2, rows - 1})
     with TemporaryDirectory() as place:
         trainer = Trained(points, Path(place), every)
         for age in ages:
-            yield {"of": "trainer", **trainer.without(rows - 1 - age)}
-    config = ModelConfig(points=PointsConfig(dimension=DIMENSION), svm=SvmConfig(alpha=1e-4))
-    archive = archived(config, leaf_rows=LEAF, span_rows=SPAN_LEAVES * LEAF, bucket_points=1_000)
-    whole = Archived(points, config, archive)
-    for age in ages:
-        gone = np.array([max(0, len(whole.points) - 1 - age)])
-        nodes, seconds = whole.without(gone)
-        begun = time.perf_counter()
-        rejected = whole.recorded(range(0, len(whole.points), whole.span), gone, reject=True)
-        whole._join(rejected)
-        yield {
-            "of": "archive",
-            "rows": len(whole.points),
-            "age": age,
-            "rows_read": whole.span,
-            "seconds": round(seconds, 3),
-            "anew_seconds": round(time.perf_counter() - begun, 3),
-            "identical": nodes.keys() == rejected.keys(),
-        }
+            yield trainer.without(rows - 1 - age)
 
 
 class Trained:
@@ -290,51 +177,16 @@ class Trained:
 
     def __init__(self, points: Points, place: Path, every: int) -> None:
         self.points, self._past = points, Past(FileSystem(place), "m")
-        self.config = ModelConfig(points=PointsConfig(dimension=points.dimension), svm=SvmConfig(alpha=1e-4))
+        self.config = config_of(points)
         learner = Learner(self.config, {0: BASE}, len(points))
         with CheckpointDirectory(FileSystem(place), 3) as directory:
             directory.retire = lambda disk, name: Past(disk, "m").keep(name, 1 << 40)
             for sequence, at in enumerate(range(0, len(points), every), 1):
-                self._learn(learner, at, min(at + every, len(points)), -1)
-                directory.save(self._snapshot(learner, sequence))
+                learn(learner, points, at, min(at + every, len(points)), np.empty(0, np.int64))
+                directory.save(snapshot_of(self.config, learner, sequence))
             self._generations = [each.snapshot for each in directory.generations() if each.snapshot is not None]
         files = list(place.glob("*.kept"))
         self.files, self.bytes = len(files), sum(file.stat().st_size for file in files)
-
-    def _learn(self, learner: Learner, start: int, end: int, gone: int) -> None:
-        for at in range(start, end, BATCH):
-            offset = np.arange(at, min(at + BATCH, end))
-            n = len(offset)
-            rows = Rows(
-                partition=0,
-                offset=offset,
-                row=np.zeros(n, np.int64),
-                last=np.ones(n, np.bool_),
-                times=Times.of(offset),
-                accepted=offset != gone,
-                points=self.points.take(offset),
-                leader_epoch=np.full(n, -1),
-            )
-            while len(rows):
-                rows = rows.slice(learner.learn(rows), len(rows))
-                if learner.cut_due:
-                    learner.decline_cut()
-
-    def _snapshot(self, learner: Learner, sequence: int) -> Snapshot:
-        return Snapshot(
-            name="m",
-            incarnation=1,
-            sequence=sequence,
-            topic="t",
-            topic_id="",
-            base={0: BASE},
-            configuration=self.config.canonical(),
-            configuration_sha256=self.config.sha256(),
-            build={},
-            head=None,
-            learner=learner.state(),
-            pending=None,
-        )
 
     def without(self, gone: int) -> dict[str, Any]:
         """Return what erasing a row takes, and learning everything again."""
@@ -350,9 +202,9 @@ class Trained:
             empty = emptied(self._generations[0], erased, head, earlier)
             learner, start = Learner(self.config, {0: BASE}, end), empty.positions[0].offset
             learner.restore(empty.learner)
-            self._learn(learner, start, end, gone)
+            learn(learner, self.points, start, end, np.array([gone]))
             taken.append(time.perf_counter() - begun)
-            states.append(encode(self._snapshot(learner, 1)))
+            states.append(encode(snapshot_of(self.config, learner)))
             read = read or end - start
         return {
             "rows": end,
@@ -411,6 +263,26 @@ class _Over:
             self._least[key] = least_objective(scaler.transform(left.X), left.y, self._C * left.weight)
         made = replace(made, machines=(replace(trained, fit=replace(trained.fit, C=self._C)),))
         return gap(made, left, self._least[key])
+
+
+def gap(made: Made, points: Points, least: float) -> float:
+    """Return how far a machine is from the best over points, over its own scaler and C, at most."""
+    fit, model = made.trained.fit, made.trained.model
+    assert isinstance(model.machine, LinearMachine)
+    Z, upper = model.scaler.transform(points.X), fit.C * points.weight
+    margins = points.y * (Z @ model.machine.coefficients + model.machine.intercept)
+    primal = model.machine.coefficients @ model.machine.coefficients / 2 + upper @ np.maximum(0.0, 1.0 - margins)
+    return float(primal / least - 1.0)
+
+
+def least_objective(Z: np.ndarray, y: np.ndarray, upper: np.ndarray) -> float:
+    """Return what the objective is at least, by dual feasible multipliers."""
+    problem = Problem(Z=Z, y=y, upper=upper, kernel=LinearKernel(), tolerance=1e-6, max_iterations=10_000_000)
+    alpha = StdaSolver().solve(problem).alpha
+    assert alpha is not None
+    beta = balanced(y, np.clip(alpha, 0.0, upper))
+    w = (beta * y) @ Z
+    return float(beta.sum() - w @ w / 2)
 
 
 def main() -> None:

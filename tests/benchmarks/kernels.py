@@ -93,7 +93,7 @@ JUDGED_SHARE: Final = 0.1
 LEAST_ROWS: Final = 10
 """Of each label: with fewer, a fifth that is held out may have none of it."""
 LEAST_POINTS: Final = 16
-"""That a kernel machine's memory must have room for (`coreset.memory_points`)."""
+"""That a kernel machine's memory must have room for (`coreset.points`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -206,7 +206,7 @@ def reservoir(train: Points, test: Points, budget: int, seed: int, options: Mapp
     machine = STDASVC(C=box, gamma=kernel.gamma).fit(Z, kept.y)
     judged = random.random(len(kept)) < JUDGED_SHARE
     partly = STDASVC(C=box, gamma=kernel.gamma).fit(Z[~judged], kept.y[~judged])
-    sigmoid = fit_probability("sigmoid", partly.decision_function(Z[judged]), kept.y[judged], kept.weight[judged])
+    sigmoid = fit_probability(partly.decision_function(Z[judged]), kept.y[judged], kept.weight[judged])
     ended = time.process_time()
     decision = machine.decision_function(aside)
     return Answer(

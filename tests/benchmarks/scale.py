@@ -1,17 +1,16 @@
-"""One process beside several workers on a real broker: `python -m tests.benchmarks.scale --workers 1,2 --json`.
+"""One process beside several workers on a real broker: `python -m tests.benchmarks.scale --group-workers 1,2 --json`.
 
 The trainer as it is deployed, at default settings, from its first turn until every point of a filled topic is learned;
-then it is stopped, and its last checkpoint holds what it has learned. `rate` is points a second of the wall,
-`cpu_us_a_point` the processor time of all processes, workers and trainer with its training thread, over all points. The
-broker's is not in it.
+then it is stopped, and its last checkpoint holds what it has learned. Beside it workers (`streamsvm scale worker
+--ordinal K --of N`) and a trainer that adopts what they leave in the coresets topic: the time of each process from when
+it was prepared until the trainer has adopted every point, and `published_share`, the bytes that were left over those of
+the input. The wall ends when the trainer has the last manifest, which comes up to a second after the last point was
+learned.
 
-`bytes_equal` says whether everything that was learned, each partition's record and each bucket's, and the model that is
-trained on the union of them, has the bytes of what one process learned of the same topic.
-
-With `--group-workers` there are rows of workers of their own, too (`streamsvm scale worker --ordinal K --of N`), beside
-a trainer that adopts what they leave in the coresets topic: the time of each process from when it was prepared until
-the trainer has adopted every point, and `published_share`, the bytes that were left over those of the input. The wall
-ends when the trainer has the last manifest, which comes up to a second after the last point was learned.
+`rate` is points a second of the wall, `cpu_us_a_point` the processor time of all processes, workers and trainer with
+its training thread, over all points. The broker's is not in it. `bytes_equal` says whether everything that was learned,
+each partition's record and each bucket's, and the model that is trained on the union of them, has the bytes of what one
+process learned of the same topic.
 
 Where each worker has no core of its own, the wall says little of how workers share the work. So there are also the
 processor time of each worker over its own points, and what the slowest one would do with a core for itself:
@@ -40,16 +39,15 @@ from confluent_kafka import Producer
 from threadpoolctl import threadpool_limits
 
 from consumers.branches.workers.coresets_topic import topic_spec
-from consumers.branches.workers.crew import owner
 from consumers.branches.workers.settings import coresets_topic
 from consumers.host.runtime import Health, configure_logging, spare_the_collector
 from consumers.metrics import TRAINER, Metrics
 from consumers.settings import CheckpointConfig, InputConfig, LogConfig, OutputConfig, Settings, TrainingConfig
 from consumers.trainer.components import Components
 from consumers.trainer.trainer import Trainer
-from streamsvm.branches.workers.handing import Sender
 from streamsvm.checkpoint.directory import CheckpointDirectory
 from streamsvm.checkpoint.disk import FileSystem
+from streamsvm.checkpoint.records import encode_bucket, encode_partition
 from streamsvm.config import ModelConfig, PointsConfig
 from streamsvm.kafka import Cluster, Connection, TopicSpec
 from streamsvm.learning.cutting import LearnerState
@@ -63,6 +61,13 @@ RECORDS: Final[Mapping[str, str]] = {"json": "json", "arrow": "arrow-4096"}
 """One point a record, or 4,096 rows of one."""
 ROUNDS: Final = 3
 TIMEOUT_S: Final = 1_200.0
+WORKER: Final = """
+from consumers.branches.workers import group_worker
+from consumers.cli.app import main
+group_worker.PUBLISH_AFTER_S = 1.0
+main()
+"""
+"""A worker whose last manifest does not wait for half a minute: the wall would be of that."""
 KIND: Final = re.compile(rb"/\d+[^/]*/([bln])/")
 KINDS: Final = {b"b": "buckets", b"l": "open_leaves", b"n": "newest_rows", b"": "other"}
 """What a key of the coresets topic is of; manifests, openings and tombstones are the rest."""
@@ -135,9 +140,7 @@ class _Finish(Metrics):
                 self._stop.set()
 
 
-def run(
-    connection: Connection, format_: str, n: int, dimension: int, partitions: int, workers: int, number: int
-) -> dict[str, Any]:
+def run(connection: Connection, format_: str, n: int, dimension: int, partitions: int, number: int) -> dict[str, Any]:
     """Run the trainer over a filled topic; return its times, and the digest of what it has learned."""
     with tempfile.TemporaryDirectory() as directory:
         settings = Settings(
@@ -145,7 +148,6 @@ def run(
             kafka={"bootstrap.servers": connection.servers},
             input=InputConfig(topic=topic_of(format_, partitions)),
             points=PointsConfig(dimension=dimension),
-            training=TrainingConfig(workers=workers),
             output=OutputConfig(models_topic=f"scale-models-{os.getpid()}-{number}"),
             checkpoint=CheckpointConfig(directory=Path(directory)),
             log=LogConfig(level="error"),
@@ -163,13 +165,11 @@ def run(
     lap = metrics.lap
     assert lap is not None, f"{format_}: not every point was learned within {TIMEOUT_S:.0f} s"
     assert sum(state.learned.rows for state in learned.partitions.values()) == n
-    cpu_s = metrics.values("streamsvm_worker_cpu_seconds")
-    shares = [sum(owner(p, workers) == worker for p in range(partitions)) / partitions for worker in range(workers)]
     return {
         "wall_s": lap.wall_s,
         "trainer_cpu_s": lap.cpu_s,
-        "worker_cpu_s": [cpu_s.get((str(worker),), 0.0) for worker in range(workers)] if workers > 1 else [],
-        "worker_points": [round(n * share) for share in shares] if workers > 1 else [],
+        "worker_cpu_s": [],
+        "worker_points": [],
         "versions": metrics.registry.get_sample_value("streamsvm_model_version"),
         "digest": digest_of(learned, settings.models()),
     }
@@ -234,7 +234,7 @@ def run_group(
     lap = metrics.lap
     assert lap is not None, f"{format_}: not every point was adopted within {TIMEOUT_S:.0f} s"
     assert sum(state.learned.rows for state in learned.partitions.values()) == n
-    shares = [sum(owner(p, workers) == worker for p in range(partitions)) / partitions for worker in range(workers)]
+    shares = [sum(p % workers == worker for p in range(partitions)) / partitions for worker in range(workers)]
     return {
         "wall_s": lap.wall_s,
         "trainer_cpu_s": lap.cpu_s,
@@ -256,14 +256,12 @@ def _worker(stack: ExitStack, settings: Settings, ordinal: int, of: int) -> subp
         "bootstrap-servers": settings.kafka["bootstrap.servers"],
         "input-topic": settings.input.topic,
         "points-dimension": points.dimension,
-        "worker-publish-after-s": 1,
         "ordinal": ordinal,
         "of": of,
         "http-port": 0,
-        "log-format": "json",
     }
     given = [part for name, value in options.items() for part in (f"--{name}", str(value))]
-    command = [sys.executable, "-m", "consumers", "scale", "worker", *given]
+    command = [sys.executable, "-c", WORKER, "scale", "worker", *given]
     process = stack.enter_context(
         subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
     )
@@ -290,9 +288,10 @@ def digest_of(state: LearnerState, config: ModelConfig) -> str:
     """Hash each partition's record, those of its buckets, and the model of the cut of all of them."""
     digest = hashlib.sha256()
     for partition, own in sorted(state.partitions.items()):
-        buckets, value = Sender().encode(partition, own)
-        for part in (*buckets, value):
-            digest.update(part)
+        buckets = [encode_bucket(bucket) for bucket in own.buckets]
+        for bucket in buckets:
+            digest.update(bucket.value)
+        digest.update(encode_partition(partition, own, [bucket.name for bucket in buckets]))
     cut = Learner(config, {}, 1).taken_of(state).make()
     trained = train(cut.points, cut.moments, config.svm)
     digest.update(cut.points.sha256().encode())
@@ -301,7 +300,7 @@ def digest_of(state: LearnerState, config: ModelConfig) -> str:
 
 
 def serve(servers: str) -> None:
-    """Answer each line of `FORMAT N DIMENSION PARTITIONS WORKERS GROUP` with a run; GROUP 1: workers of their own."""
+    """Answer each line of `FORMAT N DIMENSION PARTITIONS WORKERS` with a run; WORKERS 0: one process alone."""
     configure_logging(LogConfig(level="error"))
     spare_the_collector()
     connection = Connection(options={"bootstrap.servers": servers})
@@ -309,9 +308,12 @@ def serve(servers: str) -> None:
     with threadpool_limits(1):
         for line in sys.stdin:
             format_, *numbers = line.split()
-            n, dimension, partitions, workers, group = map(int, numbers)
-            chosen = run_group if group else run
-            print(json.dumps(chosen(connection, format_, n, dimension, partitions, workers, next(runs))), flush=True)
+            n, dimension, partitions, workers = map(int, numbers)
+            if workers:
+                found = run_group(connection, format_, n, dimension, partitions, workers, next(runs))
+            else:
+                found = run(connection, format_, n, dimension, partitions, next(runs))
+            print(json.dumps(found), flush=True)
 
 
 # ------------------------------------------------------------------------------------------------------------- running
@@ -324,10 +326,9 @@ def measure(
     formats: Sequence[str],
     workers: Sequence[int],
     rounds: int,
-    group: Sequence[int] = (),
 ) -> Iterator[dict[str, Any]]:
     """Yield the rows of one topic after the other; one process always runs, for it has the bytes to compare with."""
-    each = list(dict.fromkeys([(1, 0), *((number, 0) for number in workers), *((number, 1) for number in group)]))
+    each = list(dict.fromkeys([0, *workers]))
     with ExitStack() as stack:
         broker = JvmBroker()
         stack.callback(broker.stop)
@@ -339,15 +340,15 @@ def measure(
         for format_, count in itertools.product(formats, partitions):
             points = points_of(n, format_, count)
             size = fill(connection, format_, points, dimension, count)
-            runs: dict[tuple[int, int], list[dict[str, Any]]] = {one: [] for one in each}
+            runs: dict[int, list[dict[str, Any]]] = {number: [] for number in each}
             for turn in range(rounds + 1):  # the first is not measured: caches, and the broker's own compiler
-                for number, own in each if turn % 2 else reversed(each):
-                    runs[number, own].append(ours.ask(format_, points, dimension, count, number, own))
-            reference = runs[1, 0][0]["digest"]
-            one = statistics.median(points / run["wall_s"] for run in runs[1, 0][1:])
-            for number, own in (*((number, 0) for number in workers), *((number, 1) for number in group)):
-                found = row(number, count, format_, points, dimension, runs[number, own][1:], size if own else 0)
-                equal = all(run["digest"] == reference for run in runs[number, own])
+                for number in each if turn % 2 else reversed(each):
+                    runs[number].append(ours.ask(format_, points, dimension, count, number))
+            reference = runs[0][0]["digest"]
+            one = statistics.median(points / run["wall_s"] for run in runs[0][1:])
+            for number in each:
+                found = row(number, count, format_, points, dimension, runs[number][1:], size if number else 0)
+                equal = all(run["digest"] == reference for run in runs[number])
                 yield {**found, "bytes_equal": equal, "times_one": round(found["rate"] / one, 2)}
 
 
@@ -360,7 +361,7 @@ def row(
     runs: Sequence[Mapping[str, Any]],
     size: int = 0,
 ) -> dict[str, Any]:
-    """Return the medians of some runs; of workers of their own with the bytes of the input."""
+    """Return the medians of some runs; of workers with the bytes of the input."""
     slowest = [
         min(own / cpu_s for own, cpu_s in zip(run["worker_points"], run["worker_cpu_s"], strict=True) if cpu_s)
         for run in runs
@@ -374,7 +375,6 @@ def row(
     left = [run["published_bytes"] / size for run in runs] if size else []
     return {
         "workers": workers,
-        "group": bool(size),
         "published_share": round(statistics.median(left), 4) if left else None,
         "published_of": {k: round(v / size, 4) for k, v in runs[-1]["published_of"].items()} if size else {},
         "partitions": partitions,
@@ -404,7 +404,7 @@ def lines(rows: Sequence[Mapping[str, Any]], load: float) -> Iterator[str]:
         each = " ".join(f"{cpu:.3f}" for cpu in one["worker_cpu_us_a_point"]) or "-"
         alone = "-" if one["slowest_worker_rate"] is None else f"{one['slowest_worker_rate']:,}"
         left = "-" if one["published_share"] is None else f"{one['published_share']:.1%}"
-        workers = f"{one['workers']}{' own' if one['group'] else ''}"
+        workers = one["workers"] or "none"
         yield (
             f"{one['format']:<7}{one['partitions']:>6}{workers:>8}{one['points']:>12,}{one['rate']:>12,}"
             f"{one['times_one']:>7.2f}{one['cpu_us_a_point']:>11.3f}{one['trainer_cpu_us_a_point']:>9.3f}  {each:<26}"
@@ -415,8 +415,7 @@ def lines(rows: Sequence[Mapping[str, Any]], load: float) -> Iterator[str]:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measure, and print a table or JSON."""
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.scale", description=__doc__.splitlines()[0])
-    parser.add_argument("--workers", default="1,2", help="numbers of workers, with commas (%(default)s)")
-    parser.add_argument("--group-workers", default="", help="numbers of workers of their own, with commas")
+    parser.add_argument("--group-workers", default="1,2", help="numbers of workers, with commas (%(default)s)")
     parser.add_argument("--partitions", default="2,8", help="partitions of the input (%(default)s)")
     parser.add_argument("--format", default="json,arrow", help="formats of the records (%(default)s)")
     parser.add_argument("--points", type=int, default=2_000_000, help="points of a topic (%(default)s)")
@@ -434,9 +433,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if unknown:
         parser.error(f"unknown format {unknown[0]!r}; known are {', '.join(RECORDS)}")
     load = os.getloadavg()[0]
-    partitions, workers = ([int(part) for part in given.split(",")] for given in (options.partitions, options.workers))
-    group = [int(part) for part in options.group_workers.split(",") if part]
-    rows = list(measure(options.points, options.dimension, partitions, formats, workers, options.rounds, group))
+    partitions, workers = (
+        [int(part) for part in given.split(",")] for given in (options.partitions, options.group_workers)
+    )
+    rows = list(measure(options.points, options.dimension, partitions, formats, workers, options.rounds))
     table = "\n".join(lines(rows, load)) + "\n"
     if options.into:
         Path(options.into).write_text(table, encoding="utf-8")

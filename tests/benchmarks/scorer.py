@@ -22,6 +22,7 @@ from typing import Any, Final
 import structlog
 from rich.console import Console
 
+from consumers import constants
 from consumers.host.runtime import Health
 from consumers.metrics import SCORER, Metrics
 from consumers.scorer.components import ScorerComponents
@@ -70,13 +71,13 @@ class Running:
         return time.monotonic() - begun
 
 
-def settings_of(topic: str, batch: int) -> Settings:
+def settings_of(topic: str) -> Settings:
     """Return a scorer's settings."""
     return Settings(
         name=NAME,
         kafka={"bootstrap.servers": "unused:1"},
         output=OutputConfig(models_topic=f"{topic}-models"),
-        scoring=ScoringConfig(topic=topic, output_topic=f"{topic}-scores", group=topic, batch_records=batch),
+        scoring=ScoringConfig(topic=topic, output_topic=f"{topic}-scores", group=topic),
     )
 
 
@@ -101,7 +102,8 @@ def feed(connection: Connection, topic: str, count: int) -> None:
 
 def rate(connection: Connection, batch: int, points: int) -> dict[str, Any]:
     """Return the rate at one size of batches."""
-    settings = settings_of(f"rate-{batch}", batch)
+    constants.SCORED_AT_ONCE = batch
+    settings = settings_of(f"rate-{batch}")
     with trainer_of(settings, connection) as trainer:
         trainer.publish(version_of(1, dimension=DIMENSION))
     feed(connection, settings.scoring.topic, points)
@@ -119,7 +121,8 @@ def rate(connection: Connection, batch: int, points: int) -> dict[str, Any]:
 
 def moves(connection: Connection, count: int) -> list[float]:
     """Return the seconds from each pin until the scorer serves by it."""
-    settings, taken, over = settings_of("moves", 500), [], threading.Event()
+    constants.SCORED_AT_ONCE = 500
+    settings, taken, over = settings_of("moves"), [], threading.Event()
 
     def stream() -> None:
         with closing(Outbox(connection)) as outbox:

@@ -33,8 +33,8 @@ from numpy.typing import NDArray
 from streamsvm.config import SvmConfig
 from streamsvm.points import Points
 from tests.benchmarks.coreset import shipped
-from tests.benchmarks.paper_a import fit, objective
 from tests.benchmarks.summaries import Method, learned, reservoir
+from tests.papers.paper_a import fit, objective
 
 Float = NDArray[np.float64]
 Mask = NDArray[np.bool_]

@@ -54,9 +54,9 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from consumers.evaluate.predict_then_train import PrequentialPlan, PrequentialRow, memories, run, whole
+from consumers.evaluate.predict_then_train import PrequentialPlan, PrequentialRow, judged_row, memories, run
 from consumers.evaluate.predict_then_train import Stream as Labeled
-from consumers.evaluate.prequential_contenders import Answers, CoresetContender, SgdContender, no_change
+from consumers.evaluate.prequential_contenders import Answers, CoresetContender, SgdContender
 from streamsvm.branches.events.features.columns import FeatureColumns, columns_of
 from streamsvm.branches.events.features.inference import proposal
 from streamsvm.branches.events.options import recipe_from
@@ -284,17 +284,19 @@ def followed(name: str, stream: Labeled, seed: int, others: Others | None) -> tu
     if name in THEIRS:
         assert others is not None
         told = others.follow(name, points.X, points.y, LEAF, LEAF, seed)
-        row, _, _ = whole(name, Answers(told.decision, told.positive), stream, plan, LEAF)
+        row = judged_row(name, Answers(told.decision, told.positive), stream, plan)
         return replace(row, cpu_seconds=told.seconds), _held(told, d)
     if name == "no_change":
-        return whole(name, no_change(points, 2, LEAF), stream, plan, LEAF)[0], 1
+        known = np.arange(len(points)) // LEAF * LEAF  # labels that are known before each row
+        newest = np.concatenate((points.y[:1] * 0 - 1, points.y))[known].astype(np.float64)
+        return judged_row(name, Answers(newest, np.full(len(points), np.nan)), stream, plan), 1
     if name == "sgd":
         config = plan.config(d, "all")
-        rows = [run(name, SgdContender(config, one, "log_loss"), stream, plan)[0] for one in SGD_SETTINGS]
+        rows = [run(name, SgdContender(config, one), stream, plan)[0] for one in SGD_SETTINGS]
         return max(rows, key=lambda row: row.accuracy), 8 * (3 * d + 1)
     config = {memory: own for memory, _, own in memories(d, plan)}[name.removesuffix("_rbf")]
     contender = CoresetContender(config, LEAF)
-    row, _, _ = run(name, contender, stream, plan)
+    row, _ = run(name, contender, stream, plan)
     return row, contender.points_held * config.points.point_bytes
 
 

@@ -6,7 +6,6 @@ import re
 
 import msgspec
 
-from streamsvm.branches.bounds import checkpoint_parts as totals
 from streamsvm.branches.late_labels import checkpoint_parts as join
 from streamsvm.branches.memories import checkpoint_parts as memories
 from streamsvm.checkpoint import format as codec
@@ -47,11 +46,6 @@ def test_the_document_has_every_field() -> None:
         "expert": memories.PlacedExpert,
         "shares": memories.PlacedShares,
         "held of a partition": memories.PlacedCoverage,
-        "totals": totals.PlacedTotals,
-        "changed": totals.PlacedChanged,
-        "epoch": totals.PlacedEpoch,
-        "frame": totals.PlacedFrame,
-        "condensed": totals.PlacedCondensed,
         "join": join.PlacedJoin,
         "log": join.PlacedJoinLog,
         "waiting": join.PlacedWaiting,

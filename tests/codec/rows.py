@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from streamsvm.errors import TransientError
 from streamsvm.ingest import arrow, avro
 from streamsvm.ingest.decoder import Decoded
-from streamsvm.ingest.framed import SchemaKey
 
 ARROW = (("content-type", arrow.CONTENT_TYPE.encode()),)
 AVRO = (("content-type", avro.CONTENT_TYPE.encode()),)
@@ -55,20 +54,20 @@ class InColumns(Sequence[Raw]):
 
 @dataclass
 class Shelf:
-    """Schemas by id or GUID, and the files of Protobuf's; while `away` nobody answers."""
+    """Schemas by id, and the files of Protobuf's; while `away` nobody answers."""
 
     schemas: Mapping[Any, str] = field(default_factory=dict)
     protobuf: Mapping[Any, Mapping[str, str]] = field(default_factory=dict)
     away: bool = False
-    asked: list[SchemaKey] = field(default_factory=list)
+    asked: list[int] = field(default_factory=list)
 
-    def schema(self, schema_id: SchemaKey) -> str | None:
+    def schema(self, schema_id: int) -> str | None:
         self.asked.append(schema_id)
         if self.away:
             raise TransientError("the registry is away")
         return self.schemas.get(schema_id)
 
-    def files(self, schema_id: SchemaKey) -> Mapping[str, str] | None:
+    def files(self, schema_id: int) -> Mapping[str, str] | None:
         self.asked.append(schema_id)
         if self.away:
             raise TransientError("the registry is away")

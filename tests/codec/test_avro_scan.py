@@ -414,16 +414,3 @@ def test_a_record_that_is_too_large_asks_nobody() -> None:
     with pytest.raises(TransientError):
         made.decode([Raw(framed(bytes(50)), 0, headers=AVRO)])
     assert shelf.asked == [1]
-
-
-def test_memory_that_decoding_may_take_decides_as_without_it() -> None:
-    """A record that could take more is rejected, however little it takes here."""
-    X = np.ones((40, 2))
-    config = PointsConfig(dimension=2, max_decoded_bytes=1 << 20, max_rows_per_record=10_000)
-    sizes = [10, 100, 500, 900, 1100, 1200, 1500, 2000, 2500, 3000, 5000, 9000]
-    values = [as_avro(np.resize(X, (size, 2)), [1] * size) for size in sizes]
-    taken = both(values, SHELF, config)
-    assert taken[0] == 10
-    assert taken[-1] == -1
-    for value, size in zip(values, taken, strict=True):
-        assert both([value], SHELF, config) == ([size])

@@ -262,7 +262,7 @@ def test_the_configuration_overrules_the_header() -> None:
     assert decode(((), GOOD_ARROW), config=arrow_only).rows[0].accepted.all()
     assert not decode(((), GOOD_ARROW)).rows[0].accepted.any()
     good = as_json(X, [0, 1])
-    for named in (b"application/json; charset=utf-8", b"Application/CloudEvents+JSON"):
+    for named in (b"application/json; charset=utf-8", b"Application/Geo+JSON"):
         assert decode(((("Content-Type", named),), good)).rows[0].accepted.all()
     (rejected,) = decode(((("content-type", b"text/csv"),), good)).rejected
     assert rejected.rejections[0].reason == "unknown_content_type"

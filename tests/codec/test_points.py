@@ -93,11 +93,10 @@ def test_every_reason_is_reached() -> None:
     """The closed list of reasons has no entry that nothing produces."""
     reached = {reason for _, reason in [*BAD, *BAD_ARROW, *BAD_AVRO]}
     of_events = {"wrong_envelope", "malformed_protobuf"}  # test_envelopes.py, test_protobuf.py
-    of_headers = {"framed", "malformed_schema_id"}  # test_schema_header.py
+    of_frames = {"framed"}  # test_framed.py
     of_labels = {"absent_label", "changed_label", "doubled_key", "missing_key", "unmatched_label"}  # test_joiner.py
-    assert reached | of_events | of_headers | of_labels | {
+    assert reached | of_events | of_frames | of_labels | {
         "unknown_content_type",
-        "expands_too_far",
         "undecodable",
     } == set(REASONS)
 
@@ -123,10 +122,10 @@ class Failing(PointDecoder):
 
     error: Exception = RuntimeError("a defect\nof ours: \udcff")
 
-    def _rows_of(self, format_: str, value: bytes, header: bytes | None) -> Sequence[Point | InvalidPoint]:
+    def _rows_of(self, format_: str, value: bytes) -> Sequence[Point | InvalidPoint]:
         if b"13" in value:
             raise self.error
-        return super()._rows_of(format_, value, header)
+        return super()._rows_of(format_, value)
 
     def _check(self, point: Point) -> int:
         if point.x[0] == 17:

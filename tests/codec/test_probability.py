@@ -9,21 +9,18 @@ import msgspec
 import numpy as np
 import pytest
 
-from streamsvm.config import ModelConfig, PointsConfig, SvmConfig
 from streamsvm.errors import InvalidMessage
-from streamsvm.learning import naming
 from streamsvm.model import message as codec
 from streamsvm.model.parts import probability_part as part_codec
-from streamsvm.model.probability import MOST_KNOTS, Isotonic, Probability, Sigmoid
+from streamsvm.model.probability import Sigmoid
 from tests.codec.test_model import version_of
 from tests.golden import model as golden
 from tests.streams import gaussian
 
 SIGMOID = Sigmoid(-1.0 / 3.0, 1e-300)
-ISOTONIC = Isotonic(np.array([-1.5, 1.0 / 3.0, 2.0]), np.array([0.0, 0.1, 1.0]))
 
 
-def value_of(probability: Probability | None) -> bytes:
+def value_of(probability: Sigmoid | None) -> bytes:
     version = version_of()
     return codec.encode(replace(version, model=replace(version.model, probability=probability)))
 
@@ -33,10 +30,9 @@ def value_of(probability: Probability | None) -> bytes:
     [
         (None, None),
         (SIGMOID, {"method": "sigmoid", "a": -1.0 / 3.0, "b": 1e-300}),
-        (ISOTONIC, {"method": "isotonic", "x": [-1.5, 1.0 / 3.0, 2.0], "y": [0.0, 0.1, 1.0]}),
     ],
 )
-def test_probabilities_survive_their_bytes(probability: Probability | None, written: object) -> None:
+def test_probabilities_survive_their_bytes(probability: Sigmoid | None, written: object) -> None:
     """They stand in the message as plain numbers, and come back to the last bit."""
     value = value_of(probability)
     part = golden.parts_of(json.loads(value)).get("probability")
@@ -57,17 +53,10 @@ def test_probabilities_survive_their_bytes(probability: Probability | None, writ
         ({"method": "sigmoid", "a": 1.0}, "missing required field `b`"),
         ({"method": "sigmoid", "a": 1.0, "b": 2.0, "c": 3.0}, "unknown field `c`"),
         ({"method": "sigmoid", "a": None, "b": 2.0}, "float"),
-        ({"method": "isotonic", "x": [0.0, 1.0], "y": [0.5]}, "2 knots and probability.y 1"),
-        ({"method": "isotonic", "x": [], "y": []}, "0 knots"),
-        ({"method": "isotonic", "x": [*range(MOST_KNOTS + 1)], "y": [0.5] * (MOST_KNOTS + 1)}, "1 to"),
-        ({"method": "isotonic", "x": [1.0, 1.0], "y": [0.2, 0.5]}, "is not strictly ascending"),
-        ({"method": "isotonic", "x": [0.0, 1.0], "y": [0.5, 0.4]}, "probability.y is not ascending"),
-        ({"method": "isotonic", "x": [0.0, 1.0], "y": [-0.1, 0.4]}, "not within 0 to 1"),
-        ({"method": "isotonic", "x": [0.0, 1.0], "y": [0.1, 1.5]}, "not within 0 to 1"),
     ],
 )
 def test_what_is_no_probability_is_refused_by_name(part: dict[str, object], named: str) -> None:
-    """No reader serves a probability that decreases, leaves 0 to 1, or is of a kind it does not know."""
+    """No reader serves a function that lacks a number, or is of a kind it does not know."""
     value = json.loads(value_of(SIGMOID))
     golden.parts_of(value)["probability"]["functions"] = [part]
     with pytest.raises(InvalidMessage, match=named):
@@ -91,15 +80,7 @@ def test_there_is_a_function_for_each_machine_and_a_probability_for_each_probe(k
             codec.decode(json.dumps(value).encode())
 
 
-@pytest.mark.parametrize("method", ["sigmoid", "isotonic"])
-def test_the_size_bound_counts_probabilities(method: str) -> None:
+def test_the_size_bound_counts_probabilities() -> None:
     """The largest function there can be fits into what is foreseen for it at the start."""
     most = -2.2250738585072014e-308
-    x = np.nextafter(most, 0.0) * np.arange(2 * MOST_KNOTS, MOST_KNOTS, -1)
-    isotonic = Isotonic(x, np.full(MOST_KNOTS, -most))
-    part = part_codec.encoded(isotonic if method == "isotonic" else Sigmoid(most, most))
-    assert len(msgspec.json.encode(part)) <= part_codec.largest_bytes(method)
-    points = PointsConfig(dimension=3)
-    plain, with_it = (ModelConfig(points=points, svm=SvmConfig(probability=one)) for one in (None, method))
-    more = naming.largest_bytes(with_it) - naming.largest_bytes(plain)
-    assert more >= part_codec.largest_bytes(method) - part_codec.largest_bytes(None)
+    assert len(msgspec.json.encode(part_codec.encoded(Sigmoid(most, most)))) <= part_codec.LARGEST_BYTES

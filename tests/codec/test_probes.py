@@ -16,9 +16,9 @@ from streamsvm.model import message as model_codec
 from streamsvm.model import probes
 from streamsvm.model.kernels import Float, RbfKernel
 from streamsvm.model.machine import KernelMachine, LinearMachine, Machine, Model, Scaler
-from streamsvm.model.parts.probability_part import NUMBER_BYTES
-from streamsvm.model.probability import Isotonic, Probability, Sigmoid
+from streamsvm.model.probability import Sigmoid
 from streamsvm.model.probes import count_of
+from streamsvm.model.threshold import NUMBER_BYTES
 from tests.codec.test_model import version_of
 
 FINITE = {"allow_nan": False, "allow_infinity": False}
@@ -57,21 +57,15 @@ def decided_otherwise(model: Model, X: Float) -> Float:
     return np.exp(-machine.kernel.gamma * np.maximum(squared, 0.0))[:, ::-1] @ machine.dual[::-1] + machine.intercept
 
 
-def probabilities() -> st.SearchStrategy[Probability]:
-    """Sigmoids of any steepness, and isotonic functions of one to many knots."""
+def probabilities() -> st.SearchStrategy[Sigmoid]:
+    """Sigmoids of any steepness."""
     numbers = st.floats(-1e6, 1e6, **FINITE)
-    knots = st.lists(numbers, min_size=1, max_size=30, unique=True).map(sorted)
-    steps = knots.flatmap(
-        lambda x: st.lists(st.floats(0, 1), min_size=len(x), max_size=len(x)).map(
-            lambda y: Isotonic(np.array(x), np.array(sorted(y)))
-        )
-    )
-    return st.builds(Sigmoid, numbers, numbers) | steps
+    return st.builds(Sigmoid, numbers, numbers)
 
 
 @settings(max_examples=300, deadline=None)
 @given(model=models(), probability=probabilities())
-def test_the_probability_that_serves_is_the_one_of_the_probes(model: Model, probability: Probability) -> None:
+def test_the_probability_that_serves_is_the_one_of_the_probes(model: Model, probability: Sigmoid) -> None:
     """Two evaluations that share no code agree; the expected ones are probabilities."""
     able = replace(model, probability=probability)
     found = probes.probes_of(able)
@@ -80,8 +74,8 @@ def test_the_probability_that_serves_is_the_one_of_the_probes(model: Model, prob
     probes.check(able, found)
 
 
-@pytest.mark.parametrize("probability", [Sigmoid(-2.0, 0.5), Isotonic(np.array([-1.0, 1.0]), np.array([0.1, 0.9]))])
-def test_another_probability_is_refused(probability: Probability) -> None:
+@pytest.mark.parametrize("probability", [Sigmoid(-2.0, 0.5)])
+def test_another_probability_is_refused(probability: Sigmoid) -> None:
     """One that is turned round, and one of a model that has none; the first messages have none to be checked."""
     model = Model(Scaler(np.zeros(2), np.ones(2)), LinearMachine(np.array([1.0, 0.5]), 0.1), probability)
     found = probes.probes_of(model)

@@ -16,7 +16,7 @@ from streamsvm.learning import naming
 from streamsvm.model import message as codec
 from streamsvm.model import threshold as part
 from streamsvm.model.threshold import described
-from streamsvm.registry import onnx_copy
+from streamsvm.registry import onnx_export
 from streamsvm.registry.loading import Loaded
 from streamsvm.verification.differences import differences
 from tests.golden import model as golden
@@ -89,7 +89,7 @@ def test_it_fits_into_the_bound_of_a_message() -> None:
 
 @pytest.mark.parametrize("kernel", golden.KERNELS)
 def test_labels_are_those_above_the_threshold(kernel: str) -> None:
-    """Of a loaded version and of its ONNX copy; decision values are as they were."""
+    """Of a loaded version and of its ONNX export; decision values are as they were."""
     ort = pytest.importorskip("onnxruntime")
     version = golden.handmade(f"{kernel}-threshold")
     model = replace(version.model, scaler=type(version.model.scaler).identity(3))
@@ -102,7 +102,7 @@ def test_labels_are_those_above_the_threshold(kernel: str) -> None:
     told = loaded.predict(X)
     assert told.tolist() == ["yes" if one > threshold.value else "no" for one in decision]
     assert 0.25 < (told == "yes").mean() < 0.35
-    session = ort.InferenceSession(onnx_copy.export(version))
+    session = ort.InferenceSession(onnx_export.export(version))
     assert session.run(["label"], {"X": X})[0].tolist() == told.tolist()
 
 

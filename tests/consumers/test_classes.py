@@ -383,7 +383,9 @@ def with_part(value: dict[str, Any], part: dict[str, Any], field: str, other: ob
 
 def test_a_message_that_may_be_too_large_is_refused_at_the_start(connection: Connection, settings: Settings) -> None:
     """With what makes it smaller: a machine a label where there is one a pair, or fewer points."""
-    small = TopicSpec(settings.output.models_topic, 1, config={"max.message.bytes": "30000"})
+    small = TopicSpec(
+        settings.output.models_topic, 1, config={"max.message.bytes": "30000", "cleanup.policy": "compact"}
+    )
     Cluster(connection).create([small])
     if Cluster(connection).describe(small.name).config.get("max.message.bytes") != "30000":
         pytest.skip("this broker has no such limit")

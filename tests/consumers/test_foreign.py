@@ -57,9 +57,7 @@ def test_a_version_is_shown_as_it_is_written(foreign: str) -> None:
     version = version_of()
     lineage = msgspec.structs.replace(version.lineage, topic=foreign, topic_id=foreign, parent=foreign)
     names = (foreign, *(f"f{index}" for index in range(1, version.model.dimension)))
-    hostile = replace(
-        version, name=foreign, labels=(foreign, "b"), solver=foreign, lineage=lineage, feature_names=names
-    )
+    hostile = replace(version, name=foreign, labels=(foreign, "b"), lineage=lineage, feature_names=names)
     text = shown(describe(Loaded(version=hostile, sha256=foreign, offset=3, loaded_at=0.0)))
     assert_harmless(text, foreign)
     assert text.count(printable(foreign)) >= 5
@@ -74,7 +72,7 @@ def test_a_list_of_versions_shows_names_as_they_are_written(foreign: str) -> Non
         shown(
             list_table(
                 foreign,
-                [row | dict.fromkeys(("gate", "balanced_accuracy", "balanced_accuracy_before", "skill", "certified"))],
+                [row | dict.fromkeys(("gate", "balanced_accuracy", "balanced_accuracy_before", "skill"))],
             )
         ),
         foreign,
@@ -86,7 +84,7 @@ def test_a_list_of_versions_is_readable(width: int) -> None:
     """In 80 columns, too: nothing is cut, `current` stands beside the number, and what is left out is named."""
     row = {"version": 1234, "time": "2026-11-25T07:13:05.123Z", "points": 12_345_678, "objective": 44123.456}
     row |= {"duality_gap": 1.2e-7, "aliases": ["current", "stable"], "gate": "refused", "balanced_accuracy": 0.91239}
-    row |= {"balanced_accuracy_before": 0.9, "certified": None}
+    row |= {"balanced_accuracy_before": 0.9}
     row |= {"skill": {"answers": "negative", "state": "none"}}
     console = Console(width=width, file=(printed := io.StringIO()))
     console.print(list_table("pulsars", [row], width))

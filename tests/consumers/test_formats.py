@@ -66,7 +66,7 @@ def client() -> Iterator[Callable[[str], SchemaRegistry]]:
     with ExitStack() as stack:
 
         def make(url: str) -> SchemaRegistry:
-            return stack.enter_context(closing(SchemaRegistry(RegistryConfig(url=url, timeout_s=10.0))))
+            return stack.enter_context(closing(SchemaRegistry(RegistryConfig(url=url))))
 
         yield make
 
@@ -128,7 +128,7 @@ def test_the_same_rows_give_the_same_cut_in_every_format(
 
 def started(broker: TestBroker, directory: Path, url: str) -> Settings:
     settings = settings_for(broker.name(), directory)
-    return settings.model_copy(update={"registry": RegistryConfig(url=url, timeout_s=0.5)})
+    return settings.model_copy(update={"registry": RegistryConfig(url=url)})
 
 
 def test_a_trainer_publishes_the_same_training_sets_from_every_format(
@@ -147,12 +147,11 @@ def test_a_trainer_publishes_the_same_training_sets_from_every_format(
     assert found[0] == found[1] == found[2]
 
 
-def test_a_trainer_reads_each_record_by_what_names_its_schema(broker: TestBroker, tmp_path: Path) -> None:
-    """In the header by GUID or id, or in front of the value; deletions are passed over, and the rest is named."""
+def test_a_trainer_reads_each_record_by_its_schema(broker: TestBroker, tmp_path: Path) -> None:
+    """Deletions are passed over; what has no frame, or names its schema in a header, is named."""
     fields = [{"name": name, "type": "double"} for name in NAMES] + [{"name": "y", "type": "int"}]
     deleted = {"name": "__deleted", "type": ["null", "string"]}
     asked = json.dumps({"type": "record", "name": "P", "fields": [*fields, deleted]})
-    guid = b"\1" + bytes(range(16))
     points = gaussian(N, seed=5)
     values = [
         dict(zip(NAMES, x.tolist(), strict=True)) | {"y": int(y)} for x, y in zip(points.X, points.y, strict=True)
@@ -166,17 +165,11 @@ def test_a_trainer_reads_each_record_by_what_names_its_schema(broker: TestBroker
         settings = settings.model_copy(update={"points": described})
         prepare(broker, settings)
         outbox = Outbox(broker.connection)
-        for at, value in enumerate(framed):
-            header = (guid, b"\0\0\0\0\x07", None)[at % 3]
-            body, headers = (value, ()) if header is None else (value[5:], (("__value_schema_id", header),))
-            outbox.send(Message(settings.input.topic, body, headers=headers, partition=0))
-        for body, headers in (
-            (gone, ()),
-            (gone[5:], (("__value_schema_id", guid),)),
-            (gone[5:], ()),
-            (gone, (("__value_schema_id", b"?"),)),
-        ):
-            outbox.send(Message(settings.input.topic, body, headers=headers, partition=0))
+        for value in (*framed, gone, gone):
+            outbox.send(Message(settings.input.topic, value, partition=0))
+        by_header = (("__value_schema_id", b"\0\0\0\0\x07"),)
+        outbox.send(Message(settings.input.topic, gone[5:], partition=0))
+        outbox.send(Message(settings.input.topic, gone, headers=by_header, partition=0))
         outbox.flush(30.0)
         outbox.close()
         with Running(settings, broker.connection) as running:
@@ -184,13 +177,15 @@ def test_a_trainer_reads_each_record_by_what_names_its_schema(broker: TestBroker
             running.wait_until(lambda: running.value("streamsvm_passed_over_rows_total", reason="delete") == 2)
             running.wait_until(lambda: running.value("streamsvm_input_rows_total", outcome="rejected") == 2)
         paths = {path.partition("?")[0] for path in registry.asked}
-    assert paths == {"/schemas/ids/7", "/schemas/guids/00010203-0405-0607-0809-0a0b0c0d0e0f"}
+    assert paths == {"/schemas/ids/7"}
     cluster, name = Cluster(broker.connection), settings.input.dead_letters
     of_each = [cluster.read_to_end(name, one, timeout_s=30.0) for one in sorted(cluster.describe(name).partitions)]
     letters = [letter for some in of_each for letter in some]
     rows = [json.loads(dict(one.headers)["streamsvm.deadletter.rows"]) for one in letters]
-    found = {row["reason"]: one.value for (row,), one in zip(rows, letters, strict=True)}
-    assert found == {"unframed": gone[5:], "malformed_schema_id": gone}
+    assert [(row["reason"], one.value) for (row,), one in zip(rows, letters, strict=True)] == [
+        ("unframed", gone[5:]),
+        ("unframed", gone),
+    ]
     plain = started(broker, tmp_path / "plain", "")
     prepare(broker, plain)
     outbox = Outbox(broker.connection)
@@ -298,7 +293,7 @@ def test_features_are_proposed_from_a_topic_of_every_format(
     from consumers.branches.events import sampling
 
     monkeypatch.setattr(sampling, "connect", lambda *_: broker.connection)
-    settings = Settings(registry=RegistryConfig(url=registry.url, timeout_s=5.0))
+    settings = Settings(registry=RegistryConfig(url=registry.url))
     events = [{**payment(index), "weight": None, "risk": None, "items": [{"price": index}]} for index in range(60)]
     schema_id = client(registry.url).register(f"{broker.name()}-value", json.dumps(ROW))
     writer = AvroWriter(json.dumps(ROW), schema_id)

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from consumers import constants
 from consumers.models.catalogue import holds_newest, read_catalogue, read_names
 from consumers.settings import Settings
 from consumers.trainer.gatekeeping import OUTCOMES
@@ -108,11 +109,13 @@ def test_a_version_that_is_plainly_worse_does_not_become_current(settings: Setti
         assert following.wait_ready(20.0).version.number == 5
 
 
-def test_points_after_the_cut_judge_where_there_are_enough(settings: Settings, connection: Connection) -> None:
+def test_points_after_the_cut_judge_where_there_are_enough(
+    settings: Settings, connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Every row that a verdict was reached by lies past its version's cut, and is named."""
     produce(connection, settings.input.topic, records(8 * ROWS))
-    fast = settings.model_copy(update={"input": settings.input.model_copy(update={"batch_records": 1_000})})
-    run_until(fast, connection, 8 * ROWS)
+    monkeypatch.setattr(constants, "BATCH_RECORDS", 1_000)
+    run_until(settings, connection, 8 * ROWS)
     windows = [head for head in heads(connection, settings) if head.gate and head.gate.scored_on == "window"]
     assert windows, "no version was judged by what came after it"
     for head in windows:
@@ -167,12 +170,9 @@ def test_the_first_current_version_is_better_than_chance(settings: Settings, con
     assert current(connection, settings) == [3, 4]
 
 
-@pytest.mark.parametrize("changed", [{"first_current": "any"}, {"gate_margin": None}])
-def test_any_version_may_be_the_first_if_one_says_so(
-    settings: Settings, connection: Connection, changed: dict[str, Any]
-) -> None:
-    """By the option, or because there is no gate at all."""
-    any_ = with_output(settings, **changed)
+def test_any_version_may_be_the_first_without_a_gate(settings: Settings, connection: Connection) -> None:
+    """Whoever switches the gate off wants every version."""
+    any_ = with_output(settings, gate_margin=None)
     produce(connection, settings.input.topic, records(ROWS))
     run_until(any_, connection, ROWS, train=spoiling(1))
     assert current(connection, settings) == [1]
@@ -235,8 +235,7 @@ def test_a_current_version_is_read_again_once_that_is_possible(settings: Setting
     produce(connection, settings.input.topic, records(ROWS))
     run_until(settings, connection, ROWS)
     produce(connection, settings.input.topic, records(ROWS, seed=1))
-    watchless = settings.model_copy(update={"quality": settings.quality.model_copy(update={"enabled": False})})
-    run_until(watchless, connection, ROWS, cluster=Late(connection))
+    run_until(settings, connection, ROWS, cluster=Late(connection))
     assert current(connection, settings) == [1, 2]
 
 
@@ -264,10 +263,16 @@ def verdicts(running: Running) -> float:
 @pytest.mark.parametrize("restarted", [False, True])
 @pytest.mark.parametrize(("compared", "expected"), [(1, [1, 2, 3, 4]), (5, [1, 2])])
 def test_versions_do_not_lose_the_margin_again_and_again(
-    compared: int, expected: list[int], restarted: bool, settings: Settings, connection: Connection
+    compared: int,
+    expected: list[int],
+    restarted: bool,
+    settings: Settings,
+    connection: Connection,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Each is a bit worse than the one before; that ends where the last five count, in one life or in two."""
-    output = settings.output.model_copy(update={"gate_versions": compared, "gate_margin": 0.15})
+    monkeypatch.setattr(constants, "GATE_VERSIONS", compared)
+    output = settings.output.model_copy(update={"gate_margin": 0.15})
     settings = settings.model_copy(update={"output": output})
     shares = (0.0, 0.6, 1.0, 1.25)
     for life in (shares[:2], shares[2:]) if restarted else (shares,):

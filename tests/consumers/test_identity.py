@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import consumers.scorer.scorer as scorer_module
+from consumers import constants
 from consumers.settings import Settings
 from consumers.streams import identity as identity_module
 from consumers.streams.identity import TopicIdentity, identity_of
@@ -32,8 +33,12 @@ from tests.test_subscriber import Trainer, eventually, version_of
 pytestmark = pytest.mark.real_broker
 
 WAY_OUT = r"was recreated: its id was \S{22} and is now \S{22}"
-NEVER = {"watch_interval_s": 3_600.0}
-"""A look by the clock never helps here."""
+
+
+@pytest.fixture(autouse=True)
+def never_by_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A look by the clock never helps here."""
+    monkeypatch.setattr(constants, "WATCH_INTERVAL_S", 3_600.0)
 
 
 def recreate(connection: Connection, topic: str, values: list[bytes] | None = None, partitions: int = 1) -> None:
@@ -73,7 +78,6 @@ def settings(real_broker: TestBroker, tmp_path: Path) -> Settings:
 def never_looking(broker: TestBroker, directory: Path) -> Settings:
     """Return a trainer's settings, with its input topic made, that ask the question only where they must."""
     made = settings_for(broker.name("again"), directory)
-    made = made.model_copy(update={"input": made.input.model_copy(update=NEVER)})
     Cluster(broker.connection).create([TopicSpec(made.input.topic)])
     return made
 
@@ -213,7 +217,7 @@ def scored(connection: Connection, monkeypatch: pytest.MonkeyPatch) -> Settings:
 def asking_always(connection: Connection, monkeypatch: pytest.MonkeyPatch) -> Settings:
     """Return a scorer's settings, with a version to score by; the question is asked for every batch."""
     monkeypatch.setattr(scorer_module, "CONFIRM_EVERY_S", 0.0)
-    settings = scoring_settings(connection, batch_records=7)
+    settings = scoring_settings(connection)
     with closing(Trainer(connection, settings.output.models_topic)) as trainer:
         trainer.publish(version_of(1))
     return settings

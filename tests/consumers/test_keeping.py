@@ -43,7 +43,7 @@ def connection(broker: TestBroker) -> Connection:
 @pytest.fixture
 def settings(broker: TestBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
     """Three versions are kept, and each further one is retired at once."""
-    monkeypatch.setattr(keeping, "LEAST_AT_ONCE", 1)
+    monkeypatch.setattr(keeping, "SWEEP_EVERY", 1)
     made = settings_for(broker.name("keep"), tmp_path / "checkpoint")
     Cluster(broker.connection).create([TopicSpec(made.input.topic)])
     return made.model_copy(update={"output": made.output.model_copy(update={"keep_versions": KEPT})})
@@ -173,10 +173,12 @@ def test_an_alias_that_cannot_be_read_keeps_everything() -> None:
     assert due(Aliases(None, {}, ("the alias m@x cannot be read",)), 50) == ([], Retired(1, (), ()))
 
 
-def test_topics_made_for_it_are_compacted(settings: Settings) -> None:
-    """Else only tombstones are added."""
+def test_models_are_compacted_and_a_hundred_are_kept() -> None:
+    """Without being asked: else the topic grows for ever, and erased rows live on in retired versions."""
+    settings = Settings()
     policy = {spec.name: spec.config.get("cleanup.policy") for spec in output_topics(settings)}
     assert policy[settings.output.models_topic] == "compact"
+    assert settings.output.keep_versions == 100
 
 
 @pytest.mark.parametrize("told", [True, False])

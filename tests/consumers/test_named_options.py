@@ -133,7 +133,7 @@ def test_messages_and_help_texts_name_commands_that_exist() -> None:
 
 def test_an_unknown_command_is_found() -> None:
     """The test can fail: of a command that there never was, and of one that is in no group."""
-    assert list(unknown_in("Run `streamsvm learn` or\n\n```sh\nstreamsvm history show\nstreamsvm served\n```\n")) == [
+    assert list(unknown_in("Run `streamsvm learn` or\n\n```sh\nstreamsvm history forget\nstreamsvm served\n```\n")) == [
         "streamsvm learn",
         "streamsvm served",
     ]
@@ -154,14 +154,14 @@ def test_messages_and_help_texts_name_options_that_exist() -> None:
 
 def test_a_wrong_option_is_found() -> None:
     """The test can fail: of an option of another command, and of one that a text calls the trainer's."""
-    assert list(wrong_in("run `streamsvm history show --as x`")) == ["streamsvm history show --as"]
+    assert list(wrong_in("run `streamsvm history forget --alias x`")) == ["streamsvm history forget --alias"]
     assert list(wrong_in("with the trainer's --no-such-thing x")) == ["streamsvm train --no-such-thing"]
-    assert not list(wrong_in("streamsvm train --archive-directory x; then --as"))
+    assert not list(wrong_in("streamsvm train --checkpoint-directory x; then --as"))
 
 
 def test_what_a_trainer_is_given_forget_takes_too() -> None:
-    """Its options can be given as they are, those of the archive among them."""
+    """Its options can be given as they are, those of kept checkpoints among them."""
     assert options()["train",] - options()["history", "forget"] <= {"--reset", "--from-coresets"} | {
         name for name in options()["train",] if name.startswith("--http-")
     }
-    assert "--archive-directory" in options()["train",]
+    assert "--checkpoint-keep-bytes" in options()["train",]

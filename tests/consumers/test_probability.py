@@ -16,8 +16,8 @@ from streamsvm.kafka import Cluster, Connection, TopicSpec
 from streamsvm.learning.learner import Learner
 from streamsvm.learning.training import train, with_probability
 from streamsvm.model.parts import probability_part as part_codec
-from streamsvm.model.parts.probability_part import IsotonicForm, SigmoidForm
-from streamsvm.model.probability import Isotonic, Probability, Sigmoid
+from streamsvm.model.parts.probability_part import SigmoidForm
+from streamsvm.model.probability import Sigmoid
 from streamsvm.model.version import Version
 from streamsvm.points import Position
 from streamsvm.registry.loading import load_version
@@ -31,16 +31,14 @@ pytestmark = pytest.mark.enough("embedded")
 ROWS = 250
 
 
-@pytest.fixture(params=["sigmoid", "isotonic"])
-def settings(
-    broker: TestBroker, tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
-) -> Settings:
+@pytest.fixture
+def settings(broker: TestBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
     """A trainer whose audit sample is so small that not every version has ten points of the rarer label."""
     monkeypatch.setattr("streamsvm.config.sizes.AUDITED", 4)
     made = settings_for(broker.name("p"), tmp_path / "checkpoint", every_leaves=1)
     made = made.model_copy(
         update={
-            "svm": SvmConfig(C=1.0, probability=request.param),
+            "svm": SvmConfig(C=1.0, probability="sigmoid"),
             "coreset": CoresetConfig(points=133, structure="tree", train_points=500),
         }
     )
@@ -48,14 +46,11 @@ def settings(
     return made
 
 
-Form = SigmoidForm | IsotonicForm
-
-
-def form_of(probability: Probability | None) -> Form | None:
+def form_of(probability: Sigmoid | None) -> SigmoidForm | None:
     return None if probability is None else part_codec.encoded(probability)
 
 
-def oracle(config: ModelConfig, n: int) -> list[Form | None]:
+def oracle(config: ModelConfig, n: int) -> list[SigmoidForm | None]:
     """Fit the same stream's probabilities without broker, batches or daemon."""
     learner, rows, found = Learner(config, {0: Position(0)}, 1), rows_of(gaussian(n)), []
     while len(rows):
@@ -67,7 +62,7 @@ def oracle(config: ModelConfig, n: int) -> list[Form | None]:
     return found
 
 
-def parts(found: list[Version]) -> list[Form | None]:
+def parts(found: list[Version]) -> list[SigmoidForm | None]:
     return [form_of(version.model.probability) for version in found]
 
 
@@ -130,8 +125,5 @@ def test_a_changed_probability_is_found(settings: Settings, connection: Connecti
 def nudged(version: Version) -> Version:
     found = version.model.probability
     assert found is not None
-    if isinstance(found, Sigmoid):
-        changed = replace(found, b=float(np.nextafter(found.b, np.inf)))
-    else:
-        changed = Isotonic(np.concatenate((np.nextafter(found.x[:1], -np.inf), found.x[1:])), found.y)
+    changed = replace(found, b=float(np.nextafter(found.b, np.inf)))
     return replace(version, model=replace(version.model, probability=changed))

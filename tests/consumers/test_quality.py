@@ -11,7 +11,6 @@ import pytest
 from sklearn.metrics import accuracy_score, balanced_accuracy_score, hinge_loss
 
 from consumers.metrics import TRAINER, Metrics
-from consumers.settings import QualityConfig
 from consumers.trainer.gatekeeping import Open
 from consumers.trainer.stream_quality import QualityWatch
 from streamsvm.config import SvmConfig
@@ -162,19 +161,6 @@ def test_rows_are_scored_together_by_what_was_current_when_they_came(
     for (model, points), (expected, ones) in zip(added, together, strict=True):
         assert model is expected
         np.testing.assert_array_equal(points.X, np.concatenate([one.points.X for one in ones]))
-
-
-def test_scoring_can_be_left_out(embedded_broker: TestBroker, tmp_path: Path) -> None:
-    """With quality.enabled off nothing is scored, and the models are the same."""
-    connection, made = embedded_broker.connection, []
-    for enabled in (True, False):
-        settings = settings_for(embedded_broker.name(), tmp_path / str(enabled))
-        settings = settings.model_copy(update={"quality": QualityConfig(enabled=enabled)})
-        produce(connection, settings.input.topic, records(200))
-        running = run_until(settings, connection, 200)
-        assert (scored(running) > 0) == enabled
-        made.append([version.lineage.training_set_sha256 for version in versions(connection, settings)])
-    assert made[0] == made[1]
 
 
 def noise(n: int, positive: float, seed: int = 3) -> list[bytes]:

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 import consumers.trainer.warming
+from consumers import constants
 from consumers.host.clock import Clock
 from consumers.host.runtime import Health
 from consumers.metrics import TRAINER, Metrics
@@ -233,31 +234,41 @@ def test_a_refused_version_is_audited_and_its_number_used_by_the_next(
     assert (audit[1]["version"], audit[1]["cut"][0]["offset"]) == (2, 80)
 
 
-WATCHFUL = {"watch_interval_s": 0.1}
+@pytest.fixture
+def watchful(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A trainer looks for gaps and partitions ten times a second."""
+    monkeypatch.setattr(constants, "WATCH_INTERVAL_S", 0.1)
 
 
+@pytest.fixture
+def limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Thirty rejected records in a row are too many, and a hundred points prove an input."""
+    monkeypatch.setattr(constants, "MOST_REJECTED_IN_A_ROW", 30)
+    monkeypatch.setattr(constants, "PROVEN_AFTER_POINTS", 100)
+
+
+@pytest.mark.usefixtures("watchful")
 def test_new_partitions_are_learned_while_running(settings: Settings, connection: Connection) -> None:
     """From their first record; the next cut has them, and a restart goes on with them."""
     produce(connection, settings.input.topic, records(50))
-    watchful = changed(settings, "input", **WATCHFUL)
-    with Running(watchful, connection) as running:
+    with Running(settings, connection) as running:
         running.wait_for_rows(50)
         foreign.add_partitions(connection, settings.input.topic, 3)
         produce(connection, settings.input.topic, records(45, seed=2), partition=2)
         running.wait_for_rows(95)
-    run_until(watchful, connection, 0)
+    run_until(settings, connection, 0)
     newest = versions(connection, settings)[-1]
     assert newest.stream.points == 90
     assert {part.partition: part.offset for part in newest.lineage.cut} == {0: 50, 1: 0, 2: 40}
     assert {part.partition: part.offset for part in newest.lineage.base} == {0: 0, 1: 0, 2: 0}
 
 
+@pytest.mark.usefixtures("watchful")
 def test_partitions_that_do_not_fit_into_the_container_are_told(settings: Settings, connection: Connection) -> None:
     """They are learned, and the trainer is not ready, with both figures, until it has more memory."""
-    watchful = changed(settings, "input", **WATCHFUL)
     config = settings.models()
     limit = config.coreset.largest_bytes(config.points, 4)
-    with Running(watchful, connection, memory_limit=lambda: limit) as running:
+    with Running(settings, connection, memory_limit=lambda: limit) as running:
         running.wait_until(lambda: running.health.ready()[0])
         foreign.add_partitions(connection, settings.input.topic, 5)
         running.wait_until(lambda: not running.health.ready()[0])
@@ -271,11 +282,11 @@ def recreate(settings: Settings, connection: Connection) -> None:
     Cluster(connection).create([TopicSpec(settings.input.topic, 1)])
 
 
+@pytest.mark.usefixtures("watchful")
 def test_a_recreated_topic_stops_the_trainer(settings: Settings, connection: Connection) -> None:
     """Its offsets mean other records: the line says so, and so does the next start, with the way out."""
-    watchful = changed(settings, "input", **WATCHFUL)
     produce(connection, settings.input.topic, records(50))
-    with Running(watchful, connection) as running:
+    with Running(settings, connection) as running:
         running.wait_until(lambda: running.value("streamsvm_model_version") == 1)
         recreate(settings, connection)
         # Where the fetch comes before the look at the topic, it names both causes.
@@ -284,14 +295,15 @@ def test_a_recreated_topic_stops_the_trainer(settings: Settings, connection: Con
         assert not running.health.healthy()[0]
         running.failure = None
     with pytest.raises(StateError, match=r"the topic was recreated.*--reset m/1"):
-        run_until(watchful, connection, 0)
+        run_until(settings, connection, 0)
 
 
 def test_a_topic_recreated_between_two_starts_is_begun_anew_if_told_so(
-    settings: Settings, connection: Connection
+    settings: Settings, connection: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A new incarnation from the start of the new log, numbers going on."""
-    watchful = changed(settings, "input", on_gap="reset", watch_interval_s=1.0)
+    monkeypatch.setattr(constants, "WATCH_INTERVAL_S", 1.0)
+    watchful = changed(settings, "input", on_gap="reset")
     produce(connection, settings.input.topic, records(50))
     run_until(watchful, connection, 50)
     recreate(settings, connection)
@@ -320,11 +332,12 @@ def test_records_removed_before_they_were_read(on_gap: str, settings: Settings, 
     assert versions(connection, settings)[-1].lineage.base[0].offset == 60
 
 
+@pytest.mark.usefixtures("watchful")
 def test_a_topic_recreated_under_a_running_trainer_is_begun_anew_in_process(
     settings: Settings, connection: Connection
 ) -> None:
     """Everything is let go and a fresh start decides: numbers go on, nothing of the old log is learned twice."""
-    told = changed(settings, "input", on_gap="reset", **WATCHFUL)
+    told = changed(settings, "input", on_gap="reset")
     produce(connection, settings.input.topic, records(50))
     with Running(told, connection) as running:
         running.wait_until(lambda: running.value("streamsvm_model_version") == 1)
@@ -377,7 +390,8 @@ def test_output_topics_of_several_partitions_are_refused(
 
 
 @pytest.mark.parametrize(
-    ("suffix", "policy", "wanted"), [(".audit", "compact", "delete"), (".aliases", "delete", "compact")]
+    ("suffix", "policy", "wanted"),
+    [("", "delete", "compact"), (".audit", "compact", "delete"), (".aliases", "delete", "compact")],
 )
 def test_output_topics_that_lose_what_must_stay_are_refused(
     suffix: str, policy: str, wanted: str, settings: Settings, connection: Connection
@@ -485,15 +499,15 @@ def places(connection: Connection, settings: Settings) -> list[int]:
     return sorted(deadletter.decode(letter.value, letter.headers).offset for letter in letters)
 
 
+@pytest.mark.usefixtures("limited")
 def test_too_many_bad_records_after_each_other_stop_the_trainer(settings: Settings, connection: Connection) -> None:
     """Named are the commonest reason, an example and what to do, and every letter is delivered before."""
-    limited = changed(settings, "input", max_consecutive_dead_letters=30)
     produce(connection, settings.input.topic, [*records(5), *rejected(29), *records(5), *rejected(40)])
     with (
         pytest.raises(
             ConfigurationError, match=r"30 records in a row .* because of malformed_json, .*\[0\]@68 row 0"
         ) as stopped,
-        Running(limited, connection) as running,
+        Running(settings, connection) as running,
     ):
         running.wait_until(lambda: False)
     assert REMEDIES["malformed_json"] in stopped.value.remedy
@@ -501,13 +515,13 @@ def test_too_many_bad_records_after_each_other_stop_the_trainer(settings: Settin
     assert len(letters) >= 59
 
 
+@pytest.mark.usefixtures("limited")
 def test_a_configuration_under_which_nothing_is_valid_rejects_a_handful(
     settings: Settings, connection: Connection
 ) -> None:
     """The same few at every start: positions do not move, and the topic is not rejected start by start."""
-    limited = changed(settings, "input", max_consecutive_dead_letters=30)
     produce(connection, settings.input.topic, records(100))
-    wrong = limited.model_copy(update={"points": PointsConfig(dimension=7)})
+    wrong = settings.model_copy(update={"points": PointsConfig(dimension=7)})
     for _ in range(3):
         with pytest.raises(ConfigurationError, match="30 records in a row"), Running(wrong, connection) as running:
             running.wait_until(lambda: False)
@@ -540,12 +554,12 @@ def test_a_large_share_of_bad_records_stops_the_trainer(settings: Settings, conn
         running.wait_until(lambda: running.value("streamsvm_model_version") == 1020 // 40)
 
 
+@pytest.mark.usefixtures("limited")
 def test_bad_records_do_not_stop_a_trainer_whose_input_is_proven(settings: Settings, connection: Connection) -> None:
     """It is not ready instead, after a restart, too, and ready again with the first record that it accepts."""
-    limited = changed(settings, "input", max_consecutive_dead_letters=30, proven_after_points=100)
     produce(connection, settings.input.topic, [*records(100), *rejected(60)])
     for _ in range(2):
-        with Running(limited, connection) as running:
+        with Running(settings, connection) as running:
             running.wait_until(lambda: running.value("streamsvm_input_mostly_rejected") == 1.0)
             ready, answer = running.health.ready()
             assert not ready
@@ -553,20 +567,20 @@ def test_bad_records_do_not_stop_a_trainer_whose_input_is_proven(settings: Setti
             assert running.health.healthy()[0]
         produce(connection, settings.input.topic, rejected(40))
     produce(connection, settings.input.topic, records(1, seed=9))
-    with Running(limited, connection) as running:
+    with Running(settings, connection) as running:
         running.wait_until(lambda: running.value("streamsvm_input_rows_total", outcome="accepted") >= 1)
         running.wait_until(lambda: running.health.ready()[0])
         assert running.value("streamsvm_input_mostly_rejected") == 0.0
 
 
+@pytest.mark.usefixtures("limited")
 def test_a_wrong_topic_stops_the_trainer_at_every_start(settings: Settings, connection: Connection) -> None:
     """One point less than proves an input, and the limit stops it."""
-    limited = changed(settings, "input", max_consecutive_dead_letters=30, proven_after_points=100)
     produce(connection, settings.input.topic, [*records(99), *rejected(60)])
     for _ in range(2):
         with (
             pytest.raises(ConfigurationError, match="30 records in a row"),
-            Running(limited, connection) as running,
+            Running(settings, connection) as running,
         ):
             running.wait_until(lambda: False)
 
@@ -589,9 +603,10 @@ def test_an_open_transaction_of_a_producer_is_shown_as_such(settings: Settings, 
 
 
 def test_a_training_that_does_not_end_turns_health_red_until_it_does(
-    settings: Settings, connection: Connection
+    settings: Settings, connection: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The loop goes on, so only this tells that nothing will be published."""
+    monkeypatch.setattr(constants, "TRAINING_STUCK_AFTER_S", 0.2)
     ends = threading.Event()
 
     def stuck(*arguments: Any) -> Any:
@@ -599,7 +614,7 @@ def test_a_training_that_does_not_end_turns_health_red_until_it_does(
         return train(*arguments)
 
     produce(connection, settings.input.topic, records(50))
-    with Running(changed(settings, "training", stuck_after_s=0.2), connection, train=stuck) as running:
+    with Running(settings, connection, train=stuck) as running:
         running.wait_until(lambda: not running.health.healthy()[0])
         assert "a model has been training" in running.health.healthy()[1]["why"]
         ends.set()
@@ -607,8 +622,11 @@ def test_a_training_that_does_not_end_turns_health_red_until_it_does(
     assert numbers(connection, settings) == [(1, 40)]
 
 
-def test_a_training_that_does_not_end_shows_while_stopping_too(settings: Settings, connection: Connection) -> None:
+def test_a_training_that_does_not_end_shows_while_stopping_too(
+    settings: Settings, connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The stop waits for the model in training: whoever waits for the stop is told why it does not come."""
+    monkeypatch.setattr(constants, "TRAINING_STUCK_AFTER_S", 0.2)
     ends = threading.Event()
 
     def stuck(*arguments: Any) -> Any:
@@ -617,7 +635,7 @@ def test_a_training_that_does_not_end_shows_while_stopping_too(settings: Setting
         return train(*arguments)
 
     produce(connection, settings.input.topic, records(50))
-    running = Running(changed(settings, "training", stuck_after_s=0.2), connection, train=stuck)
+    running = Running(settings, connection, train=stuck)
     with running:
         running.wait_until(lambda: not running.health.healthy()[0])
         ends.set()
@@ -669,11 +687,11 @@ def saved_past(settings: Settings, offset: int) -> bool:
     return False
 
 
+@pytest.mark.usefixtures("watchful")
 def test_a_marker_that_retention_removes_is_no_record_unread(settings: Settings, connection: Connection) -> None:
     """A transactional stream rests until its last segment goes: nothing was lost, while running or at a start."""
-    watchful = changed(settings, "input", **WATCHFUL)
     feed_in_a_transaction(settings, connection, records(50))
-    with Running(watchful, connection) as running:
+    with Running(settings, connection) as running:
         running.wait_until(lambda: running.value("streamsvm_model_version") == 1)
         running.wait_until(lambda: saved_past(settings, 51))
         remove_all(settings, connection)
@@ -683,9 +701,9 @@ def test_a_marker_that_retention_removes_is_no_record_unread(settings: Settings,
         running.wait_until(lambda: saved_past(settings, 102))
         running.wait_until(lambda: running.value("streamsvm_input_lag_records", partition="0") == 0)
     remove_all(settings, connection)
-    run_until(watchful, connection, 0)
+    run_until(settings, connection, 0)
     feed_in_a_transaction(settings, connection, records(50, seed=2))
-    with Running(watchful, connection) as running:
+    with Running(settings, connection) as running:
         running.wait_until(lambda: running.value("streamsvm_model_version") == 3)
     assert numbers(connection, settings) == [(1, 40), (2, 80), (3, 120)]
 
@@ -724,16 +742,18 @@ def test_the_remedy_for_another_models_checkpoint_destroys_nothing(
     assert numbers(connection, settings) == [(1, 40), (2, 80), (3, 120)]
 
 
-def test_a_start_that_learned_nothing_may_change_its_mind(settings: Settings, connection: Connection) -> None:
+def test_a_start_that_learned_nothing_may_change_its_mind(
+    settings: Settings, connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Wrong labels stop the first start; the right ones need no reset, since nothing was learned or published."""
-    limited = changed(settings, "input", max_consecutive_dead_letters=10)
+    monkeypatch.setattr(constants, "MOST_REJECTED_IN_A_ROW", 10)
     produce(connection, settings.input.topic, records(50))
     with pytest.raises(ConfigurationError, match=r"unknown_label"):
-        run_until(changed(limited, "points", labels=(0, 5)), connection, 50)
-    run_until(limited, connection, 50)
+        run_until(changed(settings, "points", labels=(0, 5)), connection, 50)
+    run_until(settings, connection, 50)
     assert numbers(connection, settings) == [(1, 40)]
     with pytest.raises(StateError, match=r"the configuration differs.*points\.labels.*--reset m/\d"):
-        run_until(changed(limited, "points", labels=(0, 5)), connection, 0)
+        run_until(changed(settings, "points", labels=(0, 5)), connection, 0)
 
 
 def files_of(settings: Settings) -> dict[str, bytes]:

@@ -25,13 +25,12 @@ def test_every_option_has_a_row_with_its_meaning() -> None:
     """Each option of each section is there, with its description; the last section has what is experimental."""
     tables, last = markdown().split("## Experimental")
     every = [(section, name, info) for section in sections() for name, info in fields(section).items()]
-    plain = [one for one in every if f"{one[0]}.{one[1]}" != "coreset.clusters"]
-    for row, (section, name, info) in zip(rows_of(tables), plain, strict=True):
+    for row, (section, name, info) in zip(rows_of(tables), every, strict=True):
         assert row.startswith(f"- `{name}` (")
         assert info.description
         assert info.description.removesuffix(described(f"{section}.{name}")) in row
     found = {row.split("`")[1]: row for row in rows_of(last)}
-    assert list(found) == ["coreset.reducer", "coreset.clusters", "coreset.structure", "svm.solver"]
+    assert list(found) == ["coreset.reducer", "coreset.structure"]
     assert all(described(option).strip() in row for option, row in found.items())
 
 
@@ -42,7 +41,7 @@ def value_of(row: str, name: str) -> str:
 
 
 @pytest.mark.parametrize("option", OWN)
-def test_choices_of_papers_and_other_libraries_are_experimental(option: str) -> None:
+def test_choices_of_papers_are_experimental(option: str) -> None:
     """Each choice of an algorithm stands in one place: the trunk's own in the section, others in the last."""
     tables, last = (rows_of(text) for text in markdown().split("## Experimental"))
     own, others = OWN[option], names(option)[len(OWN[option]) :]

@@ -163,14 +163,20 @@ def test_a_person_reads_no_lines_of_the_kafka_client(
     assert "of a daemon" in json.loads(last)["event"]
 
 
-@pytest.mark.parametrize(("format_", "whole"), [("console", False), ("json", True)])
+class Terminal(io.StringIO):
+    """Standard error that a person reads."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(("stream", "whole"), [(Terminal(), False), (io.StringIO(), True)])
 def test_a_start_tells_people_what_they_changed_and_machines_everything(
-    format_: str, whole: bool, monkeypatch: pytest.MonkeyPatch
+    stream: io.StringIO, whole: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Some hundred options on a terminal would hide the one that is wrong, and the address of the live page."""
-    stream = io.StringIO()
     monkeypatch.setattr(sys, "stderr", stream)
-    settings = load({"points": {"dimension": 8}, "log": {"format": format_}, "kafka": {"sasl.password": "hush"}})
+    settings = load({"points": {"dimension": 8}, "kafka": {"sasl.password": "hush"}})
     configure_logging(settings.log)
     log_start(settings, "http://127.0.0.1:9464")
     shown = stream.getvalue()
@@ -180,12 +186,11 @@ def test_a_start_tells_people_what_they_changed_and_machines_everything(
     assert "hush" not in shown
 
 
-@pytest.mark.parametrize("format_", ["console", "json"])
-def test_a_start_does_not_list_the_columns_of_features(format_: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("stream", [Terminal(), io.StringIO()])
+def test_a_start_does_not_list_the_columns_of_features(stream: io.StringIO, monkeypatch: pytest.MonkeyPatch) -> None:
     """They follow from the features, which are logged: a hash alone would add 128 names to the first line."""
-    stream = io.StringIO()
     monkeypatch.setattr(sys, "stderr", stream)
-    settings = load({"features": {"shop": {"as": "hash", "bits": 7}}, "log": {"format": format_}})
+    settings = load({"features": {"shop": {"as": "hash", "bits": 7}}})
     configure_logging(settings.log)
     log_start(settings, "")
     shown = stream.getvalue()
@@ -264,14 +269,13 @@ def test_what_the_process_survives_leaves_health_alone(health: Health) -> None:
 
 
 def test_a_risky_connection_is_warned_of_at_each_start() -> None:
-    """What `Connection.risks` lists is in the log, and the flag reaches the connection."""
+    """What `Connection.risks` lists is in the log; to check no certificate is refused."""
     kafka = {"bootstrap.servers": "broker.example:9092", "security.protocol": "SASL_PLAINTEXT"}
     unchecked = {"enable.ssl.certificate.verification": "false"}
     with structlog.testing.capture_logs() as logs:
         runtime.connect(load({"kafka": kafka}), "trainer")
-        runtime.connect(load({"kafka": unchecked, "security": {"allow_insecure_tls": "true"}}), "trainer")
-    assert [(line["event"], line["log_level"]) for line in logs] == [("insecure_connection", "warning")] * 2
-    with pytest.raises(ConfigurationError, match="allow_insecure_tls"):
+    assert [(line["event"], line["log_level"]) for line in logs] == [("insecure_connection", "warning")]
+    with pytest.raises(ConfigurationError, match="disables a security check"):
         runtime.connect(load({"kafka": unchecked}), "trainer")
 
 

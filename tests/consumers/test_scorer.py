@@ -17,6 +17,7 @@ import pytest
 
 import consumers.scorer.life as life_module
 import consumers.scorer.scorer as scorer_module
+from consumers import constants
 from consumers.host.runtime import Health
 from consumers.metrics import SCORER, Metrics
 from consumers.page.board import ScorerBoard
@@ -338,7 +339,7 @@ def connection(broker: TestBroker) -> Connection:
     return broker.connect(fetch_wait_max_ms=10)
 
 
-def settings_for(connection: Connection, batch_records: int = 7) -> Settings:
+def settings_for(connection: Connection) -> Settings:
     """Return settings whose topics no other test uses; input and models exist, the others do not yet."""
     unique = uuid.uuid4().hex[:12]
     points, models = f"points-{unique}", f"models-{unique}"
@@ -347,9 +348,7 @@ def settings_for(connection: Connection, batch_records: int = 7) -> Settings:
         name=NAME,
         kafka={"bootstrap.servers": "unused:1"},
         output=OutputConfig(models_topic=models),
-        scoring=ScoringConfig(
-            topic=points, output_topic=f"scores-{unique}", group=f"g-{unique}", batch_records=batch_records
-        ),
+        scoring=ScoringConfig(topic=points, output_topic=f"scores-{unique}", group=f"g-{unique}"),
     )
 
 
@@ -728,10 +727,11 @@ def test_a_configured_slot_that_is_taken_ends_the_scorer(
 
 
 @pytest.mark.long
-def test_a_broker_that_restarts_costs_no_point(restartable: JvmBroker) -> None:
+def test_a_broker_that_restarts_costs_no_point(restartable: JvmBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     """A broker killed in the midst of the work and started again gets one score for every point."""
     connection = Connection(options={"bootstrap.servers": restartable.bootstrap_servers}, request_timeout_s=5.0)
-    settings = settings_for(connection, batch_records=40)
+    monkeypatch.setattr(constants, "SCORED_AT_ONCE", 40)
+    settings = settings_for(connection)
     with closing(Trainer(connection, settings.output.models_topic)) as trainer:
         trainer.publish(version_of(1))
     produce(connection, settings.scoring.topic, points(range(2_000)))

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import consumers.scorer.observing as watch_module
+from consumers import constants
 from consumers.settings import Settings
 from streamsvm.errors import ConfigurationError
 from streamsvm.ingest.decoder import encode
@@ -29,8 +30,10 @@ def connection(broker: TestBroker) -> Connection:
 
 
 @pytest.fixture
-def settings(connection: Connection) -> Settings:
-    return limited(settings_for(connection), max_consecutive_dead_letters=30)
+def settings(connection: Connection, monkeypatch: pytest.MonkeyPatch) -> Settings:
+    """Return settings under which thirty rejected records in a row are too many."""
+    monkeypatch.setattr(constants, "MOST_REJECTED_IN_A_ROW", 30)
+    return settings_for(connection)
 
 
 @pytest.fixture
@@ -47,21 +50,22 @@ def committed_dead_letters(connection: Connection, settings: Settings) -> int:
     return len(stored(connection, settings.scoring.dead_letters))
 
 
-def test_a_wrong_topic_stops_the_scorer(connection: Connection, settings: Settings, trainer: Trainer) -> None:
+def test_a_wrong_topic_stops_the_scorer(
+    connection: Connection, settings: Settings, trainer: Trainer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Points of another dimension end it, at every start, and its position does not move while nothing was scored."""
     trainer.publish(version_of(1))
     produce(connection, settings.scoring.topic, points(range(60), dimension=3))
-    settings = limited(settings, batch_records=7)
     for _ in range(2):
         with (
-            pytest.raises(ConfigurationError, match=r"30 records in a row .*wrong_dimension") as raised,
+            pytest.raises(ConfigurationError, match=r"30 records in a row .*wrong_dimension"),
             Running(settings, connection) as running,
         ):
             eventually(running.ended, "the scorer ends")
-        assert "scoring.max_consecutive_dead_letters" in str(raised.value.remedy)
     assert committed_dead_letters(connection, settings) == 0
     produce(connection, settings.scoring.topic, points(range(4)))
-    with Running(limited(settings, max_consecutive_dead_letters=0), connection) as running:
+    monkeypatch.setattr(constants, "MOST_REJECTED_IN_A_ROW", 1_000)
+    with Running(settings, connection) as running:
         eventually(lambda: running.value("streamsvm_scored_points_total") == 4, "the good ones are scored")
         eventually(lambda: committed_dead_letters(connection, settings) == 60, "each bad one has one letter")
 
@@ -72,7 +76,7 @@ def test_what_was_rejected_waits_for_the_first_that_is_scored(
     """Then each has its letter, once; until then none is committed, and the scorer is not ready and says why."""
     trainer.publish(version_of(1))
     produce(connection, settings.scoring.topic, points(range(20), dimension=3))
-    with Running(limited(settings, batch_records=7), connection) as running:
+    with Running(settings, connection) as running:
         eventually(
             lambda: "could be scored yet" in str(running.health.ready()[1]["waiting_for"].get("input")), "it says why"
         )
@@ -83,15 +87,18 @@ def test_what_was_rejected_waits_for_the_first_that_is_scored(
     assert committed_dead_letters(connection, settings) == 20
 
 
-def test_the_share_is_limited_too(connection: Connection, settings: Settings, trainer: Trainer) -> None:
+def test_the_share_is_limited_too(
+    connection: Connection, settings: Settings, trainer: Trainer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Three bad ones to each good one are the wrong stream, but for the good ones, which prove it, unless more must."""
     trainer.publish(version_of(1))
     values = [value for n in range(300) for value in (*points([n]), b"a", b"b", b"c")]
     produce(connection, settings.scoring.topic, values)
-    strict = limited(settings, proven_after_records=1_000, batch_records=500, max_consecutive_dead_letters=0)
+    for name, value in {"PROVEN_AFTER_RECORDS": 1_000, "SCORED_AT_ONCE": 500, "MOST_REJECTED_IN_A_ROW": 1_000}.items():
+        monkeypatch.setattr(constants, name, value)
     with (
         pytest.raises(ConfigurationError, match=r"of the last 1000 records .*malformed_json"),
-        Running(strict, connection) as running,
+        Running(settings, connection) as running,
     ):
         eventually(running.ended, "the scorer ends")
 
@@ -155,10 +162,10 @@ def test_a_lag_is_shown_in_full(
     """While a batch is held back, what waits behind it shows, by partition, and in the moments that the page has."""
     trainer.publish(version_of(1))
     monkeypatch.setattr(watch_module, "LOOK_EVERY_S", 0.0)
-    slow = limited(settings, batch_records=200)
-    produce(connection, slow.scoring.topic, points(range(4_000)))
+    monkeypatch.setattr(constants, "SCORED_AT_ONCE", 200)
+    produce(connection, settings.scoring.topic, points(range(4_000)))
     seen: list[float] = []
-    with Running(slow, connection) as running:
+    with Running(settings, connection) as running:
 
         def lag() -> bool:
             seen.append(sum(running.metrics.values("streamsvm_input_lag_records").values()))

@@ -306,7 +306,7 @@ def test_who_holds_readers_up_is_named_and_only_our_own_kind_is_taken_over(whose
 
 def scoring_settings(settings: Settings, partitions: int, connection: Connection) -> Settings:
     prefix = settings.input.topic
-    scoring = ScoringConfig(topic=f"{prefix}-points", output_topic=f"{prefix}-scores", group=prefix, batch_records=20)
+    scoring = ScoringConfig(topic=f"{prefix}-points", output_topic=f"{prefix}-scores", group=prefix)
     Cluster(connection).create(
         [
             TopicSpec(scoring.topic, partitions),

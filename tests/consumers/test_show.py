@@ -7,20 +7,19 @@ import re
 from dataclasses import replace
 
 import msgspec
-import numpy as np
 import pytest
 from rich.console import Console
 
 from consumers.models.show import describe
 from streamsvm.model.fit import Audit
 from streamsvm.model.message import content_sha256
-from streamsvm.model.probability import Isotonic, Probability, Sigmoid
+from streamsvm.model.probability import Sigmoid
 from streamsvm.registry.loading import Loaded
 from tests.codec.test_model import version_of
 from tests.golden import model as golden
 
 
-def shown(audit: Audit | None, probability: Probability | None = None) -> str:
+def shown(audit: Audit | None, probability: Sigmoid | None = None) -> str:
     written, version = io.StringIO(), version_of()
     version = replace(version, audit=audit, model=replace(version.model, probability=probability))
     Console(width=300, file=written).print(describe(Loaded(version=version, sha256="ab", offset=3, loaded_at=0.0)))
@@ -64,16 +63,13 @@ def test_the_content_is_of_the_rows_and_not_of_the_log() -> None:
         replace(version, lineage=msgspec.structs.replace(line, cut=moved)),
         replace(version, lineage=msgspec.structs.replace(line, training_set_sha256="0" * 64)),
         replace(version, stream=msgspec.structs.replace(stream, points=stream.points - 1)),
-        replace(version, solver="libsvm"),
     ]
-    assert len({content_sha256(one) for one in (version, *others)}) == 5
+    assert len({content_sha256(one) for one in (version, *others)}) == 4
 
 
 def test_how_a_decision_value_becomes_a_probability_is_shown() -> None:
-    """The sigmoid's formula, the isotonic function's ends, or that there is none."""
+    """The sigmoid's formula, or that there is none."""
     assert "sigmoid, 1 / (1 + exp(-1.5 f +0.25))" in shown(None, Sigmoid(-1.5, 0.25))
-    isotonic = Isotonic(np.array([-2.0, 0.5, 3.0]), np.array([0.01, 0.5, 0.75]))
-    assert "isotonic, 3 knots, 0.01 at f = -2 to 0.75 at f = 3" in shown(None, isotonic)
     assert re.search(r"probability\s+│ none", shown(None))
 
 

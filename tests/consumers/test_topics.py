@@ -17,7 +17,7 @@ from tests.consumers.command import run
 from tests.consumers.test_cli import commands_of, error_of
 from tests.consumers.trainers import settings_for
 
-DAEMONS = {("train",), ("scale", "worker"), ("scale", "backfill"), ("compile",), ("score",)}
+DAEMONS = {("train",), ("scale", "worker"), ("compile",), ("score",)}
 """Commands that write a log for machines: daemons, and what does a daemon's work or prepares it."""
 MODELS, ALIASES, AUDIT, LETTERS = output_topics(settings_for("t", Path("unused")))
 
@@ -33,8 +33,8 @@ def test_topics_as_they_are_made_are_fit(real_broker: TestBroker, tmp_path: Path
 @pytest.mark.parametrize(
     ("spec", "partitions", "config", "said"),
     [
-        (MODELS, 3, {"cleanup.policy": "delete"}, "the topic has 3 partitions"),
-        (MODELS, 1, {"cleanup.policy": "compact"}, "cleanup.policy is compact, not delete"),
+        (MODELS, 3, {"cleanup.policy": "compact"}, "the topic has 3 partitions"),
+        (MODELS, 1, {"cleanup.policy": "delete"}, "cleanup.policy is delete, not compact"),
         (AUDIT, 1, {"cleanup.policy": "delete", "retention.ms": "604800000"}, "retention.ms is 604800000, not -1"),
         (MODELS, 1, {"retention.bytes": "1000"}, "retention.bytes is 1000, not -1"),
         (ALIASES, 1, {"cleanup.policy": "delete"}, "cleanup.policy is delete, not compact"),

@@ -54,7 +54,7 @@ def oracle(config: ModelConfig, n: int) -> list[Seen]:
         if learner.cut_due:
             cut = learner.cut()
             trained = train(cut.points, cut.moments, config.svm)
-            audit = audited(trained, cut.audit, config.svm)
+            audit = audited(trained, cut.audit)
             found.append((cut.rows, coefficients(trained.model), cut.points.sha256(), audit))
     return found
 
@@ -553,7 +553,7 @@ def test_a_default_kernel_machine_fits_a_default_broker(settings: Settings, conn
     limit = {"max.message.bytes": "1000000"}
     Cluster(connection).create([TopicSpec(default.output.models_topic, config=limit)])
     for larger, option in (
-        ({"landmarks": None, "precision": "half"}, r"coreset\.train_points"),
+        ({"landmarks": None, "precision": "double"}, r"coreset\.train_points"),
         ({"landmarks": 90_000}, r"svm\.landmarks"),
     ):
         svm = SvmConfig.model_validate({"kernel": "rbf", **larger})
@@ -566,7 +566,7 @@ def test_a_default_kernel_machine_fits_a_default_broker(settings: Settings, conn
     run_until(fitting, connection, 2 * leaf)
     version = versions(connection, fitting)[-1]
     machine = version.model.machine  # type: ignore[union-attr]
-    assert machine.precision == "packed"  # type: ignore[union-attr]
+    assert machine.packing is not None  # type: ignore[union-attr]
     assert len(model_codec.encode(version)) <= 1_000_000
 
 

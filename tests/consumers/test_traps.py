@@ -10,7 +10,6 @@ import csv
 import json
 import random
 import tomllib
-from base64 import b64encode
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -61,10 +60,6 @@ def _with_thousands(chance: random.Random, _: int, __: bool) -> Cells:
     return {"planted": f"{chance.uniform(1_000, 90_000):,.2f}"}
 
 
-def _base64(chance: random.Random, _: int, __: bool) -> Cells:
-    return {"planted": b64encode(chance.randrange(1_000, 1 << 23).to_bytes(4, "big")).decode()}
-
-
 def _nearly_unique(chance: random.Random, row: int, _: bool) -> Cells:
     """Return a text that is another one in 99.9 % of the events."""
     return {"planted": f"case {row if row % 1_000 else 1:06d}"}
@@ -100,7 +95,6 @@ LEAKS: Final = {
 }
 TRAPS: Final = {
     "thousands separators": Plant(_with_thousands, "numbers as text with thousands separators; "),
-    "decimals as base64": Plant(_base64, 'parse = "decimal", scale = 2, with the scale', "jsonl"),
     "99.9 % unique text": Plant(_nearly_unique, "nearly an identifier: 99.9% of its values differ"),
     "NA in a vocabulary": Plant(_namibia, "taken as missing; what is a value must be among the values of a category"),
 }

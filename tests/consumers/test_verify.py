@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 import pytest
-from threadpoolctl import threadpool_info
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from consumers.settings import OutputConfig, Settings
 from consumers.verify.verify import summary_line, verify
@@ -687,20 +687,19 @@ def test_a_running_trainer_is_no_fault(settings: Settings, connection: Connectio
                 break
 
 
-def test_a_trainer_and_its_auditor_give_linear_algebra_the_configured_threads(
-    settings: Settings, connection: Connection
-) -> None:
+def test_a_trainer_and_its_auditor_give_linear_algebra_one_thread(settings: Settings, connection: Connection) -> None:
     """All through their lives and not only while they train: pilots are solved beside the trainings."""
-    three = settings.model_copy(update={"svm": SvmConfig(threads=3)})
-    produce(connection, three.input.topic, records(40))
-    with Running(three, connection) as running:
-        running.wait_for_rows(40)
+    with threadpool_limits(3, user_api="blas"):
+        produce(connection, settings.input.topic, records(40))
+        with Running(settings, connection) as running:
+            running.wait_for_rows(40)
+            assert blas_threads() == {1}
         assert blas_threads() == {3}
-    assert blas_threads() != {3}
-    seen: list[set[int]] = []
-    assert verify(Cluster(connection), three, progress=lambda done, total: seen.append(blas_threads())).clean
-    assert seen == [{3}]
-    assert blas_threads() != {3}
+        seen: list[set[int]] = []
+        report = verify(Cluster(connection), settings, progress=lambda done, total: seen.append(blas_threads()))
+        assert report.clean
+        assert seen == [{1}]
+        assert blas_threads() == {3}
 
 
 def blas_threads() -> set[int]:

@@ -32,7 +32,7 @@ def settings_for(prefix: str, directory: Path, **training: Any) -> Settings:
     return Settings(
         name="m",
         kafka={"bootstrap.servers": "unused:1"},
-        input=InputConfig(topic=f"{prefix}-in", batch_records=17),
+        input=InputConfig(topic=f"{prefix}-in"),
         points=PointsConfig(dimension=DIMENSION),
         coreset=CoresetConfig(points=110, structure="tree", train_points=500),
         svm=SvmConfig(C=1.0),

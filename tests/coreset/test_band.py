@@ -19,7 +19,7 @@ from streamsvm.learning.learner import Learner
 from streamsvm.learning.pilots import linear_pilot
 from streamsvm.linalg import Float
 from streamsvm.points import Points, Position
-from tests.benchmarks.paper_a import fit, objective
+from tests.papers.paper_a import fit, objective
 from tests.sizes import sized
 from tests.streams import gaussian, rows_of
 from tests.test_learner import check_batches, check_restart, feed
@@ -133,7 +133,7 @@ def test_a_screen_keeps_rows_within_reach_as_they_are() -> None:
     points, span, capacity = clear(3_000, apart=1.0), 3_000, 600
     pilot = pilot_of(points, 0.5)
     seen = Moments.zero(D).add(points)
-    screen, _ = make_screen(points, pilot, seen, span, span, capacity, generator(0, Purpose.SKETCH, (0, 0, 0)))
+    screen = make_screen(points, pilot, seen, span, span, capacity, generator(0, Purpose.SKETCH, (0, 0, 0)))
     assert screen.reach > 0.0
     rows = clear(span, 1, apart=1.0)
     buffer = Points(np.empty((capacity, D), np.float32), np.empty(capacity, np.int8), np.empty(capacity))
@@ -287,7 +287,7 @@ def screened(rows: Points, capacity: int = 600, span: int = 3_000) -> tuple[Poin
     """Return what a screen with a band of clear rows keeps of others, before calibration."""
     points = clear(3_000, apart=1.0)
     seen, random = Moments.zero(D).add(points), generator(0, Purpose.SKETCH, (0, 0, 0))
-    screen, _ = make_screen(points, pilot_of(points, 0.5), seen, span, span, capacity, random)
+    screen = make_screen(points, pilot_of(points, 0.5), seen, span, span, capacity, random)
     assert screen.reach > 0.0
     buffer = Points(np.empty((capacity, D), np.float32), np.empty(capacity, np.int8), np.empty(capacity))
     screener = Screener.begin(screen, 0, 0, 0)

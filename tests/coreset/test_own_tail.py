@@ -176,10 +176,6 @@ def test_an_audit_is_of_rows_as_they_are_learned(tail: str) -> None:
     assert cut.left_out == 2
     assert sorted(sample.points.X[:, 1].tolist()) == sorted(wanted.tolist())
     assert np.abs(sample.points.X[:, 0]).max() < 1e20
-    ledger = cut.ledger
-    assert ledger is not None
-    changed = ledger.totals.changed  # type: ignore[attr-defined]
-    assert changed.rows == cut.left_out
 
 
 def test_what_waits_is_judged_in_few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -218,21 +214,6 @@ def test_only_the_farthest_known_rows_are_kept_ranked() -> None:
     own = extremes.repeat(away, away > 0.0, np.empty((0, 3)))
     assert own.tolist() == [[False, True, False], [False, False, False], [False, True, False]]
     assert [len(column._distance) for column in extremes._columns.values()] == [RANKS[-1], RANKS[-1]]
-
-
-def test_all_rows_are_accounted_for_once() -> None:
-    """Rows that wait, came in or are left out: the bounds' account has each of them as it came."""
-    points = calm(4 * LEAF)
-    points.X[200::300, 1] = 200.0
-    points.X[2_500] = 1e6
-    learner = learner_of(screening=0.0)
-    learner.learn(rows_of(points))
-    ledger = learner.cut().ledger
-    assert ledger is not None
-    rows, totals = ledger.rows, ledger.totals  # type: ignore[attr-defined]
-    condensed = sum(float(epoch.weight.sum()) for epoch in totals.epochs)
-    assert rows.weight.sum() + condensed == pytest.approx(len(points), rel=1e-9)
-    assert np.count_nonzero((np.float32(1e6) == rows.X).all(axis=1)) == 1
 
 
 def test_nothing_waits_for_the_next_span() -> None:

@@ -30,7 +30,7 @@ def pilot_of(points: Points) -> tuple[Pilot, Moments]:
 
 
 def screen_of(points: Points, rows: int = SPAN, capacity: int = CAPACITY) -> Screen:
-    return make_screen(points, *pilot_of(points), rows, rows, capacity, generator(0, Purpose.SKETCH, (0, 0, 0)))[0]
+    return make_screen(points, *pilot_of(points), rows, rows, capacity, generator(0, Purpose.SKETCH, (0, 0, 0)))
 
 
 def screened(screen: Screen, points: Points, seed: int = 0, capacity: int = CAPACITY) -> tuple[Screener, Points]:
@@ -180,7 +180,7 @@ def leaf_state(buckets: Points, leaf: Points, svm: SvmConfig) -> Screened:
     """Return the state of a leaf that was screened by a model of the buckets."""
     seen = Moments.zero(buckets.dimension).add(buckets)
     pilot, random = linear_pilot(buckets, seen.weight, seen, svm), generator(0, Purpose.SKETCH, (0, 0, 0))
-    return screened(make_screen(buckets, pilot, seen, len(leaf), len(leaf), CAPACITY, random)[0], leaf)[0].state
+    return screened(make_screen(buckets, pilot, seen, len(leaf), len(leaf), CAPACITY, random), leaf)[0].state
 
 
 def test_rejected_rows_alone_have_not_turned() -> None:

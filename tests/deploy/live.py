@@ -81,7 +81,6 @@ class Live:
             "bootstrap-servers": self._connection.options["bootstrap.servers"],
             "output-models-topic": f"{self._prefix}-models",
             "http-port": 0,
-            "log-format": "json",
         }
         trained = {
             "input-topic": self._labeled,

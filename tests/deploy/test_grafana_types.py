@@ -88,7 +88,7 @@ def test_dashboard_is_of_grafanas_types(uid: str, tmp_path: Path, node_modules: 
     ("right", "wrong", "named"),
     [
         ('"graphMode": "area"', '"graphMode": "surface"', "surface"),
-        ('"lineInterpolation": "linear"', '"lineInterpolation": "straight"', "straight"),
+        ('"drawStyle": "line"', '"drawStyle": "straight"', "straight"),
         ('"drawStyle": ', '"drawingStyle": ', "drawingStyle"),
         ('"gridPos": ', '"gridPosition": ', "gridPosition"),
         ('"schemaVersion": 39', '"schemaVersion": "39"', "'string' is not assignable to type 'number'"),
@@ -96,6 +96,6 @@ def test_dashboard_is_of_grafanas_types(uid: str, tmp_path: Path, node_modules: 
 )
 def test_a_planted_mistake_is_found(right: str, wrong: str, named: str, tmp_path: Path, node_modules: Path) -> None:
     """Values of options, and fields of a curve, of a panel and of the dashboard, that Grafana does not have."""
-    text = json.dumps(dashboards()["streamsvm-overview"])
+    text = json.dumps(dashboards()["streamsvm-model"])
     assert right in text
     assert named in compiled(json.loads(text.replace(right, wrong)), tmp_path, node_modules)

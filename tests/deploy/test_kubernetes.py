@@ -98,6 +98,7 @@ def test_users_may_do_the_least(who: str) -> None:
         "in.dlq": "candidates.dlq",
         "streamsvm-m": "streamsvm-pulsars",
         "streamsvm/m/models": "streamsvm/pulsars/models",
+        "streamsvm/m/models/moves": "streamsvm/pulsars/models/moves",
         "m-scorer": "pulsars-scorer",
         "m-scorer-*": "pulsars-scorer-*",
     }

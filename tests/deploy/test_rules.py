@@ -216,24 +216,11 @@ CASES = {
         {trainer("streamsvm_model_labels_missing"): "1x40 0x80"},
         120,
     ),
-    "StreamsvmBoundsWiden": Case(
-        {trainer("streamsvm_model_certified_gap"): "0.0001x60 0.2x120"},
-        # wide from the beginning, and no wider than before
-        {trainer("streamsvm_model_certified_gap"): "0.2x180"},
-        170,
-    ),
     "StreamsvmGateHolds": Case(
         {PASSED: "0+1x10 10x180", REFUSED: "0x10 0+1x180"},
         # one in three is refused: that is what the gate is there for
         {PASSED: "0+2x190", REFUSED: "0+1x190"},
         150,
-    ),
-    "StreamsvmChallengeWithoutLabels": Case(
-        {trainer("streamsvm_challenges_total", 'outcome="unlabeled"'): "0x30 1x30"},
-        {
-            trainer("streamsvm_challenges_total", 'outcome="unlabeled"'): "1x60",
-            trainer("streamsvm_challenges_total", 'outcome="worse"'): "0+1x60",
-        },
     ),
     "StreamsvmCoresetDegraded": Case(
         {trainer("streamsvm_coreset_reductions", 'outcome="shifted"'): "0x50 1x10"},
@@ -381,7 +368,7 @@ def test_no_rule_needs_a_job_of_a_certain_name() -> None:
 def test_alerts_of_a_branch_that_is_off_are_silent(tmp_path: Path) -> None:
     """Prometheus evaluates them over a plain trainer's metrics, where they have no series, and they do not fire."""
     asked = of_branches()
-    assert {"StreamsvmTimesAhead", "StreamsvmChallengeWithoutLabels", "StreamsvmManifestsLate"} <= asked
+    assert {"StreamsvmTimesAhead", "StreamsvmManifestsLate"} <= asked
     plain = {trainer("up"): "1x120", BETWEEN: "2000x120", BEHIND: "0x120", LAG: "5000x120", RECORDS: "0+100x120"}
     for alert in sorted(asked):
         assert not fires(alert, plain, 120, tmp_path), alert

@@ -2,8 +2,7 @@
 
 Run by `make test-deploy`, which sets STREAMSVM_TEST_DEPLOY=1; it needs a Docker engine and the images of
 `deploy/compose.yaml` other than Grafana's. Grafana's part is played by Prometheus: every query of every panel is sent
-to the Prometheus of the running stack, and an empty answer fails. What a run saw, from its first test to its last, is
-written to RESULTS.md beside this file.
+to the Prometheus of the running stack, and an empty answer fails.
 
 A container is killed as the kernel kills what takes too much memory: from outside, without a word to the engine, whose
 restart policy then has to bring it back. (`docker kill` would tell the engine that it is meant to stay down.)
@@ -37,7 +36,6 @@ from streamsvm.kafka import Cluster, Connection, Record
 from streamsvm.model import message as model_codec
 from streamsvm.model.pointers import decode_head, head_key
 from tests.deploy.files import COMPOSE, PROVISIONING, RULES, Query, dashboards, images, parsed, queries
-from tests.deploy.results import Held, Kill, Results
 
 pytestmark = [
     pytest.mark.deploy,
@@ -213,24 +211,15 @@ def running(directory: Path) -> Iterator[Stack]:
 
 
 @pytest.fixture(scope="module")
-def results() -> Results:
-    """What this run has seen so far."""
-    return Results()
-
-
-@pytest.fixture(scope="module")
-def stack(results: Results, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     """The stack, for all tests of this module."""
-    begun = time.monotonic()
     with running(tmp_path_factory.mktemp("stack")) as started:
-        results.up_s = time.monotonic() - begun
         yield started
 
 
-def test_every_panel_has_an_answer(stack: Stack, results: Results, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_panel_has_an_answer(stack: Stack, capsys: pytest.CaptureFixture[str]) -> None:
     """No query of any dashboard comes back empty from a stack that works."""
     answers = all_panels_answered(stack, capsys)
-    results.started = stack.compose("ps", "--all")
     (reasons,) = (answer for query, answer in answers.items() if query.panel == "Dead letters by reason")
     assert {one["metric"]["reason"] for one in reasons if float(one["value"][1]) > 0} == REASONS
 
@@ -275,7 +264,7 @@ def test_grafana_would_find_what_is_provisioned(stack: Stack) -> None:
     seen = json.loads(stack.compose(*run))
     read = {json.loads(text)["uid"]: json.loads(text) for text in seen["dashboards"].values()}
     assert read == dashboards()
-    assert json.loads(seen["home"]) == read["streamsvm-overview"]
+    assert json.loads(seen["home"]) == read["streamsvm-model"]
     assert seen["provisioned"] == ["prometheus.yml", "streamsvm.yml"]
     assert seen["up"] == 2
 
@@ -338,17 +327,14 @@ def test_stopped_trainer_ends_clean_and_goes_on(stack: Stack) -> None:
 
 @pytest.mark.parametrize("service", KILLED)
 def test_killed_container_comes_back_and_the_work_goes_on(
-    stack: Stack, results: Results, service: str, capsys: pytest.CaptureFixture[str]
+    stack: Stack, service: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The engine starts it again by itself; new versions and scores follow, and the topics hold each thing once."""
     eventually("well before", ANSWER_S, lambda: all(stack.well(name) for name in LASTING))
     started = stack.inspect(service, "{{.State.StartedAt}}")
-    begun = time.monotonic()
     stack.kill(service)
     eventually("another start", ANSWER_S, lambda: stack.inspect(service, "{{.State.StartedAt}}") != started)
-    restarted_s = time.monotonic() - begun
     eventually("well again", ANSWER_S, lambda: all(stack.well(name) for name in LASTING))
-    well_s = time.monotonic() - begun
     models, scores, since = eventually(
         "an answering broker", ANSWER_S, lambda: (stack.ends("models"), stack.ends("scores"), time.time())
     )
@@ -356,15 +342,13 @@ def test_killed_container_comes_back_and_the_work_goes_on(
     eventually("more scores", ANSWER_S, lambda: stack.stored("scores", after=scores))
     newer = f"max(streamsvm_model_published_timestamp_seconds) > {since}"
     eventually("a scrape that knows the version", ANSWER_S, lambda: stack.query(newer))
-    works_s = time.monotonic() - begun
-    kill = Kill(service, restarted_s, well_s, works_s, held(stack))
-    results.kills.append(kill)
+    counted = counts(stack)
     with capsys.disabled():
-        print(f"\n{kill}")
+        print(f"\n{service} killed: {counted}")
 
 
-def held(stack: Stack) -> Held:
-    """Return what the topics hold now; fail if a version or an answer is missing, there twice, or not reproducible."""
+def counts(stack: Stack) -> dict[str, int]:
+    """Count what the topics hold now; fail if a version or an answer is missing, there twice, or not reproducible."""
     records, scores, letters = answered(stack)
     before = version_numbers(stack)
     verified = verify(stack)
@@ -373,7 +357,8 @@ def held(stack: Stack) -> Held:
     assert len(before) <= verified <= len(numbers)
     rejected = {_source(record) for record in stack.stored("candidates.dlq")}
     assert len(rejected) == len(MALFORMED)
-    return Held(verified, sum(stack.ends("candidates").values()), len(rejected), records, scores, letters)
+    candidates = sum(stack.ends("candidates").values())
+    return {"versions": verified, "candidates": candidates, "points": records, "scores": scores, "letters": letters}
 
 
 def answered(stack: Stack) -> tuple[int, int, int]:
@@ -413,11 +398,9 @@ def verify(stack: Stack) -> int:
     return int(report["counts"]["identical"])
 
 
-def test_every_panel_has_an_answer_after_the_kills(
-    stack: Stack, results: Results, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_every_panel_has_an_answer_after_the_kills(stack: Stack, capsys: pytest.CaptureFixture[str]) -> None:
     """Whatever was started anew, no panel is empty."""
-    results.panels = all_panels_answered(stack, capsys)
+    all_panels_answered(stack, capsys)
 
 
 def test_daemons_compile_nothing(stack: Stack) -> None:
@@ -427,23 +410,18 @@ def test_daemons_compile_nothing(stack: Stack) -> None:
     assert "data saved to" not in trainer + scorer
 
 
-def test_topics_hold_each_thing_once(
-    stack: Stack, results: Results, request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_topics_hold_each_thing_once(stack: Stack, capsys: pytest.CaptureFixture[str]) -> None:
     """After all that, with nothing more coming in: each version and each answer once, and the head is the last one."""
-    results.killed = stack.compose("ps", "--all")
     stack.compose("stop", "replay", "questions")
     records, _, _ = answered(stack)
     assert len(stack.stored("scores")) + len(stack.stored("points.dlq")) == records
     stack.compose("stop", "trainer")
-    results.held = held(stack)
+    counted = counts(stack)
     pointers = {record.key: record.value or b"" for record in stack.stored("models.aliases")}
     head = decode_head(pointers[head_key("pulsars").encode()])
-    assert head.number == results.held.versions
+    assert head.number == counted["versions"]
     with capsys.disabled():
-        print(f"\n{results.held}")
-    if results.complete(KILLED) and not request.session.testsfailed:
-        results.write(OFF)
+        print(f"\nat the end: {counted}")
 
 
 def _source(record: Record) -> str:

@@ -11,7 +11,6 @@ from sklearn.base import clone
 
 from consumers.settings import CheckpointConfig, InputConfig, OutputConfig, Settings, TrainingConfig
 from streamsvm import CoresetSVC
-from streamsvm.config import CoresetConfig
 from streamsvm.datasets import load_htru2
 from streamsvm.ingest.decoder import encode
 from streamsvm.kafka import Cluster, TopicSpec
@@ -74,31 +73,19 @@ def test_portions_change_nothing(htru2) -> None:
     assert portions.coef_.tobytes() == once.coef_.tobytes()
 
 
-@pytest.mark.parametrize(
-    ("options", "told"),
-    [
-        ({"C": 1.0, "alphas": [1e-3]}, r"\balphas\b"),
-        ({"gammas": [0.1]}, r"\bgammas\b"),
-        ({"alphas": [0.0]}, r"\balphas = "),
-    ],
-)
-def test_values_without_a_meaning_are_refused(options, told: str, htru2) -> None:
-    """As any other parameter, when fitted."""
-    with pytest.raises(ValueError, match=told):
-        CoresetSVC(tune="auto", **options).fit(*htru2)
-
-
-def test_the_trainer_chooses_the_same(broker: TestBroker, tmp_path: Path, htru2) -> None:
+def test_the_trainer_chooses_the_same(
+    broker: TestBroker, tmp_path: Path, htru2, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Tuned at every cut, a trainer publishes the coefficients of an estimator of the same rows to the last bit."""
+    monkeypatch.setattr("streamsvm.learning.tuning.EVERY_LEAVES", 1)
     X, y = htru2[0][:1_200], htru2[1][:1_200]
     config = clone(TUNED[0]).fit(X, y).model_config
-    sizes = config.coreset.model_dump(exclude={"memory_points", "memory_bytes", "max_partitions"})
     settings = Settings(
         name="m",
         kafka={"bootstrap.servers": "unused:1"},
         points=config.points,
-        coreset=CoresetConfig(**sizes),  # as many as the embedded broker gives a topic
-        svm=config.svm.model_copy(update={"tune_every_leaves": 1}),
+        coreset=config.coreset,
+        svm=config.svm,
         seed=config.seed,
         input=InputConfig(topic=broker.name("in")),
         output=OutputConfig(models_topic=broker.name("models")),

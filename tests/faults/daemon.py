@@ -14,6 +14,7 @@ from typing import Any
 
 from consumers.settings import Settings
 from streamsvm.kafka import Connection
+from tests.constants import flags
 from tests.deadline import Late
 from tests.faults.stopping import stop
 from tests.forked import PROGRAM, Forked
@@ -24,14 +25,16 @@ PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
 def arguments(settings: Settings, connection: Connection, **more: Any) -> list[str]:
-    """Return the command line that gives a trainer these settings; `more` are options, underscores for dashes."""
+    """Return the command line that gives a trainer these settings.
+
+    `more` are options, underscores for dashes, and constants by their names.
+    """
     points, coreset, training = settings.points, settings.coreset, settings.training
     assert points is not None
     options: dict[str, Any] = {
         "name": settings.name,
         "bootstrap-servers": connection.options["bootstrap.servers"],
         "input-topic": settings.input.topic,
-        "input-batch-records": settings.input.batch_records,
         "points-dimension": points.dimension if settings.recipe is None else None,
         "coreset-points": coreset.points,
         "coreset-structure": coreset.structure,
@@ -43,11 +46,11 @@ def arguments(settings: Settings, connection: Connection, **more: Any) -> list[s
         "checkpoint-directory": settings.checkpoint.directory,
         "checkpoint-interval-s": settings.checkpoint.interval_s,
         "http-port": 0,
-        "log-format": "json",
     }
+    fixed = {"BATCH_RECORDS": 17} | {name: more.pop(name) for name in [*more] if name.isupper()}
     options |= {name.replace("_", "-"): value for name, value in more.items()}
     given = {name: value for name, value in options.items() if value is not None}
-    return ["train", *(part for name, value in given.items() for part in (f"--{name}", str(value)))]
+    return [*flags(fixed), "train", *(part for name, value in given.items() for part in (f"--{name}", str(value)))]
 
 
 class Daemon:

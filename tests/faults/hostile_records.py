@@ -39,6 +39,7 @@ from streamsvm.ingest.decoder import encode
 from streamsvm.kafka import Cluster, Connection, Message, Outbox, Record, TopicSpec
 from tests.brokers.jvm import JvmBroker
 from tests.codec.rows import ARROW, AVRO, POINT
+from tests.constants import flags
 from tests.consumers.trainers import settings_for
 from tests.faults.admin import delete_records
 from tests.faults.daemon import DEADLINE_S, Daemon
@@ -74,17 +75,11 @@ OPTIONS: Final = {
     "coreset_train_points": 4_000,
     "training_every_leaves": 2,
     "training_policy": "latest",
-    "input_batch_records": 4_000,
+    "BATCH_RECORDS": 4_000,
     "checkpoint_interval_s": 5.0,
     **NO_LIMITS,
 }
-SCORER_OPTIONS: Final = {
-    "scoring-max-rows-per-record": MOST_ROWS,
-    "scoring-max-dead-letter-share": 0,
-    "scoring-max-consecutive-dead-letters": 0,
-    "http-port": 0,
-    "log-format": "json",
-}
+SCORER_CONSTANTS: Final = {"SCORED_ROWS_PER_RECORD": MOST_ROWS, "MOST_REJECTED_SHARE": 0.0, "SCORED_AT_ONCE": 2_000}
 SMALL_SEGMENTS: Final = {"segment.bytes": str(16 << 20)}
 """So that what is deleted leaves the disk."""
 
@@ -267,9 +262,13 @@ class Site:
             "scoring-output-topic": self.scores,
             "scoring-dead-letter-topic": self.letters[SCORER],
             "registry-url": self._registry_url,
-            **SCORER_OPTIONS,
+            "http-port": 0,
         }
-        command = ["score", *(part for name, value in options.items() for part in (f"--{name}", str(value)))]
+        command = [
+            *flags(SCORER_CONSTANTS),
+            "score",
+            *(part for name, value in options.items() for part in (f"--{name}", str(value))),
+        ]
         daemon = Daemon(
             [self._planted, *command] if self._planted else command,
             None,

@@ -56,7 +56,6 @@ def settings_of(prefix: str, directory: Path, rows: int) -> Settings:
     return made.model_copy(
         update={
             "labels": LabelsConfig(topic=f"{prefix}-labels", horizon=HORIZON_S, early=EARLY_S),
-            "input": made.input.model_copy(update={"batch_records": 4_000}),
             "coreset": coreset,
             "training": made.training.model_copy(update={"every_leaves": 1}),
             "checkpoint": made.checkpoint.model_copy(update={"interval_s": 1.0}),

@@ -248,21 +248,6 @@ def takes_pins_back() -> None:
     wrap(Publisher, "publish", publish)
 
 
-def publishes_copies_apart() -> None:
-    """The ONNX copy of a version is committed before the version, in a transaction of its own."""
-
-    def publish(
-        original: Any, publisher: Publisher, messages: Sequence[Message], last: Any = None, progress: Any = None
-    ) -> list[int]:
-        copies = [message for message in messages if message.topic.endswith(".onnx")]
-        if copies:
-            original(publisher, copies)
-        offsets: list[int] = original(publisher, [one for one in messages if one not in copies], last, progress)
-        return offsets
-
-    wrap(Publisher, "publish", publish)
-
-
 def keeps_what_it_read() -> None:
     """Every record read leaves a kilobyte behind."""
     kept: list[bytearray] = []
@@ -414,7 +399,6 @@ DEFECTS = {
         sees_no_new_partition,
         ends_transactions_early,
         takes_pins_back,
-        publishes_copies_apart,
         keeps_what_it_read,
         commits_beside_its_scores,
         names_no_member,

@@ -7,17 +7,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from consumers.settings import InputConfig, Settings
+from consumers.settings import Settings
 from streamsvm.kafka import Cluster, Connection, TopicSpec
 from tests.consumers.trainers import produce
 from tests.faults.daemon import Daemon, arguments
 from tests.faults.promise import published
 
-NO_LIMITS = {
-    name: 0
-    for name in ("input_max_dead_letter_share", "input_max_consecutive_dead_letters")
-    if name.removeprefix("input_") in InputConfig.model_fields
-}
+NO_LIMITS = {"input_max_dead_letter_share": 0}
 """Options under which a stream of nothing but dead letters does not stop the daemon."""
 
 

@@ -21,6 +21,7 @@ from typing import Any, Protocol
 
 from streamsvm.ingest.decoder import encode
 from streamsvm.kafka import Cluster, Connection, Message, Outbox, TopicSpec
+from tests.constants import flags
 from tests.consumers.trainers import settings_for
 from tests.faults.daemon import DEADLINE_S, Daemon, arguments
 from tests.faults.observed import ask, metrics
@@ -37,7 +38,6 @@ TRAINER_OPTIONS = {
     "coreset_points": 11 * ROWS_A_VERSION // 4,
     "coreset_structure": "tree",
     "coreset_screening": 0,
-    "quality_enabled": "false",
     "checkpoint_interval_s": 2,
 }
 """A version every twenty rows, so that a transaction is open at almost every moment."""
@@ -240,12 +240,17 @@ class ScorerSubject(_Process):
             "scoring-topic": self._points,
             "scoring-output-topic": self._scores,
             "scoring-group": self._group,
-            "scoring-batch-records": SCORED_BATCH,
             "http-port": 0,
-            "log-format": "json",
         }
         command = [part for name, value in options.items() for part in (f"--{name}", str(value))]
-        self.start(["score", *command, *(part for option in SESSION for part in ("--kafka", option))])
+        self.start(
+            [
+                *flags({"SCORED_AT_ONCE": SCORED_BATCH}),
+                "score",
+                *command,
+                *(part for option in SESSION for part in ("--kafka", option)),
+            ]
+        )
 
     def feed(self) -> None:
         with closing(Outbox(self.connection)) as outbox:

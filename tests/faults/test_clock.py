@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from streamsvm.model.message import TIME_HEADER
 from tests.consumers.trainers import records, topic
 from tests.faults.planted import CLOCK_FILE
 from tests.faults.promise import check_counts, check_promise
@@ -45,7 +46,7 @@ def live(stage: Stage, planted: str, file: Path, jumps: tuple[int, ...], number:
 def times_of(stage: Stage) -> list[datetime]:
     """Return when each version was made, as its header says."""
     read = topic(stage.connection, stage.settings.output.models_topic)
-    return [datetime.fromisoformat(dict(record.headers)["ce_time"].decode()) for record in read]
+    return [datetime.fromisoformat(dict(record.headers)[TIME_HEADER].decode()) for record in read]
 
 
 def jump(stage: Stage, tmp_path: Path, planted: str) -> None:

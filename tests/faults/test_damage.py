@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from consumers import constants
 from consumers.settings import Settings
 from streamsvm.checkpoint.directory import CheckpointDirectory
 from streamsvm.checkpoint.format import decode, encode
@@ -105,12 +106,13 @@ def generations(settings: Settings) -> list[Path]:
 
 
 @pytest.fixture
-def trainer(broker: TestBroker, tmp_path: Path) -> Settings:
+def trainer(broker: TestBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
     """A trainer that keeps all its generations, and an input of three versions' rows."""
     made = settings_for(broker.name("damage"), tmp_path / "checkpoint")
     Cluster(broker.connection).create([TopicSpec(made.input.topic, 1)])
     produce(broker.connection, made.input.topic, records(120))
-    return made.model_copy(update={"checkpoint": made.checkpoint.model_copy(update={"generations": 100})})
+    monkeypatch.setattr(constants, "CHECKPOINTS", 100)
+    return made
 
 
 def run_to_version(settings: Settings, connection: Connection, number: int) -> Running:

@@ -19,7 +19,7 @@ from tests.kafka.steps import eventually
 
 BAD = [b"no point", b'{"x": [1', b"[]"]
 ROWS_A_VERSION = 40
-OPTIONS = {"checkpoint_interval_s": 1, "checkpoint_max_age_s": 2}
+OPTIONS = {"checkpoint_interval_s": 1, "MOST_CHECKPOINT_AGE_S": 2}
 """A checkpoint waits for dead letters; without one for this long the trainer is not ready."""
 
 

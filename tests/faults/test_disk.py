@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from consumers.settings import CheckpointConfig
+from consumers import constants
 from streamsvm.checkpoint.directory import CheckpointDirectory
 from streamsvm.checkpoint.disk import FileSystem
 from streamsvm.errors import TransientError
@@ -31,7 +31,7 @@ from tests.kafka.steps import eventually
 
 RETRYABLE = 75
 DISK_KIB = 1024
-SOON = {"checkpoint_max_age_s": 1} if "max_age_s" in CheckpointConfig.model_fields else {}
+SOON = {"MOST_CHECKPOINT_AGE_S": 1}
 """Options under which a trainer without a fresh checkpoint is soon not ready."""
 
 
@@ -48,8 +48,7 @@ def goes_on_without(broker: TestBroker, directory: Path, method: str, number: in
     """Let one call of the disk fail while a version falls due, and then no more."""
     connection = broker.connection
     settings = settings_for(broker.name("disk"), directory)
-    group = f"{settings.input.topic}-group"
-    settings = settings.model_copy(update={"input": settings.input.model_copy(update={"group": group})})
+    group = f"streamsvm-{settings.name}"
     Cluster(connection).create([TopicSpec(settings.input.topic, 1)])
     produce(connection, settings.input.topic, records(45))
     disk = RefusingDisk()
@@ -69,7 +68,7 @@ def goes_on_without(broker: TestBroker, directory: Path, method: str, number: in
         running.wait_until(lambda: observed() == 85)
         running.wait_until(lambda: running.health.ready()[0])
     with CheckpointDirectory(disk, 100) as left:
-        assert [found.fault for found in left.generations()] == [""] * settings.checkpoint.generations
+        assert [found.fault for found in left.generations()] == [""] * constants.CHECKPOINTS
     check_counts(check_promise(connection, settings))
 
 
@@ -222,7 +221,7 @@ def fault(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Fault]:
 
 
 def group_of(stage: Stage) -> str:
-    return f"{stage.settings.input.topic}-group"
+    return f"streamsvm-{stage.settings.name}"
 
 
 @pytest.mark.long
@@ -235,7 +234,7 @@ def test_a_daemon_goes_on_without_its_disk(
     def observed() -> int:
         return committed(stage.connection, group_of(stage), stage.settings.input.topic, 0)
 
-    options: dict[str, Any] = {**SOON, "input_group": group_of(stage)}
+    options: dict[str, Any] = dict(SOON)
     stage.create()
     stage.feed(records(60))
 

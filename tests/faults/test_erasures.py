@@ -9,32 +9,31 @@ import signal
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
 import pytest
 
-from consumers.branches.history.searching import Search, contents_of, search
-from consumers.branches.history.settings import ArchiveConfig
+from consumers.branches.history.erased_rows import of_rows
+from consumers.models.moving import Records, perform, retire
 from consumers.verify.verify import verify
-from streamsvm.branches.history.traces import FORMS, Content
-from streamsvm.ingest.decoder import PointDecoder
-from streamsvm.kafka import Cluster, TopicSpec
+from streamsvm.kafka import Cluster
 from streamsvm.points import Points
 from tests.branches.history.test_erasing import content, given_to, newest, plain, produce, record_of, rejected
-from tests.branches.history.test_searching import LOOKED_AT, Planted, forms_of
-from tests.consumers.trainers import encoded, topic, versions
+from tests.consumers.trainers import encoded, versions
 from tests.faults.daemon import Daemon
 from tests.faults.stage import NO_LIMITS, Stage
 from tests.faults.test_kill import KILLED_AFTER, LATEST_KILL_S, ROWS_A_LIFE, ROWS_A_VERSION
 from tests.streams import gaussian
+from tests.traces import left, sought
 
 Note = Callable[[str, object], None]
 DELETIONS: Final = int(os.environ.get("STREAMSVM_TEST_DELETIONS", "1000"))
 """Of the long form."""
 AT_ONCE: Final = 20
 """Most rows of one command."""
-STEPS: Final = ("erase.marked", "erase.recorded", "checkpoint.pruned", "erase.emptied", "")
+STEPS: Final = ("erase.recorded", "checkpoint.pruned", "erase.emptied", "")
 """At which a command is killed; the last one stands for any moment."""
 OPEN: Final = 10
 """Rows of an open leaf at first, so that a checkpoint holds rows as they came."""
@@ -58,25 +57,12 @@ def records_of(points: Points) -> list[bytes]:
     ]
 
 
-def archived(stage: Stage, directory: Path) -> Stage:
-    """Return a stage whose trainers have an archive, and whose every store has its place."""
-    own = stage.settings
-    archive = ArchiveConfig(directory=directory, leaf_rows=8, span_rows=16, bucket_points=16)
-    scoring = own.scoring.model_copy(
-        update={"topic": f"{own.input.topic}-events", "output_topic": f"{own.input.topic}-s"}
-    )
-    options = {f"archive_{name}": value for name, value in archive.model_dump(exclude_none=True).items()}
-    del options["archive_trust_directory"]
-    settings = own.model_copy(update={"archive": archive, "scoring": scoring})
-    return replace(stage, settings=settings, options={**stage.options, **options})
-
-
 def command(stage: Stage, gone: Sequence[int], crash_at: str = "") -> Daemon:
     """Start a command that erases rows, and dies at a point if one is given."""
     asked = [part for at in gone for part in ("--position", f"0:{at}")]
-    given = given_to(stage.connection, stage.settings, stage.settings.archive.directory)
+    given = given_to(stage.connection, stage.settings)
     environment = {"STREAMSVM_TEST_CRASH_AT": crash_at} if crash_at else None
-    daemon = Daemon(["history", "forget", *asked, "--yes", "--retire", *given], environment)
+    daemon = Daemon(["history", "forget", *asked, "--yes", *given], environment)
     stage.started.append(daemon)
     return daemon
 
@@ -124,7 +110,7 @@ def erase_at_random(stage: Stage, deletions: int, seed: int) -> Erased:
     feed(ROWS_A_LIFE + OPEN)
     stage.run_through(ROWS_A_LIFE // ROWS_A_VERSION)
     at = ROWS_A_LIFE + 1
-    assert {one.store for one in left(stage, [at]).left} >= {"checkpoints", "archive"}
+    assert ("checkpoints", "value") in left(Cluster(stage.connection), stage.settings, [sought(values[at])])
     erase(stage, [at], chance, state)
     feed(ROWS_A_LIFE - OPEN)
     while len(state.gone) < deletions:
@@ -137,64 +123,51 @@ def erase_at_random(stage: Stage, deletions: int, seed: int) -> Erased:
     while versions(stage.connection, stage.settings)[-1].lineage.cut[0].offset < state.rows:
         daemon.wait_for("model_published")
     assert daemon.stop() == 0, daemon.said
-    retiring = stage.start()  # the newest of these rows once another one has its place
-    retiring.wait_for("started")
-    assert retiring.stop() == 0, retiring.said
+    retire_versions(stage)
     return state
 
 
-def left(stage: Stage, gone: Sequence[int], given: dict[str, list[Path]] | None = None) -> Search:
-    """Look for rows in every store."""
-    return search(Cluster(stage.connection), stage.settings, contents(stage, gone), given or {}, 30.0)
-
-
-def contents(stage: Stage, gone: Sequence[int]) -> list[Content]:
-    """Return what stands at some places of the input."""
-    own, config = stage.settings, stage.settings.models()
-    decoder = PointDecoder(config.points, labeled=False, recipe=config.recipe)
-    records = topic(stage.connection, own.input.topic)
-    return [each for at in gone for each in contents_of(decoder, records[at]).values()]
+def retire_versions(stage: Stage) -> None:
+    """Retire all versions that are of erased rows, as a person does."""
+    record = record_of(stage.connection, stage.settings)
+    of_them = [
+        one.number for one in versions(stage.connection, stage.settings) if of_rows(one, record.since(one.number))
+    ]
+    cluster = Cluster(stage.connection)
+    records = Records(cluster, stage.settings, "tester", "rows were erased", datetime.now(UTC))
+    perform(cluster, stage.settings, retire(records, of_them))
 
 
 def check(stage: Stage, state: Erased, gone: set[int], directory: Path) -> None:
     """Compare with a trainer of a stream that rejected rows: checkpoint, and each version since the last command."""
     clean = stage.elsewhere(directory, directory.name)
     source = clean.settings.input.model_copy(update={"topic": f"{stage.settings.input.topic}-{directory.name}"})
-    options = {name: value for name, value in stage.options.items() if not name.startswith("archive_")}
     clean = replace(
-        clean, settings=clean.settings.model_copy(update={"input": source}), options={**options, **NO_LIMITS}
+        clean, settings=clean.settings.model_copy(update={"input": source}), options={**stage.options, **NO_LIMITS}
     )
     clean.create(retention_ms="-1")
     produce(clean.connection, clean.settings, records_of(rejected(state.points, tuple(gone)))[: state.rows])
     clean.run_through(state.rows // ROWS_A_VERSION)
     ends = {plain(newest(each.settings)) for each in (stage, clean)}
     assert len(ends) == 1, "not the checkpoint of a stream that rejected the rows"
-    retired = record_of(stage.connection, stage.settings).retires
+    record = record_of(stage.connection, stage.settings)
     own, of_clean = (versions(each.connection, each.settings) for each in (stage, clean))
-    after = {version.lineage.cut: content(version) for version in own if version.number not in retired}
+    after = {one.lineage.cut: content(one) for one in own if not of_rows(one, record.since(one.number))}
     cuts = {version.lineage.cut: content(version) for version in of_clean}
     assert after, "no version is left"
     assert after.items() <= cuts.items(), "not the versions of a stream that rejected the rows"
 
 
 def check_everything(stage: Stage, deletions: int, seed: int, tmp_path: Path, note: Note) -> Erased:
-    """Erase at random; compare, verify, and look for bytes of the rows in every store, where planted ones are found."""
+    """Erase at random; compare, verify, and look for what is left of the rows in every store."""
     note("seed", seed)
-    own = archived(stage, tmp_path / "archive")
-    state = erase_at_random(own, deletions, seed)
-    check(own, state, state.gone, tmp_path / "clean")
-    report = verify(Cluster(own.connection), own.settings)
+    state = erase_at_random(stage, deletions, seed)
+    check(stage, state, state.gone, tmp_path / "clean")
+    cluster, values = Cluster(stage.connection), records_of(state.points)
+    report = verify(cluster, stage.settings)
     assert report.clean, "\n".join(report.lines())
-    assert not left(own, sorted(state.gone)).left
-    assert state.gone == {at.offset for at in record_of(own.connection, own.settings).places()[0]}
-    into, row = Planted(own.connection, own.settings, tmp_path), contents(own, sorted(state.gone))[deletions // 2]
-    for store in LOOKED_AT:
-        Cluster(own.connection).create([TopicSpec(name, 1) for name in store.topics(own.settings)])
-        for number, form in enumerate(FORMS):
-            into.put(store, number, forms_of(row)[form])
-    into.done()
-    found = {(one.store, one.form) for one in left(own, sorted(state.gone), into.given).left}
-    assert found >= {(store.name, form) for store in LOOKED_AT for form in FORMS}
+    assert not left(cluster, stage.settings, [sought(values[at]) for at in sorted(state.gone)])
+    assert state.gone == {at.offset for at in record_of(stage.connection, stage.settings).places()[0]}
     note("deletions", len(state.gone))
     note("random_kills", state.kills)
     note("commands", state.commands)
@@ -208,7 +181,7 @@ def test_kills_between_random_deletions_change_nothing(stage: Stage, tmp_path: P
     seed = random.SystemRandom().randrange(1 << 31)
     state = check_everything(stage, 12, seed, tmp_path, record_property)
     with pytest.raises(AssertionError, match="not the checkpoint"):
-        check(archived(stage, tmp_path / "archive"), state, set(list(state.gone)[1:]), tmp_path / "another")
+        check(stage, state, set(list(state.gone)[1:]), tmp_path / "another")
 
 
 @pytest.mark.faults_long

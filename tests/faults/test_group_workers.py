@@ -19,8 +19,18 @@ from tests.branches.workers.group_workers import check_topic
 from tests.faults.daemon import Daemon
 from tests.faults.promise import check_counts, check_promise
 from tests.faults.stage import NO_LIMITS, Stage
-from tests.faults.test_workers import PARTITIONS, check_letters
-from tests.faults.workers import DEADLINE_S, LATEST_S, adopting, asleep, covers, feed, start_trainer, start_worker
+from tests.faults.workers import (
+    DEADLINE_S,
+    LATEST_S,
+    PARTITIONS,
+    adopting,
+    asleep,
+    check_letters,
+    covers,
+    feed,
+    start_trainer,
+    start_worker,
+)
 
 Note = Callable[[str, object], None]
 KILLS = int(os.environ.get("STREAMSVM_TEST_KILLS", "200"))
@@ -152,3 +162,15 @@ def test_a_worker_that_writes_manifests_first_is_found(with_workers: Stage) -> N
     worker = start_worker(stage, planted="manifest-first", ordinal=0, of=1, group=None)
     with pytest.raises(AssertionError, match="lacks"):
         finish(stage, trainer, [worker], rows)
+
+
+@pytest.mark.faults_long
+def test_a_trainer_that_adopts_less_than_was_left_is_found(with_workers: Stage) -> None:
+    """The row can fail: one point of each open leaf is lost on the way."""
+    stage = with_workers
+    stage.create(PARTITIONS)
+    trainer = stage.start("adopts-a-point-less")
+    trainer.wait_for("started")
+    rows = feed(stage, 0)
+    with pytest.raises(AssertionError):
+        finish(stage, trainer, [start_worker(stage, ordinal=0, of=1, group=None)], rows)

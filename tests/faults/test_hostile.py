@@ -24,7 +24,7 @@ OPTIONS = {
     "coreset_points": 11 * LEAF_ROWS // 2,
     "training_every_leaves": 4,
     "training_policy": "latest",
-    "input_batch_records": 1_000,
+    "BATCH_RECORDS": 1_000,
     "checkpoint_interval_s": 1.0,
     **NO_LIMITS,
 }

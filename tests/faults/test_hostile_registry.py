@@ -60,7 +60,7 @@ def client() -> Iterator[Client]:
     with ExitStack() as stack:
 
         def make(url: str, **options: Any) -> SchemaRegistry:
-            config = RegistryConfig(url=url, timeout_s=TIMEOUT_S, **options)
+            config = RegistryConfig(url=url, **options)
             return stack.enter_context(closing(SchemaRegistry(config)))
 
         yield make
@@ -85,22 +85,6 @@ def test_a_schema_that_is_too_large_is_asked_for_once(registry: HostileRegistry,
         with pytest.raises(InvalidPoint, match="over"):
             reader.prepare(b"\0" + struct.pack(">I", 7) + b"\0")
     assert registry.asked == ["/schemas/ids/7"]
-
-
-def test_a_registry_that_knows_no_guids_does_not_stop_the_stream(registry: HostileRegistry, client: Client) -> None:
-    """Its bare 404 of a GUID is taken for its answer if it says of an id as a registry does that there is none."""
-    guid = "00010203-0405-0607-0809-0a0b0c0d0e0f"
-
-    unknown, bare = plain(b'{"error_code": 40403, "message": "Schema not found"}', 404), plain(b"no such page", 404)
-    registry.answer = lambda request: (unknown if request.path.startswith("/schemas/ids/") else bare)(request)
-    assert client(registry.url).schema(guid) is None
-    assert client(registry.url).files(guid) is None
-    registry.answer = bare
-    with pytest.raises(RegistryUnavailable, match=guid):
-        client(registry.url).schema(guid)
-    registry.answer = text(POINT)
-    assert client(registry.url).schema(guid) == POINT
-    assert registry.asked[-1] == f"/schemas/guids/{guid}"
 
 
 def test_asking_writes_no_line_of_the_log(
@@ -297,7 +281,7 @@ def named(settings: Settings, url: str) -> Settings:
     assert settings.points is not None
     assert DIMENSION == 3
     points = settings.points.model_copy(update={"feature_names": ("a", "b", "c"), "format": "avro"})
-    return settings.model_copy(update={"points": points, "registry": RegistryConfig(url=url, timeout_s=2.0)})
+    return settings.model_copy(update={"points": points, "registry": RegistryConfig(url=url)})
 
 
 def feed(broker: TestBroker, settings: Settings, n: int) -> None:

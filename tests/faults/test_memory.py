@@ -15,13 +15,13 @@ from tests.faults.stage import Stage
 RECORDS = 150_000
 SLOW = {
     "svm_kernel": "rbf",
-    "svm_solver": "libsvm",
+    "svm_tolerance": 1e-9,
     "coreset_reducer": "uniform",
     "coreset_structure": "tree",
     "coreset_points": 5_500,
     "coreset_train_points": 4_000,
     "training_every_leaves": 1,
-    "input_batch_records": 1_000,
+    "BATCH_RECORDS": 1_000,
     "checkpoint_interval_s": 1.0,
 }
 SAMPLE_S = 0.1

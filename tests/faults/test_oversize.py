@@ -48,7 +48,9 @@ def test_a_limit_that_a_model_may_exceed_is_refused_at_start(stage: Stage) -> No
     """One line names the limit and how many training points would fit into it; nobody is fenced."""
     stage.create()
     output = stage.settings.output
-    Cluster(stage.connection).create([TopicSpec(output.models_topic, 1, config={"max.message.bytes": TOO_LITTLE})])
+    Cluster(stage.connection).create(
+        [TopicSpec(output.models_topic, 1, config={"max.message.bytes": TOO_LITTLE, "cleanup.policy": "compact"})]
+    )
     daemon = stage.start()
     assert daemon.wait() == REFUSED, daemon.said
     assert f"the topic {output.models_topic} (max.message.bytes) allows only {TOO_LITTLE}" in daemon.log[-1]

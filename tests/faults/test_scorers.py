@@ -24,6 +24,7 @@ from streamsvm.ingest.decoder import encode
 from streamsvm.kafka import Cluster, Connection, Message, Outbox, Record, TopicSpec
 from streamsvm.kafka.group_slots import members_of
 from tests.brokers.fixtures import TestBroker
+from tests.constants import flags
 from tests.faults.daemon import DEADLINE_S, Daemon
 from tests.faults.observed import metrics
 from tests.faults.planted import TRANSACTION_TIMEOUT
@@ -79,13 +80,15 @@ class Site:
             "scoring-topic": self.points,
             "scoring-output-topic": self.scores,
             "scoring-group": self._group,
-            "scoring-batch-records": 50,
             "http-port": 0,
-            "log-format": "json",
         }
         if slot is not None:
             options["scoring-slot"] = slot
-        command = ["score", *(part for name, value in options.items() for part in (f"--{name}", str(value)))]
+        command = [
+            *flags({"SCORED_AT_ONCE": 50}),
+            "score",
+            *(part for name, value in options.items() for part in (f"--{name}", str(value))),
+        ]
         command += [part for option in session for part in ("--kafka", option)]
         environment = {TRANSACTION_TIMEOUT: str(SHORT_TRANSACTION_S)}
         if crash_at:

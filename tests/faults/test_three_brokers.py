@@ -16,7 +16,6 @@ from tests.brokers.cluster import Cluster as Brokers
 from tests.brokers.jvm import CannotRun
 from tests.codec.test_model import version_of
 from tests.consumers.trainers import settings_for
-from tests.faults.bare_lock import BareLock
 from tests.faults.stage import Stage
 from tests.faults.workers import Plan, Round, Total, adopting, check_adopted, run, three_nodes
 
@@ -49,7 +48,7 @@ def test_kills_of_workers_and_leaders_change_nothing(nodes: Nodes, tmp_path: Pat
     total = run(*nodes, Total.load(state), wanted=WANTED, compaction=True, state=state)
     assert {kind: total.counts[kind] for kind in WANTED} == WANTED
     assert total.counts["rounds"] == len(total.seeds) == 2
-    assert len(total.seconds["takeover"]) == len(total.seconds["bare"]) == 2
+    assert len(total.seconds["takeover"]) == 2
     noted(total, record_property)
 
 
@@ -70,9 +69,9 @@ def test_fifty_kills_change_nothing(nodes: Nodes, record_property: Note) -> None
 def test_a_worker_that_writes_manifests_first_is_found(nodes: Nodes, tmp_path: Path) -> None:
     """The round can fail: at some prefix of the topic the highest manifest lacks its parts."""
     brokers, connection = nodes
-    stage = adopting(Stage(connection, settings_for("crew-planted", tmp_path / "checkpoint")))
-    with BareLock(connection) as lock, pytest.raises(AssertionError, match="lacks"):
-        Round(stage, brokers, Plan(kills=1), 3, lock, planted="manifest-first").play()
+    stage = adopting(Stage(connection, settings_for("workers-planted", tmp_path / "checkpoint")))
+    with pytest.raises(AssertionError, match="lacks"):
+        Round(stage, brokers, Plan(kills=1), 3, planted="manifest-first").play()
 
 
 def test_a_version_without_a_complete_manifest_is_found() -> None:

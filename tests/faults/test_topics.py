@@ -10,7 +10,7 @@ from tests.faults.promise import check_counts, check_promise, incarnations
 from tests.faults.stage import Stage
 
 REFUSED = 78
-WATCHFUL = {"input_watch_interval_s": 0.2}
+WATCHFUL = {"WATCH_INTERVAL_S": 0.2}
 RESET = {"input_on_gap": "reset"}
 
 

@@ -10,9 +10,8 @@ random moments, workers sleep until others have their partitions, and leaders ar
   complete, one name has one content, and each version stands where complete manifests stood;
 - the newest manifests have the bytes of those of a worker that nobody disturbed.
 
-A worker that is killed and not replaced shows how long its partitions rest; the holder of a bare lock, a member of a
-consumer group with the same timeouts and nothing to do, is killed in the same moment. With `--state` only whole rounds
-count, and the same command goes on until there are as many as it asks for.
+A worker that is killed and not replaced shows how long its partitions rest. With `--state` only whole rounds count, and
+the same command goes on until there are as many as it asks for.
 """
 
 from __future__ import annotations
@@ -49,13 +48,16 @@ from tests.brokers.cluster import NODES
 from tests.brokers.cluster import Cluster as Brokers
 from tests.brokers.settings import COMPACT_AT_ONCE
 from tests.consumers.trainers import encoded, settings_for
-from tests.faults.bare_lock import BareLock, spread
 from tests.faults.daemon import Daemon, arguments
 from tests.faults.promise import check_counts, check_promise
 from tests.faults.stage import NO_LIMITS, Stage
-from tests.faults.test_workers import BAD_EVERY, PARTITIONS, ROWS_A_LIFE, check_letters
 from tests.streams import gaussian, rows_of
 
+PARTITIONS: Final = 4
+ROWS_A_LIFE: Final = 60
+"""Of each partition, so that a life has something to learn."""
+BAD_EVERY: Final = 17
+"""Every such record is a bad one."""
 KINDS: Final = ("kills", "stops", "leaders", "split_brains")
 TRAINERS_SHARE: Final = 4
 """One kill in so many is the trainer's."""
@@ -73,13 +75,10 @@ NOT_A_WORKERS: Final = ("--checkpoint-directory", "--checkpoint-interval-s")
 
 def adopting(stage: Stage) -> Stage:
     """Return the stage with a trainer that reads no points, and saves twenty times a second."""
-    topic = f"{stage.settings.output.models_topic}.coresets"
-    training = stage.settings.training.model_copy(
-        update={"policy": "latest", "from_coresets": True, "coresets_topic": topic}
-    )
-    settings = stage.settings.model_copy(update={"training": training})
-    options = {"training_from_coresets": "true", "training_coresets_topic": topic, **NO_LIMITS}
-    return replace(stage, settings=settings, options=options)
+    training = stage.settings.training.model_copy(update={"policy": "latest", "from_coresets": True})
+    own = {"name": stage.settings.output.models_topic, "training": training}
+    options = {"training_from_coresets": "true", **NO_LIMITS}
+    return replace(stage, settings=stage.settings.model_copy(update=own), options=options)
 
 
 def command(settings: Settings, connection: Connection, options: Mapping[str, Any]) -> list[str]:
@@ -91,10 +90,11 @@ def command(settings: Settings, connection: Connection, options: Mapping[str, An
 
 def begin_worker(stage: Stage, environment: Mapping[str, str] | None, planted: str, **worker: Any) -> Daemon:
     """Start a worker of the group of this stage, or as these options say; it may not have started yet."""
-    own = {"group": f"{stage.settings.input.topic}-workers", "publish_interval_s": 0.05, "publish_after_s": 0.3}
+    own = {"group": f"{stage.settings.input.topic}-workers"}
     given = {f"worker_{name}": value for name, value in {**own, **worker}.items()}
     line = command(stage.settings, stage.connection, {**stage.options, **given})
-    daemon = Daemon([planted, *line], environment, "tests.faults.planted") if planted else Daemon(line, environment)
+    names = "+".join(filter(None, ("publishes-often", planted)))
+    daemon = Daemon([names, *line], environment, "tests.faults.planted")
     stage.started.append(daemon)
     return daemon
 
@@ -152,6 +152,24 @@ def check_streaming(found: Sequence[Version], settings: Settings, times: int) ->
             learner.learn(rows[partition], until=until)
         made = learner.cut().points.sha256()
         assert made == version.lineage.training_set_sha256, f"{version.key} has another training set than one learner's"
+
+
+def check_letters(stage: Stage) -> None:
+    """Check that each bad record has its letter, and no good one."""
+    cluster, topic = Cluster(stage.connection), stage.settings.input.dead_letters
+    letters = {
+        (dict(record.headers)["__streams.errors.partition"], dict(record.headers)["__streams.errors.offset"])
+        for partition in cluster.describe(topic).partitions
+        for record in cluster.read_to_end(topic, partition, timeout_s=30.0)
+    }
+    source = stage.settings.input.topic
+    bad = {
+        (str(partition).encode(), str(record.offset).encode())
+        for partition in range(PARTITIONS)
+        for record in cluster.read_to_end(source, partition, timeout_s=30.0)
+        if record.value == b"{"
+    }
+    assert letters == bad, "letters are missing, or there are too many"
 
 
 def wait_until(happened: Callable[[], bool], what: str) -> None:
@@ -317,18 +335,16 @@ class Round:
     nodes : Brokers
     plan : Plan
     seed : int
-    lock : BareLock
     counts : Counter
         What happened, and what was checked.
     seconds : dict
-        Of takeovers, and of the bare lock's.
+        Of takeovers.
     """
 
     stage: Stage
     nodes: Brokers
     plan: Plan
     seed: int
-    lock: BareLock
     planted: str = ""
     counts: Counter[str] = field(default_factory=Counter)
     seconds: dict[str, list[float]] = field(default_factory=dict)
@@ -380,16 +396,14 @@ class Round:
         self.counts["kills of the trainer"] += 1
 
     def _take_over(self) -> None:
-        """Kill a worker, and the holder of the bare lock; the killed worker's place stays empty until it is taken."""
+        """Kill a worker; its place stays empty until its partitions are taken."""
         self._settle()
         victim = self._chance.randrange(2)
-        self.lock.await_spare()
         self._empty = victim
         self._workers[victim].strike()
-        bare = self.lock.kill_holder()
+        killed = time.monotonic()
         self._until(lambda: own_of(self._workers[1 - victim]) == {*range(PARTITIONS)}, "the other worker has all")
-        self.seconds.setdefault("takeover", []).append(round(time.monotonic() - bare.killed, 2))
-        self.seconds.setdefault("bare", []).append(round(bare.taken_after(), 2))
+        self.seconds.setdefault("takeover", []).append(round(time.monotonic() - killed, 2))
         self._empty = None
         self._workers[victim] = self._start(victim)
         self.counts["kills"] += 1
@@ -575,8 +589,7 @@ class Total:
         """Return the figures for people."""
         return {
             **self.counts,
-            "seconds until another worker had the partitions": spread(self.seconds.get("takeover", [])),
-            "seconds until another held a bare lock": spread(self.seconds.get("bare", [])),
+            "seconds until another worker had the partitions": sorted(self.seconds.get("takeover", [])),
         }
 
 
@@ -604,20 +617,19 @@ def run(
     state: Path | None = None,
 ) -> Total:
     """Play rounds until there are as many faults as are wanted, or until a moment; raises where one finds a fault."""
-    with BareLock(connection) as lock:
-        while time.monotonic() < until and (plan := total.next(wanted, per_round, compaction=compaction)):
-            begun = time.monotonic()
-            with tempfile.TemporaryDirectory() as directory:
-                settings = settings_for(f"crew-{uuid.uuid4().hex[:8]}", Path(directory) / "checkpoint")
-                own = random.SystemRandom().randrange(1 << 32) if seed is None else seed + len(total.seeds)
-                played = Round(adopting(Stage(connection, settings)), nodes, plan, own, lock)
-                print(f"round {total.counts['rounds'] + 1}, seed {own}: {plan}", flush=True)
-                played.play()
-            total.add(played)
-            total.save(state)
-            counts = ", ".join(f"{count:,} {kind}" for kind, count in sorted(played.counts.items()))
-            load = " ".join(f"{one:.1f}" for one in os.getloadavg())
-            print(f"  {counts}; {time.monotonic() - begun:.0f} s; load {load}", flush=True)
+    while time.monotonic() < until and (plan := total.next(wanted, per_round, compaction=compaction)):
+        begun = time.monotonic()
+        with tempfile.TemporaryDirectory() as directory:
+            settings = settings_for(f"workers-{uuid.uuid4().hex[:8]}", Path(directory) / "checkpoint")
+            own = random.SystemRandom().randrange(1 << 32) if seed is None else seed + len(total.seeds)
+            played = Round(adopting(Stage(connection, settings)), nodes, plan, own)
+            print(f"round {total.counts['rounds'] + 1}, seed {own}: {plan}", flush=True)
+            played.play()
+        total.add(played)
+        total.save(state)
+        counts = ", ".join(f"{count:,} {kind}" for kind, count in sorted(played.counts.items()))
+        load = " ".join(f"{one:.1f}" for one in os.getloadavg())
+        print(f"  {counts}; {time.monotonic() - begun:.0f} s; load {load}", flush=True)
     return total
 
 

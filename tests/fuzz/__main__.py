@@ -16,7 +16,7 @@ import types
 from pathlib import Path
 from typing import Any
 
-BRANCHES = ("bounds.checkpoint_parts", "classes.checkpoint_part", "memories.checkpoint_parts")
+BRANCHES = ("classes.checkpoint_part", "memories.checkpoint_parts")
 READERS = (
     *(f"ingest.{name}" for name in ("json_rows", "arrow", "avro", "decoder", "dead_letter")),
     *(f"model.{name}" for name in ("message", "pointers", "probes")),

@@ -29,7 +29,7 @@ from streamsvm.model.pointers import (
     encode_owner,
     encode_retired,
 )
-from streamsvm.model.probability import Isotonic, Sigmoid
+from streamsvm.model.probability import Sigmoid
 from streamsvm.model.version import PartitionCut
 from streamsvm.points import Position
 from tests.codec.rows import POINT, POINTS, Raw
@@ -105,7 +105,7 @@ def models() -> list[bytes]:
     linear = Model(scaler, LinearMachine(np.array([1.0, -2.0]), 0.5))
     rbf = Model(scaler, KernelMachine(RbfKernel(0.5), X, np.array([1.0, -1.0]), 0.1))
     found = [linear, rbf, replace(linear, probability=Sigmoid(-1.5, 0.25))]
-    found.append(replace(rbf, probability=Isotonic(np.array([-1.0, 0.5, 3.0]), np.array([0.1, 0.5, 0.75]))))
+    found.append(replace(rbf, probability=Sigmoid(-1.5, 0.125)))
     golden = [path_of(kind).read_bytes() for kind in KINDS if kind not in ("rbf-events", "rbf-threshold")]
     return [*(model_codec.encode(replace(version_of(), model=model)) for model in found), *golden]
 
@@ -169,8 +169,7 @@ def version_headers() -> list[bytes]:
     """Return headers of versions, a line each, and after an empty line the key."""
     told = {
         "streamsvm.incarnation": b"3",
-        model_codec.LINKS_HEADER: b"17,12",
-        "ce_time": b"2026-01-31T12:00:00+00:00",
+        model_codec.TIME_HEADER: b"2026-01-31T12:00:00+00:00",
         "streamsvm.transaction": b"abc~1 2/3 streamsvm/m/models",
     }
     lines = [name.encode() + b":" + content for name, content in told.items()]
@@ -180,7 +179,7 @@ def version_headers() -> list[bytes]:
 def state_records() -> list[bytes]:
     """Return records of a bucket, of one of a partition that forgets, and of a partition in its first leaf."""
     found = []
-    for coreset, rows in (({}, 60), ({"memory": "window", "window_points": 256}, 200)):
+    for coreset, rows in (({}, 60), ({"memory": "window", "window": 256}, 200)):
         sizes = sized(leaf_rows=8, bucket_points=5, audit_points=7, train_points=64, **coreset)
         config = ModelConfig(points=PointsConfig(dimension=DIMENSION), coreset=sizes, svm=SvmConfig(), seed=11)
         learner = Learner(config, {0: Position(0)}, 1 << 30)

@@ -32,7 +32,6 @@ from consumers.host.web.access import Names
 from consumers.host.web.connections import HttpConnection, Phase
 from consumers.host.web.head import HttpRequest
 from consumers.host.web.server import _listen, _Loop, _Routes
-from consumers.page.past import _offset_of_parent
 from consumers.settings import HttpConfig
 from consumers.streams.score_settlement import positions_of
 from streamsvm import places
@@ -59,8 +58,6 @@ from streamsvm.model import deciles_header, skill_header
 from streamsvm.model import message as model_codec
 from streamsvm.model.pointers import decode_alias, decode_head, decode_owner, decode_retired
 from streamsvm.model.version import version_number
-from streamsvm.model.version_bounds import read_bounds
-from streamsvm.registry.anchoring import _offset
 from streamsvm.registry.loading import _published_at
 from streamsvm.verification.auditor import incarnation_in
 from tests.codec.rows import ARROW, AVRO, POINT, POINTS, InColumns, Raw, Shelf
@@ -419,13 +416,11 @@ def _version_headers(case: bytes) -> str:
     told = dict(headers)
     number, incarnation = version_number(key, "m"), incarnation_in(told)
     record = Record("models", 0, 1, key, b"", headers, INT64 - 1, None)
-    parent = _offset_of_parent(record)
-    links = [_offset(text) for text in told.get(model_codec.LINKS_HEADER, b"").split(b",")]
-    assert all(one is None or -1 <= one < INT64 - 1 for one in (number, incarnation, parent, *links))
+    assert all(one is None or -1 <= one < INT64 - 1 for one in (number, incarnation))
     published = _published_at(record)
     assert published is None or places.time_of(published) is None or math.isfinite(published)
-    found = [skill_header.decode(headers), read_bounds(headers), deciles_header.decode(headers), Stamp.of(headers)]
-    return "accepted" if any(one is not None for one in (number, incarnation, parent, published, *found)) else "refused"
+    found = [skill_header.decode(headers), deciles_header.decode(headers), Stamp.of(headers)]
+    return "accepted" if any(one is not None for one in (number, incarnation, published, *found)) else "refused"
 
 
 class _OfLabels(NamedTuple):

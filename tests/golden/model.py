@@ -16,7 +16,7 @@ from streamsvm.model.fit import Audit, Fit, MachineFit
 from streamsvm.model.kernels import RbfKernel
 from streamsvm.model.machine import KernelMachine, LinearMachine, Machine, Model, Packing, Scaler
 from streamsvm.model.packing import Grid
-from streamsvm.model.probability import Isotonic, Probability, Sigmoid
+from streamsvm.model.probability import Sigmoid
 from streamsvm.model.threshold import Judged, Threshold
 from streamsvm.model.version import (
     LeftOut,
@@ -35,7 +35,6 @@ NAMES: Final = ("mean", "kurtosis µ", "dm")
 KINDS: Final = (
     *KERNELS,
     *(f"{kernel}-{feature}" for feature in ("threshold", "classes") for kernel in KERNELS),
-    "rbf-half",
     "rbf-packed",
     "linear-lineage",
 )
@@ -89,20 +88,11 @@ def handmade(kind: str = "linear") -> Version:
             return replace(version, model=replace(version.model, threshold=THRESHOLDS[kernel]))
         case "classes":
             return _of_classes(version, version.fit.gamma)
-        case "half":
-            return in_half(version)
         case "packed":
             return packed(version)
         case "lineage":
             return replace(version, lineage=_whole(version))
     return version
-
-
-def in_half(version: Version) -> Version:
-    """Return a version with its support vectors in half precision."""
-    assert isinstance(version.model, Model)
-    assert isinstance(version.model.machine, KernelMachine)
-    return replace(version, model=replace(version.model, machine=version.model.machine.halved()))
 
 
 def packed(version: Version) -> Version:
@@ -160,7 +150,6 @@ def _plain(kernel: str) -> Version:
         model=Model(scaler, _machine(gamma), _probability(gamma), NAMES),
         labels=("no", "yes"),
         feature_names=NAMES,
-        solver="stda",
         fit=Fit(
             C=0.5,
             gamma=gamma,
@@ -202,7 +191,7 @@ def _of_classes(version: Version, gamma: float | None) -> Version:
         machines = KernelMachines(RbfKernel(gamma), support, dual, intercepts)
     count = machines_of(4, scheme)
     functions = tuple(Sigmoid(-1.0 / 3.0 - machine, 0.5 - machine) for machine in range(count))
-    probabilities: tuple[Probability, ...] = (*functions[:3], _probability(0.25)) if gamma else functions
+    probabilities: tuple[Sigmoid, ...] = (*functions[:3], _probability(0.25)) if gamma else functions
     model = ClassModel(version.model.scaler, machines, 4, scheme, probabilities, NAMES)
     fits = tuple(
         MachineFit(
@@ -236,7 +225,7 @@ def _machine(gamma: float | None) -> Machine:
     return KernelMachine(RbfKernel(gamma), support, np.array([0.5, -4.75]), 0.125)
 
 
-def _probability(gamma: float | None) -> Probability:
+def _probability(gamma: float | None) -> Sigmoid:
     if gamma is None:
         return Sigmoid(-1.0 / 3.0, 1e-300)
-    return Isotonic(np.array([-1.5, 1.0 / 3.0, 2.0]), np.array([0.0, 0.1, 1.0]))
+    return Sigmoid(-1.5, 0.125)

@@ -12,9 +12,8 @@ from streamsvm.ingest import dead_letter
 from streamsvm.ingest.decoder import RejectedRecord, Rejection
 from streamsvm.kafka import Record
 from streamsvm.model import message, pointers, trail
-from streamsvm.model.message import LINKS_HEADER, SHA256_HEADER
+from streamsvm.model.message import SCHEMA_HEADER, SHA256_HEADER, TIME_HEADER
 from streamsvm.model.pointers import Alias, Owner, Retired
-from streamsvm.registry import cloud_events
 from tests.golden import model
 from tests.golden.checkpoint import handmade
 
@@ -49,8 +48,8 @@ def version_record() -> bytes:
     """Return a version's record without the value, which is a golden message."""
     version = model.handmade("linear")
     digest = message.sha256(message.encode(version))
-    own = {LINKS_HEADER: "55,40", "streamsvm.incarnation": "2"}
-    headers = cloud_events.headers(version, digest, datetime(2026, 1, 31, 12, tzinfo=UTC), own)
+    own = {"streamsvm.incarnation": "2"}
+    headers = message.headers(digest, datetime(2026, 1, 31, 12, tzinfo=UTC), own)
     return whole(version.key.encode(), headers)
 
 
@@ -58,7 +57,7 @@ def read_version_record(content: bytes) -> object:
     """Return what readers look at."""
     key, headers, _ = parted(content)
     named = dict(headers)
-    return [key.decode(), *(named[name].decode() for name in (SHA256_HEADER, LINKS_HEADER, "ce_time", "ce_dataschema"))]
+    return [key.decode(), *(named[name].decode() for name in (SHA256_HEADER, TIME_HEADER, SCHEMA_HEADER))]
 
 
 def letter() -> bytes:

@@ -31,6 +31,7 @@ from consumers.trainer.session import Session
 from streamsvm.ingest import scored as scores_codec
 from streamsvm.joining import log_time
 from streamsvm.kafka import Message, Publisher, Slot, Subscription
+from tests.constants import set_from
 from tests.faults import altered, planted
 from tests.faults.wrapping import wrap
 from tests.plugged import of_branches
@@ -307,6 +308,7 @@ add a row to `DEFECTS`, with the nemeses and the anomalies that stand behind its
 
 def main() -> None:
     """Plant what the first argument names, and run what the second one names with the others."""
+    sys.argv = set_from(sys.argv)
     names, part = sys.argv.pop(1).split("+"), sys.argv[1]
     for name in names:
         DEFECTS[name].plant()

@@ -16,6 +16,7 @@ from typing import Any, Final
 from confluent_kafka import KafkaException
 
 from tests.brokers.jvm import CannotRun
+from tests.constants import flags
 from tests.histories.brokers import Brokers
 from tests.histories.feeding import DIMENSION, EARLY_MS, HORIZON_MS, JUMPS_MS, WRONG, Feeder, Source
 from tests.histories.history import Recorder
@@ -37,7 +38,7 @@ INPUT_PARTITIONS: Final = {"a": 1, "b": 2, "c": 1, "d": 1, "e": 2}
 learn `e`."""
 LABELS: Final = {"d": "labels-d"}
 """Of each model whose labels come later, their topic."""
-CORESETS: Final = {"e": "coresets-e"}
+CORESETS: Final = {"e": "e.coresets"}
 """Of each model that workers learn, where they leave it."""
 WORKERS: Final = 2
 MADE_AGAIN: Final = ("c", "d")
@@ -185,7 +186,7 @@ class World:
 
     def _create_topics(self) -> None:
         for_ever, zstd = {"retention.ms": "-1", "retention.bytes": "-1"}, {"compression.type": "zstd"}
-        self.brokers.create(MODELS, config={"cleanup.policy": "delete", **for_ever, **zstd})
+        self.brokers.create(MODELS, config={"cleanup.policy": "compact", **for_ever, **zstd})
         self.brokers.create(f"{MODELS}.aliases", config={"cleanup.policy": "compact", **zstd})
         self.brokers.create(f"{MODELS}.audit", config={"cleanup.policy": "delete", **for_ever})
         for model, partitions in self.plan.inputs.items():
@@ -269,7 +270,8 @@ class World:
 
     def _module(self, part: str) -> list[str]:
         planted = self.plan.defect and self.plan.planted_in == part
-        return ["tests.histories.defects", self.plan.defect, part] if planted else ["consumers", part]
+        run = ["tests.histories.defects", self.plan.defect] if planted else ["tests.constants"]
+        return [*run, *flags({"WATCH_INTERVAL_S": 5.0, "SCORED_AT_ONCE": 5}), part]
 
     def _learned(self, model: str) -> dict[str, Any]:
         """Return the options of all who learn a model."""
@@ -277,7 +279,6 @@ class World:
             "name": model,
             "bootstrap-servers": self.brokers.through,
             "input-topic": _input(model),
-            "input-watch-interval-s": 5,
             "output-models-topic": MODELS,
             "points-dimension": DIMENSION,
             "coreset-points": 11 * LEAF_ROWS // 2,
@@ -286,7 +287,6 @@ class World:
             "training-every-leaves": 1,
             "http-port": 0,
             "http-page": "false",
-            "log-format": "json",
         }
 
     def _trainer(self, name: str, model: str, pause_s: float = 1.0) -> Daemon:
@@ -295,10 +295,9 @@ class World:
             "checkpoint-directory": self.directory / name,
             "checkpoint-interval-s": 2,
             "training-policy": "every",
-            "quality-enabled": "false",
         }
         if model in CORESETS:
-            options |= {"training-policy": "latest", **_adopting(model)}
+            options |= {"training-policy": "latest", "training-from-coresets": "true"}
         if model in LABELS:
             options |= {
                 "labels-topic": LABELS[model],
@@ -314,10 +313,8 @@ class World:
     def _worker(self, model: str, number: int) -> Daemon:
         options = {
             **self._learned(model),
-            **_adopting(model),
+            "training-from-coresets": "true",
             "training-policy": "latest",
-            "worker-publish-interval-s": 0.1,
-            "worker-publish-after-s": 1,
         }
         command = [*self._module("scale"), "worker", *_words(options)]
         return self._daemon(Unit(name=f"worker-{model}-{number}", command=command, writes=(CORESETS[model],)))
@@ -330,10 +327,8 @@ class World:
             "scoring-topic": POINTS,
             "scoring-output-topic": SCORES,
             "scoring-group": GROUP,
-            "scoring-batch-records": 5,
             "http-port": 0,
             "http-page": "false",
-            "log-format": "json",
         }
         session = ["--kafka", "session.timeout.ms=3000", "--kafka", "heartbeat.interval.ms=500"]
         command = [*self._module("score"), *_words(options), *session]
@@ -560,10 +555,6 @@ def rival_of(unit: Unit) -> Unit:
 
 def _input(model: str) -> str:
     return f"labeled-{model}"
-
-
-def _adopting(model: str) -> dict[str, Any]:
-    return {"training-from-coresets": "true", "training-coresets-topic": CORESETS[model]}
 
 
 def _model(topic: str) -> str:

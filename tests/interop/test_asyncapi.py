@@ -9,19 +9,17 @@ from pathlib import Path
 from typing import Any
 
 import jsonschema
-import msgspec
 import pytest
 import yaml
 
 from consumers.branches.late_labels.settings import LabelsConfig
 from consumers.settings import ScoringConfig, Settings
-from streamsvm.branches.challenges.betting import alpha_of, spent_before
-from streamsvm.branches.challenges.record import Challenge, Ended, Span, encode_challenge
 from streamsvm.branches.history.erased import Erased, encode_erased
 from streamsvm.ingest import dead_letter as deadletter
 from streamsvm.ingest.decoder import encode
 from streamsvm.ingest.scored import BatchScorer
 from streamsvm.kafka import Record
+from streamsvm.model import message as model_codec
 from streamsvm.model.pointers import (
     Alias,
     Head,
@@ -33,8 +31,6 @@ from streamsvm.model.pointers import (
     encode_retired,
 )
 from streamsvm.model.version import PartitionCut
-from streamsvm.registry import cloud_events as events
-from streamsvm.registry import onnx_copy as onnx_codec
 from tests.brokers.jvm import CannotRun
 from tests.interop.programs import node_program
 from tests.test_subscriber import version_of
@@ -84,7 +80,6 @@ def test_its_parser_takes_it_and_the_channels_are_our_topics(parsed: dict[str, d
         settings.labels.topic,
         settings.labels.dead_letters,
         output.models_topic,
-        output.onnx_topic,
         output.aliases_topic,
         output.audit_topic,
         scoring.topic,
@@ -127,47 +122,9 @@ def scored(value: bytes, reasons: int = 0) -> Any:
     return scorer.score([Record("points", 3, 7, b"k", value, (), 1_700_000_000_000, None)])
 
 
-def challenges() -> list[Challenge]:
-    """Return an open challenge, and one that ended."""
-    begun = Challenge(
-        number=1,
-        alpha=alpha_of(1),
-        spent=spent_before(1),
-        challenger=Alias(3, "ab" * 32, 7),
-        champion=Alias(2, "cd" * 32, 3),
-        figure="cost",
-        labels=5_000,
-        costs=(5.0, 1.0),
-        since_ms=-1,
-        wait_ms=604_800_000,
-        scores_topic="scores",
-        scored_topic="points",
-        labels_topic="labels",
-        scores=(Span(0, 5, 5),),
-        told=(Span(0, 9, 9),),
-    )
-    ended = Ended(
-        outcome="better",
-        labels=625,
-        terms=625,
-        unpaired=3,
-        champion=0.5,
-        challenger=0.25,
-        difference=0.25,
-        low=0.0625,
-        high=0.5,
-        evidence=6.0,
-        against=-2.5,
-        scores=(Span(0, 5, 900),),
-        told=(Span(0, 9, 800),),
-        time_ms=1_700_000_000_000,
-    )
-    return [begun, msgspec.structs.replace(begun, ended=ended)]
-
-
 def real_messages() -> dict[str, list[Any]]:
     """Return, by the name of its schema, what the codecs write."""
-    version, digest = version_of(2), "ab" * 32
+    digest = "ab" * 32
     one, many = encode([1.0, 2.5], id="a"), b"[" + encode([1.0, 2.5], 1, 0.5) + b"," + encode([0, 1], 0) + b"]"
     head = Head(
         number=2,
@@ -182,7 +139,7 @@ def real_messages() -> dict[str, list[Any]]:
     score, scores, reasoned = scored(one), scored(many), scored(one, reasons=2)
     (bad,) = scored(b"not json").rejected
     letter = deadletter.encode("points", bad, b"k", (), model="m")
-    headers = events.headers(version, digest, datetime(2026, 1, 1, tzinfo=UTC), {})
+    headers = model_codec.headers(digest, datetime(2026, 1, 1, tzinfo=UTC), {})
     return {
         "labeledPoints": [json.loads(encode([1.0], 1)), json.loads(many)],
         "unlabeledPoints": [json.loads(one), json.loads(many)],
@@ -194,12 +151,10 @@ def real_messages() -> dict[str, list[Any]]:
                 encode_erased(Erased(topic="points", topic_id="", incarnation=1, continues=1, rows=((0, 7, 0, 2),)))
             )
         ],
-        "challenge": [json.loads(encode_challenge(one)) for one in challenges()],
         "owner": [json.loads(encode_owner(Owner("s", "2026-01-01T00:00:00+00:00")))],
         "scores": [json.loads(made.records[0].value) for made in (score, scores, reasoned)],
         "scoreHeaders": [read(score.records[0].headers)],
         "modelHeaders": [read(headers)],
-        "onnxHeaders": [read(onnx_codec.headers(version, b"graph", digest, datetime(2026, 1, 1, tzinfo=UTC)))],
         "deadLetterHeaders": [read(letter.headers)],
     }
 

@@ -204,7 +204,7 @@ def test_a_reader_follows_pins_and_goes_on_after_what_it_refused(
     with ExitStack() as stack:
         trainer = stack.enter_context(closing(Trainer(connection, models)))
         published = [trainer.publish(version_of(number)) for number in (1, 2)]
-        given = command(language, tmp_path, "", "follow.mjs", servers(real_broker), models, NAME, str(points))
+        given = command(language, tmp_path, "", "subscriber.mjs", servers(real_broker), models, NAME, str(points))
         program = stack.enter_context(running(language, given, tmp_path))
         assert program.next(TIMEOUT_S)["version"] == 2
         trainer.pin(published[0])

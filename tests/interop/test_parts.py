@@ -17,7 +17,7 @@ from tests.interop.inputs import Answer, answers_to_each, in_python
 
 LANGUAGES: Final = ("Python", "Node.js", "Java")
 DECISIVE: Final = sorted(name for name in names() if not name.startswith(PASSED_OVER))
-HOLDERS: Final = ("linear-threshold", "rbf-classes", "rbf-packed", "events-half")
+HOLDERS: Final = ("linear-threshold", "rbf-classes", "rbf-packed", "rbf-events")
 """Golden messages that together have every part that an answer depends on."""
 Value = dict[str, Any]
 Said = dict[str, dict[str, Answer | str]]
@@ -113,12 +113,10 @@ PLANTED: Final = {
     "an info_ part, alone": Planted("linear", with_field("parts", to=[{"part": "info_x"}]), ""),
     "an info_ part, first": Planted("linear", with_part({"part": "info_", "x": {"y": [1]}}, 0), ""),
     "an info_ part, between": Planted("rbf-classes", with_part({"part": "info_x"}, 2), ""),
-    "an info_ part, before a recipe": Planted("events-half", with_part({"part": "info_x", "value": 9}, 2), ""),
+    "an info_ part, before a recipe": Planted("rbf-events", with_part({"part": "info_x", "value": 9}, 1), ""),
     "an info_ part, twice": Planted("linear", lambda it: [with_part({"part": "info_x"}, 1)(it) for _ in "12"], "twice"),
     "an info_ part, last": Planted("linear", with_part({"part": "info_x"}), "'info_x' stands after 'probability'"),
-    "parts in descending order": Planted(
-        "events-half", lambda value: value["parts"].reverse(), "'recipe' stands after"
-    ),
+    "parts in descending order": Planted("rbf-events", lambda value: value["parts"].reverse(), "'recipe' stands after"),
     "classes last": Planted("rbf-classes", lambda value: value["parts"].append(value["parts"].pop(0)), "'classes'"),
     "a part without a name": Planted("linear", with_part({"value": 1}), "no name"),
     "a part whose name is a number": Planted("linear", with_part({"part": 1}), "no name"),
@@ -137,8 +135,6 @@ PLANTED: Final = {
     "an unknown scheme": Planted("rbf-classes", with_field("classes", "scheme", to="one_vs_two"), "'classes'"),
     "a machine less": Planted("rbf-classes", without("classes", "machines", 0), "classes"),
     "a machine more than intercepts": Planted("rbf-classes", without("model", "intercepts", 0), "intercepts"),
-    "half a linear machine": Planted("linear", with_part({"part": "half_precision"}, 0), "'half_precision'"),
-    "half of four labels": Planted("rbf-classes", with_part({"part": "half_precision"}, 1), "'half_precision'"),
     "a packed linear machine": Planted(
         "linear", with_part(parts_of(golden("rbf-packed"))["packed"], 1), "'packed' is for rbf"
     ),
@@ -149,25 +145,23 @@ PLANTED: Final = {
     "packed, but a byte more": Planted(
         "rbf-packed", with_field("model", "support_vectors", to="QJwAQZwAAA=="), "support_vectors"
     ),
-    "half precision not said": Planted("rbf-half", lambda value: value["parts"].pop(0), "support_vectors"),
     "a threshold of four labels": Planted(
         "rbf-classes", with_part(parts_of(golden("linear-threshold"))["threshold"]), "'threshold'"
     ),
     "a threshold of null": Planted("linear-threshold", with_field("threshold", "value", to=None), "'threshold'"),
     "a threshold of text": Planted("linear-threshold", with_field("threshold", "value", to="0.5"), "'threshold'"),
     "a sigmoid cut short": Planted("linear", without("probability", "functions", 0, "a"), "'probability'"),
-    "an isotonic function cut short": Planted("rbf", without("probability", "functions", 0, "y"), "'probability'"),
     "an unknown method": Planted(
         "rbf", with_field("probability", "functions", 0, "method", to="beta"), "'probability'"
     ),
     "a function less": Planted("rbf-classes", without("probability", "functions", 0), "probability"),
     "probabilities of a probe less": Planted("rbf", without("probability", "probes", -1), "probability"),
-    "a recipe without features": Planted("events-half", without("recipe", "recipe", "features"), "'recipe'"),
-    "a feature cut short": Planted("events-half", without("recipe", "recipe", "features", 0, "field"), "'recipe'"),
+    "a recipe without features": Planted("rbf-events", without("recipe", "recipe", "features"), "'recipe'"),
+    "a feature cut short": Planted("rbf-events", without("recipe", "recipe", "features", 0, "field"), "'recipe'"),
     "a feature of an unknown kind": Planted(
-        "events-half", with_field("recipe", "recipe", "features", 0, "as", to="word"), "'recipe'"
+        "rbf-events", with_field("recipe", "recipe", "features", 0, "as", to="word"), "'recipe'"
     ),
-    "an example cut short": Planted("events-half", without("recipe", "examples", 0, "columns"), "'recipe'"),
+    "an example cut short": Planted("rbf-events", without("recipe", "examples", 0, "columns"), "'recipe'"),
     **dict(of_every_part()),
 }
 
@@ -180,7 +174,7 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> Said:
         changed = golden(planted.kind)
         planted.change(changed)
         values[name] = json.dumps(changed).encode()
-    event = parts_of(golden("events-half"))["recipe"]["examples"][0]["event"]
+    event = parts_of(golden("rbf-events"))["recipe"]["examples"][0]["event"]
     points = {"near": "[0.1, -2.5, 1e6]", "far": "[5.0, -2.4, -3e38]", "an event": json.dumps(event)}
     try:
         found = answers_to_each(tmp_path_factory.mktemp("parts"), list(values.values()), points)

@@ -49,9 +49,7 @@ def settings_of(broker: TestBroker, directory: Path, kernel: str, *, several: bo
         update={
             "points": PointsConfig(dimension=8, labels=SEVEN if several else (-1, 1)),
             "coreset": coreset,
-            "svm": SvmConfig(kernel=kernel, C=1.0, probability="sigmoid" if kernel == "linear" else "isotonic"),
-            "output": settings.output.model_copy(update={"model_format": "onnx"}),
-            "input": settings.input.model_copy(update={"batch_records": 500}),
+            "svm": SvmConfig(kernel=kernel, C=1.0, probability="sigmoid"),
         }
     )
 
@@ -149,7 +147,7 @@ def test_every_language_follows_and_agrees(
     record_property: Note,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Every subscriber serves every version of a live run, and scores as Python does, from the JSON and from ONNX."""
+    """Every subscriber serves every version of a live run, and scores as Python does."""
     kernel, several = machine.split()[0], machine.endswith("labels")
     settings = settings_of(real_broker, tmp_path / "checkpoint", kernel, several=several)
     if kernel == "linear" and not several:
@@ -160,16 +158,13 @@ def test_every_language_follows_and_agrees(
     said = [f"{machine}: Python served versions {sorted(seen)}"]
     for other in others:
         assert other.versions == sorted(seen), other.complaints
-        worst: dict[str, float] = {}
+        worst = 0.0
         for line in other.lines:
             loaded = seen[line["version"]]
             assert line["sha256"] == loaded.sha256
             expected = loaded.version.model.decision_function(points)
-            for form in ("decision", "onnx"):
-                if form in line:
-                    worst[form] = max(worst.get(form, 0.0), difference(line[form], expected))
-        assert max(worst.values()) <= AGREEMENT
-        assert ("onnx" in worst) == (other.language == "Node.js")
+            worst = max(worst, difference(line["decision"], expected))
+        assert worst <= AGREEMENT
         record_property(f"{machine}_{other.language}", worst)
         said.append(f"{other.language} served {other.versions}, largest difference {worst}")
     with capsys.disabled():
@@ -179,7 +174,7 @@ def test_every_language_follows_and_agrees(
 def test_every_language_says_why_it_waits(real_broker: TestBroker, tmp_path: Path) -> None:
     """A version that would be the first current one and is held back: the reason stands in the head record."""
     connection, models = real_broker.connection, real_broker.name("models")
-    Cluster(connection).create([TopicSpec(name) for name in (models, f"{models}.aliases", f"{models}.onnx")])
+    Cluster(connection).create([TopicSpec(name) for name in (models, f"{models}.aliases")])
     points = tmp_path / "points.json"
     points.write_text("[[1.0, 2.0]]")
     given = [connection.servers, models, NAME, str(points)]
@@ -198,7 +193,7 @@ def test_every_language_says_why_it_waits(real_broker: TestBroker, tmp_path: Pat
 def test_every_language_refuses_what_no_trusted_key_signed(real_broker: TestBroker, tmp_path: Path) -> None:
     """An unsigned version, and one that a stranger signed; the signed one after them is served."""
     connection, models = real_broker.connection, real_broker.name("models")
-    topics = (models, f"{models}.aliases", f"{models}.onnx")
+    topics = (models, f"{models}.aliases")
     Cluster(connection).create([TopicSpec(name) for name in topics])
     (own, public), (stranger, _) = new_key(tmp_path), new_key(tmp_path, "stranger")
     trusted, points = tmp_path / "trusted.pem", tmp_path / "points.json"
@@ -218,6 +213,6 @@ def test_every_language_refuses_what_no_trusted_key_signed(real_broker: TestBrok
                 if key is not own:
                     said = f"refused {NAME}@{number}: it is signed by none of the trusted keys"
                     eventually(lambda said=said, program=program: said in program.complaints, said, DEADLINE_S)
-                elif program.language == "Java":  # in Node.js it waits for the copy in ONNX, which nobody made here
+                else:
                     program.wait_for(number, DEADLINE_S)
                     assert program.versions == [number]

@@ -231,7 +231,7 @@ def test_more_rows_than_allowed_end_the_join_with_what_to_do() -> None:
     )
     joiner.add_features(feature_rows([Feature(offset, 0, str(offset)) for offset in range(2_000)]))
     joiner.add_labels(label_rows([Label(0, 1, "", 0)]))
-    with pytest.raises(ConfigurationError, match=r"labels\.most_rows is 1024"):
+    with pytest.raises(ConfigurationError, match=r"wait within labels\.horizon: more may not"):
         drained(joiner)
 
 

@@ -89,18 +89,17 @@ def test_secrets_do_not_show() -> None:
         ("ssl.endpoint.identification.algorithm", "NONE"),
     ],
 )
-def test_the_brokers_certificate_is_checked_unless_a_flag_says_otherwise(option: str, value: str | int) -> None:
-    """In every spelling that the client takes, switching the check off is refused; with the flag it is a risk."""
+def test_the_brokers_certificate_is_always_checked(option: str, value: str | int) -> None:
+    """In every spelling that the client takes, switching the check off is refused."""
     options = {"bootstrap.servers": NOBODY, option: value}
-    with pytest.raises(ConfigurationError, match=rf"{option}.*allow_insecure_tls"):
+    with pytest.raises(ConfigurationError, match=rf"{option}.*disables a security check"):
         Connection(options=options)
-    assert "not fully checked" in " ".join(Connection(options=options, allow_insecure_tls=True).risks())
 
 
 def test_checks_that_are_switched_on_are_no_risk() -> None:
-    """The flag alone, and the secure values, are nothing to warn of."""
+    """The secure values are nothing to warn of."""
     options = {"ssl.endpoint.identification.algorithm": "https", "enable.ssl.certificate.verification": True}
-    assert Connection(options={"bootstrap.servers": NOBODY, **options}, allow_insecure_tls=True).risks() == []
+    assert Connection(options={"bootstrap.servers": NOBODY, **options}).risks() == []
 
 
 @pytest.mark.parametrize(
@@ -239,12 +238,16 @@ def test_a_line_that_repeats_is_said_at_once_and_then_as_a_count(caplog: pytest.
     log = ClientLog(clock)
     for number in range(980):
         log.log(
-            logging.ERROR, "%s [%s] %s", "FAIL", "rdkafka#producer-1", f"refused (after {number}ms in state CONNECT)"
+            logging.ERROR,
+            "%s [%s] %s",
+            "REQTMOUT",
+            "rdkafka#producer-1",
+            f"refused (after {number}ms in state CONNECT)",
         )
         clock.now += 0.0625
     assert said(caplog) == [
-        "FAIL [rdkafka#producer-1] refused (after 0ms in state CONNECT)",
-        "repeated 959 times in 60 s: FAIL [rdkafka#producer-1] refused (after 0ms in state CONNECT)",
+        "REQTMOUT [rdkafka#producer-1] refused (after 0ms in state CONNECT)",
+        "repeated 959 times in 60 s: REQTMOUT [rdkafka#producer-1] refused (after 0ms in state CONNECT)",
     ]
     assert {record.levelno for record in caplog.records} == {logging.ERROR}
 
@@ -254,13 +257,13 @@ def test_a_count_does_not_wait_for_the_next_line(caplog: pytest.LogCaptureFixtur
     clock = Clock()
     log = ClientLog(clock)
     for _ in range(3):
-        log.log(logging.WARNING, "%s [%s] %s", "FAIL", "name", "refused")
+        log.log(logging.WARNING, "%s [%s] %s", "REQTMOUT", "name", "refused")
     clock.now += 60
     log.summarise()
     clock.now += 60
     log.summarise()
-    log.log(logging.WARNING, "%s [%s] %s", "FAIL", "name", "refused")
-    first = "FAIL [name] refused"
+    log.log(logging.WARNING, "%s [%s] %s", "REQTMOUT", "name", "refused")
+    first = "REQTMOUT [name] refused"
     assert said(caplog) == [first, f"repeated 2 times in 60 s: {first}", first]
 
 
@@ -268,13 +271,22 @@ def test_lines_of_two_facilities_or_texts_are_two(caplog: pytest.LogCaptureFixtu
     """What the client itself left out does not make a new line; another facility or another text does."""
     log = ClientLog(Clock())
     for name, facility, text in [
-        ("one", "FAIL", "refused (after 3ms)"),
-        ("two", "FAIL", "refused (after 90ms, 30 identical error(s) suppressed)"),
+        ("one", "REQTMOUT", "refused (after 3ms)"),
+        ("two", "REQTMOUT", "refused (after 90ms, 30 identical error(s) suppressed)"),
         ("one", "ERROR", "refused (after 3ms)"),
-        ("one", "FAIL", "no route"),
+        ("one", "REQTMOUT", "no route"),
     ]:
         log.log(logging.WARNING, "%s [%s] %s", facility, name, text)
-    assert [line.split()[0] for line in said(caplog)] == ["FAIL", "ERROR", "FAIL"]
+    assert [line.split()[0] for line in said(caplog)] == ["REQTMOUT", "ERROR", "REQTMOUT"]
+
+
+def test_a_lost_connection_is_no_error_of_its_own(caplog: pytest.LogCaptureFixture) -> None:
+    """The client tries again; what does not come back is said by whoever waited for it."""
+    caplog.set_level(logging.DEBUG)
+    ClientLog(Clock()).log(logging.ERROR, "%s [%s] %s", "FAIL", "name", "Connection refused")
+    assert [(record.levelno, record.getMessage()) for record in caplog.records] == [
+        (logging.DEBUG, "FAIL [name] Connection refused")
+    ]
 
 
 def test_connected_is_false_as_soon_as_the_broker_is_gone() -> None:

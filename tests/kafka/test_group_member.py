@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing
-from typing import get_args
 
 import pytest
-from confluent_kafka import KafkaError
 
-from streamsvm.errors import ConfigurationError, TopicMissing
-from streamsvm.kafka import Cluster, Connection, GroupMember, GroupProtocol, Message, TopicSpec
+from streamsvm.errors import TopicMissing
+from streamsvm.kafka import Cluster, GroupMember, Message
 from tests.brokers.fixtures import TestBroker
-from tests.brokers.jvm import CannotRun, JvmBroker
-from tests.brokers.settings import KAFKA_VERSION
 
 PARTITIONS = 4
 DEADLINE_S = 60.0
@@ -41,62 +36,23 @@ def shared_out(owned: list[frozenset[int]]) -> bool:
     return sorted(p for own in owned for p in own) == list(range(PARTITIONS)) and all(owned)
 
 
-@pytest.mark.parametrize("protocol", get_args(GroupProtocol))
 @pytest.mark.real_broker
-def test_a_group_shares_partitions_out(broker: TestBroker, stack: ExitStack, protocol: GroupProtocol) -> None:
+def test_a_group_shares_partitions_out(broker: TestBroker, stack: ExitStack) -> None:
     """One has all; a second one takes some; when that leaves, the first has all again. Records are read by nobody."""
-    if protocol == "consumer" and KAFKA_VERSION.startswith("3."):
-        pytest.skip(f"Kafka {KAFKA_VERSION} does not know the protocol `consumer`: refused, as the next test has it")
     cluster, topic, group = Cluster(broker.connection), broker.topic(PARTITIONS), broker.name("group")
     with closing(cluster.outbox()) as outbox:
         for partition in range(PARTITIONS):
             outbox.send(Message(topic, b"x", partition=partition))
         outbox.flush(30.0)
-    first = cluster.member(topic, group=group, protocol=protocol)
+    first = cluster.member(topic, group=group)
     stack.callback(first.close)
     until([first], shared_out)
     first.commit({0: 1})
-    second = cluster.member(topic, group=group, protocol=protocol)
+    second = cluster.member(topic, group=group)
     until([first, second], shared_out)
     second.close()
     until([first], shared_out)
     first.commit(dict.fromkeys(range(PARTITIONS), 1))
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(
-    ("version", "setting", "value", "why"),
-    [
-        ("3.9.1", "group.coordinator.rebalance.protocols", "classic", KafkaError._UNSUPPORTED_FEATURE),
-        ("4.3.1", "group.coordinator.rebalance.protocols", "classic", KafkaError.UNSUPPORTED_VERSION),
-        ("4.3.1", "group.consumer.migration.policy", "disabled", KafkaError.GROUP_ID_NOT_FOUND),
-    ],
-    ids=["too old", "told not to", "a classic group"],
-)
-def test_a_refused_protocol_is_named(
-    stack: ExitStack, caplog: pytest.LogCaptureFixture, version: str, setting: str, value: str, why: int
-) -> None:
-    """Within seconds, with the reason, and not by owning nothing for ever; the protocol `classic` works there."""
-    try:
-        own = JvmBroker({setting: value}, version=version)
-        stack.callback(own.stop)
-        own.start()
-    except CannotRun as missing:
-        pytest.skip(str(missing))
-    caplog.set_level(logging.DEBUG)
-    cluster = Cluster(Connection(options={"bootstrap.servers": own.bootstrap_servers}))
-    cluster.create([TopicSpec("points", PARTITIONS)])
-    classic = cluster.member("points", group="workers")
-    stack.callback(classic.close)
-    until([classic], shared_out)
-    member = cluster.member("points", group="workers", protocol="consumer")
-    stack.callback(member.close)
-    with pytest.raises(ConfigurationError) as refused:
-        until([member, classic], lambda _: False)
-    for said in (own.bootstrap_servers, "the group workers", KafkaError(why).str()):
-        assert said in refused.value.what
-    assert "worker.group_protocol = classic" in refused.value.remedy
-    assert not [line for line in caplog.messages if "CGRP" in line]  # lines of `debug`, which nobody asked for
 
 
 @pytest.mark.real_broker

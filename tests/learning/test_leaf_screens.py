@@ -22,7 +22,7 @@ def config_of(labels: tuple[int, ...] = (-1, 1), kernel: Any = "linear", **cores
 
 
 def kind_of(config: ModelConfig) -> type | None:
-    found = screens_of(config, task_of(config), None)
+    found = screens_of(config, task_of(config))
     return None if found is None else type(found)
 
 

@@ -13,10 +13,10 @@ from streamsvm.coreset.reducers.base import Purpose, generator
 from streamsvm.coreset.sensitivity import direct_bound, dual_bound
 from streamsvm.model.kernels import Float, LinearKernel
 from streamsvm.papers.clustered import Bound, Sensitivities, lemma_bound, sensitivities
-from streamsvm.papers.foreign import LibsvmSolver
 from streamsvm.points import Points
 from streamsvm.svm.solvers import Problem, Solution
 from tests.coreset.test_sensitivity import small_set
+from tests.papers.foreign import LibsvmSolver
 
 PENALTIES = (1e-3, 1.0, 100.0)
 SPREADS = (0, 4)

@@ -1,8 +1,6 @@
-"""k-means++: weighted means as centres, seeds by D^2, and k by rule."""
+"""k-means++: weighted means as centres, and seeds by D^2."""
 
 from __future__ import annotations
-
-import math
 
 import numpy as np
 import pytest
@@ -10,14 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamsvm.coreset.reducers.base import Purpose, generator
-from streamsvm.papers.clustering import ClusterRule, Clusters, cluster, clusters_at_most, elbow
+from streamsvm.papers.clustering import Clusters, cluster
 from streamsvm.papers.sampling import Float
 
-RULES: tuple[ClusterRule | int, ...] = ("log", "elbow", "silhouette", 1, 7)
 
-
-def clustered(Z: Float, weight: Float, rule: ClusterRule | int, seed: int = 0, lloyd_steps: int = 3) -> Clusters:
-    return cluster(Z, weight, rule, len(Z), generator(seed, Purpose.NODE, (0, 0, 0)), lloyd_steps)
+def clustered(Z: Float, weight: Float, k: int, seed: int = 0, lloyd_steps: int = 3) -> Clusters:
+    return cluster(Z, weight, k, generator(seed, Purpose.NODE, (0, 0, 0)), lloyd_steps)
 
 
 def groups(count: int = 4, each: int = 50) -> Float:
@@ -31,18 +27,18 @@ def groups(count: int = 4, each: int = 50) -> Float:
 @given(
     n=st.integers(1, 80),
     distinct=st.integers(1, 80),
-    rule=st.sampled_from(RULES),
+    most=st.integers(1, 14),
     seed=st.integers(0, 2**32),
     spread=st.floats(0, 12),
 )
-def test_centres_are_weighted_means(n: int, distinct: int, rule: ClusterRule | int, seed: int, spread: float) -> None:
+def test_centres_are_weighted_means(n: int, distinct: int, most: int, seed: int, spread: float) -> None:
     """Every cluster is its points' weighted mean; none is empty; never more than k or than distinct points."""
     random = np.random.default_rng(seed)
     Z = random.normal(size=(min(n, distinct), 3))[random.integers(0, min(n, distinct), n)]
     weight = 10.0 ** (spread * random.random(n))
-    made = clustered(Z, weight, rule, seed)
+    made = clustered(Z, weight, most, seed)
     k = len(made.weight)
-    assert 1 <= k <= min(clusters_at_most(rule, n), len(np.unique(Z, axis=0)))
+    assert 1 <= k <= min(most, len(np.unique(Z, axis=0)))
     assert sorted(set(made.of.tolist())) == list(range(k))
     for index in range(k):
         own = made.of == index
@@ -55,7 +51,7 @@ def test_centres_are_weighted_means(n: int, distinct: int, rule: ClusterRule | i
 def test_the_same_numbers_give_the_same_clusters() -> None:
     """Deterministic, and the seed decides."""
     Z, weight = np.random.default_rng(1).normal(size=(300, 4)), np.ones(300)
-    one, same, other = (clustered(Z, weight, "log", seed) for seed in (1, 1, 2))
+    one, same, other = (clustered(Z, weight, 6, seed) for seed in (1, 1, 2))
     assert one.distance.tobytes() == same.distance.tobytes()
     assert one.distance.tobytes() != other.distance.tobytes()
 
@@ -69,28 +65,6 @@ def test_groups_are_found() -> None:
         for made in found
     ]
     assert sum(right) >= 18
-
-
-@pytest.mark.parametrize("rule", ["elbow", "silhouette"])
-def test_the_heuristics_find_the_number_of_groups(rule: ClusterRule) -> None:
-    """Elbow and silhouette say four, for most seeds."""
-    found = [len(clustered(groups(), np.ones(200), rule, seed).weight) for seed in range(20)]
-    assert sorted(found)[10] == 4
-
-
-@pytest.mark.parametrize(
-    ("cost", "k"), [([5.0], 1), ([0.0, 0.0], 1), ([10.0, 1.0, 0.9, 0.8], 2), ([9.0, 6.0, 0.2, 0.1, 0.0], 3)]
-)
-def test_the_elbow_is_the_point_furthest_below_the_chord(cost: list[float], k: int) -> None:
-    """A curve without a bend has its elbow at 1."""
-    assert elbow(np.array(cost)) == k
-
-
-def test_log_is_the_natural_logarithm_rounded_up() -> None:
-    """The paper's k = log n; a heuristic looks as far as twice that."""
-    assert [clusters_at_most("log", n) for n in (1, 2, 3, 1_000, 17_898)] == [1, 1, 2, 7, math.ceil(math.log(17_898))]
-    assert clusters_at_most("elbow", 1_000) == 14
-    assert clusters_at_most(5, 1_000) == 5
 
 
 def test_lloyd_lowers_the_distances() -> None:

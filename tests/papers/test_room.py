@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 from pathlib import Path
 
 import numpy as np
@@ -9,23 +10,19 @@ import pytest
 
 from consumers.settings import Settings
 from consumers.verify.verify import verify
-from streamsvm import algorithms
+from streamsvm import algorithms, papers
 from streamsvm.config import CoresetConfig, PointsConfig, SvmConfig
 from streamsvm.ingest.decoder import encode
 from streamsvm.kafka import Cluster, TopicSpec
 from streamsvm.learning.memories import STRUCTURES
 from streamsvm.learning.tasks import REDUCERS, SHARED_REDUCERS
-from streamsvm.papers import combinations
 from streamsvm.papers.plug import PLUGS
-from streamsvm.sockets import Choices, plugged, rooms
-from streamsvm.supports import SOCKET, Combinations
-from streamsvm.svm.solvers import SOLVERS
+from streamsvm.sockets import Choices, rooms
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.trainers import produce, run_until, settings_for, versions
 from tests.streams import DIMENSION, gaussian
 
 TABLES = {
-    "svm.solver": SOLVERS,
     "coreset.reducer": REDUCERS,
     "coreset.reducer of several labels": SHARED_REDUCERS,
     "coreset.structure": STRUCTURES,
@@ -36,8 +33,7 @@ TABLES = {
 def test_the_plug_fits_the_sockets_of_the_trunk() -> None:
     """Each of its names is in a table of the trunk, and what it stands for is there."""
     assert "papers" in rooms()
-    assert PLUGS.keys() <= TABLES.keys() | {"descriptions", SOCKET}
-    assert combinations.ROWS in plugged(SOCKET, Combinations)
+    assert PLUGS.keys() <= TABLES.keys() | {"descriptions"}
     for socket in PLUGS.keys() & TABLES.keys():
         for name in PLUGS[socket]:
             assert callable(TABLES[socket][name])
@@ -50,6 +46,13 @@ def test_an_option_has_the_choices_of_its_table(option: str) -> None:
     assert names == tuple(TABLES[option])
     assert names[: len(algorithms.OWN[option])] == algorithms.OWN[option]
     assert len(set(names)) == len(names)
+
+
+def test_the_examples_of_the_docstring() -> None:
+    """The room's example says what it prints."""
+    found = doctest.testmod(papers)
+    assert found.attempted > 0
+    assert found.failed == 0
 
 
 def test_a_table_knows_no_other_name() -> None:
@@ -69,7 +72,7 @@ LABELS = {2: (-1, 1), 3: (0, 1, 2)}
 def test_a_daemon_runs_the_papers_algorithms_and_is_verified(
     labels: int, kernel: str, broker: TestBroker, tmp_path: Path
 ) -> None:
-    """Alg. 1 in Alg. 2's counter, trained by STDA-SVM to the letter: every version is recomputed to the last byte."""
+    """Alg. 1 in Alg. 2's counter: every version is recomputed to the last byte."""
     settings = settings_of_the_room(broker.name("papers"), tmp_path, labels, kernel)
     Cluster(broker.connection).create([TopicSpec(settings.input.topic, 4)])
     points = gaussian(200)
@@ -83,7 +86,6 @@ def test_a_daemon_runs_the_papers_algorithms_and_is_verified(
     assert len(made) == len(report.rows) == 5
     for version in made:
         options = version.lineage.configuration
-        assert options["svm"]["solver"] == version.solver == "stda-paper"
         assert (options["coreset"]["structure"], options["coreset"]["reducer"]) == ("counter", "sensitivity")
 
 
@@ -94,6 +96,6 @@ def settings_of_the_room(prefix: str, directory: Path, labels: int, kernel: str)
         update={
             "points": PointsConfig(dimension=DIMENSION, labels=LABELS[labels]),
             "coreset": CoresetConfig(structure="counter", reducer="sensitivity", points=363, train_points=500),
-            "svm": SvmConfig(alpha=1e-2, solver="stda-paper", kernel=kernel),
+            "svm": SvmConfig(alpha=1e-2, kernel=kernel),
         }
     )

@@ -14,6 +14,7 @@ from typing import Any, Generic, NoReturn, TypeVar
 
 import structlog
 
+from consumers import constants
 from consumers.host.runtime import Health
 from consumers.settings import Settings, Start
 from consumers.streams.standstill import Standstill
@@ -48,7 +49,7 @@ from streamsvm.model.pointers import Alias
 from streamsvm.model.version import Version
 from streamsvm.quality.gate import Verdict
 from tests.simulation.broker import FENCED, EndTxn, Entry, Refused
-from tests.simulation.stream import ALIASES, CHECKPOINT_INTERVAL_S, MODELS, train
+from tests.simulation.stream import ALIASES, BATCH_RECORDS, CHECKPOINT_INTERVAL_S, MODELS, WATCH_INTERVAL_S, train
 from tests.simulation.world import COMMIT_FAULTS, Life, World, clock_of
 
 T = TypeVar("T")
@@ -216,6 +217,7 @@ class Ports:
             heeding=heeding_inline,
             aside=partial(Beside, self.world, self.life),
         )
+        constants.BATCH_RECORDS, constants.WATCH_INTERVAL_S = BATCH_RECORDS, WATCH_INTERVAL_S
         return Trainer(settings, components, reset=reset, session=self.life.name)
 
     def _gate(self, settings: Settings, cluster: Cluster, current: Alias | None, *_: object) -> Gate:
@@ -247,7 +249,7 @@ class Cluster(_Port):
         found = self._broker.topics.get(topic)
         if found is None:
             raise TopicMissing(f"topic {topic} does not exist")
-        policy = "compact" if topic == ALIASES else "delete"
+        policy = "compact" if topic in (ALIASES, MODELS) else "delete"
         settings = {"cleanup.policy": policy, "retention.ms": "-1", "retention.bytes": "-1"}
         return TopicInfo(topic, found.topic_id, tuple(range(len(found.logs))), settings)
 

@@ -41,6 +41,7 @@ ALIASES, AUDIT = f"{MODELS}.aliases", f"{MODELS}.audit"
 TRANSACTIONAL_ID = f"streamsvm/{NAME}/{MODELS}"
 CHECKPOINT_INTERVAL_S = 2.5
 WATCH_INTERVAL_S = 4.5
+BATCH_RECORDS = 3
 _NO_CUT = 1 << 60
 
 
@@ -97,7 +98,7 @@ def settings_for(
         points["labels"], tuned = labels_of(classes), {"multiclass": "one_vs_one"}
     sections: dict[str, Any] = {
         "name": NAME,
-        "input": InputConfig(topic=INPUT, batch_records=3, on_gap=on_gap, watch_interval_s=WATCH_INTERVAL_S),
+        "input": InputConfig(topic=INPUT, on_gap=on_gap),
         "points": points,
         "coreset": {"reducer": "uniform", "structure": "counter", **sizes},
         "svm": {"C": 1.0, **tuned},
@@ -201,7 +202,7 @@ class Reference:
                 self._known[key] = self._of_several(made, parts)
             else:
                 trained = train(made.points, made.moments, self._config.svm)
-                audit = audited(trained, made.audit, self._config.svm)
+                audit = audited(trained, made.audit)
                 self._known[key] = Expected(made, trained.model, trained.fit, audit, *parts)
         return self._known[key]  # type: ignore[return-value]
 

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from streamsvm.model.kernels import Float, Kernel, LinearKernel, RbfKernel
-from streamsvm.papers.foreign import LiblinearSolver, PegasosSolver
+from streamsvm.papers.stda import PaperStdaSolver
 from streamsvm.svm.objective import primal_objective
-from streamsvm.svm.problem import Problem, Solution
-from streamsvm.svm.solvers import SOLVERS, StdaSolver
+from streamsvm.svm.problem import CheckedSolver, Problem, Solution
+from streamsvm.svm.solvers import StdaSolver
+from tests.papers.foreign import LiblinearSolver, LibsvmSolver, PegasosSolver
 from tests.svm.problems import Case
 
+SOLVERS: dict[str, Callable[[], CheckedSolver]] = {
+    "stda": StdaSolver,
+    "stda-paper": PaperStdaSolver,
+    "libsvm": LibsvmSolver,
+    "liblinear": LiblinearSolver,
+    "pegasos": PegasosSolver,
+}
 EXACT = ("stda", "stda-paper", "libsvm")
 LINEAR, RBF = LinearKernel(), RbfKernel(0.5)
 PAIRS = [(name, LINEAR) for name in SOLVERS] + [("stda", RBF), ("stda-paper", RBF), ("libsvm", RBF)]
@@ -22,7 +31,6 @@ PAIRS = [(name, LINEAR) for name in SOLVERS] + [("stda", RBF), ("stda-paper", RB
 def decide(problem: Problem, found: Solution, points: Float) -> Float:
     if found.coefficients is not None:
         return points @ found.coefficients + found.intercept
-    assert found.alpha is not None
     return problem.kernel.gram(points, problem.Z) @ (problem.y * found.alpha) + found.intercept
 
 
@@ -31,7 +39,6 @@ def primal(problem: Problem, found: Solution) -> float:
     if found.coefficients is not None:
         norm = float(found.coefficients @ found.coefficients)
     else:
-        assert found.alpha is not None
         signed = problem.y * found.alpha
         norm = float(signed @ problem.kernel.gram(problem.Z, problem.Z) @ signed)
     return primal_objective(decide(problem, found, problem.Z), problem.y, problem.upper, norm)
@@ -87,7 +94,7 @@ def test_points_without_weight_count_for_nothing(name: str, kernel: Kernel) -> N
     whole = SOLVERS[name]().solve(replace(problem, upper=np.where(half, problem.upper, 0.0)))
     part = SOLVERS[name]().solve(replace(problem, Z=problem.Z[half], y=problem.y[half], upper=problem.upper[half]))
     assert whole.intercept == part.intercept
-    if whole.alpha is not None and part.alpha is not None:
+    if not np.isnan(whole.alpha).any():
         assert whole.alpha[half].tobytes() == part.alpha.tobytes()
         assert not whole.alpha[~half].any()
 
@@ -172,7 +179,7 @@ def test_a_huge_penalty_ends(name: str, kernel: Kernel) -> None:
     problem = replace(problem, upper=problem.upper * 1e6)
     found = SOLVERS[name]().solve(problem)
     assert np.isfinite(decide(problem, found, problem.Z)).all()
-    if found.alpha is not None:
+    if not np.isnan(found.alpha).any():
         assert (found.alpha <= problem.upper).all()
 
 
@@ -185,13 +192,6 @@ def test_an_exhausted_solver_says_so(name: str) -> None:
     assert found.iterations <= 5
 
 
-@pytest.mark.parametrize("name", ["liblinear", "pegasos"])
-def test_linear_solvers_refuse_other_kernels(name: str) -> None:
-    """They would solve another problem in silence."""
-    with pytest.raises(ValueError, match=f"{name} supports the linear kernel only"):
-        SOLVERS[name]().solve(small(RBF))
-
-
 @pytest.mark.parametrize("decades", [0.0, 1.0])
 @pytest.mark.parametrize(
     ("solver", "excess"), [(LiblinearSolver(), 1e-3), (PegasosSolver(), 0.02)], ids=["liblinear", "pegasos"]
@@ -201,5 +201,5 @@ def test_primal_solvers_come_near(solver: LiblinearSolver | PegasosSolver, exces
     problem, _ = Case("htru2", 1_500, "linear", 0.1, decades).make(tolerance=1e-4)
     best = primal(problem, StdaSolver().solve(problem))
     found = solver.solve(problem)
-    assert found.alpha is None
+    assert np.isnan(found.alpha).all()
     assert best * (1 - 1e-4) <= primal(problem, found) <= best * (1 + excess)

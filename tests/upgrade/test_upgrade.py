@@ -157,7 +157,6 @@ class Asked:
             "scoring-topic": self._name("points"),
             "scoring-output-topic": self._name("scores"),
             "http-port": 0,
-            "log-format": "json",
         }
         return start(
             self._stage, build, ["score", *(part for name, own in options.items() for part in (f"--{name}", str(own)))]
@@ -215,15 +214,14 @@ def told_by(daemon: Daemon, words: str) -> bool:
 def with_workers(stage: Stage) -> Stage:
     """A trainer that reads what workers of their own learned."""
     training = stage.settings.training.model_copy(update={"policy": "latest"})
-    coresets = f"{stage.settings.input.topic}.coresets"
-    options = {"training_from_coresets": "true", "training_coresets_topic": coresets, **EACH}
-    return replace(stage, settings=stage.settings.model_copy(update={"training": training}), options=options)
+    own = {"name": stage.settings.input.topic, "training": training}
+    options = {"training_from_coresets": "true", **EACH}
+    return replace(stage, settings=stage.settings.model_copy(update=own), options=options)
 
 
 def worker(stage: Stage, build: str) -> Daemon:
     """Start the only worker of its group."""
-    own = {"worker_group": f"{stage.settings.input.topic}-workers", "worker_publish_interval_s": 0.05}
-    options = {**stage.options, **own, "worker_publish_after_s": 0.3}
+    options = {**stage.options, "worker_group": f"{stage.settings.input.topic}-workers"}
     daemon = start(stage, build, worker_command(stage.settings, stage.connection, options))
     daemon.wait_for("worker_started")
     return daemon
@@ -251,7 +249,7 @@ def test_workers_of_both_releases_hand_over_to_trainers_of_both(with_workers: St
     assert [own.stop(), adopts.stop()] == [0, 0]
     if kind == "required":  # the later trainer's own checkpoint is refused, as of a trainer without workers
         move_away(stage)
-    reset = {"reset": "m/1"} if kind == "required" else {}
+    reset = {"reset": f"{stage.settings.name}/1"} if kind == "required" else {}
     back, later = trainer(stage, OLD, **reset), worker(stage, kind)
     stage.feed(records(ROWS, seed=1))
     if kind == "required":

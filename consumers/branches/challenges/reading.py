@@ -141,8 +141,8 @@ def read_served(cluster: Cluster, settings: Settings, since: Start = "earliest")
     return join_ranges(cluster, logs, scores, labels)
 
 
-def join_ranges(cluster: Cluster, logs: Logs, scores: Ranges, labels: Ranges, *, settled: bool = False) -> JoinedScores:
-    """Join what stands in these ranges of both logs, all of it or settled rows only; raises as of `read_served`."""
+def join_ranges(cluster: Cluster, logs: Logs, scores: Ranges, labels: Ranges) -> JoinedScores:
+    """Join what stands in these ranges of both logs; raises as of `read_served`."""
     decoder = logs.decoder
     # Where nothing was read of the scores their topic may not exist, nor what is joined with them.
     topics = logs.identities(cluster) if any(begin < end for begin, end in scores.values()) else ()
@@ -151,40 +151,27 @@ def join_ranges(cluster: Cluster, logs: Logs, scores: Ranges, labels: Ranges, *,
     left_out = sum(one.left_out for one in found)
     if logs.models.label_rule is None:
         labels = _of_scores(parts, labels)
-        answers = _gathered_labels(one for run in runs_of([parts], labels)[0] for one in read_run(cluster, logs, run))
+        answers = _gathered_labels(one for run in runs_of(parts, labels) for one in read_run(cluster, logs, run))
     else:
         answers = read_labels(cluster, logs, labels)
-    joined = joined_with(parts, answers, logs.models, settled=settled)
+    joined = joined_with(parts, answers, logs.models)
     for topic, ranges in zip(topics, (scores, labels), strict=False):
         topic.confirm({partition: end for partition, (_, end) in ranges.items()})
     return JoinedScores(served=joined, scores=scores, labels=labels, left_out=left_out)
 
 
-def joined_with(
-    scores: ServedScores, labels: Mapping[int, ServedLabels], models: ModelConfig, *, settled: bool = False
-) -> Served:
-    """Join scores and labels under a configuration; where labels come with the points there is no time between them.
-
-    Of settled rows only, if asked for (`streamsvm.branches.challenges.served`); where labels come with the points
-    all rows are.
-    """
+def joined_with(scores: ServedScores, labels: Mapping[int, ServedLabels], models: ModelConfig) -> Served:
+    """Join scores and labels under a configuration; where labels come with the points there is no time between them."""
     if models.label_rule is None:
         scores = replace(scores, time_ms=np.zeros(len(scores), np.int64))
         return served(scores, labels, horizon_ms=0, early_ms=0)
     rule = models.label_rule
-    return served(
-        scores,
-        labels,
-        horizon_ms=round(1_000 * rule.horizon),
-        early_ms=round(1_000 * rule.early),
-        settled=settled,
-        absent=rule.absent,
-    )
+    return served(scores, labels, horizon_ms=round(1_000 * rule.horizon), early_ms=round(1_000 * rule.early))
 
 
 def _of_scores(scores: ServedScores, labels: Ranges) -> Ranges:
     """Return the ranges of the points that were scored, within what there is of their log."""
-    runs, _ = runs_of([scores], labels)
+    runs = runs_of(scores, labels)
     return {
         partition: (min(run.begin for run in own), max(run.end for run in own))
         for partition in labels
@@ -205,35 +192,31 @@ class ScoredRange(NamedTuple):
     keys: Mapping[int, list[bytes]]
 
 
-def runs_of(parts: Sequence[ServedScores], there: Ranges) -> tuple[list[ScoredRange], list[ServedScores]]:
-    """Return where the rows of scores stand, in the order of their log, and the scores whose place is not there.
+def runs_of(scores: ServedScores, there: Ranges) -> list[ScoredRange]:
+    """Return where the rows of scores stand, in the order of their log.
 
     Parameters
     ----------
-    parts : sequence of ServedScores
-        Their keys are places.
+    scores : ServedScores
+        Its keys are places.
     there : mapping of int to (int, int)
         What there is of the input: first offset and end of each of its partitions.
     """
-    keys: dict[int, dict[int, list[bytes]]] = {}
-    nowhere: list[ServedScores] = []
-    for part in parts:
-        offsets, found = part.said[:, 0], np.zeros(len(part), np.bool_)
-        for partition, (begin, end) in there.items():
-            found |= (part.partition == partition) & (offsets >= begin) & (offsets < end)
-        for index in np.flatnonzero(found).tolist():
-            own = keys.setdefault(int(part.partition[index]), {})
-            own.setdefault(int(offsets[index]), []).append(part.keys[index])
-        if not found.all():
-            nowhere.append(part.where(~found) if found.any() else part)
     runs: list[ScoredRange] = []
-    for partition, own in sorted(keys.items()):
-        at = np.array(sorted(own), np.int64)
+    offsets = scores.said[:, 0]
+    for partition, (begin, end) in sorted(there.items()):
+        keys: dict[int, list[bytes]] = {}
+        found = (scores.partition == partition) & (offsets >= begin) & (offsets < end)
+        for index in np.flatnonzero(found).tolist():
+            keys.setdefault(int(offsets[index]), []).append(scores.keys[index])
+        if not keys:
+            continue
+        at = np.array(sorted(keys), np.int64)
         borders = 1 + np.flatnonzero((np.diff(at) > PORTION) | (np.diff(at // LONGEST) > 0))
         for some in np.split(at, borders):
-            run = {offset: own[offset] for offset in some.tolist()}
+            run = {offset: keys[offset] for offset in some.tolist()}
             runs.append(ScoredRange(partition, int(some[0]), int(some[-1]) + 1, run))
-    return runs, nowhere
+    return runs
 
 
 def read_run(cluster: Cluster, logs: Logs, run: ScoredRange) -> Iterator[tuple[int, ServedLabels]]:

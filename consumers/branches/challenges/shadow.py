@@ -33,7 +33,7 @@ TOPIC_MARK: Final = "/"
 def companion_of(settings: Settings, connection: Connection, metrics: Metrics) -> FollowedShadow:
     """Return what follows the version in the shadow, not entered yet."""
     shadow, output = section(settings, ShadowScoring).shadow, settings.output
-    trusted = TrustedKeys.of(output.trusted_keys_file, output.trusted_keys)
+    trusted = TrustedKeys.of(output.trusted_keys_file)
     if shadow.startswith(ALIAS_MARK):
         alias = shadow.removeprefix(ALIAS_MARK)
         subscriber = ModelSubscriber(

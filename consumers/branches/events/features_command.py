@@ -53,10 +53,8 @@ def infer(
     ] = None,
     delimiter: Annotated[str | None, typer.Option(help="Character between the cells of a CSV.")] = None,
     envelope: Annotated[
-        Literal["none", "connect", "debezium", "cloudevents"],
-        typer.Option(
-            metavar="NAME", help="With --topic: what is around an event: connect, debezium, cloudevents or none."
-        ),
+        Literal["none", "connect", "debezium"],
+        typer.Option(metavar="NAME", help="With --topic: what is around an event: connect, debezium or none."),
     ] = "none",
     rows: Annotated[
         int, typer.Option(min=2, help="Most events to look at; of a file, drawn from its first million.")

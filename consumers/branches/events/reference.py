@@ -35,8 +35,7 @@ _OPTIONS: Final = (
         "number",
         "`parse`",
         "-",
-        "What the field may hold beside a number: `text`, such as 1,234.50 or 12 %, or a connector's `decimal`, "
-        "base64 ([rules](FORMATS.md#numbers-as-text-and-decimals)).",
+        "What the field may hold beside a number: `text`, such as 12 % ([rules](FORMATS.md#numbers-as-text)).",
     ),
     ("number", "`decimal`", "`.`", "Of `text`: the separator before the decimals, `.` or `,`."),
     (
@@ -46,7 +45,6 @@ _OPTIONS: Final = (
         "Of `text`: the separator between groups of three figures: `,` `.` `'` `_` or a space.",
     ),
     ("number", "`currency`", "-", "Of `text`: what may stand before or behind the number, such as EUR or $."),
-    ("number", "`scale`", "-", "Of `decimal`: how many decimals."),
     ("number", "`clip`", "-", "Least and largest value: `[0, 1000]`."),
     ("number", "`unit`", "1", "Divide by this number, after clipping."),
     ("number", "`log1p`", "false", "Take sign(v) log(1 + abs(v))."),

@@ -22,6 +22,12 @@ if TYPE_CHECKING:
     from consumers.settings import Settings
 
 
+def _envelope(given: object) -> Envelope | None:
+    from streamsvm.branches.events.features.declaring import envelope_of
+
+    return None if given is None else envelope_of(given)
+
+
 class EventsConfig(Section):
     """Fields of raw events beside their features. Only with `[features]`."""
 
@@ -40,9 +46,9 @@ class EventsConfig(Section):
         '"Europe/Berlin"}, with the formats iso8601 (the default), s, ms and us. Without it: the '
         "record's timestamp.",
     )
-    envelope: Envelope = Field(
+    envelope: Annotated[Envelope, BeforeValidator(_envelope)] = Field(
         default="none",
-        description="What stands around an event: Kafka Connect's schema and payload, Debezium's change, a CloudEvent.",
+        description="What stands around an event: Kafka Connect's schema and payload, or Debezium's change.",
     )
 
 
@@ -121,7 +127,7 @@ SECTIONS: Final = SettingsOptions(section="", mixin=EventsSettings, after="input
 class ScoredEvents(ReadRecipe):
     """The option of `[scoring]` that overrules an option of `[events]`."""
 
-    envelope: Envelope | None = Field(
+    envelope: Annotated[Envelope | None, BeforeValidator(_envelope)] = Field(
         default=None,
         description="As `events.envelope`. Default: what the version says.",
     )

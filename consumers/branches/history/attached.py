@@ -1,19 +1,14 @@
-"""History in a trainer: rows that were erased are passed over, and what is learned is archived."""
+"""History in a trainer: rows that were erased are passed over, and older checkpoints are kept for later erasures."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
-from math import nan
-from typing import TYPE_CHECKING
 
-import structlog
-
-from consumers.branches.history.settings import ArchiveConfig, DeletesConfig, KeptCheckpoints
-from consumers.settings import Settings
+from consumers.branches.history.settings import KeptCheckpoints
 from consumers.streams.topics import KnownPointers
-from consumers.trainer.attachment import Attachment, Making, Part, World
+from consumers.trainer.attachment import Attachment, World
 from streamsvm.branches.history.erased import Erased
 from streamsvm.branches.history.erased_part import Obeyed, obeyed_of, obeying
 from streamsvm.branches.history.erasure import emptied, lacks, obeys, remove_disobedient
@@ -26,17 +21,11 @@ from streamsvm.errors import StateError
 from streamsvm.kafka import TopicInfo
 from streamsvm.learning.recipe import Origin
 from streamsvm.model.left_out import LeftOut, Places, left_out_key
-from streamsvm.points import Positions, Rows
 from streamsvm.sections import section
-
-log = structlog.get_logger("streamsvm.trainer")
-
-if TYPE_CHECKING:
-    from consumers.branches.history.archivist import Archivist
 
 
 class History(Attachment):
-    """Erased rows, and the archive if there is one.
+    """Erased rows, and kept checkpoints.
 
     Parameters
     ----------
@@ -135,77 +124,12 @@ class History(Attachment):
         _, incarnation, _, sequence = name.removesuffix(".ssvm").split("-")
         return self._rows.pop((int(incarnation), int(sequence)), None)
 
-    def part(self, making: Making) -> Part | None:
-        """Return what archives; None where nothing is archived or was erased."""
-        archivist = None if section(making.settings, ArchiveConfig).directory is None else self._archivist(making)
-        if archivist is None and self._erased is None and self._keep_bytes is None:
-            return None
-        return _Kept(making.settings, archivist, self._erased, self._turn(making), self._rows_of)
-
-    def _turn(self, making: Making) -> Callable[[], None]:
-        """Return what says whether the newest version is without the rows, and then retires those that are not."""
-        erased, delivery, parts = self._erased, self.world.delivery, self.world.components
-        if not isinstance(erased, Erased):
-            return lambda: None
-        from consumers.branches.history.retiring import Retiring
-
-        newest = max((newest for *_, newest in erased.rows), default=0)
-        retiring = Retiring(making.settings, parts.cluster, erased.retires, newest, parts.clock.now)
-        parts.metrics.put("streamsvm_erasure", len(erased.rows), what="rows")
-        parts.metrics.put("streamsvm_erasure", nan if erased.reach is None else erased.reach, what="reach")
-
-        def turn() -> None:
-            head = delivery.head
-            without = head is None or head.incarnation == delivery.incarnation
-            parts.metrics.put("streamsvm_erasure", float(not without), what="waits")
-            if delivery.ready and head is not None and without:
-                retiring.turn(head.number)
-
-        return turn
-
-    def _archivist(self, making: Making) -> Archivist:
-        from consumers.branches.history.archivist import Archivist, archive_config
-        from streamsvm.branches.history.store import Identity
-
-        settings, pipeline = making.settings, making.pipeline
-        archive = section(settings, ArchiveConfig)
-        if isinstance(self._erased, Erased) and section(settings, DeletesConfig).topic:  # else a person does it
-            from consumers.branches.history.forgetting import take_out
-
-            changed = take_out(settings, self.world.components.cluster, self._erased)
-            if changed:
-                log.info("archive_without_erased_rows", directory=str(archive.directory), buckets=len(changed))
-        identity = Identity(
-            name=settings.name,
-            topic=settings.input.topic,
-            topic_id=making.topic_id,
-            config=archive_config(settings.models(), archive),
-            base=pipeline.base,
-        )
-        archivist = Archivist(archive, identity, self.world.components.metrics)
-        self.world.stack.callback(archivist.close)
-        archivist.open(pipeline.learner.positions, pipeline.learner.learned(), self._erased)
-        return archivist
-
-
-class _Kept(Part):
-    """What is kept of the past, and what must not be."""
-
-    def __init__(
-        self,
-        settings: Settings,
-        archivist: Archivist | None,
-        erased: LeftOut | None,
-        turn: Callable[[], None],
-        rows_of: Callable[[str], int | None],
-    ) -> None:
-        self._settings, self._archivist, self._erased, self._turn = settings, archivist, erased, turn
-        self._rows_of = rows_of
-
     def began(self, checkpoints: CheckpointDirectory) -> None:
-        settings, erased, most = self._settings, self._erased, section(self._settings, KeptCheckpoints).keep_bytes
-        if erased is not None:  # what an older checkpoint holds of erased rows goes, too
+        """Remove what may hold erased rows, and keep the checkpoints that are retired from now on."""
+        settings, erased, most = self.world.settings, self._erased, self._keep_bytes
+        if erased is not None:
             remove_disobedient(checkpoints, erased, settings.name)
+            self.world.components.metrics.put("streamsvm_erasure", len(erased.rows), what="rows")
         if most is None:
             return
         from consumers.branches.history.earlier import past_of
@@ -216,17 +140,11 @@ class _Kept(Part):
             past_of(settings).remove_unless(partial(lacks, erased=erased))
 
     def turn(self) -> None:
-        self._turn()
-
-    def learned(self, rows: Rows) -> None:
-        if self._archivist is not None:
-            self._archivist.learned(rows)
-
-    def save(self, confirm: Callable[[], None], base: Positions) -> None:
-        if self._archivist is not None:
-            confirm()
-            self._archivist.extend(base)
-            self._archivist.save()
+        """Note whether the newest version may still be of erased rows."""
+        if self._erased is not None:
+            delivery = self.world.delivery
+            waits = delivery.head is not None and delivery.head.incarnation != delivery.incarnation
+            self.world.components.metrics.put("streamsvm_erasure", float(waits), what="waits")
 
 
 def _refuse_without_record(snapshot: Snapshot, present: Present, erased: LeftOut | None) -> None:

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from streamsvm.branches.history.built_part import Built
 from streamsvm.branches.history.erased import Erased
-from streamsvm.branches.history.forgotten import Forgotten
-from streamsvm.branches.history.refined_part import Refined
 from streamsvm.branches.history.without_part import WithoutRows
 from streamsvm.errors import TopicMissing
 from streamsvm.kafka import Cluster
+from streamsvm.model.left_out import Places
 from streamsvm.model.version import Version, positions
 from streamsvm.points import Position
 from streamsvm.registry.aliases import read_aliases
@@ -51,7 +49,7 @@ class ErasedRows:
         erased = self.of(name)
         return erased if erased is not None and erased.is_of(topic, topic_id) else None
 
-    def left_out(self, version: Version) -> Forgotten:
+    def left_out(self, version: Version) -> Places:
         """Return the rows that a version was made without.
 
         Raises
@@ -60,13 +58,14 @@ class ErasedRows:
             If it is of rows that were erased since.
         """
         lineage = version.lineage
-        refined = lineage.fact(Refined)
-        name, number = (version.name, version.number) if refined is None else (refined.name, refined.number)
-        erased = self.of_input(name, lineage.topic, lineage.topic_id)
+        erased = self.of_input(version.name, lineage.topic, lineage.topic_id)
         if erased is None:
             return {}
-        _refuse(of_rows(version, erased.since(number)))
-        return erased.places(number)
+        rows = of_rows(version, erased.since(version.number))
+        if rows:
+            named = ", ".join(shown(*row) for row in rows[:5]) + (", ..." if len(rows) > 5 else "")
+            raise RowsLeftOut(f"{len(rows):,} of its rows were erased after it was published: {named}")
+        return erased.places(version.number)
 
     def facts(self, version: Version) -> tuple[WithoutRows, ...]:
         """Return under which record a version of a trainer must have been made.
@@ -82,35 +81,10 @@ class ErasedRows:
         said = lineage.fact(WithoutRows)
         return () if said is None or not erased.places(version.number) else (said,)
 
-    def require_built_without(self, version: Version) -> None:
-        """See that a version of a stretch is of no row that was erased from the model whose archive it is made of.
-
-        A version that names the record says in `built.forgotten` which of its rows it is not of.
-
-        Raises
-        ------
-        RowsLeftOut
-        """
-        lineage = version.lineage
-        built = lineage.fact(Built)
-        assert built is not None
-        erased = self.of_input(built.model, lineage.topic, lineage.topic_id)
-        if erased is not None:
-            _refuse(of_rows(version, erased.places()))
-
 
 def of_rows(version: Version, places: Mapping[int, frozenset[Position]]) -> list[tuple[int, Position]]:
     """Return those of some rows that a version is of."""
     lineage = version.lineage
-    if (built := lineage.fact(Built)) is not None:
-        parts, without = built.parts, set(built.forgotten)
-        return [
-            (partition, at)
-            for partition, own in sorted(places.items())
-            for at in sorted(own)
-            if (partition, at.offset, at.row) not in without
-            and any(part.partition == partition and part.start <= at < part.end for part in parts)
-        ]
     base, cut = positions(lineage.base), positions(lineage.cut)
     return [
         (partition, at)
@@ -123,9 +97,3 @@ def of_rows(version: Version, places: Mapping[int, frozenset[Position]]) -> list
 def shown(partition: int, at: Position) -> str:
     """Write a row as `--position` takes it."""
     return f"{partition}:{at.offset}" + (f".{at.row}" if at.row else "")
-
-
-def _refuse(rows: list[tuple[int, Position]]) -> None:
-    if rows:
-        named = ", ".join(shown(*row) for row in rows[:5]) + (", ..." if len(rows) > 5 else "")
-        raise RowsLeftOut(f"{len(rows):,} of its rows were erased after it was published: {named}")

@@ -6,10 +6,9 @@ reads the log again from where the model began, or from a checkpoint of before t
 (`checkpoint.keep_bytes`), the rows counting as rejected when they came. Structure, checkpoint and later versions are
 then those of a stream in which they were rejected.
 
-Order: the mark of the archive, where there is one (`consumers.branches.history.forgetting`); the record, in one
-transaction with its audit entry, under the trainer's own transactional id; then the checkpoints of this directory; then
-the archive. Whatever ends the command in between, a start finds the record, and obeys it: a trainer on another machine
-does, too, and refuses an archive that does not.
+Order: the record, in one transaction with its audit entry, under the trainer's own transactional id; then the
+checkpoints of this directory. Whatever ends the command in between, a start finds the record, and obeys it: a trainer
+on another machine does, too.
 """
 
 from __future__ import annotations
@@ -17,23 +16,20 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Final
 
-from consumers.branches.history.bounding import Reach, reach_without
+from consumers import constants
 from consumers.branches.history.earlier import earlier_of, fits_log, lost_beginning, past_of
 from consumers.branches.history.erased_rows import shown
 from consumers.branches.history.forgetting import Checkpoint, ForgettingReport
-from consumers.branches.history.stretches import Log, Ranges
+from consumers.branches.history.ranges import Log, Ranges
 from consumers.metrics import TRAINER, Metrics
 from consumers.settings import Settings
 from consumers.streams.topics import READ_TIMEOUT_S, KnownPointers, read_pointers
-from consumers.trainer.gatekeeping import present_of
 from consumers.trainer.session import InDoubt, Session
-from consumers.verify.verifier import verifiers_of
 from streamsvm.branches.history.erased import MOST, Erased, encode_erased
 from streamsvm.branches.history.erasure import beginning, emptied, lacks, obeys, remove_disobedient
 from streamsvm.branches.history.past import rows_of
@@ -45,46 +41,13 @@ from streamsvm.crashpoints import crash_point
 from streamsvm.delivery.machine import Delivery
 from streamsvm.errors import ConfigurationError, StateError
 from streamsvm.kafka import Cluster, Connection, Message, SchemaRegistry
-from streamsvm.learning.learner import Learner
-from streamsvm.learning.training import limited
 from streamsvm.model import trail
 from streamsvm.model.left_out import left_out_key
 from streamsvm.model.pointers import Head
-from streamsvm.model.version import positions, version_key
 from streamsvm.points import Position
-from streamsvm.verification.recomputation import NotRecomputable, Recomputation
 
 PAUSE_S: Final = 0.2
-DAY_S: Final = 86_400.0
-QUICK_S: Final = 10.0
-"""Where learning all rows again takes no longer, they are read for the bound, too, unasked."""
-MEASURED_ROWS: Final = 20_000
-"""Rows that are read and learned, and thrown away, to say how long all will take."""
 Positions = Mapping[int, Sequence[Position]]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cost:
-    """What the next start has to do again.
-
-    Attributes
-    ----------
-    rows : int
-        To be read and learned again.
-    seconds : float
-        How long that takes, by the first of them.
-    learned : int
-        Rows that were learned: as many are read where no checkpoint of before the erased ones was kept.
-    """
-
-    rows: int
-    seconds: float
-    learned: int
-
-    @property
-    def seconds_for_all(self) -> float:
-        """How long reading all rows takes."""
-        return self.seconds * self.learned / max(1, self.rows)
 
 
 def erase(
@@ -94,10 +57,7 @@ def erase(
     report: ForgettingReport,
     *,
     reason: str = "",
-    agree: Callable[[Cost], bool],
-    marking: Callable[[], None] = lambda: None,
-    retire: Sequence[int] = (),
-    bound: bool = False,
+    agree: Callable[[], bool],
     schemas: SchemaRegistry | None = None,
     timeout_s: float = READ_TIMEOUT_S,
 ) -> bool:
@@ -114,14 +74,7 @@ def erase(
     reason : str
         For the audit trail.
     agree : callable
-        Takes the cost; returns whether to go on. Nothing is changed before.
-    marking : callable
-        Marks the archive; called right before the record is published.
-    retire : sequence of int
-        Versions that the trainer is to retire once one without the rows has taken their place.
-    bound : bool
-        Say how far the newest version can be from a model that never saw the rows, also where reading the rest of them
-        takes longer than `QUICK_S`.
+        Returns whether to go on, once the report says which rows are learned again. Nothing is changed before.
     schemas : SchemaRegistry, optional
     timeout_s : float
 
@@ -144,18 +97,15 @@ def erase(
         raise _without_checkpoint(settings)
     cluster = Cluster(connection)
     disk = FileSystem(place, trusted=settings.checkpoint.trust_directory)
-    with CheckpointDirectory(disk, settings.checkpoint.generations) as directory, cluster.keeping():
+    with CheckpointDirectory(disk, constants.CHECKPOINTS) as directory, cluster.keeping():
         erasure = _Erasure(connection, cluster, settings, disk, directory, report, timeout_s)
         erasure.look(positions, schemas)
         if not erasure.unfinished:
             return True
-        cost = erasure.cost(schemas)
-        report.rows_to_read, report.seconds_to_read = cost.rows, round(cost.seconds, 1)
-        report.erasures_a_day = int(DAY_S / max(cost.seconds, 1.0))
-        report.bound = erasure.bound(schemas, wanted=bound or cost.seconds_for_all <= QUICK_S)
-        if not agree(cost):
+        report.rows_to_read = erasure.rows_to_read()
+        if not agree():
             return False
-        erasure.record(reason, marking, retire)
+        erasure.record(reason)
         crash_point("erase.recorded")
         erasure.empty()
         crash_point("erase.emptied")
@@ -176,29 +126,11 @@ def configuration_of(settings: Settings) -> ModelConfig:
     if not place.is_dir():
         raise _without_checkpoint(settings)
     disk = FileSystem(place, trusted=settings.checkpoint.trust_directory)
-    with CheckpointDirectory(disk, settings.checkpoint.generations) as directory:
+    with CheckpointDirectory(disk, constants.CHECKPOINTS) as directory:
         for generation in directory.generations():
             if generation.snapshot is not None and generation.snapshot.name == settings.name:
                 return ModelConfig.of_canonical(generation.snapshot.configuration)
     raise _without_checkpoint(settings)
-
-
-def model_configuration(settings: Settings, cluster: Cluster) -> ModelConfig:
-    """Return the configuration of the newest version, by which records are decoded; whoever has the checkpoints.
-
-    Raises
-    ------
-    ConfigurationError
-        If no version was published, or it cannot be read.
-    """
-    head = read_pointers(cluster, settings, READ_TIMEOUT_S).head
-    found = None if head is None else present_of(settings, cluster, head.alias)
-    if found is None or found.version is None:
-        raise ConfigurationError(
-            f"no version of {settings.name} can be read" + (f": {found.why}" if found is not None else ""),
-            "Give the trainer's --name and --output-models-topic.",
-        )
-    return ModelConfig.of_canonical(found.version.lineage.configuration)
 
 
 class _Erasure:
@@ -305,8 +237,8 @@ class _Erasure:
             return "" if rows.accepted[0] else "the row was rejected when it came, so nothing learned it"
         return "the log holds no such row"
 
-    def cost(self, schemas: SchemaRegistry | None) -> Cost:
-        """Return what the next start has to do again.
+    def rows_to_read(self) -> int:
+        """Return how many rows the next start reads and learns again.
 
         Raises
         ------
@@ -316,8 +248,7 @@ class _Erasure:
         snapshot, learner = self._snapshot, self._snapshot.learner
         learned, begun = rows_of(snapshot), self._beginning()
         if begun is not None:
-            rows = max(0, learned - rows_of(begun))
-            return Cost(rows=rows, seconds=rows * self._seconds_a_row(schemas, begun), learned=learned)
+            return max(0, learned - rows_of(begun))
         for partition, state in sorted(learner.partitions.items()):
             first, _ = self._log.get(partition, (0, -1))
             if state.position > snapshot.base[partition] and first > snapshot.base[partition].offset:
@@ -326,8 +257,7 @@ class _Erasure:
                     f"{snapshot.base[partition].offset:,}: it cannot be learned again without the rows",
                     "Nothing was changed. Either begin anew with what the log still holds, with the trainer's "
                     f"--input-start earliest --reset {snapshot.name}/{snapshot.incarnation}, and remove the old "
-                    "checkpoints; or build a model of the archive: streamsvm history forget --archive-only, then "
-                    "streamsvm history build.",
+                    "checkpoints.",
                 )
         others = [part for part in snapshot.parts.values() if isinstance(part, ReadAhead)]
         if lost := lost_beginning(self._cluster, others):
@@ -336,14 +266,13 @@ class _Erasure:
                 "Nothing was changed. Begin anew with what the logs still hold, with the trainer's --reset "
                 f"{snapshot.name}/{snapshot.incarnation}, and remove the old checkpoints.",
             )
-        seconds_a_row = self._seconds_a_joined_row(schemas) if others else self._seconds_a_row(schemas, None)
-        return Cost(rows=learned, seconds=learned * seconds_a_row, learned=learned)
+        return learned
 
     def _beginning(self) -> Snapshot | None:
         """Return the checkpoint from which the next start learns again; None: from the beginning."""
         known = self._known
         if self._wanted:
-            known = self._recorded(self._found, self._head, ())
+            known = self._recorded(self._found, self._head)
         if known is None:
             return None
         return beginning(self._snapshot, known, self._head, known.continues, self._earlier(), self._fits)
@@ -355,74 +284,9 @@ class _Erasure:
     def _fits(self, snapshot: Snapshot) -> bool:
         return fits_log(self._cluster, snapshot)
 
-    def _seconds_a_row(self, schemas: SchemaRegistry | None, start: Snapshot | None) -> float:
-        """Learn the first rows once more, and throw the result away."""
-        learner = Learner(self._config, self._snapshot.base, MEASURED_ROWS)
-        if start is not None:
-            learner.restore(start.learner)
-        starts = learner.positions
-        done, begun = 0, time.monotonic()
-        with (
-            limited(self._config.svm),
-            Ranges(
-                self._cluster, self._snapshot.topic, self._snapshot.topic_id, self._config, self._timeout_s, schemas
-            ) as ranges,
-        ):
-            for partition, state in sorted(self._snapshot.learner.partitions.items()):
-                for rows in ranges.rows(partition, starts[partition], state.position):
-                    if not done:
-                        begun = time.monotonic()  # the first rows wait for the connection
-                    learner.learn(rows)
-                    done += len(rows)
-                    if done >= MEASURED_ROWS:
-                        break
-        return (time.monotonic() - begun) / max(1, done)
-
-    def _seconds_a_joined_row(self, schemas: SchemaRegistry | None) -> float:
-        """Return the same where rows come from several logs, as `verify` reads them; 0 where no version was made."""
-        head = self._head
-        version = None if head is None else present_of(self._settings, self._cluster, head.alias).version
-        if version is None:
-            return 0.0
-        verifiers = verifiers_of(self._cluster, self._settings, self._timeout_s, schemas)
-        others = tuple(filter(None, (one.other_log(version) for one in verifiers)))
-        try:
-            learned = Recomputation(version, self._snapshot.topic_id, self._log, others=others)
-            source = next(filter(None, (one.source(version, learned, {}) for one in verifiers)), None)
-        except NotRecomputable:
-            return 0.0
-        if source is None:
-            return 0.0
-        cut = {
-            p: min(at, Position(learned.positions[p].offset + MEASURED_ROWS))
-            for p, at in positions(version.lineage.cut).items()
-        }
-        begun = time.monotonic()
-        with closing(source), limited(self._config.svm):
-            source.advance(learned, cut)
-        return (time.monotonic() - begun) / max(1, learned.input_rows)
-
     # ------------------------------------------------------------ what is done
 
-    def bound(self, schemas: SchemaRegistry | None, *, wanted: bool) -> Reach | None:
-        """Return how far the newest version can be from one that never saw the rows; None where there is no version."""
-        if self._head is None:
-            return None
-        present = present_of(self._settings, self._cluster, self._head.alias)
-        key = version_key(self._settings.name, self._head.number)
-        if present.version is None or not wanted:
-            why = present.why if present.version is None else "the rest of the rows was not read for it: give --bound"
-            return Reach(version=key, why=why)
-        known = {} if self._known is None else self._known.places()
-        places = {p: set(own) for p, own in known.items()}
-        for partition, at in self._wanted:
-            places.setdefault(partition, set()).add(at)
-        with limited(self._config.svm):
-            return reach_without(
-                self._cluster, present.version, self._snapshot.topic_id, places, schemas, self._timeout_s
-            )
-
-    def record(self, reason: str, marking: Callable[[], None], retire: Sequence[int]) -> None:
+    def record(self, reason: str) -> None:
         """Take the model over, so that no trainer goes on with it, and publish the record of erased rows."""
         if not self._wanted:
             return  # a command before this one was ended after the record
@@ -442,7 +306,7 @@ class _Erasure:
                     "Run the command where that trainer's checkpoints are. Nothing was changed.",
                 )
             rows = [(partition, at.offset, at.row) for partition, at in self._wanted]
-            self._known = self._recorded(found, head, retire)
+            self._known = self._recorded(found, head)
             self._report.record_before = before.sha256 if before is not None else ""
             self._report.record = self._known.sha256
             self._report.takes_place = self._taken_place(head)
@@ -455,7 +319,6 @@ class _Erasure:
                 Message(output.audit_topic, trail.encode(entry), key, partition=0),
             ]
             delivery.begins(found.owner, self._known.incarnation, head, head)
-            marking()
             while True:
                 try:
                     session.publish(messages)
@@ -467,7 +330,7 @@ class _Erasure:
         finally:
             session.close()
 
-    def _recorded(self, found: KnownPointers, head: Head | None, retire: Sequence[int]) -> Erased:
+    def _recorded(self, found: KnownPointers, head: Head | None) -> Erased:
         """Return the record of erased rows, with those that are wanted."""
         before, newest = self._applying(found), head.number if head is not None else 0
         return Erased(
@@ -483,14 +346,7 @@ class _Erasure:
                 *(before.rows if before is not None else ()),
                 *((partition, at.offset, at.row, newest) for partition, at in self._wanted),
             ),
-            retires=self._retired(retire, before, newest),
-            reach=None if self._report.bound is None else self._report.bound.share,
         )
-
-    def _retired(self, retire: Sequence[int], before: Erased | None, newest: int) -> tuple[int, ...]:
-        """Return which versions the trainer retires: those of an erasure before, these, and what came since a look."""
-        since = range(max(retire) + 1, newest + 1) if retire else ()
-        return tuple(sorted({*(before.retires if before is not None else ()), *retire, *since}))
 
     def _taken_place(self, head: Head | None) -> str:
         """Say which version the next start publishes, where one is continued."""
@@ -529,7 +385,7 @@ class _Erasure:
         self._report.checkpoints = [one for one in self._report.checkpoints if one.name not in left]
         for each in self._directory.generations():
             if each.snapshot is None:
-                self._report.remains.append(f"the checkpoint {each.name}, which cannot be read: {each.fault}")
+                self._report.checkpoints.append(self._checkpoint(each.name, f"cannot be read, and stays: {each.fault}"))
             else:
                 self._report.checkpoints.append(self._checkpoint(each.name, "is what the trainer continues from"))
         self._report.checkpoints += [
@@ -543,7 +399,7 @@ class _Erasure:
 def _without_checkpoint(settings: Settings, more: str = "") -> ConfigurationError:
     return ConfigurationError(
         f"no checkpoint of {settings.name} was found in {settings.checkpoint.directory}{more}",
-        "Run the command where the trainer's checkpoints are, with its --checkpoint-directory; or give --archive-only.",
+        "Run the command where the trainer's checkpoints are, with its --checkpoint-directory.",
     )
 
 

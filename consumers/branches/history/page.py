@@ -1,4 +1,4 @@
-"""What the page of a trainer shows of erased rows: how far the newest version can be off until it is replaced."""
+"""What the page of a trainer shows of erased rows."""
 
 from __future__ import annotations
 
@@ -15,18 +15,9 @@ def drawn(found: ErasurePart, status: TrainerStatus) -> Markup:  # noqa: ARG001 
     rows = join(number_of("erasure.rows", found.rows), " rows of the input were erased. ")
     if not found.waits:
         return element("p", rows, "The newest version is without them.")
-    if found.reach is None:
-        far = join("How far that version can be from a model that never saw the rows is not known. ")
-    else:
-        far = join(
-            "The coefficients of that version are at most ",
-            number_of("erasure.reach", found.reach, ".2%"),
-            " of their length from those of the best model that never saw the rows. ",
-        )
     return element(
         "p",
         rows,
         "The newest version may be of some of them. ",
-        far,
         "The log is read again, and a version without them takes its place before anything new is learned.",
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Final
 
 import msgspec
@@ -20,25 +19,16 @@ class ErasurePart(msgspec.Struct, frozen=True, kw_only=True):
     rows : int
     waits : bool
         Whether the newest version may still be of some of them: until the one that takes its place is out.
-    reach : float or None
-        How far its coefficients can be from those of the best model that never saw them, in parts of their length;
-        None: not known.
     """
 
     rows: int
     waits: bool
-    reach: float | None
 
 
 def collect(settings: Settings, metrics: Metrics) -> ErasurePart:  # noqa: ARG001 - every block is given both
     """Return what there is to say of erased rows."""
     found = {labels[0]: value for labels, value in metrics.values("streamsvm_erasure").items()}
-    reach = found.get("reach", math.nan)
-    return ErasurePart(
-        rows=int(found.get("rows", 0.0)),
-        waits=bool(found.get("waits", 0.0)),
-        reach=reach if math.isfinite(reach) else None,
-    )
+    return ErasurePart(rows=int(found.get("rows", 0.0)), waits=bool(found.get("waits", 0.0)))
 
 
 BLOCK: Final = Block(

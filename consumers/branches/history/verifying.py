@@ -1,4 +1,4 @@
-"""What `verify` knows of the past: refined versions, versions of a stretch, and rows that were erased."""
+"""What `verify` knows of the past: rows that were erased."""
 
 from __future__ import annotations
 
@@ -6,21 +6,12 @@ from typing import Final
 
 import msgspec
 
-from consumers.branches.history.deletes_obeyed import DeletesObeyed
 from consumers.branches.history.erased_rows import ErasedRows
-from consumers.branches.history.stretches import rebuilt
 from consumers.settings import Settings
-from consumers.verify.verifier import Replays, Verifier, Verifies
-from streamsvm.branches.history.built_part import Built
-from streamsvm.branches.history.deletes_part import DeletesApplied
-from streamsvm.branches.history.refined_part import Refined
-from streamsvm.errors import ConfigurationError
+from consumers.verify.verifier import Verifier, Verifies
 from streamsvm.kafka import Cluster, SchemaRegistry
-from streamsvm.learning.recipe import remade
 from streamsvm.model.left_out import Places
-from streamsvm.model.version import Lineage, Version
-from streamsvm.supports import CERTIFICATE, STRETCH, require
-from streamsvm.verification.recomputation import NotRecomputable, certifier_of
+from streamsvm.model.version import Version
 
 
 class PastVerifier(Verifier):
@@ -35,70 +26,21 @@ class PastVerifier(Verifier):
     """
 
     def __init__(
-        self, cluster: Cluster, settings: Settings, timeout_s: float, schemas: SchemaRegistry | None = None
+        self,
+        cluster: Cluster,
+        settings: Settings,
+        timeout_s: float,
+        schemas: SchemaRegistry | None = None,  # noqa: ARG002
     ) -> None:
-        self._cluster, self._timeout_s, self._schemas = cluster, timeout_s, schemas
         self._erased = ErasedRows(cluster, settings.output.aliases_topic, timeout_s)
-        self._deletes = DeletesObeyed(cluster, self._erased, timeout_s, schemas)
 
     def left_out(self, version: Version) -> Places:
         """Return the rows that were erased before a version was published; raises `RowsLeftOut`."""
         return self._erased.left_out(version)
 
     def facts(self, version: Version) -> tuple[msgspec.Struct, ...]:
-        """Return under which record of erased rows a version was made, and what it says of deletes if that is true."""
-        claimed = version.lineage.fact(DeletesApplied)
-        true = claimed is not None and self._deletes.are_obeyed(version, claimed)
-        return (*self._erased.facts(version), *((claimed,) if claimed is not None and true else ()))
-
-    def value(self, version: Version, lineage: Lineage, replayed: Replays) -> bytes | None:
-        """Return the value that a refined version, or one of a stretch, must have; raises `NotRecomputable`."""
-        if (refined := version.lineage.fact(Refined)) is not None:
-            return _refined(version, refined, lineage, replayed)
-        if version.lineage.fact(Built) is not None:
-            return self._built(version, lineage, replayed)
-        return None
-
-    def require_certifiable(self, version: Version) -> None:
-        """Return if a version is of no stretch; raises `ConfigurationError`."""
-        require_of_all(version)
-
-    def _built(self, version: Version, lineage: Lineage, replayed: Replays) -> bytes:
-        self._erased.require_built_without(version)
-        topic_id, log = replayed.log_of(version.lineage.topic)
-        value, rows = rebuilt(self._cluster, version, lineage, topic_id, log, self._timeout_s, self._schemas)
-        replayed.count(rows)
-        return value
-
-
-def require_of_all(version: Version) -> None:
-    """Return if a version is of everything up to its cut.
-
-    Raises
-    ------
-    ConfigurationError
-    """
-    is_stretch = version.lineage.fact(Built) is not None
-    require({CERTIFICATE: True, STRETCH: is_stretch}, {STRETCH: version.key})
-
-
-def _refined(version: Version, refined: Refined, lineage: Lineage, replayed: Replays) -> bytes:
-    """Return the value of a refined version: that of its cut, and so many reads after it."""
-    recomputation, made = replayed.made(version)
-    try:
-        certifier = certifier_of(version, refined.keep, made)
-    except ConfigurationError as error:
-        raise NotRecomputable(f"it cannot be a refined version: {error.what}") from None
-    if certifier is None:
-        raise NotRecomputable("no configuration makes such a version")
-    for _ in range(refined.reads):
-        certificate = replayed.read(version, certifier)
-    found = msgspec.structs.replace(
-        refined, objective=certificate.reached, bound=certificate.bound, bounded=certificate.bounded
-    )
-    again = remade(made, recomputation.config, certifier.best)
-    replayed.last = again
-    return recomputation.encoded(again, version, lineage, (found,))
+        """Return under which record of erased rows a version was made."""
+        return self._erased.facts(version)
 
 
 VERIFIES: Final = Verifies(PastVerifier)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from consumers import constants
 from consumers.branches.late_labels.joined_intake import JoinedIntake
 from consumers.branches.late_labels.joined_source import JoinedSource
 from consumers.branches.late_labels.settings import LabelsConfig
@@ -89,8 +90,8 @@ class LateLabels(Attachment):
             settings.models(),
             features=settings.input.topic,
             labels=self._topic,
-            group=settings.input.group or f"streamsvm-{settings.name}",
-            most_rows=section(settings, LabelsConfig).most_rows,
+            group=f"streamsvm-{settings.name}",
+            most_rows=constants.MOST_WAITING_ROWS,
             left_out=making.left_out,
         )
         intake = JoinedIntake(

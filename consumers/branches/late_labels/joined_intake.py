@@ -14,6 +14,7 @@ from typing import Final, NoReturn
 
 import structlog
 
+from consumers import constants
 from consumers.branches.late_labels.join_watch import JoinCounts, JoinWaits
 from consumers.branches.late_labels.joined_source import OF_FEATURES, Came, JoinedSource, Log
 from consumers.branches.late_labels.settings import LabelsConfig
@@ -23,7 +24,7 @@ from consumers.settings import Settings
 from consumers.streams.dead_letters import DeadLetters
 from consumers.streams.identity import TopicIdentity
 from consumers.streams.open_transactions import OpenTransactions
-from consumers.streams.rejection_limits import RejectionLimits, limits_apply
+from consumers.streams.rejection_limits import RejectionLimits
 from consumers.trainer.intake import FLUSH_TIMEOUT_S, OneProcess, Pause
 from consumers.trainer.topic_watch import Surveyor
 from streamsvm.branches.late_labels.joining import Joining, with_joining
@@ -99,7 +100,7 @@ class JoinedIntake(OneProcess):
         self._reader: RecordFetcher | None = None
         self._limits = {log: self._limits_of(log, settings) for log in source.topics}
         self._valid = dict.fromkeys(source.topics, False)
-        if limits_apply(settings.input, settings.input.proven_after_points):
+        if settings.input.max_dead_letter_share:
             for log in source.topics:
                 letters[log].wait_for(partial(self._was_valid, log))
         self._active: frozenset[int] = frozenset()
@@ -121,11 +122,12 @@ class JoinedIntake(OneProcess):
         letters = settings.input.dead_letters if log == "features" else section(settings, LabelsConfig).dead_letters
         option = "input.topic" if log == "features" else "labels.topic"
         return RejectionLimits(
-            settings.input,
-            lambda: self._pipeline.points_accepted() >= settings.input.proven_after_points,
-            section="input",
+            topic,
+            settings.input.max_dead_letter_share,
+            lambda: self._pipeline.points_accepted() >= constants.PROVEN_AFTER_POINTS,
             who="trainer",
-            hint=f"Or {option} = {topic} may be the wrong topic. The rejected records are in {letters}.",
+            hint=f"Or {option} = {topic} may be the wrong topic. The rejected records are in {letters}. The limit is "
+            "input.max_dead_letter_share; 0 switches it off.",
         )
 
     def _was_valid(self, log: Log) -> bool:

@@ -14,7 +14,6 @@ DEFINITIONS: Final = (
         "counter",
         "Records read from the topic of labels.",
         "Flat while labels are written: check readiness.",
-        panel="Late labels: rows and labels",
     ),
     Definition(
         "streamsvm_labels",
@@ -24,49 +23,42 @@ DEFINITIONS: Final = (
         "Many unmatched: labels.horizon is too short, or the topics are not partitioned alike. Many absent with "
         "labels.absent = negative: late labels are learned as negative.",
         ("outcome",),
-        panel="Late labels: rows and labels",
     ),
     Definition(
         "streamsvm_join_open_rows",
         "gauge",
         "Rows that wait for their labels.",
         "Above labels.horizon times the rate of rows: labels are missing.",
-        panel="Late labels: rows within the horizon",
     ),
     Definition(
         "streamsvm_join_held_rows",
         "gauge",
         "Rows within labels.horizon.",
-        "More than labels.most_rows in a partition end the trainer.",
-        panel="Late labels: rows within the horizon",
+        "More than ten million in a partition end the trainer.",
     ),
     Definition(
         "streamsvm_join_bytes",
         "gauge",
         "Bytes of the join's memory.",
         "Too large: shorten labels.horizon.",
-        panel="Late labels: rows within the horizon",
     ),
     Definition(
         "streamsvm_join_oldest_row_seconds",
         "gauge",
         "Age of the oldest row within labels.horizon, by the logs' time.",
         "Near labels.horizon once the stream is older.",
-        panel="Late labels: rows within the horizon",
     ),
     Definition(
         "streamsvm_join_waiting_seconds",
         "gauge",
         "Seconds for which a partition of one log has waited for a record of the other.",
         "Growing: that topic is idle; it needs a record or a watermark.",
-        panel="Late labels: rows within the horizon",
     ),
     Definition(
         "streamsvm_join_watermarks",
         "counter",
         "Watermarks that the trainer wrote to the labels' topic (labels.idle_s).",
         "Rising: labels come to few partitions, or not at all.",
-        panel="Late labels: rows and labels",
     ),
     Definition(
         "streamsvm_join_times_ahead",
@@ -74,7 +66,6 @@ DEFINITIONS: Final = (
         "Records with timestamps too far ahead to count.",
         "Rising: see StreamsvmTimesAhead.",
         ("log",),
-        panel="Late labels: rows and labels",
     ),
 )
 

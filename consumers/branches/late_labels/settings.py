@@ -23,27 +23,18 @@ class LabelsConfig(JoinConfig):
 
     topic: Annotated[str, Field(max_length=249)] = Field(
         default="",
-        description="Topic of the labels, with the input's partitions and keys.",
-    )
-    dead_letter_topic: str = Field(
-        default="",
-        description="Topic of their dead letters. Default: `topic` + `.dlq`.",
+        description="Topic of the labels, with the input's partitions and keys. Dead letters: `topic` + `.dlq`.",
     )
     idle_s: Annotated[float | None, Field(gt=0)] = Field(
         default=None,
         description="Seconds without labels, while rows wait, after which the trainer writes watermarks to `topic`. "
         "Default: never.",
     )
-    most_rows: Annotated[int, Field(ge=1_024, le=1 << 30)] = Field(
-        default=10_000_000,
-        description="Most rows within the horizon in one partition; with more the trainer ends. A row takes 37 bytes "
-        "and its features.",
-    )
 
     @property
     def dead_letters(self) -> str:
         """The dead-letter topic."""
-        return self.dead_letter_topic or f"{self.topic}.dlq"
+        return f"{self.topic}.dlq"
 
     @property
     def rule(self) -> JoinConfig | None:

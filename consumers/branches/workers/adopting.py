@@ -36,27 +36,28 @@ from consumers.branches.workers.coresets_topic import (
     read_partition,
     read_with,
 )
-from consumers.branches.workers.recordless import Recordless
-from consumers.branches.workers.settings import WorkerConfig, coresets_topic
+from consumers.branches.workers.settings import coresets_topic
 from consumers.host.runtime import Health
 from consumers.metrics import Metrics
 from consumers.settings import Settings
+from consumers.trainer.source import InputOnly
 from streamsvm.branches.workers.combiner import adopt
 from streamsvm.branches.workers.coreset_log import PartitionLog
 from streamsvm.branches.workers.coreset_records import FORMAT, Complete, Opening
 from streamsvm.branches.workers.coreset_writer import PartitionWriter
 from streamsvm.crashpoints import crash_point
 from streamsvm.delivery.pipeline import Pipeline
+from streamsvm.delivery.reading import Ends
 from streamsvm.errors import StateError, TransientError
+from streamsvm.ingest.row_builder import RejectedRecord
 from streamsvm.kafka import Cluster, Input, Outbox
 from streamsvm.model.left_out import Places
 from streamsvm.points import Position, Positions, Rows
-from streamsvm.sections import section
 
 log = structlog.get_logger("streamsvm.trainer")
 
-LATE_AFTER_S: Final = 10.0
-"""A manifest counts as late if it is so much older than `worker.publish_after_s` while the input has more."""
+LATE_AFTER_S: Final = 40.0
+"""A manifest counts as late if it is so old while the input has more: workers write one after 30 s at the latest."""
 MOST_RECORDS: Final = 1_000
 ASK_EVERY_S: Final = 1.0
 """Between two questions where a partition of the input ends, which are asked if a manifest names a later offset."""
@@ -86,7 +87,7 @@ class _Followed:
     warn_at: float = -math.inf
 
 
-class Adopting(Recordless):
+class Adopting(InputOnly):
     """What workers learn, in one life of a trainer.
 
     Parameters
@@ -110,8 +111,6 @@ class Adopting(Recordless):
         Takes rows that were just learned: the newest ones, not all.
     log_ends : callable
         Returns where the input's partitions ended at the newest look at them.
-    after_files : mapping of partition to int
-        Where the stream goes on after files: no record before that is to be read.
     metrics : Metrics
     health : Health
     monotonic : callable
@@ -131,22 +130,34 @@ class Adopting(Recordless):
         incarnation: Callable[[], int],
         note: Callable[[Rows], None],
         log_ends: Callable[[], Mapping[int, int]],
-        after_files: Mapping[int, int],
         metrics: Metrics,
         health: Health,
         monotonic: Callable[[], float],
     ) -> None:
-        super().__init__(pipeline)
         self._settings, self._config, self._pipeline = settings, settings.models(), pipeline
         self._cluster, self._follower = cluster, follower
         self._writer = CoresetsWriter(coresets_topic(settings), outbox, metrics)
         self._topic_id, self._incarnation, self._log_ends = topic_id, incarnation, log_ends
-        self._after_files, self._left_out = after_files, left_out
+        self._left_out = left_out
         self._note, self._metrics, self._health, self._monotonic = note, metrics, health, monotonic
         self._followed: dict[int, _Followed] = {}
         self._ended = False
 
     # ------------------------------------------------------- as an intake is
+
+    waits_for_schema = False
+    nothing_valid = False  # workers keep the positions of invalid rows
+    newest_rejected: RejectedRecord | None = None
+
+    @property
+    def ends(self) -> Ends:
+        """Where each partition's end was last met: not known here."""
+        return dict.fromkeys(self._pipeline.learner.positions)
+
+    @property
+    def ahead(self) -> Mapping[int, int]:
+        """The offset before which each partition holds nothing that is still to be learned."""
+        return self._pipeline.ahead
 
     @property
     def high_watermarks(self) -> Mapping[int, int | None]:
@@ -160,9 +171,7 @@ class Adopting(Recordless):
 
     def surveyed(self) -> tuple[Positions, Positions]:
         """See `Source.surveyed`."""
-        reading = self._pipeline.reading(self.ends)
-        after = {partition: Position(offset) for partition, offset in self._after_files.items()}
-        return self._pipeline.learner.positions, {p: max(at, after.get(p, at)) for p, at in reading.items()}
+        return self._pipeline.learner.positions, self._pipeline.reading(self.ends)
 
     def assign(self, offsets: Mapping[int, int]) -> None:  # noqa: ARG002 - each worker knows how far it is
         """Open the partitions that are not open yet, and follow what workers leave in all of them.
@@ -230,18 +239,33 @@ class Adopting(Recordless):
         """Take in what was left; workers go on."""
         self.read(1, 0.0)
 
+    def release(self) -> None:
+        """Nothing was paused."""
+
+    def poll_letters(self) -> None:
+        """Letters are the workers'."""
+
+    def show_progress(self) -> None:
+        """Progress is shown by the workers."""
+
     def look(self) -> None:
         """Say of which partition nothing has come for so long that its worker must be gone, though there is more."""
-        now, late_s = self._monotonic(), section(self._settings, WorkerConfig).publish_after_s + LATE_AFTER_S
+        now = self._monotonic()
         ends = self.high_watermarks
         late = []
         for partition, one in self._followed.items():
-            if now - one.heard_at <= late_s or (ends.get(partition) or 0) <= max(one.position.offset, one.read_to or 0):
+            if now - one.heard_at <= LATE_AFTER_S or (ends.get(partition) or 0) <= max(
+                one.position.offset, one.read_to or 0
+            ):
                 continue
             complete = self._checked(partition, one)
             if complete is None or not self._saw(partition, one, complete):
                 late.append(partition)
-        why = f"no manifest of the partitions {sorted(late)} for {late_s:.0f} s: do their workers run?" if late else ""
+        why = (
+            f"no manifest of the partitions {sorted(late)} for {LATE_AFTER_S:.0f} s: do their workers run?"
+            if late
+            else ""
+        )
         self._health.require("workers", why)
 
     def flush(self, timeout_s: float) -> None:  # noqa: ARG002 - what is adopted is stored already
@@ -274,8 +298,7 @@ class Adopting(Recordless):
                 f"{settings.name}, but this trainer is at {opening.incarnation}: workers follow the later one",
                 f"Find out who wrote the record {later.key.decode()} of partition {partition}: a trainer of the same "
                 "name, which then has to end, or another program. Of the latter, write a tombstone (the same key and "
-                "partition, and no value), and start this trainer again; or give training.coresets_topic a new topic, "
-                "for this trainer and its workers.",
+                "partition, and no value), and start this trainer again.",
             )
         # As workers will read it, once the opening is there.
         found.pin(opening)

@@ -6,81 +6,31 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from consumers.branches.workers.adopting import Adopting
-from consumers.branches.workers.coresets_topic import check_topic, files_of, topic_spec, with_adopted
-from consumers.branches.workers.crew import Crew, Hands
-from consumers.branches.workers.settings import TrainingByWorkers, coresets_topic
-from consumers.streams.abandonable import Stopped
-from consumers.trainer.attachment import Attachment, Making, World
-from consumers.trainer.source import Source
+from consumers.branches.workers.coresets_topic import check_topic, topic_spec, with_adopted
+from consumers.branches.workers.settings import coresets_topic
+from consumers.trainer.attachment import Attachment, Making
 from streamsvm.branches.workers.combiner import Combiner
-from streamsvm.branches.workers.files_part import FilesCut, with_files
 from streamsvm.checkpoint.snapshot import Snapshot
 from streamsvm.config import ModelConfig
-from streamsvm.delivery.decision import Present
-from streamsvm.errors import StateError, TopicMissing
+from streamsvm.errors import TopicMissing
 from streamsvm.kafka import TopicInfo
-from streamsvm.learning.recipe import Origin
 from streamsvm.points import Position
-from streamsvm.sections import section
 
 
 class Workers(Attachment):
-    """Workers of this process, or those that leave what they learn in the coresets topic.
-
-    Parameters
-    ----------
-    world : World
-        With `training.workers` above 1, or `training.from_coresets`.
-    """
-
-    def __init__(self, world: World) -> None:
-        super().__init__(world)
-        self._training = section(world.settings, TrainingByWorkers)
-        self._hands: Hands | None = None
-        self._files: FilesCut | None = None
+    """Workers that leave what they learn in the coresets topic, for a trainer with `training.from_coresets`."""
 
     def fit(self, topics: Mapping[str, TopicInfo], partitions: int) -> None:  # noqa: ARG002
         """Create and check the coresets topic."""
         settings, cluster = self.world.settings, self.world.components.cluster
-        if self._training.from_coresets:
-            cluster.create([topic_spec(settings, partitions)])
-            check_topic(cluster.describe(coresets_topic(settings)), partitions, cluster.max_message_bytes)
-
-    def present(self, present: Present, topic: TopicInfo) -> Present:
-        """Take in which files go before the stream, so that a checkpoint may stand within them."""
-        if not self._training.from_coresets:
-            return present
-        cut = files_of(self.world.components.cluster, self.world.settings)
-        of_topic = cut is not None and (cut.topic, cut.topic_id) == (topic.name, topic.topic_id or "")
-        self._files = cut if of_topic else None
-        return present if self._files is None else replace(present, log=with_files(self._files, present.log))
-
-    def base(self, starts: Mapping[int, Position]) -> Mapping[int, Position]:
-        """Begin with the files; raises `StateError` where the topic has other partitions than they were dealt to."""
-        if self._files is None:
-            return starts
-        if self._files.base.keys() != starts.keys():
-            raise StateError(
-                f"{self.world.settings.input.topic} has {len(starts)} partitions, but files of the coresets topic were "
-                f"dealt to {len(self._files.base)}",
-                "Start `streamsvm scale backfill` with the files again, and then this trainer.",
-            )
-        return self._files.base
-
-    def origin(self, origin: Origin) -> Origin:
-        """Name the files that a version was made of."""
-        cut = self._files
-        if cut is None or any(origin.base.get(partition) != at for partition, at in cut.base.items()):
-            return origin
-        return replace(origin, facts=(*origin.facts, cut.origin))
+        cluster.create([topic_spec(settings, partitions)])
+        check_topic(cluster.describe(coresets_topic(settings)), partitions, cluster.max_message_bytes)
 
     def recalled(self, snapshot: Snapshot) -> Snapshot:
         """Return a checkpoint with what workers left in the coresets topic since.
 
         So a trainer that was away goes on although the input no longer holds what its workers have read meanwhile.
         """
-        if not self._training.from_coresets:
-            return snapshot
         try:
             learner = with_adopted(self.world.components.cluster, self.world.settings, snapshot)
         except TopicMissing:  # made a moment later
@@ -91,35 +41,8 @@ class Workers(Attachment):
         """Return what holds the partitions that workers learn."""
         return Combiner(config, base, self.world.settings.training.every_leaves)
 
-    def prepare(self) -> None:
-        """Start the workers of this process, and wait until they are prepared."""
-        if self._training.workers == 1:
-            return
-        parts = self.world.components
-        self._hands = Hands(self.world.settings, parts.cluster.connection)
-        self.world.stack.callback(self._hands.close)
-        if not self._hands.wait(parts.health, parts.stop, parts.clock.monotonic):
-            raise Stopped
-
-    def source(self, making: Making) -> Source:
+    def source(self, making: Making) -> Adopting:
         """Return what adopts what workers learned."""
-        return self._adopting(making) if self._hands is None else self._crew(making, self._hands)
-
-    def _crew(self, making: Making, hands: Hands) -> Crew:
-        parts, quality = self.world.components, making.quality
-        return Crew(
-            making.settings,
-            making.pipeline,
-            self.world.delivery,
-            hands,
-            left_out=making.left_out,
-            note=lambda rows: quality.learned(rows, again=False),
-            metrics=parts.metrics,
-            health=parts.health,
-            monotonic=parts.clock.monotonic,
-        )
-
-    def _adopting(self, making: Making) -> Adopting:
         parts, quality, delivery = self.world.components, making.quality, self.world.delivery
         cluster, surveyor = parts.cluster, making.surveyor
         outbox = cluster.outbox()
@@ -137,7 +60,6 @@ class Workers(Attachment):
             incarnation=lambda: delivery.incarnation,
             note=lambda rows: quality.learned(rows, again=False),
             log_ends=lambda: {partition: end for partition, (_, end) in surveyor.log.items()},
-            after_files={} if self._files is None else self._files.next,
             metrics=parts.metrics,
             health=parts.health,
             monotonic=parts.clock.monotonic,

@@ -18,15 +18,13 @@ from consumers.streams.topics import OwnTopics
 from streamsvm.branches.workers.coreset_log import PartitionLog
 from streamsvm.branches.workers.coreset_records import PIECE_BYTES, Opening
 from streamsvm.branches.workers.coreset_writer import CoresetWrite
-from streamsvm.branches.workers.files_part import FilesCut, decode_cut, files_key
 from streamsvm.checkpoint.snapshot import Snapshot
 from streamsvm.config import ModelConfig
 from streamsvm.crashpoints import crash_point
-from streamsvm.errors import ConfigurationError, InvalidMessage, StateError, TopicMissing
+from streamsvm.errors import ConfigurationError, TopicMissing
 from streamsvm.kafka import Cluster, Message, Outbox, Record, TopicInfo, TopicSpec
 from streamsvm.learning.cutting import LearnerState
 from streamsvm.places import MOST_DIGITS, whole_number
-from streamsvm.points import Position
 from streamsvm.sections import section
 
 log = structlog.get_logger("streamsvm.coresets")
@@ -226,11 +224,6 @@ class CoresetsWriter:
         """Write an opening; blocks until it is stored, and raises as `publish`."""
         self._send("opening", [(opening.partition, opening.key, opening.encode(), ())])
 
-    def put_files(self, cut: FilesCut) -> None:
-        """Write a cut of files into every partition; blocks until it is stored, and raises as `publish`."""
-        value = cut.encode()
-        self._send("files", [(one.partition, files_key(cut.name), value, ()) for one in cut.partitions])
-
     def clear(self, partition: int, keys: Iterable[bytes]) -> None:
         """Give keys tombstones; blocks until they are stored, and raises as `publish`."""
         self._send("tombstone", [(partition, key, None, ()) for key in keys])
@@ -246,44 +239,6 @@ class CoresetsWriter:
         self._metrics.increase("streamsvm_coresets_records", len(records), kind=kind)
         size = sum(len(key) + len(value or b"") for _, key, value, _ in records)
         self._metrics.increase("streamsvm_coresets_bytes", size)
-
-
-def files_of(cluster: Cluster, settings: Settings) -> FilesCut | None:
-    """Return the cut of files that goes before the stream; None where there is none.
-
-    Raises
-    ------
-    StateError
-        If it is damaged.
-    TopicMissing, BrokerUnavailable, TransientError
-        As for `Cluster.newest`.
-    """
-    key = files_key(settings.name)
-    found = cluster.newest(coresets_topic(settings), [key], READ_TIMEOUT_S).get(key)
-    return None if found is None else _cut(found.value, settings.name)
-
-
-def files_before(found: PartitionLog, opening: Opening) -> FilesCut | None:
-    """Return the cut of files with which an incarnation begins a partition; None where it begins with the topic.
-
-    Raises
-    ------
-    StateError
-        If it is damaged.
-    """
-    cut = _cut(found.files, opening.name)
-    if cut is None or (cut.topic, cut.topic_id) != (opening.topic, opening.topic_id):
-        return None
-    return cut if cut.base.get(opening.partition) == Position(*opening.base) else None
-
-
-def _cut(value: bytes | None, name: str) -> FilesCut | None:
-    try:
-        return decode_cut(value, name)
-    except InvalidMessage as error:
-        raise StateError(
-            error.what, "Give the same files to `streamsvm scale backfill` again: it writes the record anew."
-        ) from None
 
 
 def is_opening(record: Record, name: str) -> bool:

@@ -19,13 +19,13 @@ from typing import Final
 
 import structlog
 
+from consumers import constants
 from consumers.branches.workers.coresets_topic import (
     READ_TO,
     WATERMARK,
     CoresetsWriter,
     Due,
     check_topic,
-    files_before,
     is_opening,
     log_faults,
     number_of,
@@ -47,22 +47,21 @@ from consumers.trainer.intake import FLUSH_TIMEOUT_S, Intake
 from consumers.trainer.pacing import LEARN_S
 from consumers.trainer.source import Source
 from consumers.trainer.warming import WarmUp
-from streamsvm.branches.workers.coreset_log import PartitionLog
 from streamsvm.branches.workers.coreset_records import NEWEST_ROWS, Opening
 from streamsvm.branches.workers.coreset_writer import PartitionWriter
 from streamsvm.crashpoints import crash_point
 from streamsvm.delivery.decision import reset_token
 from streamsvm.delivery.events import RowsLearned
-from streamsvm.delivery.reading import FixedGoal, Reading
+from streamsvm.delivery.reading import NoGoal, Reading
 from streamsvm.errors import LogGap, StateError, TopicMissing, TransientError
 from streamsvm.ingest.decoder import PointDecoder
 from streamsvm.kafka import Cluster, OffsetOutOfRange, TopicInfo
 from streamsvm.learning.cutting import LearnerState
 from streamsvm.learning.learner import Learner
 from streamsvm.learning.partition_state import PartitionState
-from streamsvm.learning.training import limited
 from streamsvm.model.comparison import configuration_differences
 from streamsvm.points import Position
+from streamsvm.process_wide import one_algebra_thread
 from streamsvm.sections import section
 
 log = structlog.get_logger("streamsvm.worker")
@@ -72,6 +71,10 @@ LOOK_AGAIN_S: Final = 2.0
 """Between two looks whether a trainer has opened a partition."""
 SHOW_EVERY_S: Final = 5.0
 """Between two commits of group offsets, for observers."""
+PUBLISH_INTERVAL_S: Final = 1.0
+"""Least time between two manifests of a partition: a model can be no fresher, and each writes the open leaf again."""
+PUBLISH_AFTER_S: Final = 30.0
+"""A manifest is written after that even without a full leaf: as much is learned again when a partition moves."""
 NEVER: Final = 1 << 62
 """Leaves after which a cut falls due in a worker: cuts are the trainer's."""
 
@@ -87,9 +90,6 @@ class GroupWorker:
         Made of `consumers.metrics.WORKER`.
     health : Health
     stop : Stop
-    enough : callable, optional
-        Takes the offset before which each partition that is learned here holds nothing more to learn; returns whether
-        to end, having published. Default: the worker goes on until it is stopped.
     monotonic : callable
         Seconds.
     """
@@ -102,12 +102,11 @@ class GroupWorker:
         health: Health,
         stop: Stop,
         *,
-        enough: Callable[[Mapping[int, int]], bool] = lambda ahead: False,  # noqa: ARG005 - it never ends by itself
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._given, self._settings = settings, settings
         self._cluster, self._metrics, self._health, self._stop = cluster, metrics, health, stop
-        self._enough, self._monotonic = enough, monotonic
+        self._monotonic = monotonic
         self._config = settings.models()
         self._owned: dict[int, Owned] = {}
         self._awaited: dict[int, Awaited] = {}
@@ -137,15 +136,11 @@ class GroupWorker:
                 return
             self._health.require("start", "")
             log.info("worker_started", topic=self._settings.input.topic, coresets=coresets_topic(self._settings))
-            while not self._stop.is_set() and not self._enough(self._ahead()):
+            while not self._stop.is_set():
                 self._turn()
             self._publish_last()
             self._show(at_once=True)
             log.info("stopped", partitions=sorted(self._owned))
-
-    def _ahead(self) -> Mapping[int, int]:
-        """Return what `enough` is asked about."""
-        return {} if self._reading is None else self._reading.ahead
 
     def _publish_last(self) -> None:
         try:
@@ -159,7 +154,7 @@ class GroupWorker:
 
     def _begin(self, stack: ExitStack) -> None:
         settings, cluster = self._settings, self._cluster
-        stack.enter_context(limited(self._config.svm))
+        stack.enter_context(one_algebra_thread())
         source = heeding(self._stop, self._health.beat, lambda: cluster.describe(settings.input.topic))
         check_input(source)
         coresets, letters = self._made(coresets_topic(settings)), self._made(settings.input.dead_letters)
@@ -210,12 +205,12 @@ class GroupWorker:
     def _join(self) -> Ownership:
         settings, worker = self._settings, section(self._settings, WorkerConfig)
         if worker.ordinal is not None and worker.of is not None:
-            every_s = settings.input.watch_interval_s
+            every_s = constants.WATCH_INTERVAL_S
             return FixedShare(
                 self._cluster, settings.input.topic, ordinal=worker.ordinal, of=worker.of, look_every_s=every_s
             )
         group = worker.group or f"streamsvm-{settings.name}-workers"
-        return self._cluster.member(settings.input.topic, group=group, protocol=worker.group_protocol)
+        return self._cluster.member(settings.input.topic, group=group)
 
     # ---------------------------------------------------------------- turning
 
@@ -267,7 +262,7 @@ class GroupWorker:
             self._stop.wait(POLL_S)
         elif not reading.backlog:  # else the next turn goes on learning
             intake.release()
-            intake.read(self._settings.input.batch_records, POLL_S)
+            intake.read(constants.BATCH_RECORDS, POLL_S)
         intake.poll_letters()
 
     def _learn(self, reading: Reading) -> None:
@@ -336,7 +331,7 @@ class GroupWorker:
         if before is not None:
             read_to |= {p: offset for p, offset in before.read_to.items() if p in base}
         reading = Reading(
-            FixedGoal(), learner, name=self._settings.name, topic=self._settings.input.topic, read_to=read_to
+            NoGoal(), learner, name=self._settings.name, topic=self._settings.input.topic, read_to=read_to
         )
         self._intake = self._made_intake(reading)
         self._reading = reading
@@ -433,10 +428,6 @@ class GroupWorker:
             found.adopt(highest)
         self._writer.clear(partition, found.garbage())
         position = Position(*opening.base) if highest is None else highest.state.position
-        awaits = self._awaits_files(found, opening, position)
-        if awaits:
-            awaited.why, awaited.look_at = awaits, self._monotonic() + LOOK_AGAIN_S
-            return None
         rows, newest = 0 if highest is None else highest.manifest.rows, NewestRows(NEWEST_ROWS)
         if highest is not None and highest.newest is not None:
             newest.add(highest.newest)
@@ -459,13 +450,6 @@ class GroupWorker:
             begun=None if highest is None else highest.state,
             read_to=None if highest is None else self._read_to_of(partition, highest.headers),
         )
-
-    def _awaits_files(self, found: PartitionLog, opening: Opening, position: Position) -> str:
-        """Say that files go before the stream and are not learned yet; empty where there is nothing to wait for."""
-        cut = files_before(found, opening)
-        if cut is None or position >= Position(cut.next[opening.partition]):
-            return ""
-        return "files go before the stream, and `streamsvm scale backfill` has not learned all of them yet"
 
     def _read_to_of(self, partition: int, headers: Mapping[str, bytes]) -> int | None:
         """Return before which offset nothing is left to learn, by a manifest's header; not beyond the input."""
@@ -523,15 +507,15 @@ class GroupWorker:
 
     def _is_due(self, partition: int) -> bool:
         assert self._reading is not None
-        own, worker, learner = self._owned[partition], section(self._settings, WorkerConfig), self._reading.learner
+        own, learner = self._owned[partition], self._reading.learner
         waited = self._monotonic() - own.published_at
         if learner.position(partition) <= own.published:
             # Markers of transactions behind the last record: the trainer is told that nothing is left to learn.
             passed = self._reading.read_to.get(partition)
-            return waited >= worker.publish_after_s and passed is not None and passed > (own.read_to or 0)
-        if waited >= worker.publish_after_s:
+            return waited >= PUBLISH_AFTER_S and passed is not None and passed > (own.read_to or 0)
+        if waited >= PUBLISH_AFTER_S:
             return True
-        if waited < worker.publish_interval_s:
+        if waited < PUBLISH_INTERVAL_S:
             return False
         leaf_rows = self._config.coreset.leaf_rows
         return own.rows // leaf_rows > own.published_rows // leaf_rows

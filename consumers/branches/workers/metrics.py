@@ -1,4 +1,4 @@
-"""Metrics of workers: of those of a trainer's own, and of those that run anywhere."""
+"""Metrics of workers, and of the trainer that adopts what they learn."""
 
 from __future__ import annotations
 
@@ -15,21 +15,18 @@ CORESETS: Final = (
         "Records written to the coresets topic.",
         "Manifests flat while producers write: see /readyz.",
         ("kind",),
-        panel="Workers: the coresets topic",
     ),
     Definition(
         "streamsvm_coresets_bytes",
         "counter",
         "Bytes written to the coresets topic.",
-        "Too many: raise worker.publish_interval_s.",
-        panel="Workers: the coresets topic",
+        "Compare with the input's bytes.",
     ),
     Definition(
         "streamsvm_coresets_passed_over",
         "counter",
         "Damaged, foreign or incomplete records of the coresets topic.",
         "Above 0: another program writes there, or the topic is not compacted; the log names each.",
-        panel="Workers: the coresets topic",
     ),
     Definition(
         "streamsvm_coresets_manifest_timestamp_seconds",
@@ -37,14 +34,12 @@ CORESETS: Final = (
         "When the newest manifest was written, or seen by the trainer.",
         "Old while there is more to read: the worker is gone or stuck.",
         ("partition",),
-        panel="Workers: partitions and manifests",
     ),
     Definition(
         "streamsvm_worker_partitions",
         "gauge",
         "Partitions that this worker learns; 0 of a trainer.",
         "0 of a worker: see /readyz.",
-        panel="Workers: partitions and manifests",
     ),
 )
 """Of trainers with training.from_coresets, and of their workers."""
@@ -54,36 +49,12 @@ ADOPTED: Final = (
         "counter",
         "States of partitions adopted from the coresets topic.",
         "Flat while workers write: a training runs, or the topic cannot be read.",
-        panel="Workers: the coresets topic",
     ),
 )
-CREW: Final = (
-    Definition(
-        "streamsvm_workers",
-        "gauge",
-        "Processes of training.workers.",
-        "For reading streamsvm_worker_cpu_seconds.",
-        panel="Workers: partitions and manifests",
-    ),
-    Definition(
-        "streamsvm_worker_cpu_seconds",
-        "counter",
-        "Processor time of each worker process.",
-        "A rate near 1: raise training.workers.",
-        ("worker",),
-        panel="Process: processors, and time since the start",
-    ),
-)
-
-ADOPTING: Final = BranchMetrics(
+TRAINER: Final = BranchMetrics(
     definitions=(*CORESETS, *ADOPTED),
     after="",
     wanted=lambda settings: section(settings, TrainingByWorkers).from_coresets,
-)
-TRAINER: Final = BranchMetrics(
-    definitions=CREW,
-    after="streamsvm_producer_renewals",
-    wanted=lambda settings: section(settings, TrainingByWorkers).workers > 1,
 )
 OF_THE_TRAINER: Final = {
     "streamsvm_input_records",

@@ -6,26 +6,14 @@ from collections.abc import Mapping
 from typing import Final
 
 PLUGS: Final[Mapping[str, tuple[str, ...]]] = {
-    "commands": (
-        "consumers.branches.workers.commands:WORKER",
-        "consumers.branches.workers.commands:BACKFILL",
-    ),
+    "commands": ("consumers.branches.workers.commands:WORKER",),
     "train_flags": ("consumers.branches.workers.commands:FROM_CORESETS",),
-    "row_stores": (
-        "consumers.branches.workers.row_stores:CORESETS",
-        "consumers.branches.workers.row_stores:BACKFILLED",
-    ),
     "topics": ("consumers.branches.workers.coresets_topic:TOPICS",),
     "settings": (
         "consumers.branches.workers.settings:TRAINING",
         "consumers.branches.workers.settings:WORKER",
-        "consumers.branches.workers.settings:FILES",
     ),
-    "trainer_metrics": (
-        "consumers.branches.workers.metrics:ADOPTING",
-        "consumers.branches.workers.metrics:TRAINER",
-    ),
+    "trainer_metrics": ("consumers.branches.workers.metrics:TRAINER",),
     "daemon_metrics": ("consumers.branches.workers.metrics:DAEMON",),
-    "verifiers": ("consumers.branches.workers.files.verifying:VERIFIES",),
     "trainer": ("consumers.branches.workers.wanted:TRAINER",),
 }

@@ -1,13 +1,12 @@
-"""Learning in several processes: in workers of the trainer's own, or in those that run anywhere."""
+"""Learning in several processes, on one machine or many."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Final, Literal, Self, cast
+from typing import TYPE_CHECKING, Annotated, Final, Self, cast
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import Field, model_validator
 
 from consumers.settings_sockets import SettingsOptions, settings_section
-from streamsvm.option_texts import split_at_commas
 from streamsvm.sections import Section, section
 from streamsvm.supports import require
 
@@ -20,29 +19,20 @@ if TYPE_CHECKING:
 class TrainingByWorkers(Section):
     """Of `[training]`: who reads, decodes and learns for the trainer."""
 
-    workers: Annotated[int, Field(ge=1, le=256)] = Field(
-        default=1,
-        description="Processes that read, decode and learn. 1: the trainer itself.",
-    )
     from_coresets: bool = Field(
         default=False,
         description="Train on what `streamsvm scale worker` left in the coresets topic, and read no points.",
     )
-    coresets_topic: Annotated[str, Field(max_length=249)] = Field(
-        default="",
-        description="The coresets topic. Default: the model's name + `.coresets`.",
-    )
 
     @model_validator(mode="after")
-    def _learned_by_one_kind(self) -> Self:
+    def _cut_in_one_process(self) -> Self:
         policy = cast("TrainingConfig", self).policy
-        own = {f"training.{option}": getattr(self, option) for option in ("workers", "from_coresets")}
-        require({"training.policy": policy, **own})
+        require({"training.policy": policy, "training.from_coresets": self.from_coresets})
         return self
 
 
 class WorkerConfig(Section):
-    """What a worker owns, and when it leaves what it learned in the coresets topic."""
+    """Which partitions a worker owns."""
 
     ordinal: Annotated[int, Field(ge=0, le=9_999)] | None = Field(
         default=None,
@@ -51,20 +41,6 @@ class WorkerConfig(Section):
     )
     of: Annotated[int, Field(ge=1, le=10_000)] | None = Field(default=None, description="Number of workers.")
     group: str = Field(default="", description="Default: `streamsvm-` + the model's name + `-workers`.")
-    group_protocol: Literal["classic", "consumer"] = Field(
-        default="classic",
-        description="`classic`: cooperative-sticky, a session of 6 s; `consumer` (KIP-848, Kafka 4): by the broker's "
-        "setting, 45 s.",
-    )
-    publish_interval_s: Annotated[float, Field(gt=0)] = Field(
-        default=1.0,
-        description="Least seconds between two manifests of a partition. A model can be no fresher.",
-    )
-    publish_after_s: Annotated[float, Field(gt=0)] = Field(
-        default=30.0,
-        description="Seconds after which a manifest is written even without a full leaf: as much is read again when a "
-        "partition moves.",
-    )
 
     @model_validator(mode="after")
     def _fixed_or_shared(self) -> Self:
@@ -74,18 +50,9 @@ class WorkerConfig(Section):
         return self
 
 
-class FilesConfig(Section):
-    """Files that were learned before the stream."""
-
-    paths: Annotated[tuple[str, ...], BeforeValidator(split_at_commas)] = Field(
-        default=(),
-        description="For `verify`: the files or folders that `streamsvm scale backfill` was given, in that order.",
-    )
-
-
 def coresets_topic(settings: Settings) -> str:
     """Return the topic in which workers leave what they learned."""
-    return section(settings, TrainingByWorkers).coresets_topic or f"{settings.name}.coresets"
+    return f"{settings.name}.coresets"
 
 
 def from_coresets(settings: Settings) -> Settings:
@@ -103,8 +70,7 @@ def from_coresets(settings: Settings) -> Settings:
 
 
 def _axes(settings: Settings) -> Mapping[str, object]:
-    training = section(settings, TrainingByWorkers)
-    return {"training.workers": training.workers, "training.from_coresets": training.from_coresets}
+    return {"training.from_coresets": section(settings, TrainingByWorkers).from_coresets}
 
 
 def _uses(settings: Settings) -> Mapping[str, str]:
@@ -115,22 +81,14 @@ def _uses(settings: Settings) -> Mapping[str, str]:
 TRAINING: Final = SettingsOptions(
     section="training",
     mixin=TrainingByWorkers,
-    after="share",
+    after="policy",
     axes=_axes,
     uses=_uses,
-    short={"training__workers": "--workers"},
-)
-FILES: Final = settings_section(
-    "files",
-    FilesConfig,
-    "Files that were learned before the stream.",
-    after="worker",
-    short={"files__paths": "--files"},
 )
 WORKER: Final = settings_section(
     "worker",
     WorkerConfig,
-    "What a worker owns and leaves for a trainer.",
+    "Which partitions a worker owns.",
     after="output",
     short={"worker__ordinal": "--ordinal", "worker__of": "--of"},
 )

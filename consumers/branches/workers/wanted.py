@@ -11,8 +11,7 @@ from streamsvm.sections import section
 
 
 def _learn_elsewhere(settings: Settings) -> bool:
-    training = section(settings, TrainingByWorkers)
-    return training.workers > 1 or training.from_coresets
+    return section(settings, TrainingByWorkers).from_coresets
 
 
 TRAINER: Final = TrainerPlug(

@@ -33,8 +33,6 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from streamsvm.config import ModelConfig
-
 Float = NDArray[np.float64]
 
 ERROR: Final = 0.01
@@ -51,11 +49,6 @@ bet."""
 def alpha_of(number: int) -> float:
     """Return what the challenge of this number, from 1, spends of `ERROR`."""
     return ERROR * (1.0 / math.log2(number + 1) - 1.0 / math.log2(number + 2))
-
-
-def spent_before(number: int) -> float:
-    """Return what all challenges before this number, from 1, have spent."""
-    return ERROR * (1.0 - 1.0 / math.log2(number + 1))
 
 
 def log_wealths(differences: Float) -> Float:
@@ -93,13 +86,6 @@ def interval(better: Float, worse: Float, n: int, alpha: float) -> tuple[float, 
     share = math.log(alpha / len(BETS))
     low, high = (float(((logs + share) / (BETS * n)).max()) for logs in (better, worse))
     return max(low, -1.0), min(-high, 1.0)
-
-
-def warm_up(_: ModelConfig | None = None) -> None:
-    """Compile, or load from numba's file cache, what a comparison runs."""
-    ones = np.ones(1)
-    add_differences(ones, BETS, np.zeros(len(BETS)))
-    block_differences(np.zeros(1, np.int64), np.ones(1, np.bool_), ones, ones, BLOCK, np.empty(1))
 
 
 @njit(cache=True, nogil=True)

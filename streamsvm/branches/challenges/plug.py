@@ -4,8 +4,5 @@ from collections.abc import Mapping
 from typing import Final
 
 PLUGS: Final[Mapping[str, tuple[str, ...]]] = {
-    "supports": (
-        "streamsvm.branches.challenges.combinations:GATE_ROWS",
-        "streamsvm.branches.challenges.combinations:SERVED_ROWS",
-    ),
+    "supports": ("streamsvm.branches.challenges.combinations:SERVED_ROWS",),
 }

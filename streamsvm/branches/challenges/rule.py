@@ -45,8 +45,6 @@ LEAST_PROBABILITY: Final = 0.001
 `MOST_LOSS`, and more labels necessary, in proportion to its logarithm."""
 MOST_LOSS: Final = -math.log(LEAST_PROBABILITY)
 """Log loss of a row, in nats, at most; 6.9."""
-GAIN: Final = 0.15
-"""Share of the champion's loss by which `labels_needed` takes a challenger to be better."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,31 +158,6 @@ def differences_of(rows: Served, rule: Rule) -> Float:
     old, new = (_losses(rows, rule, before) for before in ("", "shadow_"))
     differences = np.clip((old - new) / rule.most, -1.0, 1.0)
     return differences[:0] if np.isnan(differences).any() else differences
-
-
-def labels_needed(rule: Rule, found: Compared) -> int | None:
-    """Return the labels that a challenger better by `GAIN` needs at least, judged by the champion's figure.
-
-    The evidence is at most exp(the sum of the differences), which a challenger comes near to that is better at many
-    rows by a little, and worse at none.
-
-    Parameters
-    ----------
-    rule : Rule
-    found : Compared
-        Of the same figure.
-
-    Returns
-    -------
-    int or None
-        None while the champion's figure is not known, or is perfect.
-    """
-    if found.champion is None:
-        return None
-    loss = found.champion if rule.figure in ("cost", "log_loss") else 1.0 - found.champion
-    if loss <= 0.0:
-        return None
-    return math.ceil(-math.log(rule.alpha) * rule.most / (GAIN * loss) * found.labels / found.terms)
 
 
 def _figures(rows: Served, rule: Rule) -> tuple[float, float]:

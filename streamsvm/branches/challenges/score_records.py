@@ -4,7 +4,7 @@ A score is the JSON object of `streamsvm.ingest.scored.WrittenScore`; a record h
 second version is scored in the shadow, a score says what that one would have said, under `shadow`.
 
 Invariant: no record's bytes raise, of its header, key or value. Whatever else a record holds than
-scores of this model, of two labels, is counted and left out; of what is no score at all the first ones are named.
+scores of this model, of two labels, is counted and left out.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, Protocol
 
 import msgspec
 import numpy as np
@@ -29,8 +29,6 @@ from streamsvm.places import SOURCE_HEADER, Place, Row, source_of
 
 LARGEST_WHOLE: Final = 1 << 53
 """A larger integer is not exact as float64."""
-MOST_NAMED: Final = 10
-"""Unreadable records of a batch whose places and faults are kept."""
 
 
 class ScoredRecord(Protocol):
@@ -84,14 +82,6 @@ class _Score(_Said):
 _ANY: Final = msgspec.json.Decoder(list[_Score] | _Score)
 
 
-class Unreadable(NamedTuple):
-    """A record of the scores' topic that nobody can read as scores, and why."""
-
-    partition: int
-    offset: int
-    why: str
-
-
 @dataclass(frozen=True, slots=True)
 class DecodedScores:
     """The scores of a batch of records.
@@ -100,17 +90,11 @@ class DecodedScores:
     ----------
     scores : ServedScores
     left_out : int
-        Records that hold no score of this model, in part or as a whole; unreadable ones are among them.
-    unreadable : int
-        Records that are no scores of any model.
-    named : tuple of Unreadable
-        The first `MOST_NAMED` of these.
+        Records that hold no score of this model, in part or as a whole.
     """
 
     scores: ServedScores
     left_out: int
-    unreadable: int = 0
-    named: tuple[Unreadable, ...] = ()
 
 
 class ScoreDecoder:
@@ -138,16 +122,13 @@ class ScoreDecoder:
         times: list[int] = []
         keys: list[bytes] = []
         said: list[tuple[float, ...]] = []
-        left_out = unreadable = 0
-        named: list[Unreadable] = []
+        left_out = 0
         for record in records:
             try:
                 with blaming_the_record():
                     rows = self._rows(record)
-            except InvalidPoint as error:
-                left_out, unreadable = left_out + 1, unreadable + 1
-                if len(named) < MOST_NAMED:
-                    named.append(Unreadable(record.partition, record.offset, error.what))
+            except InvalidPoint:
+                left_out += 1
                 continue
             for partition, key, numbers in rows:
                 partitions.append(partition)
@@ -163,8 +144,6 @@ class ScoreDecoder:
                 said=np.array(said, np.float64).reshape(len(said), len(COLUMNS)),
             ),
             left_out,
-            unreadable,
-            tuple(named),
         )
 
     def _rows(self, record: ScoredRecord) -> list[tuple[int, bytes, tuple[float, ...]]]:

@@ -9,14 +9,6 @@ an earlier one. Both ranges are read to their ends, so that every record in them
 
 Where labels come with the points there is nothing to wait for: a row's place is its key, and every time is 0.
 
-**Settled rows.** Labels that were read so far are not a fair sample where one label comes sooner than the other: frauds
-after a month, say, and all else at once. So whoever decides something asks for settled rows only (`settled`): of each
-partition those before the first row that may still get a label: it has none, and no label's time is past its horizon
-yet. A row counts then as soon as all before it have their labels, or a horizon later where one never comes. Where a row
-without a label is learned as a negative one (`absent`), it is one here, too. A row whose label may stand before the
-first one that was read, up to `early` after that, is left out. Of both logs that part only is looked at whose times
-more records cannot change. So as more is read, settled rows are only added.
-
 Invariant: the result is a function of what both logs hold in the ranges given, and of the rule; in which order and
 portions they were read changes nothing.
 """
@@ -32,7 +24,7 @@ from numpy.typing import NDArray
 
 from streamsvm.joining import log_time
 from streamsvm.joining.joiner import Joiner
-from streamsvm.joining.rows import COUNTED, Absent, FeatureRows, JoinRules, LabelRows, hashed
+from streamsvm.joining.rows import COUNTED, FeatureRows, JoinRules, LabelRows, hashed
 from streamsvm.points import Position
 
 COLUMNS: Final = (
@@ -159,8 +151,6 @@ def served(
     *,
     horizon_ms: int,
     early_ms: int,
-    settled: bool = False,
-    absent: Absent = "drop",
 ) -> Served:
     """Join scores with the labels of their partitions.
 
@@ -171,23 +161,14 @@ def served(
         By partition.
     horizon_ms, early_ms : int
         Of the rule.
-    settled : bool
-        Return settled rows only.
-    absent : str
-        With `settled`: what a row without a label is; "negative", or it is left out.
     """
     rules = JoinRules(horizon_ms=horizon_ms, early_ms=early_ms, absent="drop", most_rows=len(scores) + 1)
     counts = dict.fromkeys(("scores", "labels", "open", *COUNTED), 0)
     said, signs = [np.empty((0, len(COLUMNS)))], [np.empty(0, np.int8)]
     for partition in sorted({*np.unique(scores.partition).tolist(), *labels}):
-        own = _timed_scores(_in_order(scores, np.flatnonzero(scores.partition == partition)), closed=not settled)
-        answers = _timed_labels(labels.get(partition, NO_LABELS), closed=not settled)
+        own = _timed_scores(_in_order(scores, np.flatnonzero(scores.partition == partition)))
+        answers = _timed_labels(labels.get(partition, NO_LABELS))
         found, sign = _of_partition(own, answers, rules, counts)
-        if settled:
-            every = (found, sign)
-            if absent == "negative":
-                every = _of_partition(own, answers, replace(rules, absent=absent), dict(counts))
-            found, sign = _settled(own, answers, found, every, rules)
         # In the order of the input: sums of what was joined are then the same bits whatever was read first.
         order = np.lexsort((found[:, 1], found[:, 0]))
         said.append(found[order])
@@ -195,50 +176,16 @@ def served(
     return Served(said=np.concatenate(said), y=np.concatenate(signs), counts=counts)
 
 
-def _timed_scores(scores: ServedScores, *, closed: bool) -> ServedScores:
-    """Return scores, in the order of the input, under the times of their log, as far as these are known."""
+def _timed_scores(scores: ServedScores) -> ServedScores:
+    """Return scores, in the order of the input, under the times of their log."""
     offset = scores.said[:, 0]
-    time_ms = log_time.decided(scores.time_ms, np.append(offset[1:] != offset[:-1], True), -1, closed=closed).time_ms
-    n = len(time_ms)
-    return ServedScores(
-        partition=scores.partition[:n],
-        time_ms=time_ms,
-        keys=scores.keys[:n],
-        said=np.ascontiguousarray(scores.said[:n]),
-    )
+    times = log_time.decided(scores.time_ms, np.append(offset[1:] != offset[:-1], True), -1, closed=True)
+    return replace(scores, time_ms=times.time_ms)
 
 
-def _timed_labels(labels: ServedLabels, *, closed: bool) -> ServedLabels:
-    """Return labels under the times of their log, as far as these are known."""
-    time_ms = log_time.decided(labels.time_ms, labels.last, -1, closed=closed).time_ms
-    n = len(time_ms)
-    return ServedLabels(time_ms=time_ms, last=labels.last[:n], keys=labels.keys[:n], sign=labels.sign[:n])
-
-
-def _settled(
-    scores: ServedScores,
-    labels: ServedLabels,
-    joined: NDArray[np.float64],
-    every: tuple[NDArray[np.float64], NDArray[np.int8]],
-    rules: JoinRules,
-) -> tuple[NDArray[np.float64], NDArray[np.int8]]:
-    """Return the settled rows of `every`; both logs are under their times, which never run backwards."""
-    begun = np.flatnonzero(labels.time_ms >= 0)
-    if not len(begun):
-        return every[0][:0], every[1][:0]
-    places, time_ms = _places(scores.said), scores.time_ms
-    waits = ~np.isin(places, _places(joined)) & (time_ms + rules.horizon_ms >= labels.time_ms[-1])
-    # An earlier row may have had its label before the first one that was read.
-    begin = int(np.searchsorted(time_ms, labels.time_ms[begun[0]] + rules.early_ms, "right"))
-    waiting = begin + np.flatnonzero(waits[begin:])
-    end = int(waiting[0]) if len(waiting) else len(scores)
-    chosen = np.isin(_places(every[0]), places[begin:end])
-    return every[0][chosen], every[1][chosen]
-
-
-def _places(said: NDArray[np.float64]) -> NDArray[np.complex128]:
-    """Return offset and row of each, as one number."""
-    return np.asarray(said[:, 0] + 1j * said[:, 1])
+def _timed_labels(labels: ServedLabels) -> ServedLabels:
+    """Return labels under the times of their log."""
+    return replace(labels, time_ms=log_time.decided(labels.time_ms, labels.last, -1, closed=True).time_ms)
 
 
 def _in_order(scores: ServedScores, own: NDArray[np.intp]) -> ServedScores:

@@ -167,12 +167,12 @@ class ClassScreened:
         centre, inverse_scale = self.screen.scaling
         return Moments(self.accepted, self.weight.copy(), centre + mean / inverse_scale, square / inverse_scale**2)
 
-    def copy(self, held: int | None = None) -> ClassScreened:  # noqa: ARG002
+    def copy(self) -> ClassScreened:
         """Return a copy with its own arrays."""
         own = ("counts", "sums", "weight", "active", "moments_sums", "gradient")
         return replace(self, **{name: getattr(self, name).copy() for name in own})
 
-    def resumed(self, leaf: tuple[int, int, int], capacity: int) -> ClassScreener:  # noqa: ARG002
+    def resumed(self, leaf: tuple[int, int, int]) -> ClassScreener:
         """Return the screener that goes on from a copy."""
         return ClassScreener(self.copy(), *leaf)
 
@@ -183,9 +183,6 @@ class ClassScreened:
     def turned(self, buckets: Sequence[Points]) -> bool:
         """See `turned`."""
         return turned(self, Points.union(buckets))
-
-    def account(self, points: Points) -> None:
-        """Return None: no account is kept of several labels."""
 
 
 class ClassScreener:
@@ -228,7 +225,7 @@ class ClassScreener:
         """The state; its arrays change with the next call of `screen`."""
         return self._state
 
-    def screen(self, points: Points, accepted: Mask, buffer: Points, kept: int, came: Points | None = None) -> int:  # noqa: ARG002
+    def screen(self, points: Points, accepted: Mask, buffer: Points, kept: int) -> int:
         """Screen rows. Kept points are written into the buffer from `kept` on; the buffer is never full afterwards.
 
         Parameters
@@ -241,8 +238,6 @@ class ClassScreener:
             Has room for at least `least_capacity` points.
         kept : int
             Number of points in the buffer.
-        came : Points, optional
-            Not looked at: no account is kept of several labels.
 
         Returns
         -------
@@ -357,7 +352,7 @@ def make_class_screen(
     each = [
         make_screen(
             weighed.against_the_rest(label), own, heavy.against_the_rest(label), rows, accepted, capacity, random
-        )[0]
+        )
         for label, own in pilots.items()
     ]
     # Without a direction that matters there is no projection; then the influence is 0.

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from streamsvm.branches.classes import class_screening
 from streamsvm.branches.classes.class_screening import ClassScreener, least_capacity, make_class_screen, span_share
 from streamsvm.config import ModelConfig
-from streamsvm.coreset.accounting import Accounting
 from streamsvm.coreset.reducers.base import Purpose, generator
 from streamsvm.learning.leaf_screens import LeafScreens, Sealed
 from streamsvm.learning.tasks import Task
@@ -24,7 +23,7 @@ class ClassScreens(LeafScreens):
         return task.classes > 2 and coreset.class_screening and config.svm.kernel == "linear" and fits
 
     @classmethod
-    def warm_up(cls, config: ModelConfig, accounting: Accounting | None, say: Callable[[str], None]) -> None:  # noqa: ARG003
+    def warm_up(cls, config: ModelConfig, say: Callable[[str], None]) -> None:
         """See `LeafScreens`."""
         if config.coreset.class_screening:
             say("preparing the screening of several labels")

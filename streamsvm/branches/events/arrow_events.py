@@ -25,12 +25,8 @@ from streamsvm.branches.events.field_slots import read_times
 from streamsvm.config import PointsConfig
 from streamsvm.errors import InvalidPoint
 from streamsvm.field_paths import Path, Unreachable, shown
-from streamsvm.ingest.arrow import CELL_BYTES
 from streamsvm.ingest.arrow_stream import BROKEN, one_line, read, survey
-from streamsvm.ingest.bounds import refuse_expansion
 
-TEXT_BYTES: Final = 5
-"""Memory for each byte of a record: its columns, and texts of which a character may take four times its bytes."""
 _LIST: Final = (pa.types.is_list, pa.types.is_large_list)
 _TEXT: Final = (pa.string(), pa.large_string())
 _PER_S: Final = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
@@ -51,11 +47,11 @@ class ArrowEvents:
     Raises
     ------
     InvalidPoint
-        If the value cannot be parsed into rows, or holds too many, or could take too much memory.
+        If the value cannot be parsed into rows, or holds too many.
     """
 
     def __init__(self, value: bytes, paths: Sequence[Path], config: PointsConfig) -> None:
-        schema, self._rows, words = survey(value, config.max_rows_per_record, dictionaries=True)
+        schema, self._rows = survey(value, config.most_rows, dictionaries=True)
         self._paths = tuple(paths)
         try:
             options = _options(schema, frozenset(str(path[0]) for path in self._paths))
@@ -63,8 +59,6 @@ class ArrowEvents:
             raise
         except BROKEN as error:
             raise InvalidPoint("malformed_arrow", f"the stream cannot be read: {one_line(error)}") from None
-        cells = self._rows * len(self._paths) + words
-        refuse_expansion(TEXT_BYTES * len(value) + cells * CELL_BYTES, config.decoded_bytes)
         self._columns = read(value, self._rows, options) if options is not None else {}
 
     def __len__(self) -> int:

@@ -8,10 +8,7 @@ from streamsvm.supports import FEATURES, Combinations, Row, equal, given, missin
 
 EVENTS: Final = "[events]"
 FOLLOWING: Final = "an option of `[points]` that follows from `[features]`"
-GRAPH_OF_EVENTS: Final = "an ONNX graph of events"
-UNKNOWN_TO_ONNX: Final = "a hash, a time, a number with `parse`, or a field that is both text and number"
 _DECLARED: Final = "Events, features and formats"
-_ONNX: Final = "ONNX"
 _COMMANDS: Final = "Other commands"
 
 DECLARED_ROWS: Final = Combinations(
@@ -35,29 +32,6 @@ DECLARED_ROWS: Final = Combinations(
         ),
     ),
     phrases={EVENTS: "{name} is given", FOLLOWING: "points.{value} is given"},
-)
-ONNX_ROWS: Final = Combinations(
-    before=_ONNX,
-    rows=(
-        Row(
-            axis=_ONNX,
-            feature=given(GRAPH_OF_EVENTS),
-            without=missing(FEATURES),
-            why="the version learned points and not raw events",
-            remedy="Export it without events: the graph then takes the features as X.",
-            kind="nature",
-        ),
-        Row(
-            axis=_ONNX,
-            feature=given(GRAPH_OF_EVENTS),
-            without=given(UNKNOWN_TO_ONNX),
-            why="ONNX cannot evaluate these features",
-            remedy="Export it without events: the graph then takes the columns as X, which loaded.features(events) "
-            "makes.",
-            kind="nature",
-        ),
-    ),
-    phrases={GRAPH_OF_EVENTS: "a graph of events was asked for", UNKNOWN_TO_ONNX: "{value}"},
 )
 COMMAND_ROWS: Final = Combinations(
     before="",

@@ -4,20 +4,15 @@
   a decimal becomes a number. Its other converters put the schema into a registry and nothing around the event.
 - `debezium`: ``{"before": ..., "after": EVENT, "op": "c"}``, by itself or as Connect's payload. An event is the state
   after a row was read in a snapshot (`r`), created (`c`) or updated (`u`).
-- `cloudevents`: structured, ``{"specversion": "1.0", ..., "data": EVENT}``, or binary, with attributes as headers and
-  the event as the value. The record's content type says which, if it is one of CloudEvents (some brokers add attributes
-  as headers to structured ones, too), and else the header `ce_specversion`.
 
 A deletion, a truncation, a message of a database's log and a tombstone are *passed over*: they hold no event, are no
 fault of the producer, keep their place in the log and are counted, but are no dead letters.
 
-Sources: Debezium 3, "Data change events"; CloudEvents 1.0.2, JSON format and Kafka protocol binding.
+Source: Debezium 3, "Data change events".
 """
 
 from __future__ import annotations
 
-import base64
-import binascii
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,10 +22,8 @@ from streamsvm.branches.events.features.recipe import Envelope
 from streamsvm.branches.events.logical_decimals import of_connect
 from streamsvm.errors import InvalidPoint
 from streamsvm.field_paths import Path
-from streamsvm.ingest.content_types import CONTENT_TYPE_HEADER
 from streamsvm.ingest.row import excerpt
 
-Headers = Sequence[tuple[str, bytes]]
 Event = dict[str, Any]
 
 
@@ -41,17 +34,9 @@ class PassedOver:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Packed:
-    """An event's bytes inside of an envelope, with their media type."""
-
-    value: bytes
-    media_type: str
-
-
 TOMBSTONE: Final = PassedOver("tombstone")
 
-Opened = Event | Packed | PassedOver | InvalidPoint
+Opened = Event | PassedOver | InvalidPoint
 
 
 def has_tombstones(envelope: Envelope) -> bool:
@@ -59,18 +44,9 @@ def has_tombstones(envelope: Envelope) -> bool:
     return envelope in ("connect", "debezium")
 
 
-def is_bare(envelope: Envelope, headers: Headers, *, of_json: bool) -> bool:
+def is_bare(envelope: Envelope, *, of_json: bool) -> bool:
     """Return whether a record's whole value is an event, or an array of events."""
-    if envelope == "connect":
-        return not of_json
-    return envelope == "none" or (envelope == "cloudevents" and _is_binary(headers))
-
-
-def _is_binary(headers: Headers) -> bool:
-    """Return whether a CloudEvent's attributes are the record's headers, as the Kafka binding says in its section 3."""
-    of_names = {name.lower(): content for name, content in headers}
-    content_type = (of_names.get(CONTENT_TYPE_HEADER) or b"").strip().lower()
-    return "ce_specversion" in of_names and not content_type.startswith(b"application/cloudevents")
+    return envelope == "none" or (envelope == "connect" and not of_json)
 
 
 def inside(envelope: Envelope, paths: Sequence[Path]) -> Sequence[Path]:
@@ -85,7 +61,7 @@ def opened(envelope: Envelope, row: Any) -> Opened:
 
     Returns
     -------
-    dict, Packed, PassedOver or InvalidPoint
+    dict, PassedOver or InvalidPoint
         The last where there is no such envelope.
     """
     return _OPENERS[envelope](row)
@@ -120,37 +96,9 @@ def _debezium(row: Any) -> Opened:
 _NO_STATE: Final = {"d": "delete", "t": "truncate", "m": "message"}
 
 
-def _cloud_event(row: Any) -> Opened:
-    if not isinstance(row, dict) or not str(row.get("specversion", "")).startswith("1."):
-        return _wrong("cloudevents", "is not an object with specversion 1, and there is no header ce_specversion", row)
-    media_type = row.get("datacontenttype") or "application/json"
-    if not isinstance(media_type, str):
-        return _wrong("cloudevents", "has a datacontenttype that is not text", row)
-    packed = row.get("data_base64")
-    if packed is None:
-        if not is_json(media_type):
-            return InvalidPoint(
-                "unknown_content_type", f"datacontenttype is {excerpt(media_type)}, and data is not bytes"
-            )
-        if row.get("data") is None:
-            return InvalidPoint("empty_record", "the CloudEvent has no data")
-        return _an_event("data", row["data"])
-    try:
-        return Packed(base64.b64decode(packed, validate=True), media_type)
-    except (binascii.Error, TypeError, ValueError):
-        return InvalidPoint("wrong_envelope", "data_base64 is not base64")
-
-
-def is_json(media_type: str) -> bool:
-    """Return whether a media type is JSON's."""
-    bare = media_type.partition(";")[0].strip().lower()
-    return bare in ("application/json", "text/json") or bare.endswith("+json")
-
-
 _OPENERS: Final[Mapping[Envelope, Callable[[Any], Opened]]] = {
     "connect": _connect,
     "debezium": _debezium,
-    "cloudevents": _cloud_event,
 }
 
 

@@ -12,8 +12,6 @@ from streamsvm.branches.events.arrow_events import ArrowEvents
 from streamsvm.branches.events.envelopes import (
     TOMBSTONE,
     Event,
-    Headers,
-    Packed,
     PassedOver,
     has_tombstones,
     inside,
@@ -28,11 +26,9 @@ from streamsvm.errors import InvalidPoint
 from streamsvm.field_paths import Path
 from streamsvm.ingest import json_rows
 from streamsvm.ingest.avro import AvroReader
-from streamsvm.ingest.avro import Headers as SchemaHeaders
 from streamsvm.ingest.bounds import refuse_size
 from streamsvm.ingest.columns import Run
-from streamsvm.ingest.content_types import format_of_media_type
-from streamsvm.ingest.framed import FRAMED_FORMATS, schema_header, unframed
+from streamsvm.ingest.framed import BY_HEADER, named_by_header, unframed
 
 Row = Event | PassedOver | InvalidPoint
 Parsed = Row | list[Row] | ArrowEvents
@@ -52,11 +48,6 @@ class EventParser:
         What is around an event.
     avro : AvroReader
     protobuf : ProtobufReader
-
-    Attributes
-    ----------
-    most_plain_bytes : int
-        Most bytes of JSON that may be read without counting what it expands to.
     """
 
     def __init__(self, config: PointsConfig, envelope: Envelope, avro: AvroReader, protobuf: ProtobufReader) -> None:
@@ -64,9 +55,8 @@ class EventParser:
         self.envelope = envelope
         self._avro = avro
         self._protobuf = protobuf
-        self.most_plain_bytes = min(config.max_record_bytes, config.decoded_bytes // json_rows.MOST_FOR_A_BYTE)
 
-    def is_array(self, format_: str, value: bytes, headers: Headers) -> bool:
+    def is_array(self, format_: str, value: bytes) -> bool:
         """Return whether a value with a valid row is an array of rows; every Arrow record is.
 
         Raises
@@ -75,15 +65,13 @@ class EventParser:
             If that needs a schema which is unavailable now.
         """
         if format_ == "avro":
-            return self._avro.is_array(value, schema_header(headers))
+            return self._avro.is_array(value)
         if format_ == "json-schema":
-            value = unframed(value, schema_header(headers))
+            value = unframed(value)
         return format_ == "arrow" or (format_ in _OF_JSON and json_rows.is_array(value))
 
-    def plain(self, format_: str) -> Callable[[bytes, bytes | None], Event | None]:
+    def plain(self, format_: str) -> Callable[[bytes], Event | None]:
         """Return what reads a value that is one event and nothing else, as most are; None of any other value.
-
-        It is given the value, and what the record's header says of its schema.
 
         This only saves time: what it returns is what `parsed` does.
         """
@@ -93,7 +81,7 @@ class EventParser:
             return self._avro.one_of
         return _nothing
 
-    def scan_avro(self, run: Run, headers: SchemaHeaders) -> tuple[NDArray[np.bool_], FieldSlots] | None:
+    def scan_avro(self, run: Run) -> tuple[NDArray[np.bool_], FieldSlots] | None:
         """Return of which records the compiled reader of Avro read the fields, and these; None if it can read none.
 
         Raises
@@ -102,7 +90,7 @@ class EventParser:
             If a schema is unavailable now.
         """
         bare = self.envelope in ("none", "connect")
-        scanned = self._avro.scan_slots(run.values, run.size, headers) if bare else None
+        scanned = self._avro.scan_slots(run.values, run.size) if bare else None
         if scanned is None:
             return None
         read, found = scanned
@@ -112,17 +100,16 @@ class EventParser:
         """Return whether a record is JSON with nothing around an event."""
         return format_ == "json" and self.envelope == "none"
 
-    def _plain_json(self, value: bytes, _: bytes | None) -> Event | None:
-        return json_rows.object_of(value) if len(value) <= self.most_plain_bytes else None
+    def _plain_json(self, value: bytes) -> Event | None:
+        return json_rows.object_of(value) if len(value) <= self._config.max_record_bytes else None
 
-    def parsed(self, format_: str, value: bytes | None, headers: Headers, paths: Sequence[Path]) -> Parsed:
+    def parsed(self, format_: str, value: bytes | None, paths: Sequence[Path]) -> Parsed:
         """Return what a record holds, out of its envelope.
 
         Parameters
         ----------
         format_ : str
         value : bytes or None
-        headers : sequence of (str, bytes)
         paths : sequence of Path
             Fields of an event that are read; an event need not have others.
 
@@ -135,44 +122,34 @@ class EventParser:
         """
         if value is None and has_tombstones(self.envelope):
             return TOMBSTONE
-        bare = is_bare(self.envelope, headers, of_json=format_ in _OF_JSON)
+        bare = is_bare(self.envelope, of_json=format_ in _OF_JSON)
         whole = refuse_size(value, self._config)
-        header = schema_header(headers) if format_ in FRAMED_FORMATS else None
-        found = self._of_format(format_, whole, paths if bare else inside(self.envelope, paths), header)
+        found = self._of_format(format_, whole, paths if bare else inside(self.envelope, paths))
         if bare:
             return _events(found)
         if isinstance(found, ArrowEvents):
             raise InvalidPoint("wrong_envelope", f"the value is Arrow, which has no envelope {self.envelope}")
         if isinstance(found, list):
-            return [self._out_of(row, paths) for row in found]
-        return self._out_of(found, paths)
+            return [row if isinstance(row, InvalidPoint) else opened(self.envelope, row) for row in found]
+        return found if isinstance(found, InvalidPoint) else opened(self.envelope, found)
 
-    def _out_of(self, row: Any, paths: Sequence[Path]) -> Row:
-        if isinstance(row, InvalidPoint):
-            return row
-        found = opened(self.envelope, row)
-        if not isinstance(found, Packed):
-            return found
-        inner = _events(self._of_format(format_of_media_type(found.media_type), found.value, paths, None))
-        if isinstance(inner, list | ArrowEvents):
-            return InvalidPoint("wrong_type", "data_base64 holds several events, but only one is allowed")
-        return inner
-
-    def _of_format(self, format_: str, value: bytes, paths: Sequence[Path], header: bytes | None) -> Any:
+    def _of_format(self, format_: str, value: bytes, paths: Sequence[Path]) -> Any:
         """Return the parsed value, a list where it is an array of rows, or an Arrow record's columns."""
-        rows, memory = self._config.max_rows_per_record, self._config.decoded_bytes
+        rows = self._config.most_rows
         if format_ in _OF_JSON:
-            return json_rows.values_of(value if format_ == "json" else unframed(value, header), rows, memory)
+            return json_rows.values_of(value if format_ == "json" else unframed(value), rows)
         if format_ == "avro":
-            return self._avro.datum_of(value, rows, memory, header)
+            return self._avro.datum_of(value, rows)
         if format_ == "protobuf":
-            return self._protobuf.event_of(value, paths, memory, header)
+            return self._protobuf.event_of(value, paths)
         if format_ == "arrow":
             return ArrowEvents(value, paths, self._config)
+        if format_ == BY_HEADER:
+            raise named_by_header()
         raise InvalidPoint("unknown_content_type", "the content type names an unsupported format")
 
 
-def _nothing(_: bytes, __: bytes | None) -> None:
+def _nothing(_: bytes) -> None:
     return None
 
 

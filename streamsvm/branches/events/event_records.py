@@ -30,11 +30,10 @@ from streamsvm.errors import InvalidPoint, StreamsvmError
 from streamsvm.field_paths import Path, Unreachable, picked
 from streamsvm.ingest.avro import AvroReader
 from streamsvm.ingest.blaming import blaming_the_record, undecodable
-from streamsvm.ingest.bounds import LISTED_ENTRY_BYTES, ROW_BYTES, refuse_expansion, too_many_rows
+from streamsvm.ingest.bounds import too_many_rows
 from streamsvm.ingest.columns import RawRecord, Run
 from streamsvm.ingest.decoding import Absences
 from streamsvm.ingest.deletions import is_deleted
-from streamsvm.ingest.framed import FRAMED_FORMATS, hinted, schema_headers
 from streamsvm.ingest.row import LARGEST_FEATURE, encodable
 from streamsvm.ingest.row_builder import RejectedRecord, Rejection, RowsBuilder
 from streamsvm.ingest.schemas import Schemas
@@ -98,7 +97,7 @@ class EventRecords:
         TransientError
             If that needs a schema which is unavailable now.
         """
-        return self._parser.is_array(format_, record.value or b"", record.headers)
+        return self._parser.is_array(format_, record.value or b"")
 
     def decode(self, format_: str, run: Run, builder: RowsBuilder) -> None:
         """Decode consecutive records of one format.
@@ -119,9 +118,9 @@ class EventRecords:
         """
         scanned = None
         if self._parser.is_plain_json(format_):
-            scanned = self._scanner.scan(run.values, run.size, self._parser.most_plain_bytes)
+            scanned = self._scanner.scan(run.values, run.size, self._config.max_record_bytes)
         elif format_ == "avro":
-            scanned = self._parser.scan_avro(run, schema_headers(run))
+            scanned = self._parser.scan_avro(run)
         if scanned is None:
             return False
         read, slots = scanned
@@ -144,7 +143,7 @@ class EventRecords:
         """Add records of one JSON object each, all at once; False where one has to be looked at by itself."""
         if not self._parser.is_plain_json(format_):
             return False
-        fields = self._fields.read(run.values, self._parser.most_plain_bytes)
+        fields = self._fields.read(run.values, self._config.max_record_bytes)
         return fields is not None and self._add_fields(run, fields, builder)
 
     def _add_fields(self, run: Run, fields: Mapping[Path, FieldValues], builder: RowsBuilder) -> bool:
@@ -174,14 +173,12 @@ class EventRecords:
     def _add_parsed(self, format_: str, run: Run, builder: RowsBuilder) -> None:
         """Add records after parsing each."""
         plain = self._parser.plain(format_)
-        headers = schema_headers(run) if format_ in FRAMED_FORMATS else None
         rows: list[Row] = []
         start = 0
         for index, value in enumerate(run.values):
-            header = None if headers is None else headers[index]
-            one: Parsed | None = plain(value, header) if value else None
+            one: Parsed | None = plain(value) if value else None
             if one is None:
-                one = self._parsed(format_, run, index)
+                one = self._parsed(format_, value)
             if isinstance(one, list | ArrowEvents):
                 self._add_singles(run.slice(start, index), rows, builder)
                 self._add_several(run.slice(index, index + 1), one, builder)
@@ -197,7 +194,7 @@ class EventRecords:
         """
         try:
             with blaming_the_record():
-                parsed = self._parser.parsed(format_, record.value, record.headers, paths)
+                parsed = self._parser.parsed(format_, record.value, paths)
         except InvalidPoint:
             return None
         if isinstance(parsed, ArrowEvents):
@@ -206,13 +203,12 @@ class EventRecords:
         events: list[Event] = [row if isinstance(row, dict) else {} for row in rows]
         return [[_plain(value) for value in picked(events, path)] for path in paths]
 
-    def _parsed(self, format_: str, run: Run, index: int) -> Parsed:
+    def _parsed(self, format_: str, value: bytes | None) -> Parsed:
         """Return what a record holds; a rejection if it cannot be parsed."""
-        value, headers = run.values[index], run.headers(index)
         try:
-            return self._parser.parsed(format_, value, headers, self._paths)
+            return self._parser.parsed(format_, value, self._paths)
         except InvalidPoint as error:
-            return hinted(error, headers)
+            return error
         except (StreamsvmError, MemoryError):
             raise
         except Exception as error:  # noqa: BLE001 - of whatever kind: the bytes are the reason
@@ -228,13 +224,12 @@ class EventRecords:
 
     def _add_several(self, run: Run, rows: list[Row] | ArrowEvents, builder: RowsBuilder) -> None:
         """Add a record of several rows."""
-        count, config = len(rows), self._config
+        count = len(rows)
         try:
             if not count:
                 raise InvalidPoint("empty_record", "the array is empty")
-            if count > config.max_rows_per_record:
-                raise too_many_rows(count, config.max_rows_per_record)
-            refuse_expansion(count * (ROW_BYTES + config.dimension * LISTED_ENTRY_BYTES), config.decoded_bytes)
+            if count > self._config.most_rows:
+                raise too_many_rows(count, self._config.most_rows)
             with blaming_the_record():
                 made, passed = None, None
                 if isinstance(rows, ArrowEvents):

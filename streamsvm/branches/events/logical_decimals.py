@@ -11,12 +11,13 @@ Sources: Kafka Connect's `Decimal` and `JsonConverter`; Debezium 3, "Data type m
 
 from __future__ import annotations
 
+import base64
+import binascii
 import re
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final
 
-from streamsvm.branches.events.features.notations import bytes_of, decimal_of, number_of_decimal
 from streamsvm.field_paths import UNAVAILABLE, Unreachable
 from streamsvm.ingest.avro_programs import DECIMAL_SCALE
 
@@ -25,7 +26,10 @@ VARIABLE_SCALE: Final = "io.debezium.data.VariableScaleDecimal"
 
 Convert = Callable[[Any], Any]
 _BROKEN: Final = Unreachable("its schema says that it is a decimal, but its bytes are not one of at most 64 bytes")
-_own_scale: Final = number_of_decimal(None)
+MOST_BYTES: Final = 64
+MOST_SCALE: Final = 100
+"""With it and `MOST_BYTES` no decimal is beyond float64."""
+_BASE64: Final = re.compile(r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?", re.ASCII)
 
 
 def of_connect(schema: Any) -> Convert | None:
@@ -118,7 +122,11 @@ def _decimal(value: Any, scale: int | None) -> Any:
 def _with_own_scale(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
-    made = _own_scale(value)
+    scale, raw = value.get("scale"), value.get("value")
+    if isinstance(scale, bool) or not isinstance(scale, int):
+        return _BROKEN
+    raw = raw if isinstance(raw, bytes) else bytes_of(raw)
+    made = None if raw is None else decimal_of(raw, scale)
     return _BROKEN if made is None else made
 
 
@@ -146,6 +154,25 @@ def _of_values(inner: Convert | None) -> Convert | None:
         return value
 
     return None if inner is None else convert
+
+
+def bytes_of(text: Any) -> bytes | None:
+    """Return the bytes that a text is the base64 of, as an encoder writes them; None if it is not."""
+    if type(text) is not str or len(text) > 2 * MOST_BYTES or _BASE64.fullmatch(text) is None:
+        return None
+    try:
+        raw = base64.b64decode(text)
+    except binascii.Error:
+        return None
+    return raw if base64.b64encode(raw).decode() == text else None
+
+
+def decimal_of(raw: bytes, scale: int) -> float | None:
+    """Return an integer, in two's complement and big endian, divided by a power of ten; None if it has no size."""
+    if not 1 <= len(raw) <= MOST_BYTES or abs(scale) > MOST_SCALE:
+        return None
+    unscaled = int.from_bytes(raw, "big", signed=True)
+    return unscaled / 10**scale if scale >= 0 else float(unscaled * 10**-scale)
 
 
 def _integer(text: Any) -> int | None:

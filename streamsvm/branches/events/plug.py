@@ -6,7 +6,6 @@ PLUGS: Final = {
     "model_options": ("streamsvm.branches.events.options:OPTIONS",),
     "supports": (
         "streamsvm.branches.events.combinations:DECLARED_ROWS",
-        "streamsvm.branches.events.combinations:ONNX_ROWS",
         "streamsvm.branches.events.combinations:COMMAND_ROWS",
     ),
     "estimators": {"EventVectorizer": "streamsvm.branches.events.vectorizer:EventVectorizer"},

@@ -1,9 +1,7 @@
-"""Raw events as Protobuf with a registry's schema: its name and the message's indexes, in the value or in a header.
+"""Raw events as Protobuf with a registry's schema: its id and the message's indexes stand in front of the message.
 
 The indexes say which message of the schema's file it is: how many they are, and each, as zigzag varints; 0 alone is the
-first message. Old serializers wrote plain varints. A negative zigzag number, which is no count and no index, shows that
-a value has those; and so does a byte below 8 behind the indexes, with which no message begins, for no field has the
-number 0. What could be either is read as zigzag.
+first message.
 
 An event is made of the fields that are asked for, by their names in the .proto file: a message is an object, a repeated
 field an array, a map with keys of text an object, an enum the name of its value (its number, if it has no name).
@@ -11,15 +9,15 @@ google.protobuf.Timestamp is the text that ISO 8601 writes of it, a wrapper (Dou
 that is not set is missing where Protobuf can tell (messages, `optional`, oneofs, proto2), else it has its default, as
 for every reader of Protobuf.
 
-Invariant: a schema is what the registry gives for the id, for ever. The registry is not trusted with this process: how
-much memory a message of the schema can take for each byte is known before one is parsed.
+Invariant: a schema is what the registry gives for the id, for ever. The registry is not trusted with this process: a
+schema that repeats messages of very many fields is refused.
 Sources: the Protobuf encoding, https://protobuf.dev/programming-guides/encoding; Confluent's wire format.
 """
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
@@ -29,21 +27,14 @@ from typing import Any, Final
 from streamsvm.branches.events import proto_files
 from streamsvm.errors import ConfigurationError, InvalidPoint
 from streamsvm.field_paths import DEEPEST, Path, Unreachable
-from streamsvm.ingest.bounds import refuse_expansion
-from streamsvm.ingest.framed import KnownSchemas, SchemaKey, frame_of, unknown
+from streamsvm.ingest.framed import FRAME, KnownSchemas, schema_id_of, unknown
 from streamsvm.ingest.schemas import Schemas
 
 DEEPEST_INDEX: Final = 16
 """Most message indexes, which lead into messages declared within messages."""
 _LARGEST_INDEX: Final = 10_000
-MESSAGE_BYTES: Final = 128.0
-"""A message without fields, and its place."""
-FIELD_BYTES: Final = 16.0
-"""A field's place in a message, whether it is set or not."""
-BYTE_BYTES: Final = 24.0
-"""What a byte takes at most that begins no message: the worst are packed numbers, 8 bytes in an array that doubles."""
-LEAST_MESSAGE: Final = 2
-"""Bytes of a message within a message: its tag and its length."""
+MOST_REPEATED_FIELDS: Final = 200
+"""Fields of a message that another repeats. Two bytes are a message, which takes 16 bytes for each field."""
 MOST_COMPILED: Final = 64
 """Pairs of a message and paths that are kept for a schema."""
 
@@ -58,10 +49,9 @@ Wanted = dict[str | int, "Wanted"]
 
 @dataclass(frozen=True, slots=True)
 class _Schema:
-    """A file's descriptor, what each byte of a message may take, and what was compiled of it."""
+    """A file's descriptor, and what was compiled of it."""
 
     file: Any
-    for_a_byte: float
     compiled: dict[tuple[tuple[int, ...], tuple[Path, ...]], tuple[Any, Convert]] = field(default_factory=dict)
     paths: dict[tuple[int, ...], tuple[Path, ...]] = field(default_factory=dict)
 
@@ -92,27 +82,22 @@ class ProtobufReader:
         """Ask for unknown schemas once more: a batch of records begins, all of them fetched by now."""
         self._known.ask_again()
 
-    def event_of(self, value: bytes, paths: Sequence[Path], most_bytes: int, header: bytes | None = None) -> Event:
+    def event_of(self, value: bytes, paths: Sequence[Path]) -> Event:
         """Return the fields under some paths of a value's message.
 
         Parameters
         ----------
         value : bytes
         paths : sequence of Path
-        most_bytes : int
-            Memory that decoding may take.
-        header : bytes, optional
-            What the record's header says of its schema and message.
 
         Raises
         ------
         InvalidPoint
-            If the value is not a message of its schema, or could take more memory.
+            If the value is not a message of its schema.
         TransientError
             If the registry cannot be asked now.
         """
-        schema, indexes, start = self._named(value, header)
-        refuse_expansion(len(value) * schema.for_a_byte, most_bytes)
+        schema, indexes, start = self._named(value)
         key = indexes, tuple(paths)
         if key not in schema.compiled:
             if len(schema.compiled) >= MOST_COMPILED:
@@ -126,11 +111,11 @@ class ProtobufReader:
             raise
         except Exception as error:  # noqa: BLE001 - of whatever kind: the bytes are the reason
             what = " ".join(str(error).split())[:200]
-            raise InvalidPoint("malformed_protobuf", f"the message does not fit its schema: {what}{_OLD}") from None
+            raise InvalidPoint("malformed_protobuf", f"the message does not fit its schema: {what}") from None
         event: Event = convert(message)
         return event
 
-    def paths_of(self, value: bytes, header: bytes | None = None) -> tuple[Path, ...]:
+    def paths_of(self, value: bytes) -> tuple[Path, ...]:
         """Return the paths of the single values that a value's message can have, of an array those of its first one.
 
         Raises
@@ -140,27 +125,19 @@ class ProtobufReader:
         TransientError
             If the registry cannot be asked now.
         """
-        schema, indexes, _ = self._named(value, header)
+        schema, indexes, _ = self._named(value)
         if indexes not in schema.paths:
             if len(schema.paths) >= MOST_COMPILED:
                 schema.paths.clear()
             schema.paths[indexes] = tuple(islice(_paths(_descriptor(schema.file, indexes), ()), MOST_PATHS))
         return schema.paths[indexes]
 
-    def _named(self, value: bytes, header: bytes | None) -> tuple[_Schema, tuple[int, ...], int]:
+    def _named(self, value: bytes) -> tuple[_Schema, tuple[int, ...], int]:
         """Return a value's schema, the indexes of its message, and where in the value the message begins."""
-        frame = frame_of(value, header)
-        schema = self._known.of(frame.schema)
-        indexes, end = _indexes(frame.source, frame.end)
-        if header is None:
-            return schema, indexes, end
-        if end != len(header):
-            raise InvalidPoint(
-                "malformed_protobuf", f"{len(header) - end} bytes follow the message indexes in the header"
-            )
-        return schema, indexes, 0
+        schema = self._known.of(schema_id_of(value))
+        return schema, *_indexes(value, FRAME.size)
 
-    def _look_up(self, schema_id: SchemaKey) -> tuple[_Schema | InvalidPoint, int]:
+    def _look_up(self, schema_id: int) -> tuple[_Schema | InvalidPoint, int]:
         """Return a schema, or why it is unfit, and its size; one that is unknown is not remembered."""
         texts = None
         if self._schemas is not None:
@@ -190,46 +167,22 @@ def _require_packages() -> None:
         ) from None
 
 
-def _indexes(source: bytes, at: int) -> tuple[tuple[int, ...], int]:
+def _indexes(value: bytes, at: int) -> tuple[tuple[int, ...], int]:
     """Return the message indexes that begin at a place, and where they end."""
-    found, end = _numbers(source, at, _of_zigzag)
-    if min(found, default=0) < 0 or source[end : end + 1] in _NO_FIELD:
-        found, end = _numbers(source, at, int)
-    if any(index > _LARGEST_INDEX for index in found):
-        raise InvalidPoint("malformed_protobuf", f"the value has the message index {max(found)}{_OLD}")
-    return tuple(found) or (0,), end
-
-
-_OLD: Final = (
-    "; if the producer writes message indexes in the old encoding (use.deprecated.format of Confluent's clients), let "
-    "it write the current one"
-)
-
-
-_NO_FIELD: Final = frozenset(bytes((byte,)) for byte in range(8))
-
-
-def _of_zigzag(number: int) -> int:
-    return (number >> 1) ^ -(number & 1)
-
-
-def _numbers(source: bytes, at: int, meant: Callable[[int], int]) -> tuple[list[int], int]:
-    """Return so many numbers as the first one says, and where they end; nothing is read after a negative one."""
-    written, at = _varint(source, at)
-    count = meant(written)
-    if count < 0:
-        return [count], at
-    if count > DEEPEST_INDEX:
-        raise InvalidPoint("malformed_protobuf", f"the value announces {count} message indexes{_OLD}")
+    count, at = _varint(value, at)
+    if not 0 <= count <= DEEPEST_INDEX:
+        raise InvalidPoint("malformed_protobuf", f"the value announces {count} message indexes")
     found: list[int] = []
-    while len(found) < count and min(found, default=0) >= 0:
-        written, at = _varint(source, at)
-        found.append(meant(written))
-    return found, at
+    for _ in range(count):
+        index, at = _varint(value, at)
+        if not 0 <= index <= _LARGEST_INDEX:
+            raise InvalidPoint("malformed_protobuf", f"the value has the message index {index}")
+        found.append(index)
+    return tuple(found) or (0,), at
 
 
 def _varint(source: bytes, at: int) -> tuple[int, int]:
-    """Return a number, and where it ends."""
+    """Return a zigzag number, and where it ends."""
     number = 0
     for shift in range(0, 35, 7):
         if at >= len(source):
@@ -237,7 +190,7 @@ def _varint(source: bytes, at: int) -> tuple[int, int]:
         number |= (source[at] & 0x7F) << shift
         at += 1
         if source[at - 1] < 0x80:
-            return number, at
+            return (number >> 1) ^ -(number & 1), at
     raise InvalidPoint("malformed_protobuf", "a message index has more than five bytes")
 
 
@@ -257,8 +210,29 @@ def _schema_of(texts: Mapping[str, str]) -> _Schema:
     pool = DescriptorPool()
     added: set[str] = set()
     _add(pool, files[""], files, added, ())
-    widest = MESSAGE_BYTES + FIELD_BYTES * max(fields, default=0)
-    return _Schema(pool.FindFileByName(files[""].name), max(BYTE_BYTES, widest / LEAST_MESSAGE) + 1.0)
+    made = pool.FindFileByName(files[""].name)
+    _refuse_wide(made.message_types_by_name.values())
+    return _Schema(made)
+
+
+def _refuse_wide(messages: Iterable[Any]) -> None:
+    """Refuse a message that repeats another of very many fields: each takes memory for all of them, set or not."""
+    waiting = [(message, False) for message in messages]
+    seen: set[tuple[str, bool]] = set()
+    while waiting:
+        message, repeated = waiting.pop()
+        if (message.full_name, repeated) in seen:
+            continue
+        seen.add((message.full_name, repeated))
+        if repeated and len(message.fields) > MOST_REPEATED_FIELDS:
+            raise ValueError(
+                f"it repeats the message {message.full_name[:80]} of {len(message.fields)} fields, more than "
+                f"{MOST_REPEATED_FIELDS}"
+            )
+        waiting += [
+            (one.message_type, repeated or one.is_repeated) for one in message.fields if one.message_type is not None
+        ]
+        waiting += [(one, False) for one in message.nested_types]
 
 
 def _add(pool: Any, file: Any, files: Mapping[str, Any], added: set[str], outer: tuple[str, ...]) -> None:
@@ -317,7 +291,7 @@ def _descriptor(file: Any, indexes: tuple[int, ...]) -> Any:
     within, names = plain.message_type, []
     for index in indexes:
         if index >= len(within):
-            raise InvalidPoint("malformed_protobuf", f"the schema has no message of the indexes {list(indexes)}{_OLD}")
+            raise InvalidPoint("malformed_protobuf", f"the schema has no message of the indexes {list(indexes)}")
         names.append(within[index].name)
         within = within[index].nested_type
     return file.pool.FindMessageTypeByName(".".join(([file.package] if file.package else []) + names))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
 
@@ -15,9 +15,6 @@ from streamsvm.branches.events.features.recipe import Cross, Recipe, widths_of
 from streamsvm.field_paths import shown
 from streamsvm.model.kernels import Float
 from streamsvm.model.recipes import Compiled, Recipes
-
-if TYPE_CHECKING:
-    from streamsvm.branches.events.onnx_fields import Taken
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,12 +72,6 @@ class EventRecipes(Recipes):
         """Return a bound on the bytes of the part `recipe`."""
         examples = examples_of(recipe, columns_of(recipe))
         return len(recipe.canonical()) + len(msgspec.json.encode(examples))
-
-    def graph(self, graph: Any, version: Any) -> Taken:
-        """Add the operators that make columns of raw events."""
-        from streamsvm.branches.events.onnx_fields import columns_by
-
-        return columns_by(graph, version)
 
 
 EVENTS: Final = EventRecipes()

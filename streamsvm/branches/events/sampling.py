@@ -24,7 +24,6 @@ from streamsvm.ingest.avro import AvroReader
 from streamsvm.ingest.blaming import blaming_the_record
 from streamsvm.ingest.columns import RawRecord
 from streamsvm.ingest.content_types import format_of
-from streamsvm.ingest.framed import schema_header
 from streamsvm.ingest.schemas import Schemas
 
 
@@ -78,8 +77,8 @@ class EventSampler:
             return _of_arrow(record.value or b"", self._config)
         paths: Sequence[Path] = ()
         if format_ == "protobuf":
-            paths = self._protobuf.paths_of(record.value or b"", schema_header(record.headers))
-        found = self._parser.parsed(format_, record.value, record.headers, paths)
+            paths = self._protobuf.paths_of(record.value or b"")
+        found = self._parser.parsed(format_, record.value, paths)
         return found if isinstance(found, list) else [found]
 
 

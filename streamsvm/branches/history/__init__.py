@@ -1,1 +1,1 @@
-"""The past of a stream: its archive, models of any stretch of it, refined models, and rows that are taken out of it."""
+"""Rows that are taken out of a stream's past."""

@@ -1,28 +1,19 @@
-"""What deletes of a topic of their own, and checkpoints that are kept for erasures, do not go with."""
+"""What checkpoints that are kept for erasures do not go with."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Final
 
-from streamsvm.supports import Combinations, Row, given, missing
+from streamsvm.supports import Combinations, Row, given
 
 KEEP_BYTES: Final = "checkpoint.keep_bytes"
-RULE_OF_DELETES: Final = "an option of `[deletes]`"
-_DELETES: Final = "Deletes and kept checkpoints"
+_KEPT: Final = "Kept checkpoints"
 
 
 def _rows() -> Iterator[Row]:
     yield Row(
-        axis=_DELETES,
-        feature=given(RULE_OF_DELETES),
-        without=missing("deletes.topic"),
-        why="it is about deletes of a topic of their own",
-        remedy="Name the topic of the deletes in deletes.topic, or remove the option.",
-        kind="nature",
-    )
-    yield Row(
-        axis=_DELETES,
+        axis=_KEPT,
         feature=given(KEEP_BYTES),
         without=given("labels.topic"),
         why="of a kept checkpoint nobody knows whether the log of the labels still goes on from it",
@@ -30,7 +21,7 @@ def _rows() -> Iterator[Row]:
         kind="not built",
     )
     yield Row(
-        axis=_DELETES,
+        axis=_KEPT,
         feature=given(KEEP_BYTES),
         without=given("svm.tune"),
         why="C and gamma are chosen anew",
@@ -39,4 +30,4 @@ def _rows() -> Iterator[Row]:
     )
 
 
-ROWS: Final = Combinations(before="Bounds and certificates", rows=tuple(_rows()))
+ROWS: Final = Combinations(before="Certificates", rows=tuple(_rows()))

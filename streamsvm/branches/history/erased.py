@@ -1,11 +1,11 @@
-"""The record of erased rows in the aliases topic: places of rows that no version, checkpoint or bucket may be made of.
+"""The record of erased rows in the aliases topic: places of rows that no version or checkpoint may be made of.
 
 A row at an erased place counts as one that was rejected when it came, but no dead letter is written. Only places stand
 here, nothing of what stood at them. The topic is compacted and kept for ever, and every start reads it: so a trainer on
 another machine, a start from scratch and `verify` all leave the same rows out.
 
-Whatever claims to be made without the rows (a checkpoint, an archive, a version of a stretch) names the SHA-256 of the
-record that it obeys. No number says so: other programs raise numbers, too.
+Whatever claims to be made without the rows (a checkpoint, a version) names the SHA-256 of the record that it obeys.
+No number says so: other programs raise numbers, too.
 """
 
 from __future__ import annotations
@@ -40,11 +40,6 @@ class Erased(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     rows : tuple of (int, int, int, int)
         Partition, offset, row, and the number of the newest version when the row was erased. That version and those
         before it may be of the row; later ones are not.
-    retires : tuple of int
-        Numbers of versions that are of such rows, which the trainer retires once one without the rows is out.
-    reach : float or None
-        The coefficients of the newest version are at most so far, in parts of their length, from those of the best
-        model that never saw the rows; None: not known.
     """
 
     topic: str
@@ -52,12 +47,10 @@ class Erased(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     incarnation: Count
     continues: Count
     rows: tuple[tuple[Partition, Offset, Row, Count], ...]
-    retires: tuple[Count, ...] = ()
-    reach: float | None = None
 
     @property
     def sha256(self) -> str:
-        """The hash by which checkpoints, archives and built versions name this record."""
+        """The hash by which checkpoints and versions name this record."""
         return sha256(encode_erased(self)).hexdigest()
 
     def rows_sha256(self, count: int) -> str:

@@ -3,14 +3,8 @@
 from typing import Final
 
 PLUGS: Final = {
-    "message_parts": (
-        "streamsvm.branches.history.built_part:PART",
-        "streamsvm.branches.history.deletes_part:PART",
-        "streamsvm.branches.history.refined_part:PART",
-        "streamsvm.branches.history.without_part:PART",
-    ),
+    "message_parts": ("streamsvm.branches.history.without_part:PART",),
     "supports": ("streamsvm.branches.history.combinations:ROWS",),
     "left_out": ("streamsvm.branches.history.erased:READER",),
-    "removal": ("streamsvm.branches.history.exact_removal:REMOVAL",),
     "checkpoint_parts": ("streamsvm.branches.history.erased_part:PLUGGED",),
 }

@@ -20,7 +20,6 @@ import numpy as np
 from streamsvm.branches.landmarks.landmark_pilots import LandmarkPilot, again, are_screened, seals_a_pilot
 from streamsvm.branches.landmarks.landmarks import Decided, Landmarks, evaluate_landmarks, places_among
 from streamsvm.config import ModelConfig
-from streamsvm.coreset.accounting import Accounting
 from streamsvm.coreset.band import DELTA
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.reducers.base import Pilot
@@ -69,7 +68,7 @@ class LandmarkScreens(LeafScreens):
         return are_screened(config) and config.coreset.leaf_rows >= LEAST_CAPACITY
 
     @classmethod
-    def warm_up(cls, config: ModelConfig, accounting: Accounting | None, say: Callable[[str], None]) -> None:  # noqa: ARG003
+    def warm_up(cls, config: ModelConfig, say: Callable[[str], None]) -> None:  # noqa: ARG003
         """See `LeafScreens`; the rest is what `LinearScreens` compiles."""
         if config.coreset.screens:
             warm_up(config.points.numpy_dtype)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from streamsvm.supports import Combinations, Row, above, given, missing, other
+from streamsvm.supports import Combinations, Row, given, missing, other
 
 RULE_OF_LABELS: Final = "an option of `[labels]`"
 _LATE: Final = "Labels of a log of their own"
@@ -60,14 +60,6 @@ def _rows() -> Iterator[Row]:
         without=given("registry.url"),
         why="labels are joined to points in JSON and Arrow only",
         remedy="Remove registry.url, or labels.topic.",
-        kind="not built",
-    )
-    yield Row(
-        axis=_LATE,
-        feature=topic,
-        without=above("training.workers", 1),
-        why=_JOINED,
-        remedy="Give training.workers = 1, or remove labels.topic.",
         kind="not built",
     )
     yield Row(

@@ -24,7 +24,6 @@ from streamsvm.branches.memories.forgetting import (
 )
 from streamsvm.branches.memories.voting import Voting
 from streamsvm.config import CoresetConfig, ModelConfig
-from streamsvm.coreset.accounting import Account
 from streamsvm.coreset.audit_sample import Held
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.shift import FullLeaf, KeptPointsWatch
@@ -155,13 +154,11 @@ class ForgetfulMemory(SpanMemory):
         # Whatever a producer wrote: beyond this a checkpoint, which holds float64, would round it.
         self._times = np.concatenate([self._times, np.minimum(times[times >= 0], LATEST_MS)])
 
-    def insert(
-        self, points: Points, extent: Extent, pilot_of: PilotOf, audit: tuple[Held, ...], totals: Account | None
-    ) -> None:
+    def insert(self, points: Points, extent: Extent, pilot_of: PilotOf, audit: tuple[Held, ...]) -> None:
         """Judge the experts by a leaf before it is learned, and move them over the borders that it leaves."""
         if self._voting is not None:
             self._voting = self._voting.judged(points, extent.moments, self._config)
-        super().insert(points, extent, pilot_of, audit, totals)
+        super().insert(points, extent, pilot_of, audit)
         if self._voting is not None:
             self._voting = self._voting.moved(self.structure.buckets, self._partition, self._config, self._task)
 

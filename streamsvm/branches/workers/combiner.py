@@ -10,44 +10,15 @@ has the bytes of a cut that one learner takes at the same positions.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
-from streamsvm.config import ModelConfig
-from streamsvm.coreset.outliers import Tally
-from streamsvm.coreset.reducers.base import Observed
 from streamsvm.delivery.pipeline import Pipeline
 from streamsvm.learning.partition_state import PartitionState
 from streamsvm.learning.partitions import Partitions
-from streamsvm.learning.tasks import Task
-from streamsvm.points import Position, Positions, Rows
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorkerReport:
-    """What somebody who learns says besides states: for people, it decides nothing.
-
-    Attributes
-    ----------
-    observed : Observed
-        What reductions met since that learner was made.
-    outliers : Tally
-        Rows beyond `coreset.max_leverage`.
-    clipped : int
-        Rows that clipping changed.
-    """
-
-    observed: Observed = field(default_factory=Observed)
-    outliers: Tally = field(default_factory=Tally)
-    clipped: int = 0
+from streamsvm.points import Position, Rows
 
 
 class Combiner(Partitions):
     """Partitions that are adopted, not learned; parameters as of `Partitions`."""
-
-    def __init__(self, config: ModelConfig, base: Positions, every_leaves: int, task: Task | None = None) -> None:
-        super().__init__(config, base, every_leaves, task)
-        self._reports: dict[int, WorkerReport] = {}
-        self._rows_reported: dict[int, int] = {}
 
     def learn(self, rows: Rows, until: Position | None = None) -> int:  # noqa: ARG002 - no row is learned
         """Refuse rows: they are offered where they are learned."""
@@ -69,44 +40,6 @@ class Combiner(Partitions):
         if self._anything_sealed():
             self._cutter.leaves += leaves
 
-    def report(self, source: int, report: WorkerReport) -> None:
-        """Note what one of those who learn has met so far; it replaces the report before."""
-        self._reports[source] = report
-
-    def report_rows(self, source: int, rows: int) -> None:
-        """Note how many rows one of those who learn has learned by now."""
-        self._rows_reported[source] = rows
-
-    @property
-    def rows_elsewhere(self) -> int:
-        """Rows learned, by the newest reports, and not adopted yet."""
-        return max(0, sum(self._rows_reported.values()) - self.rows)
-
-    def observed(self) -> Observed:
-        """Return what reductions met, those of cuts and those that were reported."""
-        whole = super().observed()
-        for report in self._reports.values():
-            whole.add(report.observed)
-        return whole
-
-    def outliers(self) -> Tally:
-        """Return the reported outliers, and what cuts of open first leaves met."""
-        whole = super().outliers()
-        for report in self._reports.values():
-            whole.add(report.outliers)
-        return whole
-
-    @property
-    def rows_clipped(self) -> int:
-        """Rows that clipping changed, by the newest reports."""
-        return self.outliers().rows + sum(report.clipped for report in self._reports.values())
-
-
-def combiner_of(pipeline: Pipeline) -> Combiner:
-    """Return who combines in the pipeline of a trainer for whom others learn."""
-    assert isinstance(pipeline.learner, Combiner)
-    return pipeline.learner
-
 
 def adopt(pipeline: Pipeline, states: Mapping[int, PartitionState], leaves: int, read_to: Mapping[int, int]) -> None:
     """Let a pipeline take over what others have learned of some partitions.
@@ -121,5 +54,6 @@ def adopt(pipeline: Pipeline, states: Mapping[int, PartitionState], leaves: int,
     read_to : mapping of partition to int
         As of `streamsvm.delivery.reading.Reading.read_to`, of those who learned.
     """
-    combiner_of(pipeline).adopt(states, leaves)
+    assert isinstance(pipeline.learner, Combiner)
+    pipeline.learner.adopt(states, leaves)
     pipeline.read_on_at(read_to)

@@ -25,7 +25,6 @@ from streamsvm.branches.workers.coreset_records import (
     placed,
 )
 from streamsvm.branches.workers.coreset_stored import PIECE_COST, StoredIncarnation, StoredManifest
-from streamsvm.branches.workers.files_part import files_key
 from streamsvm.checkpoint.framing import CHECKSUM_BYTES
 from streamsvm.checkpoint.records import BucketName, decode_bucket, decode_partition
 from streamsvm.coreset.structure import Bucket
@@ -77,8 +76,6 @@ class PartitionLog:
         How many there were beyond these.
     rewritten_headers : mapping of str to bytes
         Headers of the adopted manifest, where it was written again since.
-    files : bytes or None
-        The cut of files that goes before the stream, as it stands there; None where there is none.
     """
 
     MOST_FAULTS: Final = 20
@@ -90,7 +87,6 @@ class PartitionLog:
 
     def __init__(self, name: str, partition: int, dimension: int) -> None:
         self._name, self._partition, self._dimension = name, partition, dimension
-        self._files_key = files_key(name)
         self._newest: StoredIncarnation | None = None
         self._early: list[tuple[int, str, bytes | None, Mapping[str, bytes]]] = []
         self._early_bytes = 0
@@ -103,7 +99,6 @@ class PartitionLog:
         self.faults: list[SkippedRecord] = []
         self.more_faults = 0
         self.rewritten_headers: Mapping[str, bytes] = {}
-        self.files: bytes | None = None
 
     @property
     def partition(self) -> int:
@@ -150,9 +145,6 @@ class PartitionLog:
         """Take in a record; a value of None is a tombstone."""
         text = "" if key is None else key.decode("utf-8", "replace")
         if not text.startswith(f"{self._name}/"):
-            return
-        if key == self._files_key:
-            self.files = value
             return
         if value is None:
             self._live.pop(text, None)

@@ -5,5 +5,4 @@ from typing import Final
 
 PLUGS: Final[Mapping[str, tuple[str, ...]]] = {
     "supports": ("streamsvm.branches.workers.combinations:ROWS",),
-    "message_parts": ("streamsvm.branches.workers.files_part:PART",),
 }

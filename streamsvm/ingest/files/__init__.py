@@ -1,7 +1,7 @@
-"""Points from files, batch by batch: CSV, LIBSVM/svmlight, JSON lines, Parquet and npz. Not from Kafka.
+"""Points from files, batch by batch: CSV, JSON lines and Parquet. Not from Kafka.
 
 Opening a `PointSource` reads its schema; afterwards it can be read any number of times. Reading takes memory for one
-batch, not for the file; the exceptions, `shuffled` and files of arrays (npz), say so.
+batch, not for the file; the exception, `shuffled`, says so.
 
 Invariants: every batch holds finite float64 features of one dimension; labels that are whole numbers, text or booleans;
 and weights that a record may have. A file that violates this raises one error, which names the file, the row and the

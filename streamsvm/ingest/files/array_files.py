@@ -1,12 +1,9 @@
-"""Sources of numpy arrays: in memory, and files of them (npz)."""
+"""Sources of numpy arrays in memory."""
 
 from __future__ import annotations
 
-import tokenize
-import zipfile
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,9 +11,7 @@ from numpy.typing import ArrayLike
 
 from streamsvm.errors import ConfigurationError
 from streamsvm.ingest.files.cells import checked_features, checked_weights, labels_of
-from streamsvm.ingest.files.faults import listed
 from streamsvm.ingest.files.reading import batch_rows
-from streamsvm.ingest.files.roles import ReadOptions
 from streamsvm.ingest.files.source import Id, PointSource, SourceBatch
 
 
@@ -102,30 +97,3 @@ def shuffled(source: PointSource, seed: int) -> PointSource:
         ids=[ids[row] for row in order] if any(part.ids is not None for part in parts) else None,
         feature_names=source.feature_names,
     )
-
-
-def open_npz(path: Path, options: ReadOptions) -> PointSource:
-    """Load the arrays; nothing in them is unpickled."""
-    wanted = ("X", "y") if options.labeled else ("X",)
-    try:
-        with zipfile.ZipFile(path) as file:  # what numpy alone would take for a pickle is refused here
-            names = [name.removesuffix(".npy") for name in file.namelist()]
-        missing = [name for name in wanted if name not in names]
-        if missing:
-            raise ConfigurationError(
-                f"{path} lacks the array {' and the array '.join(missing)}", f"The file's arrays are: {listed(names)}."
-            )
-        with np.load(path, allow_pickle=False) as arrays:
-            X, y = arrays["X"], arrays["y"] if options.labeled else None
-    except (zipfile.BadZipFile, ValueError, SyntaxError, tokenize.TokenError) as error:  # a header is parsed as Python
-        reason = " ".join(str(error).split())
-        raise ConfigurationError(
-            f"{path} cannot be read: {reason}", "Write a numeric X and y with numpy.savez, without object arrays."
-        ) from error
-    if X.dtype.kind not in "fiub" or (y is not None and y.ndim != 1):
-        shapes = f"X is {X.dtype} of shape {X.shape}" + ("" if y is None else f", y of shape {y.shape}")
-        raise ConfigurationError(
-            f"{path}: {shapes}",
-            "X must be a numeric array with one row per point, and y must hold one label per point.",
-        )
-    return from_arrays(str(path), X, y)

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Final
 
 from streamsvm.errors import ConfigurationError
-from streamsvm.ingest.files.array_files import open_npz
 from streamsvm.ingest.files.csv_files import open_csv
 from streamsvm.ingest.files.faults import reading
 from streamsvm.ingest.files.json_lines import open_jsonl
@@ -15,37 +14,34 @@ from streamsvm.ingest.files.parquet_files import open_parquet
 from streamsvm.ingest.files.reading import COMPRESSED
 from streamsvm.ingest.files.roles import ReadOptions
 from streamsvm.ingest.files.source import Column, Format, OnIncomplete, PointSource
-from streamsvm.ingest.files.svmlight_files import open_svm
 
 FORMATS: Final[Mapping[str, Format]] = {
     ".csv": "csv",
     ".tsv": "csv",
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
-    ".npz": "npz",
     ".parquet": "parquet",
     ".pq": "parquet",
-    ".svm": "svm",
-    ".svmlight": "svm",
-    ".libsvm": "svm",
 }
-"""The format that a file's ending stands for; all but Parquet and npz may be followed by .gz or .bz2."""
+"""The format that a file's ending stands for; all but Parquet may be followed by .gz or .bz2."""
+
+_LIBSVM: Final = (
+    "is a LIBSVM file, which is not supported",
+    "Read it with scikit-learn's load_svmlight_file, and write a CSV or Parquet file.",
+)
+_NOT_READ: Final[Mapping[str, tuple[str, str]]] = {
+    **dict.fromkeys((".svm", ".svmlight", ".libsvm"), _LIBSVM),
+    ".npz": (
+        "is an npz file, which is not supported",
+        "Read it with numpy.load, and write a CSV or Parquet file.",
+    ),
+}
+"""What is said of files whose ending names a format that is not read, and the way out."""
 
 _FOREIGN: Final[Mapping[Format, tuple[str, ...]]] = {
-    "csv": ("dimension",),
-    "jsonl": ("header", "delimiter", "dimension", "on_incomplete"),
-    "npz": (
-        "label_column",
-        "weight_column",
-        "id_column",
-        "columns",
-        "header",
-        "delimiter",
-        "dimension",
-        "on_incomplete",
-    ),
-    "parquet": ("header", "delimiter", "dimension"),
-    "svm": ("label_column", "weight_column", "id_column", "columns", "header", "delimiter", "on_incomplete"),
+    "csv": (),
+    "jsonl": ("header", "delimiter", "on_incomplete"),
+    "parquet": ("header", "delimiter"),
 }
 
 
@@ -60,7 +56,6 @@ def open_source(
     columns: Sequence[Column] | None = None,
     header: bool | None = None,
     delimiter: str | None = None,
-    dimension: int | None = None,
     on_incomplete: OnIncomplete | None = None,
 ) -> PointSource:
     """Open a file of points and read its schema.
@@ -68,13 +63,12 @@ def open_source(
     Parameters
     ----------
     path : str or Path
-        The file; CSV, JSON lines and svm files may be compressed (.gz, .bz2).
-    format : {"csv", "jsonl", "npz", "parquet", "svm"}, optional
-        Default: by the file's extension (`FORMATS`). npz holds arrays X and, for labels, y; they stay in memory. JSON
-        lines are points (``{"x": [...], "y": 1}``) if the first one has a list `x`, else objects with a field for each
-        column.
+        The file; CSV and JSON lines may be compressed (.gz, .bz2).
+    format : {"csv", "jsonl", "parquet"}, optional
+        Default: by the file's extension (`FORMATS`). JSON lines are points (``{"x": [...], "y": 1}``) if the first one
+        has a list `x`, else objects with a field for each column.
     labeled : bool
-        Whether the file has labels. False: every column is a feature; the labels of an svm file are ignored.
+        Whether the file has labels. False: every column is a feature.
     label_column : str or int, optional
         Default: the column named y, label, class or target, in upper or lower case, if there is exactly one; else the
         last column of a CSV.
@@ -86,9 +80,6 @@ def open_source(
         Whether the first line of a CSV names the columns. Default: it does if it has text over numbers.
     delimiter : str, optional
         Character between the cells of a CSV. Default: a tab for .tsv, else a comma.
-    dimension : int, optional
-        Number of features of an svm file, which the file may not say. Default: the largest index, found by reading the
-        file once before.
     on_incomplete : callable, optional
         Skip the rows of a CSV or Parquet file that lack a feature, the label or the weight (`MISSING_CELLS`, null or
         NaN), and call this with their number, batch by batch. Default: such a row is an error.
@@ -110,16 +101,13 @@ def open_source(
         columns=features,
         header=header,
         delimiter=delimiter,
-        dimension=dimension,
         on_incomplete=on_incomplete,
     )
     _refuse_foreign(path, known, options)
     opener = {
         "csv": open_csv,
         "jsonl": open_jsonl,
-        "npz": open_npz,
         "parquet": open_parquet,
-        "svm": open_svm,
     }[known]
     with reading(path):
         return opener(path, options)
@@ -149,10 +137,13 @@ def _format_of(path: Path) -> Format:
     if endings and endings[-1] in COMPRESSED:
         endings.pop()
     known = FORMATS.get(endings[-1]) if endings else None
+    if known is None and endings and endings[-1] in _NOT_READ:
+        what, remedy = _NOT_READ[endings[-1]]
+        raise ConfigurationError(f"{path} {what}", remedy)
     if known is None:
         raise ConfigurationError(
             f"the format of {path} cannot be guessed from its file extension",
-            f"Pass the format (csv, jsonl, npz, parquet or svm), or use one of the extensions {', '.join(FORMATS)}.",
+            f"Pass the format (csv, jsonl or parquet), or use one of the extensions {', '.join(FORMATS)}.",
         )
     return known
 

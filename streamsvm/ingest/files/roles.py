@@ -28,7 +28,6 @@ class ReadOptions:
     columns: tuple[Column, ...] | None
     header: bool | None
     delimiter: str | None
-    dimension: int | None
     on_incomplete: OnIncomplete | None
 
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from streamsvm.config import Label
 
-Format = Literal["csv", "jsonl", "npz", "parquet", "svm"]
+Format = Literal["csv", "jsonl", "parquet"]
 
 Column = str | int
 """A column's name, or its index from 0; a negative index counts from the last."""

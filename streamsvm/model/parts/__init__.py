@@ -4,7 +4,6 @@
 part               stands in a version
 =================  ====================================================================================================
 `classes`          of more than two labels: what each machine tells apart, and how each was fitted
-`half_precision`   whose support vectors are float16 and whose dual coefficients are float32 values
 `info_audit`       whose objective over the whole stream is estimated
 `info_left_out`    that rows beyond `coreset.max_leverage` were left out of
 `info_memory`      that is not of everything that was learned
@@ -31,7 +30,6 @@ from streamsvm.errors import InvalidMessage, UnknownFormat
 from streamsvm.model.parts import (
     audit_part,
     classes_part,
-    half_precision_part,
     left_out_part,
     memory_part,
     packed_part,
@@ -46,7 +44,6 @@ from streamsvm.sockets import plugged
 
 FIRST: Final[tuple[MessagePart, ...]] = (
     classes_part.PART,  # the number of machines follows from it
-    half_precision_part.PART,
     packed_part.PART,
 )
 OWN: Final[tuple[MessagePart, ...]] = (

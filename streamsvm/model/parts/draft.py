@@ -7,12 +7,12 @@ from typing import Any
 
 import msgspec
 
-from streamsvm.choices import Multiclass, Precision
+from streamsvm.choices import Multiclass
 from streamsvm.model.described import Label
 from streamsvm.model.fit import Audit, MachineFit
 from streamsvm.model.kernels import Float
 from streamsvm.model.machine import Packing
-from streamsvm.model.probability import Probability
+from streamsvm.model.probability import Sigmoid
 from streamsvm.model.threshold import Threshold
 from streamsvm.model.version import LineageTrunk, Memory
 
@@ -33,13 +33,12 @@ class Draft:
         Number of machines.
     fits : tuple of MachineFit
         Of `classes`: how each machine was fitted.
-    precision : "double", "half" or "packed"
     packing : Packing or None
         Of the part `packed`.
     audit : Audit or None
     audits : tuple of Audit or None
         Of each machine, of more than two labels.
-    functions : tuple of Probability, or None
+    functions : tuple of Sigmoid, or None
         From the decision value of each machine.
     shares : ndarray of shape (m, n_labels), float64, or None
         The probability of each label at each probe; of two labels, of the second, shape (m, 1).
@@ -58,11 +57,10 @@ class Draft:
     scheme: Multiclass | None = None
     machines: int = 1
     fits: tuple[MachineFit, ...] = ()
-    precision: Precision = "double"
     packing: Packing | None = None
     audit: Audit | None = None
     audits: tuple[Audit | None, ...] = ()
-    functions: tuple[Probability, ...] | None = None
+    functions: tuple[Sigmoid, ...] | None = None
     shares: Float | None = None
     threshold: Threshold | None = None
     recipe: msgspec.Struct | None = None

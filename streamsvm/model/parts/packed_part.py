@@ -37,22 +37,22 @@ def encode(version: Version) -> PackedPart | None:
 
 
 def decode(part: PackedPart, draft: Draft) -> None:
-    """Add precision and packing.
+    """Add the packing.
 
     Raises
     ------
     InvalidMessage
         If there are more than two labels, or is no such grid.
     """
-    if draft.scheme is not None or draft.precision != "double":
-        raise InvalidMessage("the part 'packed' is for two labels, without 'half_precision'")
+    if draft.scheme is not None:
+        raise InvalidMessage("the part 'packed' is for two labels")
     if not all(step > 0.0 and 0 <= bits <= MOST.bit_length() for _, step, bits in part.columns):
         raise InvalidMessage("the part 'packed' has a step that is not positive, or bits that are not 0 to 16")
     if not all(0.0 <= error <= 1.0 and math.isfinite(error) for error in (part.whole_error, part.error)):
         raise InvalidMessage("the part 'packed' has an error that is not between 0 and 1")
     low, step, bits = (np.array([column[k] for column in part.columns]) for k in range(3))
     grid = Grid(bounded(low, "columns"), bounded(step, "columns"), bits.astype(np.int64))
-    draft.precision, draft.packing = "packed", Packing(grid, part.support_vectors, part.whole_error, part.error)
+    draft.packing = Packing(grid, part.support_vectors, part.whole_error, part.error)
 
 
 PART: Final = MessagePart(PackedPart, encode, decode)

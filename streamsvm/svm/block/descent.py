@@ -60,9 +60,8 @@ from streamsvm.svm.block import linear_kernel as linear
 from streamsvm.svm.block import newton as face
 from streamsvm.svm.block import rbf_tiles as blocks
 from streamsvm.svm.block.linear_kernel import LinearBlocks
-from streamsvm.svm.block.product_kernels import MatrixBlocks, PolynomialKernel, ProductBlocks
 from streamsvm.svm.block.rbf_tiles import RbfBlocks, Values
-from streamsvm.svm.block.workers import ALONE, WorkerPool
+from streamsvm.svm.block.sparse_rbf import SparseRbfBlocks
 from streamsvm.svm.block.working_set import amount, choose, extremes, solve_block
 
 BLOCK: Final = 256
@@ -120,7 +119,7 @@ Progress = Callable[[int, int, float], bool]
 Clock = Callable[[], float]
 """Returns seconds."""
 
-Source = RbfBlocks | LinearBlocks | ProductBlocks | MatrixBlocks
+Source = RbfBlocks | LinearBlocks | SparseRbfBlocks
 """What kernel values come from."""
 
 
@@ -133,7 +132,7 @@ class BlockDescent:
         Finite.
     y : ndarray of shape (n,), -1 or +1, both present
     upper : ndarray of shape (n,), float64, positive
-    kernel : Kernel or PolynomialKernel
+    kernel : Kernel
     tolerance : float
         KKT gap below which the point counts as optimal.
     progress : callable, optional
@@ -142,13 +141,11 @@ class BlockDescent:
         For `seconds` and `max_seconds`; without it no time is taken.
     max_seconds : float, optional
         The run ends with the first block that ends after this time, and counts as ended by `progress`.
-    workers : WorkerPool, optional
-        For kernel values and gradients, but for the linear kernel's.
 
     Attributes
     ----------
     b, F : ndarray of shape (n,), float64
-        y_i a_i times the scale of kernel values, which is 1 but for a `PolynomialKernel`; and sum_j b_j k_ij - y_i.
+        y_i a_i, and sum_j b_j k_ij - y_i.
     iterations : int
         Steps along pairs.
     blocks : int
@@ -163,14 +160,7 @@ class BlockDescent:
 
     Notes
     -----
-    A subclass has another problem of the same form: other targets, boxes or start. It may replace `begin`, `jump`,
-    `find_extremes`, `decisive` and `rounding`, and sets or reads, besides the above:
-
-    - `Z`, `kernel`, `tolerance` as given; `source`, what kernel values come from; `scale`, what they are divided by;
-    - `target`, shape (n,): F is sum_j b_j k_ij less this;
-    - `low`, `high`, shape (n,): the boxes of b;
-    - `moved`, shape (n,): how far each b went since F was exact, from which the errors of F are bounded;
-    - `patience_ns`: what the blocks may cost, estimated, before `jump` is called; infinite: never.
+    A subclass may bring kernel values that are at hand (`begin`) and another rule for the end (`_confirm`).
     """
 
     def __init__(
@@ -178,16 +168,14 @@ class BlockDescent:
         Z: Any,
         y: Signs,
         upper: Float,
-        kernel: Kernel | PolynomialKernel,
+        kernel: Kernel,
         tolerance: float,
         *,
         progress: Progress | None = None,
         clock: Clock | None = None,
         max_seconds: float | None = None,
-        workers: WorkerPool = ALONE,
     ) -> None:
         n = len(y)
-        self._workers = workers
         self._clock, self._max_seconds = clock, max_seconds
         self.seconds = dict.fromkeys(PHASES, 0.0) if clock else None
         self._began = self._lapped = clock() if clock else 0.0
@@ -196,14 +184,12 @@ class BlockDescent:
         self.kernel, self.tolerance = kernel, tolerance
         self._y = y.astype(np.float64)
         self.source, size = self.begin()
-        self.scale = self.source.scale if isinstance(self.source, ProductBlocks | MatrixBlocks) else 1.0
         self.centre = self.source.centre if isinstance(self.source, LinearBlocks) else np.zeros(Z.shape[1])
-        bound = self._y * (upper * self.scale)
+        bound = self._y * upper
         self.low, self.high = np.minimum(bound, 0.0), np.maximum(bound, 0.0)
         # In b = y a the equality is sum b = 0 for both labels: a step raises one b and lowers another by the same
         # amount, and does not have to look at labels. The price is bounds of both signs.
-        self.target = self._y
-        self.b, self.F = np.zeros(n), -self.target
+        self.b, self.F = np.zeros(n), -self._y
         self._single = isinstance(self.source, RbfBlocks) and tolerance >= SINGLE
         self._whole: Values | None = None
         # A small problem is one block. It is solved completely at once, and its kernel values are computed once.
@@ -220,7 +206,7 @@ class BlockDescent:
         # one block costs besides its steps, and what crowded blocks have cost (`_crowded_ns`, towards Newton's method).
         self._spent_ns = self._block_ns = self._crowded_ns = 0.0
         self._crowd_patience = CROWD_PATIENCE
-        self._precise: RbfBlocks | ProductBlocks | MatrixBlocks | None = None
+        self._precise: RbfBlocks | SparseRbfBlocks | None = None
         self.patience_ns = np.inf
         if isinstance(self.source, LinearBlocks):
             self.patience_ns = PATIENCE * interior.cost_ns(n, self.Z.shape[1], self.source.entries)
@@ -231,28 +217,22 @@ class BlockDescent:
 
     def begin(self) -> tuple[Source, int]:
         """Return the source of kernel values, and the first number of points in a block."""
-        dense = isinstance(self.Z, np.ndarray)
         many = LARGE_BLOCK if len(self._y) >= MANY else BLOCK
         if isinstance(self.kernel, LinearKernel):
             # With few features a linear kernel matrix has a small rank: few points are free, and a larger block only
             # makes every step dearer.
             return LinearBlocks(self.Z, self._y), NARROW_BLOCK if self.Z.shape[1] <= NARROW else LINEAR_BLOCK
-        if isinstance(self.kernel, RbfKernel) and dense:
+        if isinstance(self.Z, np.ndarray):
             # float32 values are cheaper, and a running gap of `SINGLE` or more is beyond their errors; a smaller one is
             # not.
             precision = np.float32 if self.tolerance >= SINGLE else np.float64
-            return RbfBlocks(self.Z, self.kernel.gamma, precision, self._workers), many
-        return ProductBlocks(self.Z, self.kernel, self._workers), many
+            return RbfBlocks(self.Z, self.kernel.gamma, precision), many
+        return SparseRbfBlocks(self.Z, self.kernel.gamma), many
 
     @property
     def alpha(self) -> Float:
         """Dual variables, shape (n,)."""
-        return np.asarray(self._y * self.b / self.scale, dtype=np.float64)
-
-    @property
-    def signed(self) -> Float:
-        """Dual variables times labels: coefficients of the kernel expansion, shape (n,)."""
-        return np.asarray(self.b / self.scale, dtype=np.float64)
+        return np.asarray(self._y * self.b, dtype=np.float64)
 
     @property
     def columns(self) -> int:
@@ -321,20 +301,16 @@ class BlockDescent:
         self.low, self.high = factor * self.low, factor * self.high
         # Rounding in the product may leave a variable a bit outside of the bound that it stood on.
         self.b = np.clip(self.b, self.low, self.high)
-        # F + target is the linear part, which scales with b; the targets do not.
-        self.F = factor * (self.F + self.target) - self.target
+        # F + y is the linear part, which scales with b; the labels do not.
+        self.F = factor * (self.F + self._y) - self._y
         self.moved *= factor
-        self.forget_progress()
+        self._last_true_gap = self._last_f = np.inf
+        self.exact = False
         self._next_look = self.blocks + LOOK
         self.converged, self._crowded_ns = False, 0.0
         if isinstance(self.source, LinearBlocks):
             self._spent_ns = 0.0
             self.patience_ns = PATIENCE * interior.cost_ns(len(self.b), self.Z.shape[1], self.source.entries)
-
-    def forget_progress(self) -> None:
-        """Forget earlier values of gap and f, because variables, boxes or targets were changed from outside."""
-        self._last_true_gap = self._last_f = np.inf
-        self.exact = False
 
     def refresh(self) -> None:
         """Recompute F from scratch, in float64."""
@@ -351,7 +327,7 @@ class BlockDescent:
 
     def _recompute(self, targets: Index) -> None:
         support = np.flatnonzero(self.b)
-        self.F[targets] = self.source.scores(support, self.b[support], targets) - self.target[targets]
+        self.F[targets] = self.source.scores(support, self.b[support], targets) - self._y[targets]
 
     def decisive(self, source: RbfBlocks) -> Index:
         """Return the points whose F matters: support vectors, and others that may be extremes or have a loss.
@@ -378,7 +354,7 @@ class BlockDescent:
     def f(self) -> float:
         """The dual objective to be minimised, at the running F."""
         # f = b'Kb / 2 - y'b, and F = Kb - y, so no product with K is needed.
-        return 0.5 * float(self.b @ (self.F - self.target))
+        return 0.5 * float(self.b @ (self.F - self._y))
 
     def _stagnant(self) -> bool:
         """Whether the last `LOOK` blocks did not lower f: steps are lost in rounding, and the true gap must decide."""
@@ -557,7 +533,7 @@ class BlockDescent:
     def _in_double(self) -> RbfBlocks:
         """Return the RBF kernel of the same points in float64."""
         assert isinstance(self.kernel, RbfKernel)
-        return RbfBlocks(self.Z, self.kernel.gamma, np.float64, self._workers)
+        return RbfBlocks(self.Z, self.kernel.gamma, np.float64)
 
 
 def warm_up(kernel: Kernel, say: Callable[[str], None] = lambda _: None) -> None:

@@ -17,14 +17,6 @@ The path begins at v = 0, with a in the middle of its box and all multipliers 1.
   computed, not estimated. The caller does not rely on it: the blocks of `streamsvm.svm.block.descent` continue from
   there.
 
-The same path leads to the optimum of LIBLINEAR's problems (`penalised_optimum`): their bias is one more coefficient,
-with a penalty. Then no equality binds the dual variables, the last unknown counts like the others, and any loss
-sum_i upper_i max(0, h_i - <r_i, v>) will do: h_i = 1 for classes; for regression in a tube of half-width epsilon every
-point has two rows, (z_i, 1) with h_i = t_i - epsilon and -(z_i, 1) with h_i = -t_i - epsilon.
-
-Regression with a bias that has no penalty (`near_tube`) has the same two rows a point, and no penalty in the last
-coefficient; its path ends near the optimum, where the blocks continue.
-
 Sources: Ferris and Munson 2002, "Interior-point methods for massive support vector machines"; Mehrotra 1992 (predictor
 and corrector). No BLAS: see `streamsvm.linalg`.
 """
@@ -44,7 +36,6 @@ from streamsvm.svm.block.signed_rows import (
     SignedRows,
     coefficients_of,
     combine,
-    mirrored,
     multiply,
     signed_rows,
     spanned,
@@ -69,10 +60,6 @@ CONFIDENT: Final = 0.95
 """A snapped point must meet this share of the tolerance, so that another order of sums still finds it met."""
 ROUNDING: Final = 1e-14
 """An imbalance below this share of the sum of a counts as 0."""
-UNPENALISED: Final = np.empty(0)
-"""In the place of heights: the bias has no penalty, and all heights are 1."""
-GAP_OF_TUBE: Final = 1e-10
-"""Relative duality gap at which a start of a regression is near enough."""
 EXHAUSTED: Final = 1e-7
 """Once mu is below this share of the tolerance, rounding dominates the products, and further steps would be wrong."""
 
@@ -104,7 +91,7 @@ class InteriorPointSolver(CheckedSolver):
         # without a penalty.
         v, a = np.zeros(len(used.common) + 1), np.empty(len(upper))
         upper = np.require(upper, np.float64, ["C", "W"])
-        steps, converged = _follow(used, upper, UNPENALISED, True, self.gap, 0.0, min(limit, MOST_STEPS), v, a)
+        steps, converged = _follow(used, upper, self.gap, 0.0, min(limit, MOST_STEPS), v, a)
         w = v[:-1] if used is rows else coefficients_of(rows, used, v[:-1])
         intercept = float(v[-1] - np.einsum("j,j->", w, rows.common))
         return Solution(alpha=a, intercept=intercept, iterations=int(steps), converged=bool(converged), coefficients=w)
@@ -125,98 +112,10 @@ def near_optimum(rows: SignedRows, upper: Float, tolerance: float, limit: int = 
     """
     used = _shortest(rows)
     v, a = np.zeros(len(used.common) + 1), np.empty(len(upper))
-    steps, _ = _follow(used, upper, UNPENALISED, True, 0.0, tolerance, min(limit, MOST_STEPS), v, a)
+    steps, _ = _follow(used, upper, 0.0, tolerance, min(limit, MOST_STEPS), v, a)
     # Rounded steps leave a in the boxes but not exactly balanced; the snapped point is, so block descent may go on from
     # it.
     return rows.sign * a, int(steps)
-
-
-def penalised_optimum(rows: SignedRows, height: Float, upper: Float, gap: float) -> tuple[Float, int, float]:
-    """Minimise 1/2 |v|^2 + sum_i upper_i max(0, height_i - <r_i, v>) over v, the last coefficient included.
-
-    Parameters
-    ----------
-    rows : SignedRows
-        From `streamsvm.svm.block.signed_rows.plain_rows`.
-    height, upper : ndarray of shape (n,), float64
-        Heights of a size near 1; bounds are positive.
-    gap : float
-        Relative duality gap at which to stop, positive.
-
-    Returns
-    -------
-    ndarray of shape (d + 1,), float64
-        v, the one of the least objective on the way.
-    int
-        Steps.
-    float
-        The gap reached, at most the one wanted unless rounding was in the way: the objective is at most 1 / (1 - gap)
-        times the optimum. Recomputed from v and a dual point.
-    """
-    upper = np.require(upper, np.float64, ["C", "W"])
-    v, a = np.zeros(len(rows.common) + 1), np.empty(len(upper))
-    steps, met = _follow(rows, upper, height, False, gap, 0.0, MOST_STEPS, v, a)
-    found = _penalised_gap(rows, height, upper, v, a)
-    # Sums in another order may leave a met gap a rounding above.
-    return v, int(steps), min(gap, found) if met and found <= 2.0 * gap else found
-
-
-def _penalised_gap(rows: SignedRows, height: Float, upper: Float, v: Float, a: Float) -> float:
-    """Return the relative duality gap of coefficients and a dual point; infinite where it is not a number."""
-    w, scores = np.empty(len(v)), np.empty(len(a))
-    combine(rows, a, w)
-    multiply(rows, v, scores)
-    primal = 0.5 * float(v @ v) + float(upper @ np.maximum(0.0, height - scores))
-    gap = (primal - float(_scaled_dual(float(height @ a), float(w @ w)))) / primal if primal > 0.0 else 0.0
-    return max(0.0, gap) if np.isfinite(gap) else float("inf")
-
-
-def near_tube(
-    rows: SignedRows, target: Float, epsilon: float, upper: Float, tolerance: float, limit: int = MOST_STEPS
-) -> tuple[Float, int]:
-    """Return dual variables of a regression near their optimum, within their bounds and with a sum of 0 up to rounding.
-
-    Parameters
-    ----------
-    rows : SignedRows
-        Of sign 1.
-    target, upper : ndarray of shape (n,), float64
-        Bounds are positive.
-    epsilon, tolerance : float
-        Half the width of the tube, and the KKT gap that the caller wants to reach in the end.
-    limit : int
-        Most steps.
-
-    Returns
-    -------
-    b : ndarray of shape (n,), float64
-        -upper <= b <= upper.
-    steps : int
-    """
-    used, middle = _shortest(rows), 0.5 * float(target.max() + target.min())
-    # In units of the targets' size losses are near 1, where the method starts.
-    unit = float(np.abs(target - middle).max()) or 1.0
-    height = np.concatenate((target - middle - epsilon, middle - target - epsilon)) / unit
-    bound = np.tile(upper / unit, 2)
-    v, a = np.zeros(len(used.common) + 1), np.empty(len(bound))
-    steps, _ = _follow(mirrored(used), bound, height, True, GAP_OF_TUBE, tolerance / unit, min(limit, MOST_STEPS), v, a)
-    b = unit * (a[: len(target)] - a[len(target) :])
-    return _balanced(np.clip(b, -upper, upper), upper), int(steps)
-
-
-def _balanced(b: Float, upper: Float) -> Float:
-    """Return variables with a sum of 0: free ones move in proportion to their room; if that is not enough, all do."""
-    for free_only in (True, True, False):
-        excess = float(b.sum())
-        if abs(excess) <= ROUNDING * float(np.abs(b).sum()):
-            break
-        room = upper + b if excess > 0.0 else upper - b
-        if free_only:
-            room = np.where((b != 0.0) & (np.abs(b) < upper), room, 0.0)
-        total = float(room.sum())
-        if total > 0.0:
-            b = np.clip(b - min(1.0, abs(excess) / total) * np.sign(excess) * room, -upper, upper)
-    return b
 
 
 def cost_ns(n: int, d: int, entries: float) -> float:
@@ -251,17 +150,13 @@ def _shortest(rows: SignedRows) -> SignedRows:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _follow(rows, upper, height, free_bias, gap, tolerance, limit, best, point):  # type: ignore[no-untyped-def]
+def _follow(rows, upper, gap, tolerance, limit, best, point):  # type: ignore[no-untyped-def]
     """Follow the path until a stopping rule is met; return the number of steps, and whether the rule was met.
 
     Parameters
     ----------
     rows : SignedRows
     upper : ndarray of shape (n,), float64, positive
-    height : ndarray of shape (n,), float64
-        Of the losses; `UNPENALISED` where all are 1, and the bias has no penalty.
-    free_bias : bool
-        Whether the bias has no penalty.
     gap : float
         Relative duality gap at which to stop; 0 to stop by the tolerance.
     tolerance : float
@@ -280,23 +175,14 @@ def _follow(rows, upper, height, free_bias, gap, tolerance, limit, best, point):
         # The middle of the box is the farthest from all bounds: an interior-point method that starts near one takes
         # short steps.
         a[i] = c[i] = 0.5 * upper[i]
-    penalised, labels = not free_bias, len(height) == 0
-    if not labels:
-        for i in range(n):
-            slack[i] = height[i]
     v, dv, kept, right = np.zeros(order), np.empty(order), np.empty(order), np.empty(order)
     # The Newton system is reduced to d + 1 unknowns, whatever n is; that is why the method is for linear kernels.
     matrix = np.empty((order, order))
-    primal, near, enough, steps = np.inf, max(gap, NEAR * (tolerance > 0.0) * labels), False, limit
+    primal, near, enough, steps = np.inf, max(gap, NEAR * (tolerance > 0.0)), False, limit
     for step in range(limit + 1):
         combine(rows, a, kept)
         loss, total, products = _sums(upper, a, c, zeta, xi, slack)
         value, square = loss + 0.5 * dot(v[:-1], v[:-1]), dot(kept[:-1], kept[:-1])
-        if not labels:
-            total = dot(height, a)
-        if penalised:
-            value += 0.5 * v[-1] * v[-1]
-            square += kept[-1] * kept[-1]
         # The primal value may rise in a step, the dual gap counts from the best one, and that is the machine that is
         # returned.
         if value < primal:
@@ -306,11 +192,7 @@ def _follow(rows, upper, height, free_bias, gap, tolerance, limit, best, point):
         # A cheap estimate first: a is not balanced yet, and balancing and checking it costs more passes over all
         # points.
         if primal - total + 0.5 * square <= near * primal:
-            if penalised:
-                enough = primal - _scaled_dual(total, square) <= gap * primal
-            elif not labels:
-                enough = abs(kept[-1]) <= gap * a.sum()
-            elif tolerance > 0.0:
+            if tolerance > 0.0:
                 enough = _snap(rows, upper, state, SNAP * tolerance, right, along, point) <= CONFIDENT * tolerance
             else:
                 enough = primal - _dual(rows, a, right, point) <= gap * primal
@@ -325,9 +207,6 @@ def _follow(rows, upper, height, free_bias, gap, tolerance, limit, best, point):
             # The penalty |w|^2 / 2; the bias, the last row, has none.
             matrix[j, j] += 1.0
             kept[j] -= v[j]
-        if penalised:
-            matrix[-1, -1] += 1.0
-            kept[-1] -= v[-1]
         # Rounding can make the matrix indefinite near the optimum. What was reached by then is returned, unconverged.
         if not factorise(matrix):
             steps = step
@@ -335,8 +214,6 @@ def _follow(rows, upper, height, free_bias, gap, tolerance, limit, best, point):
         combine(rows, target, right)
         for j in range(order - 1):
             right[j] -= v[j]
-        if penalised:
-            right[-1] -= v[-1]
         substitute(matrix, right, dv)
         multiply(rows, dv, along)
         # Mehrotra's rule: where the step towards mu = 0 got far, aim low; where it met a bound early, go back to the
@@ -348,12 +225,7 @@ def _follow(rows, upper, height, free_bias, gap, tolerance, limit, best, point):
         substitute(matrix, right, dv)
         multiply(rows, dv, along)
         v += _move(state, slack, work) * dv
-    if penalised:
-        for i in range(n):
-            point[i] = a[i]
-    elif not labels:
-        _on_bounds(upper, state, SNAP * tolerance, point)
-    elif not enough:
+    if not enough:
         if tolerance > 0.0:
             _snap(rows, upper, state, SNAP * tolerance, right, along, point)
         else:
@@ -444,13 +316,6 @@ def _move(state, slack, work):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _scaled_dual(total, square):  # type: ignore[no-untyped-def]
-    """Return the greatest dual objective of a point scaled down, from its linear part and the square of its vector."""
-    scale = min(1.0, total / square) if square > 0.0 else 1.0
-    return scale * total - 0.5 * scale * scale * square
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
 def _dual(rows, a, w, feasible):  # type: ignore[no-untyped-def]
     """Make a dual point feasible: scale one label down to balance the other, then both to the best D; return D."""
     positive = negative = 0.0
@@ -470,20 +335,14 @@ def _dual(rows, a, w, feasible):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _on_bounds(upper, state, least_multiplier, point):  # type: ignore[no-untyped-def]
-    """Move variables with a large multiplier onto their bound."""
+def _snap(rows, upper, state, least_multiplier, w, scores, point):  # type: ignore[no-untyped-def]
+    """Move variables with a large multiplier onto their bound, balance the others; return the KKT gap of that point."""
     a, _, zeta, xi = state
     for i in range(len(a)):
         multiplier = zeta[i] - xi[i]
         # The method stays inside of the boxes, but most variables of an optimum are on a bound: their multipliers say
         # which.
         point[i] = 0.0 if multiplier > least_multiplier else (upper[i] if multiplier < -least_multiplier else a[i])
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _snap(rows, upper, state, least_multiplier, w, scores, point):  # type: ignore[no-untyped-def]
-    """Move variables with a large multiplier onto their bound, balance the others; return the KKT gap of that point."""
-    _on_bounds(upper, state, least_multiplier, point)
     _balance(rows.sign, upper, point)
     combine(rows, point, w)
     w[-1] = 0.0

@@ -43,8 +43,8 @@ from scipy.linalg import lapack
 from streamsvm.compiling import njit
 from streamsvm.linalg import REORDERED, Index
 from streamsvm.model.kernels import Float
-from streamsvm.svm.block.product_kernels import MatrixBlocks, ProductBlocks
 from streamsvm.svm.block.rbf_tiles import RbfBlocks, Values
+from streamsvm.svm.block.sparse_rbf import SparseRbfBlocks
 from streamsvm.svm.block.working_set import descend, extremes
 from streamsvm.vector_math import widest_vectors
 
@@ -180,7 +180,7 @@ def leaving(F: Float, b: Float, low: Float, high: Float, tolerance: float) -> ND
 
 
 def move_all(
-    source: RbfBlocks | ProductBlocks | MatrixBlocks,
+    source: RbfBlocks | SparseRbfBlocks,
     F: Float,
     b: Float,
     low: Float,
@@ -192,7 +192,7 @@ def move_all(
 
     Parameters
     ----------
-    source : RbfBlocks, ProductBlocks or MatrixBlocks
+    source : RbfBlocks or SparseRbfBlocks
         Of float64 values.
     F, b : ndarray of shape (n,), float64
         In and out; at least one point is free, and F was recomputed from scratch.

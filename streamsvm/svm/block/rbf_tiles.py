@@ -15,13 +15,12 @@ two ways:
   value. (A standardised one-hot table is sparse around that centre, although it has no zeros.)
 
 Invariant: values depend on the points and the precision, not on the address of an array; sums over rows are float64, in
-an order that depends on the numbers of rows, points and workers only. Workers divide tiles or rows among them.
+an order that depends on the numbers of rows and points only.
 """
 
 from __future__ import annotations
 
 import math
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,7 +29,6 @@ from numpy.typing import NDArray
 from streamsvm.compiling import njit
 from streamsvm.linalg import Index
 from streamsvm.model.kernels import Float
-from streamsvm.svm.block.workers import ALONE, FEWEST_VALUES, SHARES, WorkerPool, divided
 from streamsvm.vector_math import fused, least, power_of_two, widest_vectors
 
 Values = NDArray[np.float32 | np.float64]
@@ -126,7 +124,6 @@ class RbfBlocks:
     gamma : float
     precision : type
         float32 or float64, of the kernel values.
-    workers : WorkerPool, optional
 
     Attributes
     ----------
@@ -138,10 +135,8 @@ class RbfBlocks:
 
     largest = 1.0
 
-    def __init__(
-        self, Z: Float, gamma: float, precision: type[np.float32 | np.float64], workers: WorkerPool = ALONE
-    ) -> None:
-        self._Z, self._precision, self._workers = Z, precision, workers
+    def __init__(self, Z: Float, gamma: float, precision: type[np.float32 | np.float64]) -> None:
+        self._Z, self._precision = Z, precision
         self.layout = layout_of(Z, gamma)
         self._tiles = _tiles_of(Z, np.arange(len(Z)), self.layout, precision)
         self.computed = 0
@@ -158,10 +153,7 @@ class RbfBlocks:
         K: Values = np.empty((len(members), len(others)), self._precision)
         every = np.array_equal(others, np.arange(len(self._Z)))
         tiles = self._tiles if every else _tiles_of(self._Z, others, self.layout, self._precision)
-        parts = divided(len(K), self._workers, _fewest(len(others)), SHARES)
-        self._workers.run(
-            [partial(_gram, _with_room(tiles), _some(rows, part), self.layout.sparse, K[part]) for part in parts]
-        )
+        _gram(tiles, rows, self.layout.sparse, K)
         return K
 
     def add(self, members: Index, change: Float, F: Float) -> None:
@@ -176,7 +168,7 @@ class RbfBlocks:
         """
         self.computed += len(members)
         rows = _rows_of(self._Z, members, self.layout, self._precision)
-        _add_by(self._workers, self._tiles, rows, self.layout.sparse, change, F)
+        _add(self._tiles, rows, self.layout.sparse, change, F)
 
     def uncertainty(self, members: Index, amounts: Float) -> Float:
         """Return a bound on the error of every F_j after `add` of changes with these absolute sums, shape (n,).
@@ -200,12 +192,10 @@ class RbfBlocks:
 
     def scores(self, members: Index, weights: Float, targets: Index) -> Float:
         """Return sum_i weights_i k_ij for some points j, from scratch and in float64, shape (len(targets),)."""
-        return rbf_sums(self._Z, members, weights, targets, self.layout, self._workers)
+        return rbf_sums(self._Z, members, weights, targets, self.layout)
 
 
-def rbf_sums(
-    Z: Float, members: Index, weights: Float, targets: Index, layout: Layout, workers: WorkerPool = ALONE
-) -> Float:
+def rbf_sums(Z: Float, members: Index, weights: Float, targets: Index, layout: Layout) -> Float:
     """Return sum_i weights_i k_ij over the members i, for every target j; float64.
 
     Parameters
@@ -217,7 +207,6 @@ def rbf_sums(
     targets : ndarray of shape (k,), int64
         Distinct.
     layout : Layout
-    workers : WorkerPool, optional
 
     Returns
     -------
@@ -230,12 +219,14 @@ def rbf_sums(
     wanted = np.zeros(len(Z), np.bool_)
     wanted[targets] = True
     if wanted[members].all():
-        sums[members] = _sums_within(workers, _tiles_of(Z, members, layout, np.float64), rows, layout.sparse, weights)
+        within = np.zeros(len(members))
+        _add_within(_tiles_of(Z, members, layout, np.float64), rows, layout.sparse, weights, within)
+        sums[members] = within
         wanted[members] = False
     others = np.flatnonzero(wanted)
     if len(others):
         outside = np.zeros(len(others))
-        _add_by(workers, _tiles_of(Z, others, layout, np.float64), rows, layout.sparse, weights, outside)
+        _add(_tiles_of(Z, others, layout, np.float64), rows, layout.sparse, weights, outside)
         sums[others] = outside
     return np.asarray(sums[targets], dtype=np.float64)
 
@@ -249,57 +240,6 @@ def add_kernel_rows(Z: Float, rows: TileRows, layout: Layout, weights: Float, su
     """Add to every sum_j the sum over rows i of weights_i k(row_i, z_j); float64."""
     if len(Z):
         _add(_tiles_of(Z, np.arange(len(Z)), layout, np.float64), rows, layout.sparse, weights, sums)
-
-
-def _add_by(workers: WorkerPool, tiles: Tiles, rows: TileRows, sparse: bool, change: Float, F: Float) -> None:
-    """Add change' K to F; every worker has some of the tiles, so no bit depends on their number."""
-    width = tiles.half.shape[1]
-    parts = divided(len(tiles.half), workers, -(-_fewest(len(change)) // width), SHARES)
-    workers.run(
-        [
-            partial(
-                _add,
-                _with_room(tiles, part),
-                rows,
-                sparse,
-                change,
-                F[part.start * width : part.stop * width],
-            )
-            for part in parts
-        ]
-    )
-
-
-def _sums_within(workers: WorkerPool, tiles: Tiles, rows: TileRows, sparse: bool, weights: Float) -> Float:
-    """Return weights' K of the rows themselves; every worker has every so many-th tile, and sums of its own."""
-    count = len(divided(len(tiles.half), workers, -(-_fewest(len(weights)) // tiles.half.shape[1])))
-    sums = np.zeros((count, len(weights)))
-    workers.run(
-        [
-            partial(_add_within, _with_room(tiles), rows, sparse, weights, sums[first], first, count)
-            for first in range(count)
-        ]
-    )
-    return np.asarray(sums.sum(axis=0) if count > 1 else sums[0], dtype=np.float64)
-
-
-def _fewest(columns: int) -> int:
-    """Return the least rows of so many columns that are worth another worker."""
-    return max(1, FEWEST_VALUES // max(1, columns))
-
-
-def _with_room(tiles: Tiles, part: slice | None = None) -> Tiles:
-    """Return some of the tiles, or all, with work space of their own."""
-    room = _aligned(tiles.room.shape, tiles.room.dtype.type)
-    if part is None:
-        return tiles._replace(room=room)
-    return Tiles(tiles.features[part], tiles.half[part], room)
-
-
-def _some(rows: TileRows, part: slice) -> TileRows:
-    """Return some of the rows."""
-    start = rows.start[part.start : part.stop + 1]
-    return TileRows(rows.dense[part], rows.half[part], start, rows.feature, rows.value)
 
 
 def is_compiled(precision: type) -> bool:
@@ -419,14 +359,11 @@ def _add(tiles, rows, sparse, change, F):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _add_within(tiles, rows, sparse, weights, sums, begun, stride):  # type: ignore[no-untyped-def]
-    """Add to the sums of the rows what tiles begun, begun + stride, ... give with themselves and with all later ones.
-
-    Over all tiles that is weights' K; kernel values of two different tiles are computed once.
-    """
+def _add_within(tiles, rows, sparse, weights, sums):  # type: ignore[no-untyped-def]
+    """Add weights' K of the rows themselves to their sums; kernel values of two different tiles are computed once."""
     m = len(sums)
     chunk, width = tiles.room.shape
-    for t in range(begun, len(tiles.half), stride):
+    for t in range(len(tiles.half)):
         begin, end = t * width, min(m, (t + 1) * width)
         part, own = sums[begin:end], weights[begin:end]
         for first in range(begin, end, chunk):

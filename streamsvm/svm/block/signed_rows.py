@@ -14,9 +14,8 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import lapack
 
-from streamsvm.common_values import DENSE, FEW, SAMPLE, common_values
+from streamsvm.common_values import DENSE, common_values
 from streamsvm.compiling import njit
 from streamsvm.linalg import REORDERED, add_gram, dot, factorise, substitute
 from streamsvm.model.kernels import Float
@@ -36,7 +35,7 @@ class SignedRows(NamedTuple):
     Attributes
     ----------
     sign : ndarray of shape (n,), float64
-        The last column: y, or a multiple of it (`plain_rows`).
+        The last column: y.
     common : ndarray of shape (d,), float64
         What was subtracted.
     sparse : bool
@@ -96,41 +95,6 @@ def places(found: NDArray[np.integer]) -> Places:
     return found.astype(np.uint32)
 
 
-def plain_rows(Z: Any, y: Float, last: float) -> SignedRows:
-    """Store rows y_i (z_i, last), with nothing subtracted: where the bias is penalised, the origin is not free.
-
-    Parameters
-    ----------
-    Z : ndarray of shape (n, d), float64, C-contiguous, or CSR array
-    y : ndarray of shape (n,), -1.0 or +1.0
-    last : float
-    """
-    if not isinstance(Z, np.ndarray):
-        return rows_of_csr(Z, y)._replace(sign=y * last)
-    n, d = Z.shape
-    zero = np.zeros(d)
-    sample = Z[:: max(1, n // SAMPLE)]
-    if d > FEW and np.count_nonzero(sample) <= DENSE * sample.size and (rows := _entries(Z, y, zero, 1.0)):
-        return rows._replace(sign=y * last)
-    dense = np.empty((d, n))
-    _transpose(Z, y, zero, dense)
-    return SignedRows(y * last, zero, False, dense, *_no_entries())
-
-
-def mirrored(rows: SignedRows) -> SignedRows:
-    """Return the rows, and after them the same rows negated."""
-    sign = np.concatenate((rows.sign, -rows.sign))
-    if not rows.sparse:
-        return rows._replace(sign=sign, dense=np.concatenate((rows.dense, -rows.dense), axis=1))
-    start = rows.start.astype(np.int64)
-    return rows._replace(
-        sign=sign,
-        start=places(np.concatenate((start, start[-1] + start[1:]))),
-        feature=np.concatenate((rows.feature, rows.feature)),
-        value=np.concatenate((rows.value, -rows.value)),
-    )
-
-
 def spanned(rows: SignedRows) -> SignedRows:
     """Return points of few, in the coordinates of their own span: the rows of a Cholesky factor of their products.
 
@@ -144,21 +108,6 @@ def spanned(rows: SignedRows) -> SignedRows:
     assert factorise(products)
     dense = np.ascontiguousarray(np.tril(products).T)
     return SignedRows(rows.sign, np.zeros(len(dense)), False, dense, *_no_entries())
-
-
-def factor_rows(K: Float) -> SignedRows:
-    """Return points whose products are a kernel matrix, of as many coordinates as it has a numerical rank, of sign 1.
-
-    Parameters
-    ----------
-    K : ndarray of shape (n, n)
-        Positive semidefinite up to rounding.
-    """
-    n = len(K)
-    factor, pivots, rank, _ = lapack.dpstrf(K.T, lower=1)
-    dense = np.empty((rank, n))
-    dense[:, pivots - 1] = np.tril(factor)[:, :rank].T
-    return SignedRows(np.ones(n), np.zeros(rank), False, dense, *_no_entries())
 
 
 def coefficients_of(rows: SignedRows, span: SignedRows, v: Float) -> Float:

@@ -17,15 +17,9 @@ let it reorder sums.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
-
 import numpy as np
-from numba import types
-from numba.extending import overload
-from numpy.typing import NDArray
 
 from streamsvm.compiling import njit
-from streamsvm.model.kernels import Float
 from streamsvm.vector_math import least, most, widest_vectors
 
 CLASSES = 1024
@@ -34,72 +28,6 @@ select more exactly, and need more passes in `_threshold`."""
 
 LEAST_CURVATURE = 1e-12
 """Replaces a curvature along a pair that is not positive, as LIBSVM's tau does."""
-
-
-class TwoGroups(NamedTuple):
-    """Kernel values among the points of two groups, by parts; a row of the whole is put together when a step needs it.
-
-    Attributes
-    ----------
-    first : ndarray of shape (p, p), float64
-    second : ndarray of shape (q, q), float64
-    across : ndarray of shape (p, q), float64
-        Of the first group with the second.
-    rows : ndarray of shape (p + q, p + q), float64
-        Work space: row i holds its values once `ready[i]` is true.
-    ready : ndarray of shape (p + q,), bool
-    """
-
-    first: Float
-    second: Float
-    across: Float
-    rows: Float
-    ready: NDArray[np.bool_]
-
-
-def values_of(K: Any) -> Any:
-    """Return the array whose rows hold kernel values, of a matrix or of `TwoGroups`; within compiled code only."""
-    raise NotImplementedError
-
-
-def prepare_row(K: Any, i: Any) -> Any:
-    """Make row i of `values_of(K)` ready; within compiled code only."""
-    raise NotImplementedError
-
-
-def diagonal_of(K: Any, i: Any) -> Any:
-    """Return the kernel value of a point with itself; within compiled code only."""
-    raise NotImplementedError
-
-
-@overload(values_of, inline="always")
-def _values_of(K):  # type: ignore[no-untyped-def]
-    return (lambda K: K) if isinstance(K, types.Array) else (lambda K: K.rows)
-
-
-@overload(prepare_row)
-def _prepare_row(K, i):  # type: ignore[no-untyped-def] # noqa: ARG001
-    return (lambda K, i: None) if isinstance(K, types.Array) else _join_row  # noqa: ARG005
-
-
-@overload(diagonal_of)
-def _diagonal_of(K, i):  # type: ignore[no-untyped-def] # noqa: ARG001
-    return (lambda K, i: K[i, i]) if isinstance(K, types.Array) else _diagonal_by_parts
-
-
-def _join_row(K, i):  # type: ignore[no-untyped-def]
-    if not K.ready[i]:
-        p, line = len(K.first), K.rows[i]
-        if i < p:
-            line[:p], line[p:] = K.first[i], K.across[i]
-        else:
-            line[:p], line[p:] = K.across[:, i - p], K.second[i - p]
-        K.ready[i] = True
-
-
-def _diagonal_by_parts(K, i):  # type: ignore[no-untyped-def]
-    p = len(K.first)
-    return K.first[i, i] if i < p else K.second[i - p, i - p]
 
 
 @njit(cache=True, nogil=True, fastmath={"nnan", "nsz"})
@@ -270,17 +198,17 @@ def solve_block(K, members, F, b, low, high, share, floor, limit, change):  # ty
 
 @njit(cache=True, nogil=True, fastmath={"nnan", "nsz"}, error_model="numpy")
 def descend(K, F, b, low, high, share, floor, limit):  # type: ignore[no-untyped-def]
-    """Step along pairs until the violation is small enough; K is a matrix or `TwoGroups`, F and b are changed."""
+    """Step along pairs until the violation is small enough; F and b are changed."""
     widest_vectors()
-    m, values = len(F), values_of(K)
+    m = len(F)
     # Constants in the type of the kernel values: a float64 literal would make the inner loop float64.
-    number = values.dtype.type
+    number = K.dtype.type
     zero, two, least_curvature = number(0.0), number(2.0), number(LEAST_CURVATURE)
     rise, fall = np.empty(m), np.empty(m)
-    gain, diagonal = np.empty(m, values.dtype), np.empty(m, values.dtype)
+    gain, diagonal = np.empty(m, K.dtype), np.empty(m, K.dtype)
     top, bottom = -np.inf, np.inf
     for j in range(m):
-        diagonal[j] = diagonal_of(K, j)
+        diagonal[j] = K[j, j]
         # 0 or infinity, to be added to F: a point that cannot move in a direction then never is an extreme of it,
         # without a branch in the loops below.
         rise[j] = 0.0 if b[j] < high[j] else np.inf
@@ -292,8 +220,7 @@ def descend(K, F, b, low, high, share, floor, limit):  # type: ignore[no-untyped
         if not top - bottom > stop:
             return step
         u = _place_of_sum(F, rise, bottom)
-        prepare_row(K, u)
-        line_u, own = values[u], diagonal[u]
+        line_u, own = K[u], diagonal[u]
         # Violations are scaled to at most 1, so that their squares neither overflow nor vanish in float32.
         scale = 1.0 / (top - bottom)
         best = zero
@@ -307,8 +234,7 @@ def descend(K, F, b, low, high, share, floor, limit):  # type: ignore[no-untyped
         curvature_64 = np.float64(own) + np.float64(diagonal[v]) - 2.0 * np.float64(line_u[v])
         t = (F[v] - F[u]) / max(curvature_64, LEAST_CURVATURE)
         t = _move(b, low, high, rise, fall, u, v, t)
-        prepare_row(K, v)
-        line_v = values[v]
+        line_v = K[v]
         top, bottom = -np.inf, np.inf
         for j in range(m):
             F[j] += t * (np.float64(line_u[j]) - np.float64(line_v[j]))

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import closing
-
 import pytest
 
-from consumers.branches.challenges.following import Follower
 from consumers.branches.challenges.reading import logs_of, read_served
 from consumers.settings import Settings
 from streamsvm.ingest.decoder import encode
@@ -34,7 +31,7 @@ def scored(connection: Connection, monkeypatch: pytest.MonkeyPatch) -> Settings:
 def test_scores_and_labels_are_not_joined_across_two_logs(
     connection: Connection, scored: Settings, monkeypatch: pytest.MonkeyPatch, which: str
 ) -> None:
-    """Neither all at once, nor as a challenge follows them."""
+    """The quality as served is of one log of each."""
     points_topic = scored.scoring.topic
     settings = Settings.model_validate(
         scored.model_dump(exclude={"features", "events"})
@@ -45,15 +42,8 @@ def test_scores_and_labels_are_not_joined_across_two_logs(
         eventually(lambda: running.value("streamsvm_scored_points_total") == 20, "all are scored")
     cluster, logs = Cluster(connection), logs_of(settings)
     topic = getattr(logs, which)
-    follower = Follower(cluster, logs, dict.fromkeys(range(4), 0), {})
-    with closing(follower):
-        eventually(lambda: follower.read(100) >= 0 and follower.scored == 20, "the scores are read")
-        eventually(follower.read_labels, "their labels are read")
-        assert len(follower.joined()) == 20
-        assert len(read_served(cluster, settings).served) == 20
-        question = AtTheQuestion(monkeypatch, topic, lambda: recreate(connection, topic, partitions=4))
-        question.armed = True
-        with pytest.raises(Recreated, match=f"{topic} {WAY_OUT}"):
-            read_served(cluster, settings)
-        with pytest.raises(Recreated, match=f"{topic} {WAY_OUT}"):
-            follower.joined()
+    assert len(read_served(cluster, settings).served) == 20
+    question = AtTheQuestion(monkeypatch, topic, lambda: recreate(connection, topic, partitions=4))
+    question.armed = True
+    with pytest.raises(Recreated, match=f"{topic} {WAY_OUT}"):
+        read_served(cluster, settings)

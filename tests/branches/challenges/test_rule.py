@@ -13,14 +13,12 @@ from sklearn.metrics import log_loss, roc_auc_score
 
 from streamsvm.branches.challenges.betting import BETS
 from streamsvm.branches.challenges.rule import (
-    GAIN,
     MOST_LOSS,
     Compared,
     Figure,
     Rule,
     compare,
     differences_of,
-    labels_needed,
 )
 from streamsvm.branches.challenges.served import COLUMNS, Served
 
@@ -203,19 +201,3 @@ def test_the_same_answers_are_no_better() -> None:
     found.said[:, 6:10] = found.said[:, 2:6]
     said = compare(found, Rule(figure="auc", labels=LABELS))
     assert (said.outcome, said.difference, said.evidence, said.against) == ("undecided", 0.0, 0.0, 0.0)
-
-
-def test_labels_that_cannot_be_enough_are_known_from_the_champion() -> None:
-    """A challenger that saves 15 % of the loss evenly over all rows has not won with one label fewer."""
-    rule = Rule(figure="cost", labels=5_000, costs=(50.0, 1.0), alpha=0.001)
-    loss = 0.3
-    found = Compared(outcome="open", labels=100, terms=100, champion=loss, challenger=loss)
-    needed = labels_needed(rule, found)
-    assert needed is not None
-    saved = GAIN * loss / 50.0
-    assert needed == math.ceil(math.log(1_000.0) / saved)
-    assert math.log(float(((1.0 + BETS * saved) ** (needed - 1)).mean())) < math.log(1_000.0)
-    blocks = labels_needed(Rule(figure="auc", labels=1), replace(found, champion=0.9, terms=10))
-    assert blocks == math.ceil(math.log(100.0) / (GAIN * (1.0 - 0.9)) * 10.0)
-    assert labels_needed(rule, replace(found, champion=None)) is None
-    assert labels_needed(rule, replace(found, champion=0.0)) is None

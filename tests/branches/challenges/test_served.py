@@ -8,26 +8,23 @@ import time
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
-from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 import pytest
 from sklearn.metrics import log_loss, roc_auc_score
 
-from consumers.branches.challenges import following
-from consumers.branches.challenges.following import Follower
-from consumers.branches.challenges.reading import LabelsDecoder, Logs, join_ranges, logs_of, read_served
+from consumers.branches.challenges.reading import join_ranges, logs_of, read_served
 from consumers.branches.challenges.table import plain, summary
 from consumers.branches.late_labels.settings import LabelsConfig
 from consumers.settings import InputConfig, OutputConfig, ScoringConfig, Settings
 from streamsvm.branches.challenges.quality import by_version
 from streamsvm.branches.challenges.score_records import ScoreDecoder
 from streamsvm.branches.challenges.served import COLUMNS, ServedLabels, ServedScores, gathered, served
-from streamsvm.config import ModelConfig, PointsConfig, SvmConfig
+from streamsvm.config import PointsConfig, SvmConfig
 from streamsvm.errors import ConfigurationError
 from streamsvm.ingest.decoder import encode
-from streamsvm.kafka import Cluster, Connection, Message, Outbox, Record, TopicSpec
+from streamsvm.kafka import Cluster, Connection, Record, TopicSpec
 from streamsvm.model.machine import LinearMachine, Model, Scaler
 from streamsvm.model.probability import Sigmoid
 from streamsvm.model.version import Version
@@ -63,7 +60,7 @@ def settings_of(broker: TestBroker, *, late: bool) -> Settings:
         labels=LabelsConfig(topic=labels, horizon=HORIZON_S, early=EARLY_S) if late else LabelsConfig(),
         svm=SvmConfig(cost=COSTS),
         output=OutputConfig(models_topic=models),
-        scoring=ScoringConfig(topic=points, output_topic=broker.name("scores"), group=points, batch_records=50),
+        scoring=ScoringConfig(topic=points, output_topic=broker.name("scores"), group=points),
     )
 
 
@@ -248,7 +245,6 @@ def test_a_record_that_is_no_score_of_the_model_is_left_out(record: Record) -> N
     decoder = ScoreDecoder(PointsConfig(dimension=2), "id", NAME, "points")
     found = decoder.decode([record, score_record(2, SAID)])
     assert found.left_out == 1
-    assert [(one.partition, one.offset) for one in found.named] == [(3, 1)] * found.unreadable
     assert found.scores.keys == [b"a"]
     assert dict(zip(COLUMNS, found.scores.said[0].tolist(), strict=True))["version"] == 4.0
 
@@ -297,95 +293,6 @@ def test_no_labels_of_the_scored_points_is_said_in_a_line() -> None:
         logs_of(Settings(points=PointsConfig(dimension=2, labels=("a", "b", "c"))))
 
 
-def late(*, partition: int = 0) -> tuple[ServedScores, ServedLabels]:
-    """Return six scores a second apart, and labels of all but the third; positive ones come three seconds late."""
-    said = np.zeros((6, len(COLUMNS)))
-    said[:, 0] = np.arange(6)
-    scores = ServedScores(
-        partition=np.full(6, partition),
-        time_ms=1_000 * np.arange(1, 7),
-        keys=[b"t%d" % at for at in range(6)],
-        said=said,
-    )
-    told = [(10, b"before", 0), (1_001, b"t0", -1), (4_002, b"t3", -1), (5_001, b"t1", 1), (5_002, b"t4", -1)]
-    told += [(6_001, b"t5", -1), (9_000, b"", 0)]
-    times, keys, signs = zip(*told, strict=True)
-    ends = np.ones(len(times), np.bool_)
-    return scores, ServedLabels(time_ms=np.array(times), last=ends, keys=list(keys), sign=np.array(signs, np.int8))
-
-
-def some(labels: ServedLabels, rows: slice) -> ServedLabels:
-    """Return some of the labels."""
-    return ServedLabels(
-        time_ms=labels.time_ms[rows], last=labels.last[rows], keys=labels.keys[rows], sign=labels.sign[rows]
-    )
-
-
-def settled(scores: ServedScores, labels: ServedLabels, n: int, absent: Literal["negative", "drop"]) -> list[Any]:
-    """Return places and labels of the settled rows, by the first n labels."""
-    found = served(scores, {0: some(labels, slice(n))}, horizon_ms=4_000, early_ms=100, settled=True, absent=absent)
-    return list(zip(found.column("offset").astype(int).tolist(), found.y.tolist(), strict=True))
-
-
-def test_a_row_is_settled_once_all_before_it_have_a_label_or_can_get_none() -> None:
-    """Labels that came sooner wait for those before them; a row past its horizon is left out, or a negative one."""
-    scores, labels = late()
-    found = [settled(scores, labels, n, "drop") for n in range(8)]
-    first, later = [(0, -1)], [(0, -1), (1, 1)]
-    assert found == [[], [], first, first, later, later, later, [*later, (3, -1), (4, -1), (5, -1)]]
-    assert settled(scores, labels, 7, "negative") == [*later, (2, -1), (3, -1), (4, -1), (5, -1)]
-    assert settled(scores, labels, 6, "negative") == later
-
-
-def test_a_row_whose_label_may_stand_before_those_that_were_read_is_left_out() -> None:
-    """Up to `early` after the first label: a row that seems to have none may have had one."""
-    scores, labels = late()
-    found = served(
-        scores, {0: some(labels, slice(2, None))}, horizon_ms=4_000, early_ms=100, settled=True, absent="negative"
-    )
-    assert found.column("offset").tolist() == [4.0, 5.0]
-
-
-def of_clocks(seed: int, n: int = 60) -> tuple[ServedScores, ServedLabels]:
-    """Return scores and labels of the present, with pauses, and a record in twenty of a wrong clock."""
-    random = np.random.default_rng(seed)
-    steps = np.where(random.random(n) < 0.05, 200_000, random.integers(0, 2_000, n))
-    came = 1_800_000_000_000 + np.cumsum(steps)
-    wrong = [came[0] * 1_000, came[0] + 3_300_000]
-    said = np.zeros((n, len(COLUMNS)))
-    said[:, 0] = np.arange(n)
-    keys = [b"t%d" % at for at in range(n)]
-    stamps = np.where(random.random(n) < 0.05, random.choice(wrong, n), came)
-    scores = ServedScores(partition=np.zeros(n, np.int64), time_ms=stamps, keys=keys, said=said)
-    comes = came + random.integers(-200, 6_000, n)
-    order = np.argsort(comes, kind="stable")
-    order = order[random.random(n) < 0.9]
-    told = np.where(random.random(len(order)) < 0.05, random.choice(wrong, len(order)), comes[order])
-    return scores, ServedLabels(
-        time_ms=told,
-        last=np.ones(len(order), np.bool_),
-        keys=[keys[at] for at in order],
-        sign=np.where(order % 3, -1, 1).astype(np.int8),
-    )
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_settled_rows_are_only_added_as_more_is_read_whatever_clocks_say(seed: int) -> None:
-    """Whichever of both logs is read further, and what pauses and wrong clocks are in it."""
-    scores, labels = of_clocks(seed)
-    random, n, m = np.random.default_rng(seed), 0, 0
-    before: set[tuple[int, int]] = set()
-    while n < len(scores) or m < len(labels.keys):
-        n, m = min(len(scores), n + int(random.integers(0, 9))), min(len(labels.keys), m + int(random.integers(0, 9)))
-        first = ServedScores(
-            partition=scores.partition[:n], time_ms=scores.time_ms[:n], keys=scores.keys[:n], said=scores.said[:n]
-        )
-        found = set(settled(first, labels, m, "negative"))
-        assert before <= found
-        before = found
-    assert len(before) > len(scores) // 2
-
-
 @pytest.mark.parametrize("log", ["scores", "labels"])
 def test_one_timestamp_ahead_costs_the_report_no_label(log: str) -> None:
     """Of a hundred scores whose labels come a second later, within a horizon of ten seconds."""
@@ -400,87 +307,11 @@ def test_one_timestamp_ahead_costs_the_report_no_label(log: str) -> None:
     assert len(served(scores, {0: labels}, horizon_ms=10_000, early_ms=100)) == n
 
 
-def test_settled_rows_know_their_partition() -> None:
+def test_rows_know_their_partition() -> None:
     """The decoder keeps it, and rows are ordered by it."""
     decoder = ScoreDecoder(PointsConfig(dimension=2), "id", NAME, "points")
     found = decoder.decode([score_record(1, SAID, source=b"points/3/1")])
     assert found.scores.said[0, COLUMNS.index("partition")] == 3.0
-
-
-def forged(partition: object, offset: object, row: int = 0) -> Message:
-    """Return a well-formed score of any place."""
-    value = json.dumps({**SAID, "row": row, "shadow": {"version": 5, "score": 0.5, "label": -1}}).encode()
-    return Message("", value, headers=(("streamsvm.source", f"points/{partition}/{offset}".encode()),), partition=0)
-
-
-def followed(
-    broker: TestBroker, n: int, scores: Sequence[Message], monkeypatch: pytest.MonkeyPatch
-) -> tuple[Follower, Logs, Cluster, list[int]]:
-    """Write n labeled points and scores; return a follower that has read all scores, and what it decodes of points."""
-    cluster, points, topic = Cluster(broker.connection), broker.name("points"), broker.name("scores")
-    cluster.create([TopicSpec(points), TopicSpec(topic)])
-    with closing(Outbox(broker.connection)) as outbox:
-        for at in range(n):
-            outbox.send(Message(points, encode([1.0, 2.0], 1 if at % 3 else -1), partition=0))
-        for one in scores:
-            ((name, source),) = one.headers
-            headers = ((name, source.replace(b"points", points.encode())),)
-            outbox.send(replace(one, topic=topic, headers=headers))
-        outbox.flush(30.0)
-    models = ModelConfig(points=PointsConfig(dimension=2), svm=SvmConfig())
-    logs = Logs(name=NAME, models=models, scores=topic, scored=points, labels=points)
-    decoded: list[int] = []
-    sound = LabelsDecoder.decode
-
-    def decode(decoder: LabelsDecoder, records: Sequence[Record]) -> list[tuple[int, ServedLabels]]:
-        decoded.append(len(records))
-        return sound(decoder, records)
-
-    monkeypatch.setattr(LabelsDecoder, "decode", decode)
-    follower = Follower(cluster, logs, {0: 0}, {})
-    eventually(lambda: follower.read(1_000) == 0 and follower.scored == len(scores), "all scores are read")
-    return follower, logs, cluster, decoded
-
-
-def test_two_scores_far_apart_do_not_make_a_trainer_read_what_is_between(
-    real_broker: TestBroker, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Labels by place are read, decoded and held of the rows that were scored; a place that is nowhere is counted."""
-    n = 12_000
-    honest = range(6_000, 6_100)
-    ghosts = [forged(999, 5), forged((1 << 31) - 1, 0), forged(0, 9 * 10**14), forged(0, n), forged(0, (1 << 63) - 2)]
-    scores = [forged(0, 0), *(forged(0, at) for at in honest), forged(0, n - 1), *ghosts, forged(0, 6_050)]
-    follower, logs, cluster, decoded = followed(real_broker, n, scores, monkeypatch)
-    assert follower.read_labels()
-    assert sum(decoded) == len(honest) + 2
-    found = follower.joined()
-    assert follower.nowhere == len(ghosts)
-    assert found.column("offset").tolist() == [0, *honest, n - 1]
-    assert found.y.tolist() == [1 if at % 3 else -1 for at in (0, *honest, n - 1)]
-    spans = follower.spans()
-    assert spans[1] == {0: (0, n)}
-    again = join_ranges(cluster, logs, *spans, settled=True).served
-    assert np.array_equal(again.said, found.said, equal_nan=True)
-    assert again.y.tolist() == found.y.tolist()
-    follower.close()
-
-
-@pytest.mark.parametrize("passed", [1, 3_000, 6_000, 100_000])
-def test_a_follower_that_may_read_no_more_names_what_it_joined(
-    real_broker: TestBroker, monkeypatch: pytest.MonkeyPatch, passed: int
-) -> None:
-    """However little that is, the ranges that it names give the same join."""
-    n = 12_000
-    monkeypatch.setattr(following, "MOST_PASSED", passed)
-    scores = [forged(0, at) for at in (11_999, 0, 5_000, 5_001, 9_000)]
-    follower, logs, cluster, _ = followed(real_broker, n, scores, monkeypatch)
-    assert follower.read_labels()
-    assert follower.full == (passed < 100_000)
-    found = follower.joined()
-    assert len(found) == (5 if passed == 100_000 else 0)
-    again = join_ranges(cluster, logs, *follower.spans(), settled=True).served
-    assert np.array_equal(again.said, found.said, equal_nan=True)
-    follower.close()
 
 
 def test_the_time_of_a_score_may_be_any() -> None:
@@ -491,6 +322,4 @@ def test_the_time_of_a_score_may_be_any() -> None:
     labels = ServedLabels(
         time_ms=np.array([late_ms]), last=np.ones(1, np.bool_), keys=[b"a"], sign=np.array([1], np.int8)
     )
-    for settled in (False, True):
-        found = served(scores, {0: labels}, horizon_ms=1_000, early_ms=0, settled=settled, absent="negative")
-        assert len(found) <= 1
+    assert len(served(scores, {0: labels}, horizon_ms=1_000, early_ms=0)) <= 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -133,24 +132,6 @@ def _of_debezium(row: Any) -> Any:
     return found.get("after") if known else None
 
 
-def _of_cloud_events(row: Any) -> Any:
-    if not isinstance(row, dict) or str(row.get("specversion", "")).find("1.") != 0:
-        return None
-    kind = row.get("datacontenttype") or "application/json"
-    if not isinstance(kind, str):
-        return None
-    kind = kind.split(";")[0].strip().lower()
-    if row.get("data_base64") is None:
-        return row.get("data") if kind in ("application/json", "text/json") or kind.endswith("+json") else None
-    if kind not in ("application/json", "text/json") and not kind.endswith("+json"):
-        return None
-    try:
-        packed = base64.b64decode(row["data_base64"], validate=True)
-        return None if depth(packed) > DEEPEST_NESTING else json.loads(packed.decode())
-    except (TypeError, ValueError):
-        return None
-
-
 def _events_of_arrow(value: bytes, labeled: bool, ours: list[Row]) -> tuple[list[Row] | None, bool]:
     """Return what pyarrow's own reader makes of a record that we accept something of; else ours stands."""
     if not any(ours):  # pyarrow reads unchecked what we have refused, and may well end the process
@@ -249,10 +230,6 @@ EVENT_WORDS: Final = (
     b'"before":null',
     b'"payload":',
     b'"schema":null',
-    b'"data":',
-    b'"data_base64":"e30="',
-    b'"specversion":"1.0"',
-    b'"datacontenttype":"text/plain"',
     b"24:00",
     b"-00-00",
     b"1e100",
@@ -274,10 +251,6 @@ LOOKS: Final[dict[str, tuple[Sequence[bytes], Callable[[Sequence[bytes]], list[s
     "event-flat": (EVENT_WORDS, of_records((), partial(_event_rows, recipe=PLAIN_FLAT), decoders_of(Way(flat=True)))),
     "event-connect": (EVENT_WORDS, of_records((), _around(_of_connect), decoders_of(Way(envelope="connect")))),
     "event-debezium": (EVENT_WORDS, of_records((), _around(_of_debezium), decoders_of(Way(envelope="debezium")))),
-    "event-cloudevents": (
-        EVENT_WORDS,
-        of_records((), _around(_of_cloud_events), decoders_of(Way(envelope="cloudevents"))),
-    ),
     "event-arrow": (EVENT_BINARY_WORDS, of_records(ARROW, _events_of_arrow, decoders_of(Way()))),
     "event-avro": (EVENT_BINARY_WORDS, of_records((), _events_of_avro, decoders_of(Way("avro")))),
     "event-avro-flat": (
@@ -295,7 +268,6 @@ COUNTS: Final = {
     "event": 3_000,
     "event-connect": 2_000,
     "event-debezium": 2_000,
-    "event-cloudevents": 2_000,
     "event-arrow": 1_000,
     "event-avro": 1_000,
     "event-flat": 1_500,
@@ -317,14 +289,6 @@ def changes() -> list[bytes]:
         for index, op in enumerate(("c", "u", "r"))
     ]
     found += [{"before": payment(1), "after": None, "op": "d"}, {"schema": None, "payload": found[0]}]
-    return [json.dumps(one).encode() for one in found]
-
-
-def cloud_events() -> list[bytes]:
-    """Return structured ones, with data as JSON and as bytes."""
-    base = {"specversion": "1.0", "id": "1", "source": "/shop", "type": "paid"}
-    packed = base64.b64encode(json.dumps(payment(2)).encode()).decode()
-    found = [base | {"data": payment(1)}, base | {"data_base64": packed, "datacontenttype": "application/json"}]
     return [json.dumps(one).encode() for one in found]
 
 
@@ -361,7 +325,6 @@ CORPORA: Final[Mapping[str, Callable[[], list[bytes]]]] = {
     "event": events,
     "event-connect": of_connect,
     "event-debezium": changes,
-    "event-cloudevents": cloud_events,
     "event-arrow": arrows,
     "event-avro": avros,
     **({"event-protobuf": protobufs} if INSTALLED else {}),

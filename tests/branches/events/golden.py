@@ -14,7 +14,7 @@ from streamsvm.branches.events.features.columns import columns_of
 from streamsvm.branches.events.features.recipe import Category, Constant, Cross, Flag, Hash, Label, Number, Recipe, Time
 from streamsvm.model.machine import LinearMachine, Scaler
 from streamsvm.model.version import Version
-from tests.golden.model import THRESHOLDS, handmade, in_half
+from tests.golden.model import THRESHOLDS, handmade
 
 RECIPE: Final = Recipe(
     features=(
@@ -51,13 +51,7 @@ def handmade_of_events(kernel: str) -> Version:
     return replace(version, model=model, feature_names=names, lineage=lineage, recipe=RECIPE)
 
 
-def handmade_in_half() -> Version:
-    """Return one with its support vectors in half precision."""
-    return in_half(handmade_of_events("rbf"))
-
-
 VERSIONS: Final[Mapping[str, Callable[[], Version]]] = {
     "linear-events": partial(handmade_of_events, "linear"),
     "rbf-events": partial(handmade_of_events, "rbf"),
-    "events-half": handmade_in_half,
 }

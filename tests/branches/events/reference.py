@@ -11,7 +11,6 @@ import re
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from fractions import Fraction
 from itertools import pairwise
 from typing import Any
 
@@ -109,8 +108,6 @@ def number(feature: Mapping[str, Any], values: Any, _: Any) -> dict[str, float]:
     (value,) = values
     if isinstance(value, str) and feature.get("parse") == "text":
         value = float(spelled(value, feature))
-    elif feature.get("parse") == "decimal" and isinstance(value, str | dict):
-        value = float(encoded(value, feature))
     if not is_number(value):
         raise Rejected(name)
     value = float(value)
@@ -167,27 +164,6 @@ def spelled(text: str, feature: Mapping[str, Any]) -> Decimal:
 def is_figures(text: str) -> bool:
     """Tell whether a text is of ASCII figures."""
     return bool(text) and set(text) <= set("0123456789")
-
-
-def encoded(value: str | dict[str, Any], feature: Mapping[str, Any]) -> Fraction:
-    """Return the decimal that base64 of its integer is."""
-    scale: Any = feature.get("scale")
-    text: Any = value
-    if isinstance(value, dict):
-        scale, text = value.get("scale"), value.get("value")
-    if isinstance(scale, bool) or not isinstance(scale, int | float) or scale != int(scale) or abs(scale) > 100:
-        raise Rejected(value)
-    alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
-    if not isinstance(text, str) or not text or len(text) % 4:
-        raise Rejected(value)
-    body = text.rstrip("=")
-    if len(text) - len(body) > 2 or set(body) - set(alphabet):
-        raise Rejected(value)
-    bits = "".join(f"{alphabet.index(letter):06b}" for letter in body)
-    whole, left = bits[: len(bits) // 8 * 8], bits[len(bits) // 8 * 8 :]
-    if "1" in left or not 8 <= len(whole) <= 512 or (len(text) - len(body)) * 2 != len(left):
-        raise Rejected(value)
-    return Fraction(int(whole, 2) - (int(whole[0]) << len(whole))) / Fraction(10) ** int(scale)
 
 
 def text(value: Any) -> str:

@@ -35,7 +35,7 @@ def event(marks: dict[str, Any], at: int) -> dict[str, Any]:
 
 @pytest.mark.parametrize("labeled", [True, False], ids=["trainer", "scorer"])
 @pytest.mark.parametrize("times", [1, 40], ids=["some", "many"])
-@pytest.mark.parametrize("envelope", ["none", "connect", "debezium", "cloudevents"])
+@pytest.mark.parametrize("envelope", ["none", "connect", "debezium"])
 def test_flattened_deletions_are_passed_over_and_counted(envelope: str, times: int, labeled: bool) -> None:
     """Whatever is around an event, read together or one by one; all other values of the markers mean nothing."""
     marks = MARKED * times
@@ -44,7 +44,6 @@ def test_flattened_deletions_are_passed_over_and_counted(envelope: str, times: i
         "none": made,
         "connect": [{"schema": None, "payload": one} for one in made],
         "debezium": [{"before": None, "after": one, "op": "c"} for one in made],
-        "cloudevents": [{"specversion": "1.0", "data": one} for one in made],
     }
     values = [json.dumps(one).encode() for one in around[envelope]]
     expect(events(envelope, [Raw(value, at) for at, value in enumerate(values)], labeled=labeled), marks)

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import base64
 import json
 from typing import Any
 
 import pytest
-from cloudevents.core.bindings.kafka import to_binary, to_structured
-from cloudevents.core.formats.json import JSONFormat
-from cloudevents.core.v1.event import CloudEvent
 
 from consumers.settings import ScoringConfig
 from streamsvm.branches.events.options import points_of, recipe_from
@@ -127,7 +123,6 @@ def test_what_is_passed_over_keeps_its_place_in_the_log() -> None:
 def test_a_tombstone_without_an_envelope_is_a_dead_letter() -> None:
     """As it was: whoever declares no envelope expects none."""
     assert [(at, why) for at, why, _ in whys(decoded("none", None, GOOD))] == [(0, "empty_record")]
-    assert [(at, why) for at, why, _ in whys(decoded("cloudevents", None))] == [(0, "empty_record")]
 
 
 ROW = {
@@ -170,84 +165,6 @@ def test_avro_has_debeziums_envelope_and_needs_none_of_connects() -> None:
     assert (why, "is not an object with op" in what) == ("wrong_envelope", True)
 
 
-ATTRIBUTES = {"type": "paid", "source": "/shop"}
-
-
-def headers_of(message: Any) -> tuple[tuple[str, bytes], ...]:
-    return tuple(
-        (name, value if isinstance(value, bytes) else value.encode()) for name, value in message.headers.items()
-    )
-
-
-def test_cloud_events_of_another_library_are_read_in_both_modes() -> None:
-    """The package cloudevents writes them: structured with data as JSON or bytes, and binary."""
-    events = [
-        CloudEvent({**ATTRIBUTES, "datacontenttype": "application/json"}, GOOD),
-        CloudEvent({**ATTRIBUTES, "datacontenttype": "application/json"}, json.dumps(OTHER).encode()),
-    ]
-    messages = [to_structured(events[0], JSONFormat()), to_structured(events[1], JSONFormat())]
-    messages += [to_binary(event, JSONFormat()) for event in events]
-    records = [Raw(message.value, at, headers=headers_of(message)) for at, message in enumerate(messages)]
-    assert b"data_base64" in (records[1].value or b"")
-    assert records[2].value == json.dumps(GOOD).encode() or json.loads(records[2].value or b"") == GOOD
-    found = decoder("cloudevents").decode(records)
-    assert whys(found) == []
-    assert points(found) == [ONE, TWO, ONE, TWO]
-
-
-def test_the_content_type_decides_before_attributes_in_headers() -> None:
-    """Of a structured event whose attributes a broker has added as headers too; names are compared without case."""
-    structured = json.dumps({"specversion": "1.0", "id": "1", **ATTRIBUTES, "data": GOOD}).encode()
-    attributes = (("ce_specversion", b"1.0"), ("ce_id", b"1"))
-    cases = [
-        (structured, (*attributes, ("content-type", b"application/cloudevents+json; charset=UTF-8"))),
-        (structured, (("Content-Type", b"Application/CloudEvents+json"), *attributes)),
-        (structured, ()),
-        (json.dumps(OTHER).encode(), (*attributes, ("content-type", b"application/json"))),
-        (json.dumps(OTHER).encode(), (("CE_SpecVersion", b"1.0"),)),
-    ]
-    records = [Raw(value, at, headers=headers) for at, (value, headers) in enumerate(cases)]
-    found = decoder("cloudevents").decode(records)
-    assert whys(found) == []
-    assert points(found) == [ONE, ONE, ONE, TWO, TWO]
-
-
-def test_a_cloud_event_that_holds_no_event_is_refused() -> None:
-    """With a reason for each way."""
-    base: dict[str, Any] = {"specversion": "1.0", "id": "1", **ATTRIBUTES}
-    packed = base64.b64encode(json.dumps(GOOD).encode()).decode()
-    values = [
-        base | {"data": GOOD},
-        base,
-        base | {"data": "text", "datacontenttype": "text/plain"},
-        base | {"data": [GOOD]},
-        base | {"data_base64": packed},
-        base | {"data_base64": "???"},
-        base | {"data_base64": 5},
-        base | {"data_base64": packed, "datacontenttype": "application/x-unknown"},
-        base | {"data_base64": base64.b64encode(json.dumps([GOOD]).encode()).decode()},
-        base | {"data": GOOD, "specversion": "0.3"},
-        base | {"data": GOOD, "datacontenttype": 5},
-        GOOD,
-        5,
-    ]
-    found = decoded("cloudevents", *values)
-    assert [at for at, point in enumerate(points(found)) if point] == [0, 4]
-    assert {at: why for at, why, _ in whys(found)} == {
-        1: "empty_record",
-        2: "unknown_content_type",
-        3: "wrong_type",
-        5: "wrong_envelope",
-        6: "wrong_envelope",
-        7: "unknown_content_type",
-        8: "wrong_type",
-        9: "wrong_envelope",
-        10: "wrong_envelope",
-        11: "wrong_envelope",
-        12: "wrong_envelope",
-    }
-
-
 def test_a_scorer_may_read_another_envelope_than_the_trainer() -> None:
     """`scoring.envelope` overrules the recipe's, which counts where it is not given."""
     recipe = recipe_from(FEATURES, {**LABEL, "envelope": "debezium"})
@@ -266,5 +183,11 @@ def test_arrow_has_no_envelope_of_its_own() -> None:
     value = in_arrow([{"amount": 1.0, "id": "a", "card": {"country": "DE"}}])
     ((_, why, _),) = whys(decoder("debezium").decode([Raw(value, headers=ARROW)]))
     assert why == "wrong_envelope"
-    binary = (*ARROW, ("ce_specversion", b"1.0"))
-    assert whys(decoder("cloudevents").decode([Raw(value, headers=binary)]))[0][1] == "missing_field"
+
+
+def test_cloudevents_are_refused_with_the_way_out() -> None:
+    """By the table, and by the scorer's option."""
+    with pytest.raises(ValueError, match="send binary CloudEvents"):
+        recipe_from(FEATURES, {**LABEL, "envelope": "cloudevents"})
+    with pytest.raises(ValueError, match="send binary CloudEvents"):
+        ScoringConfig.model_validate({"envelope": "cloudevents"})

@@ -19,7 +19,7 @@ from streamsvm.model import message as codec
 from streamsvm.model.kernels import Float
 from streamsvm.model.version import Version
 from streamsvm.points import Points
-from streamsvm.registry import onnx_copy
+from streamsvm.registry import onnx_export
 from tests.branches.events.test_interop import evaluator
 from tests.codec.test_onnx import run
 from tests.golden import model as golden
@@ -43,7 +43,7 @@ def version(offset: float, kernel: str) -> Version:
     Z, y = (part[:LEARNED] for part in rows())
     points = Points(Z + offset, y.astype(np.int8), np.ones(LEARNED))
     svm = SvmConfig(
-        C=1.0, kernel=kernel, gamma=0.3, standardize=False, precision="half" if kernel == "rbf" else "double"
+        C=1.0, kernel=kernel, gamma=0.3, standardize=False, precision="packed" if kernel == "rbf" else "double"
     )
     made = train(points, Moments.zero(3).add(points), svm)
     recipe = Recipe(features=tuple(Number(name=name, field=(name,)) for name in NAMES))
@@ -67,11 +67,11 @@ def accuracy(decision: Float) -> float:
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])
 @pytest.mark.parametrize("offset", OFFSETS)
 def test_python_and_onnx_are_as_good_as_at_the_origin(offset: float, kernel: str) -> None:
-    """By a version's bytes, and their copy in ONNX."""
+    """By a version's bytes, and their export in ONNX."""
     made = version(offset, kernel)
     X = rows()[0][LEARNED:] + offset
     read = codec.decode(codec.encode(made)).model.decision_function(X)
-    graph = run(onnx_copy.export(made), X)["decision_function"]
+    graph = run(onnx_export.export(made), X)["decision_function"]
     assert accuracy(read) >= LEAST_ACCURACY
     assert accuracy(graph) >= LEAST_ACCURACY
     np.testing.assert_allclose(graph, read, rtol=0, atol=1e-9)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import tomllib
-from base64 import b64encode
 from typing import Any
 
 import msgspec
@@ -102,14 +101,6 @@ CASES: list[tuple[list[Any], dict[str, Any] | None, str]] = [
         None,
         'figures as text: as = "number", parse = "text", unless they are codes',
     ),
-    ([b64encode(bytes((i, 7))).decode() for i in range(60)] * 2, None, 'parse = "decimal", scale = 2, with the scale'),
-    (["A+c=", "B88=", "C7c="] * 9, None, "3 values, base64 decimals"),
-    (
-        [{"scale": 2, "value": b64encode(bytes((i, 7))).decode()} for i in range(60)] * 2,
-        {"as": "number", "parse": "decimal"},
-        "decimals with a scale of their own; 0.07 to 151.11",
-    ),
-    ([{"scale": 2, "value": "no"}] * 30, None, "constant"),
     ([f"0{i}" for i in range(60)] * 2, {"as": "hash", "bits": 5}, "60 values in the sample"),
     ([f"id{i}" for i in range(990)] + ["id0"] * 10, None, "nearly an identifier: 99.0% of its values differ"),
     ([f"v{i % 60}" for i in range(400)], {"as": "hash", "bits": 5}, "it costs 32 columns"),

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from streamsvm.branches.events.avro_fields import AvroFields
 from streamsvm.branches.events.event_records import EventRecords
 from streamsvm.branches.events.features.inference import proposal
-from streamsvm.branches.events.features.notations import decimal_of
+from streamsvm.branches.events.logical_decimals import decimal_of
 from streamsvm.branches.events.options import points_of, recipe_from
 from streamsvm.branches.events.sampling import EventSampler
 from streamsvm.config import PointsConfig

@@ -60,7 +60,7 @@ def test_damaged_events_are_the_same_to_both(value: bytes, time: str | None, pri
     compare(payments(), event)
 
 
-@pytest.mark.parametrize("kind", ["linear-events", "rbf-events", "events-half"])
+@pytest.mark.parametrize("kind", ["linear-events", "rbf-events"])
 def test_the_examples_of_a_message_are_those_of_the_second_evaluation(kind: str) -> None:
     """As a reader in another language would check them."""
     part = golden.parts_of(json.loads(golden.path_of(kind).read_bytes()))["recipe"]

@@ -1,1 +1,1 @@
-"""Tests of the past: archive, stretches, refining, erasure."""
+"""Tests of erasures."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import signal
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from shutil import copytree
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 import numpy as np
@@ -16,54 +16,48 @@ from confluent_kafka import Producer
 
 from consumers.branches.history import attached
 from consumers.branches.history.attached import History
-from consumers.branches.history.building import Builder, RangeRequest, archive_store, publish_built
 from consumers.branches.history.erased_rows import ErasedRows
-from consumers.branches.history.erasing import Cost, erase
+from consumers.branches.history.erasing import erase
 from consumers.branches.history.forgetting import ForgettingReport, report_of
-from consumers.branches.history.rebuilding import rebuild
-from consumers.branches.history.settings import ArchiveConfig
 from consumers.settings import Settings
 from consumers.verify.verify import verify
-from streamsvm.branches.history.built_part import Built
 from streamsvm.branches.history.erased import Erased
 from streamsvm.branches.history.erased_part import Obeyed, obeyed_of
-from streamsvm.branches.history.forgotten import Listed
 from streamsvm.checkpoint.directory import CheckpointDirectory
 from streamsvm.checkpoint.disk import FileSystem
 from streamsvm.checkpoint.format import encode
 from streamsvm.checkpoint.snapshot import Snapshot
 from streamsvm.config import CoresetConfig, SvmConfig
-from streamsvm.errors import ConfigurationError, StateError, TransientError
+from streamsvm.errors import ConfigurationError, StateError, TopicMissing, TransientError
 from streamsvm.kafka import Cluster, Connection, TopicSpec
 from streamsvm.model import message as model_codec
 from streamsvm.model.left_out import left_out_key
 from streamsvm.model.version import Version
 from streamsvm.points import Points, Position
-from streamsvm.registry.loading import load_record
 from streamsvm.verification.report import Outcome
-from tests.branches.history.archives import forget
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.test_cli import run
 from tests.consumers.trainers import encoded, run_until, settings_for, topic, versions
 from tests.kafka.foreign import delete_records
 from tests.streams import gaussian
+from tests.traces import left, sought, topics_of, traces_of
 
 ROWS, FIRST = 230, 150
 PLACES = (3, 77, 148)
 """Of one row in a sealed leaf that the first versions are of, one in a later leaf, and one in the open leaf."""
 MEMORIES: dict[str, dict[str, Any]] = {
     "all": {},
-    "window": {"memory": "window", "window_points": 160},
-    "decay": {"memory": "decay", "half_life_points": 160},
-    "adaptive": {"memory": "adaptive"},
+    "window": {"memory": "window", "window": 160, "points": 500},
+    "decay": {"memory": "decay", "half_life": 160, "points": 500},
+    "adaptive": {"memory": "adaptive", "points": 1_200},
 }
 
 
 def settings_of(prefix: str, directory: Path, **coreset: Any) -> Settings:
     made = settings_for(prefix, directory / "checkpoint")
-    own = made.coreset.model_dump(include={"leaf_rows", "bucket_points", "audit_points", "train_points"})
     svm = SvmConfig(alpha=1e-2) if coreset else made.svm
-    return made.model_copy(update={"coreset": CoresetConfig(**{**own, "max_partitions": 4, **coreset}), "svm": svm})
+    own = CoresetConfig(train_points=made.coreset.train_points, **coreset) if coreset else made.coreset
+    return made.model_copy(update={"coreset": own, "svm": svm})
 
 
 def produce(
@@ -101,14 +95,14 @@ def content(version: Version) -> bytes:
     return model_codec.encode(replace(version, number=1, lineage=lineage))
 
 
-def agreed(_: Cost) -> bool:
+def agreed() -> bool:
     return True
 
 
 def forgotten(connection: Connection, settings: Settings, *places: int) -> ForgettingReport:
     """Erase rows of partition 0."""
     positions = {0: [Position(place) for place in places]}
-    report = report_of(positions, "tester")
+    report = report_of("m", positions, "tester")
     assert erase(connection, settings, positions, report, agree=agreed)
     return report
 
@@ -172,15 +166,12 @@ def test_a_row_is_erased_once_and_others_are_named(real_broker: TestBroker, tmp_
     asked = [part for at in ("0:7", "0:7", "0:5", "0:8.1", "1:0", "0:90") for part in ("--position", at)]
     looked = run("history", "forget", *asked, *given)
     assert looked.returncode == 1, looked.stderr
-    assert "reads 90 rows again" in looked.stderr
-    assert "Nothing was changed" in looked.stdout
+    assert "90 rows" in looked.stdout
+    assert "nothing was changed" in looked.stderr
     assert {file.name for file in place.glob("*.ssvm")} == old
-    report = tmp_path / "report.json"
-    done = run(
-        "history", "forget", *asked, *given, "--yes", "--report", str(report), "--retire", "--reason", "asked by mail"
-    )
+    done = run("history", "forget", *asked, *given, "--yes", "--json", "--reason", "asked by mail")
     assert done.returncode == 1, done.stderr  # some rows are not there
-    told = json.loads(report.read_text())
+    told = json.loads(done.stdout)
     assert told["asked"] == ["0:5", "0:7", "0:8.1", "0:90", "1:0"]
     assert told["found"] == ["0:7"]
     assert [line.split(": ")[1].split(",")[0] for line in told["absent"]] == [
@@ -189,12 +180,12 @@ def test_a_row_is_erased_once_and_others_are_named(real_broker: TestBroker, tmp_
         "the log has not reached this offset",
         "the model does not learn this partition",
     ]
-    assert told["retired"] == ["m@1"]
-    assert any("m@2 was not retired, because it is the newest" in line for line in told["remains"])
+    assert [one["key"] for one in told["versions"]] == ["m@1", "m@2"]
+    assert all("0:7" in one["rows"] for one in told["versions"])
     assert [one["what"] for one in told["checkpoints"]] == ["removed"] * len(old) + [
         "is what the trainer continues from"
     ]
-    entry = json.loads(topic(connection, own.output.audit_topic)[-2].value or b"")
+    entry = json.loads(topic(connection, own.output.audit_topic)[-1].value or b"")
     assert (entry["event"], entry["rows"], entry["reason"]) == ("rows_erased", [[0, 7, 0]], "asked by mail")
     again = run("history", "forget", "--position", "0:7", *given, "--yes")
     assert again.returncode == 0, again.stderr
@@ -212,46 +203,32 @@ def test_a_row_is_erased_once_and_others_are_named(real_broker: TestBroker, tmp_
     assert not old & {file.name for file in (tmp_path / "copy").glob("*.ssvm")}
 
 
-def traces(points: Points, at: int) -> list[bytes]:
-    """Return how the values of a point may be written."""
-    values = points.X[at]
-    kinds = ["<f8", ">f8", "<f4", ">f4"]
-    return [value.astype(kind).tobytes() for value in values for kind in kinds] + [
-        repr(float(value)).encode() for value in values
-    ]
-
-
-def test_no_bytes_of_a_row_are_in_what_is_left_and_what_comes(real_broker: TestBroker, tmp_path: Path) -> None:
-    """Neither as float64 nor as float32, of either byte order, nor as text: in checkpoints, archive, later records."""
-    connection, rows, at = real_broker.connection, gaussian(130, 7), 95  # in an open leaf, so a checkpoint holds it
-    own = started(connection, settings_of(real_broker.name("bytes"), tmp_path / "bytes"))
-    archive = ArchiveConfig(directory=tmp_path / "archive", leaf_rows=8, span_rows=16, bucket_points=16)
-    own = own.model_copy(update={"archive": archive})
-    assert archive.directory is not None
-    produce(connection, own, encoded(rows)[:100])
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+def test_nothing_of_a_row_is_in_what_is_left_and_what_comes(
+    real_broker: TestBroker, tmp_path: Path, kernel: Literal["linear", "rbf"]
+) -> None:
+    """Neither its numbers nor its text, as they are or scaled: in checkpoints, and in all records that come later."""
+    connection, values = real_broker.connection, encoded(gaussian(130, 7))
+    own = started(connection, settings_of(real_broker.name(f"bytes-{kernel}"), tmp_path / "bytes"))
+    if kernel == "rbf":
+        own = own.model_copy(update={"svm": SvmConfig(C=1.0, kernel="rbf")})
+    produce(connection, own, values[:100])
     run_until(own, connection, 100)
-
-    def holding() -> set[str]:
-        files = [*own.checkpoint.directory.iterdir(), *(tmp_path / "archive").iterdir()]
-        contents = {file.name: file.read_bytes() for file in files}
-        return {name for name, content in contents.items() if any(trace in content for trace in traces(rows, at))}
-
-    assert any(name.endswith(".ssvm") for name in holding())
-    assert any(name.endswith((".state", ".bucket")) for name in holding())
-    written = [own.output.models_topic, own.output.aliases_topic, own.output.audit_topic, own.input.dead_letters]
-    ends = {name: Cluster(connection).log_range(name, 0)[1] for name in written}
-    report = forgotten(connection, own, at)
-    cluster = Cluster(connection)
-    forget(cluster, archive.directory, {0: [Position(at)]}, report, ErasedRows(cluster, own.output.aliases_topic, 30.0))
-    assert not holding()
-    produce(connection, own, encoded(rows)[100:], 100)
+    cluster, content = Cluster(connection), b"".join(one.read_bytes() for one in own.checkpoint.directory.iterdir())
+    rows = {at: sought(values[at]) for at in range(100)}
+    held = [at for at, row in rows.items() if any(trace in content for _, trace in traces_of(row))][-5:]
+    gone = [rows[at] for at in held]
+    assert ("checkpoints", "value") in left(cluster, own, gone)
+    ends = {}
+    for name in topics_of(own).values():
+        with suppress(TopicMissing):
+            ends[name] = cluster.log_range(name, 0)[1]
+    forgotten(connection, own, *held)
+    assert not left(cluster, own, gone, since=ends)
+    produce(connection, own, values[100:], 100)
     run_until(own, connection, 130)
-    assert not holding()
-    later = [
-        record.value or b"" for name in written for record in topic(connection, name) if record.offset >= ends[name]
-    ]
-    assert len(later) > 2
-    assert not [value for value in later if any(trace in value for trace in traces(rows, at))]
+    assert len(versions(connection, own)) > 2
+    assert not left(cluster, own, gone, since=ends)
 
 
 def test_what_cannot_be_learned_again_is_refused(real_broker: TestBroker, tmp_path: Path) -> None:
@@ -296,24 +273,6 @@ def full_disk(*_: object) -> int:
     raise TransientError("no space")
 
 
-def archived_settings(prefix: str, directory: Path) -> Settings:
-    archive = ArchiveConfig(directory=directory / "archive", leaf_rows=8, span_rows=16, bucket_points=16)
-    return settings_of(prefix, directory).model_copy(update={"archive": archive})
-
-
-def archived(connection: Connection, prefix: str, directory: Path, rows: int = 100) -> Settings:
-    """Return a trainer's settings that has learned and archived the first rows of a stream, and was stopped."""
-    own = started(connection, archived_settings(prefix, directory))
-    produce(connection, own, encoded(gaussian(130, 7))[:rows])
-    run_until(own, connection, rows)
-    return own
-
-
-def archive_of(settings: Settings) -> Path:
-    assert settings.archive.directory is not None
-    return settings.archive.directory
-
-
 def erased_of(connection: Connection, settings: Settings) -> ErasedRows:
     return ErasedRows(Cluster(connection), settings.output.aliases_topic, 30.0)
 
@@ -324,125 +283,12 @@ def record_of(connection: Connection, settings: Settings) -> Erased:
     return found
 
 
-def holding(settings: Settings, place: int) -> set[str]:
-    """Return the files of checkpoints and archive that hold the values of a row."""
-    files = [*settings.checkpoint.directory.iterdir(), *archive_of(settings).iterdir()]
-    wanted = traces(gaussian(130, 7), place)
-    return {file.name for file in files if any(trace in file.read_bytes() for trace in wanted)}
-
-
-def build(connection: Connection, settings: Settings, name: str) -> Version:
-    """Build a model of everything, and publish it under a name."""
-    loaded, _ = load_record(connection, settings.name, models_topic=settings.output.models_topic)
-    cluster = Cluster(connection)
-    builder = Builder(cluster, archive_store(archive_of(settings)), loaded, print, erased_of(connection, settings))
-    asked = RangeRequest(since=None, until=None)
-    found = builder.take(asked)
-    target = settings.model_copy(update={"name": name})
-    sent = publish_built(connection, target, builder, asked, found, builder.made(found), "tester")
-    return model_codec.decode(sent.value)
-
-
-def given_to(connection: Connection, settings: Settings, archive: Path | None) -> list[str]:
-    """Return the options by which a command finds a trainer's topics and directories."""
+def given_to(connection: Connection, settings: Settings) -> list[str]:
+    """Return the options by which a command finds a trainer's topics and directory."""
     given = ["--bootstrap-servers", str(connection.options["bootstrap.servers"]), "--name", "m"]
     given += ["--checkpoint-directory", str(settings.checkpoint.directory), "--input-topic", settings.input.topic]
     given += ["--output-models-topic", settings.output.models_topic]
-    return given if archive is None else [*given, "--archive-directory", str(archive)]
-
-
-def test_an_archive_that_nobody_looked_at_is_refused_until_the_rows_are_out_of_it(
-    real_broker: TestBroker, tmp_path: Path
-) -> None:
-    """By a start, a build and a rebuild, also of a copy of it; the report said so. What was built before is named."""
-    connection = real_broker.connection
-    own = archived(connection, real_broker.name("unlooked"), tmp_path)
-    before = build(connection, own, "before")
-    built_before = own.model_copy(update={"name": "before"})
-    assert verify(Cluster(connection), built_before).clean
-    copytree(archive_of(own), tmp_path / "copy")
-    done = run(
-        "history",
-        "forget",
-        "--position",
-        "0:3",
-        "--position",
-        "0:95",
-        "--yes",
-        "--json",
-        *given_to(connection, own, None),
-    )
-    assert done.returncode == 0, done.stderr
-    assert "no archive was looked at, because archive.directory is not given" in json.loads(done.stdout)["remains"][0]
-    assert not [name for name in holding(own, 3) if name.endswith(".ssvm")]
-    copy = own.model_copy(update={"archive": own.archive.model_copy(update={"directory": tmp_path / "copy"})})
-    for place in (own, copy):
-        for use in (
-            lambda place=place: run_until(place, connection, 1),
-            lambda place=place: build(connection, place, "after"),
-            lambda place=place: rebuild(Cluster(connection), archive_of(place), print, erased_of(connection, place)),
-        ):
-            with pytest.raises(
-                StateError, match=r"rows were erased of m, and the archive .* may still hold them"
-            ) as no:
-                use()
-            assert "streamsvm history forget --archive-only --position 0:3.0" in no.value.remedy
-    # One of the rows is enough: what the record names goes, too.
-    report = report_of({0: [Position(3)]}, "tester")
-    forget(Cluster(connection), archive_of(own), {0: [Position(3)]}, report, erased_of(connection, own))
-    run_until(own, connection, 100)
-    assert not holding(own, 3) | holding(own, 95)
-    erased = record_of(connection, own)
-    assert archive_store(archive_of(own)).forgotten() == Listed(erased.places(), erased.sha256)
-    after = build(connection, own, "after").lineage.fact(Built)
-    assert after is not None
-    assert (after.model, after.erased, after.forgotten) == ("m", erased.sha256, ((0, 3, 0), (0, 95, 0)))
-    assert verify(Cluster(connection), own.model_copy(update={"name": "after"})).clean
-    earlier = before.lineage.fact(Built)
-    assert earlier is not None
-    assert not earlier.erased
-    found = verify(Cluster(connection), built_before)
-    assert [row.outcome for row in found.rows] == [Outcome.LEFT_OUT]
-
-
-def test_rows_that_the_archive_does_not_hold_yet_need_no_command(real_broker: TestBroker, tmp_path: Path) -> None:
-    """Erased before anything was archived of them: the archive takes up the record by itself, and names it."""
-    connection = real_broker.connection
-    own = archived(connection, real_broker.name("ahead"), tmp_path)
-    produce(connection, own, encoded(gaussian(130, 7))[100:], 100)
-    forgotten(connection, own, 121)
-    run_until(own, connection, 130)
-    erased = record_of(connection, own)
-    assert archive_store(archive_of(own)).forgotten() == Listed(erased.places(), erased.sha256)
-    assert not holding(own, 121)
-
-
-@pytest.mark.long(keep=("erase.marked",))
-@pytest.mark.parametrize("point", ["erase.marked", "erase.recorded", "checkpoint.pruned", "erase.emptied"])
-def test_a_command_that_is_killed_leaves_nothing_that_is_used(
-    real_broker: TestBroker, tmp_path: Path, point: str
-) -> None:
-    """SIGKILL between mark, record, checkpoint and archive: start and build refuse until a command finishes it.
-
-    One that is asked for another row finishes it, too: the mark names the rows.
-    """
-    connection = real_broker.connection
-    own = archived(connection, real_broker.name(f"killed-{point}"), tmp_path)
-    given = ["--yes", *given_to(connection, own, archive_of(own))]
-    killed = run("history", "forget", "--position", "0:3", *given, STREAMSVM_TEST_CRASH_AT=point)
-    assert killed.returncode == -signal.SIGKILL, killed.stderr
-    assert (erased_of(connection, own).of("m") is None) is (point == "erase.marked")
-    for use in (lambda: run_until(own, connection, 1), lambda: build(connection, own, "after")):
-        with pytest.raises(StateError, match=r"rows are half forgotten: 0:3\.0") as told:
-            use()
-        assert "streamsvm history forget --position 0:3.0 --yes" in told.value.remedy
-    alone = run("history", "forget", "--archive-only", "--position", "0:60", *given)
-    assert (alone.returncode == 78) is (point == "erase.marked"), alone.stderr
-    done = run("history", "forget", "--position", "0:60", *given)
-    assert done.returncode == 0, done.stderr
-    assert {at.offset for at in record_of(connection, own).places()[0]} == {3, 60}
-    run_until(own, connection, 100)
-    assert not holding(own, 3) | holding(own, 60)
+    return given
 
 
 def test_a_build_that_does_not_know_the_record_does_not_undo_it(
@@ -502,27 +348,3 @@ def test_a_checkpoint_whose_record_is_gone_is_refused(real_broker: TestBroker, t
     forgotten(connection, own, 30)
     run_until(own, connection, 50)
     assert newest(own).learner.partitions[0].rows_accepted == 49
-
-
-def test_damaged_files_of_the_rows_go_and_others_are_named(real_broker: TestBroker, tmp_path: Path) -> None:
-    """Set aside by a rebuild, or an open span that cannot be read: no byte of a row is left where nobody looks."""
-    connection = real_broker.connection
-    own = archived(connection, real_broker.name("damaged"), tmp_path)
-    store = archive_store(archive_of(own))
-    for node in store.nodes():
-        file = archive_of(own) / node.name
-        file.write_bytes(file.read_bytes() + b"?")
-    rebuild(Cluster(connection), archive_of(own), print, erased_of(connection, own))
-    state = archive_of(own) / "open-0.state"
-    state.write_bytes(state.read_bytes() + b"?")
-    assert {name for name in holding(own, 3) if name.endswith(".damaged")}
-    assert "open-0.state" in holding(own, 98)
-    asked = ["--position", "0:3", "--position", "0:98"]
-    done = run("history", "forget", *asked, "--yes", "--json", *given_to(connection, own, archive_of(own)))
-    assert done.returncode == 0, done.stderr
-    report = json.loads(done.stdout)
-    assert "open-0.state" in report["removed"]
-    assert not holding(own, 3) | holding(own, 98)
-    left = [file.name for file in archive_of(own).glob("*.damaged")]
-    assert left
-    assert all(any(line.startswith(f"{name} in the archive") for line in report["remains"]) for name in left)

@@ -13,21 +13,19 @@ import pytest
 
 from consumers.branches.history.erasing import erase
 from consumers.branches.history.forgetting import ForgettingReport, report_of
-from consumers.branches.history.settings import DeletesConfig
 from consumers.branches.late_labels.joined_source import rules_of
 from consumers.settings import Settings
 from consumers.verify.verify import verify
 from streamsvm.branches.history.without_part import WithoutRows
 from streamsvm.branches.late_labels.joining import joining_of
 from streamsvm.errors import ConfigurationError
-from streamsvm.kafka import Cluster, Connection, TopicSpec
+from streamsvm.kafka import Cluster, Connection
 from streamsvm.learning.learner import Learner
 from streamsvm.model.version import Version, positions
 from streamsvm.points import Points, Position, Rows
 from streamsvm.verification.report import Outcome
 from tests import streams
-from tests.branches.history.test_deletes import delete, named, put
-from tests.branches.history.test_erasing import agreed, newest, traces
+from tests.branches.history.test_erasing import agreed, newest
 from tests.branches.late_labels.test_labels import (
     BEGUN_MS,
     Timed,
@@ -37,14 +35,14 @@ from tests.branches.late_labels.test_labels import (
     topics,
     write,
 )
-from tests.branches.workers.group_workers import WorkerRunning, check_topic
+from tests.branches.workers.group_workers import PARTITIONS, ROWS, WorkerRunning, check_topic, fill, of_one_learner
 from tests.branches.workers.test_group_workers import adopting_settings, covered
-from tests.branches.workers.test_workers import PARTITIONS, ROWS, fill, of_one_learner
 from tests.brokers.fixtures import TestBroker
-from tests.consumers.trainers import Running, encoded, produce, run_until, settings_for, topic, versions
+from tests.consumers.trainers import Running, encoded, run_until, topic, versions
 from tests.joining.reference import Feature, Label, join
-from tests.kafka.foreign import alter_topic, delete_records
+from tests.kafka.foreign import delete_records
 from tests.streams import gaussian
+from tests.traces import sought, traces_of
 
 BAD = (3, 40, 77)
 """Of each partition that workers learn."""
@@ -52,14 +50,14 @@ EVERYWHERE = {partition: [Position(at) for at in BAD] for partition in range(PAR
 
 
 def erased(connection: Connection, settings: Settings, places: dict[int, list[Position]]) -> ForgettingReport:
-    report = report_of(places, "tester")
+    report = report_of("m", places, "tester")
     assert erase(connection, settings, places, report, agree=agreed)
     return report
 
 
 def has_traces(settings: Settings, points: Points, at: int) -> bool:
     """Return whether a file of the checkpoints holds the values of a row."""
-    wanted = traces(points, at)
+    wanted = [trace for form, trace in traces_of(sought(encoded(points)[at])) if form == "value"]
     return any(trace in file.read_bytes() for file in settings.checkpoint.directory.iterdir() for trace in wanted)
 
 
@@ -73,25 +71,6 @@ def check_replaced(settings: Settings, connection: Connection, before: list[Vers
         assert version.lineage.fact(WithoutRows) is not None
     found = verify(Cluster(connection), settings)
     assert [row.outcome for row in found.rows] == [Outcome.LEFT_OUT] * len(before) + [Outcome.IDENTICAL] * len(after)
-
-
-def test_processes_of_a_trainer_pass_over_erased_rows(broker: TestBroker, tmp_path: Path) -> None:
-    """Each learns its partitions again; the version that takes the newest one's place comes at its cut."""
-    own = settings_for(broker.name("w"), tmp_path / "checkpoint", policy="latest", workers=2)
-    connection = broker.connection
-    Cluster(connection).create([TopicSpec(own.input.topic, PARTITIONS)])
-    fill(connection, own.input.topic, 0, 100)
-    run_until(own, connection, 100 * PARTITIONS)
-    before = versions(connection, own)
-    report = erased(connection, own, EVERYWHERE)
-    assert len(report.found) == len(BAD) * PARTITIONS
-    with Running(own, connection) as running:
-        running.wait_until(lambda: len(versions(connection, own)) > len(before))
-    assert versions(connection, own)[len(before)].lineage.cut == before[-1].lineage.cut
-    fill(connection, own.input.topic, 100)
-    run_until(own, connection, (ROWS - 100) * PARTITIONS)
-    check_replaced(own, connection, before)
-    assert not has_traces(own, gaussian(ROWS, seed=1), 77)
 
 
 def test_workers_of_their_own_pass_over_erased_rows(broker: TestBroker, tmp_path: Path) -> None:
@@ -117,40 +96,6 @@ def test_workers_of_their_own_pass_over_erased_rows(broker: TestBroker, tmp_path
             )
     check_replaced(own, connection, before)
     check_topic(connection, own, PARTITIONS)
-
-
-@pytest.mark.parametrize("workers", [2, 0])
-def test_deletes_of_a_topic_are_carried_out_where_others_learn(
-    real_broker: TestBroker, tmp_path: Path, workers: int
-) -> None:
-    """By the trainer, whose next life tells its workers: processes of its own, or others by the coresets topic."""
-    connection = real_broker.connection
-    own = adopting_settings(real_broker, tmp_path / "checkpoint")
-    alter_topic(connection, own.input.topic, "retention.ms", "-1")  # rows and deletes have times of long ago
-    if workers:
-        training = own.training.model_copy(update={"workers": workers, "from_coresets": False})
-        own = own.model_copy(update={"training": training})
-    deletes = DeletesConfig(topic=real_broker.name("deletes"), every_s=0.0)
-    Cluster(connection).create([TopicSpec(deletes.topic, 1, config={"retention.ms": "-1"})])
-    own = own.model_copy(update={"deletes": deletes})
-    put(connection, own.input.topic, named(encoded(gaussian(ROWS, seed=0))))
-    for partition in range(1, PARTITIONS):
-        produce(connection, own.input.topic, [*encoded(gaussian(ROWS, seed=partition))], partition)
-    with ExitStack() as stack, Running(own, connection) as trainer:
-        trainer.wait_until_started()
-        if not workers:
-            stack.enter_context(WorkerRunning(own, connection, ordinal=0, of=1))
-        trainer.wait_until(lambda: bool(versions(connection, own)))
-        trainer.wait_until(covered(trainer))
-        put(connection, own.deletes.topic, [delete("r3", 200), delete("r77", 201)])
-        trainer.wait_until(lambda: trainer.value("streamsvm_deletes_total", outcome="carried_out") == 2)
-        trainer.wait_until(lambda: versions(connection, own)[-1].lineage.fact(WithoutRows) is not None)
-        trainer.wait_until(covered(trainer))
-    found = verify(Cluster(connection), own)
-    last = versions(connection, own)[-1]
-    assert last.stream.points == last.stream.rows - 2
-    assert {row.outcome for row in found.rows} == {Outcome.LEFT_OUT, Outcome.IDENTICAL}
-    assert found.rows[-1].outcome is Outcome.IDENTICAL
 
 
 N = 300
@@ -235,7 +180,7 @@ def offsets_of_letters(connection: Connection, settings: Settings) -> list[int]:
 
 
 def test_labels_that_are_gone_are_said_before_anything_changes(real_broker: TestBroker, tmp_path: Path) -> None:
-    """Both by the command and by a trainer that carries deletes out, which is not ready then and goes on."""
+    """The command refuses, and says which log begins too late."""
     connection = real_broker.connection
     own = joined_settings(real_broker.name("gone"), tmp_path / "one")
     written(connection, own)
@@ -243,11 +188,3 @@ def test_labels_that_are_gone_are_said_before_anything_changes(real_broker: Test
     delete_records(connection, own.labels.topic, 0, 2)
     with pytest.raises(ConfigurationError, match=r"-labels\[0\] begins at offset 2, but the model began at 0"):
         erased(connection, own, {0: [Position(7)]})
-    deletes = DeletesConfig(topic=real_broker.name("deletes"), every_s=0.0)
-    Cluster(connection).create([TopicSpec(deletes.topic, 1, config={"retention.ms": "-1"})])
-    asks = own.model_copy(update={"deletes": deletes})
-    write(connection, deletes.topic, [Timed(0, 3_600_000, delete("t7", 0)[1] or b"")])
-    with Running(asks, connection) as running:
-        running.wait_until_started()
-        running.wait_until(lambda: running.value("streamsvm_deletes_total", outcome="past_retention") == 1)
-        assert "-labels[0] begins at offset 2" in running.health.ready()[1]["waiting_for"]["deletes"]

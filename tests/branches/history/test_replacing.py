@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
 import pytest
-import structlog
 
-from consumers.branches.history import retiring
 from consumers.settings import Settings
 from consumers.trainer.gatekeeping import Open
 from consumers.trainer.publishing import nevertheless
@@ -18,7 +15,7 @@ from consumers.verify.verify import verify
 from streamsvm.branches.history.without_part import WithoutRows
 from streamsvm.kafka import Cluster, Connection
 from streamsvm.learning.cutting import Cut
-from streamsvm.model.pointers import Alias, Gate, pin_key
+from streamsvm.model.pointers import Gate
 from streamsvm.model.version import Version
 from streamsvm.registry.aliases import Aliases, read_aliases
 from streamsvm.verification.report import Outcome
@@ -129,74 +126,39 @@ def test_rows_that_wait_are_learned_after_it_only(real_broker: TestBroker, tmp_p
     assert {row.outcome for row in found.rows[len(before) :]} == {Outcome.IDENTICAL}
 
 
-def test_a_pin_is_named_and_confirmed_and_versions_are_retired(real_broker: TestBroker, tmp_path: Path) -> None:
-    """Pinned readers would keep the rows; the trainer retires what nothing names once a version without them is out."""
+def test_versions_of_the_rows_and_a_pin_to_one_are_named_and_a_person_retires_them(
+    real_broker: TestBroker, tmp_path: Path
+) -> None:
+    """Pinned readers keep the rows; once all versions of them are retired, every one that is left verifies."""
     connection = real_broker.connection
     own, before = trained(connection, real_broker.name("pinned"), tmp_path)
     given = ["--bootstrap-servers", str(connection.options["bootstrap.servers"]), "--name", "m"]
     given += ["--output-models-topic", own.output.models_topic]
     of_trainer = ["--checkpoint-directory", str(own.checkpoint.directory), "--input-topic", own.input.topic]
     assert run("model", "pin", "2", *given).returncode == 0
-    asked = ["history", "forget", "--position", "0:3", "--json", *given, *of_trainer]
-    looked = run(*asked)
-    assert json.loads(looked.stdout)["pin"] == "m@2"
-    refused = run(*asked, "--yes")
-    assert refused.returncode == 78, refused.stderr
-    assert "pinned to m@2, which is of rows that are to be erased" in refused.stderr
-    assert names_of(connection, own).left_out is None
-    done = run(*asked, "--yes", "--pinned", "2", "--retire")
+    done = run("history", "forget", "--position", "0:3", "--json", "--yes", *given, *of_trainer)
     assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout)
-    newest = len(before)
-    assert told["retired"] == [f"m@{number}" for number in range(1, newest) if number != 2]
-    assert record_of(connection, own).retires == tuple(range(1, newest + 1))
+    told, newest = json.loads(done.stdout), len(before)
+    assert told["pin"] == "m@2"
+    assert [one["key"] for one in told["versions"]] == [f"m@{number}" for number in range(1, newest + 1)]
     run_until_replaced(own, connection, newest + 1)
-    with Running(own, connection) as running:
-        running.wait_until_started()
-        running.wait_until(lambda: newest in (names_of(connection, own).retired or ()))
-    assert 2 not in (names_of(connection, own).retired or ())
     assert run("model", "pin", "--remove", *given).returncode == 0
-    with Running(own, connection) as running:
-        running.wait_until_started()
-        running.wait_until(lambda: 2 in (names_of(connection, own).retired or ()))
+    retired = run("model", "retire", *map(str, range(1, newest + 1)), *given)
+    assert retired.returncode == 0, retired.stderr
+    again = run("history", "forget", "--position", "0:3", "--json", "--yes", *given, *of_trainer)
+    assert not json.loads(again.stdout)["versions"]
     found = verify(Cluster(connection), own)
     assert [row.outcome for row in found.rows] == [Outcome.RETIRED] * newest + [Outcome.IDENTICAL]
 
 
 @pytest.mark.quick
-@pytest.mark.parametrize(("outcome", "said"), [("refused", "refused: it is worse"), ("waits", "made to wait for")])
-def test_what_the_gate_would_have_said_stands_in_the_verdict(outcome: str, said: str) -> None:
+def test_what_the_gate_would_have_said_stands_in_the_verdict() -> None:
     """Both reasons are told, and the version passes; a verdict that passes keeps its outcome."""
-    verdict = nevertheless(msgspec.structs.replace(REFUSED, outcome=outcome), "rows were erased")
+    verdict = nevertheless(REFUSED, "rows were erased")
     assert verdict is not None
     assert verdict.outcome == "passed"
-    assert verdict.why.startswith(f"rows were erased; else it would have been {said}")
+    assert verdict.why.startswith("rows were erased; else it would have been refused: it is worse")
     unscored = nevertheless(msgspec.structs.replace(REFUSED, outcome="unscored", why="no points"), "rows were erased")
     assert unscored is not None
     assert (unscored.outcome, unscored.why) == ("unscored", "rows were erased; no points")
     assert nevertheless(None, "rows were erased") is None
-
-
-@pytest.mark.quick
-def test_a_report_that_has_no_folder_is_refused_before_anything_is_done(tmp_path: Path) -> None:
-    """Else the rows would be gone, and the report of it, too."""
-    given = ["--name", "m", "--bootstrap-servers", "127.0.0.1:1", "--position", "0:3", "--yes"]
-    refused = run("history", "forget", *given, "--report", str(tmp_path / "none" / "report.json"))
-    assert refused.returncode == 78
-    assert "there is no folder" in refused.stderr
-
-
-@pytest.mark.quick
-@pytest.mark.parametrize(("pinned", "said"), [(3, True), (4, False), (None, False)])
-def test_a_pin_to_a_version_of_the_rows_is_named_once(
-    monkeypatch: pytest.MonkeyPatch, pinned: int | None, said: bool
-) -> None:
-    """Nobody confirms it where deletes come as records."""
-    named = {} if pinned is None else {pin_key("m"): Alias(pinned, "0" * 64, 7)}
-    monkeypatch.setattr(retiring, "read_aliases", lambda *_: Aliases(None, named))
-    settings = Settings.model_validate({"name": "m", "kafka": {"bootstrap.servers": "b:1"}})
-    one = retiring.Retiring(settings, None, (), 3, lambda: datetime.now(UTC))  # type: ignore[arg-type]
-    with structlog.testing.capture_logs() as logged:
-        one.turn(4)
-        one.turn(5)
-    assert [entry["event"] for entry in logged] == ["erased_rows_pinned"] * said

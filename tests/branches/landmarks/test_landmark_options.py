@@ -48,8 +48,6 @@ def test_a_pilot_serves_until_the_stream_has_grown_by_a_half() -> None:
     [
         ({"svm": {}, "coreset": {"landmarks": 64}}, "coreset.landmarks = 64, but svm.kernel = linear: "),
         ({"coreset": {"landmarks": 64, "structure": "tree"}}, "coreset.landmarks = 64, but coreset.structure = tree: "),
-        ({"svm": {"round_first": True}}, "svm.round_first is given, but svm.kernel = linear: "),
-        ({"svm": {"kernel": "rbf", "precision": "double", "round_first": True}}, "svm.precision = double: "),
         ({"svm": {"landmarks": 64}}, "svm.landmarks = 64, but svm.kernel = linear: "),
         ({"svm": {"kernel": "rbf", "tune_scoring": "cost"}}, "svm.tune_scoring = cost, but svm.cost is not given"),
     ],

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from consumers import constants
 from streamsvm.kafka import Recreated
 from tests.branches.late_labels.test_labels import joined_settings, stream, topics, write
 from tests.brokers.fixtures import TestBroker
-from tests.consumers.test_identity import NEVER, WAY_OUT, AtTheQuestion, recreate
+from tests.consumers.test_identity import WAY_OUT, AtTheQuestion, recreate
 from tests.consumers.trainers import Running, records, versions
 
 pytestmark = pytest.mark.real_broker
@@ -21,7 +22,7 @@ def test_no_version_of_recreated_labels_is_published(
     """The labels' topic alone is another one."""
     connection = real_broker.connection
     settings = joined_settings(real_broker.name("labels"), tmp_path / "checkpoint")
-    settings = settings.model_copy(update={"input": settings.input.model_copy(update=NEVER)})
+    monkeypatch.setattr(constants, "WATCH_INTERVAL_S", 3_600.0)
     topics(connection, settings)
     features, labels, _ = stream(200)
     question = AtTheQuestion(

@@ -15,18 +15,16 @@ import pytest
 from confluent_kafka import Producer
 from structlog.testing import capture_logs
 
-from consumers.branches.history.refining import Request, gap, refine
+from consumers import constants
 from consumers.branches.late_labels import join_watch, joined_source
 from consumers.branches.late_labels.settings import LabelsConfig
 from consumers.settings import Settings
 from consumers.verify.verify import verify
-from streamsvm.branches.history.refined_part import Refined
 from streamsvm.branches.late_labels.labels_part import LabelsLog
 from streamsvm.ingest.dead_letter import decode as decode_letter
 from streamsvm.ingest.label_records import WATERMARK_HEADER
 from streamsvm.joining.log_time import ENOUGH
 from streamsvm.kafka import Cluster, Connection, TopicSpec
-from streamsvm.registry.loading import load_record
 from streamsvm.verification.report import Outcome
 from tests.branches.events.recipes import EVENTS, PAYMENTS, payment
 from tests.brokers.fixtures import TestBroker
@@ -153,15 +151,13 @@ def test_models_of_late_labels_are_the_same_in_any_order_of_reading_and_verify_r
     assert verify(Cluster(connection), settings).clean
     monkeypatch.setattr(joined_source, "MOST_WAITING", 60)
     other = elsewhere(settings, 2, tmp_path / "two")
-    other = other.model_copy(update={"input": other.input.model_copy(update={"batch_records": 5})})
+    monkeypatch.setattr(constants, "BATCH_RECORDS", 5)
     run(other, connection, N)
     assert values(connection, other) == values(connection, settings)
 
 
-def test_a_version_of_late_labels_is_certified_and_refined_and_both_join_the_logs_again(
-    real_broker: TestBroker, tmp_path: Path
-) -> None:
-    """The proof is of every joined row; the refined version names the labels' log, and verify makes it again."""
+def test_a_version_of_late_labels_is_certified(real_broker: TestBroker, tmp_path: Path) -> None:
+    """The proof is of every joined row."""
     connection = real_broker.connection
     settings = joined_settings(real_broker.name("labels"), tmp_path / "one")
     topics(connection, settings, 2)
@@ -174,17 +170,6 @@ def test_a_version_of_late_labels_is_certified_and_refined_and_both_join_the_log
     assert certificate is not None
     assert certificate.rows == newest.stream.rows
     assert certificate.gap is not None
-    loaded, value = load_record(connection, settings.name, models_topic=settings.output.models_topic)
-    asked = Request(name="m-refined", within=1e-6, reads=12, keep=100, by="tester")
-    made = refine(connection, settings, loaded, value, asked, lambda _: None).version
-    assert made.lineage.fact(LabelsLog) == newest.lineage.fact(LabelsLog)
-    refined = made.lineage.fact(Refined)
-    assert refined is not None
-    proven = gap(refined)
-    assert proven is not None
-    assert proven <= 1e-6
-    report = verify(Cluster(connection), settings.model_copy(update={"name": "m-refined"}))
-    assert [row.outcome for row in report.rows] == [Outcome.IDENTICAL], report.lines()
 
 
 def test_verify_recomputes_versions_of_several_pairs_of_partitions_and_names_labels_that_are_gone(

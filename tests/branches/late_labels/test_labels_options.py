@@ -18,11 +18,11 @@ def settings(**sections: Any) -> Settings:
 
 
 def test_a_horizon_is_given_in_words_or_seconds() -> None:
-    """36h, 1.5m and plain seconds are durations; the rule's part is hashed, topic and memory bound are not."""
+    """36h, 1.5m and plain seconds are durations; the rule's part is hashed, the topic is not."""
     assert settings().labels.horizon == 36 * 3_600.0
     assert settings(labels={"horizon": "1.5m"}).labels.horizon == 90.0
     assert settings(labels={"horizon": 20}).labels.horizon == 20.0
-    made = settings(labels={"most_rows": 5_000}).models()
+    made = settings().models()
     assert made.canonical()["labels"] == {"key": "id", "horizon": 129_600.0, "early": 60.0, "absent": "negative"}
     assert ModelConfig.of_canonical(made.canonical()) == made
 
@@ -50,7 +50,6 @@ def test_options_at_their_defaults_are_accepted_without_a_topic() -> None:
         ({"coreset": CoresetConfig(memory="adaptive")}, r"coreset\.memory = adaptive: .* not supported yet"),
         ({"points": {"format": "avro"}}, r"points\.format = avro: .* not supported yet"),
         ({"registry": {"url": "http://registry"}}, r"labels\.topic = labels, and registry\.url = http://registry: "),
-        ({"training": {"workers": 2}}, r"training\.workers = 2: .* Give training\.workers = 1"),
         ({"labels": {"absent": "guess"}}, "negative"),
         ({"labels": {"key": "row"}}, "'id' or 'record'"),
     ],

@@ -1,1 +1,1 @@
-"""Tests of workers: a crew over socket pairs, workers that run anywhere, and backfills."""
+"""Tests of workers that run anywhere."""

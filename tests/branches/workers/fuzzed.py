@@ -2,23 +2,12 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import Final
 
 from consumers.branches.workers.coresets_topic import READ_TO, WATERMARK, manifest_headers, number_of
 from streamsvm.branches.workers.coreset_log import PartitionLog
 from streamsvm.branches.workers.coreset_records import FORMAT, Manifest, Opening, PartEntry, place
-from streamsvm.branches.workers.files_part import FORMAT as FILES_FORMAT
-from streamsvm.branches.workers.files_part import (
-    FilesCut,
-    FilesOfPartition,
-    Layout,
-    NamedFile,
-    decode_cut,
-    files_key,
-)
 from streamsvm.config import ModelConfig, PointsConfig, SvmConfig
-from streamsvm.errors import InvalidMessage
 from streamsvm.kafka import Record
 from streamsvm.points import Position
 from tests.fuzz.targets import HEADER_WORDS, INT64, MODEL_WORDS, Target, headers_of, kept, messages
@@ -40,9 +29,6 @@ def _coresets(case: bytes) -> str:
         found = PartitionLog("m", 1, 2)
         for offset, record in enumerate(order):
             found.feed(offset, *record)
-        with suppress(InvalidMessage):
-            cut = decode_cut(found.files, "m")
-            assert cut is None or all(at.offset >= 0 for at in cut.base.values())
         complete = found.highest(100)
         assert complete is None or complete.manifest.at <= Position(100)
         found.garbage()
@@ -67,13 +53,7 @@ def coresets() -> list[bytes]:
         (b"watermark:9\nread_to:8", f"{opening.prefix}{manifest.key}".encode(), manifest.encode()),
     ]
     cases = [headers + b"\n\n" + key + b"\n" + value for headers, key, value in records]
-    cut = FilesCut(
-        format=FILES_FORMAT, name="m", topic="t", topic_id="i", files=(NamedFile("a.csv", "ab" * 32, 3),),
-        layout=Layout.of(label="y", features=("f0", "f1"), key="user"), in_topic=False,
-        partitions=(FilesOfPartition(0, 1, 7), FilesOfPartition(1, 2, 9)),
-    )  # fmt: skip
-    files = b"\n\n" + files_key("m") + b"\n" + cut.encode()
-    return [b"\n---\n".join(cases), cases[0], b"\n---\n".join([cases[0], cases[2], b"\n\n" + opening.key]), files]
+    return [b"\n---\n".join(cases), cases[0], b"\n---\n".join([cases[0], cases[2], b"\n\n" + opening.key])]
 
 
 TARGETS: Final = (Target("coresets", kept("coresets"), (*MODEL_WORDS, *HEADER_WORDS), messages(_coresets)),)

@@ -3,21 +3,37 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
+import numpy as np
+
+from consumers.branches.workers import group_worker
 from consumers.branches.workers.group_worker import GroupWorker
 from consumers.branches.workers.metrics import WORKER
 from consumers.branches.workers.settings import WorkerConfig, coresets_topic
 from consumers.host.runtime import Health
 from consumers.metrics import Metrics
 from consumers.settings import Settings
+from streamsvm.ingest.decoder import encode
 from streamsvm.kafka import Cluster, Connection
-from tests.branches.workers.coreset_check import Checked, check
-from tests.consumers.trainers import DEADLINE_S
+from streamsvm.learning.learner import Learner
+from streamsvm.learning.training import train
+from streamsvm.model import message as model_codec
+from streamsvm.model.version import Version, positions
+from streamsvm.points import Position
+from tests import streams
+from tests.branches.workers import coreset_check
+from tests.branches.workers.coreset_check import Checked
+from tests.consumers.trainers import DEADLINE_S, produce, topic, versions
 from tests.deadline import Late
+from tests.streams import gaussian
 
-FAST: dict[str, Any] = {"publish_interval_s": 0.05, "publish_after_s": 0.2}
+PARTITIONS = 4
+ROWS = 130
+"""Of each partition."""
+# No test of this process waits as long as a worker does between two manifests.
+group_worker.PUBLISH_INTERVAL_S, group_worker.PUBLISH_AFTER_S = 0.05, 0.2  # type: ignore[misc]
 
 
 class WorkerRunning:
@@ -32,7 +48,7 @@ class WorkerRunning:
     """
 
     def __init__(self, settings: Settings, connection: Connection, **worker: Any) -> None:
-        settings = settings.model_copy(update={"worker": WorkerConfig(**{**FAST, **worker})})
+        settings = settings.model_copy(update={"worker": WorkerConfig(**worker)})
         self.metrics, self.health = Metrics(WORKER).with_process(), Health(stuck_after_s=60.0)
         self.failure: BaseException | None = None
         self._stop = threading.Event()
@@ -82,7 +98,54 @@ def check_topic(connection: Connection, settings: Settings, partitions: int) -> 
     cluster, found = Cluster(connection), list[Checked]()
     for partition in range(partitions):
         records = cluster.read_to_end(coresets_topic(settings), partition, timeout_s=30.0)
-        found.append(check((one.offset, one.key or b"", one.value) for one in records))
+        found.append(coreset_check.check((one.offset, one.key or b"", one.value) for one in records))
     faults = [fault for one in found for fault in one.faults]
     assert not faults, faults[0]
+    return found
+
+
+def fill(
+    connection: Connection,
+    topic_: str,
+    begin: int = 0,
+    end: int = ROWS,
+    bad: tuple[int, ...] = (),
+    partitions: Iterable[int] = range(PARTITIONS),
+) -> None:
+    """Put each partition's own points into it, some of them spoiled."""
+    for partition in partitions:
+        points = gaussian(ROWS, seed=partition)
+        values: list[bytes | None] = [
+            encode(points.X[at], int(points.y[at]), float(points.weight[at])) for at in range(begin, end)
+        ]
+        for at in bad:
+            if begin <= at < end:
+                values[at - begin] = b"{"
+        produce(connection, topic_, values, partition)
+
+
+def of_one_learner(settings: Settings, version: Version, bad: tuple[int, ...] = ()) -> tuple[str, bytes]:
+    """Return training set and coefficients of a version's cut, made without broker, processes or daemon."""
+    config, cut = settings.models(), positions(version.lineage.cut)
+    learner = Learner(config, dict.fromkeys(cut, Position(0)), 1 << 30)
+    for partition, end in cut.items():
+        accepted = np.ones(ROWS, np.bool_)
+        accepted[list(bad)] = False
+        rows = streams.rows_of(gaussian(ROWS, seed=partition), partition, accepted=accepted)
+        learner.learn(rows, until=end)
+    made = learner.cut()
+    assert dict(made.positions) == cut
+    trained = train(made.points, made.moments, config.svm)
+    return made.points.sha256(), trained.model.machine.coefficients.tobytes()  # type: ignore[union-attr]
+
+
+def check(settings: Settings, connection: Connection, bad: tuple[int, ...] = ()) -> list[Version]:
+    """Check numbers, chain and bytes of every version; return them."""
+    found = versions(connection, settings)
+    assert [version.number for version in found] == list(range(1, len(found) + 1))
+    hashes = [model_codec.sha256(record.value) for record in topic(connection, settings.output.models_topic)]
+    assert [version.lineage.parent for version in found] == [None, *hashes[:-1]]
+    for version in found:
+        expected = of_one_learner(settings, version, bad)
+        assert (version.lineage.training_set_sha256, version.model.machine.coefficients.tobytes()) == expected  # type: ignore[union-attr]
     return found

@@ -1,4 +1,4 @@
-"""Defects of workers, and of who adopts what they learn, for the fault matrix."""
+"""Defects and a disturbance of workers, and of who adopts what they learn, for the fault matrix."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+from consumers.branches.workers import group_worker
 from consumers.branches.workers.coresets_topic import CoresetsWriter, Due
 from streamsvm.branches.workers.combiner import Combiner
 from tests.faults.wrapping import wrap
@@ -35,6 +36,11 @@ def manifest_first() -> None:
     wrap(CoresetsWriter, "publish", publish)
 
 
-DEFECTS: Final = (adopts_a_point_less, manifest_first)
+def publishes_often() -> None:
+    """A disturbance: a worker leaves states many times a second."""
+    group_worker.PUBLISH_INTERVAL_S, group_worker.PUBLISH_AFTER_S = 0.05, 0.3  # type: ignore[misc]
+
+
+DEFECTS: Final = (adopts_a_point_less, manifest_first, publishes_often)
 HISTORIES: Final = ((manifest_first, "e", "scale", "kill-worker", "incomplete-manifest"),)
 """Of those, what the checker of histories finds: with which model, where, under which faults, by which anomaly."""

@@ -11,16 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamsvm.branches.workers.combiner import Combiner, WorkerReport
-from streamsvm.branches.workers.handing import Receiver, Sender
+from streamsvm.branches.workers.combiner import Combiner
 from streamsvm.checkpoint import records
 from streamsvm.checkpoint.records import BUCKET, PARTITION
 from streamsvm.config import ModelConfig, PointsConfig, SvmConfig
-from streamsvm.coreset.outliers import Tally
-from streamsvm.coreset.reducers.base import Observed
 from streamsvm.errors import CorruptCheckpoint
 from streamsvm.learning.cutting import LearnerState
 from streamsvm.learning.learner import Learner
+from streamsvm.learning.partition_state import PartitionState
 from streamsvm.points import Position, Rows
 from tests.branches.memories.test_forgetful import MEMORIES
 from tests.sizes import sized
@@ -53,6 +51,18 @@ def stream(partition: int, n: int) -> Rows:
     return rows_of(gaussian(n, seed=partition), partition, accepted=accepted)
 
 
+def encoded(partition: int, state: PartitionState) -> tuple[list[bytes], bytes]:
+    """Return the records of a partition's buckets, and its own."""
+    buckets = [records.encode_bucket(bucket) for bucket in state.buckets]
+    own = records.encode_partition(partition, state, [record.name for record in buckets])
+    return [record.value for record in buckets], own
+
+
+def decoded(buckets: list[bytes], value: bytes) -> PartitionState:
+    """Return the state that records are of."""
+    return records.decode_partition(value, dict(map(records.decode_bucket, buckets)))[1]
+
+
 @pytest.mark.parametrize("coreset", MEMORIES_AND_SHAPES)
 @settings(max_examples=3, deadline=None)
 @given(data=st.data(), workers=st.integers(1, PARTITIONS))
@@ -66,16 +76,15 @@ def test_a_cut_of_adopted_partitions_is_that_of_one_learner(
     one = Learner(config, base_of(streams), NEVER)
     for rows in streams.values():
         one.learn(rows)
-    combiner, receiver = Combiner(config, base_of(streams), 1), Receiver()
+    combiner = Combiner(config, base_of(streams), 1)
     for worker in range(workers):
         own = {partition: rows for partition, rows in streams.items() if partition % workers == worker}
-        learner, sender = Learner(config, base_of(own), NEVER), Sender()
+        learner = Learner(config, base_of(own), NEVER)
         for share in (0.4, 0.7, 1.0):
             for rows in own.values():
                 learner.learn(rows.slice(0, int(len(rows) * share)))
-            states = {}
-            for partition, state in learner.state().partitions.items():
-                states[partition] = receiver.decode(partition, *sender.encode(partition, state))
+            held = learner.state().partitions
+            states = {partition: decoded(*encoded(partition, state)) for partition, state in held.items()}
             combiner.adopt(states, 1)
             if share == 0.4:
                 learner = Learner(config, base_of(own), NEVER)
@@ -90,25 +99,6 @@ def test_a_cut_of_adopted_partitions_is_that_of_one_learner(
     assert state_bytes(combiner) == state_bytes(one)
 
 
-def test_a_bucket_travels_once() -> None:
-    """What was sent is named; only what is new is sent again."""
-    learner, sender, receiver = Learner(config_of(), base_of([0]), NEVER), Sender(), Receiver()
-    rows = stream(0, 900)
-    learner.learn(rows.slice(0, 600))
-    first, value = sender.encode(0, learner.state().partitions[0])
-    assert first
-    receiver.decode(0, first, value)
-    again, same = sender.encode(0, learner.state().partitions[0])
-    assert not again
-    assert same == value
-    learner.learn(rows)
-    later, value = sender.encode(0, learner.state().partitions[0])
-    held = learner.state().partitions[0].buckets
-    assert len(later) <= len(held)
-    found = receiver.decode(0, later, value)
-    assert [bucket.points.sha256() for bucket in found.buckets] == [bucket.points.sha256() for bucket in held]
-
-
 def test_two_who_learn_the_same_write_the_same_bytes() -> None:
     """Names and records are a pure function of the log: batches and who learned do not matter."""
     rows = stream(0, 800)
@@ -116,18 +106,16 @@ def test_two_who_learn_the_same_write_the_same_bytes() -> None:
     one.learn(rows)
     for start in range(0, 800, 37):
         other.learn(rows.slice(start, min(800, start + 37)))
-    assert Sender().encode(0, one.state().partitions[0]) == Sender().encode(0, other.state().partitions[0])
+    assert encoded(0, one.state().partitions[0]) == encoded(0, other.state().partitions[0])
 
 
 def test_a_partition_without_one_of_its_buckets_is_refused() -> None:
     """By name, and never taken for a smaller one."""
     learner = Learner(config_of(), base_of([0]), NEVER)
     learner.learn(stream(0, 600))
-    buckets, value = Sender().encode(0, learner.state().partitions[0])
+    buckets, value = encoded(0, learner.state().partitions[0])
     with pytest.raises(CorruptCheckpoint, match="1 of them are not there, such as b/"):
-        Receiver().decode(0, buckets[1:], value)
-    with pytest.raises(CorruptCheckpoint, match="is of partition 0, not of partition 4"):
-        Receiver().decode(4, buckets, value)
+        decoded(buckets[1:], value)
 
 
 @pytest.mark.parametrize("kind", ["bucket", "partition"])
@@ -135,7 +123,7 @@ def test_a_damaged_record_is_refused(kind: str) -> None:
     """Every single byte counts; so does a format of the future."""
     learner = Learner(config_of(), base_of([0]), NEVER)
     learner.learn(stream(0, 200))
-    buckets, value = Sender().encode(0, learner.state().partitions[0])
+    buckets, value = encoded(0, learner.state().partitions[0])
     known = dict(map(records.decode_bucket, buckets))
     record = buckets[0] if kind == "bucket" else value
 
@@ -161,7 +149,7 @@ def test_an_unknown_part_of_a_record_is_refused_by_its_name(kind: str) -> None:
     """Under a valid checksum; one that may be passed over is."""
     learner = Learner(config_of(), base_of([0]), NEVER)
     learner.learn(stream(0, 200))
-    buckets, value = Sender().encode(0, learner.state().partitions[0])
+    buckets, value = encoded(0, learner.state().partitions[0])
 
     def decode(name: str) -> object:
         record = buckets[0] if kind == "bucket" else value
@@ -205,13 +193,3 @@ def test_a_cut_falls_due_with_the_leaves_that_were_told() -> None:
     assert combiner.cut_due
     combiner.cut()
     assert not combiner.cut_due
-
-
-def test_what_was_told_replaces_what_the_same_one_told_before() -> None:
-    """Counts are since that learner was made, so they are not added up over time."""
-    combiner = Combiner(config_of(), base_of([0]), 1)
-    for reductions in (3, 5):
-        combiner.report(0, WorkerReport(observed=Observed(reductions=reductions), outliers=Tally(rows=1), clipped=2))
-    combiner.report(1, WorkerReport(observed=Observed(reductions=10)))
-    assert combiner.observed().reductions == 15
-    assert combiner.rows_clipped == 3

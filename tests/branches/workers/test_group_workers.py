@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from consumers import constants
 from consumers.branches.workers import adopting
-from consumers.branches.workers.coresets_topic import READ_TO, WATERMARK, read_partition
+from consumers.branches.workers.coresets_topic import READ_TO, WATERMARK, read_partition, topic_spec
 from consumers.branches.workers.coresets_topic import check_topic as check_fit
 from consumers.branches.workers.settings import WorkerConfig, coresets_topic
 from consumers.cli.app import app
@@ -26,10 +27,10 @@ from streamsvm.learning.learner import Learner
 from streamsvm.model.version import Version, positions
 from streamsvm.points import Position
 from tests import streams
-from tests.branches.workers.group_workers import WorkerRunning, check_topic
-from tests.branches.workers.test_workers import PARTITIONS, ROWS, check, fill
+from tests.branches.workers.group_workers import PARTITIONS, ROWS, WorkerRunning, check, check_topic, fill
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.trainers import START_S, Running, run_until, settings_for, versions
+from tests.kafka.foreign import add_partitions
 from tests.streams import gaussian
 
 ENOUGH = PARTITIONS * (ROWS - 20)
@@ -40,12 +41,11 @@ def settings(broker: TestBroker, tmp_path: Path) -> Settings:
     return adopting_settings(broker, tmp_path / "checkpoint")
 
 
-def adopting_settings(broker: TestBroker, directory: Path) -> Settings:
+def adopting_settings(broker: TestBroker, directory: Path, partitions: int = PARTITIONS) -> Settings:
     """Return the settings of a trainer that adopts what workers learn, with its input topic made."""
     made = settings_for(broker.name("g"), directory, policy="latest", from_coresets=True)
-    training = made.training.model_copy(update={"coresets_topic": broker.name("coresets")})
-    made = made.model_copy(update={"training": training})
-    Cluster(broker.connection).create([TopicSpec(made.input.topic, PARTITIONS)])
+    made = made.model_copy(update={"name": broker.name("m")})
+    Cluster(broker.connection).create([TopicSpec(made.input.topic, partitions)])
     return made
 
 
@@ -100,6 +100,21 @@ def test_a_group_of_workers_shares_partitions_out(settings: Settings, connection
     check_topic(connection, settings, PARTITIONS)
 
 
+@pytest.mark.long
+def test_new_partitions_are_taken_up(real_broker: TestBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the worker that owns them."""
+    settings, connection = adopting_settings(real_broker, tmp_path / "checkpoint", partitions=2), real_broker.connection
+    monkeypatch.setattr(constants, "WATCH_INTERVAL_S", 0.2)
+    Cluster(connection).create([topic_spec(settings, PARTITIONS)])
+    fill(connection, settings.input.topic, partitions=(0, 1))
+    with Running(settings, connection) as trainer, WorkerRunning(settings, connection, ordinal=0, of=1):
+        trainer.wait_until(covered(trainer, 2 * (ROWS - 20)))
+        add_partitions(connection, settings.input.topic, PARTITIONS)
+        fill(connection, settings.input.topic, partitions=(2, 3))
+        trainer.wait_until(covered(trainer))
+    assert set(positions(check(settings, connection)[-1].lineage.cut)) == {0, 1, 2, 3}
+
+
 def test_workers_write_dead_letters(settings: Settings, connection: Connection) -> None:
     """Each bad record has one; no row of it is in a version."""
     bad = (3, 40, 77)
@@ -151,7 +166,7 @@ def test_split_brain_for_a_whole_run_changes_nothing(settings: Settings, connect
     """Two workers each own every partition from the first row to the last; one of them begins anew now and then."""
     with Running(settings, connection) as trainer:
         trainer.wait_until_started()
-        with WorkerRunning(settings, connection, ordinal=0, of=1, publish_interval_s=0.01) as worker:
+        with WorkerRunning(settings, connection, ordinal=0, of=1) as worker:
             for begin in range(0, ROWS, 26):
                 fill(connection, settings.input.topic, begin, begin + 26)
                 with WorkerRunning(settings, connection, ordinal=0, of=1) as other:
@@ -201,10 +216,13 @@ def remove(connection: Connection, topic: str, before: int) -> None:
 
 
 @pytest.mark.real_broker
-def test_a_gap_in_the_input_begins_anew_for_workers_too(settings: Settings, connection: Connection) -> None:
+def test_a_gap_in_the_input_begins_anew_for_workers_too(
+    settings: Settings, connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Under `input.on_gap = reset` the worker waits until its trainer has; under `fail` it ends."""
     fill(connection, settings.input.topic, 0, 60)
-    input_ = settings.input.model_copy(update={"on_gap": "reset", "watch_interval_s": 0.2})
+    monkeypatch.setattr(constants, "WATCH_INTERVAL_S", 0.2)
+    input_ = settings.input.model_copy(update={"on_gap": "reset"})
     resetting = settings.model_copy(update={"input": input_})
     with Running(resetting, connection) as trainer:
         trainer.wait_until_started()
@@ -256,10 +274,10 @@ def test_a_reset_begins_anew_for_workers_too(settings: Settings, connection: Con
         trainer.wait_until_started()
         trainer.wait_until(covered(trainer, PARTITIONS * 40))
     other = settings.model_copy(update={"seed": 5})
-    with pytest.raises(StateError, match="--reset m/1"):
+    with pytest.raises(StateError, match=f"--reset {settings.name}/1"):
         Running(other, connection).__enter__().wait_until(lambda: False, START_S)
     fill(connection, settings.input.topic, 60)
-    with Running(other, connection, reset="m/1") as trainer:
+    with Running(other, connection, reset=f"{settings.name}/1") as trainer:
         trainer.wait_until_started()
         with pytest.raises(StateError, match="differs from its trainer's: seed was 5, is now 0"):
             old.wait_until(lambda: False)
@@ -290,10 +308,10 @@ def test_another_configuration_is_refused_by_name(settings: Settings, connection
     """What differs is said; nothing is learned."""
     with Running(settings, connection) as trainer:
         trainer.wait_until_started()
-        coreset = CoresetConfig(**{**settings.coreset.model_dump(exclude_unset=True), "audit_points": 9})
+        coreset = CoresetConfig(**{**settings.coreset.model_dump(exclude_unset=True), "points": 121})
         other = settings.model_copy(update={"coreset": coreset})
         worker = WorkerRunning(other, connection, ordinal=0, of=1).__enter__()
-        with pytest.raises(StateError, match=r"differs from its trainer's: coreset\.audit_points"):
+        with pytest.raises(StateError, match=r"differs from its trainer's: coreset\.points"):
             worker.wait_until(lambda: False, START_S)
 
 
@@ -344,14 +362,9 @@ def test_manifests_of_nothing_neither_stop_versions_nor_hide_a_worker_that_is_go
     settings: Settings, connection: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The cut is due, and the worker is late, by what was checked, between checkpoints too."""
-    monkeypatch.setattr(adopting, "LATE_AFTER_S", 0.3)
+    monkeypatch.setattr(adopting, "LATE_AFTER_S", 0.5)
     monkeypatch.setattr(adopting, "REPORT_EVERY_S", 0.0, raising=False)
-    seldom = settings.model_copy(
-        update={
-            "checkpoint": settings.checkpoint.model_copy(update={"interval_s": 600.0}),
-            "worker": WorkerConfig(publish_after_s=0.2),
-        }
-    )
+    seldom = settings.model_copy(update={"checkpoint": settings.checkpoint.model_copy(update={"interval_s": 600.0})})
     fill(connection, settings.input.topic, 0, 60)
     with Running(seldom, connection) as trainer:
         trainer.wait_until_started()
@@ -442,7 +455,6 @@ def test_an_unfit_topic_is_refused(config: dict[str, str], partitions: int, clie
             lambda: TrainingConfig(policy="every", from_coresets=True),
             "training.policy = every, and training.from_coresets is given",
         ),
-        (lambda: TrainingConfig(workers=2, from_coresets=True), "Give only one of the two"),
         (lambda: WorkerConfig(ordinal=2), "worker.ordinal = 2, but worker.of is not given"),
         (lambda: WorkerConfig(ordinal=2, of=2), "must be below worker.of = 2"),
         (

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 from pathlib import Path
 
 import pytest
 
-from consumers.branches.workers.backfill import backfill
+from consumers import constants
 from consumers.branches.workers.settings import coresets_topic
 from consumers.settings import Settings
 from streamsvm.kafka import Cluster, Connection, Recreated
@@ -31,14 +30,14 @@ def settings(real_broker: TestBroker, tmp_path: Path) -> Settings:
 
 def from_coresets(settings: Settings) -> Settings:
     """Return a trainer that adopts what workers learn."""
-    added = {"from_coresets": True, "coresets_topic": f"{settings.input.topic}-coresets"}
-    return settings.model_copy(update={"training": settings.training.model_copy(update=added)})
+    training = settings.training.model_copy(update={"from_coresets": True})
+    return settings.model_copy(update={"name": settings.input.topic, "training": training})
 
 
 def test_no_manifest_of_a_recreated_input_is_left(
     settings: Settings, connection: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A worker ends with the way out before it writes; a backfill's processes are such workers."""
+    """A worker ends with the way out before it writes."""
     settings = from_coresets(settings)
     produce(connection, settings.input.topic, records(50))
     with Running(settings, connection) as trainer:
@@ -49,7 +48,7 @@ def test_no_manifest_of_a_recreated_input_is_left(
     question.armed = True
     before = Cluster(connection).log_range(coresets_topic(settings), 0)
     with WorkerRunning(settings, connection, ordinal=0, of=1) as worker:
-        with pytest.raises(Recreated, match=rf"{WAY_OUT}.*--reset m/1"):
+        with pytest.raises(Recreated, match=rf"{WAY_OUT}.*--reset {settings.name}/1"):
             worker.wait_until(lambda: False)
         worker.failure = None
     assert Cluster(connection).log_range(coresets_topic(settings), 0) == before
@@ -64,7 +63,7 @@ def test_a_worker_whose_input_is_made_again_shorter_names_both_ids(settings: Set
         with WorkerRunning(settings, connection, ordinal=0, of=1) as worker:
             trainer.wait_until(lambda: trainer.value("streamsvm_model_version") == 1)
             recreate(connection, settings.input.topic)
-            with pytest.raises(Recreated, match=rf"{WAY_OUT}.*--reset m/1"):
+            with pytest.raises(Recreated, match=rf"{WAY_OUT}.*--reset {settings.name}/1"):
                 worker.wait_until(lambda: False)
             worker.failure = None
 
@@ -73,7 +72,8 @@ def test_a_worker_follows_a_trainer_that_begins_anew(
     settings: Settings, connection: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Under input.on_gap = reset both go over to the new topic, and its rows alone are learned."""
-    told = settings.input.model_copy(update={"on_gap": "reset", "watch_interval_s": 0.2})
+    monkeypatch.setattr(constants, "WATCH_INTERVAL_S", 0.2)
+    told = settings.input.model_copy(update={"on_gap": "reset"})
     settings = from_coresets(settings.model_copy(update={"input": told}))
     produce(connection, settings.input.topic, records(50))
     question = AtTheQuestion(
@@ -90,17 +90,3 @@ def test_a_worker_follows_a_trainer_that_begins_anew(
     first, second = versions(connection, settings)
     assert second.lineage.topic_id == Cluster(connection).topic_id(settings.input.topic) != first.lineage.topic_id
     assert 80 <= second.stream.rows <= 90
-
-
-def test_a_backfill_of_a_recreated_input_is_not_finished(
-    settings: Settings, connection: Connection, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its marks are of a log that is gone."""
-    settings = from_coresets(settings)
-    produce(connection, settings.input.topic, records(50))
-    with Running(settings, connection) as trainer:
-        trainer.wait_until_started()
-    question = AtTheQuestion(monkeypatch, settings.input.topic, lambda: recreate(connection, settings.input.topic))
-    question.armed = True  # in this process: the worker is another one
-    with pytest.raises(Recreated, match=WAY_OUT):
-        backfill(settings, Cluster(connection), 1, threading.Event())

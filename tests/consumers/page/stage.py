@@ -36,7 +36,7 @@ def settings_of(topic: str, directory: Path, feature_names: tuple[str, ...], **s
     return Settings(
         name=NAME,
         kafka={"bootstrap.servers": "unused:1"},
-        input=InputConfig(topic=topic, batch_records=50),
+        input=InputConfig(topic=topic),
         points=PointsConfig(dimension=8, labels=(0, 1), feature_names=feature_names),
         coreset=CoresetConfig(**coreset),
         svm=SvmConfig(**svm),

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from consumers.page.past import MOST_CHARACTERS, MOST_VERSIONS, Past, letter_of, past_of
+from consumers.page.past import MOST_CHARACTERS, MOST_VERSIONS, NEAR, Past, letter_of, past_of
 from consumers.page.site import Site
 from consumers.page.status import TrainerStatus
 from consumers.settings import Settings, TrainingConfig
@@ -134,12 +134,11 @@ def test_a_version_with_another_hash_ends_the_walk(settings: Settings, connectio
     assert [part.number for part in found.versions] == list(range(newest.number, 0, -1))
     assert not past_of(Cluster(connection), *names, structs.replace(head, sha256="0" * 64)).versions
     assert not past_of(Cluster(connection), *names, structs.replace(head, offset=10_000)).versions
-    # A stranger's version under the parent's number and place: the walk ends before it.
+    # Other records stand between a version and the one before it: the walk ends before it.
     outbox = Outbox(connection)
-    headers = tuple(
-        (name, b"1000000" if name == "streamsvm.links" else value) for name, value in dict(stood[-1].headers).items()
-    )
-    outbox.send(Message(models, stood[-1].value, stood[-1].key, headers, 0))
+    for _ in range(NEAR):
+        outbox.send(Message(models, b"{}", b"other@1", (), 0))
+    outbox.send(Message(models, stood[-1].value, stood[-1].key, stood[-1].headers, 0))
     outbox.flush(30.0)
     outbox.close()
     copied = [record for record in topic(connection, models) if record.value is not None][-1]

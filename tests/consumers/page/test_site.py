@@ -19,7 +19,7 @@ import pytest
 from consumers.host.runtime import Health
 from consumers.host.web.server import HttpServer
 from consumers.metrics import SCORER, TRAINER, Metrics
-from consumers.page.board import MOMENT_EVERY_S, MOST_MOMENTS, MomentSeries, ScorerBoard, Subject
+from consumers.page.board import MOMENT_EVERY_S, MOST_MOMENTS, MomentSeries, ScorerBoard, Subject, TrainerBoard
 from consumers.page.drawings import lines
 from consumers.page.site import Site, etag, site_of
 from consumers.page.status import FORMAT, Figures, Moment, ScorerStatus, Status, TrainerStatus, encode
@@ -31,7 +31,6 @@ from streamsvm.registry.loading import Loaded
 from tests.consumers.page import boards
 from tests.consumers.page.boards import HOSTILE, T0
 from tests.golden import HERE
-from tests.streams import gaussian
 
 PICTURE = boards.drawing(np.array([1.0, -0.5, 0.2]))
 
@@ -117,36 +116,16 @@ def test_the_page_says_what_the_model_looks_at() -> None:
     assert (table.count(positive), table.count(negative)) == (2, 1)
 
 
-def test_a_kernel_machine_is_asked_about_its_audit_sample() -> None:
-    """With a sample the page has shares; of a version that an earlier process published it says what is missing."""
-    points = gaussian(400)
-    machine = KernelMachine(RbfKernel(0.5), np.asarray(points.X[:20], np.float64), np.linspace(-1, 1, 20), 0.0)
-    model, names = Model(Scaler.identity(3), machine), ("a", "b", "c")
-    for sample in (points, None):
-        snapshot = replace(boards.snapshot(None), subject=Subject(7, names, model, sample))
-        site = boards.site(snapshot)
-        status = site.status()
-        assert isinstance(status, TrainerStatus)
-        assert status.looks is not None
-        assert status.looks.by == "permutation"
-        assert bool(status.looks.why) == (sample is None)
-        assert ("not in the version's record" in text_of(site)) == (sample is None)
-        if sample is not None:
-            assert sum(feature.share for feature in status.looks.features) == pytest.approx(1.0)
-
-
-def test_what_a_large_kernel_machine_was_not_asked_about_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where not every feature can be exchanged at a bounded cost, the page says of how many it knows."""
-    monkeypatch.setattr("streamsvm.quality.importance.MOST_KERNEL_VALUES", 2 * 2 * 20 * 200)
-    points = gaussian(400)
-    machine = KernelMachine(RbfKernel(0.5), np.asarray(points.X[:20], np.float64), np.linspace(-1, 1, 20), 0.0)
-    subject = Subject(7, ("a", "b", "c"), Model(Scaler.identity(3), machine), points)
+def test_what_a_kernel_machine_looks_at_is_not_shown() -> None:
+    """It has no coefficients; the page says so."""
+    machine = KernelMachine(RbfKernel(0.5), np.zeros((20, 3)), np.linspace(-1, 1, 20), 0.0)
+    subject = Subject(7, ("a", "b", "c"), Model(Scaler.identity(3), machine))
     site = boards.site(replace(boards.snapshot(None), subject=subject))
     status = site.status()
     assert isinstance(status, TrainerStatus)
     assert status.looks is not None
-    assert (status.looks.asked, status.looks.points) == (2, 200)
-    assert "Of 3 features it was asked about 2" in text_of(site)
+    assert not status.looks.features
+    assert "What a kernel machine looks at is not shown" in text_of(site)
 
 
 def test_the_page_says_what_is_answered_and_why_a_row_was_rejected() -> None:
@@ -280,6 +259,21 @@ def test_the_tag_ignores_only_when_it_was_taken() -> None:
     assert etag(before) == etag(later)
     other = msgspec.structs.replace(before, input=msgspec.structs.replace(before.input, records=1))
     assert etag(before) != etag(other)
+
+
+def test_a_trainer_that_ended_as_planned_stays_green() -> None:
+    """The demo's page, kept open: it says that the trainer has ended, and nothing turns red as time passes."""
+    now = [0.0]
+    metrics, health = Metrics(TRAINER), Health(stuck_after_s=60.0, clock=lambda: now[0])
+    health.require("start", "")
+    board = TrainerBoard(Settings(points={"dimension": 3}), metrics)
+    board.snapshot = boards.snapshot(PICTURE)
+    health.rest()
+    board.ended("The trainer has ended.")
+    now[0] = 1_000.0
+    status = Site(Settings(points={"dimension": 3}), board, metrics, health, lambda: T0).status()
+    assert (status.verdict.level, status.process.healthy, status.process.ready) == ("good", True, True)
+    assert status.verdict.detail.startswith("The trainer has ended. ")
 
 
 def test_a_history_is_of_the_newest_moments() -> None:

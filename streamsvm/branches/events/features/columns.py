@@ -21,7 +21,7 @@ from streamsvm.branches.events.features.fields import (
     listed,
     without_placeholders,
 )
-from streamsvm.branches.events.features.notations import Parse, number_of_decimal, number_of_text
+from streamsvm.branches.events.features.notations import Parse, number_of_text
 from streamsvm.branches.events.features.recipe import (
     MISSING,
     OTHER,
@@ -333,7 +333,7 @@ def _notation_of(feature: Number) -> Parse | None:
     """Return what reads a feature's values that are no numbers of JSON; None where it takes these only."""
     if feature.parse == "text":
         return number_of_text(feature.decimal, feature.thousands, feature.currency)
-    return number_of_decimal(feature.scale) if feature.parse == "decimal" else None
+    return None
 
 
 def _wanted_by(feature: Number) -> str:
@@ -343,9 +343,6 @@ def _wanted_by(feature: Number) -> str:
         of.append(f"the thousands separator {feature.thousands!r}" if feature.thousands else "no thousands separator")
         of.append(f"the currency {feature.currency!r}" if feature.currency else "no currency")
         return f"a number, or a text that writes one with {', '.join(of[:-1])} and {of[-1]}"
-    if feature.parse == "decimal":
-        of_base64 = "" if feature.scale is None else f"base64 of a decimal of scale {feature.scale}, or "
-        return f"a number, or {of_base64}an object of scale and value"
     return "a number"
 
 

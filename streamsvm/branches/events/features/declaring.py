@@ -67,7 +67,7 @@ def declared(features: Mapping[str, Any], events: Mapping[str, Any], rules_of: Z
         weight=_optional("events.weight", events.get("weight")),
         id=_optional("events.id", events.get("id")),
         time=time,
-        envelope=_envelope(events.get("envelope", "none")),
+        envelope=envelope_of(events.get("envelope", "none")),
     )
     check(recipe)
     columns_of(recipe)
@@ -121,6 +121,12 @@ def _feature(name: str, given: object) -> Feature:
     kind = KINDS.get(options.get("as", ""))
     if kind is None:
         raise ValueError(f"features.{name}.as is {options.get('as', 'not given')!r}: give one of {', '.join(KINDS)}")
+    if options.get("parse") == "decimal":
+        raise ValueError(
+            f'features.{name}.parse is "decimal", which is not supported: let the connector send numbers (Debezium: '
+            "decimal.handling.mode = double; Connect: decimal.format = NUMERIC), or send the schema with the "
+            'event and set events.envelope = "connect"'
+        )
     known = [option for option in kind.__struct_fields__ if option != "name"]
     if unknown := [option for option in options if option not in (*known, "as")]:
         raise ValueError(
@@ -196,7 +202,19 @@ def _event_time(given: object) -> EventTime | None:
         raise ValueError(f"events.time: {_in_words(error)}") from None
 
 
-def _envelope(given: object) -> Envelope:
+def envelope_of(given: object) -> Envelope:
+    """Return what is said to stand around an event.
+
+    Raises
+    ------
+    ValueError
+        If nothing of this name can; the message says what to do.
+    """
+    if given == "cloudevents":
+        raise ValueError(
+            "events.envelope is 'cloudevents', which is not supported: send binary CloudEvents, whose value is the "
+            "event, and leave the option out"
+        )
     for envelope in get_args(Envelope):
         if given == envelope:
             found: Envelope = envelope

@@ -5,14 +5,12 @@ They are a pure function of the recipe: what stands in it, fixed times and numbe
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Iterator
-from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from streamsvm.branches.events.features.notations import MOST_BYTES, MOST_CHARACTERS
+from streamsvm.branches.events.features.notations import MOST_CHARACTERS
 from streamsvm.branches.events.features.recipe import Category, Flag, Hash, Number, OfField, Recipe, Time
 from streamsvm.field_paths import Path
 
@@ -108,14 +106,6 @@ def _written(feature: Number, number: float) -> Any:
         text = text.translate({ord(","): feature.thousands, ord("."): feature.decimal})
         text = f"{text} {feature.currency}" if feature.currency else text
         return text if len(text) <= MOST_CHARACTERS else number
-    if feature.parse == "decimal":
-        scale = 4 if feature.scale is None else feature.scale
-        unscaled = round(Fraction(number) * Fraction(10) ** scale)
-        size = (unscaled + (unscaled < 0)).bit_length() // 8 + 1
-        if size > MOST_BYTES:
-            return number
-        value = base64.b64encode(unscaled.to_bytes(size, "big", signed=True)).decode()
-        return value if feature.scale is not None else {"scale": scale, "value": value}
     return number
 
 

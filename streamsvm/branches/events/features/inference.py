@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamsvm.branches.events.features.recipe import LONGEST_TEXT
-from streamsvm.branches.events.features.text_numbers import Written, as_base64, as_objects, as_text, has_own_scale
+from streamsvm.branches.events.features.text_numbers import Written, as_text
 from streamsvm.branches.events.features.values import MICROSECONDS, time_of_text
 from streamsvm.field_paths import Path, Unreachable, picked, shown
 from streamsvm.model.described import RARE
@@ -206,11 +206,11 @@ def _hashable(value: Any) -> Any:
 
 
 def _leaves(value: Mapping[str, Any], outer: Path = ()) -> Iterator[Path]:
-    """Yield the fields of an event that hold no object, or a decimal as one; of an array only the array."""
+    """Yield the fields of an event that hold no object; of an array only the array."""
     for name, inner in value.items():
         if not name:
             continue
-        if isinstance(inner, Mapping) and not has_own_scale(inner):
+        if isinstance(inner, Mapping):
             yield from _leaves(inner, (*outer, name))
         else:
             yield (*outer, name)
@@ -253,15 +253,13 @@ def _field(path: Path, values: Sequence[Any], answers: _BinaryLabels | None) -> 
 
 def _notation(present: Sequence[Any], kinds: set[str]) -> Written | None:
     """Return how values that are no numbers of JSON, or some of them, write numbers; None if they do not."""
-    if kinds == {"dict"} and all(map(has_own_scale, present)):
-        return as_objects()
     if not kinds <= {"str", "number"} or "str" not in kinds:
         return None
     texts = list(dict.fromkeys(value for value in present if isinstance(value, str)))
     many = len(texts) > MOST_CATEGORIES
     if (len(texts) > FEW_NUMBERS or "number" in kinds) and (found := as_text(texts, many=many)) is not None:
         return found
-    return as_base64(texts, many=many) if kinds == {"str"} and len(texts) > 1 else None
+    return None
 
 
 def _written(path: Path, values: Sequence[Any], written: Written, answers: _BinaryLabels | None) -> FieldProposal:

@@ -18,7 +18,6 @@ import msgspec
 from streamsvm.branches.events.features.notations import (
     DECIMAL_SEPARATORS,
     LONGEST_CURRENCY,
-    MOST_SCALE,
     THOUSANDS_SEPARATORS,
     is_currency,
 )
@@ -77,23 +76,20 @@ class Number(_OfField, frozen=True, kw_only=True, forbid_unknown_fields=True, om
     buckets : tuple of float
         Ascending borders, in units; bucket i begins at border i-1 and ends before border i. A column a bucket.
     parse : str or None
-        What a value may be beside a number of JSON, before anything else is done: `text` that writes a number, or a
-        connector's `decimal`; by the rules of `streamsvm.branches.events.features.notations`.
+        What a value may be beside a number of JSON, before anything else is done: `text` that writes a number, by the
+        rules of `streamsvm.branches.events.features.notations`.
     decimal, thousands, currency : str
         Of texts: the separators, and what may stand before or behind the number; none where empty.
-    scale : int or None
-        Of decimals.
     """
 
     clip: tuple[float, float] | None = None
     unit: float = 1.0
     log1p: bool = False
     buckets: tuple[float, ...] = ()
-    parse: Literal["text", "decimal"] | None = None
+    parse: Literal["text"] | None = None
     decimal: str = "."
     thousands: str = ""
     currency: str = ""
-    scale: int | None = None
 
 
 class Category(_OfField, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True, tag="category"):
@@ -177,7 +173,7 @@ class EventTime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     zone: str = UTC_NAME
 
 
-Envelope = Literal["none", "connect", "debezium", "cloudevents"]
+Envelope = Literal["none", "connect", "debezium"]
 """What stands around an event in its record."""
 
 
@@ -360,10 +356,6 @@ def _check_notation(feature: Number) -> None:
     for option, given in of_text.items():
         if given and feature.parse != "text":
             raise ValueError(f'{option} is given without parse = "text"')
-    if feature.scale is not None and feature.parse != "decimal":
-        raise ValueError('scale is given without parse = "decimal"')
-    if feature.scale is not None and abs(feature.scale) > MOST_SCALE:
-        raise ValueError(f"scale is {feature.scale}; give -{MOST_SCALE} to {MOST_SCALE}")
     for option, mark, marks in (
         ("decimal", feature.decimal, DECIMAL_SEPARATORS),
         ("thousands", feature.thousands, THOUSANDS_SEPARATORS),

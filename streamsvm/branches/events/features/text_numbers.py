@@ -1,4 +1,4 @@
-"""Recognises values that are numbers to people or to a connector, and finds the options by which a feature reads them.
+"""Recognises texts that are numbers to people, and finds the options by which a feature reads them.
 
 A notation is proposed where the values leave no choice: nearly all of them are read by it, and no other notation that
 reads as many makes another number of one. So "1,234" alone is never taken for 1234, nor for 1.234.
@@ -6,8 +6,6 @@ reads as many makes another number of one. So "1,234" alone is never taken for 1
 
 from __future__ import annotations
 
-import base64
-import binascii
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -19,7 +17,6 @@ from streamsvm.branches.events.features.notations import (
     DECIMAL_SEPARATORS,
     THOUSANDS_SEPARATORS,
     Parse,
-    number_of_decimal,
     number_of_text,
 )
 
@@ -29,11 +26,6 @@ _CURRENCY: Final = re.compile("[$€£¥]|USD|EUR|GBP|CHF|JPY|CNY|INR|AUD|CAD")
 _PLAIN: Final = re.compile("[+-]?[0-9]+", re.ASCII)
 _PADDED_WITH_ZEROS: Final = re.compile(r"\D*0[0-9]|\D*0[.,'\u2019_\s][0-9]{3}(?![0-9])", re.ASCII)
 """Begins with a zero: as a first group of thousands it would be idle, and figures alone are then an identifier."""
-_BASE64: Final = re.compile(r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?", re.ASCII)
-_LONGEST_DECIMAL: Final = 16
-"""Bytes of the largest decimals of databases."""
-_PADDED, _PLAINLY_PADDED = 0.1, 0.5
-"""Share of values with padding without which texts are words rather than base64: where values are many, and few."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,36 +136,3 @@ def _described(readings: Sequence[_Reading], currency: str, values: Collection[s
 
 def _shown(options: Mapping[str, Any]) -> str:
     return ", ".join(f'{name} = "{value}"' for name, value in options.items() if name != "as")
-
-
-def as_base64(values: Collection[str], *, many: bool) -> Written | None:
-    """Return that all texts are base64 of a decimal's bytes, and enough of them are padded, as words are not."""
-    for value in values:
-        try:
-            size = len(base64.b64decode(value, validate=True)) if _BASE64.fullmatch(value) else 0
-        except binascii.Error:
-            return None
-        if not 0 < size <= _LONGEST_DECIMAL:
-            return None
-    share = sum(value.endswith("=") for value in values) / len(values)
-    if share < (_PADDED if many else _PLAINLY_PADDED):
-        return None
-    return Written(
-        None,
-        'base64 decimals, as connectors write them: as = "number", parse = "decimal", scale = 2, with the scale of the '
-        "column, which the values do not say; or let the connector send numbers (Debezium: decimal.handling.mode = "
-        "double)",
-    )
-
-
-def has_own_scale(value: object) -> bool:
-    """Return whether an object is a decimal with its own scale."""
-    return isinstance(value, Mapping) and value.keys() == {"scale", "value"} and _of_own_scale(value) is not None
-
-
-def as_objects() -> Written:
-    """Return how such objects write numbers."""
-    return Written({"as": "number", "parse": "decimal"}, "decimals with a scale of their own", _of_own_scale)
-
-
-_of_own_scale: Final = number_of_decimal(None)

@@ -53,7 +53,7 @@ final class Aliases {
         JsonNode gate = head == null ? null : head.get("gate");
         String outcome = gate == null ? "" : gate.path("outcome").asText();
         String why = "there is no alias " + name + "@current";
-        if (!outcome.equals("refused") && !outcome.equals("waits")) return why;
+        if (!outcome.equals("refused")) return why;
         return why + ": version " + head.path("number").asInt() + " was held back, because " + gate.path("why").asText();
     }
 

@@ -14,11 +14,10 @@ record Message(JsonNode trunk, Map<String, JsonNode> parts) {
     static final Map<String, List<String>> MODEL = Map.of(
         "linear", fields("kernel coefficients intercepts"),
         "rbf", fields("kernel gamma support_vectors dual_coefficients intercepts"));
-    static final Map<String, List<String>> FUNCTION = Map.of("sigmoid", fields("method a b"), "isotonic", fields("method x y"));
+    static final Map<String, List<String>> FUNCTION = Map.of("sigmoid", fields("method a b"));
     /** The fields of each part that an answer depends on. */
     static final Map<String, List<String>> PARTS = Map.of(
         "classes", fields("part scheme machines"),
-        "half_precision", fields("part"),
         "packed", fields("part columns support_vectors whole_error error"),
         "probability", fields("part functions probes"),
         "recipe", fields("part recipe examples"),
@@ -97,9 +96,7 @@ record Message(JsonNode trunk, Map<String, JsonNode> parts) {
     private static void checkParts(Map<String, JsonNode> parts, JsonNode trunk, int machines) {
         boolean several = parts.containsKey("classes");
         JsonNode threshold = parts.get("threshold"), recipe = parts.get("recipe"), probability = parts.get("probability");
-        must(!parts.containsKey("half_precision") || !several && trunk.get("model").has("gamma"), "the part 'half_precision' is for rbf machines of two labels");
-        must(!parts.containsKey("packed") || !several && trunk.get("model").has("gamma") && !parts.containsKey("half_precision"),
-            "the part 'packed' is for rbf machines of two labels, without 'half_precision'");
+        must(!parts.containsKey("packed") || !several && trunk.get("model").has("gamma"), "the part 'packed' is for rbf machines of two labels");
         must(threshold == null || !several && isNumber(threshold.get("value")), "the part 'threshold' has no number for two labels");
         must(recipe == null || recipe.get("recipe").path("features").isArray() && recipe.get("examples").isArray(), "the part 'recipe' has no features or no list of examples");
         if (probability == null) return;
@@ -107,9 +104,7 @@ record Message(JsonNode trunk, Map<String, JsonNode> parts) {
         must(functions.isArray() && functions.size() == machines, "the part 'probability' has not a function for each machine");
         for (JsonNode one : functions) {
             exactlyOne(one, FUNCTION, "method", "a function of the part 'probability'");
-            int knots = one.path("x").size();
-            must(one.has("a") ? isNumber(one.get("a")) && isNumber(one.get("b")) : knots > 0 && isList(one.get("x"), knots) && isList(one.get("y"), knots),
-                "a function of the part 'probability' has no numbers");
+            must(isNumber(one.get("a")) && isNumber(one.get("b")), "a function of the part 'probability' has no numbers");
         }
         must(isTable(probability.get("probes"), trunk.get("probes").get("x").size(), several ? trunk.get("labels").size() : 1),
             "the part 'probability' has not the probabilities of each probe");

@@ -214,14 +214,7 @@ public final class Model {
 
     /** Return the probability of the second label at a decision value. */
     private static double likely(JsonNode function, double f) {
-        if (function.get("method").asText().equals("sigmoid"))
-            return 1 / (1 + Math.exp(function.get("a").asDouble() * f + function.get("b").asDouble()));
-        JsonNode x = function.get("x"), y = function.get("y");
-        int i = 0, knots = x.size(); // i: the first knot beyond f
-        while (i < knots && x.get(i).asDouble() <= f) i++;
-        if (i == 0 || i == knots) return y.get(Math.max(0, i - 1)).asDouble();
-        double left = x.get(i - 1).asDouble(), low = y.get(i - 1).asDouble();
-        return low + (f - left) / (x.get(i).asDouble() - left) * (y.get(i).asDouble() - low);
+        return 1 / (1 + Math.exp(function.get("a").asDouble() * f + function.get("b").asDouble()));
     }
 
     /** Refuse a version whose probes get other decision values or probabilities here. */
@@ -264,11 +257,11 @@ public final class Model {
             JsonNode features = message.get("features"), model = message.get("model");
             double[] mean = Recipe.array(features.get("mean")), intercepts = Recipe.array(model.get("intercepts"));
             double[][] weights = new double[intercepts.length][];
-            boolean linear = model.get("kernel").asText().equals("linear"), half = message.part("half_precision") != null;
+            boolean linear = model.get("kernel").asText().equals("linear");
             JsonNode packed = message.part("packed");
-            double[] dual = linear ? null : floats(model, "dual_coefficients", half || packed != null ? 32 : 64);
+            double[] dual = linear ? null : floats(model, "dual_coefficients", packed != null ? 32 : 64);
             double[] support = linear ? null : packed != null ? unpacked(model, packed.get("columns"), mean.length, dual.length)
-                : floats(model, "support_vectors", half ? 16 : 64);
+                : floats(model, "support_vectors", 64);
             int width = linear ? mean.length : support.length / mean.length;
             Message.must(linear || support.length == width * mean.length && dual.length == width * intercepts.length,
                 "model.support_vectors do not fit model.dual_coefficients");
@@ -339,15 +332,8 @@ public final class Model {
             ByteBuffer bytes = ByteBuffer.wrap(raw).order(ByteOrder.LITTLE_ENDIAN);
             double[] values = new double[raw.length / (bits / 8)];
             for (int i = 0; i < values.length; i++)
-                values[i] = bits == 16 ? half(bytes.getShort() & 0xffff) : bits == 32 ? bytes.getFloat() : bytes.getDouble();
+                values[i] = bits == 32 ? bytes.getFloat() : bytes.getDouble();
             return values;
-        }
-
-        /** Return the number of the 16 bits of a float16. */
-        private static double half(int bits) {
-            int exponent = bits >> 10 & 31, rest = bits & 1023;
-            double size = exponent > 0 ? Math.scalb(1 + rest / 1024.0, exponent - 15) : Math.scalb((double) rest, -24);
-            return bits >> 15 > 0 ? -size : size;
         }
     }
 }

@@ -221,18 +221,7 @@ final class Recipe {
                     + "." + (fraction == null ? "0" : fraction) + "e" + (percent != null ? "-2" : exponent == null ? "0" : exponent)));
             };
         }
-        if (!parse.equals("decimal")) return value -> value;
-        return value -> {
-            JsonNode scale = value.isObject() ? value.path("scale") : feature.path("scale"), text = value.isObject() ? value.path("value") : value;
-            if (!scale.isNumber() || scale.doubleValue() != Math.rint(scale.doubleValue()) || !(Math.abs(scale.doubleValue()) <= 100) || !text.isTextual()) return value;
-            try {
-                byte[] raw = Base64.getDecoder().decode(text.textValue());
-                if (raw.length == 0 || raw.length > 64 || !Base64.getEncoder().encodeToString(raw).equals(text.textValue())) return value;
-                return DoubleNode.valueOf(Double.parseDouble(new BigInteger(raw) + "e" + -(int) scale.doubleValue()));
-            } catch (IllegalArgumentException noBase64) {
-                return value;
-            }
-        };
+        return value -> value;
     }
 
     /** Return what stands under a path; a missing node where it, or what should hold it, is absent, null or not available. */

@@ -1,1 +1,0 @@
-"""Bounds of a version over all rows, by totals that are kept beside the coreset (`coreset.totals`)."""

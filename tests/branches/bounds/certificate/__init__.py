@@ -1,1 +1,0 @@
-"""Tests of `streamsvm.branches.bounds.certificate`."""

@@ -1,0 +1,80 @@
+"""A schema's id in front of a value, where it is missing, and where the record names its schema in a header."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from streamsvm.branches.events.features.recipe import Recipe
+from streamsvm.branches.events.options import points_of, recipe_from
+from streamsvm.config import PointsConfig
+from streamsvm.ingest.avro import AvroWriter
+from streamsvm.ingest.decoder import REASONS, REMEDIES, Decoded, PointDecoder
+from streamsvm.ingest.framed import SCHEMA_HEADER
+from streamsvm.ingest.label_records import LabelDecoder
+from tests.codec.rows import POINT, SHELF, InColumns, Raw, whys
+from tests.codec.test_label_records import Raw as Label
+
+LABEL = {"label": {"field": "fraud", "negative": [0], "positive": [1]}}
+
+
+def events(format_: Any, recipe: Recipe, *records: Raw) -> Decoded:
+    config = PointsConfig(**points_of(recipe), format=format_)
+    return PointDecoder(config, schemas=SHELF, recipe=recipe).decode(InColumns(records))
+
+
+def test_json_in_a_frame_is_read_as_json_schema_only() -> None:
+    """Plain JSON needs no frame, and labels have none."""
+    recipe = recipe_from({"amount": "number"}, LABEL)
+    value = b'{"amount": 1.5, "fraud": 1}'
+    found = events("json-schema", recipe, Raw(b"\0\0\0\0\1" + value))
+    assert found.rows[0].points.X[0].tolist() == [1.5]
+    label = b'{"id": "a", "y": 1}'
+    labels, rejected = LabelDecoder(PointsConfig(dimension=1, labels=(0, 1)), "id").decode(
+        [Label(label), Label(b"\0\0\0\0\1" + label)]
+    )
+    assert labels[0].keys == [b"a", b""]
+    assert [one.reason for bad in rejected for one in bad.rejections] == ["framed"]
+
+
+def test_a_value_that_is_framed_where_it_should_not_be_says_so() -> None:
+    """And the reverse, with what it looks like; the remedy names the option."""
+    recipe = recipe_from({"amount": "number"}, LABEL)
+    value = b'{"amount": 1.5, "fraud": 1}'
+    framed = b"\0\0\0\0\x2a"
+    for format_, one, reason, what in (
+        ("json", framed + value, "framed", "the schema id 42, and then JSON"),
+        ("json", framed + b"\2\4", "framed", "such as Avro or Protobuf"),
+        ("avro", value, "unframed", "it looks like plain JSON"),
+        ("json-schema", value, "unframed", "it looks like plain JSON"),
+        ("avro", b"Obj\x01" + bytes(20), "unframed", "an Avro object container file"),
+        ("avro", b"\xc3\x01" + bytes(20), "unframed", "single-object encoding"),
+        ("avro", b"\2\4\6\x08\x0a\x0c", "unframed", "begins with the bytes 02 04 06"),
+    ):
+        ((_, why, told),) = whys(events(format_, recipe, Raw(one)))
+        assert why == reason
+        assert what in told
+        assert "points.format" in REMEDIES[why]
+        assert why in REASONS
+    points = PointDecoder(PointsConfig(dimension=1, labels=(0, 1))).decode([Raw(framed + b'{"x": [1], "y": 1}')])
+    assert [why for _, why, _ in whys(points)] == ["framed"]
+
+
+@pytest.mark.parametrize("format_", ["avro", "protobuf", "json-schema"])
+def test_a_record_whose_header_names_its_schema_is_refused_with_the_way_out(format_: Any) -> None:
+    """Whatever its value begins with; its neighbours are read, and JSON needs no schema."""
+    recipe = recipe_from({"x": {"as": "number", "field": "x[0]"}}, {"label": {**LABEL["label"], "field": "y"}})
+    good = AvroWriter(POINT, 1).encode({"x": [1.0, 2.0], "y": 1, "w": None, "id": None})
+    headed = Raw(good, 1, headers=((SCHEMA_HEADER, b"\0\0\0\0\1"),))
+    found = events(format_, recipe, Raw(good), headed, Raw(good, 2))
+    ((_, why, what),) = [one for one in whys(found) if one[0] == 1]
+    assert why == "unframed"
+    assert "let the serializer write the schema's id in front of the value" in what
+    if format_ == "avro":
+        assert found.rows[0].accepted.tolist() == [True, False, True]
+        points = PointDecoder(PointsConfig(dimension=2, labels=(0, 1), format="avro"), schemas=SHELF)
+        assert points.decode([Raw(good), headed]).rows[0].accepted.tolist() == [True, False]
+    plain = Raw(json.dumps({"x": [1.0], "y": 1}).encode(), 0, headers=((SCHEMA_HEADER, b"\0\0\0\0\1"),))
+    assert whys(events("auto", recipe, plain)) == []

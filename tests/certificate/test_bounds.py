@@ -1,0 +1,199 @@
+"""Bounds hold in exact fractions, on streams made to break them, and meet on streams that are not."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from sklearn.svm import SVC
+
+from streamsvm.certificate.bounds import Objective
+from streamsvm.certificate.certifying import Certificate
+from streamsvm.certificate.gap import percent
+from streamsvm.datasets import load_htru2
+from streamsvm.estimators.coresetsvc import CoresetSVC
+from streamsvm.model.machine import LinearMachine, Scaler
+from streamsvm.points import Points
+from streamsvm.svm.feasible import balanced
+from tests.certificate.hostile import Case, Float, case, violations, violations_of_reads, wild
+
+CASES = 60
+
+
+@pytest.mark.parametrize("first", range(0, CASES, 10))
+@pytest.mark.filterwarnings("ignore:Solver terminated early")
+def test_no_bound_is_violated(first: int) -> None:
+    """`python -m tests.benchmarks.certificate --hostile 10000` is the long form."""
+    for number in range(first, first + 10):
+        made = case(number)
+        assert violations(made, made.bounds()) == [], number
+
+
+@pytest.mark.parametrize("number", [*range(1, 6), *range(7, 17)])
+def test_no_bound_of_several_reads_is_violated(number: int) -> None:
+    """Magnitudes that a trainer accepts, up to its limits; `--hostile` takes more of them."""
+    with np.errstate(all="ignore"):
+        assert violations_of_reads(wild(number), 3) == []
+
+
+@pytest.mark.filterwarnings("ignore:Solver terminated early")
+def test_a_violation_would_be_found() -> None:
+    """The check can fail: bounds that are off by a millionth of themselves are reported, from either side."""
+    near = [number for number in range(CASES) if (gap := case(number).bounds(1_000).gap) is not None and gap < 1e-7]
+    assert len(near) > 3
+    for number in near:
+        made = case(number)
+        found = made.bounds(1_000)
+        assert violations(made, replace(found, lower=found.lower * (1 + 1e-6)))
+        assert violations(made, replace(found, upper=found.upper * (1 - 1e-6)))
+
+
+def test_multipliers_are_balanced_exactly() -> None:
+    random = np.random.default_rng(1)
+    for _ in range(200):
+        n = int(random.integers(1, 60))
+        y = random.choice(np.array([-1, 1], np.int8), n)
+        alpha = 10.0 ** random.uniform(-12, 6, n) * (random.random(n) < 0.8)
+        made = balanced(y, alpha)
+        assert (made <= alpha).all()
+        assert (made >= 0.0).all()
+        # Each is a whole multiple of one power of two: so are the sums, and float64 holds them.
+        assert made[y > 0].sum() == made[y < 0].sum()
+        if (y > 0).any() and (y < 0).any():
+            least = min(alpha[y > 0].sum(), alpha[y < 0].sum())
+            assert made.sum() == pytest.approx(2.0 * least, rel=1e-9, abs=alpha.max() * 1e-12)
+
+
+def test_a_fitted_model_is_certified() -> None:
+    """The certificate of a model of HTRU2 has the objective that float64 gives, and little lies below it."""
+    X, y, _ = load_htru2()
+    shuffled = np.random.default_rng(0).permutation(len(y))
+    X, y = X[shuffled], y[shuffled]
+    clf = CoresetSVC(C=1.0, points=2_000).fit(X, y)
+    found = clf.certify(X, y)
+    Z, w = clf.model_.scaler.transform(X), clf.model_.machine.coefficients
+    sign = np.where(y == clf.classes_[1], 1, -1)
+    plain = 0.5 * w @ w + np.maximum(0.0, 1.0 - sign * (Z @ w + clf.model_.machine.intercept)).sum()
+    assert found.objective == pytest.approx(plain, rel=1e-12)
+    assert found.objective >= plain * (1 - 1e-15)
+    assert found.gap is not None
+    assert 0.0 <= found.gap < 1e-3
+    assert (found.rows, found.kept) == (len(y), 10_000)
+    assert "of the best possible model over all 17,898 rows" in str(found)
+    rougher = clf.certify(X, y, keep=64)
+    assert rougher.bound <= found.objective
+    assert rougher.gap is None or rougher.gap >= found.gap
+
+
+def test_what_has_no_certificate_is_refused() -> None:
+    random = np.random.default_rng(0)
+    X, y = random.standard_normal((90, 2)), np.arange(90) % 3
+    with pytest.raises(ValueError, match="y has 3 labels: a certificate is of two"):
+        CoresetSVC().fit(X, y).certify(X, y)
+    with pytest.raises(ValueError, match="rbf: in a kernel's space the rows' sums cannot be held"):
+        CoresetSVC(kernel="rbf").fit(X, y > 0).certify(X, y > 0)
+    with pytest.raises(ValueError, match="keeps at least 64 rows, not 3"):
+        CoresetSVC().fit(X, y > 0).certify(X, y > 0, keep=3)
+    with pytest.raises(ValueError, match="which is not one of the classes"):
+        CoresetSVC().fit(X, y > 0).certify(X, y)
+
+
+def test_one_label_proves_nothing() -> None:
+    made = case(0)
+    parts = [replace(part, y=np.ones_like(part.y)) for part in made.parts]
+    found = replace(made, parts=parts).bounds()
+    assert found.lower == 0.0
+    assert found.gap is None
+
+
+def test_numbers_that_overflow_prove_nothing_and_raise_nothing() -> None:
+    made = case(3)
+    far = LinearMachine(np.full_like(made.machine.coefficients, 1e200), 0.0)
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        found = replace(made, machine=far).bounds()
+    assert found.upper == np.inf
+    assert found.lower >= 0.0
+
+
+def test_more_reads_prove_more() -> None:
+    """A machine far from the best: one look says little, some looks find the optimum that LIBSVM finds."""
+    random = np.random.default_rng(2)
+    X = random.standard_normal((3_000, 5))
+    y = X @ [1.0, -1.0, 0.5, 0.0, 0.0] + random.standard_normal(3_000) > 0.3
+    clf = CoresetSVC(C=1.0).fit(X[:200], y[:200])
+    one, more = clf.certify(X, y, keep=100), clf.certify(X, y, keep=100, reads=8)
+    assert one.gap is not None
+    assert more.gap is not None
+    assert more.objective == one.objective
+    assert more.bound > one.bound
+    assert more.gap < one.gap
+    svc = SVC(kernel="linear", tol=1e-8).fit(clf.model_.scaler.transform(X), y)
+    best = made_objective(clf, X, y, svc.coef_[0], float(svc.intercept_[0]))
+    assert more.bound <= best * (1 + 1e-12)
+    assert more.bound == pytest.approx(best, rel=1e-5)
+    assert more.reached == pytest.approx(best, rel=1e-5)
+    assert 1 < more.reads <= 8
+
+
+def made_objective(clf: CoresetSVC, X: Float, y: NDArray[np.bool_], w: Float, b: float) -> float:
+    decision = clf.model_.scaler.transform(X) @ w + b
+    return float(0.5 * w @ w + clf.C_ * np.maximum(0.0, 1.0 - np.where(y, 1, -1) * decision).sum())
+
+
+@pytest.mark.parametrize("gap", [1e-12, 3.33e-9, 1e-6, 0.000123, 0.002049, 0.0999, 7.5, 1234.5])
+def test_a_gap_is_never_rounded_down(gap: float) -> None:
+    number, sign = percent(gap).split()
+    assert sign == "%"
+    step = 10.0 ** (math.floor(math.log10(100.0 * gap)) - 1)
+    assert 100 * Fraction(gap) <= Fraction(number)
+    assert float(number) < 100.0 * gap + step
+
+
+def test_what_is_said_is_rounded_outwards() -> None:
+    """The ninth digit of the sentence must not claim more than the bounds do."""
+    found = Certificate(
+        objective=123456789.4, bound=123456788.6, gap=6.5e-9, reached=123456789.4, rows=9, kept=9, reads=1
+    )
+    assert "objective is at most 123456790, and that of no model is below 123456788" in str(found)
+    nothing = replace(found, bound=0.0, gap=None)
+    assert str(nothing) == "nothing is proven over all 9 rows: its objective is at most 123456790, and the bound is 0"
+    assert "beyond what float64 holds" in str(replace(found, objective=math.inf, gap=None))
+
+
+BIG = 1.5e118
+OVERFLOWS = {
+    "a decision that is infinity less infinity": ([1e100] * 2, [1e120, -1.1e120], 1e-100, 1e-15),
+    "a sum that is infinite only on the way": ([1e100] * 4, [BIG, BIG, -1.7e118, -1.7e118], 1e-90, 1e-15),
+    "magnitudes whose sum alone overflows": ([1e100] * 4, [BIG, BIG, -1.7e118, -1.7e118], 1e-90, 1.0),
+    "a length": ([1.0, 1.0], [1.3e154, 1.3e154], 1.0, 1.0),
+}
+
+
+@pytest.mark.parametrize("what", OVERFLOWS)
+def test_an_overflow_is_never_a_bound(what: str) -> None:
+    """Light rows far away whose margins overflow: their loss is not 0, and sums of finite numbers may not be finite."""
+    row, coefficients, scale, weight = OVERFLOWS[what]
+    d = len(row)
+    points = Points(np.array([row, [0.0] * d]), np.array([1, -1], np.int8), np.array([weight, 1.0]))
+    objective = Objective(Scaler(np.zeros(d), np.full(d, scale)), 1.0)
+    made = Case([points], objective, LinearMachine(np.array(coefficients), 0.0), 1)
+    with np.errstate(all="ignore"):
+        found = made.bounds()
+    assert found.upper >= made.exactly(made.machine)
+    assert found.lower <= made.exactly(LinearMachine(np.zeros(d), 0.0))
+
+
+def test_penalties_that_overflow_prove_nothing_and_raise_nothing() -> None:
+    """Multipliers near 1e300 times features of 1e100: infinity less infinity has no sum."""
+    points = Points(np.array([[1e100], [-1e100], [9e99]]), np.array([1, 1, -1], np.int8), np.ones(3))
+    made = Case([points], Objective(Scaler.identity(1), 1e300), LinearMachine(np.ones(1), 0.0), 1)
+    with np.errstate(all="ignore"):
+        found = made.bounds()
+    assert found.lower == 0.0
+    assert found.upper >= made.exactly(made.machine)

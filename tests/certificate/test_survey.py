@@ -1,0 +1,79 @@
+"""A survey keeps the nearest rows and adds up the others, the same bits whatever the batches."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import fields
+
+import numpy as np
+import pytest
+
+from streamsvm.certificate.survey import Survey, Surveyed, joined
+from streamsvm.model.machine import LinearMachine, Scaler
+from streamsvm.points import Points
+
+SCALER = Scaler(np.array([1.0, -2.0, 0.5]), np.array([1.0, 3.0, 0.1]))
+MACHINE = LinearMachine(np.array([0.7, -0.2, 0.05]), 0.3)
+
+
+def stream(n: int, seed: int = 0) -> Points:
+    random = np.random.default_rng(seed)
+    X = random.standard_normal((n, 3)) * SCALER.scale + SCALER.mean
+    return Points(X, random.choice(np.array([-1, 1], np.int8), n), random.uniform(0.5, 2.0, n))
+
+
+def surveyed(points: Points, keep: int, borders: list[int]) -> Surveyed:
+    survey = Survey(SCALER, MACHINE, np.dtype(np.float64), keep)
+    for rows in np.split(np.arange(len(points)), borders):
+        survey.add(points.take(rows))
+    return survey.surveyed()
+
+
+def same(one: Surveyed, other: Surveyed) -> bool:
+    def bits(value: object) -> object:
+        if isinstance(value, Points):
+            return value.sha256()
+        return value.tobytes() if isinstance(value, np.ndarray) else value
+
+    return all(bits(getattr(one, f.name)) == bits(getattr(other, f.name)) for f in fields(Surveyed))
+
+
+@pytest.mark.parametrize("n", [1, 127, 128, 129, 1_000, 5_000])
+def test_batches_leave_no_trace(n: int) -> None:
+    points, random = stream(n), np.random.default_rng(n)
+    whole = surveyed(points, 64, [])
+    assert same(whole, surveyed(points, 64, list(range(1, n))))
+    for _ in range(5):
+        assert same(whole, surveyed(points, 64, sorted(random.integers(0, n + 1, 7).tolist())))
+
+
+def test_the_nearest_are_kept_and_the_others_are_all_there() -> None:
+    points = stream(3_000)
+    found = surveyed(points, 100, [])
+    Z = SCALER.transform(points.X)
+    slack = 1.0 - points.y * MACHINE.decide(Z)
+    nearness = np.abs(slack) / np.sqrt(1.0 + (Z * Z).sum(axis=1))
+    nearest = np.sort(np.argsort(nearness, kind="stable")[:100])
+    assert np.array_equal(found.near.X, points.X[nearest])
+    assert np.array_equal(found.near.weight, points.weight[nearest])
+    others = np.setdiff1d(np.arange(3_000), nearest)
+    assert found.mass.sum() == pytest.approx(points.weight[others].sum(), rel=1e-14)
+    for j in range(3):
+        wanted = math.fsum((points.weight[others] * Z[others, j]).tolist())
+        assert found.sums[:, j].sum() == pytest.approx(wanted, abs=1e-10)
+    for label, sign in enumerate((-1, 1)):
+        own = points.y == sign
+        hinge = math.fsum((points.weight * np.maximum(0.0, slack))[own].tolist())
+        assert found.hinge[label].sum() == pytest.approx(hinge, rel=1e-14)
+        assert found.total[label].sum() == pytest.approx(math.fsum(points.weight[own].tolist()), rel=1e-15)
+
+
+def test_partitions_come_to_what_one_does() -> None:
+    """Kept rows are the same, and sums but for their last bits."""
+    points = stream(3_000)
+    parts = [points.take(slice(0, 700)), points.take(slice(700, 720)), points.take(slice(720, 3_000))]
+    whole, apart = surveyed(points, 100, []), joined([surveyed(part, 100, []) for part in parts], SCALER, 100)
+    assert np.array_equal(whole.near.X, apart.near.X)
+    assert whole.rows == apart.rows == 3_000
+    for name in ("total", "hinge", "mass", "sums"):
+        assert np.allclose(getattr(whole, name).sum(axis=-1), getattr(apart, name).sum(axis=-1), rtol=1e-13, atol=1e-11)

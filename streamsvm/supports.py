@@ -217,7 +217,6 @@ _COMMANDS: Final = "Other commands"
 
 _ONE_VALUE: Final = "a threshold is of one decision value"
 _NO_VECTORS: Final = "a linear machine has no support vectors"
-_OWN_ROWS: Final = "where rows are forgotten, a bucket depends on its own rows alone"
 _ONE_OF_TWO: Final = "Give only one of the two."
 REMOVE: Final = "Remove {feature}."
 
@@ -313,15 +312,14 @@ def _structure() -> Iterator[Row]:
         remedy="Remove {feature}, or give coreset.structure = chain or counter.",
         kind="nature",
     )
-    for option in ("structure", "screening", "clip_sd"):
-        yield Row(
-            axis=_STRUCTURE,
-            feature=given(f"coreset.{option}"),
-            without=other("coreset.memory", "all"),
-            why=_OWN_ROWS,
-            remedy="Remove {feature}, or give coreset.memory = all.",
-            kind="nature",
-        )
+    yield Row(
+        axis=_STRUCTURE,
+        feature=given("coreset.structure"),
+        without=other("coreset.memory", "all"),
+        why="where rows are forgotten, a bucket depends on its own rows alone",
+        remedy="Remove {feature}, or give coreset.memory = all.",
+        kind="nature",
+    )
     for memory, length in (("window", "coreset.window"), ("decay", "coreset.half_life")):
         yield Row(
             axis=_STRUCTURE,

@@ -106,7 +106,6 @@ def test_what_differs_from_the_defaults_is_told_and_no_more() -> None:
         ),
         ({"svm": {"class_weight": "1,0"}}, "svm.class_weight"),
         ({"svm": {"class_weight": "fair"}}, "svm.class_weight"),
-        ({"coreset": {"clip_sd": 1.0}}, "coreset.clip_sd"),
         ({"points": {"labels": [1, 0]}}, "points.dimension: is not given"),
         ({"points": {"dimension": 1, "labels": [1]}}, "points.labels holds 1 label; there must be 2 to 128"),
         ({"svm": {"C": -1}}, "svm.C: must be at least 1e-100 (got -1)"),

@@ -153,14 +153,7 @@ CORESET: Final[Mapping[str, Callable[[], object]]] = {
     "`coreset.structure` = `tree` / `coreset.reducer` other than `calibrated`": settled(
         coreset={"structure": "tree", "reducer": "uniform"}
     ),
-    **{
-        f"`coreset.{option}` / `coreset.memory` other than `all`": settled(coreset={option: value, **FORGETS})
-        for option, value in (
-            ("structure", "tree"),
-            ("screening", 0.1),
-            ("clip_sd", 4.0),
-        )
-    },
+    "`coreset.structure` / `coreset.memory` other than `all`": settled(coreset={"structure": "tree", **FORGETS}),
     **{
         f"`coreset.{option}` / `coreset.memory` other than `{memory}`": settled(coreset={option: 100_000, **FORGETS})
         for option, memory in (

@@ -39,7 +39,7 @@ class TrainingResult:
     config : ModelConfig
     made : Made
     clipped : int
-        Rows beyond `coreset.max_leverage`, or of which `coreset.clip_sd` clipped a feature.
+        Rows that were drawn in: outliers by a feature or by their weight.
     """
 
     config: ModelConfig
@@ -124,8 +124,8 @@ def learn(
         step(what, learned, len(found))
     cut = (taken or learner.take()).make()
     learner.note(cut.met)
-    clipped = learner.rows_clipped + learner.outliers().weights
-    return TrainingResult(config, make(cut, config, task=task_of(config)), clipped)
+    outliers = learner.outliers()
+    return TrainingResult(config, make(cut, config, task=task_of(config)), outliers.rows + outliers.weights)
 
 
 def _dealt(points: Points, found: NDArray[np.int64], partitions: int) -> Iterator[Rows]:

@@ -271,7 +271,7 @@ def _kept(learned: TrainingResult, rows: int) -> Iterator[str]:
     """Yield remarks on what a gap comes from where no point was reduced."""
     made = learned.made
     if learned.clipped:
-        yield f"{learned.clipped:,} rows lie beyond coreset.max_leverage, or were clipped (clip_sd)"
+        yield f"{learned.clipped:,} rows are outliers, and were drawn in"
     elif len(made.cut.points) == rows:
         yield "all points are held as they came, so that the gap is the solver's own"
         fit = made.machines[0].fit

@@ -82,10 +82,9 @@ OWN: Final = (
     Definition(
         "streamsvm_coreset_clipped_rows",
         "gauge",
-        "Rows since the start beyond coreset.max_leverage, by a feature or by their weight; `features` also counts "
-        "those that coreset.clip_sd clipped.",
-        "A few are normal; outlier_set_aside in the log names the farthest. Rising `features`: the scale of a feature "
-        "changed, or clip_sd is too small. `weight`: a row had over a hundredth of all weight before it.",
+        "Outliers since the start, which were drawn in: by a feature, or by their weight.",
+        "A few are normal; outlier_drawn_in in the log names the farthest. Rising `features`: the scale of a feature "
+        "changed. `weight`: a row had over a hundredth of all weight before it.",
         ("what",),
     ),
     Definition(
@@ -289,7 +288,7 @@ OWN: Final = (
         "streamsvm_prequential_hinge_loss",
         "gauge",
         "Mean hinge loss on the same points.",
-        "Rising while accuracy stays: margins shrink, or a few points are far out (coreset.clip_sd).",
+        "Rising while accuracy stays: margins shrink, or a few points are far out.",
         ("scorer",),
     ),
     Definition(

@@ -7,6 +7,7 @@ from typing import Final, Literal
 
 import numpy as np
 
+from consumers.host.memory_limit import container_limit
 from consumers.host.runtime import Health
 from consumers.metrics import Metrics
 from consumers.page.blocks import INPUT, STATUS, collected, count_of, counts_of
@@ -27,7 +28,6 @@ from consumers.page.status import (
     VerdictStatus,
 )
 from consumers.settings import Settings
-from consumers.trainer.memory_limit import container_limit
 from streamsvm import __version__
 from streamsvm.config import CoresetConfig
 from streamsvm.model.class_skill import ClassSkill

@@ -164,8 +164,6 @@ class Settings(RecipeOptions, BaseSettings):
                 found[section] = value
         if self.checkpoint.directory == default_directory(self.name):
             found.pop("checkpoint.directory", None)
-        if self.points is not None and self.points.classes == 2:  # where it is settled, and nobody could want it
-            found.pop("coreset.class_screening", None)
         return found
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from consumers.host.clock import Clock
+from consumers.host.memory_limit import container_limit
 from consumers.host.runtime import Health
 from consumers.metrics import Metrics
 from consumers.page.board import TrainerBoard
@@ -17,7 +18,6 @@ from consumers.streams.abandonable import Aside, Heeding, MakePending, heeding
 from consumers.streams.ports import Stop, Worker
 from consumers.streams.standstill import MakeStandstill, Standstill
 from consumers.trainer.gatekeeping import MakeGate, gate_of
-from consumers.trainer.memory_limit import container_limit
 from consumers.trainer.owner_watch import MakeOwnerWatch, OwnerWatch
 from consumers.trainer.topic_watch import MakeWatch, ThreadedWatch
 from consumers.trainer.training_thread import TrainingThread

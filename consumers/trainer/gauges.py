@@ -78,7 +78,7 @@ class Gauges:
             self._metrics.put("streamsvm_coreset_reductions", reductions, outcome=met)
         short = learner.short_share()
         self._metrics.put("streamsvm_memory_short_share", nan if short is None else short)
-        self._metrics.put("streamsvm_coreset_clipped_rows", learner.rows_clipped, what="features")
+        self._metrics.put("streamsvm_coreset_clipped_rows", learner.outliers().rows, what="features")
         self._metrics.put("streamsvm_coreset_clipped_rows", learner.outliers().weights, what="weight")
 
     def lag(self, ends: Mapping[int, tuple[int, int | None]]) -> None:

@@ -1,4 +1,4 @@
-"""Names the farthest row beyond `coreset.max_leverage`: in the log, seldom.
+"""Names the farthest outlier that was drawn in: in the log, seldom.
 
 A line comes with the first value that lies ten times farther than permitted, then each time the farthest is ten times
 as far as the last one told, or ten times as many rows lie beyond as were told: a handful of lines, whatever comes.
@@ -42,7 +42,7 @@ class OutlierLog:
             return
         self._count, self._excess = count, worst.excess
         log.warning(
-            "outlier_set_aside",
+            "outlier_drawn_in",
             rows=found.rows,
             weights=found.weights,
             place=place(self._topic, worst),
@@ -50,7 +50,7 @@ class OutlierLog:
             value=worst.value,
             counts_as=worst.bound,
             times_too_far=worst.excess,
-            remedy="find out who wrote this record. Once ten others are like it, all are learned as they came",
+            remedy="find out who wrote this record. A scale that has really changed is followed by itself",
         )
 
 

@@ -15,11 +15,11 @@ from typing import Final
 import structlog
 
 from consumers.host.clock import Clock
+from consumers.host.memory_limit import shortage
 from consumers.settings import Settings
 from consumers.streams.dead_letters import DeadLetters
 from consumers.streams.topics import KnownPointers, check_input, check_names, check_output, output_topics
 from consumers.trainer.attachment import Attachments
-from consumers.trainer.memory_limit import shortage
 from consumers.trainer.message_size import check_message_size
 from consumers.trainer.session import Session
 from streamsvm.checkpoint.directory import CheckpointDirectory

@@ -38,13 +38,13 @@ from typing import Final
 import structlog
 
 from consumers import constants
+from consumers.host.memory_limit import shortage
 from consumers.host.runtime import STALE_AFTER_S
 from consumers.settings import Settings
 from consumers.streams.abandonable import Stopped
 from consumers.trainer.beginning import begin
 from consumers.trainer.components import Components
 from consumers.trainer.life import Life
-from consumers.trainer.memory_limit import shortage
 from consumers.trainer.observer import Observer
 from consumers.trainer.pacing import LEARN_S, Pace
 from consumers.trainer.publishing import Outcome

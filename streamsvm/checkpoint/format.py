@@ -31,7 +31,7 @@ from streamsvm.checkpoint.partition_codec import (
     PlacedScreened,
     partition_state,
 )
-from streamsvm.checkpoint.parts import parts_of, waiting_part
+from streamsvm.checkpoint.parts import parts_of
 from streamsvm.checkpoint.snapshot import Snapshot
 from streamsvm.coreset.audit_sample import Held
 from streamsvm.coreset.structure import Bucket
@@ -54,7 +54,7 @@ def _cut(positions: Pairs[Position], leader_epochs: Pairs[int], **fields: Any) -
     return Cut(positions=dict(positions), leader_epochs=dict(leader_epochs), **fields)
 
 
-@describes(Cut, make=_cut, parts=parts_of("cut", waiting_part.CUT))
+@describes(Cut, make=_cut, parts=parts_of("cut"))
 class PlacedCut(Form):
     """Describes a cut with its training set."""
 

@@ -17,12 +17,12 @@ from streamsvm.checkpoint.forms import (
     PlacedReservoir,
     describes,
 )
-from streamsvm.checkpoint.parts import parts_of, spans_part, waiting_part
+from streamsvm.checkpoint.parts import parts_of, spans_part
 from streamsvm.coreset.screening import Screen, Screened
 from streamsvm.coreset.structure import Bucket
 from streamsvm.learning.partition_state import PartitionState
 
-PARTITION_PARTS: Final = parts_of("partition", spans_part.PARTITION, waiting_part.PARTITION)
+PARTITION_PARTS: Final = parts_of("partition", spans_part.PARTITION)
 
 
 @describes(Bucket, parts=parts_of("bucket", spans_part.BUCKET))
@@ -48,7 +48,6 @@ class PlacedScreen(Form):
     label_mean: PlacedArray
     terms: PlacedArray
     projection: PlacedArray
-    reach: float
 
 
 @describes(Screened, parts=parts_of("screen"))

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from streamsvm.config.coreset_options import CoresetOptions
 from streamsvm.config.point_options import PointsConfig
+
+BUCKETS: Final = 4
+"""Of a tree."""
 
 LARGEST_AUDIT: Final = 1_000
 """Points of a partition's audit sample."""
@@ -98,13 +100,13 @@ class Sizes(NamedTuple):
         return self.audit // 10
 
 
-def kept_sizes(structure: str, points: int, *, by_landmarks: bool) -> Sizes:
+def of_structure(structure: str, points: int, *, by_landmarks: bool) -> Sizes:
     """Return the sizes of a structure in which nothing is forgotten."""
     audit = min(LARGEST_AUDIT, points // AUDITED)
     rest = points - audit
     if structure == "tree":
-        one = rest // (CoresetOptions.BUCKETS + 1)
-        return Sizes(one, one, CoresetOptions.BUCKETS, audit)
+        one = rest // (BUCKETS + 1)
+        return Sizes(one, one, BUCKETS, audit)
     if structure == "counter":
         bucket = rest // (COUNTER_LEVELS + 2)
         return Sizes(2 * bucket, bucket, COUNTER_LEVELS, audit)
@@ -115,21 +117,22 @@ def kept_sizes(structure: str, points: int, *, by_landmarks: bool) -> Sizes:
     return Sizes(leaf, rest - leaf, 1, audit)
 
 
-def span_sizes(config: CoresetOptions, points: int, *, screened: int) -> Sizes:
+def of_spans(points: int, memory: str, length: int | None, *, screened: int) -> Sizes:
     """Return the sizes of a memory that forgets.
 
     Parameters
     ----------
-    config : CoresetOptions
     points : int
+    memory : str
+    length : int or None
+        Rows of the window, or of the half-life.
     screened : int
         Numbers of the pilot by which leaves are screened, features times labels; 0: they are not.
     """
-    length = config.length_rows
-    leaf = min(LARGEST_LEAF, points // (ADAPTIVE_LEAF if config.memory == "adaptive" else WINDOW_LEAF))
+    leaf = min(LARGEST_LEAF, points // (ADAPTIVE_LEAF if memory == "adaptive" else WINDOW_LEAF))
     leaf = max(1, leaf if length is None else min(leaf, length // GRAIN))
     span = span_of(leaf, length, screened)
-    made = Sizes(leaf, 0, most_spans(config, span), min(LARGEST_AUDIT, points // AUDITED_OF_SPANS), span)
+    made = Sizes(leaf, 0, most_spans(memory, length, span), min(LARGEST_AUDIT, points // AUDITED_OF_SPANS), span)
     rest = points - leaf - made.bucket_audit * (made.buckets + 1)
     bucket = (rest - leaf) // made.buckets
     return made._replace(bucket=bucket if bucket <= leaf else rest // (made.buckets + 1))
@@ -141,10 +144,9 @@ def span_of(leaf: int, length: int | None, screened: int) -> int:
     return leaf * (leaves if length is None else max(1, min(leaves, length // (GRAIN * leaf))))
 
 
-def most_spans(config: CoresetOptions, span: int) -> int:
+def most_spans(memory: str, length: int | None, span: int) -> int:
     """Return the most buckets of spans of so many rows."""
-    length = config.length_rows
-    if config.memory == "window":
+    if memory == "window":
         return TIMED_BUCKETS if length is None else windowed_buckets(length, span)
     return HORIZON_BUCKETS if length is None else doubling_buckets(MOST_HALF_LIVES * length, span)
 
@@ -165,32 +167,40 @@ def doubling_buckets(rows: int, span: int) -> int:
     return 2 * levels + 2
 
 
-def largest_bytes(config: CoresetOptions, sizes: Sizes, points: PointsConfig, partitions: int) -> int:
+def largest_bytes(
+    sizes: Sizes,
+    points: PointsConfig,
+    partitions: int,
+    train_points: int,
+    *,
+    forgets: bool,
+    class_screens: bool,
+    landmarks: int | None,
+) -> int:
     """Return the most bytes that so many partitions, a running reduction and a training set take together."""
     held = sizes.leaf + sizes.buckets * sizes.bucket
     audited = sizes.audit
-    if config.forgets:
+    if forgets:
         held, audited = held + max(sizes.leaf, sizes.bucket), (sizes.buckets + 1) * sizes.bucket_audit
     needed = partitions * ((held + audited) * points.point_bytes + audited * AUDIT_BYTES)
     needed += partitions * (sizes.buckets + 2) * (16 * points.dimension + BUCKET_BYTES)
-    if points.classes > 2 and config.class_screening and config.screens:
+    if class_screens:
         width = points.dimension + 4
         one = 4 * width * min(width, PROJECTIONS) + 8 * (4 * width + CLASS_NUMBERS)
         needed += partitions * points.classes * one
     cut = partitions * held
-    needed += (cut + min(cut, config.train_points) + partitions * audited) * points.point_bytes
+    needed += (cut + min(cut, train_points) + partitions * audited) * points.point_bytes
     # A pilot, a screen, or an expert, is of all that a partition holds; a cut that is too large is reduced as a whole.
-    reduced = max(held, cut if cut > config.train_points else 0)
-    return needed + _working_bytes(config, points, reduced)
+    return needed + _working_bytes(points, max(held, cut if cut > train_points else 0), landmarks)
 
 
-def _working_bytes(config: CoresetOptions, points: PointsConfig, reduced: int) -> int:
+def _working_bytes(points: PointsConfig, reduced: int, landmarks: int | None) -> int:
     """Return the bytes of a reduction of so many points, and of its pilot."""
     width = points.dimension + 1
-    if config.landmarks is not None:  # all points are copied once, and few of them are scaled
+    if landmarks is not None:  # all points are copied once, and few of them are scaled
         few = min(reduced, PILOT_POINTS)
         pilot = 8 * few * (WORKING_COPIES * width + WORKING_NUMBERS)
-        pilot += 8 * config.landmarks * (2 * PILOT_ROWS_AT_ONCE + WORKING_SQUARES * config.landmarks)
+        pilot += 8 * landmarks * (2 * PILOT_ROWS_AT_ONCE + WORKING_SQUARES * landmarks)
         return reduced * (points.point_bytes + 8 * WORKING_NUMBERS) + pilot
     numbers = WORKING_NUMBERS + (0 if points.classes == 2 else WORKING_NUMBERS_A_CLASS * points.classes)
     return 8 * reduced * (WORKING_COPIES * width + numbers) + 8 * WORKING_SQUARES * width**2

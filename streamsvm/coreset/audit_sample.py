@@ -208,10 +208,10 @@ class Reservoir:
             self._threshold,
         )
 
-    def put(self, places: NDArray[np.intp], points: Points) -> None:
-        """Put points in the places of others: the same rows, as they are learned by now."""
+    def put(self, points: Points) -> None:
+        """Put points in the places of all: the same rows, as they are learned by now."""
         self._own()
-        self._buffer.X[places], self._buffer.weight[places] = points.X, points.weight
+        self._buffer.X[: self._count], self._buffer.weight[: self._count] = points.X, points.weight
 
     def state(self) -> Held:
         """Return everything a checkpoint needs, and a cut; rows that are offered later do not change it.

@@ -5,6 +5,8 @@ Sums run row after row in a fixed order, without BLAS: their bits depend on no t
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -14,6 +16,10 @@ from streamsvm.linalg import add_gram, back_substituted, dot, factorise, norms
 from streamsvm.points import Features, Signs
 
 Float = NDArray[np.float64]
+
+DELTA: Final = 0.3
+"""Half the width over which the kink of the hinge is smoothed, the delta of `streamsvm.coreset.reducers.calibrated`. A
+row whose margin is 1 + DELTA or more has no influence."""
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -141,18 +147,3 @@ def add_active(rows: Float, y: Signs, weight: Float, margin: Float, totals: Floa
                 gradient[j] += signed * rows[i, j]
         else:
             totals[label, 0] += own
-
-
-@njit(cache=True, nogil=True)
-def farthest_from(X: Features, centre: Float, farthest: Float) -> None:
-    """Raise the greatest distances of features from a centre, shape (d,), to those of the rows."""
-    least, greatest, last = X[:1].copy(), X[:1].copy(), len(X) - 1
-    for i in range(0, len(X), 4):  # four at a time, of which one may come again
-        p, q, r, s = X[i], X[min(i + 1, last)], X[min(i + 2, last)], X[min(i + 3, last)]
-        for j in range(X.shape[1]):
-            least[0, j] = min(least[0, j], min(min(p[j], q[j]), min(r[j], s[j])))
-            greatest[0, j] = max(greatest[0, j], max(max(p[j], q[j]), max(r[j], s[j])))
-    for i in range(len(least)):
-        for j in range(X.shape[1]):
-            below, above = abs(np.float64(least[i, j]) - centre[j]), abs(np.float64(greatest[i, j]) - centre[j])
-            farthest[j] = max(farthest[j], below, above)

@@ -10,11 +10,10 @@ from typing import Final
 import numpy as np
 
 from streamsvm.common_values import apart
-from streamsvm.coreset.band import DELTA
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.reducers.base import Pilot, Purpose, generator
-from streamsvm.coreset.reducers.calibrated import POINTS_A_CONSTRAINT, SHARES
-from streamsvm.coreset.row_kernels import curve, scale
+from streamsvm.coreset.reducers.calibrated import SHARES
+from streamsvm.coreset.row_kernels import DELTA, curve, scale
 from streamsvm.coreset.screen_making_kernels import fill_terms, lengths, rule
 from streamsvm.coreset.screening import LEAST_CAPACITY, TARGET, Screen, Screener
 from streamsvm.linalg import Float, back_substituted
@@ -43,7 +42,7 @@ def make_screen(
     points : Points
         The points of the partition's sealed buckets; both labels must be present.
     pilot : Pilot
-        The pilot of those points, with a positive bound; its band is the screen's, by share of the capacity.
+        The pilot of those points, with a positive bound.
     seen : Moments
         Exact moments of the rows that they represent.
     rows : int
@@ -67,14 +66,12 @@ def make_screen(
     if curve(scaled, weight, margin, pilot.penalty, float(weight.sum()), DELTA, others, factor, length[:0]):
         root = _inverse_root(factor, random)
         lengths(scaled, others, root, length)
-    terms, most = np.empty((2, 6)), 0.0
-    if pilot.band > 0.0 and root.shape[1]:
-        most = min(pilot.band * TARGET * capacity, TARGET * capacity - POINTS_A_CONSTRAINT * (d + 1))
+    terms = np.empty((2, 6))
     fill_terms(seen.class_weight * class_weight, class_weight, pilot.penalty, pilot.lower_bound, terms)
     mean, expected = np.empty((2, d)), points.weight * (accepted / points.weight.sum())
-    rate, reach, factor_of_root = rule(
+    rate, factor_of_root = rule(
         scaled, points.y, weight, margin, length, expected, terms,
-        np.array(SHARES), seen.weight / seen.count, TARGET * capacity, most, mean,
+        np.array(SHARES), seen.weight / seen.count, TARGET * capacity, mean,
     )  # fmt: skip
     return Screen(
         rows=rows,
@@ -85,7 +82,6 @@ def make_screen(
         label_mean=mean,
         terms=terms,
         projection=(root * factor_of_root).astype(np.float32),
-        reach=reach if np.isfinite(reach) else 0.0,  # a checkpoint holds finite numbers only
     )
 
 

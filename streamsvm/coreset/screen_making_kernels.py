@@ -8,8 +8,7 @@ import numpy as np
 
 from streamsvm.common_values import fill_sparse_lengths
 from streamsvm.compiling import njit
-from streamsvm.coreset.band import DELTA, farthest
-from streamsvm.coreset.row_kernels import label_means
+from streamsvm.coreset.row_kernels import DELTA, label_means
 from streamsvm.coreset.screening_kernels import LARGEST_SHARE
 from streamsvm.linalg import LANES, Float
 from streamsvm.points import Features, Signs, Weights
@@ -92,7 +91,7 @@ def fill_terms(own, class_weight, penalty, bound, terms):  # type: ignore[no-unt
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def rule(  # type: ignore[no-untyped-def]
-    rows, y, weight, margin, length, expected, terms, shares, mean_weight, target, most, mean
+    rows, y, weight, margin, length, expected, terms, shares, mean_weight, target, mean
 ):
     """Fill what a `Screen` has of the points of sealed buckets.
 
@@ -109,19 +108,18 @@ def rule(  # type: ignore[no-untyped-def]
         Of sensitivity, weight and influence.
     mean_weight : float
         Of a row.
-    target, most : float
-        How many rows shall be kept, and how many a band may keep; 0: there is no band.
+    target : float
+        How many rows shall be kept.
     mean : ndarray of shape (2, d)
         Filled with the mean of each label.
 
     Returns
     -------
-    tuple of (float, float, float)
-        Rate, reach and by what the inverse root is multiplied.
+    tuple of (float, float)
+        Rate, and by what the inverse root is multiplied.
     """
-    reach = farthest(length, margin, weight, rows.shape[1], expected, most) if most > 0.0 else 0.0
     size = np.empty(len(y))
-    sensitive, influential = _fill_worth(rows, y, weight, margin, length, terms, reach, shares, mean, size)
+    sensitive, influential = _fill_worth(rows, y, weight, margin, length, terms, shares, mean, size)
     for i in range(len(size)):
         size[i] *= mean_weight
     for label in range(2):
@@ -130,11 +128,11 @@ def rule(  # type: ignore[no-untyped-def]
         terms[label, 0] += shares[1]
     scaled = shares[2] / influential if influential > 0.0 else 0.0
     rate = rate_of(size, expected, target)
-    return rate, reach / scaled if scaled > 0.0 else 0.0, scaled
+    return rate, scaled
 
 
 @njit(nogil=True, error_model="numpy")
-def _fill_worth(rows, y, weight, margin, length, terms, reach, shares, mean, size):  # type: ignore[no-untyped-def]
+def _fill_worth(rows, y, weight, margin, length, terms, shares, mean, size):  # type: ignore[no-untyped-def]
     """Fill the mean of each label, and s as `Screen` has it; return mean sensitivity and influence, by weight."""
     n, d = len(y), mean.shape[1]
     own, influence = np.empty(2), np.empty(n)
@@ -164,8 +162,7 @@ def _fill_worth(rows, y, weight, margin, length, terms, reach, shares, mean, siz
     a, c = shares[0] / sensitive, shares[2] / influential if influential > 0.0 else 0.0
     for i in range(n):
         found = (a * size[i] + shares[1] + c * influence[i]) * (w1 if y[i] > 0 else w0)
-        kept = (margin[i] < 1.0 + DELTA) & (abs(1.0 - margin[i]) <= reach * length[i]) & (reach > 0.0)
-        size[i] = min(LARGEST_SHARE, np.inf if kept else found)
+        size[i] = min(LARGEST_SHARE, found)
     return sensitive, influential
 
 

@@ -14,12 +14,8 @@ row with scaled features z, margin m = y (<w~, z> + b~) under the screen's pilot
 3. Every row, kept or not, adds to exact totals: the weight of label x {active (m < 1), inactive}, the hinge gradient
    (the sum of u y z over the active rows), and the first and second moments of z. Kept points are calibrated to them.
 
-A screen may have a band (`streamsvm.coreset.band`): rows within `reach` of the kink are kept for certain, if there are
-expected to be few enough of them, and the rate is that of the others.
-
 If the kept points fill the capacity, because the stream has changed, the rate is halved and the kept points are thinned
-by the same rule. So a leaf never holds more points than its capacity. A band is then given up for the rest of the leaf:
-it was made for another stream, and rows that it keeps for certain could leave no room for any other.
+by the same rule. So a leaf never holds more points than its capacity.
 
 Invariant: the content of a screened leaf is a pure function of its rows, its screen and the generator of (seed,
 partition, leaf); borders of batches do not matter (`streamsvm.coreset.screening_kernels`).
@@ -48,13 +44,10 @@ from numpy.typing import NDArray
 
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.reducers.base import Observed, Purpose, generator
-from streamsvm.coreset.reducers.calibrated import (
-    label_sums,
-    meet,
-)
+from streamsvm.coreset.reducers.calibrated import meet
 from streamsvm.coreset.row_kernels import scaled_rows
 from streamsvm.coreset.screen_making_kernels import add_pulls
-from streamsvm.coreset.screening_kernels import BINS, evaluate, keep, mark_drawn, thin, unscaled_moments
+from streamsvm.coreset.screening_kernels import BINS, evaluate, keep, thin, unscaled_moments
 from streamsvm.linalg import Float
 from streamsvm.points import Features, Points, Signs, Weights
 from streamsvm.sockets import plugged
@@ -66,8 +59,6 @@ SOCKET: Final = "kernel_margins"
 
 ROWS_AT_ONCE: Final = 4_096
 """Number of rows whose margins and shares are in memory at once."""
-ROUNDED: Final = 1e-11
-"""Share of a total, below which what is left of it beside the band is rounding."""
 LEAST_CAPACITY: Final = 8
 """A leaf of smaller capacity cannot be thinned, because two of its points always stay."""
 TARGET: Final = 0.85
@@ -107,8 +98,6 @@ class Screen:
         sixth number is the label's class weight, which multiplies all of s.
     projection : ndarray of shape (d + 1 and 0 to 3 rows of zeros, k), float32
         Influence is |(z, 1) projection| sqrt(clip((1 + delta - m) / (2 delta), 0, 1)).
-    reach : float
-        Rows with m < 1 + delta and |1 - m| <= reach |(z, 1) projection| are kept; 0: there is no band.
 
     Of a kernel machine's screen, `label_mean` has no rows; the sixth of `terms` is as here, and what the others mean is
     known to `KernelMargins`.
@@ -122,7 +111,6 @@ class Screen:
     label_mean: Float
     terms: Float
     projection: NDArray[np.float32]
-    reach: float = 0.0
 
     @property
     def of_kernel(self) -> bool:
@@ -182,11 +170,6 @@ class Screened:
     def rate(self) -> float:
         """The current rate, after all thinnings."""
         return self.screen.rate * 0.5**self.thinnings
-
-    @property
-    def current(self) -> Screen:
-        """The screen as it is now: after a thinning without a band."""
-        return replace(self.screen, reach=0.0) if self.thinnings else self.screen
 
     @property
     def moments(self) -> Moments:
@@ -282,7 +265,7 @@ class Screener:
         state, n = self._state, len(points)
         margin, share = np.empty(n), np.empty(n)
         rows = points.X, points.y, points.weight, accepted
-        _evaluate(rows, state.current, margin, share, state.totals)
+        _evaluate(rows, state.screen, margin, share, state.totals)
         done = valid = 0
         while done < n:
             done, taken, kept = keep(
@@ -300,9 +283,6 @@ class Screener:
             # One thinning may leave the buffer full, when few of the points can go.
             while kept == len(buffer):
                 kept = self._thin(buffer)
-                if state.current.reach > 0.0:  # the other rows have no band any more, wherever this piece began
-                    left = points.take(slice(done, n))
-                    margin[done:], share[done:] = _shares(left, self._state.current, accepted[done:])
         self._state = replace(self._state, accepted=state.accepted + valid)
         return kept
 
@@ -313,65 +293,27 @@ class Screener:
         self._state = replace(self._state, thinnings=self._state.thinnings + 1)
         # Fresh starts: the strata's running sums belong to the rows, and thinning is another sampling.
         sums = _starts(*self._name, self._state.thinnings)
-        margin, share = _shares(full, self._state.current)
+        margin, share = _shares(full, self._state.screen)
         return int(thin(*_columns(full), margin, share, self._state.rate, sums))
 
 
 def calibrated(points: Points, state: Screened, observed: Observed) -> Points:
-    """Return kept points with weights that meet the exact totals, those of a band as they are; count the outcome."""
+    """Return kept points with weights that meet the exact totals; count the outcome."""
     # A leaf whose rows were all rejected.
     if not len(points):
         return points
     observed.reductions += 1
-    rows, margin, share = state.current.evaluated(points)
+    rows, margin, _ = state.screen.evaluated(points)
     gradient, active = state.totals[2], margin < 1.0
     if state.screen.of_kernel:
         rows, gradient = np.ones((len(rows), 1)), gradient[:0]
     class_weight = state.screen.terms[:, 5]
     factor = class_weight[(points.y > 0).astype(np.intp)]
     totals, weight = state.weight * class_weight[:, None], points.weight * factor
-    drawn, met = np.empty(len(points), np.bool_), np.zeros((2, 2), np.bool_)
-    by_chance = 1.0 + ROUNDED if state.current.reach > 0.0 else np.inf
-    mark_drawn(share, points.y, points.weight, active, state.rate, by_chance, drawn, met)
-    others = drawn.nonzero()[0]
-    left, pulls = totals, gradient
-    if len(others) < len(points):
-        left, pulls = _beside(~drawn, weight, rows, points.y, active, totals=totals, gradient=gradient)
-    if len(others) == len(points) or not _can_meet(left, met):
-        weight = meet(weight, rows, points.y, active, np.arange(len(points)), totals, gradient, observed=observed)
-    elif len(others):
-        weight[others] = meet(weight[others], rows, points.y, active, others, left, pulls, observed=observed)
+    weight = meet(weight, rows, points.y, active, np.arange(len(points)), totals, gradient, observed=observed)
     # Calibrated as the problem weighs them, kept in the points' own weights: class weights may change while the bucket
     # lives.
     return points.reweighted(weight / factor)
-
-
-def _beside(
-    band: Mask, weight: Float, rows: Float, y: Signs, active: Mask, *, totals: Float, gradient: Float
-) -> tuple[Float, Float]:
-    """Return what is left of totals and gradient beside the band; of totals, what rounding alone leaves is nothing."""
-    kept = band.nonzero()[0]
-    weight, y, alive = weight[kept], y[kept], active[kept]
-    own = label_sums(weight, y, alive)
-    left = np.where(totals - own <= ROUNDED * totals, 0.0, totals - own)
-    if np.count_nonzero(active) == np.count_nonzero(alive):
-        return left, np.zeros_like(gradient)  # there is nothing to meet it with, and it may be rounding
-    pulls = np.einsum("i,ij->j", weight * y * alive, rows[kept, :-1])
-    return left, gradient - pulls
-
-
-def _can_meet(left: Float, drawn: Mask) -> bool:
-    """Return whether points drawn beside a band can meet the rest of totals: some of each label, none of nothing.
-
-    Parameters
-    ----------
-    left : ndarray of shape (2, 2)
-        Weights by label x {inactive, active}.
-    drawn : ndarray of shape (2, 2), bool
-        Whether any of the points is there.
-    """
-    lost = (left.sum(axis=1) > 0.0) & ~drawn.any(axis=1)
-    return not (lost.any() or ((left == 0.0) & drawn).any())
 
 
 def turned(state: Screened, buckets: Sequence[Points]) -> bool:
@@ -407,7 +349,7 @@ def _starts(seed: int, partition: int, leaf: int, thinnings: int) -> Float:
     return generator(seed, Purpose.SCREEN, (partition, leaf, thinnings)).random((2, BINS))
 
 
-def _arrays(screen: Screen) -> tuple[Float, Float, float, Float, Float, NDArray[np.float32], float]:
+def _arrays(screen: Screen) -> tuple[Float, Float, float, Float, Float, NDArray[np.float32]]:
     return (
         screen.scaling,
         screen.coefficients,
@@ -415,7 +357,6 @@ def _arrays(screen: Screen) -> tuple[Float, Float, float, Float, Float, NDArray[
         screen.label_mean,
         screen.terms,
         screen.projection,
-        screen.reach,
     )
 
 
@@ -423,13 +364,12 @@ def _columns(points: Points) -> tuple[Features, Signs, Weights]:
     return points.X, points.y, points.weight
 
 
-def _shares(points: Points, screen: Screen, accepted: Mask | None = None) -> tuple[Float, Float]:
-    """Return margins and s, of rows that are all valid unless it is said which are."""
+def _shares(points: Points, screen: Screen) -> tuple[Float, Float]:
+    """Return margins and s of valid rows."""
     n = len(points)
     margin, share = np.empty(n), np.empty(n)
     nothing = np.zeros((0, points.dimension))
-    valid = np.ones(n, np.bool_) if accepted is None else accepted
-    _evaluate((*_columns(points), valid), screen, margin, share, nothing)
+    _evaluate((*_columns(points), np.ones(n, np.bool_)), screen, margin, share, nothing)
     return margin, share
 
 

@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 
 from streamsvm.compiling import njit
-from streamsvm.coreset.band import DELTA
+from streamsvm.coreset.row_kernels import DELTA
 
 BLOCK: Final = 64
 BINS: Final = 32
@@ -33,7 +33,6 @@ def evaluate(  # type: ignore[no-untyped-def]
     label_mean,
     terms,
     projection,
-    reach,
     margin,
     share,
     totals,
@@ -51,8 +50,6 @@ def evaluate(  # type: ignore[no-untyped-def]
     terms : ndarray of shape (2, 6)
     projection : ndarray of shape (d + 1 and 0 to 3 rows of zeros up to a multiple of four, k), float32
         Upper triangular if k = d + 1.
-    reach : float
-        Rows whose margin is within `reach` |(z, 1) projection| of 1 have the largest share; none have at 0.
     totals : ndarray of shape (3, d) or (0, d)
         Sums of u z, of u z^2, of u y z over the active with class weights; or nothing is added up.
     """
@@ -102,8 +99,6 @@ def evaluate(  # type: ignore[no-untyped-def]
             near[nearby] = i
             nearby += decided < 1.0 + DELTA
         _influence(Z, near, nearby, margin, start, projection, packed, side, length, share)
-        if reach > 0.0:
-            _keep_nearest(near, nearby, margin, start, reach, length, share)
         for i in range(start, start + m):
             own = share[i] * (terms[1, 5] if y[i] > 0 else terms[0, 5])
             share[i] = LARGEST_SHARE
@@ -185,15 +180,6 @@ def _influence(Z, near, nearby, margin, start, projection, packed, side, length,
     for i in range(nearby):
         row = start + near[i]
         share[row] += np.sqrt(length[i] * min(1.0, (1.0 + DELTA - margin[row]) / (2.0 * DELTA)))
-
-
-@njit(nogil=True)
-def _keep_nearest(near, nearby, margin, start, reach, length, share):  # type: ignore[no-untyped-def]
-    """Give rows within reach of the kink a share with which they are kept for certain."""
-    for i in range(nearby):
-        row = start + near[i]
-        if abs(1.0 - margin[row]) <= reach * np.sqrt(length[i]):
-            share[row] = np.inf
 
 
 @njit(nogil=True)
@@ -312,29 +298,6 @@ def thin(X, y, weight, margin, share, rate, sums):  # type: ignore[no-untyped-de
         weight[stay] = own
         stay += 1
     return stay
-
-
-@njit(cache=True, nogil=True)
-def mark_drawn(  # type: ignore[no-untyped-def]
-    share, y, weight, active, rate, most, drawn, met
-):
-    """Mark which kept rows, beside those of a band, were drawn, shape (n,), and where there are any.
-
-    Of a row that was kept by chance the weight is not its own, wherever it is.
-
-    Parameters
-    ----------
-    share, y, weight, active : arrays of n rows
-    rate : float
-    most : float
-        Greatest product of rate, share and weight of a row that was kept by chance.
-    met : ndarray of shape (2, 2), bool
-        By label x {inactive, active}.
-    """
-    for i in range(len(y)):
-        drawn[i] = share[i] < LARGEST_SHARE or rate * share[i] * weight[i] <= most
-        if drawn[i]:
-            met[1 if y[i] > 0 else 0, 1 if active[i] else 0] = True
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

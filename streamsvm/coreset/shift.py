@@ -36,9 +36,6 @@ The second term allows for the distance that chance alone makes in a small leaf.
 points, up to 123 features, with and without outliers) n times the excess never passed 10.3; on data sorted by the first
 principal component its median is above 100. A smaller value would warn about shuffled streams.
 """
-
-STEADY: Final = 0.01
-"""Squared distance of moments up to which a leaf is like what came before it, with the same allowance for chance."""
 LEAST: Final = 20
 """Leaves of fewer points are not judged: their variance may be small by chance."""
 
@@ -222,19 +219,6 @@ def _labels_shifted(  # type: ignore[no-untyped-def]
 def is_shifted(before: Moments, leaf: Moments, n: float) -> bool:
     """Return whether the moments of about n independent points differ from a random part of `before`."""
     return n >= LEAST and before.distance(leaf) > APART + BY_CHANCE / n
-
-
-def is_steady(before: Moments, leaf: Moments) -> bool:
-    """Return whether a leaf is like what came before it: a stricter question than whether it is clearly not.
-
-    Parameters
-    ----------
-    before, leaf : Moments
-        Exact.
-    """
-    if not (before.count and leaf.count):
-        return False
-    return before.distance(leaf) <= STEADY + BY_CHANCE * (1.0 / before.count + 1.0 / leaf.count)
 
 
 def effective(weight: Weights) -> float:

@@ -37,8 +37,6 @@ ALLOWED: Final = {
     "multiclass": "'one_vs_one', 'one_vs_rest' or None",
     "reducer": one_of("coreset.reducer"),
     "train_points": "a whole number, at least 2",
-    "clip_sd": "a number from 3 to 1e6, or None",
-    "max_leverage": "a number above 0, at most 1, or None",
     "tune": "'auto' or None",
     "seed": "a whole number, not negative",
 }
@@ -83,8 +81,6 @@ def configuration_of(
                 structure=estimator.structure if estimator.memory == "all" else None,
                 points=estimator.points,
                 train_points=estimator.train_points,
-                clip_sd=estimator.clip_sd,
-                max_leverage=estimator.max_leverage,
             ),
             svm=SvmConfig(
                 landmarks=1 << 20 if estimator.kernel == "rbf" else None,  # no message has to have room for it

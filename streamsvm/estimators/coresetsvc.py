@@ -93,12 +93,6 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         classes.
     train_points : int, default 20,000
         Most points a model is trained on.
-    clip_sd : float, optional
-        Standard deviations beyond which features are clipped; see the option of that name.
-    max_leverage : float or None, default 0.1
-        Largest share by which one row may increase the variance of a feature, or the total weight, over what came
-        before. A row beyond is left out until ten others are like it, with a warning that names the farthest one. None:
-        no bound. See the option of that name.
     tune : "auto" or None, default None
         Choose `alpha` (or `C`), and `gamma`, by five-fold cross-validation on the points held, each time a model is
         trained; see `streamsvm.learning.tuning`.
@@ -189,8 +183,6 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         reducer: ReducerName = "calibrated",
         multiclass: Literal["one_vs_one", "one_vs_rest"] | None = None,
         train_points: int = 20_000,
-        clip_sd: float | None = None,
-        max_leverage: float | None = 0.1,
         tune: Literal["auto"] | None = None,
         seed: int = 0,
         features: msgspec.Struct | Mapping[str, Any] | str | Path | None = None,
@@ -213,8 +205,6 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.reducer = reducer
         self.multiclass = multiclass
         self.train_points = train_points
-        self.clip_sd = clip_sd
-        self.max_leverage = max_leverage
         self.tune = tune
         self.seed = seed
         self.features = features
@@ -426,7 +416,7 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Prove how far the model can be from the best one over rows, usually those that it was fitted to.
 
         Takes a pass over the rows (`streamsvm.certificate`). Rows count as they are given, in the type in which
-        the first rows were learned (float32 or float64): an outlier that learning left out or clipped, too.
+        the first rows were learned (float32 or float64): an outlier that learning drew in, too.
 
         Parameters
         ----------

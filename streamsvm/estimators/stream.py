@@ -176,9 +176,8 @@ class Stream:
             else (f"{worst.begin.offset} to {worst.end.offset - 1}")
         )
         warnings.warn(
-            f"{found.rows} rows and {found.weights} weights are outliers (see max_leverage); the farthest is row "
-            f"{offsets} of all rows learned: {what} is {worst.value:g}, and counts as {worst.bound:g} until ten others "
-            "are like it",
+            f"{found.rows} rows and {found.weights} weights are outliers, and were drawn in; the farthest is row "
+            f"{offsets} of all rows learned: {what} is {worst.value:g}, and counts as {worst.bound:g}",
             UserWarning,
             stacklevel=stacklevel,
         )

@@ -20,4 +20,4 @@ def audit_shares(config: ModelConfig, task: Task) -> dict[int, int]:
     """Return how many points the audit sample of a partition, or of a span, holds, of each label or of all together."""
     coreset = config.coreset
     capacity = coreset.bucket_audit_points if coreset.forgets else coreset.audit_points
-    return shares(capacity, coreset.audit_by_label and task.classes == len(LABELS))
+    return shares(capacity, task.classes == len(LABELS))

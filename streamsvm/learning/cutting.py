@@ -131,9 +131,6 @@ class Cut:
         Of a cut that was made just now.
     beside_offsets : mapping of partition to int
         Offset after the newest record of a log beside the input that counted; empty where there is none.
-    left_out : int
-        Rows that no point of the training set stands for, because they lie beyond `coreset.max_leverage`; of a memory
-        that forgets, those of open spans only: what a span ended without is not counted any more.
     """
 
     positions: Mapping[int, Position]
@@ -147,7 +144,6 @@ class Cut:
     held: CutCoverage | None = None
     met: Met | None = field(default=None, compare=False)
     beside_offsets: Mapping[int, int] = field(default_factory=dict)
-    left_out: int = 0
 
     @property
     def learned(self) -> Learned:
@@ -294,7 +290,6 @@ def _made(standings: Mapping[int, PartitionAtCut], config: ModelConfig, task: Ta
         held=_coverage(standings, parts, learned, now_ms),
         met=met,
         beside_offsets=_beside_offsets(standings, config),
-        left_out=sum(part.left_out for part in parts.values()),
     )
 
 
@@ -328,7 +323,7 @@ def _first_leaves(
 ) -> dict[int, tuple[int, Tally]]:
     tallies = {}
     for partition, standing in standings.items():
-        if standing.outlier_bounds is not None:
+        if standing.bound is not None:
             continue
         tally, outliers = Tally(), found[partition]
         if outliers is not None:
@@ -353,10 +348,7 @@ def training_set(
     if len(union) <= config.coreset.train_points:
         return union
     reducer = task.reducer(config.coreset)
-    pilot = None
-    if reducer.needs_pilot:
-        band = config.coreset.band_of(config.coreset.train_points)
-        pilot = task.pilot(union, moments.weight, moments, config).with_band(band)
+    pilot = task.pilot(union, moments.weight, moments, config) if reducer.needs_pilot else None
     # From the positions, and not from a count of cuts: a trainer that passed over cuts while it read the log again, and
     # one that made them, then draw the same points.
     random = generator(config.seed, Purpose.CUT, cut_counter(positions))

@@ -49,8 +49,6 @@ class Sealed:
         Expected number of valid rows among them.
     leaf : tuple of (seed, partition, number)
         The leaf's name.
-    band : float
-        See `streamsvm.coreset.band`; 0 where none may be trusted.
     """
 
     points: Points
@@ -59,7 +57,6 @@ class Sealed:
     span: int
     accepted: float
     leaf: tuple[int, int, int]
-    band: float
 
 
 class LeafScreens(ABC):
@@ -130,14 +127,14 @@ class LinearScreens(LeafScreens):
 
     def share(self, points: int) -> float:  # noqa: ARG002
         """Return that of the configuration."""
-        return self._config.coreset.screening
+        return self._config.coreset.SCREENING
 
     def begun(self, sealed: Sealed) -> Screener | None:
         """See `LeafScreens`."""
         points, moments, (seed, partition, leaf) = sealed.points, sealed.extent.moments, sealed.leaf
         pilot, capacity = sealed.pilot, self._config.coreset.leaf_rows
         if pilot is None:
-            pilot = linear_pilot(points, moments.weight, moments, self._config.svm).with_band(sealed.band)
+            pilot = linear_pilot(points, moments.weight, moments, self._config.svm)
         if pilot.lower_bound <= 0.0:
             return None
         random = generator(seed, Purpose.SKETCH, (partition, leaf, 0))

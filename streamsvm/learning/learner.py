@@ -123,9 +123,6 @@ def _rehearse(config: ModelConfig) -> None:
         reducer=own.reducer,
         structure=own.structure,
         landmarks=own.landmarks,
-        screening=own.screening,
-        clip_sd=own.clip_sd,
-        max_leverage=own.max_leverage,
         points=2_112 if own.structure == "counter" else 352,
         train_points=48,
     )

@@ -253,7 +253,7 @@ def make_structure(partition: int, seed: int, config: CoresetConfig, task: Task)
 
 
 def _tree(partition: int, seed: int, config: CoresetConfig, reducer: Reducer[Any]) -> Tree:
-    return Tree(partition, seed, config.BUCKETS, config.bucket_points, reducer)
+    return Tree(partition, seed, config.sizes.buckets, config.bucket_points, reducer)
 
 
 def _chain(partition: int, seed: int, config: CoresetConfig, reducer: Reducer[Any]) -> Chain:

@@ -22,7 +22,6 @@ from streamsvm.model.threshold import NUMBER_BYTES
 from streamsvm.model.version import (
     LINKS_BYTES,
     PARTITION_BYTES,
-    LeftOut,
     Memory,
     PartitionCut,
     PartitionHorizons,
@@ -101,12 +100,6 @@ def memory_of(cut: Cut, config: ModelConfig) -> Memory | None:
             for partition, coverage in sorted(cut.held.partitions.items())
         ),
     )
-
-
-def left_out_of(cut: Cut, config: ModelConfig) -> LeftOut | None:
-    """Write which rows are left out of a cut, for the lineage; None where no row is."""
-    share = config.coreset.max_leverage
-    return LeftOut(rows=cut.left_out, max_leverage=share) if cut.left_out and share is not None else None
 
 
 def learned_of(summary: StreamSummary) -> Learned:

@@ -1,19 +1,18 @@
 """One partition of the input: its open leaf, its structure of buckets, its audit sample.
 
 `streamsvm.learning.learner` has one `Partition` for each partition of the topic, and calls `add` with rows that fit
-into the open leaf. Three things happen to a row here: it is bounded (outliers and clipping,
-`streamsvm.learning.bounding`), it may enter the audit sample, and it goes into the leaf. When the leaf is full, `_seal`
-does the rest, in this order:
+into the open leaf. Three things happen to a row here: it is drawn in if it is an outlier
+(`streamsvm.learning.bounding`), it may enter the audit sample, and it goes into the leaf. When the leaf is full,
+`_seal` does the rest, in this order:
 
-1. compare the leaf with the buckets, to see whether the stream has changed (`_is_steady`): this decides whether the
-   reductions may keep a band of rows around the margin;
+1. compare the leaf with the buckets, to say whether the stream has changed (`_look_for_shift`): this affects no model;
 2. put the leaf into the structure, which reduces and merges, and solves a pilot where it needs one (`_insert`);
-3. compute new bounds from the buckets, for the rows of the next leaf;
+3. compute a new bound from the buckets, for the rows of the next leaf;
 4. make the next leaf's screen from the buckets (`_next_screen`): with a screen the leaf spans many more rows, and keeps
    those that matter.
 
-The order matters. Bounds are computed after the merge, from the buckets as they stay, so that a checkpoint need not
-contain them. The screen comes last, because it may use a pilot that the merge has solved.
+The order matters. The bound is computed after the merge, from the buckets as they stay, so that a checkpoint need not
+contain it. The screen comes last, because it may use a pilot that the merge has solved.
 
 `standing` returns the partition as it is now, for a cut or a checkpoint, without copying anything. It can do that
 because buckets never change, and because leaf and audit sample take new memory before they change what was handed out.
@@ -29,27 +28,24 @@ have no influence on it, and neither has the size of the batches in which rows a
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from streamsvm.config import ModelConfig
-from streamsvm.coreset.audit_sample import Held
 from streamsvm.coreset.leaf import Leaf
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.outliers import Tally
 from streamsvm.coreset.reducers.base import Observed
 from streamsvm.coreset.screens import LeafRule, LeafScreener
-from streamsvm.coreset.shift import FullLeaf, KeptPointsWatch, is_steady
+from streamsvm.coreset.shift import FullLeaf
 from streamsvm.coreset.structure import Extent, Learned, PilotOf
 from streamsvm.learning.auditing import make_reservoirs
-from streamsvm.learning.bounding import Bounding, first_bounds
+from streamsvm.learning.bounding import Bounding
 from streamsvm.learning.leaf_screens import Sealed, screens_of
 from streamsvm.learning.memories import PartitionMemory, memory_of
 from streamsvm.learning.partition_at_cut import PartitionAtCut
-from streamsvm.learning.partition_state import OpenLeaf, PartitionState, with_waiting
+from streamsvm.learning.partition_state import OpenLeaf, PartitionState
 from streamsvm.learning.tasks import Task
 from streamsvm.points import Points, Position, Rows
 
@@ -80,16 +76,13 @@ class Partition:
         # The result of `standing` until the next row: cuts and checkpoints of one moment share it.
         self._standing: PartitionAtCut | None = None
         self._witness: Witness | None = None
-        self._band = 0.0
         self._screens = screens_of(config, task)
-        self.bounding = Bounding(partition, coreset, points.dimension, task.classes)
+        self.bounding = Bounding(partition)
         self.leader_epoch = -1
         self.beside_offset = -1
         self.leaf = Leaf(base, coreset.leaf_rows, points.dimension, points.numpy_dtype, task.classes)
         self.memory = memory or memory_of(partition, config, task)
         self.structure = self.memory.structure
-        self._kept_points_watch = KeptPointsWatch()
-        self._turned: bool | None = None
         self.audit = make_reservoirs(partition, config, task)
 
     @property
@@ -99,17 +92,13 @@ class Partition:
 
     @property
     def points_held(self) -> int:
-        """Points of buckets, open leaf and audit sample, and the rows that wait."""
-        return self.structure.points_held + len(self.leaf) + self._waiting + sum(map(len, self.audit))
+        """Points of buckets, open leaf and audit sample."""
+        return self.structure.points_held + len(self.leaf) + sum(map(len, self.audit))
 
     @property
     def count(self) -> int:
         """Valid points learned since the base."""
-        return self.sealed_count + self.leaf.count + self._waiting
-
-    @property
-    def _waiting(self) -> int:
-        return 0 if self.bounding.waiting is None else len(self.bounding.waiting)
+        return self.sealed_count + self.leaf.count
 
     @property
     def sealed_count(self) -> int:
@@ -119,7 +108,7 @@ class Partition:
     @property
     def learned(self) -> Learned:
         """Totals of all rows learned since the base."""
-        return with_waiting(self.memory.learned(self.leaf.extent), self.bounding.waiting)
+        return self.memory.learned(self.leaf.extent)
 
     def show(self, witness: Witness) -> None:
         """Call a witness with all points that are learned from now on; with those of a first leaf when it is sealed."""
@@ -129,8 +118,8 @@ class Partition:
 
     def show_open(self) -> None:
         """Call the witness with the points of an open first leaf, as a cut has them; nothing is learned after that."""
-        if self._witness is not None and self.bounding.of_first_leaf:
-            self._witness(self.leaf.points, self.standing().open_rows(self._config))
+        if self._witness is not None and self.bounding.bound is None:
+            self._witness(self.leaf.points, self.standing().open_part().points)
         self._witness = None
 
     def begin_after(self, learned: Learned) -> None:
@@ -145,20 +134,12 @@ class Partition:
         # From here on the partition is another one than it was at the last `standing`.
         self._standing = None
         self.memory.note(rows, before)
-        bounded, stay = self.bounding.drawn_in(rows)
-        # The audit sample gets the rows bounded, and not clipped: they are clipped when a cut is made, by the bounds of
-        # that moment (`PartitionAtCut.clipped_audit`). What waits it gets as it came, as it may be learned.
-        audited = (
-            bounded if stay is rows.accepted else replace(bounded, points=_chosen(stay, bounded.points, rows.points))
-        )
+        within = self.bounding.draw_in(rows)
         for reservoir in self.audit:
-            reservoir.add(audited)
-        clipped = self.bounding.clip(bounded)
-        if self._witness is not None and not self.bounding.of_first_leaf:
-            self._witness(rows.points.take(rows.accepted), clipped.points.take(rows.accepted))
-        if stay is not rows.accepted:
-            clipped = replace(clipped, accepted=stay)
-        self.leaf.add(clipped)
+            reservoir.add(within)
+        if self._witness is not None and self.bounding.bound is not None:
+            self._witness(rows.points.take(rows.accepted), within.points.take(rows.accepted))
+        self.leaf.add(within)
         self.leader_epoch = int(rows.leader_epoch[-1])
         if rows.beside_offset is not None:
             self.beside_offset = int(rows.beside_offset[-1])
@@ -170,49 +151,31 @@ class Partition:
         return completed
 
     def _seal(self) -> None:
-        # The answer of `_has_turned` is valid for one full leaf, and is computed at most once for it.
-        self._turned = None
-        leaf = FullLeaf(self.leaf.extent.moments, self.leaf.points)
-        self._look_for_shift(leaf)
-        coreset = self._config.coreset
-        # Rows kept as they are, around the margin of the pilot, help only if the margin stays where it is. On a stream
-        # that moves they take the place of rows that matter by now.
-        self._band = coreset.band_of(coreset.bucket_points) if self._is_steady(leaf) else 0.0
+        self._look_for_shift(FullLeaf(self.leaf.extent.moments, self.leaf.points))
         # Filled while the leaf is inserted. If the tree solves a pilot of all its rows, the screen needs that very one.
         solved: dict[tuple[Position, Position], Any] = {}
         self._insert(solved)
-        self._renew_bounds()
+        self._renew_bound()
         screen = self._next_screen(solved)
         if screen is not None:
             self.leaf.screen(screen)
 
-    def _renew_bounds(self) -> None:
+    def _renew_bound(self) -> None:
         known = self.structure.known
-        self.bounding.renew(known, self.structure.extent_of(known).moments if known else None)
+        self.bounding.renew(self.structure.extent_of(known).moments if known else None)
 
     def _insert(self, solved: dict[tuple[Position, Position], Any]) -> None:
         """Put the full leaf into the structure; add to `solved` the pilots that this solves."""
-        screened = self.leaf.screened
-        ends_a_span = self.memory.ends_a_span(self.leaf.rows)
-        audit = self._audit_so_far() if ends_a_span else ()
-        sealed = self.bounding.seal(self.leaf, self.observed, ends_a_span=ends_a_span)
-        if sealed.first_bounds is not None:
-            self.bounding.draw_in_audit(sealed.first_bounds, self.audit)
-        if self._witness is not None and self.bounding.of_first_leaf:
-            self._witness(sealed.rows, sealed.drawn_in)
-        pilots = self._pilots(solved, self.memory.seen(sealed.extent), None if screened is None else screened.screen)
-        self.memory.insert(sealed.points, sealed.extent, pilots, audit)
+        screened, rows = self.leaf.screened, self.leaf.points
+        ends_a_span, is_first = self.memory.ends_a_span(self.leaf.rows), self.bounding.bound is None
+        points, extent = self.bounding.seal(*self.leaf.seal(self.observed), self.audit)
+        if self._witness is not None and is_first:
+            self._witness(rows, points)
+        pilots = self._pilots(solved, self.memory.seen(extent), None if screened is None else screened.screen)
+        audit = tuple(reservoir.state() for reservoir in self.audit) if ends_a_span else ()
+        self.memory.insert(points, extent, pilots, audit)
         if ends_a_span:
             self.audit = make_reservoirs(self._partition, self._config, self._task)
-
-    def _audit_so_far(self) -> tuple[Held, ...]:
-        """Return the audit samples, with outliers bounded as they were when their rows were learned."""
-        bounds = self.bounding.outlier_bounds or first_bounds(self._config.coreset, None, self.leaf.points)
-        states = tuple(reservoir.state() for reservoir in self.audit)
-        if bounds is None:
-            return states
-        waiting = None if self.bounding.waiting is None else self.bounding.waiting.came
-        return tuple(replace(sample, points=bounds.draw_in(sample.points, None, waiting)[0]) for sample in states)
 
     def _pilots(
         self, solved: dict[tuple[Position, Position], Any], seen: Moments | None, rule: LeafRule | None = None
@@ -235,7 +198,7 @@ class Partition:
             if kept is not None:
                 found: Any = kept(points, extent.moments.weight, known)
             else:
-                found = self._task.pilot(points, extent.moments.weight, known, self._config).with_band(self._band)
+                found = self._task.pilot(points, extent.moments.weight, known, self._config)
             solved[extent.start, extent.end] = found
             return found
 
@@ -287,7 +250,6 @@ class Partition:
                 span=span,
                 accepted=span * whole.moments.count / whole.rows,
                 leaf=self._leaf_name,
-                band=self._band,
             )
         )
 
@@ -309,12 +271,10 @@ class Partition:
                 audit=tuple(reservoir.state() for reservoir in self.audit),
                 memory=self.memory.state(),
                 beside_offset=self.beside_offset,
-                waiting=self.bounding.waiting,
             )
             self._standing = PartitionAtCut(
                 state=state,
-                bounds=self.bounding.bounds,
-                outlier_bounds=self.bounding.outlier_bounds,
+                bound=self.bounding.bound,
                 places=self.bounding.places,
                 weighing=self.memory.weighing(extent),
             )
@@ -346,47 +306,23 @@ class Partition:
         self.structure.restore(saved.sealed, saved.buckets)
         screener = None if saved.screened is None else saved.screened.resumed(self._leaf_name)
         self.leaf.restore(saved.leaf_points, saved.leaf_extent, screener)
-        self.bounding.reopen(len(saved.leaf_points), saved.waiting)
-        # Not in a checkpoint: bounds follow from the buckets that were just restored.
-        self._renew_bounds()
+        self.bounding.reopen(len(saved.leaf_points))
+        # Not in a checkpoint: the bound follows from the buckets that were just restored.
+        self._renew_bound()
         # A state without audit samples leaves the reservoirs empty, as they begin.
         for reservoir, sample in zip(self.audit if saved.audit else (), saved.audit, strict=True):
             reservoir.restore(sample)
-
-    def _is_steady(self, leaf: FullLeaf) -> bool:
-        """Return whether the full leaf is like all buckets: only then is a band kept.
-
-        A pure function of what is kept, because the result decides which points are learned. The watch for observers
-        (`_look_for_shift`) also remembers rows that were merged since, which no checkpoint contains.
-        """
-        coreset, buckets = self._config.coreset, self.structure.buckets
-        if not coreset.band_of(coreset.bucket_points) or not buckets:
-            return False
-        before = self.structure.extent_of(buckets).moments
-        if not is_steady(before, leaf.moments) or self._kept_points_watch.shifted(buckets, before, leaf):
-            return False
-        return not self._has_turned()
-
-    def _has_turned(self) -> bool:
-        """Return whether labels of the full leaf, if it was screened, follow another rule than those of the buckets."""
-        if self.leaf.screened is None:
-            return False
-        if self._turned is None:
-            self._turned = self.leaf.screened.turned([bucket.points for bucket in self.structure.known])
-        return self._turned
 
     def _look_for_shift(self, leaf: FullLeaf) -> None:
         """Count a leaf that differs from what came before it; this affects no model."""
         if not self.structure.reducer.observes:
             return
-        is_unlike = self.memory.is_unlike(leaf)
-        if is_unlike is not None:
-            self.structure.reducer.observed.shifted += is_unlike or self._has_turned()
-
-
-def _chosen(which: NDArray[np.bool_], one: Points, other: Points) -> Points:
-    """Return rows of the first set where these are chosen, else of the other."""
-    return Points(np.where(which[:, None], one.X, other.X), one.y, np.where(which, one.weight, other.weight))
+        is_unlike, screened = self.memory.is_unlike(leaf), self.leaf.screened
+        if is_unlike is None:
+            return
+        # Labels that follow another rule than those of the buckets, though features and shares are the same.
+        has_turned = screened is not None and screened.turned([bucket.points for bucket in self.structure.known])
+        self.structure.reducer.observed.shifted += is_unlike or has_turned
 
 
 def _share(one: Points, other: Points) -> bool:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from streamsvm.coreset.audit_sample import Held
-from streamsvm.coreset.moments import Moments
-from streamsvm.coreset.outliers import Waiting
 from streamsvm.coreset.screens import LeafScreened
 from streamsvm.coreset.structure import Bucket, Extent, Learned
 from streamsvm.learning.memories import MemoryState, learned
@@ -36,8 +34,6 @@ class PartitionState:
         What the partition's memory knows besides its buckets.
     beside_offset : int
         Offset after the newest record of a log beside the input that counted; -1 where there is none, or none did yet.
-    waiting : Waiting or None
-        Rows that are neither in buckets nor in the open leaf, because they lie beyond `coreset.max_leverage`.
     """
 
     sealed: int
@@ -49,7 +45,6 @@ class PartitionState:
     audit: tuple[Held, ...] = ()
     memory: MemoryState | None = None
     beside_offset: int = -1
-    waiting: Waiting | None = None
 
     @property
     def position(self) -> Position:
@@ -59,22 +54,12 @@ class PartitionState:
     @property
     def learned(self) -> Learned:
         """Totals of all rows learned since the base."""
-        return with_waiting(learned(self.memory, self.buckets, self.leaf_extent), self.waiting)
+        return learned(self.memory, self.buckets, self.leaf_extent)
 
     @property
     def rows_accepted(self) -> int:
         """Number of rows learned so far, without rejected rows."""
         return self.learned.count
-
-
-def with_waiting(learned: Learned, waiting: Waiting | None) -> Learned:
-    """Return totals with those of rows that wait, which are rows seen already."""
-    if waiting is None:
-        return learned
-    moments = Moments.zero(waiting.learned.dimension, len(learned.class_weight)).add(waiting.learned)
-    return replace(
-        learned, count=learned.count + moments.count, class_weight=learned.class_weight + moments.class_weight
-    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -154,13 +154,8 @@ class Partitions(ABC):
             whole.add(observed)
         return whole
 
-    @property
-    def rows_clipped(self) -> int:
-        """Accepted rows of which clipping changed a feature, since this learner was made."""
-        return sum(own.bounding.clipped for own in self._partitions.values()) + self.outliers().rows
-
     def outliers(self) -> Tally:
-        """Return what lay beyond `coreset.max_leverage` since this learner was made."""
+        """Return which rows were drawn in since this learner was made."""
         whole = Tally()
         for own in self._partitions.values():
             whole.add(own.bounding.tally)

@@ -25,7 +25,7 @@ from streamsvm.config import ModelConfig, SvmConfig
 from streamsvm.coreset.audit_sample import Sampled
 from streamsvm.coreset.moments import Moments
 from streamsvm.learning.cutting import Cut, DueCut
-from streamsvm.learning.naming import left_out_of, memory_of, summary, tuned_at
+from streamsvm.learning.naming import memory_of, summary, tuned_at
 from streamsvm.learning.tasks import OneVsRest, Task, task_of
 from streamsvm.learning.training import (
     Trained,
@@ -234,7 +234,6 @@ def version_of(made: Made, config: ModelConfig, origin: Origin) -> Version:
         build=dict(origin.build),
         links=origin.links,
         memory=memory_of(cut, config),
-        left_out=left_out_of(cut, config),
         facts=(*(one.fact(cut) for one in origin.of_cut), *origin.facts),
     )
     return Version(

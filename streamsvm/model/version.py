@@ -90,16 +90,6 @@ class Memory(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     partitions: tuple[PartitionHorizons, ...]
 
 
-class LeftOut(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """How many rows a version was not trained on: they lie beyond `coreset.max_leverage`, and nothing else is there.
-
-    Totals and scaler take them as they were drawn in.
-    """
-
-    rows: int
-    max_leverage: float
-
-
 class LineageTrunk(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The data and the configuration that a version was made from, as every version has them.
 
@@ -145,15 +135,12 @@ class Lineage(LineageTrunk, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     ----------
     memory : Memory or None
         What the version is of; None where nothing is forgotten.
-    left_out : LeftOut or None
-        None where no row is.
     facts : tuple of Struct
         What branches add, each an object of a class of its own; empty in the versions of a plain trainer.
     """
 
     links: tuple[Ancestor, ...] = ()
     memory: Memory | None = None
-    left_out: LeftOut | None = None
     facts: tuple[msgspec.Struct, ...] = ()
 
     def fact(self, kind: type[Fact]) -> Fact | None:

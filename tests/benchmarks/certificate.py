@@ -1,7 +1,7 @@
 """What a certificate proves of a model of one pass: `python -m tests.benchmarks.certificate --data DIR [--json]`.
 
 A row is one stream: a set, an order, a number of partitions, a memory. `gap` is how far the model really is from the
-best over all rows, which is solved to 1e-9, and `chain_gap` how far it is without a band (`coreset.band = 0`).
+best over all rows, which is solved to 1e-9.
 `certified_gap` is what its certificate proves from one read of the rows, and `after` what it proves after the second
 and later ones. `reached_gap` is how near the best machine that was met on the way is proven to be. `violated` counts
 bounds that the optimum, or the model's plain objective, contradicts. `rate` is rows a second of one read, and
@@ -27,7 +27,7 @@ from sklearn.linear_model import SGDClassifier
 
 from streamsvm.certificate.certifying import Certifier
 from streamsvm.certificate.gap import percent
-from streamsvm.config import CoresetConfig, SvmConfig
+from streamsvm.config import SvmConfig
 from streamsvm.model.fit import Fit
 from streamsvm.model.machine import LinearMachine, Model, Scaler
 from streamsvm.points import Points
@@ -39,7 +39,6 @@ from tests.papers.paper_a import fit, objective
 
 BATCH: Final = 1_000
 ROUNDS: Final = 5
-BAND: Final = CoresetConfig().band
 WILD_ONE_OF: Final = 100
 """Hostile streams for each one of extreme magnitudes, over which the solver takes its time."""
 WILD_READS: Final = 3
@@ -70,9 +69,9 @@ def certifier_of(one: Case, kept: Points, partitions: int, keep: int) -> tuple[C
     return Certifier(model, fitted, range(partitions), one.points.X.dtype, keep), plain
 
 
-def kept_of(one: Case, stream: Points, trial: int, memory: int, partitions: int, band: float) -> Points:
+def kept_of(one: Case, stream: Points, trial: int, memory: int, partitions: int) -> Points:
     """Return what a chain holds of a stream."""
-    shape = {"train_points": coreset.NO_REDUCTION, "band": band}
+    shape = {"train_points": coreset.NO_REDUCTION}
     kept = learned(coreset.shipped("chain", memory // partitions, **shape), one.svm, partitions)(stream, trial).kept
     assert isinstance(kept, Points)
     return kept
@@ -81,9 +80,7 @@ def kept_of(one: Case, stream: Points, trial: int, memory: int, partitions: int,
 def measure(one: Case, order: str, memory: int, partitions: int, trial: int, reads: int) -> dict[str, Any]:
     """Learn a stream, and certify what was learned by reading it again."""
     stream = coreset.ordered(one.points, order, trial)
-    without = kept_of(one, stream, trial, memory, partitions, 0.0)
-    _, chain = certifier_of(one, without, partitions, 64)
-    kept = kept_of(one, stream, trial, memory, partitions, BAND)
+    kept = kept_of(one, stream, trial, memory, partitions)
     certifier, plain = certifier_of(one, kept, partitions, max(64, memory))
     parts = [stream.take(slice(p, None, partitions)) for p in range(partitions)]
     found, gaps, violated = None, [], 0
@@ -101,7 +98,6 @@ def measure(one: Case, order: str, memory: int, partitions: int, trial: int, rea
     assert found is not None
     return {
         "gap": plain / one.optimum - 1.0,
-        "chain_gap": chain / one.optimum - 1.0,
         "lower": found.bound,
         "upper": found.objective,
         "certified_gap": gaps[0],
@@ -170,7 +166,7 @@ def line(row: dict[str, Any]) -> str:
 
     return (
         f"{row['set']:15} {row['order']:9} {row['partitions']:3} {row['memory']:7,} "
-        f"true {shown(max(row['gap'], 0.0)):>10} (no band {shown(max(row['chain_gap'], 0.0)):>10})  "
+        f"true {shown(max(row['gap'], 0.0)):>10}  "
         f"certified {shown(row['certified_gap']):>10}  "
         f"after {', '.join(map(shown, row['after'])) or '-'}; refined {shown(row['reached_gap'])}; "
         f"violated {row['violated']}; "

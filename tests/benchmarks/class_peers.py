@@ -7,8 +7,7 @@
 
 Each set is split anew for each seed, a fifth held out and touched once. `pairs` and `rest` are what a trainer publishes
 with `svm.multiclass` = one_vs_one and one_vs_rest, all else at its default but for the memory: one pass, at most
-`--points` points held, and no more than a quarter of the rows; `unscreened` is `pairs` with `coreset.class_screening` =
-false, which is what both were before there was that option. The peers hold all rows: `SVC` (linear, one against one,
+`--points` points held, and no more than a quarter of the rows. The peers hold all rows: `SVC` (linear, one against one,
 the same C, on standardised features), `LightGBM`, and `SGD` (SGDClassifier on standardised features, hinge loss, five
 passes), each at its own defaults.
 
@@ -127,14 +126,12 @@ class Run:
     late_us_a_row: float | None = None
 
 
-def streamed(
-    scheme: Multiclass, train: Arrays, X: NDArray[np.float32], memory: int, seed: int, *, screened: bool = True
-) -> Run:
+def streamed(scheme: Multiclass, train: Arrays, X: NDArray[np.float32], memory: int, seed: int) -> Run:
     """Return what one pass of a trainer's learner answers."""
     classes = int(train[1].max()) + 1
     config = ModelConfig(
         points=PointsConfig(dimension=X.shape[1], labels=tuple(range(classes)) if classes > 2 else (0, 1)),
-        coreset=CoresetConfig(points=memory, class_screening=screened),
+        coreset=CoresetConfig(points=memory),
         svm=SvmConfig(multiclass=scheme, alpha=ALPHA),
         seed=seed,
     )
@@ -154,11 +151,6 @@ def streamed(
 def pairs(train: Arrays, X: NDArray[np.float32], memory: int, seed: int) -> Run:
     """A machine for each pair of labels."""
     return streamed("one_vs_one", train, X, memory, seed)
-
-
-def unscreened(train: Arrays, X: NDArray[np.float32], memory: int, seed: int) -> Run:
-    """A machine for each pair of labels, over short leaves."""
-    return streamed("one_vs_one", train, X, memory, seed, screened=False)
 
 
 def rest(train: Arrays, X: NDArray[np.float32], memory: int, seed: int) -> Run:
@@ -194,7 +186,6 @@ def sgd(train: Arrays, X: NDArray[np.float32], memory: int, seed: int) -> Run:
 METHODS: Final[dict[str, Callable[[Arrays, NDArray[np.float32], int, int], Run]]] = {
     "pairs": pairs,
     "rest": rest,
-    "unscreened": unscreened,
     "SVC": svc,
     "LightGBM": lightgbm,
     "SGD": sgd,

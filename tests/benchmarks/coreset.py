@@ -2,7 +2,7 @@
 
     python -m tests.benchmarks.coreset --data DIR [--sets cod_rna ...] [--memory 1000,10000] [--C 1 | --alpha 1e-4]
         [--mode offline|stream] [--structure tree|chain] [--partitions 1,8,64]
-        [--train-points N] [--band SHARE] [--trials N] [--peers reservoir,unbanded,alg2,sgd,river,vw]
+        [--train-points N] [--trials N] [--peers reservoir,alg2,sgd,river,vw]
         [--order shuffled|given|by-class|drifting] [--outliers N] [--keep FILE] [--json]
         [--kernel rbf [--gamma G] [--full]]
 
@@ -15,12 +15,10 @@ nearer.
 
 - `offline`: one reduction of all data to `--memory` points; peer `reservoir` is a uniform sample of as many.
 - `stream`: one pass. All memory counts: buckets, the open leaf and the audit sample together hold `--memory` points at
-  most, as `coreset.points` measures; a reservoir has as many. Chain and tree have the shipped sizes; `unbanded` is ours
-  without the band of `streamsvm.coreset.band`. `alg2` is the
-  paper's tree (sensitivity, fan-in 2), its buckets as large as the budget lets them be for a stream of this length; so
-  is ours with `--fan-in`, which asks for the counter. SGD, river and Vowpal Wabbit hold a model only, pass once as
-  well, and each is the best of its stated settings by its own gap (`tests.benchmarks.summaries`). The last two are no
-  requirements: absent, they are left out.
+  most, as `coreset.points` measures; a reservoir has as many. Chain and tree have the shipped sizes. `alg2`
+  is the paper's tree (sensitivity), its buckets as large as the budget lets them be for a stream of this length. SGD,
+  river and Vowpal Wabbit hold a model only, pass once as well, and each is the best of its stated settings by its own
+  gap (`tests.benchmarks.summaries`). The last two are no requirements: absent, they are left out.
 - `--partitions P` deals the stream to P partitions in turn; each has a P-th of the memory. `--train-points` reduces the
   union to so many.
 - `--C` is a number or `k/n`: `--C 100/n` weights the margin heavily.
@@ -77,7 +75,7 @@ OUTLIER: Final = 1_000.0
 OBSERVED: Final = tuple(asdict(Observed()))
 LEAF_BUCKETS: Final = 2.0
 NO_REDUCTION: Final = 1 << 24
-PEERS: Final = ("reservoir", "unbanded", "alg2", "sgd", "river", "vw")
+PEERS: Final = ("reservoir", "alg2", "sgd", "river", "vw")
 FOREIGN: Final = {"river": "river", "vw": "vowpalwabbit"}
 """Peers that are not among the requirements, and the module each needs."""
 ORDERS: Final = ("shuffled", "given", "by-class", "drifting")
@@ -212,9 +210,7 @@ def methods(case: Case, options: argparse.Namespace, memory: int, partitions: in
     own = memory // partitions
     paper = sized(reducer="sensitivity", audit_points=0, **counter_of(own, n), **shape)
     if streaming:
-        yield "ours", learned(shipped(options.structure, own, band=options.band, **shape), svm, partitions)
-        if "unbanded" in options.peers:
-            yield "unbanded", learned(shipped(options.structure, own, band=0.0, **shape), svm, partitions)
+        yield "ours", learned(shipped(options.structure, own, **shape), svm, partitions)
     else:
         yield "ours", offline("calibrated", memory, svm)
     if "reservoir" in options.peers:
@@ -359,7 +355,6 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--mode", choices=("offline", "stream"), default="stream")
     parser.add_argument("--structure", choices=("tree", "chain"), default="chain")
     parser.add_argument("--partitions", type=lambda text: [int(part) for part in text.split(",")], default=[1])
-    parser.add_argument("--band", type=float, default=0.5, help="largest share of the band (default %(default)s)")
     parser.add_argument("--train-points", type=int, default=NO_REDUCTION, help="most points of the union; all without")
     parser.add_argument("--trials", type=int, default=5)
     parser.add_argument("--peers", type=lambda text: text.split(","), default=["reservoir"])

@@ -260,9 +260,7 @@ def compared(table: Table, rows: Rows, folder: Path, alpha: float = ALPHA) -> di
     truth = (frame["y"] == recipe.label.positive[0]).to_numpy()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        ours = CoresetSVC(features=recipe, class_weight="balanced", alpha=alpha, max_leverage=None, tol=TOLERANCE).fit(
-            events[:split]
-        )
+        ours = CoresetSVC(features=recipe, class_weight="balanced", alpha=alpha, tol=TOLERANCE).fit(events[:split])
         theirs = make_pipeline(
             transformer(tables(recipe)["features"]),
             StandardScaler(),

@@ -42,7 +42,7 @@ def settings(broker: TestBroker, tmp_path: Path) -> Settings:
     made = settings_for(broker.name("gate"), tmp_path / "checkpoint", every_leaves=1)
     sizes = sized(leaf_rows=ROWS, bucket_points=50, audit_points=400, train_points=500)
     broker_topic(broker, made.input.topic)
-    return made.model_copy(update={"coreset": sizes.model_copy(update={"screening": 0.0})})
+    return made.model_copy(update={"coreset": sizes})
 
 
 def broker_topic(broker: TestBroker, name: str) -> None:

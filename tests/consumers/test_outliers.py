@@ -1,19 +1,15 @@
-"""A trainer that meets an outlier: it says where; and another bound is another configuration."""
+"""A trainer that meets an outlier says where."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from consumers.settings import Settings
 from consumers.trainer.outliers import OutlierLog
-from consumers.verify.verify import verify
-from streamsvm.config import CoresetConfig
 from streamsvm.coreset.outliers import Outlier, Tally
-from streamsvm.errors import StateError
 from streamsvm.ingest.decoder import encode
 from streamsvm.kafka import Cluster, Connection, TopicSpec
 from streamsvm.points import Position
@@ -38,38 +34,17 @@ def settings(broker: TestBroker, tmp_path: Path) -> Settings:
     return made
 
 
-def bounded_by(settings: Settings, **coreset: Any) -> Settings:
-    given = settings.coreset.model_dump(include=settings.coreset.model_fields_set - {"max_leverage"})
-    return settings.model_copy(update={"coreset": CoresetConfig(**given, **coreset)})
-
-
 def test_the_record_is_named(settings: Settings, connection: Connection, capsys: pytest.CaptureFixture[str]) -> None:
     """Topic, partition, offset, feature and value, in one line; the metric counts it; the models stay sane."""
     produce(connection, settings.input.topic, [*records(90), FAR, *records(69, seed=1)])
     running = run_until(settings, connection, 160)
-    said = [line for line in capsys.readouterr().out.splitlines() if "outlier_set_aside" in line]
+    said = [line for line in capsys.readouterr().out.splitlines() if "outlier_drawn_in" in line]
     assert len(said) == 1
     assert f"{settings.input.topic}[0]@90 row 0" in said[0]
     assert "value=1.00000001" in said[0]
     assert running.value("streamsvm_coreset_clipped_rows", what="features") == 1
     newest = versions(connection, settings)[-1]
     assert newest.model.scaler.scale.max() < 10.0
-    assert newest.lineage.configuration["coreset"]["max_leverage"] == 0.1
-
-
-def test_another_bound_begins_anew(settings: Settings, connection: Connection) -> None:
-    """Also that of the defaults: the refusal names the option, both values and the reset, after which it holds."""
-    without = bounded_by(settings, max_leverage=None)
-    produce(connection, settings.input.topic, [*records(50), FAR, *records(49, seed=1)])
-    run_until(without, connection, 100)
-    assert versions(connection, settings)[-1].model.scaler.scale.max() > 1e20
-    with pytest.raises(StateError, match=r"coreset\.max_leverage was not set, is now 0\.1.*--reset m/1"):
-        run_until(settings, connection, 0)
-    run_until(settings, connection, 100, reset="m/1")
-    newest = versions(connection, settings)[-1]
-    assert newest.lineage.configuration["coreset"]["max_leverage"] == 0.1
-    assert newest.model.scaler.scale.max() < 10.0
-    assert verify(Cluster(connection), settings).clean
 
 
 def outlier(excess: float, feature: int | None = 3) -> Outlier:

@@ -13,7 +13,7 @@ from sklearn.metrics import accuracy_score, balanced_accuracy_score, hinge_loss
 from consumers.metrics import TRAINER, Metrics
 from consumers.trainer.gatekeeping import Open
 from consumers.trainer.stream_quality import QualityWatch
-from streamsvm.config import SvmConfig
+from streamsvm.config import CoresetConfig, SvmConfig
 from streamsvm.ingest.decoder import encode
 from streamsvm.kafka import Cluster
 from streamsvm.model import skill_header as header
@@ -90,11 +90,10 @@ def test_what_is_read_again_is_not_scored(embedded_broker: TestBroker, tmp_path:
     assert running.value("streamsvm_model_rows_behind") == 30
 
 
-def test_freshness_is_told(embedded_broker: TestBroker, tmp_path: Path) -> None:
+def test_freshness_is_told(embedded_broker: TestBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One observation a version and a leaf, the rows since the newest cut, and the rows between two."""
+    monkeypatch.setattr(CoresetConfig, "SCREENING", 0.0)  # a screened leaf is longer
     settings = settings_for(embedded_broker.name(), tmp_path)
-    unscreened = settings.coreset.model_copy(update={"screening": 0.0})  # a screened leaf is longer
-    settings = settings.model_copy(update={"coreset": unscreened})
     produce(embedded_broker.connection, settings.input.topic, records(210))
     running = run_until(settings, embedded_broker.connection, 210)
     assert running.value("streamsvm_model_staleness_seconds_count") == 210 // CUT_ROWS

@@ -48,14 +48,14 @@ ROWS = 250
 def settings(
     broker: TestBroker, tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> Settings:
-    """A trainer whose audit sample, drawn from both labels together, has not always ten points of the rarer one."""
+    """A trainer whose first versions are of fewer than ten points of the rarer label."""
     monkeypatch.setattr("streamsvm.config.sizes.AUDITED", 4)
-    made = settings_for(broker.name("p"), tmp_path / "checkpoint")
+    made = settings_for(broker.name("p"), tmp_path / "checkpoint", every_leaves=1)
     goal: dict[str, Any] = {"cost": (5, 1)} if request.param == "cost" else {"target": request.param}
     made = made.model_copy(
         update={
             "svm": SvmConfig(C=1.0, **goal),
-            "coreset": CoresetConfig(points=133, structure="tree", train_points=500, audit_by_label=False),
+            "coreset": CoresetConfig(points=133, structure="tree", train_points=500),
         }
     )
     Cluster(broker.connection).create([TopicSpec(made.input.topic, 4)])
@@ -64,7 +64,7 @@ def settings(
 
 def oracle(config: ModelConfig, n: int) -> list[Threshold | None]:
     """Choose the same stream's thresholds without broker, batches or daemon."""
-    learner, rows, found = Learner(config, {0: Position(0)}, 2), rows_of(gaussian(n)), []
+    learner, rows, found = Learner(config, {0: Position(0)}, 1), rows_of(gaussian(n)), []
     while len(rows):
         rows = rows.slice(learner.learn(rows), len(rows))
         if learner.cut_due:

@@ -15,8 +15,8 @@ import msgspec
 import numpy as np
 import pytest
 
+from consumers.host.memory_limit import container_limit
 from consumers.settings import Settings
-from consumers.trainer.memory_limit import container_limit
 from streamsvm.config import CoresetConfig, ModelConfig, SvmConfig
 from streamsvm.errors import ConfigurationError, FatalError, Fenced, StateError, TopicMissing, TransientError
 from streamsvm.kafka import Batch, Cluster, Connection, Input, Message, Outbox, Publisher, Record, TopicSpec

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from unittest import mock
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamsvm.config import SvmConfig
+from streamsvm.config import CoresetConfig, SvmConfig
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.reducers.base import Observed, Pilot, Purpose, generator
 from streamsvm.coreset.reducers.calibrated import Under, importance
@@ -189,8 +192,15 @@ def test_rejected_rows_alone_have_not_turned() -> None:
     assert not turned(leaf_state(buckets, buckets.take(slice(0, 0)), SvmConfig(C=1.0)), [buckets])
 
 
+@pytest.fixture(autouse=True, scope="module")
+def larger_leaves() -> Iterator[None]:
+    """Let leaves span half of the rows before them, so that short streams have long ones."""
+    with mock.patch.object(CoresetConfig, "SCREENING", 0.5):
+        yield
+
+
 def screening_learner(structure: str) -> Learner:
-    config = small_config(leaf_rows=20, bucket_points=30, structure=structure, screening=0.5, train_points=1_000)
+    config = small_config(leaf_rows=20, bucket_points=30, structure=structure, train_points=1_000)
     return Learner(config, {0: Position(0)}, every_leaves=3)
 
 

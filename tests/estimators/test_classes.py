@@ -208,7 +208,7 @@ def test_more_classes_than_there_is_room_for_are_refused() -> None:
     X, y = load_iris(return_X_y=True)
     with pytest.raises(ValueError, match="2 to 128 classes; 129"):
         CoresetSVC().partial_fit(X, y, classes=range(129))
-    with pytest.raises(ValueError, match="bucket_points = 3 is too little for the 4 classes"):
+    with pytest.raises(ValueError, match="points gives a bucket 3 points, too few for the 4 classes"):
         CoresetSVC(points=16, structure="tree").fit(X, y + (X[:, 0] > 6))
     assert CoresetSVC().partial_fit(X, y, classes=range(128)).decision_function(X[:2]).shape == (2, 128)
 

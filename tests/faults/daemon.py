@@ -38,7 +38,6 @@ def arguments(settings: Settings, connection: Connection, **more: Any) -> list[s
         "points-dimension": points.dimension if settings.recipe is None else None,
         "coreset-points": coreset.points,
         "coreset-structure": coreset.structure,
-        "coreset-screening": coreset.screening,
         "svm-c": settings.svm.C,
         "output-models-topic": settings.output.models_topic,
         "training-policy": training.policy,

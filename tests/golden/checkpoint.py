@@ -13,7 +13,6 @@ import numpy as np
 from streamsvm.checkpoint.snapshot import Snapshot
 from streamsvm.coreset.audit_sample import Held, Sampled
 from streamsvm.coreset.moments import Moments
-from streamsvm.coreset.outliers import Waiting
 from streamsvm.coreset.screening import BINS, Screen, Screened
 from streamsvm.coreset.structure import Bucket, Extent
 from streamsvm.learning.cutting import Cut, LearnerState
@@ -132,19 +131,6 @@ def handmade_taken() -> Snapshot:
         audit=(replace(now.audit[0], threshold=0.5), *now.audit[1:]),
     )
     return replace(made, pending=LearnerState({0: before, 3: made.learner.partitions[3]}, 0))
-
-
-def handmade_waiting() -> Snapshot:
-    """Return the same with rows that wait in a partition, and rows left out of the cut."""
-    made = handmade()
-    now, came = made.learner.partitions[0], made.learner.partitions[0].buckets[0].points
-    waiting = Waiting(came, Points(came.X / np.float32(4.0), came.y, came.weight))
-    assert isinstance(made.pending, Cut)
-    return replace(
-        made,
-        learner=replace(made.learner, partitions={**made.learner.partitions, 0: replace(now, waiting=waiting)}),
-        pending=replace(made.pending, left_out=2),
-    )
 
 
 def screened() -> Screened:

@@ -13,22 +13,17 @@ from typing import Final
 from streamsvm.checkpoint.format import encode
 from streamsvm.checkpoint.snapshot import Snapshot
 from tests.golden import HERE
-from tests.golden.checkpoint import as_json, handmade, handmade_taken, handmade_waiting
+from tests.golden.checkpoint import as_json, handmade, handmade_taken
 from tests.plugged import of_branches
 
 OWN: Final[Mapping[str, Callable[[], Snapshot]]] = {
     "checkpoint-1": handmade,
     "checkpoint-1-taken": handmade_taken,
-    "checkpoint-1-waiting": handmade_waiting,
 }
 HANDMADE: Final = {name: make for found in (OWN, *of_branches("golden", "CHECKPOINTS")) for name, make in found.items()}
 """What makes the snapshot of each golden file."""
 
-PARTS: Final[tuple[tuple[str, str, str], ...]] = (
-    ("partition", "checkpoint-1-waiting", "waiting"),
-    ("cut", "checkpoint-1-waiting", "waiting"),
-    *(one for found in of_branches("golden", "PARTS") for one in found),
-)
+PARTS: Final[tuple[tuple[str, str, str], ...]] = tuple(one for found in of_branches("golden", "PARTS") for one in found)
 """In which object of which golden file which named part stands."""
 
 

@@ -19,7 +19,6 @@ from streamsvm.model.packing import Grid
 from streamsvm.model.probability import Sigmoid
 from streamsvm.model.threshold import Judged, Threshold
 from streamsvm.model.version import (
-    LeftOut,
     Lineage,
     Memory,
     PartitionCut,
@@ -117,7 +116,6 @@ def _whole(version: Version) -> Lineage:
                 ),
             ),
         ),
-        left_out=LeftOut(rows=3, max_leverage=0.125),
         facts=tuple(sorted(facts, key=lambda fact: type(fact).__name__)),
     )
 

@@ -30,7 +30,7 @@ def test_two_labels_are_screened_by_the_trunk() -> None:
     """By a linear machine; nothing screens where no pilot can, or the leaf has room for too few."""
     assert kind_of(config_of()) is LinearScreens
     assert kind_of(config_of(kernel="rbf", structure="tree")) is None
-    assert kind_of(config_of(screening=0.0)) is None
+    assert kind_of(config_of(reducer="uniform")) is None
     assert kind_of(config_of(leaf_rows=4, bucket_points=4)) is None
 
 

@@ -272,7 +272,6 @@ def fingerprint(state: PartitionState) -> object:
         _extent(state.leaf_extent),
         tuple(map(_held, state.audit)),
         None if state.memory is None else _spans(state.memory),
-        None if state.waiting is None else (_points(state.waiting.came), _points(state.waiting.learned)),
     )
 
 

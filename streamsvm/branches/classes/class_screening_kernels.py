@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 
 from streamsvm.compiling import njit
-from streamsvm.coreset.band import DELTA
+from streamsvm.coreset.row_kernels import DELTA
 from streamsvm.coreset.screening_kernels import (
     BLOCK,
     LARGEST_SHARE,

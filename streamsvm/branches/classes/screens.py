@@ -20,19 +20,19 @@ class ClassScreens(LeafScreens):
         """Return whether several labels share a leaf that has room for them."""
         coreset = config.coreset
         fits = coreset.leaf_rows >= least_capacity(task.classes)
-        return task.classes > 2 and coreset.class_screening and config.svm.kernel == "linear" and fits
+        return task.classes > 2 and config.svm.kernel == "linear" and fits
 
     @classmethod
     def warm_up(cls, config: ModelConfig, say: Callable[[str], None]) -> None:
         """See `LeafScreens`."""
-        if config.coreset.class_screening:
+        if config.points.classes > 2:
             say("preparing the screening of several labels")
             class_screening.warm_up(config.points.numpy_dtype)
 
     def share(self, points: int) -> float:  # noqa: ARG002
         """Return less where the points of a leaf are few for so many totals."""
         coreset = self._config.coreset
-        return coreset.screening * span_share(self._task.classes, self._config.points.dimension, coreset.leaf_rows)
+        return coreset.SCREENING * span_share(self._task.classes, self._config.points.dimension, coreset.leaf_rows)
 
     def begun(self, sealed: Sealed) -> ClassScreener | None:
         """See `LeafScreens`."""

@@ -161,7 +161,7 @@ def _written_down(
 
 def seals_a_pilot(coreset: CoresetConfig) -> int:
     """Return how many leaves are sealed and screened by the same landmarks."""
-    share = min(coreset.screening, TARGET * coreset.leaf_rows / coreset.bucket_points)
+    share = min(coreset.SCREENING, TARGET * coreset.leaf_rows / coreset.bucket_points)
     return max(1, round(np.log(GROWTH_A_PILOT) / np.log1p(share))) if share > 0.0 else 1
 
 

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamsvm.compiling import njit
-from streamsvm.coreset.band import DELTA
+from streamsvm.coreset.row_kernels import DELTA
 from streamsvm.linalg import Float
 from streamsvm.points import Features, Points
 from streamsvm.vector_math import fused, least, power_of_two, widest_vectors

@@ -20,10 +20,10 @@ import numpy as np
 from streamsvm.branches.landmarks.landmark_pilots import LandmarkPilot, again, are_screened, seals_a_pilot
 from streamsvm.branches.landmarks.landmarks import Decided, Landmarks, evaluate_landmarks, places_among
 from streamsvm.config import ModelConfig
-from streamsvm.coreset.band import DELTA
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.reducers.base import Pilot
 from streamsvm.coreset.reducers.calibrated import KERNEL_SHARES
+from streamsvm.coreset.row_kernels import DELTA
 from streamsvm.coreset.screen_making_kernels import rate_of
 from streamsvm.coreset.screening import (
     LEAST_CAPACITY,
@@ -78,7 +78,7 @@ class LandmarkScreens(LeafScreens):
         coreset = self._config.coreset
         if points + coreset.leaf_rows <= coreset.bucket_points:
             return 0.0  # there is room for a whole leaf
-        return min(coreset.screening, TARGET * coreset.leaf_rows / max(1, points))
+        return min(coreset.SCREENING, TARGET * coreset.leaf_rows / max(1, points))
 
     def begun(self, sealed: Sealed) -> Screener | None:
         """See `LeafScreens`."""

@@ -11,7 +11,7 @@ index) through Philox, a counter-based generator, so that no node's numbers depe
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import Any, ClassVar, Final, Protocol, TypeVar
 
@@ -50,14 +50,9 @@ class Pilot:
         The factors of the weights u of negative and positive points in the problem: see `reduce_for`.
     decisions : ndarray of shape (n,), float64, or None
         Decision values of a kernel machine at the node's n points, in their order; coefficients are 0 then.
-    band : float
-        Largest share of the kept points that may be the rows nearest the kink, as they are: see
-        `streamsvm.coreset.band`.
     crowded : bool
         Whether so much of the weight is active that no point is more important than another. Points are then sampled in
         proportion to weight.
-    measured : list
-        What was computed of the points last asked about: see `streamsvm.coreset.reducers.calibrated.measured_under`.
     """
 
     penalty: float
@@ -68,13 +63,7 @@ class Pilot:
     lower_bound: float
     class_weight: tuple[float, float] = (1.0, 1.0)
     decisions: NDArray[np.float64] | None = None
-    band: float = 0.0
     crowded: bool = False
-    measured: list[Any] = field(default_factory=list, init=False, compare=False, repr=False)
-
-    def with_band(self, band: float) -> Pilot:
-        """Return the pilot with a band; a kernel machine's has none."""
-        return replace(self, band=band) if self.decisions is None else self
 
     def of(self, part: slice) -> Pilot:
         """Return the pilot as that of some of its points, in their order."""

@@ -19,9 +19,6 @@ Given a pilot (w~, b~) of the node's own problem with penalty lambda, margins z_
    active points, which is the pilot's hinge gradient. With fewer than `POINTS_A_CONSTRAINT` points per constraint only
    the weight of each label is kept exact.
 
-Where the pilot has a band (`streamsvm.coreset.band`), the rows nearest the kink are kept as they are, and all of this
-is done with the others.
-
 The pilot of a kernel machine has decision values at the node's points instead of coefficients. Then z_i = y_i f(x_i), f
 being the rough kernel machine, and the influence is a_i = u_i sqrt(clip((1 + delta - z_i) / (2 delta), 0, 1)), because
 all norms in the feature space are 1. A quarter of the importance is by weight, the rest by influence; g, a bound for
@@ -44,7 +41,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamsvm.common_values import apart
-from streamsvm.coreset.band import DELTA, nearest
 from streamsvm.coreset.calibration import MOST
 from streamsvm.coreset.reducers.base import (
     Observed,
@@ -55,7 +51,7 @@ from streamsvm.coreset.reducers.base import (
     systematic,
 )
 from streamsvm.coreset.reducers.importance_kernels import keep_label_weights, least_part, meet_totals, mix
-from streamsvm.coreset.row_kernels import add_active, curve, scale
+from streamsvm.coreset.row_kernels import DELTA, add_active, curve, scale
 from streamsvm.linalg import Float
 from streamsvm.points import Points, Signs
 
@@ -110,24 +106,8 @@ class CalibratedReducer:
         if pilot.decisions is None:
             under = measured_under(points, pilot)
             rows, margin, share = under.rows, under.margin, importance(under, points.y, points.weight, pilot)
-            band = _band(under, points, pilot, m)
         else:
             rows, margin, share = _of_a_kernel(points, pilot)
-            band = np.empty(0, np.intp)
-        if not len(band):
-            chosen, weight = self._sampled(rows, points, margin, share, m, random)
-            return points.take(chosen).reweighted(weight)
-        rest = np.delete(np.arange(len(points)), band)
-        others, beside = points.take(rest), rows.take(rest, axis=0)
-        drawn, weight = self._sampled(beside, others, margin[rest], share[rest], m - len(band), random)
-        chosen = np.concatenate([band, rest[drawn]])
-        order = np.argsort(chosen)
-        return points.take(chosen[order]).reweighted(np.concatenate([points.weight[band], weight])[order])
-
-    def _sampled(
-        self, rows: Float, points: Points, margin: Float, share: Float, m: int, random: np.random.Generator
-    ) -> tuple[NDArray[np.intp], Float]:
-        """Draw m points; return which, in the order of the log, and their weights."""
         inclusion = inclusion_probabilities(_both_labels(share, points.y, m), m)
         # Ordered by margin within a label, systematic sampling spreads the sample along the margin: neighbours are
         # rarely both kept.
@@ -135,20 +115,11 @@ class CalibratedReducer:
         weight = points.weight[chosen] / inclusion[chosen]
         if self._calibrated:
             weight = _calibrated(rows, points, margin, chosen, weight, self.observed)
-        return chosen, weight
+        return points.take(chosen).reweighted(weight)
 
 
 def _has_both_labels(y: Signs) -> bool:
     return bool(abs(int(y.sum(dtype=np.int64))) < len(y))
-
-
-def _band(under: Under, points: Points, pilot: Pilot, m: int) -> NDArray[np.intp]:
-    """Return the rows of the band, ascending; of the m points enough are left for the others to be calibrated."""
-    width = under.rows.shape[1]
-    most = min(int(pilot.band * m), m - POINTS_A_CONSTRAINT * width)
-    if most <= 0 or not len(under.length):
-        return np.empty(0, np.intp)
-    return nearest(under.length, under.margin, points.weight, width, most)
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,20 +151,10 @@ class Under:
 
 
 def measured_under(points: Points, pilot: Pilot) -> Under:
-    """Return where points lie under a linear pilot; their weights are those of its problem.
-
-    Kept with the pilot until it is asked the next time: of a node, its reduction asks, and then its account.
-    """
-    if pilot.measured:
-        X, known = pilot.measured.pop()
-        if X is points.X:
-            assert isinstance(known, Under)
-            return known
+    """Return where points lie under a linear pilot; their weights are those of its problem."""
     rows, margin = np.empty((len(points), points.dimension + 1)), np.empty(len(points))
     scale(points.X, points.y, pilot.mean, pilot.scale, pilot.coefficients, pilot.intercept, rows, margin)
-    found = Under.of(rows, points.weight, margin, pilot.penalty)
-    pilot.measured.append((points.X, found))
-    return found
+    return Under.of(rows, points.weight, margin, pilot.penalty)
 
 
 def _of_a_kernel(points: Points, pilot: Pilot) -> tuple[Float, Float, Float]:
@@ -243,15 +204,6 @@ def _calibrated(
     active, totals, gradient = margin < 1.0, np.zeros((2, 2)), np.zeros(rows.shape[1] - 1)
     add_active(rows, points.y, points.weight, margin, totals, gradient)
     return meet(weight, rows, points.y, active, chosen, totals, gradient, observed=observed)
-
-
-def label_sums(weight: Float, y: Signs, active: NDArray[np.bool_]) -> Float:
-    """Return weights by label (-1, +1) x {inactive, active}, shape (2, 2)."""
-    totals = np.zeros((2, 2))
-    for index, sign in enumerate((-1, 1)):
-        for side in range(2):
-            totals[index, side] = float(np.einsum("i,i->", weight, (y == sign) & (active == side)))
-    return totals
 
 
 def meet(
@@ -304,5 +256,4 @@ def warm_up() -> None:
     points, margin = Points(np.ones((8, 1)), y, np.ones(8)), np.array([0.0, 2.0, 2.0, 0.0] * 2)
     inclusion_probabilities(_both_labels(np.ones(8), y, 4), 4)
     order_by_margin(y, margin)
-    nearest(np.ones(8), margin, np.ones(8), 2, 1)
     _calibrated(np.ones((8, 2)), points, margin, np.arange(8), np.ones(8), Observed())

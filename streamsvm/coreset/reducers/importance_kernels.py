@@ -6,9 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamsvm.compiling import njit
-from streamsvm.coreset.band import DELTA
 from streamsvm.coreset.calibration import move_weights
-from streamsvm.coreset.row_kernels import distances, label_means
+from streamsvm.coreset.row_kernels import DELTA, distances, label_means
 from streamsvm.linalg import Float
 from streamsvm.points import Signs
 

@@ -58,10 +58,6 @@ class SharedPilot:
     pilots: tuple[Pilot, ...]
     class_weight: tuple[float, ...]
 
-    def with_band(self, band: float) -> SharedPilot:  # noqa: ARG002
-        """Return the pilots as they are: no band is that of several problems."""
-        return self
-
     def of(self, part: slice) -> SharedPilot:
         """Return the pilots as those of some of their points, in their order."""
         return replace(self, pilots=tuple(pilot.of(part) for pilot in self.pilots))

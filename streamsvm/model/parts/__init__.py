@@ -5,7 +5,6 @@ part               stands in a version
 =================  ====================================================================================================
 `classes`          of more than two labels: what each machine tells apart, and how each was fitted
 `info_audit`       whose objective over the whole stream is estimated
-`info_left_out`    that rows beyond `coreset.max_leverage` were left out of
 `info_memory`      that is not of everything that was learned
 `packed`           whose support vectors are places on a grid and whose dual coefficients are float32 values
 `probability`      that has probabilities
@@ -30,7 +29,6 @@ from streamsvm.errors import InvalidMessage, UnknownFormat
 from streamsvm.model.parts import (
     audit_part,
     classes_part,
-    left_out_part,
     memory_part,
     packed_part,
     probability_part,
@@ -48,7 +46,6 @@ FIRST: Final[tuple[MessagePart, ...]] = (
 )
 OWN: Final[tuple[MessagePart, ...]] = (
     audit_part.PART,
-    left_out_part.PART,
     memory_part.PART,
     probability_part.PART,
     threshold_part.PART,

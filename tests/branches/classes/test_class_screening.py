@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
+from unittest import mock
 
 import msgspec
 import numpy as np
@@ -263,8 +265,15 @@ def test_a_rule_that_turned_is_noticed_whatever_was_kept() -> None:
 # ---------------------------------------------------------------- in a learner
 
 
+@pytest.fixture(autouse=True, scope="module")
+def larger_leaves() -> Iterator[None]:
+    """Let leaves span half of the rows before them, so that short streams have long ones."""
+    with mock.patch.object(CoresetConfig, "SCREENING", 0.5):
+        yield
+
+
 def learner_of(structure: str, **coreset: object) -> Learner:
-    options = {"leaf_rows": 40, "bucket_points": 60, "audit_points": 7, "screening": 0.5, "train_points": 1_000}
+    options = {"leaf_rows": 40, "bucket_points": 60, "audit_points": 7, "train_points": 1_000}
     config = ModelConfig(
         points=CONFIG.points,
         coreset=sized(**{**options, "structure": structure, **coreset}),
@@ -325,22 +334,14 @@ def test_leaves_of_few_points_span_less() -> None:
 
 
 def test_small_leaves_are_not_screened() -> None:
-    """A point of each label always stays, and of so few no choice would be left; nor are they without the option."""
+    """A point of each label always stays, and of so few no choice would be left."""
     rows = rows_of(blobs(2_400))
-    for options in ({"leaf_rows": least_capacity(CLASSES) - 1}, {"class_screening": False}):
-        held = learner_of("chain", **options)
-        feed(held, rows, [])
-        assert held.state().partitions[0].screened is None
+    held = learner_of("chain", leaf_rows=least_capacity(CLASSES) - 1)
+    feed(held, rows, [])
+    assert held.state().partitions[0].screened is None
     least = learner_of("chain", leaf_rows=least_capacity(CLASSES))
     feed(least, rows, [])
     assert least.state().partitions[0].screened is not None
-
-
-def test_two_labels_have_no_screens_of_classes() -> None:
-    """The option is settled there, so that it makes no other configuration."""
-    given = [ModelConfig(points=PointsConfig(dimension=2), coreset=CoresetConfig(class_screening=on)) for on in (0, 1)]
-    assert [config.coreset.class_screening for config in given] == [False, False]
-    assert given[0].sha256() == given[1].sha256()
 
 
 def test_a_state_whose_arrays_do_not_fit_is_corrupt() -> None:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from consumers.verify.verify import verify
 from streamsvm.branches.classes.class_screening import ClassScreened
+from streamsvm.config import CoresetConfig
 from streamsvm.kafka import Cluster, TopicSpec
 from streamsvm.learning.learner import Learner
 from streamsvm.points import Position
@@ -15,10 +18,12 @@ from tests.consumers.trainers import produce, run_until, settings_for, versions
 from tests.streams import rows_of
 
 
-def test_a_screened_leaf_of_seven_labels_survives_restarts(broker: TestBroker, tmp_path: Path) -> None:
+def test_a_screened_leaf_of_seven_labels_survives_restarts(
+    broker: TestBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A checkpoint in the midst of one goes on to the models of the mathematics, which verify makes again."""
+    monkeypatch.setattr(CoresetConfig, "SCREENING", 1.0)
     settings = seven(settings_for(broker.name("k"), tmp_path / "checkpoint"))
-    settings = settings.model_copy(update={"coreset": settings.coreset.model_copy(update={"screening": 1.0})})
     Cluster(broker.connection).create([TopicSpec(settings.input.topic, 4)])
     points, start = several(1_500), 0
     for end in (610, 790, 1_333, 1_500):

@@ -30,8 +30,6 @@ PARTITIONS = 3
 MEMORIES_AND_SHAPES: list[dict[str, Any]] = [
     {"structure": "tree"},
     {"structure": "chain"},
-    {"structure": "chain", "max_leverage": 0.01},
-    {"structure": "tree", "clip_sd": 6.0},
     {"reducer": "sensitivity"},
     *MEMORIES,
 ]

@@ -21,7 +21,7 @@ class SizedCoreset(CoresetConfig):
         if not self.forgets:
             return super().sizes_of(points, kernel)._replace(**own)
         span = own.pop("span", None) or span_of(own["leaf"], self.length_rows, self.screened_numbers(points, kernel))
-        return Sizes(**own, span=span, buckets=most_spans(self, span))
+        return Sizes(**own, span=span, buckets=most_spans(self.memory, self.length_rows, span))
 
 
 def sized(

@@ -31,7 +31,7 @@ from consumers.evaluate.prequential_contenders import (
 from consumers.evaluate.reading import load
 from streamsvm.choices import MemoryName
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
-from streamsvm.config.sizes import ADAPTIVE_LEAF, AUDITED
+from streamsvm.config.sizes import ADAPTIVE_LEAF
 from streamsvm.errors import ConfigurationError
 from streamsvm.estimators.evaluation import SGD_SETTINGS, probability_scores, scores
 from streamsvm.ingest.files.source import PointSource
@@ -279,12 +279,12 @@ def memories(dimension: int, plan: PrequentialPlan, classes: int = 2) -> Iterato
     """Yield ours: a name, what it is made of, and its configuration."""
     leaf = plan.rows_of_leaf
     window, half_life = WINDOW_LEAVES * leaf, HALF_LIFE_LEAVES * leaf
-    points = ADAPTIVE_LEAF * leaf  # of which one part is a leaf of so many rows
+    short = {} if plan.leaf_rows is None else {"points": ADAPTIVE_LEAF * leaf}  # of which a part is a leaf
     own: dict[MemoryName, tuple[str, Mapping[str, int]]] = {
-        "all": ("everything since the beginning", {"points": AUDITED * leaf // 2}),
-        "window": (f"the last {window:,} rows", {"window": window, "points": points}),
-        "decay": (f"half after {half_life:,} rows", {"half_life": half_life, "points": points}),
-        "adaptive": ("as much of the past as did best", {"points": points}),
+        "all": ("everything since the beginning", {}),
+        "window": (f"the last {window:,} rows", {"window": window}),
+        "decay": (f"half after {half_life:,} rows", {"half_life": half_life}),
+        "adaptive": ("as much of the past as did best", short),
     }
     for memory, (note, sizes) in own.items():
         yield memory, note, plan.config(dimension, memory, classes, **sizes)

@@ -23,7 +23,7 @@ from consumers.page.site import Site
 from consumers.page.status import ScorerStatus, TrainerStatus
 from consumers.settings import ScoringConfig, Settings
 from consumers.verify.verify import verify
-from streamsvm.config import ModelConfig, PointsConfig, SvmConfig
+from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
 from streamsvm.errors import ConfigurationError
 from streamsvm.ingest import arrow
 from streamsvm.ingest.decoder import PointDecoder, encode
@@ -43,7 +43,6 @@ from tests.consumers import test_scorer
 from tests.consumers.test_verify import Forged
 from tests.consumers.trainers import Running, produce, run_until, settings_for, versions
 from tests.golden import model as golden
-from tests.sizes import sized
 from tests.streams import DIMENSION, rows_of
 from tests.test_subscriber import eventually
 
@@ -75,7 +74,7 @@ def seven(settings: Settings, **svm: Any) -> Settings:
     return settings.model_copy(
         update={
             "points": PointsConfig(dimension=DIMENSION, labels=LABELS),
-            "coreset": sized(leaf_rows=60, bucket_points=40, audit_points=120, train_points=500),
+            "coreset": CoresetConfig(points=330, structure="tree", train_points=500),
             "svm": SvmConfig(**svm),
         }
     )

@@ -167,7 +167,7 @@ def test_a_feature_that_changes_its_scale_is_followed() -> None:
     assert spread[1] == pytest.approx(points.X[:, 1].astype(np.float64).std(), rel=0.3)
 
 
-@pytest.mark.parametrize("memory", [{}, {"memory": "window", "window_points": 1_600, "span_rows": 200}])
+@pytest.mark.parametrize("memory", [{}, {"memory": "window", "window": 1_600, "span_rows": 200}])
 @pytest.mark.parametrize("first", [20, 500])
 def test_all_rows_are_accounted_for_once(first: int, memory: dict[str, object]) -> None:
     """Moments count every accepted row as it is learned, and the points stand for their weight."""

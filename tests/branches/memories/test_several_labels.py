@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from consumers.verify.verify import verify
+from streamsvm.config import CoresetConfig
 from streamsvm.kafka import Cluster, TopicSpec
 from streamsvm.model.classes import ClassModel
 from streamsvm.points import Points

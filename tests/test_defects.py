@@ -40,7 +40,11 @@ def test_every_table_of_defects_is_in_the_list(listed: list[Found]) -> None:
     known = tables()
     assert len(known) >= 6
     left = {table: set(rows) - names for table, rows in known.items()}
-    disturbances = {"tests.faults.planted.DEFECTS", "tests.faults.altered.ALTERATIONS"}
+    disturbances = {
+        "tests.branches.workers.planted.DEFECTS",
+        "tests.faults.planted.DEFECTS",
+        "tests.faults.altered.ALTERATIONS",
+    }
     assert {table for table, rows in left.items() if rows} == disturbances
     assert left["tests.faults.planted.DEFECTS"] == {
         "ends-transactions-early",
@@ -50,7 +54,9 @@ def test_every_table_of_defects_is_in_the_list(listed: list[Found]) -> None:
         "hangs-in-the-client",
         "loses-an-answer",
         "loses-its-disk",
+        "publishes-often",
     }
+    assert left["tests.branches.workers.planted.DEFECTS"] == {"publishes-often"}
     assert left["tests.faults.altered.ALTERATIONS"] == {"impatient", "trains_slowly", "steady", "unhurried"}
 
 

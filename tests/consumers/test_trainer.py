@@ -539,7 +539,8 @@ def test_a_model_must_fit_the_client_too(settings: Settings, connection: Connect
             "coreset": settings.coreset.model_copy(update={"train_points": 100_000}),
         }
     )
-    Cluster(connection).create([TopicSpec(large.output.models_topic, config={"max.message.bytes": "20000000"})])
+    limit = {"max.message.bytes": "20000000", "cleanup.policy": "compact"}
+    Cluster(connection).create([TopicSpec(large.output.models_topic, config=limit)])
     with pytest.raises(
         ConfigurationError, match=r"\(message\.max\.bytes\) allows only 1000000\. Lower .*train_points to"
     ):
@@ -550,7 +551,7 @@ def test_a_model_must_fit_the_client_too(settings: Settings, connection: Connect
 def test_a_default_kernel_machine_fits_a_default_broker(settings: Settings, connection: Connection) -> None:
     """One of 20,000 points starts and publishes where a topic takes 1 MB; a larger machine is told what fits."""
     default = settings.model_copy(update={"svm": SvmConfig(kernel="rbf"), "coreset": CoresetConfig()})
-    limit = {"max.message.bytes": "1000000"}
+    limit = {"max.message.bytes": "1000000", "cleanup.policy": "compact"}
     Cluster(connection).create([TopicSpec(default.output.models_topic, config=limit)])
     for larger, option in (
         ({"landmarks": None, "precision": "double"}, r"coreset\.train_points"),

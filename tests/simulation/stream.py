@@ -110,6 +110,7 @@ def settings_for(
         variant.settle(sections)
     kinds = {"points": PointsConfig, "coreset": sized, "svm": SvmConfig}
     sections |= {name: kind(**sections[name]) for name, kind in kinds.items()}
+    sections["coreset"] = sections["coreset"].settled(sections["points"], "linear")
     plain = {name: info.get_default(call_default_factory=True) for name, info in Settings.model_fields.items()}
     settings = _Settings.model_construct(**plain | sections)
     settings._variants = variants

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from streamsvm.branches.memories.voting import Voting
 from streamsvm.checkpoint import format as codec
-from streamsvm.config import ModelConfig, PointsConfig, SvmConfig
+from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
 from streamsvm.coreset.moments import Moments
 from streamsvm.learning.cutting import Cut, LearnerState
 from streamsvm.learning.learner import Learner
@@ -203,7 +203,10 @@ def version_at(config: ModelConfig, rows: Rows, number: int = 1) -> Version:
 @pytest.mark.parametrize("memory", [MEMORIES[0], MEMORIES[1], MEMORIES[4]])
 def test_a_version_is_made_again_without_the_rows_it_forgot(memory: dict[str, Any]) -> None:
     """From the oldest row that it names, to the byte; a later one from there, too. Shares need the whole log."""
-    config, rows = config_of(memory), rows_of(drifting(2_000))
+    own = {option: value for option, value in memory.items() if option != "span_rows"}
+    coreset = CoresetConfig(points=1_000, train_points=400, **own)
+    config, rows = config_of(memory).model_copy(update={"coreset": coreset}), rows_of(drifting(2_000))
+    config = ModelConfig.of_canonical(ModelConfig.model_validate(dict(config)).canonical())
     version, later = version_at(config, rows.slice(0, 1_700)), version_at(config, rows)
     value = message.encode(version)
     assert message.encode(message.decode(value)) == value

@@ -21,6 +21,7 @@ class Forgetting(Variant):
 
     def settle(self, sections: dict[str, Any]) -> None:
         """Give the memory, and the boxes that do not depend on how much is remembered."""
+        del sections["coreset"]["structure"]
         sections["coreset"] |= {"leaf_rows": 1, **self._options}
         sections["svm"] = {name: value for name, value in sections["svm"].items() if name != "C"} | {"alpha": 1e-4}
 

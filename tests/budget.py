@@ -30,28 +30,28 @@ from typing import Final
 
 ROOT: Final = Path(__file__).parent.parent
 LIMITS: Final[Mapping[str, int]] = {
-    "files": 1_000,
-    "functions": 10_000,
-    "classes": 2_000,
-    "carriers": 1_000,
-    "Protocols": 100,
-    "tokens": 1_000_000,
-    "lines of Python": 120_000,
-    "lines of other languages": 20_000,
-    "lines of tests": 120_000,
-    "words of pages": 50_000,
-    "options": 200,
-    "commands": 40,
-    "metrics": 150,
+    "files": 602,
+    "functions": 5_477,
+    "classes": 915,
+    "carriers": 543,
+    "Protocols": 42,
+    "tokens": 552_074,
+    "lines of Python": 90_401,
+    "lines of other languages": 2_321,
+    "lines of tests": 92_900,
+    "words of pages": 30_900,
+    "options": 98,
+    "commands": 21,
+    "metrics": 85,
     "lines of a package that grows beside another": 6_000,
-    "typed to the first poll, calls": 50_000,
-    "typed to the first poll, modules": 1_000,
-    "an idle turn, calls": 1_000,
-    "an idle turn, modules": 100,
-    "a full leaf, calls": 2_000,
-    "a full leaf, modules": 200,
-    "a version made and published, calls": 5_000,
-    "a version made and published, modules": 200,
+    "typed to the first poll, calls": 15_039,
+    "typed to the first poll, modules": 288,
+    "an idle turn, calls": 138,
+    "an idle turn, modules": 36,
+    "a full leaf, calls": 401,
+    "a full leaf, modules": 37,
+    "a version made and published, calls": 1_450,
+    "a version made and published, modules": 99,
 }
 """The most that each figure may be."""
 
@@ -203,8 +203,10 @@ def figures(*, walks: bool) -> tuple[dict[str, int], dict[str, Counter[str]]]:
 def lower(text: str, found: Mapping[str, int]) -> str:
     """Return the text of this module with lower limits where today's figures are lower."""
     for name, limit in LIMITS.items():
-        if found.get(name, limit) < limit:
-            text = re.sub(rf'(    "{re.escape(name)}": )[\d_]+', rf"\g<1>{found[name]:_}", text, count=1)
+        figure = found.get(name, limit)
+        figure += figure // 8 if name.endswith((", calls", ", modules")) else 0  # a walk may meet a moment's errand
+        if figure < limit and not name.startswith("lines of a package"):
+            text = re.sub(rf'(    "{re.escape(name)}": )[\d_]+', rf"\g<1>{figure:_}", text, count=1)
     return text
 
 

@@ -65,6 +65,7 @@ class Outbox:
         self._link = Link(connection)
         self._failure: StreamsvmError | None = None
         self._introduced = False
+        self._waiting = 0  # messages; the client's own length also counts its events
         timeout_ms = _FOR_EVER_MS if patience_s is None else int(patience_s * 1000)
         self._producer = make_producer(
             connection,
@@ -105,6 +106,7 @@ class Outbox:
                 serve(self._producer, self._link)
                 raise self._link.failure(error_of(error), f"send to topic {message.topic}") from error
             else:
+                self._waiting += 1
                 return
 
     def poll(self) -> None:
@@ -130,14 +132,14 @@ class Outbox:
         """
         deadline = time.monotonic() + timeout_s
         while True:
-            waiting = self._flush(min(SLICE_S, max(deadline - time.monotonic(), 0.0)))
+            self._flush(min(SLICE_S, max(deadline - time.monotonic(), 0.0)))
             self._check()
-            if waiting == 0:
+            if self._waiting == 0:
                 return
             if time.monotonic() >= deadline:
                 trouble = f" ({self._link.last_trouble})" if self._link.last_trouble else ""
                 raise TransientError(
-                    f"{self._connection.servers} did not acknowledge {waiting} messages within {timeout_s:g} "
+                    f"{self._connection.servers} did not acknowledge {self._waiting} messages within {timeout_s:g} "
                     f"s{trouble}",
                     "The messages remain queued: flush again, or check that the broker runs.",
                 )
@@ -150,7 +152,7 @@ class Outbox:
     def _full(self, topic: str) -> TransientError:
         trouble = f" ({self._link.last_trouble})" if self._link.last_trouble else ""
         return TransientError(
-            f"the send queue is full: {len(self._producer)} messages wait for {self._connection.servers}, and no "
+            f"the send queue is full: {self._waiting} messages wait for {self._connection.servers}, and no "
             f"room for another message to topic {topic} became free within {_FULL_S:g} s{trouble}",
             "Check that the topic accepts records: its leader, its in-sync replicas, and the broker's disk.",
         )
@@ -162,14 +164,14 @@ class Outbox:
         with contextlib.suppress(KafkaException):
             self._producer.list_topics(topic, timeout=SLICE_S)
 
-    def _flush(self, timeout_s: float) -> int:
+    def _flush(self, timeout_s: float) -> None:
         try:
-            return self._producer.flush(timeout_s)
+            self._producer.flush(timeout_s)
         except KafkaException as error:
             self._link.on_error(error_of(error))
-            return len(self._producer)
 
     def _delivered(self, topic: str, error: KafkaError | None, _: Delivered) -> None:
+        self._waiting -= 1
         if error is not None and self._failure is None:
             self._failure = self._link.failure(error, f"deliver a message to topic {topic}")
 

@@ -83,9 +83,11 @@ def adopting(stage: Stage) -> Stage:
 
 def command(settings: Settings, connection: Connection, options: Mapping[str, Any]) -> list[str]:
     """Return the command line of a worker of this trainer."""
-    plain = arguments(settings, connection, **options)[1:]
-    pairs = list(zip(plain[::2], plain[1::2], strict=True))
-    return ["scale", "worker", *(part for pair in pairs if pair[0] not in NOT_A_WORKERS for part in pair)]
+    plain = arguments(settings, connection, **options)
+    at = plain.index("train")
+    pairs = list(zip(plain[at + 1 :: 2], plain[at + 2 :: 2], strict=True))
+    worker = ["scale", "worker", *(part for pair in pairs if pair[0] not in NOT_A_WORKERS for part in pair)]
+    return [*plain[:at], *worker]
 
 
 def begin_worker(stage: Stage, environment: Mapping[str, str] | None, planted: str, **worker: Any) -> Daemon:

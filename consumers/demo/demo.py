@@ -54,9 +54,9 @@ NAME: Final = "pulsar"
 SPLIT_SEED: Final = 7
 HELD_OUT: Final = 5
 RATE_PER_S: Final = 3_000.0
-POINTS: Final = 770
-"""Of which a leaf has 140."""
-EVERY_LEAVES: Final = 8
+POINTS: Final = 550
+"""Of which a leaf has 100."""
+EVERY_LEAVES: Final = 11
 LEAST_VERSIONS: Final = 8
 MOST_POINTS: Final = 1_500
 READ_AT_ONCE: Final = 12

@@ -113,11 +113,11 @@ def _trainer(
         verdict=_unless_unwell(process, verdict),
         input=_input(settings, metrics, snapshot.letters if snapshot else None),
         structure=StructureStatus(
-            _kind(settings.coreset),
+            _kind(config.coreset),
             partitions,
             rows=snapshot.learned if snapshot else 0,
-            buckets=settings.coreset.sizes.buckets,
-            memory=settings.coreset.memory,
+            buckets=config.coreset.sizes.buckets,
+            memory=config.coreset.memory,
         ),
         memory=MemoryStatus(
             count_of(metrics, "streamsvm_points_held"),

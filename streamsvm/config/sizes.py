@@ -37,7 +37,7 @@ MOST_HALF_LIVES: Final = 40
 """Age, in half-lives, at which rows are dropped: they count for 1e-12 of what they did."""
 LARGEST_LEAF: Final = 2_000
 """Rows of a leaf where rows are forgotten: a longer one follows a change later."""
-WINDOW_LEAF, ADAPTIVE_LEAF = 8, 60
+WINDOW_LEAF, ADAPTIVE_LEAF = 8, 29
 """Parts of a memory that forgets of which one is the leaf: one that is `adaptive` follows a change leaf by leaf."""
 SPAN_LEAVES: Final = 8
 """Most leaves of a span."""

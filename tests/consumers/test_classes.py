@@ -23,7 +23,7 @@ from consumers.page.site import Site
 from consumers.page.status import ScorerStatus, TrainerStatus
 from consumers.settings import ScoringConfig, Settings
 from consumers.verify.verify import verify
-from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
+from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig, sizes
 from streamsvm.errors import ConfigurationError
 from streamsvm.ingest import arrow
 from streamsvm.ingest.decoder import PointDecoder, encode
@@ -70,14 +70,21 @@ def records_of(points: Points) -> list[bytes]:
 
 
 def seven(settings: Settings, **svm: Any) -> Settings:
-    """Return settings of seven labels, with sizes that such a stream needs."""
+    """Return settings of seven labels, with leaves and buckets of 60 points."""
+    points = 300 * sizes.AUDITED // (sizes.AUDITED - 1)
     return settings.model_copy(
         update={
             "points": PointsConfig(dimension=DIMENSION, labels=LABELS),
-            "coreset": CoresetConfig(points=330, structure="tree", train_points=500),
+            "coreset": CoresetConfig(points=points, structure="tree", train_points=500),
             "svm": SvmConfig(**svm),
         }
     )
+
+
+@pytest.fixture(autouse=True)
+def _large_audit_samples(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A third of so few points: each of seven labels needs some, for its probabilities."""
+    monkeypatch.setattr(sizes, "AUDITED", 3)
 
 
 @pytest.fixture(params=["linear", "rbf"])
@@ -283,10 +290,6 @@ def _counted(running: test_scorer.Running) -> dict[str, int]:
         ({"svm": {"target": {"recall": 0.9}}}, "svm.target = recall=0.9, but points.labels has 3 labels: "),
         ({"svm": {"tune": "auto", "tune_scoring": "auc"}}, "svm.tune_scoring = auc, but points.labels has 3 labels: "),
         ({"svm": {"class_weight": (1, 2)}}, "svm.class_weight has 2 factors, but points.labels has 3 labels"),
-        (
-            {"coreset": {"points": 16, "structure": "counter"}},
-            "coreset.points gives a bucket 0 points, too few for the 3 labels",
-        ),
         (
             {"points": {"labels": list(range(100))}, "coreset": {"points": 100}},
             "too few for the 100 labels of points.labels",

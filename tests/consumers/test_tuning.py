@@ -98,9 +98,10 @@ def test_verify_chooses_again(make: Callable[..., Settings], connection: Connect
 
 @pytest.mark.parametrize("multiclass", ["one_vs_one", "one_vs_rest"])
 def test_verify_chooses_again_for_seven_labels(
-    multiclass: str, broker: TestBroker, connection: Connection, tmp_path: Path
+    multiclass: str, broker: TestBroker, connection: Connection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One alpha for all machines, chosen by what they answer together, over a restart."""
+    monkeypatch.setattr("streamsvm.learning.tuning.EVERY_LEAVES", 4)
     made = settings_for(broker.name("k"), tmp_path / "checkpoint")
     Cluster(connection).create([TopicSpec(made.input.topic, 4)])
     settings = seven(made, alpha=1e-3, tune="auto", multiclass=multiclass)
@@ -157,10 +158,11 @@ def test_a_new_incarnation_tunes_anew(make: Callable[..., Settings], connection:
 
 
 def test_a_partition_that_joins_later_leaves_the_choice_as_it_was(
-    make: Callable[..., Settings], connection: Connection
+    make: Callable[..., Settings], connection: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A version alone is recomputed although its tuning's cut knows fewer records of a partition than its own."""
     settings = make(SvmConfig(alpha=1e-3, tune="auto"))
+    monkeypatch.setattr("streamsvm.learning.tuning.EVERY_LEAVES", 100)
     produce(connection, settings.input.topic, records(40))
     run_until(settings, connection, 40)
     produce(connection, settings.input.topic, records(60, seed=1), partition=2)

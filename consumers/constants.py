@@ -53,5 +53,8 @@ QUALITY_WINDOW = 10_000
 DRIFT_WINDOW = 10_000
 """Newest scores that are compared with the version's audit sample."""
 
+LABEL_EARLY_S = 60.0
+"""Seconds that a label may come before its row: as far apart as the clocks of two producers may be."""
+
 MOST_WAITING_ROWS = 10_000_000
 """Most rows in one partition that wait for labels, 37 bytes and features each; with more the trainer ends."""

@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias, TypeVar
 
-from msgspec import Struct
 from pydantic import BaseModel, Field, create_model
 
 from streamsvm.sections import Section, SectionOptions, extended
@@ -21,17 +20,6 @@ PAGES: Final = "reference"
 Kind = TypeVar("Kind", bound=BaseModel)
 Whole: TypeAlias = Any
 """The `Settings`, whose class is made with what stands here, so that it has no name yet."""
-
-
-class ReadRecipe(BaseModel):
-    """How the records that are scored are read by a version's recipe. Here: as the version's trainer reads its own.
-
-    A branch overrides it in its mixin, which stands before this class.
-    """
-
-    def read_by(self, recipe: Struct | None) -> Struct | None:
-        """Return the recipe by which records are read; None where they are points."""
-        return recipe
 
 
 def _nothing(_: Whole) -> None:

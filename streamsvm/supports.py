@@ -16,7 +16,6 @@ from typing import Any, Final, Literal
 
 from streamsvm.choices import OF_EVENTS_ONLY
 from streamsvm.errors import ConfigurationError
-from streamsvm.secrecy import is_secret
 from streamsvm.sockets import plugged
 
 Kind = Literal["nature", "not built"]
@@ -181,13 +180,13 @@ def _name(axis: str, spelled: Spelled) -> str:
 
 
 def _said(axis: str, value: object, spelled: Spelled) -> str:
-    """Return which value an axis has, without secrets."""
+    """Return which value an axis has."""
     name = _name(axis, spelled)
     if not is_given(value):
         return f"{name} is not given"
     if axis in _phrases():
         return _phrases()[axis].format(name=name, value=_plain(value))
-    shown = "" if value is True or is_secret(axis) else _plain(value)
+    shown = "" if value is True else _plain(value)
     return f"{name} = {shown}" if shown else f"{name} is given"
 
 
@@ -211,7 +210,6 @@ _STRUCTURE: Final = "Structure and memory of the coreset"
 SMALL: Final = "Landmarks and precision"
 _BOUNDS: Final = "Certificates"
 _REASONS: Final = "Reasons of a score"
-_ACCESS: Final = "Access"
 _EVALUATE: Final = "streamsvm evaluate"
 _COMMANDS: Final = "Other commands"
 
@@ -397,17 +395,6 @@ def _reasons() -> Iterator[Row]:
     )
 
 
-def _access() -> Iterator[Row]:
-    yield Row(
-        axis=_ACCESS,
-        feature=given("registry.username"),
-        without=given("registry.token"),
-        why="each proves who the client is",
-        remedy=_ONE_OF_TWO,
-        kind="nature",
-    )
-
-
 def _evaluate() -> Iterator[Row]:
     yield Row(
         axis=_EVALUATE,
@@ -502,7 +489,6 @@ _OWN: Final[tuple[Callable[[], Iterator[Row]], ...]] = (
     _small,
     _bounds,
     _reasons,
-    _access,
     _evaluate,
     _commands,
 )

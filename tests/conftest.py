@@ -61,7 +61,12 @@ def few_at_once(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
         return
     from consumers import constants
 
-    few = {"BATCH_RECORDS": 17, "SCORED_AT_ONCE": 7, "WATCH_INTERVAL_S": constants.WATCH_INTERVAL_S}
+    few = {
+        "BATCH_RECORDS": 17,
+        "SCORED_AT_ONCE": 7,
+        "WATCH_INTERVAL_S": constants.WATCH_INTERVAL_S,
+        "LABEL_EARLY_S": constants.LABEL_EARLY_S,
+    }
     for name, value in few.items():
         monkeypatch.setattr(constants, name, value)
 

@@ -28,7 +28,7 @@ def score(settings: Settings) -> None:
     from consumers.host.web.server import HttpServer
     from consumers.metrics import SCORER, Metrics
     from consumers.page.board import ScorerBoard
-    from consumers.page.site import site_of
+    from consumers.page.site import Site
     from consumers.scorer.components import ScorerComponents
     from consumers.scorer.scorer import Scorer
 
@@ -36,7 +36,7 @@ def score(settings: Settings) -> None:
     connection = connect(settings, "scorer")
     metrics, health = Metrics(SCORER.of(settings)).with_process(), Health(stuck_after_s=constants.STUCK_AFTER_S)
     board = ScorerBoard()
-    site = site_of(settings, board, metrics, health)
+    site = Site(settings, board, metrics, health).answer
     spare_the_collector()
     with HttpServer(settings.http, health, metrics.registry, site) as http, Supervision(health, stop), health.failing():
         log_start(settings, http.url)

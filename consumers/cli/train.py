@@ -44,7 +44,7 @@ def train(
     from consumers.host.web.server import HttpServer
     from consumers.metrics import TRAINER, Metrics
     from consumers.page.board import TrainerBoard
-    from consumers.page.site import site_of
+    from consumers.page.site import Site
     from consumers.trainer.components import Components
     from consumers.trainer.trainer import Trainer
     from streamsvm.kafka import Cluster
@@ -55,7 +55,7 @@ def train(
     connection = connect(settings, "trainer")
     metrics, health = Metrics(TRAINER.of(settings)).with_process(), Health(stuck_after_s=constants.STUCK_AFTER_S)
     board = TrainerBoard(settings, metrics)
-    site = site_of(settings, board, metrics, health)
+    site = Site(settings, board, metrics, health).answer
     spare_the_collector()
     with HttpServer(settings.http, health, metrics.registry, site) as http, Supervision(health, stop), health.failing():
         log_start(settings, http.url)

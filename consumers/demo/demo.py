@@ -28,7 +28,7 @@ from consumers.host.runtime import Health, configure_logging, stop_on_signals
 from consumers.host.web.server import HttpServer
 from consumers.metrics import TRAINER, Metrics
 from consumers.page.board import TrainerBoard
-from consumers.page.site import site_of
+from consumers.page.site import Site
 from consumers.replay.replay import ReplayResult, prepare_topic, replay
 from consumers.settings import CheckpointConfig, HttpConfig, InputConfig, LogConfig, Settings, TrainingConfig
 from consumers.streams.topics import output_topics
@@ -127,7 +127,8 @@ def run(reducer: ReducerName, *, keep_open: bool = False) -> bool:
             Health(stuck_after_s=constants.STUCK_AFTER_S),
         )
         board = TrainerBoard(settings, metrics)
-        with HttpServer(settings.http, health, metrics.registry, site_of(settings, board, metrics, health)) as http:
+        site = Site(settings, board, metrics, health)
+        with HttpServer(settings.http, health, metrics.registry, site.answer) as http:
             console.print(
                 f"Embedded broker at {broker.bootstrap_servers}, the live page at http://127.0.0.1:{http.port}/"
                 + ("" if keep_open else " while this runs (with --keep-open: also afterwards)")

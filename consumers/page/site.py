@@ -138,13 +138,6 @@ class Site:
         return drawn
 
 
-def site_of(
-    settings: Settings, board: TrainerBoard | ScorerBoard, metrics: Metrics, health: Health
-) -> Callable[[str], HttpAnswer | None] | None:
-    """Return what answers for the live page of a daemon; None where it is switched off."""
-    return Site(settings, board, metrics, health).answer if settings.http.page else None
-
-
 def etag(status: Status) -> str:
     """Return what changes exactly when something but the time at which it was taken does."""
     timeless = structs.replace(status, taken=LONG_AGO)

@@ -96,7 +96,7 @@ class Serving:
             schemas=self._schemas,
             passed=scoring.pass_fields,
             format_=scoring.format,
-            recipe=scoring.read_by(loaded.version.recipe),
+            recipe=loaded.version.recipe,
             reasons=scoring.reasons,
             beside=beside,
         )

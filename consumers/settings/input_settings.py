@@ -9,7 +9,6 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from streamsvm.sections import Section
-from streamsvm.supports import require
 
 Start = Literal["earliest", "latest"] | datetime
 
@@ -62,21 +61,15 @@ class RegistryConfig(Section):
         repr=False,
         description="Password for basic authentication; only from a file in --secrets or the environment.",
     )
-    token: str = Field(
-        default="",
-        repr=False,
-        description="Bearer token, instead of name and password; only from a file in --secrets or the environment.",
-    )
     ca_file: Path | None = Field(
         default=None,
         description="PEM file of the authority of the registry's certificate. Default: the well-known ones.",
     )
 
     @model_validator(mode="after")
-    def _one_identity(self) -> Self:
+    def _without_secrets(self) -> Self:
         if "@" in self.url:
             raise ValueError(
                 "registry.url contains a user name or password; set registry.username and registry.password instead"
             )
-        require({"registry.username": self.username, "registry.token": self.token})
         return self

@@ -18,11 +18,6 @@ class HttpConfig(Section):
         default=9464,
         description="Port to listen on. 0: a free one, which the log names.",
     )
-    page: bool = Field(
-        default=True,
-        description="Serve the live page at / and /status.json, with names of topics and features, and a projection of "
-        "points.",
-    )
     allowed_hosts: Annotated[tuple[str, ...], BeforeValidator(split_names)] = Field(
         default=(),
         description="Host names that are answered, besides `localhost`, `http.host` and IP addresses; others get 421. "

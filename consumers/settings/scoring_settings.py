@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, field_validator
 
-from consumers.settings_sockets import ReadRecipe, open_to_branches
+from consumers.settings_sockets import open_to_branches
 from streamsvm.config import PointsFormat
 from streamsvm.field_paths import path_of
 from streamsvm.option_texts import split_names
@@ -14,7 +14,7 @@ from streamsvm.sections import Section
 
 
 @open_to_branches("scoring")
-class ScoringConfig(ReadRecipe, Section):
+class ScoringConfig(Section):
     """Where unlabeled points come from, and where scores go."""
 
     topic: Annotated[str, Field(min_length=1, max_length=249)] = Field(

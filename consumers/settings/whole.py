@@ -150,7 +150,8 @@ class Settings(RecipeOptions, BaseSettings):
         """Return the effective configuration as a plain JSON value, secrets masked."""
         plain = self.model_dump(mode="json")
         plain["kafka"] = {key: MASK if is_secret(key) else value for key, value in self.kafka.items()}
-        plain["registry"] |= {key: MASK for key in ("password", "token") if plain["registry"][key]}
+        if plain["registry"]["password"]:
+            plain["registry"]["password"] = MASK
         return plain
 
     def differing(self) -> dict[str, Any]:

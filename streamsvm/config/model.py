@@ -44,11 +44,6 @@ class LabelRule(Protocol):
         ...
 
     @property
-    def early(self) -> float:
-        """How long a label waits for its row."""
-        ...
-
-    @property
     def absent(self) -> AbsentLabel:
         """What becomes of a row without a label."""
         ...

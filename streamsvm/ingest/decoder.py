@@ -102,7 +102,7 @@ REASONS: Final[Mapping[str, str]] = {
     "doubled_key": "another row within labels.horizon has the same key; the first one counts",
     "absent_label": "no label came within labels.horizon, and labels.absent is dead_letter",
     "changed_label": "the row of this label has another label already; the first one counts",
-    "unmatched_label": "no row with the label's key was within labels.horizon before it, or labels.early after it",
+    "unmatched_label": "no row with the label's key was within labels.horizon before it, or a minute after it",
     "unsupported_operation": "the row has an op field, and only plain points are supported",
     "undecodable": "the decoder failed on the record unexpectedly: a defect of streamsvm",
     **{name: reason.meaning for name, reason in _PLUGGED.items()},
@@ -146,8 +146,8 @@ REMEDIES: Final[Mapping[str, str]] = {
     "absent_label": "Raise labels.horizon if labels come later than that, or set labels.absent.",
     "changed_label": "Send a label once it is final: a row is learned under its first label. `streamsvm history "
     "forget` erases a row that was learned under a wrong one.",
-    "unmatched_label": "Raise labels.horizon if the label came after it, or labels.early if it came before its row. "
-    "Check that both topics are partitioned by the same key.",
+    "unmatched_label": "Raise labels.horizon if the label came after it, or send a label at most a minute before its "
+    "row. Check that both topics are partitioned by the same key.",
     "unsupported_operation": "Send plain points. `streamsvm history forget` erases rows that were learned.",
     "undecodable": "Report the defect together with the record, which the dead letter holds, and find out who wrote "
     "it.",

@@ -54,7 +54,6 @@ class RegistryOptions(Protocol):
     url: str
     username: str
     password: str
-    token: str
     ca_file: Path | None
 
 
@@ -94,13 +93,6 @@ class SchemaRegistry:
         options: dict[str, Any] = {"url": config.url, "timeout": ANSWER_TIMEOUT_S, "max.retries": 0}
         if config.username:
             options["basic.auth.user.info"] = f"{config.username}:{config.password}"
-        if config.token:
-            options |= {
-                "bearer.auth.credentials.source": "STATIC_TOKEN",
-                "bearer.auth.token": config.token,
-                "bearer.auth.logical.cluster": "",
-                "bearer.auth.identity.pool.id": "",
-            }
         if config.ca_file is not None:
             options["ssl.ca.location"] = str(config.ca_file)
         try:
@@ -261,7 +253,7 @@ class SchemaRegistry:
     def _failure(self, error: Exception, doing: str) -> ConfigurationError | RegistryUnavailable:
         what = f"the schema registry {self._url}, {doing}: {_one_line(error)}"
         if self._code_of(error)[0] in REFUSED:
-            remedy = "Correct registry.username, registry.password or registry.token."
+            remedy = "Correct registry.username or registry.password."
             if not self._accepted:
                 return ConfigurationError(what, remedy)
             return RegistryUnavailable(f"{what}; it accepted these credentials before", f"If it stays so: {remedy}")

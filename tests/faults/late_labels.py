@@ -37,7 +37,6 @@ from tests.streams import gaussian
 
 ROW_MS: Final = 100
 HORIZON_S: Final = 600.0
-EARLY_S: Final = 5.0
 NEVER: Final = 0.1
 LONGEST_S: Final = 100_000.0
 VERSIONS: Final = 40
@@ -55,7 +54,7 @@ def settings_of(prefix: str, directory: Path, rows: int) -> Settings:
     coreset = made.coreset.model_copy(update={"points": 11 * rows // (2 * VERSIONS), "train_points": 2_000})
     return made.model_copy(
         update={
-            "labels": LabelsConfig(topic=f"{prefix}-labels", horizon=HORIZON_S, early=EARLY_S),
+            "labels": LabelsConfig(topic=f"{prefix}-labels", horizon=HORIZON_S),
             "coreset": coreset,
             "training": made.training.model_copy(update={"every_leaves": 1}),
             "checkpoint": made.checkpoint.model_copy(update={"interval_s": 1.0}),
@@ -182,7 +181,6 @@ def killed(settings: Settings, connection: Connection, kills: int, seed: int, de
     options = {
         "labels_topic": settings.labels.topic,
         "labels_horizon": settings.labels.horizon,
-        "labels_early": settings.labels.early,
         "coreset_train_points": settings.coreset.train_points,
         "checkpoint_interval_s": 0.1,
     }

@@ -104,20 +104,19 @@ def test_two_hundred_kills_and_ten_stops_of_workers_change_nothing(with_workers:
 
 
 @pytest.mark.long
-def test_two_groups_that_own_everything_change_nothing(with_workers: Stage) -> None:
+def test_two_workers_that_own_everything_change_nothing(with_workers: Stage) -> None:
     """Split brain from the first row to the last, with a kill on each side."""
     stage = with_workers
     stage.create(PARTITIONS)
-    topic = stage.settings.input.topic
     trainer = start_trainer(stage)
-    sides = [start_worker(stage, group=f"{topic}-{side}") for side in "ab"]
+    sides = [start_worker(stage, ordinal=0, of=1) for _ in range(2)]
     rows = 0
     for number in range(4):
         rows += feed(stage, number)
         time.sleep(0.5)
         if number in (1, 2):
             sides[number - 1].kill()
-            sides[number - 1] = start_worker(stage, group=f"{topic}-{'ab'[number - 1]}")
+            sides[number - 1] = start_worker(stage, ordinal=0, of=1)
     finish(stage, trainer, sides, rows)
 
 
@@ -129,11 +128,11 @@ def test_a_kill_at_a_named_point_of_a_worker_changes_nothing(with_workers: Stage
     stage.create(PARTITIONS)
     trainer = start_trainer(stage)
     rows = feed(stage, 0)
-    doomed = start_worker(stage, {"STREAMSVM_TEST_CRASH_AT": point}, ordinal=0, of=1, group=None)
+    doomed = start_worker(stage, {"STREAMSVM_TEST_CRASH_AT": point}, ordinal=0, of=1)
     for number in range(1, 4):
         rows += feed(stage, number)
     assert doomed.wait() == -9, doomed.said
-    finish(stage, trainer, [start_worker(stage, ordinal=0, of=1, group=None)], rows)
+    finish(stage, trainer, [start_worker(stage, ordinal=0, of=1)], rows)
 
 
 @pytest.mark.long
@@ -147,7 +146,7 @@ def test_a_kill_at_a_named_point_of_a_trainer_changes_nothing(with_workers: Stag
     one.run_through(1)
     doomed = stage.start(environment={"STREAMSVM_TEST_CRASH_AT": point})
     assert doomed.wait() == -9, doomed.said
-    trainer, worker = start_trainer(stage), start_worker(stage, ordinal=0, of=1, group=None)
+    trainer, worker = start_trainer(stage), start_worker(stage, ordinal=0, of=1)
     rows += feed(stage, 1)
     finish(stage, trainer, [worker], rows)
 
@@ -159,7 +158,7 @@ def test_a_worker_that_writes_manifests_first_is_found(with_workers: Stage) -> N
     stage.create(PARTITIONS)
     trainer = start_trainer(stage)
     rows = feed(stage, 0)
-    worker = start_worker(stage, planted="manifest-first", ordinal=0, of=1, group=None)
+    worker = start_worker(stage, planted="manifest-first", ordinal=0, of=1)
     with pytest.raises(AssertionError, match="lacks"):
         finish(stage, trainer, [worker], rows)
 
@@ -173,4 +172,4 @@ def test_a_trainer_that_adopts_less_than_was_left_is_found(with_workers: Stage) 
     trainer.wait_for("started")
     rows = feed(stage, 0)
     with pytest.raises(AssertionError):
-        finish(stage, trainer, [start_worker(stage, ordinal=0, of=1, group=None)], rows)
+        finish(stage, trainer, [start_worker(stage, ordinal=0, of=1)], rows)

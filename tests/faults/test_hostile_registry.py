@@ -195,14 +195,14 @@ def test_what_is_no_answer_decides_nothing(registry: HostileRegistry, client: Cl
 
 
 def test_nobody_is_sent_elsewhere(registry: HostileRegistry, client: Client) -> None:
-    """A redirection is no answer, so that neither password nor token goes to another host."""
+    """A redirection is no answer, so that no password goes to another host."""
     with hostile_registry(text(POINT)) as other:
         for status in (301, 302, 303, 307, 308):
             registry.answer = plain(b"", status, Location=f"{other.url}/schemas/ids/1")
             with pytest.raises(RegistryUnavailable):
-                client(registry.url, token="hush").schema(1)
+                client(registry.url, username="me", password="hush").schema(1)
         assert other.asked == []
-    assert set(registry.credentials) == {"Bearer hush"}
+    assert set(registry.credentials) == {"Basic bWU6aHVzaA=="}
 
 
 @pytest.mark.parametrize("status", [401, 403])
@@ -212,7 +212,7 @@ def test_credentials_that_were_accepted_are_tried_again(
 ) -> None:
     """At first a refusal is an error; once there was an answer it may pass, as a registry that is away."""
     refusal = plain(b'{"error_code": %d, "message": "Unauthorized"}' % status, status)
-    schemas = client(registry.url, token="hush")
+    schemas = client(registry.url, username="me", password="hush")
     registry.answer = refusal
     with pytest.raises(ConfigurationError, match="Unauthorized"):
         schemas.schema(1)
@@ -221,7 +221,7 @@ def test_credentials_that_were_accepted_are_tried_again(
     registry.answer = refusal
     with pytest.raises(RegistryUnavailable, match="accepted these credentials before") as refused:
         schemas.schema(2)
-    assert "registry.token" in refused.value.remedy
+    assert "registry.password" in refused.value.remedy
     registry.answer = text(POINT)
     assert schemas.schema(2) == POINT
 
@@ -236,14 +236,14 @@ def test_another_authority_or_name_is_not_trusted(tmp_path: Path, client: Client
     with hostile_registry(text(POINT), certificate=certificate) as right:
         assert client(right.url, ca_file=ours.ca).schema(1) == POINT
         with pytest.raises(RegistryUnavailable, match="certificate verify failed"):
-            client(right.url, ca_file=theirs.ca, token="hush").schema(1)
+            client(right.url, ca_file=theirs.ca, username="me", password="hush").schema(1)
         with pytest.raises(RegistryUnavailable, match="certificate verify failed") as unknown:
-            client(right.url, token="hush").schema(1)
+            client(right.url, username="me", password="hush").schema(1)
         assert "registry.ca_file" in unknown.value.remedy
         assert right.credentials == [""]
     with hostile_registry(text(POINT), "127.0.0.2", certificate) as misnamed:
         with pytest.raises(RegistryUnavailable, match=r"certificate verify failed.*127\.0\.0\.2"):
-            client(misnamed.url, ca_file=ours.ca, token="hush").schema(1)
+            client(misnamed.url, ca_file=ours.ca, username="me", password="hush").schema(1)
         assert misnamed.asked == []
 
 

@@ -92,8 +92,7 @@ def command(settings: Settings, connection: Connection, options: Mapping[str, An
 
 def begin_worker(stage: Stage, environment: Mapping[str, str] | None, planted: str, **worker: Any) -> Daemon:
     """Start a worker of the group of this stage, or as these options say; it may not have started yet."""
-    own = {"group": f"{stage.settings.input.topic}-workers"}
-    given = {f"worker_{name}": value for name, value in {**own, **worker}.items()}
+    given = {f"worker_{name}": value for name, value in worker.items()}
     line = command(stage.settings, stage.connection, {**stage.options, **given})
     names = "+".join(filter(None, ("publishes-often", planted)))
     daemon = Daemon([names, *line], environment, "tests.faults.planted")
@@ -445,7 +444,7 @@ class Round:
     # --------------------------------------------------------------- processes
 
     def _start(self, side: int) -> Daemon:
-        split = {"group": f"{self.stage.settings.input.topic}-{side}"} if self.plan.split else {}
+        split = {"ordinal": 0, "of": 1} if self.plan.split else {}
         return self._started("worker_started", partial(begin_worker, self.stage, None, self.planted, **split))
 
     def _started(self, event: str, start: Callable[[], Daemon]) -> Daemon:
@@ -524,7 +523,7 @@ class Round:
             trainer = start_trainer(clean)
             tail = Tail(clean.connection, coresets_topic(clean.settings))
             try:
-                worker = start_worker(clean, ordinal=0, of=1, group=None)
+                worker = start_worker(clean, ordinal=0, of=1)
                 wait_until(lambda: self._learned(tail, times), "an undisturbed worker has learned everything")
                 assert worker.stop() == 0, worker.said[-3_000:]
                 assert trainer.stop() == 0, trainer.said[-3_000:]

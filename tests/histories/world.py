@@ -271,7 +271,7 @@ class World:
     def _module(self, part: str) -> list[str]:
         planted = self.plan.defect and self.plan.planted_in == part
         run = ["tests.histories.defects", self.plan.defect] if planted else ["tests.constants"]
-        return [*run, *flags({"WATCH_INTERVAL_S": 5.0, "SCORED_AT_ONCE": 5}), part]
+        return [*run, *flags({"WATCH_INTERVAL_S": 5.0, "SCORED_AT_ONCE": 5, "LABEL_EARLY_S": EARLY_MS / 1_000}), part]
 
     def _learned(self, model: str) -> dict[str, Any]:
         """Return the options of all who learn a model."""
@@ -286,7 +286,6 @@ class World:
             "coreset-screening": 0,
             "training-every-leaves": 1,
             "http-port": 0,
-            "http-page": "false",
         }
 
     def _trainer(self, name: str, model: str, pause_s: float = 1.0) -> Daemon:
@@ -302,7 +301,6 @@ class World:
             options |= {
                 "labels-topic": LABELS[model],
                 "labels-horizon": HORIZON_MS / 1_000,
-                "labels-early": EARLY_MS / 1_000,
                 "labels-absent": "dead_letter",
             }
         topics = (MODELS, f"{MODELS}.aliases", f"{MODELS}.audit")
@@ -328,7 +326,6 @@ class World:
             "scoring-output-topic": SCORES,
             "scoring-group": GROUP,
             "http-port": 0,
-            "http-page": "false",
         }
         session = ["--kafka", "session.timeout.ms=3000", "--kafka", "heartbeat.interval.ms=500"]
         command = [*self._module("score"), *_words(options), *session]

@@ -221,8 +221,7 @@ def with_workers(stage: Stage) -> Stage:
 
 def worker(stage: Stage, build: str) -> Daemon:
     """Start the only worker of its group."""
-    options = {**stage.options, "worker_group": f"{stage.settings.input.topic}-workers"}
-    daemon = start(stage, build, worker_command(stage.settings, stage.connection, options))
+    daemon = start(stage, build, worker_command(stage.settings, stage.connection, stage.options))
     daemon.wait_for("worker_started")
     return daemon
 

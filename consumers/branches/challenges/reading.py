@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from consumers import constants
 from consumers.branches.challenges.settings import topics_apart
 from consumers.settings import Settings, Start
 from consumers.streams.identity import TopicIdentity
@@ -166,7 +167,9 @@ def joined_with(scores: ServedScores, labels: Mapping[int, ServedLabels], models
         scores = replace(scores, time_ms=np.zeros(len(scores), np.int64))
         return served(scores, labels, horizon_ms=0, early_ms=0)
     rule = models.label_rule
-    return served(scores, labels, horizon_ms=round(1_000 * rule.horizon), early_ms=round(1_000 * rule.early))
+    return served(
+        scores, labels, horizon_ms=round(1_000 * rule.horizon), early_ms=round(1_000 * constants.LABEL_EARLY_S)
+    )
 
 
 def _of_scores(scores: ServedScores, labels: Ranges) -> Ranges:

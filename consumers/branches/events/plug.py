@@ -6,10 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 PLUGS: Final[Mapping[str, tuple[str, ...]]] = {
-    "settings": (
-        "consumers.branches.events.settings:SECTIONS",
-        "consumers.branches.events.settings:SCORED",
-    ),
+    "settings": ("consumers.branches.events.settings:SECTIONS",),
     "reference": ("consumers.branches.events.reference:PAGE",),
     "commands": ("consumers.branches.events.features_command:FEATURES",),
 }

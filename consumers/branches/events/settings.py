@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Final, Self
 
-import msgspec
 from pydantic import BeforeValidator, Field, InstanceOf, PlainSerializer, model_validator
 
-from consumers.settings_sockets import ReadRecipe, SettingsOptions
+from consumers.settings_sockets import SettingsOptions
 from streamsvm.branches.events.combinations import EVENTS, FOLLOWING
 from streamsvm.branches.events.features.recipe import Envelope, Recipe
 from streamsvm.branches.events.options import DeclaredEvents, points_of, recipe_from
@@ -22,10 +21,10 @@ if TYPE_CHECKING:
     from consumers.settings import Settings
 
 
-def _envelope(given: object) -> Envelope | None:
+def _envelope(given: object) -> Envelope:
     from streamsvm.branches.events.features.declaring import envelope_of
 
-    return None if given is None else envelope_of(given)
+    return envelope_of(given)
 
 
 class EventsConfig(Section):
@@ -122,21 +121,3 @@ def _models(settings: Settings) -> Mapping[str, object]:
 
 
 SECTIONS: Final = SettingsOptions(section="", mixin=EventsSettings, after="input", models=_models)
-
-
-class ScoredEvents(ReadRecipe):
-    """The option of `[scoring]` that overrules an option of `[events]`."""
-
-    envelope: Annotated[Envelope | None, BeforeValidator(_envelope)] = Field(
-        default=None,
-        description="As `events.envelope`. Default: what the version says.",
-    )
-
-    def read_by(self, recipe: msgspec.Struct | None) -> msgspec.Struct | None:
-        """Return a version's recipe with the envelope of the records that are scored."""
-        if self.envelope is None or not isinstance(recipe, Recipe):
-            return recipe
-        return msgspec.structs.replace(recipe, envelope=self.envelope)
-
-
-SCORED: Final = SettingsOptions(section="scoring", mixin=ScoredEvents, after="format")

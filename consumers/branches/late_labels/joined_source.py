@@ -12,6 +12,7 @@ from typing import Final, Literal
 
 import numpy as np
 
+from consumers import constants
 from streamsvm.config import LabelRule, ModelConfig
 from streamsvm.ingest.decoder import PointDecoder, RejectedRecord, Rejection
 from streamsvm.ingest.label_records import LabelDecoder, is_watermark, key_of
@@ -32,7 +33,7 @@ def rules_of(labels: LabelRule, most_rows: int) -> JoinRules:
     """Return the rule of a join as the configuration has it."""
     return JoinRules(
         horizon_ms=round(1_000 * labels.horizon),
-        early_ms=round(1_000 * labels.early),
+        early_ms=round(1_000 * constants.LABEL_EARLY_S),
         absent=labels.absent,
         most_rows=most_rows,
     )
@@ -337,7 +338,7 @@ MEANINGS: Final = {
     "absent_label": "no label came within the horizon",
     "doubled_key": "a row within the horizon has the same key",
     "changed_label": "the row has another label already",
-    "unmatched_label": "no row has this key within the horizon before the label, or labels.early after it",
+    "unmatched_label": "no row has this key within the horizon before the label, or a minute after it",
 }
 
 

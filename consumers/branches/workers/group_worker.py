@@ -209,8 +209,7 @@ class GroupWorker:
             return FixedShare(
                 self._cluster, settings.input.topic, ordinal=worker.ordinal, of=worker.of, look_every_s=every_s
             )
-        group = worker.group or f"streamsvm-{settings.name}-workers"
-        return self._cluster.member(settings.input.topic, group=group)
+        return self._cluster.member(settings.input.topic, group=f"streamsvm-{settings.name}-workers")
 
     # ---------------------------------------------------------------- turning
 

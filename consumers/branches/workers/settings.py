@@ -37,10 +37,9 @@ class WorkerConfig(Section):
     ordinal: Annotated[int, Field(ge=0, le=9_999)] | None = Field(
         default=None,
         description="Number of this worker, from 0 on: it owns the partitions p with p mod `of` = `ordinal`. Default: "
-        "a consumer group.",
+        "the consumer group `streamsvm-` + the model's name + `-workers`.",
     )
     of: Annotated[int, Field(ge=1, le=10_000)] | None = Field(default=None, description="Number of workers.")
-    group: str = Field(default="", description="Default: `streamsvm-` + the model's name + `-workers`.")
 
     @model_validator(mode="after")
     def _fixed_or_shared(self) -> Self:

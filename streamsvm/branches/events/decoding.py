@@ -34,8 +34,7 @@ class EventDecoding(Decoding):
     reasons: ClassVar[Mapping[str, RejectionReason]] = {
         "wrong_envelope": RejectionReason(
             "the value does not have the envelope that events.envelope declares",
-            "Set events.envelope to what the producer writes, or fix the producer. With a scorer, scoring.envelope "
-            "overrules the version's.",
+            "Set events.envelope to what the producer writes, or fix the producer. A scorer goes by the version.",
         ),
     }
 

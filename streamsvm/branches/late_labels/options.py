@@ -27,10 +27,6 @@ class JoinConfig(Section):
         default=0.0,
         description="How long a row waits for its label, in memory, by the two logs: seconds, or 90m, 36h, 14d.",
     )
-    early: Duration = Field(
-        default=60.0,
-        description="How long a label waits for its row; then it becomes a dead letter.",
-    )
     absent: AbsentLabel = Field(
         default="negative",
         description="What becomes of a row without a label: it is learned under the first label, dropped, or a dead "

@@ -14,6 +14,7 @@ import pandas as pd
 import pytest
 from sklearn.metrics import log_loss, roc_auc_score
 
+from consumers import constants
 from consumers.branches.challenges.reading import join_ranges, logs_of, read_served
 from consumers.branches.challenges.table import plain, summary
 from consumers.branches.late_labels.settings import LabelsConfig
@@ -34,7 +35,6 @@ from tests.consumers.test_scorer import Running, stored
 from tests.test_subscriber import NAME, Trainer, eventually, version_of
 
 HORIZON_S = 60.0
-EARLY_S = 5.0
 COSTS = (5.0, 1.0)
 
 
@@ -57,7 +57,7 @@ def settings_of(broker: TestBroker, *, late: bool) -> Settings:
         kafka={"bootstrap.servers": "unused:1"},
         points=PointsConfig(dimension=2),
         input=InputConfig(topic=points),
-        labels=LabelsConfig(topic=labels, horizon=HORIZON_S, early=EARLY_S) if late else LabelsConfig(),
+        labels=LabelsConfig(topic=labels, horizon=HORIZON_S) if late else LabelsConfig(),
         svm=SvmConfig(cost=COSTS),
         output=OutputConfig(models_topic=models),
         scoring=ScoringConfig(topic=points, output_topic=broker.name("scores"), group=points),
@@ -154,7 +154,9 @@ def test_late_labels_of_scores_are_those_of_a_join_in_pandas(real_broker: TestBr
     sent["label_ms"] = sent.groupby("partition").time_ms.cummax()
     scores["of"] = scores.id.str[1:].astype(int)
     both = sent.reset_index(drop=True).merge(scores[["of", "time_ms"]], on="of", suffixes=("", "_scored"))
-    within = both.label_ms.between(both.time_ms_scored - 1_000 * EARLY_S, both.time_ms_scored + 1_000 * HORIZON_S)
+    within = both.label_ms.between(
+        both.time_ms_scored - 1_000 * constants.LABEL_EARLY_S, both.time_ms_scored + 1_000 * HORIZON_S
+    )
     first = both[within].drop_duplicates("of", keep="first").set_index("of").y
     assert 0 < len(first) < len(labels)
     assert_equal_to(scores.assign(y=scores.of.map(first)).dropna(subset="y"), said)

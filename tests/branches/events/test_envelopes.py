@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from consumers.settings import ScoringConfig
 from streamsvm.branches.events.options import points_of, recipe_from
 from streamsvm.config import PointsConfig
 from streamsvm.ingest.avro import AvroWriter
@@ -165,17 +164,6 @@ def test_avro_has_debeziums_envelope_and_needs_none_of_connects() -> None:
     assert (why, "is not an object with op" in what) == ("wrong_envelope", True)
 
 
-def test_a_scorer_may_read_another_envelope_than_the_trainer() -> None:
-    """`scoring.envelope` overrules the recipe's, which counts where it is not given."""
-    recipe = recipe_from(FEATURES, {**LABEL, "envelope": "debezium"})
-    config = PointsConfig(**points_of(recipe))
-    assert ScoringConfig().read_by(recipe) is recipe
-    scoring = ScoringConfig.model_validate({"envelope": "none"})
-    assert scoring.read_by(None) is None
-    reader = PointDecoder(config, recipe=scoring.read_by(recipe), labeled=False)
-    assert not reader.decode([Raw(json.dumps(GOOD).encode())]).rejected
-
-
 def test_arrow_has_no_envelope_of_its_own() -> None:
     """Nothing is guessed."""
     from tests.branches.events.test_arrow_events import in_arrow
@@ -186,8 +174,6 @@ def test_arrow_has_no_envelope_of_its_own() -> None:
 
 
 def test_cloudevents_are_refused_with_the_way_out() -> None:
-    """By the table, and by the scorer's option."""
+    """By the table."""
     with pytest.raises(ValueError, match="send binary CloudEvents"):
         recipe_from(FEATURES, {**LABEL, "envelope": "cloudevents"})
-    with pytest.raises(ValueError, match="send binary CloudEvents"):
-        ScoringConfig.model_validate({"envelope": "cloudevents"})

@@ -101,7 +101,7 @@ def expected(table: pd.DataFrame) -> int:
 
 def joined_settings(prefix: str, directory: Path, absent: str = "negative") -> Settings:
     made = settings_for(prefix, directory)
-    labels = LabelsConfig(topic=f"{prefix}-labels", horizon=HORIZON_S, early=5.0, absent=absent)
+    labels = LabelsConfig(topic=f"{prefix}-labels", horizon=HORIZON_S, absent=absent)
     return made.model_copy(update={"labels": labels})
 
 
@@ -446,7 +446,6 @@ def test_a_trainer_killed_at_twenty_points_with_a_join_open_leaves_the_topic_of_
     more = {
         "labels_topic": own.topic,
         "labels_horizon": own.horizon,
-        "labels_early": own.early,
         "coreset_train_points": 500,
     }
     command = arguments(settings, connection, **more)
@@ -476,7 +475,6 @@ def test_several_pairs_of_partitions_go_on_from_older_checkpoints_than_the_newes
     more = {
         "labels_topic": own.topic,
         "labels_horizon": own.horizon,
-        "labels_early": own.early,
         "coreset_train_points": 500,
     }
     command = arguments(settings, connection, **more, checkpoint_interval_s=1_000)

@@ -23,7 +23,7 @@ def test_a_horizon_is_given_in_words_or_seconds() -> None:
     assert settings(labels={"horizon": "1.5m"}).labels.horizon == 90.0
     assert settings(labels={"horizon": 20}).labels.horizon == 20.0
     made = settings().models()
-    assert made.canonical()["labels"] == {"key": "id", "horizon": 129_600.0, "early": 60.0, "absent": "negative"}
+    assert made.canonical()["labels"] == {"key": "id", "horizon": 129_600.0, "absent": "negative"}
     assert ModelConfig.of_canonical(made.canonical()) == made
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 from typing import Any, Final
 
+from consumers import constants
 from consumers.branches.late_labels.settings import LabelsConfig
 from streamsvm.config import ModelConfig
 from streamsvm.points import Rows
@@ -29,7 +30,7 @@ from tests.simulation.world import Profile, World
 
 OTHER_LOG: Final = "other log"
 """What may happen: the record that comes next is not that of the earlier time."""
-_SETTINGS: Final = LabelsConfig(topic=LABELS, horizon=HORIZON_MS / 1_000, early=EARLY_MS / 1_000, absent=RULES.absent)
+_SETTINGS: Final = LabelsConfig(topic=LABELS, horizon=HORIZON_MS / 1_000, absent=RULES.absent)
 _NOT_HERE: Final = ("truncate", "recreate", "add partition")
 """No clean run is known of a log that was cut off or made anew."""
 
@@ -112,6 +113,7 @@ class LateLabels(Variant):
     def settle(self, sections: dict[str, Any]) -> None:
         """Give the topic and the rule."""
         sections["labels"] = _SETTINGS
+        constants.LABEL_EARLY_S = EARLY_MS / 1_000
 
     def drawn(self, profile: Profile) -> Profile:
         """Return a longer world, in which nothing happens of which no clean run is known."""

@@ -21,7 +21,7 @@ from consumers.host.web.server import HttpServer
 from consumers.metrics import SCORER, TRAINER, Metrics
 from consumers.page.board import MOMENT_EVERY_S, MOST_MOMENTS, MomentSeries, ScorerBoard, Subject, TrainerBoard
 from consumers.page.drawings import lines
-from consumers.page.site import Site, etag, site_of
+from consumers.page.site import Site, etag
 from consumers.page.status import FORMAT, Figures, Moment, ScorerStatus, Status, TrainerStatus, encode
 from consumers.settings import HttpConfig, Settings
 from streamsvm.model import message as model_codec
@@ -348,20 +348,6 @@ def test_who_has_the_figures_is_told_so(server: HttpServer) -> None:
     again = get(server, "/status.json", **{"If-None-Match": tag})
     assert (again.status, again.read()) == (304, b"")
     assert get(server, "/status.json", **{"If-None-Match": '"other"'}).status == 200
-
-
-def test_the_page_can_be_switched_off() -> None:
-    """With http.page off there is nothing at / nor at /status.json; health and metrics answer as before."""
-    settings, metrics, health = (
-        Settings(http=HttpConfig(port=0, page=False)),
-        Metrics(SCORER),
-        Health(stuck_after_s=60.0),
-    )
-    site = site_of(settings, ScorerBoard(), metrics, health)
-    with HttpServer(settings.http, health, metrics.registry, site) as running:
-        assert get(running, "/").status == 404
-        assert get(running, "/status.json").status == 404
-        assert get(running, "/metrics").status == 200
 
 
 def test_a_scorer_has_a_page_of_its_own() -> None:

@@ -60,6 +60,8 @@ ASIDE_ONE_OF: Final = 20
 """Rows of a small first leaf for each that is set aside."""
 TELLING: Final = 10.0
 """Times too far from which on people are told of a value: a stream's own extremes are seldom so far."""
+ROUNDING: Final = 1e-6
+"""Of a value that is computed from moments, by which a feature that is seldom set takes it."""
 CONSTANT: Final = 1e-9
 """Times the mean: a standard deviation below it is rounding of a feature that does not vary."""
 
@@ -143,7 +145,7 @@ class RowBound:
         farthest = near[varies].max() if varies.any() else np.inf
         seldom = np.zeros(len(mean))
         rare = varies & (count * mean**2 >= sd**2) & (mean != 0.0)
-        seldom[rare] = sd[rare] ** 2 / np.abs(mean[rare])
+        seldom[rare] = sd[rare] ** 2 / np.abs(mean[rare]) * (1.0 + ROUNDING)
         sd = np.where(varies, sd, farthest + np.abs(mean) / LEAST_SD)
         return RowBound(mean, sd, seldom, weight, weight * max(WEIGHT_SHARE, LEAST_WEIGHT / count))
 

@@ -150,6 +150,22 @@ def test_a_value_that_ten_rows_of_the_past_have_is_no_outlier() -> None:
     assert bound.draw_in(points)[1] is None
 
 
+@pytest.mark.parametrize("every", [100, 700, 1_500, 3_000])
+@pytest.mark.parametrize("value", [1.0, 250.0, -3.0])
+def test_a_feature_that_is_seldom_set_keeps_its_values(every: int, value: float) -> None:
+    """However seldom, and although its first value may come late; another value far beyond is drawn in."""
+    points = gaussian(8_000, dimension=4)
+    X = np.zeros((8_000, 4), np.float32)
+    X[:, :3] = (points.X[:, :3] > 0) * 250.0
+    X[every - 1 :: every, 3] = value
+    learner = learner_of(4, 1_000)
+    learner.learn(rows_of(Points(X, points.y, np.ones(8_000))), until=Position(7_000))
+    assert learner.outliers().rows == 0
+    X[7_500, 3] = 1e6 * value
+    learner.learn(rows_of(Points(X, points.y, np.ones(8_000))).slice(7_000, 8_000))
+    assert learner.outliers().rows == 1
+
+
 def test_a_feature_that_changes_its_scale_is_followed() -> None:
     """A thousand times as large from the middle on: each row lets the bound grow by a tenth, leaf by leaf."""
     points = gaussian(24_000)

@@ -72,8 +72,6 @@ OPTIONS: Final = {
     "points_dtype": "float64",  # as a scorer reads
     "points_max_rows_per_record": MOST_ROWS,
     "svm_c": None,
-    "coreset_leaf_rows": 2_000,
-    "coreset_bucket_points": 1_000,
     "coreset_train_points": 4_000,
     "training_every_leaves": 2,
     "training_policy": "latest",

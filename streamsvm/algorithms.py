@@ -15,8 +15,6 @@ OWN: Final = {
     "coreset.structure": ("tree", "chain"),
 }
 """The trunk's own names, by option."""
-COUNTER: Final = "counter"
-"""The structure that a `tree` without `coreset.buckets` is. A room has it."""
 
 
 def names(option: str) -> tuple[str, ...]:

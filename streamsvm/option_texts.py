@@ -84,6 +84,39 @@ def duration_in_words(value: object) -> object:
 
 _DURATION: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)([smhd]?)")
 _SECONDS: Final = {"s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0}
+_UNITS: Final = (("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1))
+LONGEST_S: Final = 1e10
+
+
+def memory_length(value: object) -> object:
+    """Return a number of rows as it is, and a duration in its largest whole unit: `36h` of `1.5d`.
+
+    Raises
+    ------
+    ValueError
+        If it is neither.
+    """
+    text = value.strip() if isinstance(value, str) else value
+    if isinstance(text, str) and text.isdecimal():
+        text = int(text)
+    if isinstance(text, int) and not isinstance(text, bool) and 8 <= text <= 1 << 40:
+        return text
+    if isinstance(text, str) and _DURATION.fullmatch(text):
+        seconds = seconds_of(text)
+        if 0.0 < seconds <= LONGEST_S:
+            whole = (f"{seconds / size:.0f}{unit}" for unit, size in _UNITS if not seconds % size)
+            return next(whole, f"{seconds!r}s")
+    raise ValueError(f"{value!r} is not a length: give 8 rows or more, such as 100000, or a time, such as 14d or 36h")
+
+
+def seconds_of(duration: str) -> float:
+    """Return the seconds of a duration such as `36h`."""
+    found = _DURATION.fullmatch(duration)
+    assert found is not None
+    return float(found[1]) * _SECONDS[found[2] or "s"]
+
+
+MemoryLength = Annotated[int | str, BeforeValidator(memory_length)]
 Duration = Annotated[float, Field(ge=0, le=10 * 366 * 86_400.0), BeforeValidator(duration_in_words)]
 TARGETS: Final = ("precision", "recall", "alarm_rate")
 _TARGETS_SHOWN: Final = "precision=0.9, recall=0.9, alarm_rate=0.01, with your own share"

@@ -101,8 +101,6 @@ LABELS: Final = "points.labels"
 FEATURES: Final = "[features]"
 MORE_LABELS: Final = Term(LABELS, lambda value: value > 2, "more than two labels")
 TWO_LABELS: Final = Term(LABELS, lambda value: value == 2, "two labels")
-WINDOW_LENGTH: Final = "coreset.window_points or coreset.window_s"
-HALF_LIFE_LENGTH: Final = "coreset.half_life_points or coreset.half_life_s"
 CERTIFICATE: Final = "a certificate"
 REASONS: Final = "reasons of a score"
 FOREIGN_COLUMNS: Final = "`--label`, `--weight`, `--id`, `--columns` or `--header`"
@@ -114,11 +112,6 @@ PHRASES: Final[Mapping[str, str]] = {
     FOREIGN_COLUMNS: "{value} is given",
 }
 """How the value of an axis of the trunk is written in an error, where it is not `name = value`."""
-NOT_GIVEN: Final[Mapping[str, str]] = {
-    WINDOW_LENGTH: "neither coreset.window_points nor coreset.window_s is given",
-    HALF_LIFE_LENGTH: "neither coreset.half_life_points nor coreset.half_life_s is given",
-}
-"""How an axis that is not given is written, where it is not `name is not given`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,7 +183,7 @@ def _said(axis: str, value: object, spelled: Spelled) -> str:
     """Return which value an axis has."""
     name = _name(axis, spelled)
     if not is_given(value):
-        return NOT_GIVEN.get(axis, f"{name} is not given")
+        return f"{name} is not given"
     if axis in _phrases():
         return _phrases()[axis].format(name=name, value=_plain(value))
     shown = "" if value is True else _plain(value)
@@ -222,12 +215,6 @@ _COMMANDS: Final = "Other commands"
 
 _ONE_VALUE: Final = "a threshold is of one decision value"
 _NO_VECTORS: Final = "a linear machine has no support vectors"
-_OWN_ROWS: Final = "where rows are forgotten, a bucket depends on its own rows alone"
-_AUDITED: Final = "it is fitted to the audit sample"
-_MORE_AUDIT: Final = (
-    "Raise coreset.audit_points, or coreset.memory_points, a twentieth of which is the audit sample; or remove "
-    "{feature}."
-)
 _ONE_OF_TWO: Final = "Give only one of the two."
 REMOVE: Final = "Remove {feature}."
 
@@ -296,15 +283,6 @@ def _goal() -> Iterator[Row]:
             remedy="Remove {feature}; class weights can say what errors cost.",
             kind="nature",
         )
-    for option in ("svm.cost", "svm.target", "svm.probability"):
-        yield Row(
-            axis=_GOAL,
-            feature=given(option),
-            without=equal("coreset.audit_points", 0),
-            why=_AUDITED,
-            remedy=_MORE_AUDIT,
-            kind="nature",
-        )
     yield Row(
         axis=_GOAL,
         feature=equal("svm.tune_scoring", "cost"),
@@ -321,86 +299,32 @@ def _goal() -> Iterator[Row]:
         remedy="Give svm.tune_scoring = accuracy or balanced_accuracy.",
         kind="nature",
     )
-    yield Row(
-        axis=_GOAL,
-        feature=given("svm.tune_alphas"),
-        without=given("svm.C"),
-        why="the values are chosen for alpha, and C is fixed",
-        remedy=_ONE_OF_TWO,
-        kind="nature",
-    )
-    yield Row(
-        axis=_GOAL,
-        feature=given("svm.tune_gammas"),
-        without=equal("svm.kernel", "linear"),
-        why="the linear kernel has no gamma",
-        remedy=REMOVE,
-        kind="nature",
-    )
 
 
 def _structure() -> Iterator[Row]:
     yield Row(
         axis=_STRUCTURE,
-        feature=given("coreset.memory_points"),
-        without=given("coreset.memory_bytes"),
-        why="both set the same budget",
-        remedy=_ONE_OF_TWO,
-        kind="nature",
-    )
-    yield Row(
-        axis=_STRUCTURE,
-        feature=given("coreset.fan_in"),
-        without=given("coreset.buckets"),
-        why="both say when buckets merge",
-        remedy=_ONE_OF_TWO,
-        kind="nature",
-    )
-    yield Row(
-        axis=_STRUCTURE,
-        feature=given("coreset.buckets"),
-        without=other("coreset.structure", "tree"),
-        why="it is the rule of a tree",
-        remedy=REMOVE,
-        kind="nature",
-    )
-    yield Row(
-        axis=_STRUCTURE,
-        feature=given("coreset.buckets"),
+        feature=equal("coreset.structure", "tree"),
         without=other("coreset.reducer", "calibrated"),
         why="buckets merge so by the pilot of `calibrated`",
-        remedy=REMOVE,
+        remedy="Remove {feature}, or give coreset.structure = chain or counter.",
         kind="nature",
     )
-    for option in ("structure", "buckets", "fan_in"):
+    yield Row(
+        axis=_STRUCTURE,
+        feature=given("coreset.structure"),
+        without=other("coreset.memory", "all"),
+        why="where rows are forgotten, a bucket depends on its own rows alone",
+        remedy="Remove {feature}, or give coreset.memory = all.",
+        kind="nature",
+    )
+    for memory, length in (("window", "coreset.window"), ("decay", "coreset.half_life")):
         yield Row(
             axis=_STRUCTURE,
-            feature=given(f"coreset.{option}"),
-            without=other("coreset.memory", "all"),
-            why=_OWN_ROWS,
-            remedy="Remove {feature}, or give coreset.memory = all.",
-            kind="nature",
-        )
-    for memory, options, length in (
-        ("window", ("window_points", "window_s"), WINDOW_LENGTH),
-        ("decay", ("half_life_points", "half_life_s"), HALF_LIFE_LENGTH),
-    ):
-        first, second = (f"coreset.{option}" for option in options)
-        for option in (first, second):
-            yield Row(
-                axis=_STRUCTURE,
-                feature=given(option),
-                without=other("coreset.memory", memory),
-                why=f"it is a length of the memory `{memory}`",
-                remedy=f"Give coreset.memory = {memory}, or remove {{feature}}.",
-                kind="nature",
-            )
-        yield Row(
-            axis=_STRUCTURE,
-            feature=given(first),
-            without=given(second),
-            why="the memory has one length, in rows or in seconds",
-            remedy=_ONE_OF_TWO,
+            feature=given(length),
+            without=other("coreset.memory", memory),
+            why=f"it is the length of the memory `{memory}`",
+            remedy=f"Give coreset.memory = {memory}, or remove {{feature}}.",
             kind="nature",
         )
         yield Row(
@@ -408,17 +332,9 @@ def _structure() -> Iterator[Row]:
             feature=equal("coreset.memory", memory),
             without=missing(length),
             why="this memory needs a length",
-            remedy=f"Give one of {first} and {second}.",
+            remedy=f"Give {length}, in rows (100000) or as a time (14d).",
             kind="nature",
         )
-    yield Row(
-        axis=_STRUCTURE,
-        feature=given("coreset.span_rows"),
-        without=equal("coreset.memory", "all"),
-        why="spans are only where rows are forgotten",
-        remedy="Give coreset.memory = window, decay or adaptive, or remove {feature}.",
-        kind="nature",
-    )
 
 
 def _small() -> Iterator[Row]:
@@ -513,13 +429,13 @@ def _evaluate() -> Iterator[Row]:
         remedy="Give the trainer's configuration with --config.",
         kind="nature",
     )
-    for option in ("coreset.window_s", "coreset.half_life_s"):
+    for option in ("coreset.window", "coreset.half_life"):
         yield Row(
             axis=_EVALUATE,
             feature=given("--config"),
-            without=given(option),
+            without=Term(option, lambda value: isinstance(value, str), f"`{option}` as a time"),
             why="the rows of a file have no times",
-            remedy="Compare memories that count rows: streamsvm evaluate FILE --prequential.",
+            remedy="Give {without} in rows, or compare memories: streamsvm evaluate FILE --prequential.",
             kind="nature",
         )
 

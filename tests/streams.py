@@ -6,9 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamsvm.checkpoint.snapshot import Snapshot
-from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
+from streamsvm.config import ModelConfig, PointsConfig, SvmConfig
 from streamsvm.learning.cutting import Cut, LearnerState
 from streamsvm.points import Points, Position, Rows, Times
+from tests.sizes import sized
 
 DIMENSION = 3
 
@@ -17,7 +18,7 @@ def small_config(**coreset: object) -> ModelConfig:
     """Return a configuration whose tree grows fast: leaves of 8 rows, buckets of 5 points, an audit sample of 7."""
     options = {"leaf_rows": 8, "bucket_points": 5, "audit_points": 7, "train_points": 64, **coreset}
     return ModelConfig(
-        points=PointsConfig(dimension=DIMENSION), coreset=CoresetConfig(**options), svm=SvmConfig(C=1.0), seed=11
+        points=PointsConfig(dimension=DIMENSION), coreset=sized(**options), svm=SvmConfig(C=1.0), seed=11
     )
 
 

@@ -27,15 +27,13 @@ RBF: Final = {"kernel": "rbf"}
 OF_BRANCHES: Final = {name: one for found in of_branches("configurations", "KINDS") for name, one in found.items()}
 KINDS: Final = {
     "linear": of_points(),
-    "linear, bytes": of_points(coreset={"memory_bytes": 20_000_000, "max_partitions": 2}),
-    "counter": of_points(coreset={"buckets": "none"}),
-    "counter of base 3": of_points(coreset={"fan_in": 3}),
+    "linear, few points": of_points(coreset={"points": 2_000}),
+    "counter": of_points(coreset={"structure": "counter"}),
     "chain": of_points(coreset={"structure": "chain"}),
     "sensitivity": of_points(coreset={"reducer": "sensitivity"}),
     "rbf": of_points(svm=RBF),
     "rbf, all support vectors": of_points(svm={**RBF, "landmarks": "none"}),
     "rbf, double": of_points(svm={**RBF, "precision": "double"}),
-    "rbf, tuned by few points": of_points(svm={**RBF, "tune_points": 99}),
     "three labels": of_points(points={"labels": ["a", "b", "c"]}),
     "three labels, balanced": of_points(points={"labels": [1, 2, 3]}, svm={**RBF, "class_weight": [1, 2, 3]}),
     "costs": of_points(svm={"cost": [50, 1], "tune": "auto", "tune_scoring": "cost", "probability": "sigmoid"}),
@@ -54,15 +52,13 @@ def read_back(config: ModelConfig) -> ModelConfig:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_is_read_back_is_the_same(kind: str) -> None:
-    """In value, in hash and in every option but the budget, from which the sizes followed."""
+    """In value, in hash, in every option, and in the sizes that follow."""
     config = KINDS[kind]
     again = read_back(config)
     assert again.canonical() == config.canonical()
     assert again.sha256() == config.sha256()
-    budget = {"coreset": {"memory_points", "memory_bytes"}}
-    assert again.model_dump(exclude=budget) == config.model_dump(exclude=budget)
-    assert again.coreset.memory_points is again.coreset.memory_bytes is None
-    assert read_back(again) == again
+    assert again == config
+    assert again.coreset.sizes == config.coreset.sizes
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -75,11 +71,11 @@ def test_a_file_makes_the_same_models(kind: str, tmp_path: Path) -> None:
 
 
 def test_every_option_is_in_it() -> None:
-    """Whatever its value; only the budget is not, for the sizes say it."""
+    """Whatever its value."""
     plain = of_points().canonical()
     for section in ("points", "coreset", "svm"):
         options = type(getattr(of_points(), section)).model_fields.keys()
-        assert plain[section].keys() == options - {"memory_points", "memory_bytes"}
+        assert plain[section].keys() == options
     assert plain.keys() == ModelConfig.model_fields.keys()
     absent = {name for name, field in ModelConfig.model_fields.items() if field.default is None}
     assert {name for name, value in plain.items() if value is None} == absent
@@ -105,17 +101,13 @@ def test_a_value_that_is_not_complete_is_refused(kind: str) -> None:
 @given(
     st.sampled_from([{}, {"labels": ["a", "b", "c"]}, {"dtype": "float64", "format": "arrow"}]),
     st.sampled_from([{}, RBF, {**RBF, "precision": "double"}, {**RBF, "landmarks": 64}, {"tune": "auto"}]),
-    st.sampled_from([{}, {"memory_points": 30_000}, {"leaf_rows": 500}]),
+    st.sampled_from([{}, {"points": 30_000}, {"points": 500}]),
     st.fixed_dictionaries(
         {},
         optional={
-            "structure": st.sampled_from(["tree", "chain"]),
+            "structure": st.sampled_from(["tree", "chain", "counter"]),
             "reducer": st.sampled_from(["calibrated", "uniform"]),
-            "buckets": st.sampled_from([None, 3]),
-            "fan_in": st.sampled_from([2, 3]),
             "landmarks": st.sampled_from([None, 16]),
-            "max_partitions": st.sampled_from([1, 3]),
-            "audit_points": st.sampled_from([0, 100]),
         },
     ),
     st.sampled_from([{}, *MEMORIES]),
@@ -130,4 +122,4 @@ def test_whatever_is_configured_is_the_same_when_it_is_read_back(
         assume(False)
     again = read_back(config)
     assert again.canonical() == config.canonical()
-    assert again.coreset.partition_points == config.coreset.partition_points
+    assert again.coreset.sizes == config.coreset.sizes

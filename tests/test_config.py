@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
-import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -12,11 +10,8 @@ import pytest
 from consumers.loader import load
 from consumers.options import _kafka_options
 from consumers.settings import Settings
-from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
+from streamsvm.config import ModelConfig, PointsConfig, SvmConfig
 from streamsvm.errors import ConfigurationError
-from streamsvm.learning.learner import Learner
-from streamsvm.points import Position
-from tests.streams import gaussian, rows_of
 
 
 @pytest.fixture(autouse=True)
@@ -93,14 +88,15 @@ def test_what_differs_from_the_defaults_is_told_and_no_more() -> None:
         "points.labels": ["on-time", "late"],
         "registry.password": "********",
         "coreset.structure": "tree",
+        "coreset.points": 11_000,
     }
 
 
 @pytest.mark.parametrize(
     ("options", "named"),
     [
-        ({"coreset": {"leaf_rows": 0}}, "coreset.leaf_rows: must be at least 1 (got 0)"),
-        ({"coreset": {"leef_rows": 1}}, "coreset.leef_rows: there is no such option (did you mean coreset.leaf_rows?)"),
+        ({"coreset": {"points": 0}}, "coreset.points: must be at least 16 (got 0)"),
+        ({"coreset": {"poinst": 1}}, "coreset.poinst: there is no such option (did you mean coreset.points?)"),
         ({"corset": {}}, "corset: there is no such option (did you mean coreset?)"),
         ({"dimension": 8}, "dimension: there is no such option (did you mean points.dimension?)"),
         ({"xyzzy": {}}, "xyzzy: there is no such option."),
@@ -204,161 +200,6 @@ def test_no_option_makes_infinite_boxes(option: dict[str, str]) -> None:
         load({"svm": option})
 
 
-@pytest.mark.parametrize(("memory", "audit"), [(100, 5), (10_000, 500), (1_000_000, 1_000)])
-def test_the_audit_sample_is_part_of_the_budget(memory: int, audit: int) -> None:
-    """A twentieth of a partition's memory, no more than without a budget; 0 leaves all of it to the coreset."""
-    budget = {"structure": "chain", "memory_points": 4 * memory, "max_partitions": 4}
-    config = CoresetConfig.model_validate(budget)
-    assert config.audit_points == audit
-    assert config.leaf_rows + config.bucket_points == memory - audit
-    without = CoresetConfig.model_validate({**budget, "audit_points": 0})
-    assert without.leaf_rows + without.bucket_points == memory
-
-
-@pytest.mark.parametrize("structure", ["tree", "chain"])
-@pytest.mark.parametrize("given", [{}, {"leaf_rows": 200}, {"bucket_points": 30}, {"fan_in": 4}])
-@pytest.mark.parametrize("partitions", [1, 8, 64])
-def test_one_budget_settles_the_sizes(structure: str, given: dict[str, int], partitions: int) -> None:
-    """Each partition gets its part and keeps to it; what is given wins; a round trip changes nothing."""
-    options = {"structure": structure, "max_partitions": partitions, "memory_points": 4_000 * partitions, **given}
-    config = CoresetConfig.model_validate(options)
-    assert config.partition_points <= 4_000
-    assert all(getattr(config, name) == value for name, value in given.items())
-    if structure == "chain" or config.buckets is not None:
-        assert config.partition_points >= 0.9 * 4_000 or "bucket_points" in given
-    assert CoresetConfig.model_validate(config.model_dump()) == config
-
-
-@pytest.mark.parametrize("structure", ["tree", "chain"])
-@pytest.mark.parametrize(
-    ("dimension", "partitions", "train_points"), [(2, 1, 20_000), (8, 4, 1_000), (60, 2, 20_000), (150, 1, 500)]
-)
-def test_a_budget_of_bytes_is_kept_and_used(structure: str, dimension: int, partitions: int, train_points: int) -> None:
-    """The most that learning and a cut allocate is no more than the budget, less what a short stream leaves unused.
-
-    A chain is full at once, so it uses a fair part of it.
-    """
-    points = PointsConfig(dimension=dimension)
-    asked = {"structure": structure, "max_partitions": partitions, "train_points": train_points}
-    config = ModelConfig(
-        points=points, coreset=CoresetConfig.model_validate({**asked, "memory_bytes": 20_000_000}), svm=SvmConfig(C=1.0)
-    )
-    coreset = config.coreset
-    assert 0 < coreset.largest_bytes(points) <= 20_000_000
-    assert ModelConfig.model_validate(config.model_dump()) == config
-    rows = 4 * coreset.leaf_rows + coreset.leaf_rows // 2
-    streams = [rows_of(gaussian(rows, part, dimension), part) for part in range(partitions)]
-    Learner(config, {0: Position(0)}, 1 << 40).learn(streams[0])
-    tracemalloc.start()
-    try:
-        learner = Learner(config, dict.fromkeys(range(partitions), Position(0)), 1 << 40)
-        for stream in streams:
-            learner.learn(stream)
-        learner.cut()
-        most = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-    unused = (partitions * coreset.partition_points - learner.points_held) * points.point_bytes
-    assert most <= coreset.largest_bytes(points) - unused
-    assert structure == "tree" or most >= 0.4 * coreset.largest_bytes(points)
-
-
-def test_bytes_that_hold_nothing_are_refused_with_what_would_do() -> None:
-    """At the door, and the figure that the message gives is enough."""
-    with pytest.raises(
-        ConfigurationError, match=r"memory_bytes = 200000 is too little .* takes (\d+) bytes"
-    ) as refused:
-        load({"points": {"dimension": 8}, "coreset": {"memory_bytes": 200_000}})
-    assert "max_partitions" in str(refused.value)
-    found = re.search(r"takes (\d+) bytes", str(refused.value))
-    assert found is not None
-    enough = load({"points": {"dimension": 8}, "coreset": {"memory_bytes": int(found[1])}})
-    assert enough.coreset == enough.models().coreset
-    assert enough.coreset.bucket_points >= CoresetConfig.LEAST_BUCKET
-    with pytest.raises(ConfigurationError, match=r"memory_points = 10000, and coreset\.memory_bytes = 1000000000"):
-        load({"points": {"dimension": 8}, "coreset": {"memory_bytes": 10**9, "memory_points": 10_000}})
-
-
-LITTLE = [
-    ({"memory_points": 44_799}, "chain"),
-    ({"memory_points": 44_800}, "tree"),
-    ({"memory_bytes": 4_000_000}, "chain"),
-    ({"memory_bytes": 40_000_000}, "tree"),
-    ({"memory_points": 10_000, "buckets": 2}, "tree"),
-    ({"memory_points": 44_000, "fan_in": 2}, "tree"),
-    ({}, "tree"),
-]
-
-
-@pytest.mark.parametrize(("budget", "structure"), LITTLE)
-def test_little_memory_a_partition_means_a_chain(budget: dict[str, int], structure: str) -> None:
-    """Fewer than 700 points, unless an option of a tree is given."""
-    coreset = CoresetConfig.model_validate({"max_partitions": 64, **budget})
-    assert ModelConfig(points=PointsConfig(dimension=8), coreset=coreset).coreset.structure == structure
-
-
-def test_a_base_of_the_counter_asks_for_the_counter() -> None:
-    """Alg. 2 by its own option; both at once contradict each other, and so does a number of buckets of a chain."""
-    assert CoresetConfig(fan_in=2).buckets is None
-    assert CoresetConfig(reducer="sensitivity").buckets is None
-    with pytest.raises(ValueError, match=r"coreset\.fan_in = 3, and coreset\.buckets = 4: both say when buckets merge"):
-        CoresetConfig(fan_in=3, buckets=4)
-    with pytest.raises(ValueError, match=r"coreset\.buckets = 4, but coreset\.structure = chain: "):
-        CoresetConfig(structure="chain", buckets=4)
-
-
-def test_the_sizes_are_hashed_not_the_budget() -> None:
-    """A model does not depend on how its sizes were said."""
-    said = CoresetConfig(structure="chain", memory_points=1_000, max_partitions=1)
-    sizes = {name: getattr(said, name) for name in ("leaf_rows", "bucket_points", "audit_points")}
-    other = CoresetConfig(structure="chain", max_partitions=1, **sizes)
-    hashes = {ModelConfig(points=PointsConfig(dimension=2), coreset=coreset).sha256() for coreset in (said, other)}
-    assert len(hashes) == 1
-
-
-@pytest.mark.parametrize("budget", [{}, {"memory_points": 40_000}, {"memory_bytes": 20_000_000}])
-@pytest.mark.parametrize(("kernel", "structure"), [("linear", "tree"), ("rbf", "chain")])
-@pytest.mark.parametrize("given", [None, "tree", "chain"])
-def test_the_kernel_decides_the_structure_unless_it_is_given(
-    budget: dict[str, int], kernel: str, structure: str, given: str | None
-) -> None:
-    """Sizes and hash are those of the same structure said in so many words; a round trip changes nothing."""
-    coreset = {"max_partitions": 4, **budget}
-    asked = {"points": {"dimension": 3}, "svm": {"kernel": kernel}}
-    settings = load({**asked, "coreset": coreset if given is None else {**coreset, "structure": given}})
-    said = load({**asked, "coreset": {**coreset, "structure": given or structure}})
-    seen = settings.coreset.model_dump()
-    assert seen == settings.models().coreset.model_dump() == said.coreset.model_dump()
-    assert settings.coreset.structure == settings.models().canonical()["coreset"]["structure"] == (given or structure)
-    assert settings.models().sha256() == said.models().sha256()
-    assert ModelConfig.model_validate(settings.models().model_dump()) == settings.models()
-
-
-def test_a_budget_waits_for_the_structure() -> None:
-    """One that no tree fits into is no error where a chain is taken: for its kernel, or for so little memory."""
-    points, little = PointsConfig(dimension=2), {"memory_points": 256, "max_partitions": 64}
-    for svm in (SvmConfig(kernel="rbf"), SvmConfig()):
-        config = ModelConfig(points=points, coreset=CoresetConfig.model_validate(little), svm=svm)
-        assert config.coreset.partition_points == 4
-    with pytest.raises(ValueError, match=r"memory_points = 256 .* too few for a tree"):
-        ModelConfig(points=points, coreset=CoresetConfig.model_validate({**little, "buckets": 4}))
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"structure": "tree", "max_partitions": 2_500},
-        {"structure": "chain", "max_partitions": 10_000},
-        {"structure": "chain", "max_partitions": 1, "leaf_rows": 6_000, "bucket_points": 4_001},
-        {"structure": "chain", "max_partitions": 1, "leaf_rows": 10_000},
-    ],
-)
-def test_a_budget_that_cannot_hold_what_is_asked_is_refused(options: dict[str, object]) -> None:
-    """The message names the options that can change."""
-    with pytest.raises(ValueError, match="memory_points = 10000 is too little: each of"):
-        CoresetConfig.model_validate({"memory_points": 10_000, **options})
-
-
 @pytest.mark.parametrize(
     ("given", "meant"), [("none", "none"), ("balanced", "balanced"), ("1,10", (1.0, 10.0)), ([0.5, 2], (0.5, 2.0))]
 )
@@ -368,15 +209,6 @@ def test_class_weights_are_a_word_or_two_numbers(given: object, meant: object) -
     assert made.svm.class_weight == meant
     plain = ModelConfig(points=PointsConfig(dimension=1))
     assert (made.models().sha256() == plain.sha256()) == (given == "none")
-
-
-@pytest.mark.parametrize("coreset", [{"audit_points": 0}, {"memory_points": 16, "max_partitions": 1}])
-def test_probabilities_without_an_audit_sample_are_refused(coreset: dict[str, object]) -> None:
-    """At the start, with both options named: there would be nothing to fit them to."""
-    options = {"points": {"dimension": 2}, "coreset": {"structure": "chain", **coreset}}
-    load(options)
-    with pytest.raises(ConfigurationError, match=r"svm\.probability = sigmoid, but coreset\.audit_points = 0: "):
-        load({**options, "svm": {"probability": "sigmoid"}})
 
 
 def test_probabilities_decide_what_a_model_is() -> None:

@@ -20,7 +20,7 @@ from streamsvm.model.version import PartitionCut
 from streamsvm.points import Position
 from tests.test_checkpoint import snapshot
 
-CONFIG = {"seed": 1, "coreset": {"fan_in": 2}}
+CONFIG = {"seed": 1, "coreset": {"points": 2}}
 
 
 def head(number: int = 3, offset: int = 40, incarnation: int = 1, row: int = 0) -> Head:
@@ -82,8 +82,8 @@ REFUSALS = [
     (
         "nested configuration",
         {},
-        {"configuration_sha256": "x", "configuration": {**CONFIG, "coreset": {"fan_in": 4}}},
-        "coreset.fan_in was 2, is now 4",
+        {"configuration_sha256": "x", "configuration": {**CONFIG, "coreset": {"points": 4}}},
+        "coreset.points was 2, is now 4",
     ),
     ("other topic", {}, {"topic": "u"}, "'u'"),
     ("recreated topic", {}, {"topic_id": "new"}, "id new"),

@@ -7,11 +7,12 @@ import pytest
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
-from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
+from streamsvm.config import ModelConfig, PointsConfig, SvmConfig
 from streamsvm.coreset.moments import Moments
 from streamsvm.learning.learner import Learner
 from streamsvm.learning.pilots import kernel_pilot, linear_pilot
 from streamsvm.points import Points, Position
+from tests.sizes import sized
 from tests.streams import DIMENSION, gaussian, rows_of
 
 
@@ -65,7 +66,7 @@ def test_neither_batches_nor_a_restart_change_what_an_rbf_machine_is_trained_on(
     """The same cut to the last bit, with balanced class weights and a union that is reduced once more."""
     config = ModelConfig(
         points=PointsConfig(dimension=DIMENSION),
-        coreset=CoresetConfig(structure=structure, leaf_rows=60, bucket_points=40, train_points=50),
+        coreset=sized(structure=structure, leaf_rows=60, bucket_points=40, train_points=50),
         svm=SvmConfig(kernel="rbf", class_weight="balanced"),
     )
     rows = rows_of(gaussian(700))

@@ -15,7 +15,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 from sklearn.utils.multiclass import _ovr_decision_function
 
-from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
+from streamsvm.config import ModelConfig, PointsConfig, SvmConfig
 from streamsvm.learning.learner import Learner
 from streamsvm.learning.recipe import Origin, make, version_of
 from streamsvm.learning.tasks import OneVsOne, OneVsRest, task_of
@@ -30,6 +30,7 @@ from streamsvm.quality.class_skill_rule import ClassesAnswered, class_skill_of
 from streamsvm.quality.gate import LEAST_OF_A_LABEL, Evidence, balanced_accuracy, judge
 from streamsvm.quality.prequential import Baseline
 from tests.schemas import model_schema
+from tests.sizes import sized
 from tests.streams import rows_of
 
 
@@ -45,7 +46,7 @@ def blobs(n: int, classes: int = 4, seed: int = 0, dimension: int = 3) -> Points
 def config_of(classes: int = 4, **svm: object) -> ModelConfig:
     return ModelConfig(
         points=PointsConfig(dimension=3, labels=tuple(f"l{index}" for index in range(classes))),
-        coreset=CoresetConfig(leaf_rows=5_000, bucket_points=5_000),
+        coreset=sized(leaf_rows=5_000, bucket_points=5_000),
         svm=SvmConfig.model_validate(svm),
     )
 

@@ -144,57 +144,25 @@ MACHINE: Final[Mapping[str, Callable[[], object]]] = {
     "`svm.cost` / `svm.target`": settled(svm={**COSTS, "target": {"recall": 0.9}}),
     "`svm.cost` / more than two labels": settled(points=SEVERAL, svm=COSTS),
     "`svm.target` / more than two labels": settled(points=SEVERAL, svm={"target": {"recall": 0.9}}),
-    "`svm.cost` / `coreset.audit_points` = `0`": settled(svm=COSTS, coreset={"audit_points": 0}),
-    "`svm.target` / `coreset.audit_points` = `0`": settled(
-        svm={"target": {"recall": 0.9}}, coreset={"audit_points": 0}
-    ),
-    "`svm.probability` / `coreset.audit_points` = `0`": settled(
-        svm={"probability": "sigmoid"}, coreset={"audit_points": 0}
-    ),
     "`svm.tune_scoring` = `cost` / no `svm.cost`": settled(svm={"tune_scoring": "cost"}),
     "`svm.tune_scoring` = `auc` or `log_loss` or `cost` / more than two labels": settled(
         points=SEVERAL, svm={"tune_scoring": "auc"}
     ),
-    "`svm.tune_alphas` / `svm.C`": settled(svm={"tune_alphas": [0.1], "C": 1.0}),
-    "`svm.tune_gammas` / `svm.kernel` = `linear`": settled(svm={"tune_gammas": [0.1]}),
 }
 CORESET: Final[Mapping[str, Callable[[], object]]] = {
-    "`coreset.memory_points` / `coreset.memory_bytes`": settled(
-        coreset={"memory_points": 10_000, "memory_bytes": 10_000_000}
+    "`coreset.structure` = `tree` / `coreset.reducer` other than `calibrated`": settled(
+        coreset={"structure": "tree", "reducer": "uniform"}
     ),
-    "`coreset.fan_in` / `coreset.buckets`": settled(coreset={"fan_in": 3, "buckets": 4}),
-    "`coreset.buckets` / `coreset.structure` other than `tree`": settled(coreset={"buckets": 4, "structure": "chain"}),
-    "`coreset.buckets` / `coreset.reducer` other than `calibrated`": settled(
-        coreset={"buckets": 4, "reducer": "uniform"}
-    ),
-    **{
-        f"`coreset.{option}` / `coreset.memory` other than `all`": settled(coreset={option: value, **FORGETS})
-        for option, value in (
-            ("structure", "tree"),
-            ("buckets", 4),
-            ("fan_in", 3),
-        )
-    },
+    "`coreset.structure` / `coreset.memory` other than `all`": settled(coreset={"structure": "tree", **FORGETS}),
     **{
         f"`coreset.{option}` / `coreset.memory` other than `{memory}`": settled(coreset={option: 100_000, **FORGETS})
         for option, memory in (
-            ("window_points", "window"),
-            ("window_s", "window"),
-            ("half_life_points", "decay"),
-            ("half_life_s", "decay"),
+            ("window", "window"),
+            ("half_life", "decay"),
         )
     },
-    "`coreset.window_points` / `coreset.window_s`": settled(
-        coreset={"memory": "window", "window_points": 100_000, "window_s": 60.0}
-    ),
-    "`coreset.half_life_points` / `coreset.half_life_s`": settled(
-        coreset={"memory": "decay", "half_life_points": 100_000, "half_life_s": 60.0}
-    ),
-    "`coreset.memory` = `window` / no coreset.window_points or coreset.window_s": settled(coreset={"memory": "window"}),
-    "`coreset.memory` = `decay` / no coreset.half_life_points or coreset.half_life_s": settled(
-        coreset={"memory": "decay"}
-    ),
-    "`coreset.span_rows` / `coreset.memory` = `all`": settled(coreset={"span_rows": 2_000}),
+    "`coreset.memory` = `window` / no `coreset.window`": settled(coreset={"memory": "window"}),
+    "`coreset.memory` = `decay` / no `coreset.half_life`": settled(coreset={"memory": "decay"}),
     "`coreset.landmarks` / more than two labels": settled(
         points=SEVERAL, svm={"kernel": "rbf"}, coreset={"landmarks": 64}
     ),
@@ -231,20 +199,18 @@ VERSIONS: Final[Mapping[str, Callable[[], object]]] = {
     "reasons of a score / more than two labels": lambda: Explainer(golden.handmade("linear-classes")),
 }
 COMMANDS: Final[Mapping[str, Callable[[], object]]] = {
-    "`--probability` / more than two labels": lambda: evaluate(
-        source(3), Plan(memory_points=64, probability="sigmoid")
-    ),
+    "`--probability` / more than two labels": lambda: evaluate(source(3), Plan(points=64, probability="sigmoid")),
     "`--prequential` / `svm.C`": command("evaluate", "--dataset", "htru2", "--prequential", "--C", "5"),
     "`--lag` / no `--prequential`": command("evaluate", "--dataset", "htru2", "--lag", "5"),
     "`--leaf-rows` / no `--prequential`": command("evaluate", "--dataset", "htru2", "--leaf-rows", "5"),
     "`--every-leaves` / no `--prequential`": command("evaluate", "--dataset", "htru2", "--every-leaves", "5"),
     "`--partitions` / no `--config`": command("evaluate", "--dataset", "htru2", "--partitions", "2"),
     "`--config` / `labels.topic`": lambda: check_followable(load({"points": POINTS, "labels": LATE})),
-    "`--config` / `coreset.window_s`": lambda: check_followable(
-        load({"points": POINTS, "coreset": {"memory": "window", "window_s": 9.0}})
+    "`--config` / `coreset.window` as a time": lambda: check_followable(
+        load({"points": POINTS, "coreset": {"memory": "window", "window": "9s"}})
     ),
-    "`--config` / `coreset.half_life_s`": lambda: check_followable(
-        load({"points": POINTS, "coreset": {"memory": "decay", "half_life_s": 9.0}})
+    "`--config` / `coreset.half_life` as a time": lambda: check_followable(
+        load({"points": POINTS, "coreset": {"memory": "decay", "half_life": "9s"}})
     ),
     "`--version` / `--alias`": command("model", "show", "--version", "1", "--alias", "current"),
     "`--version` / `--all`": command("verify", "--version", "1", "--all"),
@@ -308,11 +274,7 @@ def test_what_is_unknown_or_off_is_not_refused() -> None:
 
 SIZES: Final[Mapping[str, str]] = {
     "streamsvm/config/point_options.py:PointsConfig._consistent": "as many names as features",
-    "streamsvm/config/span_sizes.py:require_grain": "spans, leaves and windows are multiples of each other",
-    "streamsvm/config/sizing.py:sized_by_points": "a budget is too small for the partitions",
-    "streamsvm/config/sizing.py:_sized_by_bytes": "a budget is too small for the partitions",
     "streamsvm/config/svm.py:_require_room_for": "a size is too small for the number of labels",
-    "consumers/evaluate/plan.py:Plan.check": "more partitions than a budget has room for",
     "consumers/evaluate/predict_then_train.py:PrequentialPlan.check": "the lag and the leaf divide each other",
     "consumers/settings/input_settings.py:RegistryConfig._without_secrets": "an address has no user of its own",
     "consumers/branches/workers/settings.py:WorkerConfig._fixed_or_shared": "an ordinal is below the number of workers",

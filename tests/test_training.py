@@ -12,6 +12,7 @@ from streamsvm.coreset.audit_sample import Reservoir, Sampled
 from streamsvm.coreset.moments import Moments
 from streamsvm.errors import ConfigurationError
 from streamsvm.ingest.decoder import LARGEST_WEIGHT, SMALLEST_WEIGHT
+from streamsvm.learning import training
 from streamsvm.learning.training import Trained, audited, train, warm_up, with_probability
 from streamsvm.model.machine import KernelMachine, LinearMachine
 from streamsvm.model.probability import Sigmoid
@@ -230,9 +231,11 @@ def test_duplicates_that_contradict_each_other() -> None:
     assert made.fit.objective == pytest.approx(4.0)
 
 
-def test_an_exhausted_solver_says_so() -> None:
+def test_an_exhausted_solver_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     """The bound on iterations shows as not converged, with the true gap."""
-    made = fit(gaussian(300), SvmConfig(C=100.0, tolerance=1e-6, max_iterations=5))
+    monkeypatch.setattr(training, "LEAST_ITERATIONS", 5)
+    monkeypatch.setattr(training, "ITERATIONS_A_POINT", 0)
+    made = fit(gaussian(300), SvmConfig(C=100.0, tolerance=1e-6))
     assert not made.fit.converged
     assert made.fit.kkt_gap is not None
     assert made.fit.kkt_gap > 1e-6
@@ -254,14 +257,16 @@ def test_raw_features_far_from_the_origin_do_no_harm() -> None:
 
 
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])
-def test_warming_up_compiles_all_that_training_runs(kernel: str) -> None:
+def test_warming_up_compiles_all_that_training_runs(kernel: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """After it, whatever the size, dimension or tolerance, nothing is compiled any more."""
+    monkeypatch.setattr(training, "LEAST_ITERATIONS", 3_000)
+    monkeypatch.setattr(training, "ITERATIONS_A_POINT", 0)
     warm_up(SvmConfig(kernel=kernel))
     compiled = [len(part.signatures) for part in PARTS]
     for n, dimension, tolerance in ((600, 3, 1e-3), (30, 1, 1e-8), (500, 60, 1e-3), (500, 60, 1e-7)):
         fit(
             gaussian(n, dimension=dimension),
-            SvmConfig(kernel=kernel, C=1e3, tolerance=tolerance, max_iterations=3_000),
+            SvmConfig(kernel=kernel, C=1e3, tolerance=tolerance),
         )
     assert [len(part.signatures) for part in PARTS] == compiled
 

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from pydantic import ValidationError
 from sklearn.metrics import accuracy_score, balanced_accuracy_score
 from sklearn.svm import SVC
 
@@ -19,6 +18,7 @@ from streamsvm.learning.tasks import OneVsOne, TwoClasses, task_of
 from streamsvm.learning.training import scaler_of
 from streamsvm.learning.tuning import FOLDS, STEPS, WIDTHS, is_due, tune
 from streamsvm.points import Points, Position
+from tests.sizes import sized
 from tests.streams import gaussian
 
 
@@ -45,7 +45,7 @@ def cut_of(points: Points, rows: int | None = None, labels: int = 2) -> Cut:
 
 def coreset_of(**sizes: int) -> CoresetConfig:
     """Return a section without landmarks, whose grid is another one."""
-    return CoresetConfig.model_validate({"landmarks": None, **sizes})
+    return sized(**{"landmarks": None, **sizes})
 
 
 def config_of(points: Points, coreset: CoresetConfig | None = None, **svm: object) -> ModelConfig:
@@ -103,11 +103,13 @@ def several_config(points: Points, labels: int = 4, **svm: object) -> ModelConfi
 @pytest.mark.parametrize("scoring", ["accuracy", "balanced_accuracy"])
 @pytest.mark.parametrize("multiclass", ["one_vs_one", "one_vs_rest"])
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])
-def test_scores_of_several_labels_are_those_of_scikit_learn(kernel: str, multiclass: str, scoring: str) -> None:
+def test_scores_of_several_labels_are_those_of_scikit_learn(
+    kernel: str, multiclass: str, scoring: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What SVC's machines answer together, of what was left out of them; the classes weigh alike in training."""
     points = corners(300)
-    gammas = {"tune_gammas": (0.2, 2.0)} if kernel == "rbf" else {}
-    options = {"kernel": kernel, "multiclass": multiclass, "tune_scoring": scoring, **gammas}
+    monkeypatch.setattr(tuning, "WIDTHS", (0.5, 5.0))
+    options = {"kernel": kernel, "multiclass": multiclass, "tune_scoring": scoring, "gamma": 0.4}
     config = several_config(points, alpha=1e-2, class_weight="balanced", tolerance=1e-6, **options)
     cut = cut_of(points, labels=4)
     found = tune(cut, config).scores
@@ -155,10 +157,11 @@ def test_a_label_that_never_came_stops_no_choice() -> None:
     assert nothing.tuning.alpha is None
 
 
-def test_a_large_training_set_of_several_labels_is_reduced_first() -> None:
-    """To `tune_points`, with the weight of all of each label, about."""
+def test_a_large_training_set_of_several_labels_is_reduced_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To `MOST_POINTS`, with the weight of all of each label, about."""
     points = corners(3_000, labels=7)
-    config = several_config(points, labels=7, tune_points=400)
+    monkeypatch.setattr(tuning, "MOST_POINTS", 400)
+    config = several_config(points, labels=7)
     summary = tuning._summary(cut_of(points, labels=7), config, OneVsOne(7), np.random.default_rng(0))
     assert len(summary) <= 400
     own = np.bincount(points.y, points.weight, 7)
@@ -185,14 +188,6 @@ def test_a_fixed_c_stays_a_c() -> None:
     assert tuned.tuning.applied(SvmConfig(C=2.0)).penalty(1e9) == tuned.tuning.C
 
 
-def test_values_to_choose_among_can_be_given() -> None:
-    """Alphas fall and gammas rise in the table, each once, whatever order they were given in."""
-    points = ring(200)
-    config = config_of(points, kernel="rbf", tune_alphas=(1e-4, 1e-2, 1e-4), tune_gammas=(1.0, 0.1))
-    scores = tune(cut_of(points), config).scores
-    assert [(score.alpha, score.gamma) for score in scores] == [(1e-2, 0.1), (1e-2, 1.0), (1e-4, 0.1), (1e-4, 1.0)]
-
-
 def test_the_same_cut_gives_the_same_bits() -> None:
     """Neither how many partitions are empty, nor a run before it changes a score."""
     points = ring(300)
@@ -204,12 +199,13 @@ def test_the_same_cut_gives_the_same_bits() -> None:
     assert tune(other, config).scores == first.scores
 
 
-def test_a_large_training_set_is_reduced_first() -> None:
-    """Only `tune_points` points are dealt, with the weight of all of them, and the choice is about as good."""
+def test_a_large_training_set_is_reduced_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only `MOST_POINTS` points are dealt, with the weight of all of them, and the choice is about as good."""
     points = ring(2_000)
     coreset = coreset_of(leaf_rows=2_000, bucket_points=1_000, train_points=2_000)
     whole = tune(cut_of(points), config_of(points, coreset, kernel="rbf"))
-    config = config_of(points, coreset, kernel="rbf", tune_points=300)
+    config = config_of(points, coreset, kernel="rbf")
+    monkeypatch.setattr(tuning, "MOST_POINTS", 300)
     summary = tuning._summary(cut_of(points), config, TwoClasses(), np.random.default_rng(0))
     assert len(summary) <= 300
     assert summary.weight.sum() == pytest.approx(points.weight.sum(), rel=1e-6)
@@ -252,21 +248,15 @@ def test_with_too_few_points_of_a_label_the_configured_values_stay() -> None:
         (900, 350, True),
     ],
 )
-def test_a_cut_is_tuned_at_or_past_each_multiple(rows: int, tuned_rows: int | None, due: bool) -> None:
+def test_a_cut_is_tuned_at_or_past_each_multiple(
+    rows: int, tuned_rows: int | None, due: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The first cut is; then the first at or past each multiple of so many leaves of rows."""
-    config = config_of(gaussian(10), CoresetConfig(leaf_rows=100, bucket_points=50), tune_every_leaves=3)
+    monkeypatch.setattr(tuning, "EVERY_LEAVES", 3)
+    config = config_of(gaussian(10), sized(leaf_rows=100, bucket_points=50))
     assert is_due(rows, tuned_rows, config) is due
 
 
 def test_nothing_is_due_where_nothing_is_tuned() -> None:
     """Without the option no cut is tuned."""
     assert not is_due(10_000, None, config_of(gaussian(10), tune=None))
-
-
-@pytest.mark.parametrize(
-    "wrong", [{"C": 1.0, "tune_alphas": (1e-3,)}, {"tune_gammas": (0.1,)}, {"tune_alphas": (0.0,)}]
-)
-def test_values_without_a_meaning_are_refused(wrong: dict[str, object]) -> None:
-    """Alphas beside a fixed C, gammas of the linear kernel, and an alpha of 0."""
-    with pytest.raises(ValidationError):
-        SvmConfig(tune="auto", **wrong)

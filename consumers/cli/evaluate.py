@@ -59,11 +59,9 @@ def evaluate_command(
             "configured input.topic has, else 1."
         ),
     ] = None,
-    memory_points: Annotated[
+    points: Annotated[
         int | None,
-        typer.Option(
-            help="Largest number of points held at once: coreset.memory_points. Default without --config: 10000."
-        ),
+        typer.Option(help="Most points kept for each partition: coreset.points. Default without --config: 11000."),
     ] = None,
     alpha: Annotated[
         float | None, typer.Option(help="Trade-off of margin against average loss, C = 1 / (alpha n); default 1e-4.")
@@ -188,7 +186,7 @@ def evaluate_command(
     require({"--prequential": prequential, **order})
     require({"--config": config is not None, "--partitions": partitions})
     learning = {
-        "memory_points": memory_points,
+        "points": points,
         "structure": structure,
         "reducer": reducer,
         "alpha": alpha,
@@ -280,7 +278,7 @@ def evaluate_command(
         typer.echo(printable(line))
 
 
-_OFTEN: Final = {"file", "config", "dataset", "label", "memory_points", "points", "kernel", "prequential", "as_json"}
+_OFTEN: Final = {"file", "config", "dataset", "label", "points", "kernel", "prequential", "as_json"}
 evaluate_command.seldom = frozenset(signature(evaluate_command).parameters) - _OFTEN - {"help_all"}  # type: ignore[attr-defined]
 
 
@@ -290,7 +288,7 @@ def _counted(partitions: int) -> str:
 
 def _overriding(given: Mapping[str, Any]) -> dict[str, Any]:
     """Return options of `evaluate` as those of a configuration file that they override."""
-    sections = {"memory_points": "coreset", "structure": "coreset", "reducer": "coreset"}
+    sections = {"points": "coreset", "structure": "coreset", "reducer": "coreset"}
     options: dict[str, Any] = {"seed": given["seed"]} if "seed" in given else {}
     for name, value in given.items():
         if name != "seed":

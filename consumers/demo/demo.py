@@ -54,8 +54,8 @@ NAME: Final = "pulsar"
 SPLIT_SEED: Final = 7
 HELD_OUT: Final = 5
 RATE_PER_S: Final = 3_000.0
-LEAF_ROWS: Final = 100
-AUDIT_POINTS: Final = 200
+POINTS: Final = 550
+"""Of which a leaf has 100."""
 EVERY_LEAVES: Final = 11
 LEAST_VERSIONS: Final = 8
 MOST_POINTS: Final = 1_500
@@ -94,13 +94,7 @@ def settings_for(directory: Path, split: Split, bootstrap_servers: str, reducer:
         kafka={"bootstrap.servers": bootstrap_servers},
         input=InputConfig(topic=TOPIC),
         points=PointsConfig(dimension=split.train.dimension, labels=(0, 1), feature_names=split.feature_names),
-        coreset=CoresetConfig(
-            reducer=reducer,
-            leaf_rows=LEAF_ROWS,
-            bucket_points=LEAF_ROWS,
-            audit_points=AUDIT_POINTS,
-            max_partitions=4,
-        ),
+        coreset=CoresetConfig(reducer=reducer, points=POINTS),
         svm=SvmConfig(),
         training=TrainingConfig(policy="every", every_leaves=EVERY_LEAVES),
         checkpoint=CheckpointConfig(directory=directory, interval_s=2.0),
@@ -205,7 +199,7 @@ class _Stage:
 
     def _watch(self, console: Console, subscriber: ModelSubscriber, published: Tail, received: list[Version]) -> None:
         """Show progress, levels and versions until the last due version has come."""
-        due = len(self._split.train) // (LEAF_ROWS * EVERY_LEAVES)
+        due = len(self._split.train) // (self._settings.coreset.leaf_rows * EVERY_LEAVES)
         bar = Progress(TextColumn("points learned"), BarColumn(40), MofNCompleteColumn(), console=console)
         task = bar.add_task("", total=len(self._split.train))
         moved_at, learned = time.monotonic(), 0.0

@@ -42,7 +42,7 @@ def check_followable(settings: Settings) -> None:
     ------
     ConfigurationError
     """
-    own = {f"coreset.{option}": getattr(settings.coreset, option, None) for option in ("window_s", "half_life_s")}
+    own = {f"coreset.{option}": getattr(settings.coreset, option) for option in ("window", "half_life")}
     require({"--config": True, **settings.axes, **own}, {"--config": "evaluate --config"})
 
 

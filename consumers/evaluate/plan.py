@@ -21,7 +21,7 @@ from streamsvm.supports import require
 DEFAULT_TRAIN_POINTS: Final = 20_000
 FLAGS: Final = {"svm.alpha": "--alpha", "svm.C": "--C", "svm.cost": "--cost", "svm.target": "--target"}
 """Options of the configuration that `streamsvm evaluate` has, too."""
-LEAST_MEMORY: Final = 16
+LEAST_POINTS: Final = 16
 
 Step = Callable[[str, int, int | None], None]
 """Told what is going on, how many points of it are done, and of how many; None where that is not known. Of nothing
@@ -39,8 +39,8 @@ class Plan:
 
     Attributes
     ----------
-    memory_points : int
-        Of the coreset, and of the reservoir.
+    points : int
+        Of the coreset in each partition, and, of all partitions, of the reservoir.
     alpha, C : float, optional
         At most one of them; alpha = 1e-4 without.
     kernel, gamma, structure, reducer, probability
@@ -63,7 +63,7 @@ class Plan:
         Leaves after which the trainer cuts.
     """
 
-    memory_points: int = 10_000
+    points: int = 11_000
     alpha: float | None = None
     C: float | None = None
     kernel: Literal["linear", "rbf"] = "linear"
@@ -89,7 +89,7 @@ class Plan:
             config=config,
             partitions=partitions,
             every_leaves=every_leaves,
-            memory_points=coreset.partition_points * partitions,
+            points=config.coreset.kept_points,
             alpha=svm.alpha,
             C=svm.C,
             kernel=svm.kernel,
@@ -131,7 +131,7 @@ class Plan:
     def machine(self) -> CoresetSVC:
         """Return a new classifier of this plan."""
         return CoresetSVC(
-            memory_points=self.memory_points,
+            points=self.points,
             alpha=self.alpha,
             C=self.C,
             kernel=self.kernel,
@@ -142,7 +142,7 @@ class Plan:
             cost=self.cost,
             target=self.target,
             class_weight=self.weights_of_labels,
-            train_points=max(DEFAULT_TRAIN_POINTS, self.memory_points),
+            train_points=max(DEFAULT_TRAIN_POINTS, self.points),
             seed=self.seed,
         )
 
@@ -181,18 +181,17 @@ class Plan:
             raise ConfigurationError(
                 f"--class-weight is {','.join(map(str, self.class_weight))}", "Give two numbers above 0, or balanced."
             )
-        if self.memory_points < LEAST_MEMORY:
-            raise ConfigurationError(f"--memory-points is {self.memory_points}", f"Give {LEAST_MEMORY} or more.")
+        if self.points < LEAST_POINTS:
+            raise ConfigurationError(f"--points is {self.points}", f"Give {LEAST_POINTS} or more.")
         if self.seed < 0:
             raise ConfigurationError(f"--seed is {self.seed}", "Give 0 or more.")
         if self.partitions < 1:
             raise ConfigurationError(f"--partitions is {self.partitions}", "Give 1 or more.")
-        if self.config is not None and self.partitions > self.config.coreset.max_partitions:
-            most = self.config.coreset.max_partitions
-            raise ConfigurationError(
-                f"--partitions is {self.partitions}, but coreset.max_partitions is {most}",
-                "Raise coreset.max_partitions, or give fewer partitions.",
-            )
+
+    @property
+    def points_of_all(self) -> int:
+        """Most points held at once, in all partitions."""
+        return self.points * self.partitions
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,6 +297,8 @@ class EvaluationReport:
     rows : tuple of EvaluationRow
     thresholds : tuple of AtThreshold
         Of streamsvm, the chosen one and others beside it, ascending; empty unless a threshold was asked for.
+    most_bytes : int
+        That the coresets of all partitions can take, with a reduction and a training set.
     version : EvaluatedVersion or None
         None without a configuration, and with `svm.tune`: what is in force then depends on which cuts were trained.
     """
@@ -310,6 +311,7 @@ class EvaluationReport:
     C: float
     gamma: float | None
     uncertainty: float | None
+    most_bytes: int
     rows: tuple[EvaluationRow, ...]
     thresholds: tuple[AtThreshold, ...] = ()
     version: EvaluatedVersion | None = None

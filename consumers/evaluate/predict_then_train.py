@@ -31,6 +31,7 @@ from consumers.evaluate.prequential_contenders import (
 from consumers.evaluate.reading import load
 from streamsvm.choices import MemoryName
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
+from streamsvm.config.sizes import ADAPTIVE_LEAF
 from streamsvm.errors import ConfigurationError
 from streamsvm.estimators.evaluation import SGD_SETTINGS, probability_scores, scores
 from streamsvm.ingest.files.source import PointSource
@@ -130,7 +131,7 @@ class PrequentialPlan:
         try:
             return ModelConfig(
                 points=PointsConfig(dimension=dimension, labels=tuple(range(classes))),
-                coreset=CoresetConfig(leaf_rows=self.rows_of_leaf, max_partitions=1, memory=memory, **coreset),
+                coreset=CoresetConfig(memory=memory, **coreset),
                 svm=self.svm.model_copy(update={"probability": self.svm.probability or "sigmoid"}),
                 seed=self.seed,
             )
@@ -278,17 +279,15 @@ def memories(dimension: int, plan: PrequentialPlan, classes: int = 2) -> Iterato
     """Yield ours: a name, what it is made of, and its configuration."""
     leaf = plan.rows_of_leaf
     window, half_life = WINDOW_LEAVES * leaf, HALF_LIFE_LEAVES * leaf
-    spans: dict[str, tuple[MemoryName, str, Mapping[str, int]]] = {
-        "all": ("all", "everything since the beginning", {}),
-        "window": ("window", f"the last {window:,} rows", {"window_points": window, "span_rows": leaf}),
-        "decay": ("decay", f"half after {half_life:,} rows", {"half_life_points": half_life, "span_rows": leaf}),
-        "adaptive": ("adaptive", f"spans of {leaf:,} rows", {"span_rows": leaf}),
+    short = {} if plan.leaf_rows is None else {"points": ADAPTIVE_LEAF * leaf}  # of which a part is a leaf
+    own: dict[MemoryName, tuple[str, Mapping[str, int]]] = {
+        "all": ("everything since the beginning", {}),
+        "window": (f"the last {window:,} rows", {"window": window}),
+        "decay": (f"half after {half_life:,} rows", {"half_life": half_life}),
+        "adaptive": ("as much of the past as did best", short),
     }
-    for name, (memory, note, sizes) in spans.items():
-        yield name, note, plan.config(dimension, memory, classes, **sizes)
-    default = plan.config(dimension, "adaptive", classes)
-    if plan.svm.kernel == "linear" and default.coreset.span_rows != leaf:
-        yield "adaptive, default span", f"spans of {default.coreset.span_rows:,} rows", default
+    for memory, (note, sizes) in own.items():
+        yield memory, note, plan.config(dimension, memory, classes, **sizes)
 
 
 def run(

@@ -127,7 +127,7 @@ class CoresetContender:
     def __init__(self, config: ModelConfig, version_rows: int, partitions: int = 1) -> None:
         self._config, self._partitions = config, partitions
         self._learner = Learner(config, {partition: Position(0) for partition in range(partitions)}, NO_CUT)
-        self._due = Due(config.coreset.leaf_rows or version_rows, version_rows)
+        self._due = Due(min(config.coreset.leaf_rows, version_rows), version_rows)
         self._model: AnyModel | None = None
         self._tuning: Tuning | None = None
         self.points_held = 0

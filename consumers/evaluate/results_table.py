@@ -98,6 +98,7 @@ def describe_thresholds(report: EvaluationReport) -> Table | None:
 def notes(report: EvaluationReport) -> list[str]:
     """Return what the table has no room for, one line each."""
     said = [f"{row.name}: {row.note}" for row in report.rows if row.note]
+    said.append(f"memory: coresets, a reduction and a training set take at most {report.most_bytes:,} bytes")
     if (version := report.version) is not None:
         over = f"{version.partitions} partition{'' if version.partitions == 1 else 's'}"
         part = "all" if version.rows == version.of_rows else f"the first {version.rows:,} of"

@@ -107,7 +107,7 @@ def evaluate(
         step(f"the optimum is left out: {without}", 0, REMARK)
     config = _prepared(plan, train, step)
     begun = time.perf_counter()
-    learned = learn(config, train, f"streamsvm, {plan.memory_points:,} points", step, partitions=plan.partitions)
+    learned = learn(config, train, f"streamsvm, {plan.points_of_all:,} points", step, partitions=plan.partitions)
     seconds = time.perf_counter() - begun
     objective = Objectives.over(train, learned.svm, learned.task)
     fields = plan.fields(source)
@@ -131,6 +131,7 @@ def evaluate(
         C=objective.penalty,
         gamma=objective.kernel.gamma if isinstance(objective.kernel, RbfKernel) else None,
         uncertainty=None if best is None else best.uncertainty,
+        most_bytes=config.coreset.largest_bytes(config.points, plan.partitions),
         rows=tuple(_said(_with_gap(row, best), rows, test, labels, plan) for row in rows),
         thresholds=thresholds,
         version=_version_of(plan, table, rejected(), step),
@@ -177,7 +178,7 @@ def _prepared(plan: Plan, train: Points, step: Step) -> ModelConfig:
     config = plan.configuration(train)
     warm_up(config)
     if plan.config is None:  # what reducers of these sizes compile is not in `warm_up`
-        few = replace(plan, memory_points=min(plan.memory_points, WARM_UP_MEMORY)).configuration(train)
+        few = replace(plan, points=min(plan.points, WARM_UP_MEMORY)).configuration(train)
         learn(few, train.take(slice(WARM_UP_POINTS)), "", silent)
     return config
 
@@ -232,7 +233,7 @@ def _streamsvm(
 ) -> tuple[EvaluationRow, tuple[AtThreshold, ...]]:
     """Return the row, and what several thresholds come to if one is configured."""
     made, models, coreset = learned.made, learned.models, learned.config.coreset
-    row = _measured("streamsvm", models, objective, test, seconds, coreset.partition_points * plan.partitions)
+    row = _measured("streamsvm", models, objective, test, seconds, plan.points_of_all)
     notes = [f"{coreset.reducer} {coreset.structure}, trained on {len(made.cut.points):,} points"]
     if not all(machine.fit.converged for machine in made.machines):
         notes.append("the solver did not converge")
@@ -267,8 +268,8 @@ def _tied(decision: Float) -> Iterator[str]:
 
 
 def _kept(learned: TrainingResult, rows: int) -> Iterator[str]:
-    """Yield remarks on what a gap comes from where no point was reduced, and what of a budget lies idle."""
-    made, coreset = learned.made, learned.config.coreset
+    """Yield remarks on what a gap comes from where no point was reduced."""
+    made = learned.made
     if learned.clipped:
         yield f"{learned.clipped:,} rows are outliers, and were drawn in"
     elif len(made.cut.points) == rows:
@@ -281,12 +282,6 @@ def _kept(learned: TrainingResult, rows: int) -> Iterator[str]:
                     f"its tolerance, {learned.svm.tolerance:g}, is coarse for an objective of {fit.objective:.3g}, of "
                     f"which {doubt:.0%} are in doubt: lower svm.tolerance if that matters"
                 )
-    if coreset.memory_points is not None and len(made.cut.positions) < coreset.max_partitions:
-        usable = coreset.partition_points * len(made.cut.positions)
-        yield (
-            f"{usable:,} of {coreset.memory_points:,} points can be held, because coreset.max_partitions = "
-            f"{coreset.max_partitions} keeps room for so many partitions"
-        )
 
 
 def _with_suspect(
@@ -316,7 +311,7 @@ def _other_weights(
     svm = config.svm.model_copy(update={"class_weight": other})
     weighted = learn(config.model_copy(update={"svm": svm}), points, name, step, partitions=plan.partitions)
     seconds = time.perf_counter() - begun
-    row = _measured(name, weighted.models, objective, test, seconds, config.coreset.partition_points * plan.partitions)
+    row = _measured(name, weighted.models, objective, test, seconds, plan.points_of_all)
     note = f"streamsvm with class_weight = {other}, because only {share:.1%} of the rows have the rarer label"
     yield replace(row, objective=None, note=f"{note}; another objective, so no gap")
 
@@ -342,8 +337,8 @@ def _beside(threshold: Threshold, decision: Float, test: Points) -> list[float]:
 
 
 def _sampled(plan: Plan, objective: Objectives, step: Step) -> Points:
-    reservoir = ReservoirBaseline(plan.memory_points, plan.seed)
-    for part in _portions(objective.points, f"reservoir, {plan.memory_points:,} points", step):
+    reservoir = ReservoirBaseline(plan.points_of_all, plan.seed)
+    for part in _portions(objective.points, f"reservoir, {plan.points_of_all:,} points", step):
         reservoir.learn(part)
     return reservoir.points
 

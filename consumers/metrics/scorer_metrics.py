@@ -76,7 +76,7 @@ OWN: Final = (
         "streamsvm_score_drift_chance",
         "gauge",
         "What streamsvm_score_drift exceeds by chance once in a thousand times.",
-        "Near 0.25: raise coreset.audit_points at the trainer.",
+        "Near 0.25: raise coreset.points at the trainer.",
     ),
     Definition(
         "streamsvm_score_drift_scores",

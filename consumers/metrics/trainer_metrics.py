@@ -60,7 +60,7 @@ OWN: Final = (
         "streamsvm_coreset_reduce_seconds",
         "histogram",
         "Seconds to seal a leaf, with its reduction and merges.",
-        "Times the leaves a second near 1: raise coreset.leaf_rows or lower coreset.bucket_points.",
+        "Times the leaves a second near 1: lower coreset.points.",
         buckets=REDUCE_BUCKETS_S,
     ),
     Definition(
@@ -110,7 +110,7 @@ OWN: Final = (
         "histogram",
         "Seconds of solver (`train`) and choice of C and gamma (`tune`).",
         "Above the time between two cuts: versions are skipped, or the input waits. Mostly `tune`: lower "
-        "svm.tune_points, or raise svm.tune_every_leaves.",
+        "coreset.points, or leave out svm.tune.",
         ("step",),
         buckets=TRAINING_BUCKETS_S,
     ),
@@ -149,7 +149,7 @@ OWN: Final = (
     Definition(
         "streamsvm_model_rows_between_cuts",
         "gauge",
-        "Rows after which a model is due: coreset.leaf_rows times training.every_leaves.",
+        "Rows after which a model is due: those of a leaf times training.every_leaves.",
         "Changes with the configuration only.",
     ),
     Definition(
@@ -174,7 +174,7 @@ OWN: Final = (
         "streamsvm_audit_objective",
         "gauge",
         "Objective of the newest version over the whole stream, estimated from the audit sample, with a 95 % interval.",
-        "streamsvm_model_objective outside: see StreamsvmAuditDisagrees. Too wide: raise coreset.audit_points.",
+        "streamsvm_model_objective outside: see StreamsvmAuditDisagrees. Too wide: raise coreset.points.",
         ("end",),
     ),
     Definition(
@@ -205,7 +205,7 @@ OWN: Final = (
         "gauge",
         "Whether the newest version is better than chance: 1 yes, -1 no, 0 not clear yet. By balanced accuracy and AUC "
         "on the newest scored points, else the audit sample.",
-        "-1: see StreamsvmNoSkill. 0 for long: raise coreset.audit_points.",
+        "-1: see StreamsvmNoSkill. 0 for long: raise coreset.points.",
     ),
     Definition(
         "streamsvm_model_labels_never_answered",

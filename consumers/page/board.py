@@ -145,7 +145,7 @@ class TrainerBoard:
     def __init__(self, settings: Settings, metrics: Metrics) -> None:
         self._settings = settings
         self._metrics = metrics
-        self._cut_rows = settings.coreset.leaf_rows * settings.training.every_leaves
+        self._cut_rows = settings.models().coreset.leaf_rows * settings.training.every_leaves
         self._look_at = -math.inf
         self._history: MomentSeries[Moment] = MomentSeries()
         self._number, self._gate, self._current, self._skill = 0, None, None, None

@@ -7,6 +7,7 @@ from typing import Final, Literal
 
 import numpy as np
 
+from consumers.host.memory_limit import container_limit
 from consumers.host.runtime import Health
 from consumers.metrics import Metrics
 from consumers.page.blocks import INPUT, STATUS, collected, count_of, counts_of
@@ -81,11 +82,10 @@ def looks_of(subject: Subject) -> Looks:
     )
 
 
-def _kind(coreset: CoresetConfig) -> Literal["tree", "chain", "dyadic"]:
-    """Return what the structure looks like: buckets on levels are a `tree`, whatever rule merges them."""
+def _kind(coreset: CoresetConfig) -> Literal["tree", "chain", "counter", "dyadic"]:
     if coreset.forgets:
         return "dyadic"
-    return "chain" if coreset.structure == "chain" else "tree"
+    return coreset.structure if coreset.structure in ("chain", "counter") else "tree"  # type: ignore[return-value]
 
 
 def _trainer(
@@ -97,7 +97,8 @@ def _trainer(
     looks: Looks | None,
 ) -> TrainerStatus:
     snapshot = board.snapshot
-    labels, skill = settings.models().points.labels, snapshot.skill if snapshot else None
+    config = settings.models()
+    labels, skill = config.points.labels, snapshot.skill if snapshot else None
     partitions = snapshot.partitions if snapshot else ()
     answered, true = shares_of(metrics)
     verdict = (
@@ -112,18 +113,19 @@ def _trainer(
         verdict=_unless_unwell(process, verdict),
         input=_input(settings, metrics, snapshot.letters if snapshot else None),
         structure=StructureStatus(
-            _kind(settings.coreset),
-            settings.coreset.fan_in,
+            _kind(config.coreset),
             partitions,
             rows=snapshot.learned if snapshot else 0,
-            buckets=settings.coreset.dyadic_buckets if settings.coreset.forgets else settings.coreset.buckets,
-            memory=settings.coreset.memory,
+            buckets=config.coreset.sizes.buckets,
+            memory=config.coreset.memory,
         ),
         memory=MemoryStatus(
             count_of(metrics, "streamsvm_points_held"),
             count_of(metrics, "streamsvm_points_held_peak"),
             count_of(metrics, "streamsvm_coreset_bytes"),
             count_of(metrics, "streamsvm_checkpoint_bytes") or None,
+            config.coreset.largest_bytes(config.points, max(1, len(partitions))),
+            container_limit(),
         ),
         quality=QualityStatus(
             count_of(metrics, "streamsvm_prequential_points")

@@ -175,11 +175,11 @@ def _cells(structure: StructureStatus, part: PartitionPart) -> list[tuple[str, i
     """Return label, buckets and places: of all, or of each level of a counter, the highest first."""
     if structure.kind == "chain":
         return [("chain", min(1, len(part.buckets)), 1)]
-    if structure.buckets is not None:
+    if structure.kind != "counter":
         return [("buckets", len(part.buckets), structure.buckets)]
     highest = max((bucket.level for bucket in part.buckets), default=-1)
     counts = [sum(bucket.level == level for bucket in part.buckets) for level in range(highest + 1)]
-    return [(str(level), counts[level], structure.fan_in - 1) for level in reversed(range(highest + 1))]
+    return [(str(level), counts[level], 1) for level in reversed(range(highest + 1))]
 
 
 # ------------------------------------------------------------------ through time

@@ -154,28 +154,33 @@ class PartitionPart(msgspec.Struct, frozen=True):
 
 
 class StructureStatus(msgspec.Struct, frozen=True):
-    """The structures of all partitions: a `tree` of at most `buckets`, or of a counter of base `fan_in`; or a `chain`.
+    """The structures of all partitions: a `tree` or a binary `counter` of at most `buckets`, or a `chain`.
 
     Or `dyadic`, of at most `buckets`, where rows are forgotten: `memory` says how.
 
     `rows` is what all partitions learned, without rejected rows, and before this start, too.
     """
 
-    kind: Literal["tree", "chain", "dyadic"]
-    fan_in: int
+    kind: Literal["tree", "chain", "counter", "dyadic"]
     partitions: tuple[PartitionPart, ...]
     rows: int = 0
-    buckets: int | None = None
+    buckets: int = 1
     memory: MemoryName = "all"
 
 
 class MemoryStatus(msgspec.Struct, frozen=True):
-    """Points in memory now, the most so far, and the bytes of the coresets and of the newest checkpoint."""
+    """Points in memory now, the most so far, and the bytes of the coresets and of the newest checkpoint.
+
+    `most_bytes` is what the coresets can take, with a reduction and a training set; `limit_bytes` what the container
+    allows, if it has a limit.
+    """
 
     points_held: int
     points_held_peak: int
     coreset_bytes: int
     checkpoint_bytes: int | None
+    most_bytes: int
+    limit_bytes: int | None
 
 
 class Figures(msgspec.Struct, frozen=True):

@@ -377,7 +377,7 @@ def _folded(parts: Sequence[Markup]) -> Markup | None:
 def _partition(structure: StructureStatus, index: int, part: PartitionPart) -> Markup:
     path = f"structure.partitions.{index}"
     digits = None
-    if structure.kind == "tree" and not structure.buckets and structure.fan_in == 2 and part.sealed:
+    if structure.kind == "counter" and part.sealed:
         digits = join(", in binary ", element("code", f"{part.sealed:b}"))
     rows = [
         [
@@ -555,6 +555,8 @@ def _memory(status: TrainerStatus) -> Markup:
                 ["Points held", number_of("memory.points_held", memory.points_held)],
                 ["Most points held since this start", number_of("memory.points_held_peak", memory.points_held_peak)],
                 ["Points of the coresets", bytes_of("memory.coreset_bytes", memory.coreset_bytes)],
+                ["Most that coresets can take", bytes_of("memory.most_bytes", memory.most_bytes)],
+                ["The limit of the container", bytes_of("memory.limit_bytes", memory.limit_bytes)],
                 ["Newest checkpoint", bytes_of("memory.checkpoint_bytes", memory.checkpoint_bytes)],
                 ["The whole process", bytes_of("process.resident_bytes", resident)],
             ],

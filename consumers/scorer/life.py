@@ -122,7 +122,7 @@ def begin(settings: Settings, components: ScorerComponents, watch: ScorerWatch, 
         places=places,
         cluster=cluster,
         identity=TopicIdentity(cluster, scoring.topic, source.topic_id or "", {}),
-        slots=cluster.slots(group_of(settings), fixed=scoring.slot),
+        slots=cluster.slots(group_of(settings)),
         subscriber=subscriber,
         serving=Serving(
             scoring,

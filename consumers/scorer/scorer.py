@@ -203,21 +203,10 @@ class Scorer:
         return None
 
     def _lose_seat(self, seat: Seat, life: ScorerLife, error: Fenced) -> None:
-        """Give up a slot that another member has taken, and claim another, unless the slot is configured.
-
-        Raises
-        ------
-        Fenced
-            If the slot is configured.
-        """
+        """Give up a slot that another member has taken; the loop then claims another."""
         number, group = seat.slot.number, group_of(self._settings)
         self._let_go(seat)
         self._leave(seat, life)
-        if self._settings.scoring.slot is not None:
-            raise Fenced(
-                f"another scorer has taken slot {number} of group {group}, which scoring.slot gives to this scorer",
-                "Give each scorer of the group its own scoring.slot, or set scoring.slot for none of them.",
-            ) from error
         log.warning("slot_lost", slot=number, what=error.what, remedy="the scorer claims another slot")
         self._trouble = f"slot {number} of group {group} was lost to another scorer"
         self._show_broker(life)

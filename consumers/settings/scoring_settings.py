@@ -18,24 +18,16 @@ class ScoringConfig(Section):
     """Where unlabeled points come from, and where scores go."""
 
     topic: Annotated[str, Field(min_length=1, max_length=249)] = Field(
-        default="points", description="Topic of unlabeled points."
+        default="points", description="Topic of unlabeled points. Rejected records go to its name + `.dlq`."
     )
     output_topic: Annotated[str, Field(min_length=1, max_length=249)] = Field(
         default="scores", description="Topic of scores."
-    )
-    dead_letter_topic: str = Field(
-        default="", description="Topic of rejected records. Default: the input topic's name + `.dlq`."
     )
     group: str = Field(default="", description="Default: the model's name + `-scorer`.")
     on_gap: Literal["fail", "beginning"] = Field(
         default="fail",
         description="Where the input lacks the group's position, or was recreated: `fail` stops with status 78; "
         "`beginning` scores from the first record.",
-    )
-    slot: Annotated[int, Field(ge=0, le=9_999)] | None = Field(
-        default=None,
-        description="Number of this scorer in its group. One whose slot another takes ends with status 70. Default: "
-        "the lowest free one.",
     )
 
     pass_fields: Annotated[tuple[str, ...], BeforeValidator(split_names)] = Field(
@@ -64,4 +56,4 @@ class ScoringConfig(Section):
     @property
     def dead_letters(self) -> str:
         """The dead-letter topic."""
-        return self.dead_letter_topic or f"{self.topic}.dlq"
+        return f"{self.topic}.dlq"

@@ -18,8 +18,8 @@ class TrainingConfig(Section):
 
     every_leaves: Annotated[int, Field(ge=1)] = Field(
         default=1,
-        description="Leaves of `coreset.leaf_rows` rows, over all partitions, after which a model is due. A screened "
-        "leaf counts as several.",
+        description="Leaves, over all partitions, after which a model is due: a leaf has 2,000 rows by default, two "
+        "elevenths of `coreset.points`. A screened leaf counts as several.",
     )
     policy: Literal["latest", "every"] = Field(
         default="latest",

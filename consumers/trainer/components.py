@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from consumers.host.clock import Clock
+from consumers.host.memory_limit import container_limit
 from consumers.host.runtime import Health
 from consumers.metrics import Metrics
 from consumers.page.board import TrainerBoard
@@ -66,6 +67,8 @@ class Components:
         Takes a stop, a beat and a slow call of the start, and returns the call's result; a stop does not wait for it.
     aside : callable
         Takes a call, and makes it beside the main loop.
+    memory_limit : callable
+        Returns the bytes that the container allows; None if there is no limit.
     """
 
     cluster: Cluster
@@ -84,3 +87,4 @@ class Components:
     make_owner_watch: MakeOwnerWatch = OwnerWatch
     heeding: Heeding = heeding
     aside: MakePending = Aside
+    memory_limit: Callable[[], int | None] = container_limit

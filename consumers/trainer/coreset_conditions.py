@@ -16,13 +16,13 @@ from streamsvm.coreset.conditions import MEANINGS, Seldom
 
 log = structlog.get_logger("streamsvm.trainer")
 
-SMALL: Final = "raise coreset.memory_points (or bucket_points), or lower coreset.max_partitions; see METHOD.md, Limits"
+SMALL: Final = "raise coreset.points; see METHOD.md, Limits"
 REMEDIES: Final[Mapping[str, str]] = {
-    "by_weight": "shuffle the rows at the producer if possible, or raise coreset.memory_points; coreset.structure = "
+    "by_weight": "shuffle the rows at the producer if possible, or raise coreset.points; coreset.structure = "
     "chain suffers less from sorted streams",
-    "crowded": "raise coreset.memory_bytes, or lower coreset.max_partitions: every point more helps here",
+    "crowded": "raise coreset.points: every point more helps here",
     "shifted": "if the stream changes for good, begin a new incarnation with coreset.memory = adaptive, which follows "
-    "it. If it is only sorted, raise coreset.memory_points, or take coreset.structure = chain, which suffers less; "
+    "it. If it is only sorted, raise coreset.points, or take coreset.structure = chain, which suffers less; "
     "either begins a new incarnation, too. Rows of a file can be shuffled: streamsvm replay --shuffle 1",
     "uncalibrated": SMALL,
     "strained": SMALL,
@@ -32,9 +32,9 @@ REMEDIES: Final[Mapping[str, str]] = {
 
 OF_AGE: Final[Mapping[str, str]] = {
     **REMEDIES,
-    "by_weight": "shuffle the rows at the producer if possible, or raise coreset.memory_points",
+    "by_weight": "shuffle the rows at the producer if possible, or raise coreset.points",
     "shifted": "until the window, or some half-lives, have passed, models are of both worlds. If that is too long, "
-    "begin a new incarnation with a shorter coreset.window_points or half_life_points, or coreset.memory = adaptive",
+    "begin a new incarnation with a shorter coreset.window or half_life, or coreset.memory = adaptive",
 }
 """The same where old rows are forgotten by their age: `coreset.memory` = window or decay."""
 MOST: Final = 0.5

@@ -8,7 +8,7 @@ from streamsvm.kafka import TopicInfo
 from streamsvm.learning import naming
 
 
-def check_message_size(config: ModelConfig, topic: TopicInfo, client_bytes: int) -> None:
+def check_message_size(config: ModelConfig, topic: TopicInfo, client_bytes: int, partitions: int) -> None:
     """Refuse a configuration whose largest model exceeds the message size limit of the topic or the client.
 
     Raises
@@ -16,11 +16,12 @@ def check_message_size(config: ModelConfig, topic: TopicInfo, client_bytes: int)
     ConfigurationError
         The remedy names the number of training points that would fit.
     """
-    largest = naming.largest_bytes(config)
+    largest = naming.largest_bytes(config, partitions)
     limit, who = narrowest(topic, client_bytes, largest)
     if largest > limit:
         raise ConfigurationError(
-            f"a model may take {largest} bytes, but {who} allows only {limit}", way_out(config, limit, largest)
+            f"a model may take {largest} bytes, but {who} allows only {limit}",
+            way_out(config, limit, largest, partitions),
         )
 
 
@@ -32,9 +33,9 @@ def narrowest(topic: TopicInfo, client_bytes: int, unknown: int) -> tuple[int, s
     return limit, who
 
 
-def way_out(config: ModelConfig, limit: int, needed: int) -> str:
+def way_out(config: ModelConfig, limit: int, needed: int, partitions: int) -> str:
     """Return which option makes versions small enough, if one does, and what the limit would have to be."""
-    fewer = naming.terms_within(config, limit)
+    fewer = naming.terms_within(config, limit, partitions)
     option = "coreset.train_points" if config.svm.landmarks is None else "svm.landmarks"
     instead = f"Lower {option} to {fewer}, or raise" if fewer else "Raise"
     if config.svm.multiclass == "one_vs_one":

@@ -318,7 +318,7 @@ class Observer:
                 version=version.key,
                 reason=_machine_name(version, index) + reason,
                 remedy="readers get decision values without probabilities. Wait for more points, or raise "
-                "coreset.audit_points",
+                "coreset.points",
             )
         self._warn_of_the_threshold(version)
         if not version.fit.converged:
@@ -326,7 +326,7 @@ class Observer:
                 "not_converged",
                 version=version.key,
                 kkt_gap=version.fit.kkt_gap,
-                remedy="raise svm.max_iterations, or lower svm.C (with svm.C the problem gets harder as the stream "
+                remedy="raise svm.tolerance, or lower svm.C (with svm.C the problem gets harder as the stream "
                 "grows; with svm.alpha it does not)",
             )
 
@@ -370,7 +370,7 @@ class Observer:
                     **said,
                     remedy="ask for less, or give features that tell the labels apart"
                     if threshold.chosen
-                    else "the model answers at 0 meanwhile. Wait for more points, or raise coreset.audit_points",
+                    else "the model answers at 0 meanwhile. Wait for more points, or raise coreset.points",
                 )
         self._threshold_met = met
 

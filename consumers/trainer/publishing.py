@@ -202,14 +202,14 @@ class VersionPublisher:
         """Let its entry in the audit trail wait for `write_pending`."""
         size, session = len(sent.value), self._delivery.session
         if isinstance(why, PublishRefused):
-            why = self._with_limit(why, size)
+            why = self._with_limit(why, size, len(sent.version.lineage.cut))
         entry = publication.refusal(sent.version, size, why.what, session, sent.time, self._topics)
         # Not in the transaction that was refused, which is aborted; and not at once, because the session may be in
         # doubt.
         self._pending_entries.append(entry)
         return Refused(version=sent.version, made=sent.made, value_bytes=size, why=why)
 
-    def _with_limit(self, why: PublishRefused, size: int) -> PublishRefused:
+    def _with_limit(self, why: PublishRefused, size: int, partitions: int) -> PublishRefused:
         """Return a refusal with the limit that a version passes, as a start names it; as it is where it passes none."""
         try:
             topic = self._cluster.describe(self._settings.output.models_topic)
@@ -220,7 +220,7 @@ class VersionPublisher:
             return why
         return PublishRefused(
             f"{why.what}: the version takes {size} bytes, and its headers, and {who} allows only {limit}",
-            way_out(self._config, limit, size + HEADERS_BYTES),
+            way_out(self._config, limit, size + HEADERS_BYTES, partitions),
         )
 
     @property

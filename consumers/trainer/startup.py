@@ -15,6 +15,7 @@ from typing import Final
 import structlog
 
 from consumers.host.clock import Clock
+from consumers.host.memory_limit import shortage
 from consumers.settings import Settings
 from consumers.streams.dead_letters import DeadLetters
 from consumers.streams.topics import KnownPointers, check_input, check_names, check_output, output_topics
@@ -23,7 +24,7 @@ from consumers.trainer.message_size import check_message_size
 from consumers.trainer.session import Session
 from streamsvm.checkpoint.directory import CheckpointDirectory
 from streamsvm.checkpoint.snapshot import Snapshot
-from streamsvm.config import CoresetConfig, ModelConfig
+from streamsvm.config import ModelConfig
 from streamsvm.crashpoints import crash_point
 from streamsvm.delivery.decision import Begin, Candidate, Present, Resume, decide, places, reads_on
 from streamsvm.delivery.machine import Delivery
@@ -39,6 +40,8 @@ log = structlog.get_logger("streamsvm.trainer")
 
 LOOK_AGAIN_S: Final = 1.0
 """Age of a look after which another one comes before the id is taken. It spares a running trainer; nothing else."""
+LEAST_POINTS_A_FEATURE: Final = 14
+"""Points of a partition for each feature with which a chain came at least twice as near as a reservoir."""
 MOST_FEATURES: Final = 2_000
 """Of dense points. Half as many take 15,000 points a bucket, 60 MB, and a second a pilot."""
 RESET_REMEDY: Final = "no reset was needed; remove the option"
@@ -102,6 +105,8 @@ class Startup:
     reset : str
         The value of `--reset`.
     clock : Clock
+    memory_limit : int or None
+        Bytes of the container.
     """
 
     def __init__(
@@ -115,6 +120,7 @@ class Startup:
         *,
         reset: str,
         clock: Clock,
+        memory_limit: int | None = None,
     ) -> None:
         self._settings = settings
         self._config = settings.models()
@@ -124,6 +130,7 @@ class Startup:
         self._session = session
         self._reset = reset
         self._clock = clock
+        self._memory_limit = memory_limit
         self._looked_at = -math.inf
         self._found: KnownPointers | None = None
         self._checkpoints = _Checkpoints(directory, str(settings.checkpoint.directory), self._recalled)
@@ -188,7 +195,7 @@ class Startup:
     def _input(self) -> TopicInfo:
         """Describe the input topic. Call it after reading a head, which may know partitions added meanwhile."""
         topic = self._cluster.describe(self._settings.input.topic)
-        check_partitions(self._config, topic.name, len(topic.partitions))
+        check_memory(self._config, len(topic.partitions), self._memory_limit)
         return topic
 
     def _check(self, dead_letters: DeadLetters) -> None:
@@ -201,8 +208,17 @@ class Startup:
             attachment.check(source)
         if next(self._checkpoints.snapshots(), None) is None:
             check_dimension(config)
-        for what, remedy in unwise_memory(config, len(source.partitions)):
-            log.warning("coreset_memory", what=what, remedy=remedy)
+        partitions = len(source.partitions)
+        log.info(
+            "coreset_memory",
+            points=config.coreset.kept_points,
+            partitions=partitions,
+            most_bytes=config.coreset.largest_bytes(config.points, partitions),
+            limit_bytes=self._memory_limit,
+        )
+        if few := few_points(config):
+            what, remedy = few
+            log.warning("few_points", what=what, remedy=remedy)
         specs = output_topics(settings)
         cluster.create(specs)
         described = {spec.name: cluster.describe(spec.name) for spec in specs}
@@ -210,8 +226,8 @@ class Startup:
             for what, remedy in check_output(settings, described):
                 log.warning("output_topic", what=what, remedy=remedy)
         for attachment in self._attachments.all:
-            attachment.fit(described, len(source.partitions))
-        check_message_size(config, described[settings.output.models_topic], cluster.max_message_bytes)
+            attachment.fit(described, partitions)
+        check_message_size(config, described[settings.output.models_topic], cluster.max_message_bytes, partitions)
         dead_letters.fit(described[settings.input.dead_letters], cluster.max_message_bytes)
 
     def _look(self) -> None:
@@ -409,38 +425,29 @@ def check_dimension(config: ModelConfig) -> None:
         )
 
 
-def check_partitions(config: ModelConfig, topic: str, count: int) -> None:
-    """Refuse more partitions than the memory budget allows for.
+def check_memory(config: ModelConfig, partitions: int, limit: int | None) -> None:
+    """Refuse coresets that do not fit into the container.
 
     Raises
     ------
     ConfigurationError
     """
-    most = config.coreset.max_partitions
-    if count > most:
+    if why := shortage(config, partitions, limit):
         raise ConfigurationError(
-            f"the topic {topic} has {count} partitions, but coreset.max_partitions is {most}",
-            "Raise coreset.max_partitions. It is part of a model's configuration: an existing model must begin anew.",
+            why,
+            "Give the container more memory, or lower coreset.points. The option is part of a model's configuration: "
+            "an existing model must begin anew.",
         )
 
 
-def unwise_memory(config: ModelConfig, count: int) -> Iterator[tuple[str, str]]:
-    """Yield what a memory budget loses by the number of partitions, and what to do."""
-    coreset = config.coreset
-    if coreset.memory_points is None and coreset.memory_bytes is None:
-        return
-    anew = "The option is part of a model's configuration: an existing model must begin anew."
-    own, least = coreset.partition_points, CoresetConfig.LEAST_POINTS_A_FEATURE * (config.points.dimension + 1)
-    if 2 * count <= coreset.max_partitions:
-        yield (
-            f"the input has {count} partitions, and coreset.max_partitions = {coreset.max_partitions} keeps memory for "
-            f"as many: each has {own} points, and the rest is unused",
-            f"Lower coreset.max_partitions to the most partitions that the input will have. {anew}",
-        )
-    if own < least:
-        yield (
-            f"each partition has {own} points of the memory budget, few for {config.points.dimension} features: the "
-            "model can be no better than one trained on a reservoir sample of the same memory",
-            f"Raise coreset.memory_points to {least * coreset.max_partitions} (or memory_bytes in proportion), or "
-            f"lower coreset.max_partitions. {anew}",
-        )
+def few_points(config: ModelConfig) -> tuple[str, str] | None:
+    """Return what a model loses where a partition has few points for its features, and what to do."""
+    own, least = config.coreset.kept_points, LEAST_POINTS_A_FEATURE * (config.points.dimension + 1)
+    if own >= least:
+        return None
+    return (
+        f"each partition has {own} points (coreset.points), few for {config.points.dimension} features: the model can "
+        "be no better than one trained on a reservoir sample of the same memory",
+        f"Raise coreset.points to {least}. The option is part of a model's configuration: an existing model must begin "
+        "anew.",
+    )

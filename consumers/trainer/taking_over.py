@@ -99,7 +99,17 @@ def take_over(
     )
     stack.callback(writer.close)
     attachments = Attachments.of(World(settings=settings, components=components, delivery=delivery, stack=stack))
-    startup = Startup(settings, cluster, checkpoints, attachments, delivery, writer, reset=reset, clock=clock)
+    startup = Startup(
+        settings,
+        cluster,
+        checkpoints,
+        attachments,
+        delivery,
+        writer,
+        reset=reset,
+        clock=clock,
+        memory_limit=components.memory_limit(),
+    )
     # Before compiling, which takes a minute the first time: a refusal should not have to wait for that.
     components.heeding(components.stop, components.health.beat, lambda: startup.look(dead_letters))
     schemas = stack.enter_context(schemas_of(settings)) if components.schemas is None else components.schemas

@@ -38,6 +38,7 @@ from typing import Final
 import structlog
 
 from consumers import constants
+from consumers.host.memory_limit import shortage
 from consumers.host.runtime import STALE_AFTER_S
 from consumers.settings import Settings
 from consumers.streams.abandonable import Stopped
@@ -47,7 +48,6 @@ from consumers.trainer.life import Life
 from consumers.trainer.observer import Observer
 from consumers.trainer.pacing import LEARN_S, Pace
 from consumers.trainer.publishing import Outcome
-from consumers.trainer.startup import check_partitions
 from streamsvm.checkpoint.directory import CheckpointDirectory
 from streamsvm.checkpoint.disk import FileSystem
 from streamsvm.crashpoints import crash_point
@@ -328,8 +328,10 @@ class Trainer:
         if added:
             life.intake.admit(added)
         if added and not pipeline.reads_again:
-            check_partitions(life.config, self._settings.input.topic, len(pipeline.base) + len(added))
             pipeline.extend(added)
+            if short := shortage(life.config, len(pipeline.base), self._components.memory_limit()):
+                log.warning("memory_short", what=short, remedy="give the container more memory")
+            self._health.require("memory", short)
             log.info("partitions_added", partitions=sorted(added), first={str(p): at for p, at in added.items()})
             self._assign(life)
 

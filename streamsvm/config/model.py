@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from typing import Any, Final, Protocol, Self
+from typing import Any, Protocol, Self
 
 from pydantic import BeforeValidator, model_validator
 
@@ -18,8 +18,6 @@ from streamsvm.option_texts import none_in_words
 from streamsvm.sections import RecipeOptions, Section, Seed, open_to_branches, with_defaults
 from streamsvm.supports import FEATURES, require
 from streamsvm.toml_text import toml_key, toml_value
-
-_BUDGET: Final = {"coreset": {"memory_points", "memory_bytes"}}
 
 
 def _without_value(section: Section) -> list[str]:
@@ -75,9 +73,9 @@ class ModelConfig(RecipeOptions, Section):
     def _settled(self) -> Self:
         object.__setattr__(self, "coreset", self.coreset.settled(self.points, self.svm.kernel))
         object.__setattr__(self, "svm", self.svm.settled(self.points.classes))
-        if self.coreset.kernel_option:
+        if self.coreset.landmarks is not None:
             precision = self.svm.precision if "precision" in self.svm.model_fields_set else "packed"
-            defaults: dict[str, Any] = {"precision": precision, "tune_points": SvmConfig.TUNE_POINTS_OF_LANDMARKS}
+            defaults: dict[str, Any] = {"precision": precision}
             if precision != "packed":  # of which a message holds as many as their bits allow
                 defaults["landmarks"] = SvmConfig.landmarks_by_default(self.points.dimension)
             missing = {name: size for name, size in defaults.items() if name not in self.svm.model_fields_set}
@@ -86,8 +84,8 @@ class ModelConfig(RecipeOptions, Section):
         return self
 
     def canonical(self) -> dict[str, Any]:
-        """Return the plain JSON value that is hashed: every option, and the sizes instead of the memory budget."""
-        return self.model_dump(mode="json", exclude=_BUDGET)
+        """Return the plain JSON value that is hashed: every option."""
+        return self.model_dump(mode="json")
 
     @classmethod
     def of_canonical(cls, plain: Mapping[str, Any]) -> Self:
@@ -118,7 +116,7 @@ class ModelConfig(RecipeOptions, Section):
         >>> ModelConfig(points=PointsConfig(dimension=8), seed=7).toml().splitlines()[:4]
         ['seed = 7', '', '[points]', 'dimension = 8']
         """
-        plain = self.model_dump(mode="json", exclude=_BUDGET, exclude_none=True)
+        plain = self.model_dump(mode="json", exclude_none=True)
         for section in ("coreset", "svm"):
             plain[section] |= dict.fromkeys(_without_value(getattr(self, section)), "none")
         plain = self.as_declared(plain)

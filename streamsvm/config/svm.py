@@ -90,10 +90,6 @@ class SvmConfig(Section):
     tolerance: Annotated[float, Field(gt=0, le=1)] = Field(
         default=1e-3, description="KKT gap at which the solver stops."
     )
-    max_iterations: Annotated[int, Field(ge=1)] = Field(
-        default=10_000_000,
-        description="Most iterations of the solver; then the model is not converged.",
-    )
     landmarks: Annotated[Annotated[int, Field(ge=2, le=1 << 20)] | None, BeforeValidator(none_in_words)] = Field(
         default=None,
         description="Most support vectors of a published `rbf` machine; a larger one is approximated, and the duality "
@@ -107,27 +103,11 @@ class SvmConfig(Section):
     )
     tune: Literal["auto"] | None = Field(
         default=None,
-        description="`auto`: choose alpha (or C), and gamma for `rbf`, by five-fold cross-validation among 1/100 to "
-        "100 times `alpha` (or `C`), and 1/16 to 16 times `gamma`, unless others are given; with landmarks, by "
-        "machines of up to 1,000 points, and of up to an eighth of the model's points. Default: the configured values.",
+        description="`auto`: choose alpha (or C), and gamma for `rbf`, by five-fold cross-validation on at most 5,000 "
+        "points, among 1/100 to 100 times `alpha` (or `C`), and 1/16 to 16 times `gamma`, again every 50 leaves; with "
+        "landmarks by machines of up to an eighth of the model's points, again after a fivefold growth. Default: the "
+        "configured values.",
     )
-    tune_every_leaves: Annotated[int, Field(ge=1)] = Field(
-        default=50,
-        description="Tune again after so many leaves of `coreset.leaf_rows` rows; with landmarks and all of the past, "
-        "when it has grown fivefold instead.",
-    )
-    tune_points: Annotated[int, Field(ge=16, le=1 << 24)] = Field(
-        default=5_000,
-        description="Most points that tuning uses. Default with coreset.landmarks: 64000, of which a search uses a "
-        "quarter of the model's points, or 3000 if the model has fewer than 32,000.",
-    )
-    tune_alphas: Annotated[tuple[Alpha, ...], BeforeValidator(split_at_commas)] = Field(
-        default=(), description="Values of alpha to choose among."
-    )
-    tune_gammas: Annotated[tuple[Gamma, ...], BeforeValidator(split_at_commas)] = Field(
-        default=(), description="Values of gamma to choose among."
-    )
-
     tune_scoring: TuneScoring = Field(
         default="accuracy",
         description="By what `tune` chooses; `log_loss` of the sigmoid that fits best, the mean `cost` at its best "
@@ -135,8 +115,6 @@ class SvmConfig(Section):
     )
 
     DEFAULT_ALPHA: ClassVar[float] = 1e-4
-    TUNE_FOLDS: ClassVar[int] = 5
-    TUNE_POINTS_OF_LANDMARKS: ClassVar[int] = 64_000
     MOST_CLASSES_IN_PAIRS: ClassVar[int] = 32
     """Labels up to which there is a machine for each pair by default: 496 machines."""
     FEATURE_BYTES: ClassVar[int] = 250
@@ -156,9 +134,8 @@ class SvmConfig(Section):
 
     @model_validator(mode="after")
     def _go_together(self) -> Self:
-        trained = ("kernel", "alpha", "C", "cost", "target", "landmarks", "precision")
-        tuned = ("tune_scoring", "tune_alphas", "tune_gammas")
-        require({f"svm.{option}": getattr(self, option) for option in (*trained, *tuned)})
+        trained = ("kernel", "alpha", "C", "cost", "target", "landmarks", "precision", "tune_scoring")
+        require({f"svm.{option}": getattr(self, option) for option in trained})
         return self
 
     def settled(self, classes: int) -> SvmConfig:
@@ -208,8 +185,7 @@ def require_trainable(classes: int, svm: SvmConfig, coreset: CoresetConfig) -> N
     """
     options = ("kernel", "C", "multiclass", "cost", "target", "probability", "precision", "tune_scoring")
     own = {f"svm.{option}": getattr(svm, option) for option in options}
-    kept = {"coreset.memory": coreset.memory, "coreset.audit_points": coreset.audit_points}
-    require({LABELS: classes, **own, **kept})
+    require({LABELS: classes, **own, "coreset.memory": coreset.memory})
     _require_room_for(classes, svm, coreset)
 
 
@@ -222,15 +198,10 @@ def _require_room_for(classes: int, svm: SvmConfig, coreset: CoresetConfig) -> N
         )
     if classes == 2:
         return
-    for option in ("bucket_points", "train_points"):
-        if (size := getattr(coreset, option)) < classes:
+    for what, size in (("coreset.points", coreset.bucket_points), ("coreset.train_points", coreset.train_points)):
+        if size < classes:
+            of = " a bucket" if what == "coreset.points" else ""
             raise ValueError(
-                f"coreset.{option} = {size} is too little for the {classes} labels of points.labels, of which it must "
-                f"hold a point each: raise the memory budget, or {option}"
+                f"{what} gives{of} {size} points, too few for the {classes} labels of points.labels, of which it must "
+                "hold a point each: raise it"
             )
-    if svm.tune is not None and svm.tune_points < SvmConfig.TUNE_FOLDS * classes:
-        raise ValueError(
-            f"svm.tune_points = {svm.tune_points} is too little for the {classes} labels of points.labels, of each of "
-            f"which it must hold a point for each of {SvmConfig.TUNE_FOLDS} folds: raise it to "
-            f"{SvmConfig.TUNE_FOLDS * classes} or more"
-        )

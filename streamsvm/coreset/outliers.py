@@ -11,7 +11,10 @@ ten rows of the past had never lies farther, so that of a stream's own tail only
 where a stream changes its scale, each row lets the bound grow by a tenth. A weight is drawn in to a hundredth of all,
 or to ten times the mean of few: a single wrong label of a tenth of the weight turns a model.
 
-A feature that has not varied yet says nothing of its scale: the farthest bound of the others holds for it. A first leaf
+A feature that is seldom set, such as the column of a rare category, has a standard deviation far below the values that
+it takes. Where c rows of n have the value v and all others 0, sd^2 / |mean| is v, and n (mean / sd)^2 is c: where that
+is 1 or more, values up to sd^2 / |mean| away are left as they are. Of any other feature this is at most sd sqrt(n). One
+that has not varied yet says nothing of its scale: the farthest bound of the others holds for it. A first leaf
 has no past: it is bounded when it is sealed, by its own moments, for which the ten values (a twentieth of few rows)
 that lie farthest from the median of their feature count as the next one. Moments are those of rows as they were drawn
 in.
@@ -57,6 +60,8 @@ ASIDE_ONE_OF: Final = 20
 """Rows of a small first leaf for each that is set aside."""
 TELLING: Final = 10.0
 """Times too far from which on people are told of a value: a stream's own extremes are seldom so far."""
+ROUNDING: Final = 1e-6
+"""Of a value that is computed from moments, by which a feature that is seldom set takes it."""
 CONSTANT: Final = 1e-9
 """Times the mean: a standard deviation below it is rounding of a feature that does not vary."""
 
@@ -118,6 +123,8 @@ class RowBound:
     ----------
     mean, sd : ndarray of shape (d,)
         Of what was sealed; where a feature has not varied, what stands for its sd, infinite where none has.
+    seldom : ndarray of shape (d,)
+        The value of a feature that is seldom set; 0 of others.
     weight : float
         Total weight of that.
     heaviest : float
@@ -126,6 +133,7 @@ class RowBound:
 
     mean: Float
     sd: Float
+    seldom: Float
     weight: float
     heaviest: float
 
@@ -135,8 +143,11 @@ class RowBound:
         sd = np.sqrt(np.maximum(square, 0.0) / weight)
         varies, near = sd > CONSTANT * np.abs(mean), sd + np.abs(mean) / LEAST_SD
         farthest = near[varies].max() if varies.any() else np.inf
+        seldom = np.zeros(len(mean))
+        rare = varies & (count * mean**2 >= sd**2) & (mean != 0.0)
+        seldom[rare] = sd[rare] ** 2 / np.abs(mean[rare]) * (1.0 + ROUNDING)
         sd = np.where(varies, sd, farthest + np.abs(mean) / LEAST_SD)
-        return RowBound(mean, sd, weight, weight * max(WEIGHT_SHARE, LEAST_WEIGHT / count))
+        return RowBound(mean, sd, seldom, weight, weight * max(WEIGHT_SHARE, LEAST_WEIGHT / count))
 
     @staticmethod
     def of_moments(moments: Moments) -> RowBound:
@@ -165,11 +176,11 @@ class RowBound:
         valid = np.ones(len(points), np.bool_) if accepted is None else accepted
         beyond = np.empty(len(points), np.bool_)
         factor = SHARE * self.weight
-        if not _beyond(points.X, points.weight, valid, self.mean, self.sd, factor, self.heaviest, beyond):
+        if not _beyond(points.X, points.weight, valid, self.mean, self.sd, self.seldom, factor, self.heaviest, beyond):
             return points, None
         rows = np.flatnonzero(beyond)
         came, weight = points.X[rows].astype(np.float64), np.minimum(points.weight[rows], self.heaviest)
-        reach = self.sd * np.maximum(LEAST_SD, np.sqrt(factor / weight))[:, None]
+        reach = np.maximum(self.sd * np.maximum(LEAST_SD, np.sqrt(factor / weight))[:, None], self.seldom)
         # Not a number is no distance: the mean stands for it. Points from outside are finite, or were rejected.
         away = np.nan_to_num(came - self.mean, nan=0.0, posinf=np.inf, neginf=-np.inf)
         X, weights = points.X.copy(), points.weight.copy()
@@ -252,7 +263,7 @@ def _clipped_moments(column, weight, least, greatest):  # type: ignore[no-untype
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _beyond(X, weight, accepted, mean, sd, budget, heaviest, beyond):  # type: ignore[no-untyped-def]
+def _beyond(X, weight, accepted, mean, sd, seldom, budget, heaviest, beyond):  # type: ignore[no-untyped-def]
     """Mark the accepted rows with a value beyond its bound; return how many there are."""
     count, of_weight, factor = 0, -1.0, 0.0
     for i in range(X.shape[0]):
@@ -264,7 +275,7 @@ def _beyond(X, weight, accepted, mean, sd, budget, heaviest, beyond):  # type: i
             factor = max(LEAST_SD, math.sqrt(budget / min(of_weight, heaviest)))
         inside = of_weight <= heaviest
         for j in range(X.shape[1]):
-            inside &= abs(np.float64(X[i, j]) - mean[j]) <= sd[j] * factor
+            inside &= abs(np.float64(X[i, j]) - mean[j]) <= max(sd[j] * factor, seldom[j])
         if not inside:
             beyond[i] = True
             count += 1

@@ -8,7 +8,7 @@ From a CSV to a model, whatever the number of its rows, and on to a trainer that
 >>> from pathlib import Path
 >>> from streamsvm import CoresetSVC
 >>> from streamsvm.ingest.files import open_source
->>> machine = CoresetSVC(memory_points=2_000)  # the last column of the file is the label
+>>> machine = CoresetSVC(points=2_000)  # the last column of the file is the label
 >>> for batch in open_source("pulsars.csv").batches():
 ...     machine = machine.partial_fit(batch.X, batch.y, classes=["noise", "pulsar"])
 >>> machine.predict(batch.X[:2])

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from typing import Any, Final, Literal
 
 import msgspec
-import numpy as np
 from pydantic import ValidationError
 
 from streamsvm.algorithms import one_of
@@ -16,17 +14,14 @@ from streamsvm.ingest.decoding import decoding_of
 from streamsvm.model.described import label_fault
 from streamsvm.supports import LABELS, require
 
-AUDIT_POINTS = 1_000
-"""Most points to which probabilities and thresholds are fitted; the default of `coreset.audit_points`."""
-
-PARAMETERS: Final = {"tolerance": "tol", "tune_alphas": "alphas", "tune_gammas": "gammas"}
+PARAMETERS: Final = {"tolerance": "tol"}
 """Parameters whose option has another name."""
 SECTION: Final = re.compile(r"\b(svm|coreset|points)\.(?=[A-Za-z])")
 """Sections of the configuration before an option's name, which the estimator does not have."""
 SPELLED: Final = {"svm.cost": "cost", "svm.target": "target", "svm.multiclass": "multiclass", LABELS: "y"}
 """Parameters by the names of the options in the table of combinations."""
 ALLOWED: Final = {
-    "memory_points": "a whole number, at least 16",
+    "points": "a whole number, at least 16",
     "alpha": "a number from 1e-30 to 1, or None",
     "C": "a number from 1e-100 to 1e100, or None",
     "kernel": "'linear' or 'rbf'",
@@ -36,15 +31,13 @@ ALLOWED: Final = {
     "standardize": "True or False",
     "probability": "'sigmoid' or None",
     "memory": "'all', 'window', 'decay' or 'adaptive'",
-    "window_points": "a whole number, at least 8, or None",
-    "half_life_points": "a whole number, at least 8, or None",
+    "window": "a whole number, at least 8, or None",
+    "half_life": "a whole number, at least 8, or None",
     "structure": one_of("coreset.structure"),
     "multiclass": "'one_vs_one', 'one_vs_rest' or None",
     "reducer": one_of("coreset.reducer"),
     "train_points": "a whole number, at least 2",
     "tune": "'auto' or None",
-    "alphas": "numbers from 1e-30 to 1",
-    "gammas": "positive numbers",
     "seed": "a whole number, not negative",
 }
 """What a parameter may be, where the message of the option's check is not for it."""
@@ -69,12 +62,7 @@ def configuration_of(
         If a parameter is not allowed, under its own name; or does not go with another.
     """
     weights = _class_weights(estimator)
-    goal = estimator.cost is not None or estimator.target is not None
     require({"svm.cost": estimator.cost, "svm.target": estimator.target, LABELS: len(estimator.classes_)}, SPELLED)
-    # Machines that share a structure have pilots of their own, over all of their support vectors.
-    given = {"window_points": estimator.window_points, "half_life_points": estimator.half_life_points}
-    lengths: dict[str, Any] = {option: rows for option, rows in given.items() if rows is not None}
-    unscreened: dict[str, Any] = dict.fromkeys(CoresetConfig().kernel_choice()) if len(estimator.classes_) > 2 else {}
     try:
         learned = None if recipe is None else _with_a_label_of(recipe, estimator.classes_.tolist())
         own: dict[str, Any] = {"dimension": dimension}
@@ -88,15 +76,11 @@ def configuration_of(
             coreset=CoresetConfig(
                 reducer=estimator.reducer,
                 memory=estimator.memory,
-                **lengths,
+                window=estimator.window,
+                half_life=estimator.half_life,
                 structure=estimator.structure if estimator.memory == "all" else None,
-                memory_points=estimator.memory_points,
-                max_partitions=1,
+                points=estimator.points,
                 train_points=estimator.train_points,
-                **unscreened,
-                audit_points=min(AUDIT_POINTS, estimator.memory_points // 10)
-                if goal or estimator.probability is not None
-                else 0,
             ),
             svm=SvmConfig(
                 landmarks=1 << 20 if estimator.kernel == "rbf" else None,  # no message has to have room for it
@@ -112,8 +96,6 @@ def configuration_of(
                 target=estimator.target,
                 tolerance=estimator.tol,
                 tune=estimator.tune,
-                tune_alphas=_numbers(estimator.alphas),
-                tune_gammas=_numbers(estimator.gammas),
             ),
             seed=estimator.seed,
         )
@@ -192,8 +174,3 @@ def _with_a_label_of(recipe: msgspec.Struct, classes: list[Any]) -> msgspec.Stru
     decoding = decoding_of(recipe)
     labels = decoding.labels_of(recipe)
     return recipe if labels is None or classes == [*labels] else decoding.without_labels(recipe)
-
-
-def _numbers(values: Sequence[Any] | None) -> tuple[Any, ...]:
-    """Return candidates as the configuration takes them, which refuses what is not a number."""
-    return () if values is None else tuple(float(one) if isinstance(one, np.number) else one for one in values)

@@ -8,7 +8,7 @@ too, by the same learner, one against the rest over one shared structure (`strea
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from inspect import signature
 from pathlib import Path
 from typing import Any, Final, Literal, Self
@@ -46,14 +46,14 @@ from streamsvm.supports import CERTIFICATE, LABELS, require
 class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Support vector classifier trained on a weighted coreset of all points given so far.
 
-    `partial_fit` takes a stream in portions; their sizes do not affect the model. `memory_points` bounds the memory;
+    `partial_fit` takes a stream in portions; their sizes do not affect the model. `points` bounds the memory;
     nothing is reduced before that many points came. The model is trained when it is first needed after new points. More
     than two classes are told apart by several machines that share the points held, as a trainer's are.
 
     Parameters
     ----------
-    memory_points : int, default 10,000
-        Most points held at once.
+    points : int, default 11,000
+        Most points held at once; one of eleven, at most 1,000, is of the audit sample.
     alpha : float, optional
         Trade-off between margin and average loss: C = 1 / (alpha U), U the total weight; 1e-4 unless `C` is given.
     C : float, optional
@@ -69,11 +69,10 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Scale features to zero mean and unit variance of everything seen, weights counted. False: they lose their
         mean only, which changes no machine and keeps the digits of features far from 0.
     probability : "sigmoid" or None, default None
-        Method by which `predict_proba` is fitted. It takes a tenth of the memory, at most 1,000 points, for an audit
-        sample. With fewer than ten points of a class in it a trainer publishes no probabilities; here a rough sigmoid
-        is fitted, with a warning. If the whole stream fits into the memory, the points of the
-        sample are also trained on, and the probabilities of a machine that overfits them are too extreme; then rather
-        put this classifier into `sklearn.calibration.CalibratedClassifierCV`.
+        Method by which `predict_proba` is fitted, to the audit sample. With fewer than ten points of a class in it a
+        trainer publishes no probabilities; here a rough sigmoid is fitted, with a warning. If the whole stream fits
+        into the memory, the points of the sample are also trained on, and the probabilities of a machine that overfits
+        them are too extreme; then rather put this classifier into `sklearn.calibration.CalibratedClassifierCV`.
     cost : tuple of two float, optional
         Of two classes: what a missed point of `classes_[1]` costs, and what a false alarm does. `predict` answers
         `classes_[1]` above the decision value that makes the mean cost least. It is chosen and judged by an audit
@@ -81,10 +80,10 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     target : dict of one entry, optional
         Instead of `cost`: {"precision": p}, {"recall": r} or {"alarm_rate": a}, which `predict` is to reach.
     memory : "all", "window", "decay" or "adaptive", default "all"
-        Which points count: all alike; the newest `window_points`; each half as much after every `half_life_points`; or
+        Which points count: all alike; the newest `window`; each half as much after every `half_life`; or
         as much of the past as did best on points that were not learned yet, for a stream that changes.
-    window_points, half_life_points : int, optional
-        With the `memory` of that kind, which needs it.
+    window, half_life : int, optional
+        Rows. With the `memory` of that kind, which needs it.
     structure : "tree", "chain" or that of a room, default "chain"
         How buckets merge; see the option of that name. Only with `memory="all"`.
     reducer : "calibrated", "uniform" or that of a room, default "calibrated"
@@ -97,8 +96,6 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     tune : "auto" or None, default None
         Choose `alpha` (or `C`), and `gamma`, by five-fold cross-validation on the points held, each time a model is
         trained; see `streamsvm.learning.tuning`.
-    alphas, gammas : sequence of float, optional
-        Candidates for `tune`. Default: 1/100 to 100 times `alpha` (or `C`), and 1/16 to 16 times `gamma`.
     seed : int, default 0
     features : mapping, str, Path or Recipe, optional
         Learn raw events by these features: the table `[features]`, the path of a configuration file, whose `[events]`
@@ -155,7 +152,7 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     >>> import numpy as np
     >>> from streamsvm import CoresetSVC
     >>> random = np.random.default_rng(0)
-    >>> machine = CoresetSVC(memory_points=500)
+    >>> machine = CoresetSVC(points=500)
     >>> for _ in range(20):
     ...     X = random.normal(size=(1_000, 2))
     ...     machine = machine.partial_fit(X, X[:, 0] > 0.5, classes=[False, True])
@@ -168,7 +165,7 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def __init__(
         self,
         *,
-        memory_points: int = 10_000,
+        points: int = 11_000,
         alpha: float | None = None,
         C: float | None = None,
         kernel: Literal["linear", "rbf"] = "linear",
@@ -180,19 +177,17 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         cost: tuple[float, float] | None = None,
         target: dict[Literal["precision", "recall", "alarm_rate"], float] | None = None,
         memory: Literal["all", "window", "decay", "adaptive"] = "all",
-        window_points: int | None = None,
-        half_life_points: int | None = None,
+        window: int | None = None,
+        half_life: int | None = None,
         structure: StructureName = "chain",
         reducer: ReducerName = "calibrated",
         multiclass: Literal["one_vs_one", "one_vs_rest"] | None = None,
         train_points: int = 20_000,
         tune: Literal["auto"] | None = None,
-        alphas: Sequence[float] | None = None,
-        gammas: Sequence[float] | None = None,
         seed: int = 0,
         features: msgspec.Struct | Mapping[str, Any] | str | Path | None = None,
     ) -> None:
-        self.memory_points = memory_points
+        self.points = points
         self.alpha = alpha
         self.C = C
         self.kernel = kernel
@@ -204,15 +199,13 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.cost = cost
         self.target = target
         self.memory = memory
-        self.window_points = window_points
-        self.half_life_points = half_life_points
+        self.window = window
+        self.half_life = half_life
         self.structure = structure
         self.reducer = reducer
         self.multiclass = multiclass
         self.train_points = train_points
         self.tune = tune
-        self.alphas = alphas
-        self.gammas = gammas
         self.seed = seed
         self.features = features
 

@@ -161,8 +161,7 @@ def optimum(objective: EmpiricalObjective) -> Optimum:
         model = objective.of_few(objective.points)
         return Optimum(model, objective.value(model), 0.0)
     exact = {"precision": "double", "landmarks": None}
-    steps = max(objective.svm.max_iterations, STEPS_OF_POINT * len(objective.points))
-    wanted = {"tolerance": OPTIMUM_TOLERANCE, "max_iterations": steps}
+    wanted = {"tolerance": OPTIMUM_TOLERANCE}
     found = train(objective.points, objective.moments, objective.svm.model_copy(update={**exact, **wanted}))
     assert found.fit.dual_objective is not None
     return Optimum(found.model, objective.value(found.model), found.fit.dual_objective)

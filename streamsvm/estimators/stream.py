@@ -32,17 +32,17 @@ AGAIN_AT: Final = 10
 
 
 REMEDIES: Final = {
-    "by_weight": "shuffle the rows if possible, or raise memory_points; structure='chain' suffers less",
-    "crowded": "raise memory_points: every point more helps here",
-    "shifted": "shuffle the rows if they are sorted, or raise memory_points; structure='chain' suffers less. Where old "
+    "by_weight": "shuffle the rows if possible, or raise points; structure='chain' suffers less",
+    "crowded": "raise points: every point more helps here",
+    "shifted": "shuffle the rows if they are sorted, or raise points; structure='chain' suffers less. Where old "
     "rows no longer hold, take memory='adaptive', which follows a change",
-    "uncalibrated": "raise memory_points",
-    "strained": "raise memory_points",
+    "uncalibrated": "raise points",
+    "strained": "raise points",
 }
 """What to do about each condition of the coreset."""
 OF_AGE: Final = {
     **REMEDIES,
-    "by_weight": "shuffle the rows if possible, or raise memory_points",
+    "by_weight": "shuffle the rows if possible, or raise points",
     "shifted": "until the window, or some half-lives, have passed, models are of both worlds: take a shorter one if "
     "that is too long, or memory='adaptive', which follows a change",
 }

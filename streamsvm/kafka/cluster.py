@@ -353,9 +353,9 @@ class Cluster:
             begins_anew=begins_anew,
         )
 
-    def slots(self, group: str, *, fixed: int | None = None, process: Process | None = None) -> GroupSlots:
+    def slots(self, group: str, *, process: Process | None = None) -> GroupSlots:
         """Make the slots of a group, as this process claims them."""
-        return GroupSlots(self._connection, group, fixed=fixed, process=process)
+        return GroupSlots(self._connection, group, process=process)
 
     def standings(self, group: str, topic: str) -> Standings:
         """Make who asks how far a group has come in a topic."""

@@ -109,18 +109,13 @@ class GroupSlots:
         The broker.
     group : str
         The group.
-    fixed : int or None
-        The number to take without asking who else has it.
     process : Process, optional
         Where the claimant runs; by default this process.
     """
 
-    def __init__(
-        self, connection: Connection, group: str, *, fixed: int | None = None, process: Process | None = None
-    ) -> None:
+    def __init__(self, connection: Connection, group: str, *, process: Process | None = None) -> None:
         self._connection = connection
         self._group = group
-        self._fixed = fixed
         self._process = process or Process()
         self._replaces_the_dead = True
 
@@ -142,11 +137,9 @@ class GroupSlots:
         ConfigurationError
             If the broker forbids the question.
         """
-        # A configured number is taken whatever the list of members shows: another owner is fenced, as in any restart.
-        asks = self._fixed is None and not self._connection.embedded
-        members = members_of(self._connection, self._group) if asks else []
+        members = [] if self._connection.embedded else members_of(self._connection, self._group)
         with _lock:
-            slot = self._lowest_free(members) if self._fixed is None else Slot(self._group, self._fixed)
+            slot = self._lowest_free(members)
             _slots_here.add((self._connection.servers, slot))
         # Only at the first claim: two living processes that take each other for dead then come to rest in two slots.
         self._replaces_the_dead = False

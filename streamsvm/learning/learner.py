@@ -16,7 +16,6 @@ the cut belongs to the leaf that made it due, so that it is the same for every s
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import numpy as np
 
@@ -120,14 +119,11 @@ def _rehearse(config: ModelConfig) -> None:
     """Learn and cut random rows with a small learner, to compile what reductions, screens and cuts still need."""
     # Small leaves, buckets and training set: every kind of reduction happens within `REHEARSED` rows.
     own = config.coreset
-    choice: dict[str, Any] = own.kernel_choice()
     coreset = CoresetConfig(
         reducer=own.reducer,
         structure=own.structure,
-        **choice,
-        audit_points=min(own.audit_points, 8),
-        leaf_rows=64,
-        bucket_points=32,
+        landmarks=own.landmarks,
+        points=2_112 if own.structure == "counter" else 352,
         train_points=48,
     )
     several = config.points.classes > 2

@@ -249,12 +249,11 @@ def learned(state: MemoryState | None, buckets: Sequence[Bucket], leaf: Extent) 
 
 def make_structure(partition: int, seed: int, config: CoresetConfig, task: Task) -> Structure:
     """Return the empty structure of a partition that keeps everything."""
-    return STRUCTURES[config.merges](partition, seed, config, task.reducer(config))
+    return STRUCTURES[str(config.structure)](partition, seed, config, task.reducer(config))
 
 
 def _tree(partition: int, seed: int, config: CoresetConfig, reducer: Reducer[Any]) -> Tree:
-    assert config.buckets is not None
-    return Tree(partition, seed, config.buckets, config.bucket_points, reducer)
+    return Tree(partition, seed, config.sizes.buckets, config.bucket_points, reducer)
 
 
 def _chain(partition: int, seed: int, config: CoresetConfig, reducer: Reducer[Any]) -> Chain:
@@ -264,4 +263,4 @@ def _chain(partition: int, seed: int, config: CoresetConfig, reducer: Reducer[An
 STRUCTURES: Final[Choices[Callable[[int, int, CoresetConfig, Reducer[Any]], Structure]]] = Choices(
     "coreset.structure", {"tree": _tree, "chain": _chain}
 )
-"""What makes each structure of which nothing is forgotten, by its name: see `CoresetConfig.merges`."""
+"""What makes each structure of which nothing is forgotten, by its name: `coreset.structure`."""

@@ -113,14 +113,14 @@ def learned_of(summary: StreamSummary) -> Learned:
     )
 
 
-def largest_bytes(config: ModelConfig) -> int:
-    """Return a bound on the bytes of a version's value under a configuration."""
-    points, partitions = config.points, config.coreset.max_partitions
+def largest_bytes(config: ModelConfig, partitions: int = 1) -> int:
+    """Return a bound on the bytes of a version's value under a configuration, of so many partitions."""
+    points = config.points
     machines = _machines(config)
     cuts = 2 if config.svm.tune is None else 3
     fixed = 8_192 + LINKS_BYTES + len(msgspec.json.encode(config.canonical())) + cuts * partitions * PARTITION_BYTES
     if config.coreset.forgets:
-        fixed += partitions * (COVERAGE_BYTES + config.coreset.dyadic_buckets * HORIZON_BYTES)
+        fixed += partitions * (COVERAGE_BYTES + config.coreset.sizes.buckets * HORIZON_BYTES)
     fixed += machines * probability_part.LARGEST_BYTES
     fixed += 0 if machines == 1 else machines * MACHINE_BYTES
     fixed += THRESHOLD_BYTES if config.svm.goal is not None else 0
@@ -140,13 +140,13 @@ def largest_bytes(config: ModelConfig) -> int:
     return fixed + described + _most_terms(config) * _vector_bytes(config)
 
 
-def terms_within(config: ModelConfig, limit: int) -> int:
+def terms_within(config: ModelConfig, limit: int, partitions: int = 1) -> int:
     """Return how many support vectors keep `largest_bytes` within a limit; 0 if none do, as of a linear machine."""
     if config.svm.kernel == "linear":
         return 0
     one = _vector_bytes(config)
     some = config.model_copy(update={"svm": config.svm.model_copy(update={"landmarks": 1})})
-    return max(0, (limit - largest_bytes(some)) // one + 1)
+    return max(0, (limit - largest_bytes(some, partitions)) // one + 1)
 
 
 def _vector_bytes(config: ModelConfig) -> int:

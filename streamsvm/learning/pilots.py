@@ -255,5 +255,6 @@ def warm_up(config: ModelConfig, say: Callable[[str], None]) -> None:
     """Compile, or load from numba's file cache, what the pilots of a configuration run."""
     newton.warm_up()
     interior.warm_up()
+    mean_bound(np.zeros((2, 1)), np.array([-1, 1], np.int8), np.ones(2), 1.0)
     if takes_kernel(config):
         fast.warm_up(RbfKernel(1.0), say)

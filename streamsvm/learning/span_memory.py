@@ -65,7 +65,6 @@ class SpanMemory(PartitionMemory):
 
     @property
     def _span_rows(self) -> int:
-        assert self._config.coreset.span_rows is not None
         return self._config.coreset.span_rows
 
     @property

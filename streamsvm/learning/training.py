@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,6 +40,10 @@ from streamsvm.svm.fit_probability import fit_probability, objection
 from streamsvm.svm.fit_threshold import fit_threshold, halves
 from streamsvm.svm.objective import optimality, primal_objective
 from streamsvm.svm.solvers import Problem, Solution, StdaSolver
+
+LEAST_ITERATIONS: Final = 10_000_000
+ITERATIONS_A_POINT: Final = 10_000
+"""After so many, or the least number, a machine counts as not converged: many times what any took that converged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +97,7 @@ def train(points: Points, moments: Moments, config: SvmConfig) -> Trained:
             upper=upper,
             kernel=kernel,
             tolerance=config.tolerance,
-            max_iterations=config.max_iterations,
+            max_iterations=max(LEAST_ITERATIONS, ITERATIONS_A_POINT * len(points)),
         )
         solution = StdaSolver().solve(problem)
         model = Model(scaler, _machine(problem, solution))

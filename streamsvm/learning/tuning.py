@@ -52,7 +52,11 @@ from streamsvm.svm.block import descent as fast
 from streamsvm.svm.block.descent import BlockDescent
 
 SOCKET: Final = "tuning_searches"
-FOLDS: Final = SvmConfig.TUNE_FOLDS
+FOLDS: Final = 5
+EVERY_LEAVES: Final = 50
+"""A machine is tuned again after so many leaves of `leaf_rows` rows."""
+MOST_POINTS: Final = 5_000
+"""A larger training set is reduced to so many points before it is dealt into folds."""
 GROWTH: Final = 5.0
 """By what a stream that forgets nothing has grown before a kernel machine with landmarks is tuned again."""
 STEPS: Final = (0.01, 0.1, 1.0, 10.0, 100.0)
@@ -146,11 +150,11 @@ def is_due(rows: int, tuned_rows: int | None, config: ModelConfig) -> bool:
     """
     if config.svm.tune is None:
         return False
-    period = config.svm.tune_every_leaves * config.coreset.leaf_rows
+    period = EVERY_LEAVES * config.coreset.leaf_rows
     if tuned_rows is None:
         return True
     # Landmarks make leaves so short that a search at each fiftieth would cost many times what learning does.
-    short = bool(config.coreset.kernel_option) and config.coreset.memory == "all"
+    short = config.coreset.landmarks is not None and config.coreset.memory == "all"
     return rows >= GROWTH * tuned_rows if short else rows // period > tuned_rows // period
 
 
@@ -204,11 +208,11 @@ def _counter(points: Points) -> tuple[int, int, int]:
 
 def _summary(cut: Cut, config: ModelConfig, task: Task, random: np.random.Generator) -> Points:
     """Return the cut's training set, reduced further if it is large."""
-    if len(cut.points) <= config.svm.tune_points:
+    if len(cut.points) <= MOST_POINTS:
         return cut.points
     reducer = task.reducer(config.coreset)
     pilot = task.pilot(cut.points, cut.moments.weight, cut.moments, config) if reducer.needs_pilot else None
-    return reduce_for(reducer, cut.points, config.svm.tune_points, random, pilot)
+    return reduce_for(reducer, cut.points, MOST_POINTS, random, pilot)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -257,7 +261,7 @@ class Folds:
             seen=cut.moments,
             scaler=scaler,
             alphas=tuple(_alphas(config, cut.moments.weight)),
-            kernels=tuple(_kernels(training.kernel_of(scaler, cut.moments, config), config)),
+            kernels=tuple(_kernels(training.kernel_of(scaler, cut.moments, config))),
             svm=config,
             task=task,
         )
@@ -394,15 +398,15 @@ def _alphas(config: SvmConfig, weight: float) -> Iterator[tuple[float, float]]:
             yield 1.0 / (step * config.C * weight), step * config.C
         return
     configured = config.DEFAULT_ALPHA if config.alpha is None else config.alpha
-    alphas = config.tune_alphas or [min(1.0, max(1e-30, step * configured)) for step in STEPS]
+    alphas = [min(1.0, max(1e-30, step * configured)) for step in STEPS]
     for alpha in sorted(set(alphas), reverse=True):
         yield alpha, 1.0 / (alpha * weight)
 
 
-def _kernels(kernel: Kernel, config: SvmConfig) -> Iterator[Kernel]:
+def _kernels(kernel: Kernel) -> Iterator[Kernel]:
     """Yield the kernels to choose among, gamma rising."""
     if not isinstance(kernel, RbfKernel):
         yield kernel
         return
-    for gamma in sorted(set(config.tune_gammas or [width * kernel.gamma for width in WIDTHS])):
+    for gamma in sorted({width * kernel.gamma for width in WIDTHS}):
         yield RbfKernel(gamma)

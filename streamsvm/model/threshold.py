@@ -117,7 +117,7 @@ def described(threshold: Threshold) -> str:
     if not threshold.chosen:
         return (
             f"0, not chosen for {goal}: the audit sample holds {threshold.positives:,} positive points of "
-            f"{threshold.points:,}, too few (raise coreset.audit_points); {expected(threshold)}"
+            f"{threshold.points:,}, too few (raise coreset.points); {expected(threshold)}"
         )
     missed = "" if threshold.met else ", which is not met"
     return f"{threshold.value:.4g}, chosen for {goal}{missed}: {expected(threshold)}"

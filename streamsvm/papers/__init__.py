@@ -36,7 +36,7 @@ True
 >>> gamma = sensitivities(X, y, weight, 1.0, best, random).gamma
 >>> len(importance_sample(Points(X, y, weight), gamma, 100, random)) <= 100
 True
->>> CoresetSVC(reducer="sensitivity", structure="counter", memory_points=100).fit(X, y).score(X, y) > 0.7
+>>> CoresetSVC(reducer="sensitivity", structure="counter", points=1_000).fit(X, y).score(X, y) > 0.7
 True
 
 The trunk knows none of these modules: `plug` lists them by name (`streamsvm.sockets`), and this folder may be deleted.

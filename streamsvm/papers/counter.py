@@ -1,4 +1,4 @@
-"""Buckets as the digits of a counter: Alg. 2 of Tukan et al. 2020, which has a fan-in of 2.
+"""Buckets as the digits of a binary counter: Alg. 2 of Tukan et al. 2020.
 
 A point passes one reduction per level, and memory grows with the logarithm of the stream. Where we differ: the stream
 has no end, so there is no root, and the union of all buckets and the open leaf represents the stream at any moment. A
@@ -16,36 +16,24 @@ from streamsvm.points import Points
 
 
 class Counter(Structure):
-    """Buckets as the digits of a counter in base `fan_in`: `fan_in` buckets of a level are reduced to one of the next.
-
-    Parameters
-    ----------
-    partition, seed, bucket_points, reducer
-        As in `Structure`.
-    fan_in : int
-        Number of buckets of one level that make one of the next; 2 is Alg. 2 of the paper.
-    """
-
-    def __init__(self, partition: int, seed: int, fan_in: int, bucket_points: int, reducer: Reducer[Any]) -> None:
-        super().__init__(partition, seed, bucket_points, reducer)
-        self._fan_in = fan_in
+    """Buckets as the digits of a binary counter: two of a level are reduced to one of the next."""
 
     def with_leaf(self, leaf: Bucket, pilot_of: PilotOf | None) -> list[Bucket]:
         """Return the buckets after a leaf; see `Structure`."""
         level, index = leaf.level, leaf.index
         first = self.node(level, index, leaf.points, leaf.extent, pilot_of)
         buckets = [*self.buckets, first]
-        # Levels never increase, so the last `fan_in` buckets are all of this level or there are too few of it.
-        while [node.level for node in buckets[-self._fan_in :]] == [level] * self._fan_in:
-            siblings = buckets[-self._fan_in :]
-            level, index = level + 1, index // self._fan_in
+        # Levels never increase, so the last two buckets are both of this level or there are too few of it.
+        while [node.level for node in buckets[-2:]] == [level, level]:
+            siblings = buckets[-2:]
+            level, index = level + 1, index // 2
             union = Points.union([node.points for node in siblings])
             whole = joined([node.extent for node in siblings])
             node = self.node(level, index, union, whole, pilot_of)
-            buckets[-self._fan_in :] = [node]
+            buckets[-2:] = [node]
         return buckets
 
 
 def counter(partition: int, seed: int, config: CoresetConfig, reducer: Reducer[Any]) -> Counter:
     """Return the empty counter of a partition."""
-    return Counter(partition, seed, config.fan_in, config.bucket_points, reducer)
+    return Counter(partition, seed, config.bucket_points, reducer)

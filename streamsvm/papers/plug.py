@@ -9,10 +9,9 @@ PLUGS: Final[Mapping[str, Mapping[str, str]]] = {
     "coreset.reducer": {"sensitivity": "streamsvm.papers.reducers:sensitivity_reducer"},
     "coreset.reducer of several labels": {"sensitivity": "streamsvm.papers.reducers:shared_sensitivity_reducer"},
     "coreset.structure": {"counter": "streamsvm.papers.counter:counter"},
-    "sizes of coreset.structure": {"counter": "streamsvm.papers.counter_sizes:SIZES"},
     "descriptions": {
         "coreset.reducer": "Experimental: `sensitivity` is Alg. 1 of the paper on coresets.",
-        "coreset.structure": "Experimental: `counter` is Alg. 2 of the paper on coresets, and what a `tree` without "
-        "`buckets` is: buckets merge like the digits of a counter of base `fan_in`.",
+        "coreset.structure": "Experimental: `counter` is Alg. 2 of the paper on coresets: buckets merge like the "
+        "digits of a binary counter. It is the default of other reducers than `calibrated`.",
     },
 }

@@ -101,8 +101,8 @@ class Recomputation:
         self._base = {partition: at for partition, at in base.items() if partition in first}
         begun = {partition: begin for partition, begin in _beginnings(lineage, log).items() if partition in first}
         before = {partition: learned for partition, (_, learned) in begun.items() if learned is not None}
-        span = self.config.coreset.span_rows or 1
-        if any(learned.rows % span for learned in before.values()):
+        span = self.config.coreset.span_rows
+        if any(span and learned.rows % span for learned in before.values()):
             raise NotRecomputable("the version's lineage.memory begins where no span does")
         self._learner = _learner(self.config, {partition: at for partition, (at, _) in begun.items()}, before)
         self._show(self._base)

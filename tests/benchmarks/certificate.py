@@ -71,8 +71,8 @@ def certifier_of(one: Case, kept: Points, partitions: int, keep: int) -> tuple[C
 
 def kept_of(one: Case, stream: Points, trial: int, memory: int, partitions: int) -> Points:
     """Return what a chain holds of a stream."""
-    shape = {"train_points": coreset.NO_REDUCTION, "max_partitions": partitions}
-    kept = learned(coreset.shipped("chain", memory, **shape), one.svm)(stream, trial).kept
+    shape = {"train_points": coreset.NO_REDUCTION}
+    kept = learned(coreset.shipped("chain", memory // partitions, **shape), one.svm, partitions)(stream, trial).kept
     assert isinstance(kept, Points)
     return kept
 

@@ -131,7 +131,7 @@ def streamed(scheme: Multiclass, train: Arrays, X: NDArray[np.float32], memory: 
     classes = int(train[1].max()) + 1
     config = ModelConfig(
         points=PointsConfig(dimension=X.shape[1], labels=tuple(range(classes)) if classes > 2 else (0, 1)),
-        coreset=CoresetConfig(memory_points=memory, max_partitions=1),
+        coreset=CoresetConfig(points=memory),
         svm=SvmConfig(multiclass=scheme, alpha=ALPHA),
         seed=seed,
     )

@@ -68,14 +68,14 @@ def _points(X: np.ndarray, y: np.ndarray) -> Points:
 
 def shared(train: Points, objectives: Objectives, memory: int, seed: int) -> tuple[Model, ...]:
     """Return the machines of one structure."""
-    found = CoresetSVC(memory_points=memory, multiclass="one_vs_rest", seed=seed).fit(train.X, train.y).model_
+    found = CoresetSVC(points=memory, multiclass="one_vs_rest", seed=seed).fit(train.X, train.y).model_
     assert isinstance(found, ClassModel)
     return tuple(map(found.model, range(found.machines)))
 
 
 def divided(train: Points, objectives: Objectives, memory: int, seed: int) -> tuple[Model, ...]:
     """Return the machines of K structures."""
-    own = CoresetSVC(memory_points=memory // len(objectives.each), seed=seed)
+    own = CoresetSVC(points=memory // len(objectives.each), seed=seed)
     found = OneVsRestClassifier(own).fit(train.X, train.y).estimators_
     return tuple(machine.model_ for machine in found)
 

@@ -38,7 +38,7 @@ from consumers.settings import CheckpointConfig, InputConfig, OutputConfig, Sett
 from consumers.trainer.components import Components
 from consumers.trainer.gauges import Turns
 from consumers.trainer.trainer import Trainer
-from streamsvm.config import CoresetConfig, PointsConfig, SvmConfig
+from streamsvm.config import PointsConfig, SvmConfig
 from streamsvm.ingest.decoder import PointDecoder, encode
 from streamsvm.kafka import Cluster, Connection, Input, Record
 from streamsvm.kafka.embedded import EMBEDDED_PARTITIONS
@@ -46,6 +46,7 @@ from streamsvm.learning.learner import Learner
 from streamsvm.points import Position
 from tests.benchmarks.broker import fill
 from tests.benchmarks.timing import Lap, Outcome, Stopwatch
+from tests.sizes import sized
 
 BROKER: Final = "broker"
 PREFETCHED: Final = "prefetched"
@@ -124,7 +125,7 @@ def settings_for(stream: Stream, directory: Path, run: int) -> Settings:
         kafka={"bootstrap.servers": stream.connection.servers},
         input=InputConfig(topic=stream.topic),
         points=PointsConfig(dimension=stream.dimension),
-        coreset=CoresetConfig(leaf_rows=leaf, bucket_points=leaf, train_points=10 * leaf),
+        coreset=sized(leaf_rows=leaf, bucket_points=leaf, train_points=10 * leaf),
         svm=SvmConfig(),
         training=TrainingConfig(policy="latest", every_leaves=LEAVES // VERSIONS_DUE),
         output=OutputConfig(models_topic=f"models-{run}"),

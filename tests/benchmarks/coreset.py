@@ -1,7 +1,7 @@
 """How near the full data's optimum a summary comes, beside its peers at the same memory.
 
     python -m tests.benchmarks.coreset --data DIR [--sets cod_rna ...] [--memory 1000,10000] [--C 1 | --alpha 1e-4]
-        [--mode offline|stream] [--structure tree|chain] [--fan-in N] [--leaf BUCKETS] [--partitions 1,8,64]
+        [--mode offline|stream] [--structure tree|chain] [--partitions 1,8,64]
         [--train-points N] [--trials N] [--peers reservoir,alg2,sgd,river,vw]
         [--order shuffled|given|by-class|drifting] [--outliers N] [--keep FILE] [--json]
         [--kernel rbf [--gamma G] [--full]]
@@ -15,11 +15,10 @@ nearer.
 
 - `offline`: one reduction of all data to `--memory` points; peer `reservoir` is a uniform sample of as many.
 - `stream`: one pass. All memory counts: buckets, the open leaf and the audit sample together hold `--memory` points at
-  most, as `memory_points` measures; a reservoir has as many. Chain and tree have the shipped sizes. `alg2`
-  is the paper's tree (sensitivity, fan-in 2), its buckets as large as the budget lets them be for a stream of this
-  length; so is ours with `--fan-in`, which asks for the counter. SGD, river and Vowpal Wabbit hold a model only, pass
-  once as well, and each is the best of its stated settings by its own gap (`tests.benchmarks.summaries`). The last two
-  are no requirements: absent, they are left out.
+  most, as `coreset.points` measures; a reservoir has as many. Chain and tree have the shipped sizes. `alg2`
+  is the paper's tree (sensitivity), its buckets as large as the budget lets them be for a stream of this length. SGD,
+  river and Vowpal Wabbit hold a model only, pass once as well, and each is the best of its stated settings by its own
+  gap (`tests.benchmarks.summaries`). The last two are no requirements: absent, they are left out.
 - `--partitions P` deals the stream to P partitions in turn; each has a P-th of the memory. `--train-points` reduces the
   union to so many.
 - `--C` is a number or `k/n`: `--C 100/n` weights the margin heavily.
@@ -65,6 +64,7 @@ from tests.benchmarks.summaries import (
     uniform,
 )
 from tests.papers.paper_a import Fitted, fit, objective
+from tests.sizes import sized
 
 Float = NDArray[np.float64]
 
@@ -181,48 +181,42 @@ def first_component(points: Points) -> Float:
     return np.asarray(Z @ (axis * np.sign(axis[np.argmax(np.abs(axis))])), dtype=np.float64)
 
 
-def shipped(structure: str, memory: int, **shape: Any) -> CoresetConfig:
-    """Return what a user gets who gives a budget and a structure."""
-    return CoresetConfig.model_validate(
-        {"reducer": "calibrated", "structure": structure, "memory_points": memory, **shape}
-    )
+def shipped(structure: str, points: int, **shape: Any) -> CoresetConfig:
+    """Return what a user gets who gives points and a structure."""
+    return CoresetConfig.model_validate({"reducer": "calibrated", "structure": structure, "points": points, **shape})
 
 
-def tree_of(memory: int, n: int, fan_in: int = 2, leaf: float = LEAF_BUCKETS) -> dict[str, int]:
-    """Return leaf, bucket and fan-in of a counter that holds `memory` points at its most over n rows.
+def counter_of(memory: int, n: int) -> dict[str, int]:
+    """Return leaf and bucket of a binary counter that holds `memory` points at its most over n rows.
 
-    A leaf is `leaf` buckets long. With L levels at most (fan_in - 1) L buckets are held, and one full leaf.
+    A leaf is two buckets long. With L levels at most L buckets are held, and one full leaf.
     """
-    bucket = int(memory / (leaf + 1))
+    bucket = int(memory / 3)
     while bucket > 1:
-        levels, leaves = 0, n // round(leaf * bucket)
-        while fan_in**levels <= leaves:
+        levels, leaves = 0, n // (2 * bucket)
+        while 2**levels <= leaves:
             levels += 1
-        if bucket * (fan_in - 1) * levels + round(leaf * bucket) <= memory:
+        if bucket * levels + 2 * bucket <= memory:
             break
         bucket -= max(1, bucket // 100)
-    return {"leaf_rows": round(leaf * bucket), "bucket_points": bucket, "fan_in": fan_in}
+    return {"leaf_rows": 2 * bucket, "bucket_points": bucket}
 
 
 def methods(case: Case, options: argparse.Namespace, memory: int, partitions: int) -> Iterator[tuple[str, Method]]:
     """Yield ours, then every peer that was asked for."""
     svm, n = case.svm, len(case.points) // partitions
     streaming = options.mode == "stream"
-    shape: dict[str, Any] = {"train_points": options.train_points, "max_partitions": partitions}
+    shape: dict[str, Any] = {"train_points": options.train_points}
     own = memory // partitions
-    paper = CoresetConfig(reducer="sensitivity", audit_points=0, **tree_of(own, n), **shape)
-    if not streaming:
-        yield "ours", offline("calibrated", memory, svm)
-    elif options.structure == "chain" or not options.fan_in:
-        yield "ours", learned(shipped(options.structure, memory, **shape), svm)
+    paper = sized(reducer="sensitivity", audit_points=0, **counter_of(own, n), **shape)
+    if streaming:
+        yield "ours", learned(shipped(options.structure, own, **shape), svm, partitions)
     else:
-        audited = int(own * CoresetConfig.AUDIT_SHARE)
-        sizes = tree_of(own - audited, n, options.fan_in, options.leaf)
-        yield "ours", learned(CoresetConfig(reducer="calibrated", audit_points=audited, **sizes, **shape), svm)
+        yield "ours", offline("calibrated", memory, svm)
     if "reservoir" in options.peers:
         yield "reservoir", reservoir(memory) if streaming else uniform(memory)
     if "alg2" in options.peers:
-        yield "alg2", learned(paper, svm) if streaming else offline("sensitivity", memory, svm)
+        yield "alg2", learned(paper, svm, partitions) if streaming else offline("sensitivity", memory, svm)
     for peer, (settings, make) in ONLINE.items():
         if peer in options.peers:
             for setting in range(len(settings)):
@@ -282,11 +276,9 @@ def _cells(
 def _label(case: Case, options: argparse.Namespace, memory: int, partitions: int) -> str:
     structure = ""
     if options.mode == "stream":
-        shape = (options.fan_in, options.leaf)
-        fan_in = "-{}x{:g}".format(*shape) if options.structure == "tree" and options.fan_in else ""
         shared = f"/{partitions}-partitions" if partitions > 1 else ""
         trained = f"/to-{options.train_points}" if options.train_points < NO_REDUCTION else ""
-        structure = f"/{options.structure}{fan_in}{shared}{trained}"
+        structure = f"/{options.structure}{shared}{trained}"
     outliers = f"/{options.outliers}-outliers" if options.outliers else ""
     return f"{case.name}/{options.mode}{structure}/{options.order}/C={case.penalty:.4g}{outliers}/{memory}"
 
@@ -362,8 +354,6 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     weight.add_argument("--alpha", dest="svm", type=lambda text: SvmConfig(alpha=float(text)))
     parser.add_argument("--mode", choices=("offline", "stream"), default="stream")
     parser.add_argument("--structure", choices=("tree", "chain"), default="chain")
-    parser.add_argument("--fan-in", type=int, default=0, help="take the counter of this base for our tree")
-    parser.add_argument("--leaf", type=float, default=LEAF_BUCKETS, help="length of our tree's leaf, in buckets")
     parser.add_argument("--partitions", type=lambda text: [int(part) for part in text.split(",")], default=[1])
     parser.add_argument("--train-points", type=int, default=NO_REDUCTION, help="most points of the union; all without")
     parser.add_argument("--trials", type=int, default=5)

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from streamsvm.config import CoresetConfig, SvmConfig
+from streamsvm.config import SvmConfig
 from streamsvm.coreset.moments import Moments
 from streamsvm.learning.training import train
 from streamsvm.points import Points
@@ -47,13 +47,7 @@ def _svm(options: argparse.Namespace, n: int) -> SvmConfig:
 
 
 def _methods(svm: SvmConfig, n: int, memory: int, options: argparse.Namespace) -> Iterator[tuple[str, Method]]:
-    shape: dict[str, Any] = {"reducer": "calibrated", "train_points": coreset.NO_REDUCTION, "max_partitions": 1}
-    if options.structure == "chain" or not options.fan_in:
-        yield "ours", learned(coreset.shipped(options.structure, memory, **shape), svm)
-    else:
-        audited = int(memory * CoresetConfig.AUDIT_SHARE)
-        sizes = coreset.tree_of(memory - audited, n, options.fan_in, options.leaf)
-        yield "ours", learned(CoresetConfig(audit_points=audited, **sizes, **shape), svm)
+    yield "ours", learned(coreset.shipped(options.structure, memory, train_points=coreset.NO_REDUCTION), svm)
     yield "reservoir", reservoir(memory)
 
 

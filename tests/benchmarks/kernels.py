@@ -93,7 +93,7 @@ JUDGED_SHARE: Final = 0.1
 LEAST_ROWS: Final = 10
 """Of each label: with fewer, a fifth that is held out may have none of it."""
 LEAST_POINTS: Final = 16
-"""That a kernel machine's memory must have room for (`coreset.memory_points`)."""
+"""That a kernel machine's memory must have room for (`coreset.points`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,9 +137,9 @@ Contender = Callable[[Points, Points, int, int], Answer]
 # ------------------------------------------------------------------------------------------------------ kernel machines
 
 
-def configured(dimension: int, memory_points: int, seed: int, options: Mapping[str, Any]) -> ModelConfig:
+def configured(dimension: int, points: int, seed: int, options: Mapping[str, Any]) -> ModelConfig:
     """Return the configuration of `ours`; options of a file count before these."""
-    coreset = {"max_partitions": 1, "memory_points": memory_points, **options.get("coreset", {})}
+    coreset = {"points": points, **options.get("coreset", {})}
     svm = {"kernel": "rbf", "tune": "auto", "probability": "sigmoid", **options.get("svm", {})}
     svm = {name: None if value == "none" else value for name, value in svm.items()}
     return ModelConfig.model_validate(

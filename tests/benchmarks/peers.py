@@ -13,7 +13,7 @@ is at hand. NAMES are sets, contenders or both, with commas between them. Held-o
 The contenders:
 
 - `streamsvm`, `streamsvm_balanced`, `streamsvm_rbf`: the learner as the trainer runs it, with all defaults but one
-  partition (`coreset.max_partitions = 1`) and `svm.probability = sigmoid`; `svm.class_weight = balanced`, and
+  partition and `svm.probability = sigmoid`; `svm.class_weight = balanced`, and
   `svm.kernel = rbf`. One pass, one training at its end.
 - `svm_all`, `svm_all_balanced`: the same objective, class weights and C on all rows, at its optimum (`STDASVC`,
   certified to 1e-5); `liblinear`: the same of scikit-learn's LinearSVC, at most 1,000 passes. Of all three the features
@@ -130,7 +130,7 @@ def streamsvm(train: Points, test: Points, seed: int, **svm: Any) -> Answer:
     """Learn all rows in one pass, and train once."""
     config = ModelConfig(
         points=PointsConfig(dimension=train.dimension),
-        coreset=CoresetConfig(max_partitions=1),
+        coreset=CoresetConfig(),
         svm=SvmConfig(probability="sigmoid", **svm),
         seed=seed,
     )

@@ -33,7 +33,8 @@ from sklearn.linear_model import SGDClassifier
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig
 from streamsvm.learning.learner import Learner, warm_up
 from streamsvm.points import Points, Position, Rows, Times
-from tests.benchmarks.coreset import tree_of
+from tests.benchmarks.coreset import counter_of
+from tests.sizes import sized
 
 ARRAY_BYTES: Final = 256 << 20
 SIGNAL: Final = 1.13
@@ -101,8 +102,7 @@ def learner_of(d: int, coreset: CoresetConfig) -> Learner:
 def ours(stream: Stream, memory: int, structure: str, n: int) -> dict[str, float]:
     """Return points a second, of parts of the stream."""
     d = stream.points.dimension
-    sizes = {"memory_points": memory} if structure == "chain" else tree_of(memory, n)
-    coreset = CoresetConfig(structure=structure, max_partitions=1, **sizes)
+    coreset = CoresetConfig(structure=structure, points=memory).settled(PointsConfig(dimension=d), "linear")
     learner, warm = learner_of(d, coreset), WARM_LEAVES * coreset.leaf_rows
     assert warm < n // 2
     first = learn(learner, stream, 0, warm)
@@ -114,9 +114,9 @@ def ours(stream: Stream, memory: int, structure: str, n: int) -> dict[str, float
 
 def alg2(stream: Stream, memory: int) -> float:
     """Return points a second of the paper's tree."""
-    coreset = CoresetConfig(reducer="sensitivity", max_partitions=1, **tree_of(memory, PEER_POINTS))
-    n = min(PEER_POINTS, 20_000_000 // stream.points.dimension**2 + 4 * coreset.leaf_rows)
-    return n / learn(learner_of(stream.points.dimension, coreset), stream, 0, n)
+    sizes = counter_of(memory, PEER_POINTS)
+    n = min(PEER_POINTS, 20_000_000 // stream.points.dimension**2 + 4 * sizes["leaf_rows"])
+    return n / learn(learner_of(stream.points.dimension, sized(reducer="sensitivity", **sizes)), stream, 0, n)
 
 
 def sgd(stream: Stream) -> float:
@@ -168,7 +168,7 @@ def measure(d: int, options: argparse.Namespace) -> dict[str, Any]:
 def flat(n: int, d: int, options: argparse.Namespace) -> dict[str, Any]:
     """Pass n points and return the resident set, MiB, as it went."""
     stream = Stream(generated(1_000_000, d), options.batch)
-    learner = learner_of(d, CoresetConfig(structure="chain", memory_points=options.memory, max_partitions=1))
+    learner = learner_of(d, CoresetConfig(structure="chain", points=options.memory))
     resident, seconds = [], 0.0
     for step in range(FLAT_STEPS):
         seconds += learn(learner, stream, step * n // FLAT_STEPS, (step + 1) * n // FLAT_STEPS)

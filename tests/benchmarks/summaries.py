@@ -90,20 +90,21 @@ def offline(reducer: str, m: int, svm: SvmConfig) -> Method:
     return run
 
 
-def learned(coreset: CoresetConfig, svm: SvmConfig) -> Method:
+def learned(coreset: CoresetConfig, svm: SvmConfig, partitions: int = 1) -> Method:
     """Pass the stream through the shipped learner; what it holds at the end is what it kept.
 
-    The stream is dealt to `coreset.max_partitions` partitions in turn.
+    The stream is dealt to so many partitions in turn.
     """
 
     def run(points: Points, trial: int) -> Summary:
         config = ModelConfig(points=PointsConfig(dimension=points.dimension), coreset=coreset, svm=svm, seed=trial)
-        base = dict.fromkeys(range(coreset.max_partitions), Position(0))
+        base = dict.fromkeys(range(partitions), Position(0))
+        leaf = config.coreset.leaf_rows
         learner = Learner(config, base, every_leaves=1 << 40)
         dealt = {part: rows_of(points.take(slice(part, None, len(base))), part) for part in base}
         held, seconds = 0, 0.0
-        for start in range(0, max(map(len, dealt.values())), coreset.leaf_rows):
-            ends = {part: min(start + coreset.leaf_rows, len(rows)) - 1 for part, rows in dealt.items()}
+        for start in range(0, max(map(len, dealt.values())), leaf):
+            ends = {part: min(start + leaf, len(rows)) - 1 for part, rows in dealt.items()}
             begun = time.thread_time()
             for part, rows in dealt.items():
                 learner.learn(rows.slice(start, ends[part]))

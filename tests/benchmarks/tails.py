@@ -290,7 +290,7 @@ def unbounded(run: Kept) -> Kept:
 
 def methods(memory: int, structure: str = "tree") -> dict[str, Kept]:
     """Return what is compared."""
-    shape: dict[str, Any] = {"train_points": NO_REDUCTION, "max_partitions": 1}
+    shape: dict[str, Any] = {"train_points": NO_REDUCTION}
     return {
         "bounded": learned(shipped(structure, memory, **shape)),
         "unbounded": unbounded(learned(shipped(structure, memory, **shape))),

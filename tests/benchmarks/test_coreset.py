@@ -72,7 +72,7 @@ def test_every_order_is_measured(directory: Path, capsys: pytest.CaptureFixture[
 @pytest.mark.parametrize("structure", ["tree", "chain"])
 def test_partitions_share_the_memory(directory: Path, capsys: pytest.CaptureFixture[str], structure: str) -> None:
     """One row for each number of partitions, all of them within one budget; other trees have other names."""
-    options = ["--structure", structure, "--fan-in", "3", "--leaf", "1", "--train-points", "40"]
+    options = ["--structure", structure, "--train-points", "40"]
     found = rows(capsys, directory, "--partitions", "1,3", *options)
     assert all(20 < row["memory_points"] <= 120 for row in found)
     one, three = (str(row["case"]) for row in found)
@@ -105,14 +105,12 @@ def test_a_peer_that_is_not_installed_is_named(directory: Path, capsys: pytest.C
     assert "vw" in capsys.readouterr().err
 
 
-CHAIN = CoresetConfig(reducer="calibrated", structure="chain", memory_points=50, max_partitions=1)
+CHAIN = CoresetConfig(reducer="calibrated", structure="chain", points=50)
 METHODS: dict[str, Method] = {
     "reservoir": reservoir(50),
     "uniform": uniform(50),
     "offline": offline("calibrated", 50, SvmConfig(C=1.0)),
-    "chain": learned(
-        CoresetConfig(reducer="calibrated", structure="chain", memory_points=50, max_partitions=1), SvmConfig()
-    ),
+    "chain": learned(CoresetConfig(reducer="calibrated", structure="chain", points=50), SvmConfig()),
 }
 
 

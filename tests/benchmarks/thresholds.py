@@ -107,7 +107,7 @@ def load(name: str, data: Path | None) -> Arrays:
 
 def learned(X: NDArray[np.float32], y: NDArray[np.int8], audit_points: int, seed: int) -> tuple[Made, ModelConfig]:
     """Return what one pass makes."""
-    sizes = {"memory_points": MEMORY_POINTS, "max_partitions": 1, "structure": "chain", "audit_points": audit_points}
+    sizes = {"points": MEMORY_POINTS, "structure": "chain"}
     config = ModelConfig(points=PointsConfig(dimension=X.shape[1]), coreset=CoresetConfig(**sizes), seed=seed)
     stream = Stream(config, TwoClasses())
     stream.learn(Points(X, y, np.ones(len(y))))

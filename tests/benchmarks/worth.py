@@ -13,7 +13,7 @@ before those of the next. The table names what is missing. DIR has NAME.npz file
 
 - `streamsvm`: all defaults but one partition; `infer`: features and class weights as `streamsvm features infer`
   proposes them for the first 20,000 training rows; `rbf`: `svm.kernel = rbf`, all else at its default; `rbf_tuned`:
-  also `svm.tune = auto` and `coreset.memory_bytes` of 64 MB (`ours` of `tests.benchmarks.kernels`).
+  also `svm.tune = auto` and a memory of 64 MB (`ours` of `tests.benchmarks.kernels`).
 - `svm_all`, `sgd`, `hist_gb`, `river`, `lightgbm`: as in `tests.benchmarks.peers`; the time of `sgd` has what choosing
   its setting takes.
 

@@ -63,7 +63,7 @@ def settings_for(directory: Path) -> Settings:
         kafka={"bootstrap.servers": "unused:1"},
         input=InputConfig(topic=f"{unique}-in"),
         points=PointsConfig(dimension=2),
-        coreset=CoresetConfig(leaf_rows=LEAF_ROWS, bucket_points=10, audit_points=15, max_partitions=4),
+        coreset=CoresetConfig(points=11 * LEAF_ROWS // 2, structure="tree"),
         svm=SvmConfig(C=1.0),
         output=OutputConfig(models_topic=f"{unique}-models"),
         training=TrainingConfig(policy="every", every_leaves=2),

@@ -74,7 +74,7 @@ def test_a_fitted_model_is_certified() -> None:
     X, y, _ = load_htru2()
     shuffled = np.random.default_rng(0).permutation(len(y))
     X, y = X[shuffled], y[shuffled]
-    clf = CoresetSVC(C=1.0, memory_points=2_000).fit(X, y)
+    clf = CoresetSVC(C=1.0, points=2_000).fit(X, y)
     found = clf.certify(X, y)
     Z, w = clf.model_.scaler.transform(X), clf.model_.machine.coefficients
     sign = np.where(y == clf.classes_[1], 1, -1)

@@ -125,7 +125,7 @@ def test_it_is_told_in_a_sentence() -> None:
     )
     assert described(golden.THRESHOLDS["rbf"]).startswith(
         "0, not chosen for cost 50 of a missed positive and 1 of a false alarm: the audit sample holds 0 positive "
-        "points of 7, too few (raise coreset.audit_points); expected cost 0 per weight (0 to 0.1)"
+        "points of 7, too few (raise coreset.points); expected cost 0 per weight (0 to 0.1)"
     )
     missed = msgspec.structs.replace(golden.THRESHOLDS["linear"], figure="precision", asked=0.95, met=False)
     assert described(missed) == (

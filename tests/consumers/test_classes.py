@@ -23,7 +23,7 @@ from consumers.page.site import Site
 from consumers.page.status import ScorerStatus, TrainerStatus
 from consumers.settings import ScoringConfig, Settings
 from consumers.verify.verify import verify
-from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
+from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig, sizes
 from streamsvm.errors import ConfigurationError
 from streamsvm.ingest import arrow
 from streamsvm.ingest.decoder import PointDecoder, encode
@@ -70,16 +70,21 @@ def records_of(points: Points) -> list[bytes]:
 
 
 def seven(settings: Settings, **svm: Any) -> Settings:
-    """Return settings of seven labels, with sizes that such a stream needs."""
+    """Return settings of seven labels, with leaves and buckets of 60 points."""
+    points = 300 * sizes.AUDITED // (sizes.AUDITED - 1)
     return settings.model_copy(
         update={
             "points": PointsConfig(dimension=DIMENSION, labels=LABELS),
-            "coreset": CoresetConfig(
-                leaf_rows=60, bucket_points=40, audit_points=120, train_points=500, max_partitions=4
-            ),
+            "coreset": CoresetConfig(points=points, structure="tree", train_points=500),
             "svm": SvmConfig(**svm),
         }
     )
+
+
+@pytest.fixture(autouse=True)
+def _large_audit_samples(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A third of so few points: each of seven labels needs some, for its probabilities."""
+    monkeypatch.setattr(sizes, "AUDITED", 3)
 
 
 @pytest.fixture(params=["linear", "rbf"])
@@ -284,12 +289,10 @@ def _counted(running: test_scorer.Running) -> dict[str, int]:
         ({"svm": {"cost": (1, 2)}}, "svm.cost = 1.0,2.0, but points.labels has 3 labels: "),
         ({"svm": {"target": {"recall": 0.9}}}, "svm.target = recall=0.9, but points.labels has 3 labels: "),
         ({"svm": {"tune": "auto", "tune_scoring": "auc"}}, "svm.tune_scoring = auc, but points.labels has 3 labels: "),
-        ({"svm": {"tune": "auto", "tune_points": 16}, "points": {"labels": [1, 2, 3, 4]}}, "svm.tune_points = 16 is"),
         ({"svm": {"class_weight": (1, 2)}}, "svm.class_weight has 2 factors, but points.labels has 3 labels"),
-        ({"coreset": {"bucket_points": 2}}, "coreset.bucket_points = 2 is too little for the 3 labels"),
         (
-            {"points": {"labels": list(range(100))}, "coreset": {"memory_points": 200, "max_partitions": 2}},
-            "is too little for the 100 labels of points.labels",
+            {"points": {"labels": list(range(100))}, "coreset": {"points": 100}},
+            "too few for the 100 labels of points.labels",
         ),
         ({"points": {"labels": [1, 2, "1"]}}, "points.labels mixes two types: 1 and '1'"),
         ({"points": {"labels": ["a", "b", "b"]}}, "points.labels holds the same label twice: 'b'"),

@@ -9,7 +9,7 @@ import pytest
 import structlog
 
 from consumers.trainer.coreset_conditions import OF_AGE, REMEDIES, Conditions
-from consumers.trainer.startup import unwise_memory
+from consumers.trainer.startup import few_points
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
 from streamsvm.coreset.conditions import MEANINGS
 from streamsvm.coreset.reducers.base import Observed
@@ -17,6 +17,7 @@ from streamsvm.datasets import load_htru2
 from streamsvm.estimators import stream
 from streamsvm.learning.learner import Learner
 from streamsvm.points import Points, Position
+from tests.sizes import sized
 from tests.streams import rows_of
 
 NONE = Observed().counts()
@@ -37,9 +38,7 @@ def test_every_condition_that_is_counted_has_words() -> None:
     assert MEANINGS.keys() == REMEDIES.keys() == NONE.keys() - {"calibrated"}
 
 
-@pytest.mark.parametrize(
-    "memory", [{"memory": "window", "window_points": 16_000}, {"memory": "decay", "half_life_points": 16_000}]
-)
+@pytest.mark.parametrize("memory", [{"memory": "window", "window": 16_000}, {"memory": "decay", "half_life": 16_000}])
 @pytest.mark.parametrize("turns", [False, True])
 def test_a_turn_inside_a_window_is_told_until_it_has_passed(memory: dict[str, object], turns: bool) -> None:
     """While both worlds are held, every leaf of the new one counts; what was forgotten is no reason any more."""
@@ -49,7 +48,7 @@ def test_a_turn_inside_a_window_is_told_until_it_has_passed(memory: dict[str, ob
         y[40_000:] *= -1
     config = ModelConfig(
         points=PointsConfig(dimension=4),
-        coreset=CoresetConfig(leaf_rows=500, bucket_points=500, max_partitions=1, **memory),
+        coreset=sized(leaf_rows=500, bucket_points=500, **memory),
     )
     learner, counts = Learner(config, {0: Position(0)}, 1 << 30), []
     rows = rows_of(Points(X, y, np.ones(n)))
@@ -82,33 +81,19 @@ def test_a_condition_is_told_once_and_again_as_its_count_grows_tenfold() -> None
     assert told({"shifted": 1}, {"shifted": 1, "by_weight": 4}) == [("shifted", 1), ("by_weight", 4)]
 
 
-@pytest.mark.parametrize(
-    ("memory", "partitions", "dimension", "said"),
-    [
-        ({"memory_points": 10_000}, 64, 22, ["each partition has 156 points"]),
-        ({"memory_points": 10_000}, 33, 8, []),
-        ({"memory_points": 10_000}, 32, 8, ["the input has 32 partitions"]),
-        ({"memory_points": 10_000}, 1, 22, ["the input has 1 partitions", "each partition has 156 points"]),
-        ({}, 1, 22, []),
-    ],
-)
-def test_a_budget_that_is_spread_too_thin_is_told(
-    memory: dict[str, int], partitions: int, dimension: int, said: list[str]
-) -> None:
-    """With what would do; a start without a budget has nothing to divide."""
-    config = ModelConfig(points=PointsConfig(dimension=dimension), coreset=CoresetConfig.model_validate(memory))
-    told = list(unwise_memory(config, partitions))
-    assert [what[: len(begin)] for (what, _), begin in zip(told, said, strict=True)] == said
-    if dimension == 22 and memory:
-        enough = int(re.findall(r"memory_points to (\d+)", told[-1][1])[0])
-        better = ModelConfig(points=config.points, coreset=CoresetConfig(memory_points=enough))
-        assert not list(unwise_memory(better, 64))
+def test_few_points_for_the_features_are_told() -> None:
+    """With what would do."""
+    points = PointsConfig(dimension=22)
+    told = few_points(ModelConfig(points=points, coreset=CoresetConfig(points=156)))
+    assert told is not None
+    assert told[0].startswith("each partition has 156 points")
+    enough = int(re.findall(r"points to (\d+)", told[1])[0])
+    assert few_points(ModelConfig(points=points, coreset=CoresetConfig(points=enough))) is None
 
 
 def observed(points: Points, structure: str) -> dict[str, int]:
     """Return what a learner with memory for 2,000 points meets on a stream."""
-    sizes = {"memory_points": 2_000} if structure == "chain" else {"leaf_rows": 600, "bucket_points": 300}
-    coreset = CoresetConfig.model_validate({"structure": structure, "max_partitions": 1, **sizes})
+    coreset = CoresetConfig(structure=structure, points=2_000)
     config = ModelConfig(points=PointsConfig(dimension=points.dimension), coreset=coreset, svm=SvmConfig(C=1.0))
     learner = Learner(config, {0: Position(0)}, every_leaves=1 << 40)
     learner.learn(rows_of(points))

@@ -46,7 +46,7 @@ from streamsvm.ingest.files.source import PointSource
 from tests.consumers.test_cli import error_of, run
 
 Arrays = tuple[np.ndarray, np.ndarray]
-PLAN = Plan(memory_points=200, C=1.0)
+PLAN = Plan(points=200, C=1.0)
 UNTIMED: dict[str, Any] = {"points_per_s": None, "seconds": None}
 
 
@@ -107,7 +107,7 @@ def test_the_figures_are_those_computed_by_hand(arrays: Arrays, report: Evaluati
     def objective(w: np.ndarray, b: float) -> float:
         return 0.5 * float(w @ w) + float(np.maximum(0.0, 1.0 - y[train] * (Z @ w + b)).sum())
 
-    ours = CoresetSVC(memory_points=200, C=1.0).fit(X[train], y[train])
+    ours = CoresetSVC(points=200, C=1.0).fit(X[train], y[train])
     w = ours.coef_[0] * scaler.scale_
     reached = objective(w, float(ours.intercept_[0] + ours.coef_[0] @ scaler.mean_))
     exact = SVC(kernel="linear", C=1.0, tol=1e-6).fit(Z, y[train])
@@ -244,7 +244,7 @@ def test_progress_counts_the_points_of_the_pass(source: PointSource) -> None:
         (Plan(C=1.0, alpha=0.1), "--alpha = 0.1, and --C = 1.0: "),
         (Plan(C=-1.0), "--C is -1.0"),
         (Plan(kernel="rbf", gamma=0.0), "--gamma is 0.0"),
-        (Plan(memory_points=3), "--memory-points is 3"),
+        (Plan(points=3), "--points is 3"),
         (Plan(alpha=2.0), "alpha = 2.0: give a number from 1e-30 to 1"),
         (Plan(test_share=1.0), "--test-share is 1.0"),
         (Plan(test_share=1e-9), "holds out none of them"),
@@ -290,7 +290,7 @@ def test_the_figures_of_three_labels_are_those_computed_by_hand(three: Arrays) -
     train, test = order[500:], order[:500]
     scaler = StandardScaler().fit(X[train])
     Z = scaler.transform(X[train])
-    ours = CoresetSVC(memory_points=200, C=1.0).fit(X[train], y[train])
+    ours = CoresetSVC(points=200, C=1.0).fit(X[train], y[train])
 
     def objective(pair: tuple[str, str], w: np.ndarray, b: float) -> float:
         own = np.isin(y[train], pair)
@@ -321,7 +321,7 @@ def test_the_figures_of_three_labels_are_those_computed_by_hand(three: Arrays) -
 
 def test_three_labels_under_rbf_have_gaps(three: Arrays) -> None:
     """Ours, the reservoir's and the optimum's; SGD has scores only."""
-    plan = replace(PLAN, kernel="rbf", memory_points=400)
+    plan = replace(PLAN, kernel="rbf", points=400)
     found = evaluate(from_arrays("animals", three[0][:1_200], three[1][:1_200]), plan)
     gaps = {row.name: row.gap for row in found.rows}
     assert 0.0 == gaps["optimum"] < gaps["streamsvm"] < gaps["reservoir"]
@@ -346,7 +346,7 @@ def test_the_table_shows_every_row(report: EvaluationReport, capsys: pytest.Capt
 def test_the_command_prints_json(arrays: Arrays, tmp_path: Path) -> None:
     """The whole command, from a CSV with named columns to figures that a program reads."""
     file = write(tmp_path / "part.csv", arrays[0][:800], arrays[1][:800])
-    options = ["--label", "label", "--columns", "f0,f2,f3", "--memory-points", "100"]
+    options = ["--label", "label", "--columns", "f0,f2,f3", "--points", "100"]
     finished = run("evaluate", str(file), *options, "--json")
     assert finished.returncode == 0, finished.stderr
     shown = json.loads(finished.stdout)
@@ -358,19 +358,19 @@ def test_the_command_prints_json(arrays: Arrays, tmp_path: Path) -> None:
 
 def test_the_command_refuses_in_one_line() -> None:
     """With the exit status of a configuration error."""
-    finished = run("evaluate", "--dataset", "htru2", "--memory-points", "3")
+    finished = run("evaluate", "--dataset", "htru2", "--points", "3")
     assert finished.returncode == 78
-    assert "--memory-points is 3" in error_of(finished)
+    assert "--points is 3" in error_of(finished)
 
 
 def test_probabilities_are_judged_where_they_are_asked_for(arrays: Arrays, source: PointSource) -> None:
     """Brier score and log loss of ours and of cross-validation over everything stand in the table; of SGD, none do."""
-    plan = replace(PLAN, memory_points=1_500, probability="sigmoid")
+    plan = replace(PLAN, points=1_500, probability="sigmoid")
     found = evaluate(source, plan)
     X, y = arrays
     order = np.random.Generator(np.random.PCG64(PLAN.seed)).permutation(len(y))
     train, test = order[600:], order[:600]
-    ours = CoresetSVC(memory_points=1_500, C=1.0, probability="sigmoid").fit(X[train], y[train])
+    ours = CoresetSVC(points=1_500, C=1.0, probability="sigmoid").fit(X[train], y[train])
     said = named(found, "streamsvm").probabilities
     assert said is not None
     assert said.brier == pytest.approx(brier_score_loss(y[test], ours.predict_proba(X[test])[:, 1]))
@@ -389,7 +389,7 @@ def test_probabilities_are_judged_where_they_are_asked_for(arrays: Arrays, sourc
 
 def test_probabilities_without_ground_are_a_note(source: PointSource) -> None:
     """A memory whose audit sample has too few pulsars gives no figures, and says why."""
-    found = evaluate(source, replace(PLAN, memory_points=180, probability="sigmoid", find_optimum=False))
+    found = evaluate(source, replace(PLAN, points=180, probability="sigmoid", find_optimum=False))
     assert named(found, "streamsvm").probabilities is None
     assert "too few points of a label" in named(found, "streamsvm").note
 

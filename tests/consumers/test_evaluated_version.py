@@ -52,10 +52,8 @@ class_weight = "balanced"
 C = 2.0
 
 [coreset]
-leaf_rows = 20
-bucket_points = 10
-audit_points = 15
-max_partitions = 4
+points = 110
+structure = "tree"
 
 [training]
 every_leaves = 40
@@ -159,25 +157,23 @@ def test_the_command_follows_the_file_and_says_what_it_does_not_follow(tmp_path:
     assert other is not None
     assert told["version"]["content_sha256"] == other.content_sha256 != found.version.content_sha256
     assert "Give the trainer's configuration" in error_of(run("evaluate", str(rows), "--partitions", "2"))
-    assert "coreset.max_partitions is 4" in error_of(run(*given, "--partitions", "5"))
 
 
 def test_what_is_learned_is_what_the_configuration_says(tmp_path: Path) -> None:
     """Labels in its order, structure and memory by the trainer's rules, class weights; no class of other defaults."""
-    rows, config = written(tmp_path, CONFIG.replace("leaf_rows = 20\nbucket_points = 10", "memory_points = 1_600"))
+    rows, config = written(tmp_path, CONFIG.replace('points = 110\nstructure = "tree"', "points = 400"))
     found = evaluated(rows, config, 1)
     assert found.labels == ("paid", "default")
     ours, settings = row_of(found, "streamsvm"), load(file=config)
-    assert ours.points_held == settings.coreset.partition_points <= 400
+    assert ours.points_held == settings.coreset.points == 400
     assert settings.coreset.structure == "chain"
     assert "calibrated chain" in ours.note
-    assert "of 1,600 points can be held, because coreset.max_partitions = 4 keeps room for so many" in ours.note
     assert found.C == 2.0
 
 
 def test_with_everything_in_memory_the_gap_is_the_solvers_own(tmp_path: Path) -> None:
     """That of a reservoir that holds all points, too; where the tolerance is coarse for the objective it is said."""
-    rows, config = written(tmp_path, CONFIG.replace("leaf_rows = 20\nbucket_points = 10", "memory_points = 16_000"))
+    rows, config = written(tmp_path, CONFIG.replace('points = 110\nstructure = "tree"', "points = 4_000"))
     settings, left_out = settings_of(config, {}), SkippedRowCounter()
     plan = Plan().of_config(settings.models(), 1)
     found = evaluate(rows_by_recipe(rows, settings, None, None, left_out), plan)
@@ -273,12 +269,12 @@ def test_points_are_evaluated_by_a_configuration_too(tmp_path: Path) -> None:
             '[labels]\ntopic = "labels"\nhorizon = "1h"\n',
             "labels.topic = labels: a file of rows has its labels",
         ),
-        ('memory = "window"\nwindow_s = 60.0\n', "coreset.window_s = 60.0: the rows of a file have no times"),
+        ('memory = "window"\nwindow = "60s"\n', "coreset.window = 1m: the rows of a file have no times"),
     ],
 )
 def test_what_a_file_cannot_have_is_refused(tmp_path: Path, more: str, says: str) -> None:
     """Labels of a topic of their own, and ages by the clock."""
-    text = CONFIG.split("[training]")[0].replace("leaf_rows = 20\nbucket_points = 10\n", "").replace("C = 2.0", "")
+    text = CONFIG.split("[training]")[0].replace('points = 110\nstructure = "tree"\n', "").replace("C = 2.0", "")
     if "[labels]" in more:
         text = text.replace('label = {field = "y", negative = ["paid"], positive = ["default"]}', 'id = "id"')
     rows, config = written(tmp_path, text + more)

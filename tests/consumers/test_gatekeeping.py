@@ -14,7 +14,6 @@ from consumers import constants
 from consumers.models.catalogue import holds_newest, read_catalogue, read_names
 from consumers.settings import Settings
 from consumers.trainer.gatekeeping import OUTCOMES
-from streamsvm.config import CoresetConfig
 from streamsvm.errors import ConfigurationError
 from streamsvm.kafka import Cluster, Connection, Record
 from streamsvm.learning.training import Trained, train
@@ -24,6 +23,7 @@ from streamsvm.model.pointers import Head, decode_alias, decode_head
 from streamsvm.registry.subscriber import ModelSubscriber, NoModel, load_version
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.trainers import Running, produce, records, run_until, settings_for, topic, versions
+from tests.sizes import sized
 
 pytestmark = pytest.mark.enough("real")
 
@@ -40,7 +40,7 @@ def connection(broker: TestBroker) -> Connection:
 def settings(broker: TestBroker, tmp_path: Path) -> Settings:
     """A version every leaf of 200 rows, and an audit sample that tells."""
     made = settings_for(broker.name("gate"), tmp_path / "checkpoint", every_leaves=1)
-    sizes = CoresetConfig(leaf_rows=ROWS, bucket_points=50, audit_points=400, train_points=500, max_partitions=4)
+    sizes = sized(leaf_rows=ROWS, bucket_points=50, audit_points=400, train_points=500)
     broker_topic(broker, made.input.topic)
     return made.model_copy(update={"coreset": sizes})
 

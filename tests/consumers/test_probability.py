@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 
 from consumers.settings import Settings
 from consumers.verify.verify import verify
-from streamsvm.config import ModelConfig, SvmConfig
+from streamsvm.config import CoresetConfig, ModelConfig, SvmConfig
 from streamsvm.kafka import Cluster, Connection, TopicSpec
 from streamsvm.learning.learner import Learner
 from streamsvm.learning.training import train, with_probability
@@ -32,13 +32,14 @@ ROWS = 250
 
 
 @pytest.fixture
-def settings(broker: TestBroker, tmp_path: Path) -> Settings:
+def settings(broker: TestBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
     """A trainer whose audit sample is so small that not every version has ten points of the rarer label."""
+    monkeypatch.setattr("streamsvm.config.sizes.AUDITED", 4)
     made = settings_for(broker.name("p"), tmp_path / "checkpoint", every_leaves=1)
     made = made.model_copy(
         update={
             "svm": SvmConfig(C=1.0, probability="sigmoid"),
-            "coreset": made.coreset.model_copy(update={"audit_points": 30}),
+            "coreset": CoresetConfig(points=133, structure="tree", train_points=500),
         }
     )
     Cluster(broker.connection).create([TopicSpec(made.input.topic, 4)])

@@ -22,6 +22,7 @@ from streamsvm.points import Points
 from streamsvm.quality.prequential import Prequential
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.trainers import Running, produce, records, run_until, settings_for, topic, versions
+from tests.sizes import sized
 from tests.streams import DIMENSION, gaussian, rows_of
 
 pytestmark = pytest.mark.enough("real")
@@ -179,7 +180,7 @@ def test_a_model_of_noise_is_never_called_good(
     connection, settings = embedded_broker.connection, settings_for(embedded_broker.name(), tmp_path)
     settings = settings.model_copy(
         update={
-            "coreset": CoresetConfig(memory_points=16_000, max_partitions=4, audit_points=1_000),
+            "coreset": sized(points=16_000, audit_points=1_000),
             "svm": SvmConfig(class_weight=class_weight),
             "training": settings.training.model_copy(update={"every_leaves": 4}),
         }

@@ -264,14 +264,17 @@ def test_new_partitions_are_learned_while_running(settings: Settings, connection
 
 
 @pytest.mark.usefixtures("watchful")
-def test_more_partitions_than_memory_is_divided_by_stop_the_trainer(settings: Settings, connection: Connection) -> None:
-    """They would not be learned, and nobody would see it."""
-    with Running(settings, connection) as running:
+def test_partitions_that_do_not_fit_into_the_container_are_told(settings: Settings, connection: Connection) -> None:
+    """They are learned, and the trainer is not ready, with both figures, until it has more memory."""
+    config = settings.models()
+    limit = config.coreset.largest_bytes(config.points, 4)
+    with Running(settings, connection, memory_limit=lambda: limit) as running:
         running.wait_until(lambda: running.health.ready()[0])
         foreign.add_partitions(connection, settings.input.topic, 5)
-        with pytest.raises(ConfigurationError, match=r"has 5 partitions, but coreset\.max_partitions is 4"):
-            running.wait_until(lambda: False)
-        running.failure = None
+        running.wait_until(lambda: not running.health.ready()[0])
+        told = running.health.ready()[1]["waiting_for"]["memory"]
+        assert f"{config.coreset.largest_bytes(config.points, 5):,} bytes" in told
+        assert f"the container has {limit:,}" in told
 
 
 def recreate(settings: Settings, connection: Connection) -> None:
@@ -481,8 +484,8 @@ def test_what_can_be_refused_is_refused_before_it_compiles(
     run_until(settings, connection, 5)
     compiled: list[object] = []
     monkeypatch.setattr(kernels, "prepare", lambda *given, **named: compiled.append(given))
-    with pytest.raises(StateError, match=r"coreset\.leaf_rows"):
-        run_until(changed(settings, "coreset", leaf_rows=21), connection, 0)
+    with pytest.raises(StateError, match=r"coreset\.points"):
+        run_until(changed(settings, "coreset", points=111), connection, 0)
     assert not compiled
 
 

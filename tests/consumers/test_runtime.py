@@ -182,7 +182,7 @@ def test_a_start_tells_people_what_they_changed_and_machines_everything(
     shown = stream.getvalue()
     assert "http://127.0.0.1:9464" in shown
     assert "dimension" in shown
-    assert ("leaf_rows" in shown) is whole
+    assert ("train_points" in shown) is whole
     assert "hush" not in shown
 
 

@@ -25,7 +25,7 @@ from consumers.scorer.components import ScorerComponents
 from consumers.scorer.scorer import Scorer, portions
 from consumers.settings import OutputConfig, ScoringConfig, Settings
 from streamsvm.config import Label
-from streamsvm.errors import ConfigurationError, FatalError, Fenced, InvalidMessage, TopicMissing, TransientError
+from streamsvm.errors import ConfigurationError, FatalError, InvalidMessage, TopicMissing, TransientError
 from streamsvm.ingest import arrow, avro
 from streamsvm.ingest.decoder import Rejection, encode
 from streamsvm.ingest.schemas import Schemas
@@ -706,24 +706,6 @@ def test_a_scorer_whose_slot_is_taken_goes_on_in_another(
         eventually(lambda: running.value("streamsvm_scored_points_total") == 30, "all are scored")
         eventually(lambda: running.health.ready()[0], "it is ready")
     assert sorted(score["id"] for score in scores(connection, settings)) == list(range(30))
-
-
-@pytest.mark.real_broker
-def test_a_configured_slot_that_is_taken_ends_the_scorer(
-    broker: TestBroker, settings: Settings, trainer: Trainer
-) -> None:
-    """A person gave the same slot to two: the earlier ends and says so, rather than take what is another's."""
-    connection = broker.connect(fetch_wait_max_ms=10, heartbeat_interval_ms=100)
-    scoring = settings.scoring.model_copy(update={"slot": 0})
-    trainer.publish(version_of(1))
-    with Running(settings.model_copy(update={"scoring": scoring}), connection) as running:
-        eventually(lambda: len(running.partitions()) == 4, "it is at work")
-        with closing(joins(connection, settings)) as thief:
-            eventually(lambda: not thief.poll(1, 0.1) and running.ended(), "it ends")
-        failure, running.failure = running.failure, None
-    assert isinstance(failure, Fenced)
-    assert "another scorer has taken slot 0" in failure.what
-    assert "scoring.slot" in failure.remedy
 
 
 @pytest.mark.long

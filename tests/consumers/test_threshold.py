@@ -17,7 +17,7 @@ from consumers.models.show import describe
 from consumers.settings import Settings
 from consumers.verify.verify import verify
 from streamsvm import CoresetSVC
-from streamsvm.config import ModelConfig, PointsConfig, SvmConfig
+from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
 from streamsvm.errors import ConfigurationError
 from streamsvm.ingest.scored import BatchScorer
 from streamsvm.kafka import Cluster, Connection, Record, TopicSpec
@@ -45,14 +45,17 @@ ROWS = 250
 
 
 @pytest.fixture(params=["recall=0.9", "cost"])
-def settings(broker: TestBroker, tmp_path: Path, request: pytest.FixtureRequest) -> Settings:
+def settings(
+    broker: TestBroker, tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Settings:
     """A trainer whose first versions are of fewer than ten points of the rarer label."""
+    monkeypatch.setattr("streamsvm.config.sizes.AUDITED", 4)
     made = settings_for(broker.name("p"), tmp_path / "checkpoint", every_leaves=1)
     goal: dict[str, Any] = {"cost": (5, 1)} if request.param == "cost" else {"target": request.param}
     made = made.model_copy(
         update={
             "svm": SvmConfig(C=1.0, **goal),
-            "coreset": made.coreset.model_copy(update={"audit_points": 30}),
+            "coreset": CoresetConfig(points=133, structure="tree", train_points=500),
         }
     )
     Cluster(broker.connection).create([TopicSpec(made.input.topic, 4)])
@@ -86,7 +89,7 @@ def test_versions_have_the_thresholds_of_the_stream(settings: Settings, connecti
     assert {True, False} == set(chosen)
     warned = [entry for entry in logs if entry["event"] == "threshold_not_chosen"]
     assert 1 <= len(warned) <= 2  # at most once a start
-    assert all("coreset.audit_points" in entry["remedy"] for entry in warned)
+    assert all("coreset.points" in entry["remedy"] for entry in warned)
 
 
 def test_a_reader_answers_at_the_threshold(settings: Settings, connection: Connection) -> None:
@@ -179,12 +182,6 @@ def test_what_makes_no_sense_is_refused(svm: dict[str, Any], said: str) -> None:
         load({"points": {"dimension": 2}, "svm": svm})
 
 
-def test_an_audit_sample_is_needed() -> None:
-    """Nothing else can choose or judge."""
-    with pytest.raises(ConfigurationError, match=r"svm.target = recall=0.9, but coreset.audit_points = 0: "):
-        load({"points": {"dimension": 2}, "svm": {"target": "recall=0.9"}, "coreset": {"audit_points": 0}})
-
-
 def test_a_configuration_file_has_them(tmp_path: Path) -> None:
     """What an estimator writes, a trainer reads."""
     for svm in ({"cost": (50.0, 1.0)}, {"target": {"recall": 0.9}}):
@@ -199,7 +196,7 @@ def test_a_configuration_file_has_them(tmp_path: Path) -> None:
 def test_the_estimator_answers_at_the_threshold() -> None:
     """Predictions are those above it, also after a copy through plain values; several classes are refused."""
     points = gaussian(3_000)
-    machine = CoresetSVC(memory_points=2_000, target={"recall": 0.95}).fit(points.X, points.y)
+    machine = CoresetSVC(points=2_000, target={"recall": 0.95}).fit(points.X, points.y)
     threshold = machine.threshold_
     assert threshold is not None
     assert threshold.chosen
@@ -218,7 +215,7 @@ def test_the_estimator_answers_at_the_threshold() -> None:
 def test_gate_skill_and_stream_answer_at_the_threshold() -> None:
     """Each by the same points at 0 and at the threshold."""
     points = gaussian(2_000)
-    model = CoresetSVC(memory_points=2_000, target={"alarm_rate": 0.05}).fit(points.X, points.y).model_
+    model = CoresetSVC(points=2_000, target={"alarm_rate": 0.05}).fit(points.X, points.y).model_
     assert not isinstance(model, tuple)
     decision, border = model.decision_function(points.X), model.border
     told = decision > border
@@ -255,7 +252,7 @@ def test_the_page_has_a_line_for_it() -> None:
 @pytest.mark.parametrize("goal", [["--cost", "10,1"], ["--target", "recall=0.9"]])
 def test_evaluate_shows_it_on_held_out_rows(goal: list[str]) -> None:
     """A table of thresholds for people, the figures in the row for programs."""
-    options = ["evaluate", "--dataset", "htru2", "--memory-points", "4000", "--no-optimum", *goal]
+    options = ["evaluate", "--dataset", "htru2", "--points", "4000", "--no-optimum", *goal]
     text = run(*options).stdout
     assert "chosen" in text
     assert "threshold" in text
@@ -285,7 +282,7 @@ def test_a_version_has_the_part_only_with_it() -> None:
     points = gaussian(500)
     version = golden.handmade("linear")
     for svm, expected in (({}, False), ({"cost": (5.0, 1.0)}, True)):
-        machine = CoresetSVC(memory_points=1_000, **svm).fit(points.X, points.y)
+        machine = CoresetSVC(points=1_000, **svm).fit(points.X, points.y)
         model = machine.model_
         assert not isinstance(model, tuple)
         value = json.loads(model_codec.encode(replace(version, model=model, feature_names=())))

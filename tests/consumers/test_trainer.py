@@ -15,6 +15,7 @@ import msgspec
 import numpy as np
 import pytest
 
+from consumers.host.memory_limit import container_limit
 from consumers.settings import Settings
 from streamsvm.config import CoresetConfig, ModelConfig, SvmConfig
 from streamsvm.errors import ConfigurationError, FatalError, Fenced, StateError, TopicMissing, TransientError
@@ -90,15 +91,6 @@ def test_the_audit_is_shown_as_metrics(settings: Settings, connection: Connectio
     assert shown == [newest.audit.low, newest.audit.objective, newest.audit.high]
     assert newest.audit.points == settings.coreset.audit_points
     assert running.value("streamsvm_model_objective") == newest.fit.objective
-
-
-def test_without_an_audit_sample_versions_say_so(settings: Settings, connection: Connection) -> None:
-    """`audit_points = 0`: the same models, no estimate."""
-    off = settings.model_copy(update={"coreset": settings.coreset.model_copy(update={"audit_points": 0})})
-    produce(connection, settings.input.topic, records(90))
-    run_until(off, connection, 90)
-    expected = [(*version[:3], None) for version in oracle(settings.models(), 90)]
-    assert seen(versions(connection, off)) == expected
 
 
 def test_aliases_head_and_audit_follow_each_version(settings: Settings, connection: Connection) -> None:
@@ -317,11 +309,25 @@ def test_a_checkpoint_of_another_build_is_never_passed_over_as_if_there_was_none
     assert all(file.exists() for file in files)
 
 
-def test_too_many_partitions_are_refused(settings: Settings, connection: Connection) -> None:
-    """The bound of the memory budget is checked before anything is read."""
-    few = settings.model_copy(update={"coreset": settings.coreset.model_copy(update={"max_partitions": 3})})
-    with pytest.raises(ConfigurationError, match=r"has 4 partitions, but coreset\.max_partitions is 3"):
-        run_until(few, connection, 0)
+def test_coresets_that_do_not_fit_into_the_container_are_refused(
+    settings: Settings, connection: Connection, tmp_path: Path
+) -> None:
+    """Before anything is read, with both figures and what to do; the limit is that of a cgroup, of either version."""
+    config = settings.models()
+    needed = config.coreset.largest_bytes(config.points, 4)
+    absent, old = tmp_path / "memory.max", tmp_path / "memory.limit_in_bytes"
+    old.write_text(f"{needed - 1}\n")
+    with pytest.raises(
+        ConfigurationError, match=rf"{needed:,} bytes .*but the container has {needed - 1:,}"
+    ) as refused:
+        run_until(settings, connection, 0, memory_limit=lambda: container_limit((absent, old)))
+    assert "lower coreset.points" in str(refused.value)
+    old.write_text(f"{1 << 63}\n")
+    run_until(settings, connection, 0, memory_limit=lambda: container_limit((absent, old)))
+    absent.write_text("max\n")
+    assert container_limit((absent, old)) is None
+    absent.write_text("1000\n")
+    assert container_limit((absent, old)) == 1_000
 
 
 @pytest.mark.embedded_broker
@@ -483,29 +489,27 @@ def test_another_training_set_is_refused_although_a_partition_was_added(
     replayed: bool, settings: Settings, connection: Connection
 ) -> None:
     """Between two starts: the newest version's cut knows nothing of it, and is compared all the same."""
-    wide = settings.model_copy(update={"coreset": settings.coreset.model_copy(update={"max_partitions": 5})})
-    produce(connection, wide.input.topic, records(40))
+    produce(connection, settings.input.topic, records(40))
     if replayed:
-        forget_all_but_the_first_checkpoint(wide, connection, 40)
+        forget_all_but_the_first_checkpoint(settings, connection, 40)
     else:
-        run_until(wide, connection, 40)
-    forge_head(wide, connection, training_set_sha256="0" * 64)
-    foreign.add_partitions(connection, wide.input.topic, 5)
-    with pytest.raises(StateError, match="a different training set for m@1"), Running(wide, connection) as running:
+        run_until(settings, connection, 40)
+    forge_head(settings, connection, training_set_sha256="0" * 64)
+    foreign.add_partitions(connection, settings.input.topic, 5)
+    with pytest.raises(StateError, match="a different training set for m@1"), Running(settings, connection) as running:
         running.wait_until(lambda: running.health.ready()[0])
 
 
 @pytest.mark.real_broker
 def test_a_partition_added_between_two_starts_is_learned(settings: Settings, connection: Connection) -> None:
     """At once, from its first record, whether or not the next start reads again."""
-    wide = settings.model_copy(update={"coreset": settings.coreset.model_copy(update={"max_partitions": 5})})
-    produce(connection, wide.input.topic, records(40))
-    forget_all_but_the_first_checkpoint(wide, connection, 40)
-    foreign.add_partitions(connection, wide.input.topic, 5)
-    produce(connection, wide.input.topic, records(45, seed=2), 4)
-    with Running(wide, connection) as running:
+    produce(connection, settings.input.topic, records(40))
+    forget_all_but_the_first_checkpoint(settings, connection, 40)
+    foreign.add_partitions(connection, settings.input.topic, 5)
+    produce(connection, settings.input.topic, records(45, seed=2), 4)
+    with Running(settings, connection) as running:
         running.wait_until(lambda: running.value("streamsvm_model_version") == 2)
-    newest = versions(connection, wide)[-1]
+    newest = versions(connection, settings)[-1]
     assert {part.partition: part.offset for part in newest.lineage.cut} == {0: 40, 1: 0, 2: 0, 3: 0, 4: 40}
 
 
@@ -545,9 +549,8 @@ def test_a_model_must_fit_the_client_too(settings: Settings, connection: Connect
 
 @pytest.mark.real_broker
 def test_a_default_kernel_machine_fits_a_default_broker(settings: Settings, connection: Connection) -> None:
-    """One with 64 MB of memory starts and publishes where a topic takes 1 MB; a larger machine is told what fits."""
-    default = settings.model_copy(update={"svm": SvmConfig(kernel="rbf"), "coreset": CoresetConfig(audit_points=100)})
-    assert default.models().coreset.memory_bytes == 64_000_000
+    """One of 20,000 points starts and publishes where a topic takes 1 MB; a larger machine is told what fits."""
+    default = settings.model_copy(update={"svm": SvmConfig(kernel="rbf"), "coreset": CoresetConfig()})
     limit = {"max.message.bytes": "1000000", "cleanup.policy": "compact"}
     Cluster(connection).create([TopicSpec(default.output.models_topic, config=limit)])
     for larger, option in (

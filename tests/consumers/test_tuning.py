@@ -24,22 +24,22 @@ from tests.consumers.trainers import produce, records, run_until, settings_for, 
 pytestmark = pytest.mark.enough("embedded")
 
 SVM = {
-    "linear": SvmConfig(alpha=1e-3, tune="auto", tune_every_leaves=4),
-    "rbf": SvmConfig(C=1.0, kernel="rbf", tune="auto", tune_every_leaves=4, tune_gammas=(0.1, 1.0)),
+    "linear": SvmConfig(alpha=1e-3, tune="auto"),
+    "rbf": SvmConfig(C=1.0, kernel="rbf", tune="auto"),
 }
 TUNED_BY = [1, 2, 2, 4, 4]
 """At whose cut each version is tuned: the first, then the first past each 80 rows; a version comes every 40."""
 
 
 @pytest.fixture
-def make(broker: TestBroker, tmp_path: Path) -> Callable[..., Settings]:
-    """Make settings of a trainer that tunes, and its input."""
+def make(broker: TestBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Settings]:
+    """Make settings of a trainer that tunes every 80 rows, and its input."""
+    monkeypatch.setattr("streamsvm.learning.tuning.EVERY_LEAVES", 4)
 
     def made(svm: SvmConfig = SVM["linear"], **training: object) -> Settings:
         base = settings_for(broker.name("t"), tmp_path / "checkpoint", **training)
         Cluster(broker.connection).create([TopicSpec(base.input.topic, 4)])
-        coreset = base.coreset.model_copy(update={"bucket_points": 60})  # enough of each label for the folds
-        return base.model_copy(update={"svm": svm, "coreset": coreset})
+        return base.model_copy(update={"svm": svm})
 
     return made
 
@@ -98,12 +98,13 @@ def test_verify_chooses_again(make: Callable[..., Settings], connection: Connect
 
 @pytest.mark.parametrize("multiclass", ["one_vs_one", "one_vs_rest"])
 def test_verify_chooses_again_for_seven_labels(
-    multiclass: str, broker: TestBroker, connection: Connection, tmp_path: Path
+    multiclass: str, broker: TestBroker, connection: Connection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One alpha for all machines, chosen by what they answer together, over a restart."""
+    monkeypatch.setattr("streamsvm.learning.tuning.EVERY_LEAVES", 4)
     made = settings_for(broker.name("k"), tmp_path / "checkpoint")
     Cluster(connection).create([TopicSpec(made.input.topic, 4)])
-    settings = seven(made, alpha=1e-3, tune="auto", tune_every_leaves=4, multiclass=multiclass)
+    settings = seven(made, alpha=1e-3, tune="auto", multiclass=multiclass)
     values = records_of(several(600))
     produce(connection, settings.input.topic, values[:250])
     run_until(settings, connection, 250)
@@ -157,10 +158,11 @@ def test_a_new_incarnation_tunes_anew(make: Callable[..., Settings], connection:
 
 
 def test_a_partition_that_joins_later_leaves_the_choice_as_it_was(
-    make: Callable[..., Settings], connection: Connection
+    make: Callable[..., Settings], connection: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A version alone is recomputed although its tuning's cut knows fewer records of a partition than its own."""
-    settings = make(SvmConfig(alpha=1e-3, tune="auto", tune_every_leaves=100))
+    settings = make(SvmConfig(alpha=1e-3, tune="auto"))
+    monkeypatch.setattr("streamsvm.learning.tuning.EVERY_LEAVES", 100)
     produce(connection, settings.input.topic, records(40))
     run_until(settings, connection, 40)
     produce(connection, settings.input.topic, records(60, seed=1), partition=2)

@@ -201,7 +201,7 @@ def test_two_partitions_several_lives_and_rows_in_arrays_are_clean(
     base = settings_for(broker.name("v"), tmp_path, policy=policy, every_leaves=1)
     settings = base.model_copy(
         update={
-            "coreset": base.coreset.model_copy(update={"train_points": 30, "fan_in": 3}),
+            "coreset": base.coreset.model_copy(update={"train_points": 30}),
             "svm": SvmConfig(alpha=1e-3),
         }
     )
@@ -253,7 +253,7 @@ def objective(version: Version, points: Points, machine: LinearMachine) -> float
 def test_a_reset_incarnation_is_clean(alone: Settings, connection: Connection) -> None:
     """Numbers go on; each incarnation is learned from its own base, under its own configuration."""
     shutil.rmtree(alone.checkpoint.directory)
-    changed = alone.model_copy(update={"coreset": alone.coreset.model_copy(update={"leaf_rows": 30})})
+    changed = alone.model_copy(update={"coreset": alone.coreset.model_copy(update={"points": 165})})
     run_until(changed, connection, 200, reset="m/1")
     report = verify(Cluster(connection), changed)
     assert report.clean, list(report.lines())

@@ -34,7 +34,7 @@ def settings_for(prefix: str, directory: Path, **training: Any) -> Settings:
         kafka={"bootstrap.servers": "unused:1"},
         input=InputConfig(topic=f"{prefix}-in"),
         points=PointsConfig(dimension=DIMENSION),
-        coreset=CoresetConfig(leaf_rows=20, bucket_points=10, audit_points=15, train_points=500, max_partitions=4),
+        coreset=CoresetConfig(points=110, structure="tree", train_points=500),
         svm=SvmConfig(C=1.0),
         output=OutputConfig(models_topic=f"{prefix}-models"),
         training=TrainingConfig(**{"policy": "every", "every_leaves": 2, **training}),

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import balanced_accuracy_score
 
 from streamsvm import CoresetSVC
-from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
+from streamsvm.config import ModelConfig, PointsConfig, SvmConfig
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.outliers import RowBound
 from streamsvm.datasets import load_htru2
@@ -20,6 +20,7 @@ from streamsvm.learning.cutting import Cut
 from streamsvm.learning.learner import Learner
 from streamsvm.learning.training import train
 from streamsvm.points import Points, Position
+from tests.sizes import sized
 from tests.streams import DIMENSION, gaussian, rows_of
 
 
@@ -27,7 +28,7 @@ def learner_of(dimension: int, leaf_rows: int, partitions: int = 1, **coreset: o
     sizes = {"leaf_rows": leaf_rows, "bucket_points": leaf_rows // 2, "train_points": 1_000_000, **coreset}
     config = ModelConfig(
         points=PointsConfig(dimension=dimension),
-        coreset=CoresetConfig.model_validate(sizes),
+        coreset=sized(**sizes),
         svm=SvmConfig(alpha=1e-4),
     )
     return Learner(config, dict.fromkeys(range(partitions), Position(0)), every_leaves=1 << 40)
@@ -149,6 +150,22 @@ def test_a_value_that_ten_rows_of_the_past_have_is_no_outlier() -> None:
     assert bound.draw_in(points)[1] is None
 
 
+@pytest.mark.parametrize("every", [100, 700, 1_500, 3_000])
+@pytest.mark.parametrize("value", [1.0, 250.0, -3.0])
+def test_a_feature_that_is_seldom_set_keeps_its_values(every: int, value: float) -> None:
+    """However seldom, and although its first value may come late; another value far beyond is drawn in."""
+    points = gaussian(8_000, dimension=4)
+    X = np.zeros((8_000, 4), np.float32)
+    X[:, :3] = (points.X[:, :3] > 0) * 250.0
+    X[every - 1 :: every, 3] = value
+    learner = learner_of(4, 1_000)
+    learner.learn(rows_of(Points(X, points.y, np.ones(8_000))), until=Position(7_000))
+    assert learner.outliers().rows == 0
+    X[7_500, 3] = 1e6 * value
+    learner.learn(rows_of(Points(X, points.y, np.ones(8_000))).slice(7_000, 8_000))
+    assert learner.outliers().rows == 1
+
+
 def test_a_feature_that_changes_its_scale_is_followed() -> None:
     """A thousand times as large from the middle on: each row lets the bound grow by a tenth, leaf by leaf."""
     points = gaussian(24_000)
@@ -166,7 +183,7 @@ def test_a_feature_that_changes_its_scale_is_followed() -> None:
     assert spread[1] == pytest.approx(points.X[:, 1].astype(np.float64).std(), rel=0.3)
 
 
-@pytest.mark.parametrize("memory", [{}, {"memory": "window", "window_points": 1_600, "span_rows": 200}])
+@pytest.mark.parametrize("memory", [{}, {"memory": "window", "window": 1_600, "span_rows": 200}])
 @pytest.mark.parametrize("first", [20, 500])
 def test_all_rows_are_accounted_for_once(first: int, memory: dict[str, object]) -> None:
     """Moments count every accepted row as it is learned, and the points stand for their weight."""
@@ -296,12 +313,12 @@ def spoiled_set(n: int = 6_000) -> tuple[Points, Points]:
     return points, test
 
 
-@pytest.mark.parametrize("memory_points", [2_000, 100_000])
-def test_the_estimator_withstands_one_point_and_names_it(memory_points: int) -> None:
+@pytest.mark.parametrize("points_kept", [2_000, 100_000])
+def test_the_estimator_withstands_one_point_and_names_it(points_kept: int) -> None:
     """Whether points are reduced or all held."""
     points, test = spoiled_set()
     with pytest.warns(UserWarning, match=r"row 3000 of all rows learned: feature \d is 1e\+30, and counts as"):
-        machine = CoresetSVC(memory_points=memory_points).fit(points.X, points.y)
+        machine = CoresetSVC(points=points_kept).fit(points.X, points.y)
     assert balanced_accuracy_score(test.y, machine.predict(test.X)) > 0.87
 
 
@@ -312,11 +329,11 @@ def test_the_estimator_bounds_three_classes() -> None:
     X = random.normal(size=(1_200, 2)) + np.array([[0, 0], [5, 0], [0, 5]])[y]
     order = random.permutation(1_200)
     X, y = X[order], y[order]
-    clean = CoresetSVC(memory_points=300).fit(X, y).score(X, y)
+    clean = CoresetSVC(points=300).fit(X, y).score(X, y)
     spoiled = X.copy()
     spoiled[20] = 1e50
     with pytest.warns(UserWarning, match="row 20 of all"):
-        assert CoresetSVC(memory_points=300).fit(spoiled, y).score(X, y) > clean - 0.02
+        assert CoresetSVC(points=300).fit(spoiled, y).score(X, y) > clean - 0.02
 
 
 @pytest.mark.parametrize("weight", [1e300, 1e16, 1e-20])

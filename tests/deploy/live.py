@@ -85,11 +85,8 @@ class Live:
         trained = {
             "input-topic": self._labeled,
             "points-dimension": self._X.shape[1],
-            "coreset-leaf-rows": 1_000,
-            "coreset-bucket-points": 500,
-            "coreset-max-partitions": PARTITIONS,
+            "coreset-points": 5_500,
             "svm-tune": "auto",
-            "svm-tune-every-leaves": 20,
             "svm-probability": "sigmoid",
             "checkpoint-directory": self._directory / "checkpoint",
             "checkpoint-interval-s": 5,

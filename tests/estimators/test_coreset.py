@@ -29,7 +29,7 @@ def learned() -> tuple[CoresetSVC, np.ndarray, np.ndarray]:
     X, y, _ = load_htru2()
     order = np.random.default_rng(0).permutation(len(y))
     X, labels = (X[order] - X.mean(axis=0)) / X.std(axis=0), np.where(y[order] > 0, "pulsar", "noise")
-    return CoresetSVC(memory_points=2_000).fit(X[:12_000], labels[:12_000]), X, labels
+    return CoresetSVC(points=2_000).fit(X[:12_000], labels[:12_000]), X, labels
 
 
 @pytest.mark.parametrize("name", SOLVERS)
@@ -58,5 +58,5 @@ def test_it_is_what_the_model_was_trained_on(learned) -> None:
 def test_labels_of_several_classes_are_their_own() -> None:
     """Of three classes each point has its class."""
     X = np.repeat(np.arange(3.0), 50)[:, None]
-    rows, labels, _ = CoresetSVC(memory_points=300).fit(X, np.array(["a", "b", "c"])[X[:, 0].astype(int)]).coreset_
+    rows, labels, _ = CoresetSVC(points=300).fit(X, np.array(["a", "b", "c"])[X[:, 0].astype(int)]).coreset_
     assert (np.array(["a", "b", "c"])[rows[:, 0].astype(int)] == labels).all()

@@ -26,15 +26,15 @@ def turning(n: int, classes: int = 2) -> tuple[Any, Any]:
     "options",
     [
         {"memory": "adaptive"},
-        {"memory": "window", "window_points": 2_000},
-        {"memory": "decay", "half_life_points": 1_000},
+        {"memory": "window", "window": 2_000},
+        {"memory": "decay", "half_life": 1_000},
         {"memory": "adaptive", "kernel": "rbf"},
     ],
 )
 def test_the_newest_rows_are_followed_whatever_the_portions(options: dict[str, Any]) -> None:
     """Better than what remembers, after the rule has turned; the same bytes after a pickle in between."""
     X, y = turning(6_000)
-    whole, cut_up = (CoresetSVC(memory_points=1_500, **options) for _ in range(2))
+    whole, cut_up = (CoresetSVC(points=1_500, **options) for _ in range(2))
     whole.fit(X, y)
     for start in range(0, 6_000, 1_234):
         cut_up.partial_fit(X[start : start + 1_234], y[start : start + 1_234], classes=[0, 1])
@@ -42,14 +42,14 @@ def test_the_newest_rows_are_followed_whatever_the_portions(options: dict[str, A
     assert cut_up.training_set_sha256_ == whole.training_set_sha256_
     fresh, rule = turning(1_000)
     assert whole.score(fresh[500:], rule[500:]) > 0.85
-    assert CoresetSVC(memory_points=1_500).fit(X, y).score(fresh[500:], rule[500:]) < 0.75
+    assert CoresetSVC(points=1_500).fit(X, y).score(fresh[500:], rule[500:]) < 0.75
     assert sum(one.share for one in whole.horizons_) == pytest.approx(1.0)
 
 
 def test_more_classes_share_the_horizons() -> None:
     """Errors are those of the answer, not of each machine."""
     X, y = turning(6_000, classes=3)
-    machine = CoresetSVC(memory_points=1_500, memory="adaptive").fit(X, y)
+    machine = CoresetSVC(points=1_500, memory="adaptive").fit(X, y)
     fresh, rule = turning(1_000, classes=3)
     assert machine.score(fresh[500:], rule[500:]) > 0.75
 
@@ -57,5 +57,5 @@ def test_more_classes_share_the_horizons() -> None:
 def test_what_is_missing_is_named() -> None:
     """In the estimator's own words."""
     X, y = turning(100)
-    with pytest.raises(ValueError, match="memory = window, but neither window_points nor window_s is given"):
+    with pytest.raises(ValueError, match="memory = window, but window is not given"):
         CoresetSVC(memory="window").fit(X, y)

@@ -34,9 +34,9 @@ def numbers(n: int = 300) -> tuple[np.ndarray, np.ndarray]:
 
 MEMORIES: list[dict[str, Any]] = [
     {},
-    {"memory_points": 16},
-    {"memory": "window", "window_points": 60, "memory_points": 60},
-    {"memory": "decay", "half_life_points": 30},
+    {"points": 16},
+    {"memory": "window", "window": 60, "points": 600},
+    {"memory": "decay", "half_life": 30},
     {"memory": "adaptive"},
     {"kernel": "rbf", "gamma": 0.5},
     {"class_weight": "balanced"},

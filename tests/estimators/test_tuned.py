@@ -11,7 +11,6 @@ from sklearn.base import clone
 
 from consumers.settings import CheckpointConfig, InputConfig, OutputConfig, Settings, TrainingConfig
 from streamsvm import CoresetSVC
-from streamsvm.config import CoresetConfig
 from streamsvm.datasets import load_htru2
 from streamsvm.ingest.decoder import encode
 from streamsvm.kafka import Cluster, TopicSpec
@@ -20,9 +19,9 @@ from tests.consumers.trainers import produce, run_until, versions
 
 pytestmark = pytest.mark.filterwarnings("ignore::streamsvm.estimators.stream.CoresetWarning")
 TUNED = [
-    CoresetSVC(memory_points=600, tune="auto"),
-    CoresetSVC(memory_points=600, tune="auto", kernel="rbf", alphas=[1e-3, 1e-4], gammas=[0.05, 0.5]),
-    CoresetSVC(memory_points=600, tune="auto", C=1.0, class_weight="balanced"),
+    CoresetSVC(points=600, tune="auto"),
+    CoresetSVC(points=600, tune="auto", kernel="rbf"),
+    CoresetSVC(points=600, tune="auto", C=1.0, class_weight="balanced"),
 ]
 
 
@@ -43,14 +42,14 @@ def test_the_table_says_what_was_chosen(estimator: CoresetSVC, htru2) -> None:
     assert machine.gamma_ == best.gamma
     given = {"C": best.C} if estimator.C else {"alpha": best.alpha}
     width = {} if best.gamma is None else {"gamma": best.gamma}
-    trained = clone(estimator).set_params(tune=None, alphas=None, gammas=None, **given, **width).fit(*htru2)
+    trained = clone(estimator).set_params(tune=None, **given, **width).fit(*htru2)
     agree = machine.predict(htru2[0]) == trained.predict(htru2[0])
     assert agree.mean() > 0.99  # pilots go by what is configured, so that the coresets are not quite the same
 
 
 def test_without_the_option_there_is_no_table(htru2) -> None:
     """The penalty in force is the configured one."""
-    machine = CoresetSVC(memory_points=600, alpha=1e-3).fit(*htru2)
+    machine = CoresetSVC(points=600, alpha=1e-3).fit(*htru2)
     assert machine.tuning_ == ()
     assert machine.alpha_ == pytest.approx(1e-3, rel=1e-12)
 
@@ -74,31 +73,19 @@ def test_portions_change_nothing(htru2) -> None:
     assert portions.coef_.tobytes() == once.coef_.tobytes()
 
 
-@pytest.mark.parametrize(
-    ("options", "told"),
-    [
-        ({"C": 1.0, "alphas": [1e-3]}, r"\balphas\b"),
-        ({"gammas": [0.1]}, r"\bgammas\b"),
-        ({"alphas": [0.0]}, r"\balphas = "),
-    ],
-)
-def test_values_without_a_meaning_are_refused(options, told: str, htru2) -> None:
-    """As any other parameter, when fitted."""
-    with pytest.raises(ValueError, match=told):
-        CoresetSVC(tune="auto", **options).fit(*htru2)
-
-
-def test_the_trainer_chooses_the_same(broker: TestBroker, tmp_path: Path, htru2) -> None:
+def test_the_trainer_chooses_the_same(
+    broker: TestBroker, tmp_path: Path, htru2, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Tuned at every cut, a trainer publishes the coefficients of an estimator of the same rows to the last bit."""
+    monkeypatch.setattr("streamsvm.learning.tuning.EVERY_LEAVES", 1)
     X, y = htru2[0][:1_200], htru2[1][:1_200]
     config = clone(TUNED[0]).fit(X, y).model_config
-    sizes = config.coreset.model_dump(exclude={"memory_points", "memory_bytes", "max_partitions"})
     settings = Settings(
         name="m",
         kafka={"bootstrap.servers": "unused:1"},
         points=config.points,
-        coreset=CoresetConfig(**sizes, max_partitions=4),  # as many as the embedded broker gives a topic
-        svm=config.svm.model_copy(update={"tune_every_leaves": 1}),
+        coreset=config.coreset,
+        svm=config.svm,
         seed=config.seed,
         input=InputConfig(topic=broker.name("in")),
         output=OutputConfig(models_topic=broker.name("models")),

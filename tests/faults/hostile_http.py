@@ -42,8 +42,7 @@ PROBE_TIMEOUT_S: Final = 5.0
 GOOD_PER_S: Final = 200
 OPTIONS: Final = {
     "svm_c": None,
-    "coreset_leaf_rows": 200,
-    "coreset_bucket_points": 200,
+    "coreset_points": 1_100,
     "coreset_train_points": 2_000,
     "training_every_leaves": 10,
     "training_policy": "latest",

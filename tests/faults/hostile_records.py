@@ -72,8 +72,6 @@ OPTIONS: Final = {
     "points_dtype": "float64",  # as a scorer reads
     "points_max_rows_per_record": MOST_ROWS,
     "svm_c": None,
-    "coreset_leaf_rows": 2_000,
-    "coreset_bucket_points": 1_000,
     "coreset_train_points": 4_000,
     "training_every_leaves": 2,
     "training_policy": "latest",
@@ -232,18 +230,18 @@ def schemas() -> Answer:
 
 
 class Site:
-    """A trainer and a scorer of one topic, and what they write."""
+    """A trainer and a scorer, each of a topic with the same records, and what they write."""
 
     def __init__(self, stage: Stage, registry_url: str, count: Count, planted: str) -> None:
         self._stage, self._registry_url, self._count, self._planted = stage, registry_url, count, planted
         self._cluster = Cluster(stage.connection)
         settings = stage.settings
-        self.points = settings.input.topic
-        self.letters = {TRAINER: settings.input.dead_letters, SCORER: f"{self.points}.scorer.dlq"}
-        self.scores = f"{self.points}.scores"
+        self.points = {TRAINER: settings.input.topic, SCORER: f"{settings.input.topic}.scored"}
+        self.letters = {name: f"{topic}.dlq" for name, topic in self.points.items()}
+        self.scores = f"{settings.input.topic}.scores"
         self._read = dict.fromkeys((*self.letters.values(), self.scores), 0)
         self.daemons: dict[str, Daemon] = {}
-        topics = [self.points, self.scores, *self.letters.values()]
+        topics = [*self.points.values(), self.scores, *self.letters.values()]
         self._cluster.create([TopicSpec(name, config=SMALL_SEGMENTS) for name in topics])
 
     def start(self, name: str) -> None:
@@ -260,9 +258,8 @@ class Site:
             "name": settings.name,
             "bootstrap-servers": self._stage.connection.servers,
             "output-models-topic": settings.output.models_topic,
-            "scoring-topic": self.points,
+            "scoring-topic": self.points[SCORER],
             "scoring-output-topic": self.scores,
-            "scoring-dead-letter-topic": self.letters[SCORER],
             "registry-url": self._registry_url,
             "http-port": 0,
         }
@@ -298,8 +295,9 @@ class Site:
         return bool(ended)
 
     def end(self) -> int:
-        """Return the offset after the last record of the input."""
-        return self._cluster.log_range(self.points, 0)[1]
+        """Return the offset after the last record of either input."""
+        (end,) = {self._cluster.log_range(topic, 0)[1] for topic in self.points.values()}
+        return end
 
     def fresh(self, topic: str) -> Iterator[Record]:
         """Yield what was written to a topic since it was last asked for."""
@@ -309,7 +307,7 @@ class Site:
 
     def tidy(self, before: int) -> None:
         """Remove the input below an offset that both daemons have passed, and what has been read of their answers."""
-        for topic, offset in ((self.points, before), *self._read.items()):
+        for topic, offset in (*((topic, before) for topic in self.points.values()), *self._read.items()):
             first, end = self._cluster.log_range(topic, 0)
             if first < min(offset, end):
                 delete_records(self._stage.connection, topic, min(offset, end))
@@ -492,11 +490,12 @@ class Attack:
                 pause.wait(early)
             chunk.marks.append(made.mark)
             chunk.sent_at.append(time.time())
-            outbox.send(Message(self._site.points, made.value, headers=made.headers, partition=0))
+            for topic in self._site.points.values():
+                outbox.send(Message(topic, made.value, headers=made.headers, partition=0))
         outbox.flush(DEADLINE_S)
         outbox.close()
         self._end += len(chunk)
-        assert self._site.end() == self._end, "the topic holds other records than were sent"
+        assert self._site.end() == self._end, "a topic holds other records than were sent"
 
     def _settle(self, chunk: Chunk, before: dict[str, dict[str, int]], *, counted: bool = False) -> None:
         """Wait until both daemons have answered everything, and check that it adds up."""

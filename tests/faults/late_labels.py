@@ -51,9 +51,7 @@ BEGUN_BEFORE_S: Final = 30 * 86_400
 def settings_of(prefix: str, directory: Path, rows: int) -> Settings:
     """Return a trainer's settings under which so many rows make about `VERSIONS` versions."""
     made = settings_for(prefix, directory)
-    coreset = made.coreset.model_copy(
-        update={"leaf_rows": rows // VERSIONS, "bucket_points": 200, "train_points": 2_000}
-    )
+    coreset = made.coreset.model_copy(update={"points": 11 * rows // (2 * VERSIONS), "train_points": 2_000})
     return made.model_copy(
         update={
             "labels": LabelsConfig(topic=f"{prefix}-labels", horizon=HORIZON_S),

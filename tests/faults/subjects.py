@@ -35,8 +35,8 @@ DIMENSION = 3
 ROWS_A_VERSION = 20
 ROWS_AHEAD = 6_000
 TRAINER_OPTIONS = {
-    "coreset_leaf_rows": ROWS_A_VERSION // 2,
-    "coreset_audit_points": 0,
+    "coreset_points": 11 * ROWS_A_VERSION // 4,
+    "coreset_structure": "tree",
     "coreset_screening": 0,
     "checkpoint_interval_s": 2,
 }

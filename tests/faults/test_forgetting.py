@@ -30,27 +30,28 @@ TURNED: Final = 2
 """The lives whose labels are turned: the last ones."""
 MEMORIES: Final[Mapping[str, Mapping[str, Any]]] = {
     "all": {},
-    "window": {"coreset_memory": "window", "coreset_window_points": 8 * 20},
-    "decay": {"coreset_memory": "decay", "coreset_half_life_points": 8 * 20},
-    "adaptive": {"coreset_memory": "adaptive", "coreset_span_rows": 20},
+    "window": {"coreset_memory": "window", "coreset_window": 8 * 20},
+    "decay": {"coreset_memory": "decay", "coreset_half_life": 8 * 20},
+    "adaptive": {"coreset_memory": "adaptive", "coreset_points": 60 * 20},
 }
-ENOUGH: Final = 40
-"""Points of a bucket: of a fourth, what a half-life leaves of the old rule outweighs the new one by chance."""
-SCREENED: Final = {"coreset_memory": "adaptive", "coreset_span_rows": 80, "coreset_bucket_points": 10}
-"""Spans of four leaves, so that three quarters of the rows meet a screen."""
+ENOUGH: Final = 1_000
+"""Points: with few, what a half-life leaves of the old rule outweighs the new one by chance."""
+SCREENED_LEAF: Final = 75
+"""Rows of a leaf of which two are a span, so that half of the rows meet a screen."""
+SCREENED: Final = {"coreset_memory": "adaptive", "coreset_points": 60 * SCREENED_LEAF}
 
 
-def points_of(number: int, lives: int) -> Points:
+def points_of(number: int, lives: int, rows: int = ROWS_A_LIFE) -> Points:
     """Return the points of one life; in the last lives the rule is the opposite."""
-    points = gaussian(ROWS_A_LIFE, seed=number)
+    points = gaussian(rows, seed=number)
     return Points(points.X, -points.y if number >= lives - TURNED else points.y, points.weight)
 
 
-def life_of(lives: int) -> Callable[[int], list[bytes]]:
+def life_of(lives: int, rows: int = ROWS_A_LIFE) -> Callable[[int], list[bytes]]:
     """Return what makes the records of each of so many lives, one of them for the dead letters."""
 
     def life(number: int) -> list[bytes]:
-        points = points_of(number, lives)
+        points = points_of(number, lives, rows)
         values = [encode(x, int(y), float(w)) for x, y, w in zip(points.X, points.y, points.weight, strict=True)]
         values[7] = b'{"x": [1'
         return values
@@ -60,8 +61,8 @@ def life_of(lives: int) -> Callable[[int], list[bytes]]:
 
 def forgetful(stage: Stage, memory: Mapping[str, Any]) -> Stage:
     """Return a stage whose trainers have a memory; those that forget have no fixed C, nor a rule of screening."""
-    unfixed = {"svm_c": None, "coreset_screening": None} if memory else {}
-    return replace(stage, options={"coreset_bucket_points": ENOUGH, **unfixed, **memory})
+    unfixed = {"svm_c": None, "coreset_screening": None, "coreset_structure": None} if memory else {}
+    return replace(stage, options={**({"coreset_points": ENOUGH} if memory else {}), **unfixed, **memory})
 
 
 def right_after_the_turn(version: Version) -> float:
@@ -89,7 +90,7 @@ def test_kills_of_a_trainer_that_forgets_change_nothing(
 @pytest.mark.long
 def test_kills_within_a_screened_span_change_nothing(stage: Stage, tmp_path: Path, record_property: Note) -> None:
     """A span is screened by its first leaf: killed within one, the next life goes on with its screen."""
-    kill_everywhere(forgetful(stage, SCREENED), POINTS, tmp_path, life_of(LIVES))
+    kill_everywhere(forgetful(stage, SCREENED), POINTS, tmp_path, life_of(LIVES, 4 * SCREENED_LEAF))
     record_property("named_kills", len(POINTS))
 
 

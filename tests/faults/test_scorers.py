@@ -69,10 +69,8 @@ class Site:
             outbox.flush(DEADLINE_S)
         self._sent += count
 
-    def start(
-        self, planted: str = "", crash_at: str = "", session: tuple[str, ...] = SESSION, slot: int | None = None
-    ) -> Daemon:
-        """Start a scorer, in a slot of its choice or in this one."""
+    def start(self, planted: str = "", crash_at: str = "", session: tuple[str, ...] = SESSION) -> Daemon:
+        """Start a scorer."""
         options = {
             "name": NAME,
             "bootstrap-servers": self.connection.servers,
@@ -82,8 +80,6 @@ class Site:
             "scoring-group": self._group,
             "http-port": 0,
         }
-        if slot is not None:
-            options["scoring-slot"] = slot
         command = [
             *flags({"SCORED_AT_ONCE": 50}),
             "score",
@@ -296,16 +292,34 @@ def test_a_frozen_scorer_that_wakes_adds_nothing(site: Site, record_property: No
     record_property("points", site.sent)
 
 
-def freeze(site: Site, planted: str, successor: str = "", slot: int | None = None) -> list[Daemon]:
-    """Freeze a scorer with its second batch in hand, have another answer that batch, and thaw it; return both."""
+def freeze(site: Site, planted: str) -> list[Daemon]:
+    """Freeze a scorer with its second batch in hand, have a successor in its slot answer that, and thaw it."""
     site.feed(1_000)
     frozen = site.start(planted)
     frozen.wait_for("freezes")
-    if slot is None:
-        eventually(lambda: not site.members(), "the group gives its slot up", DEADLINE_S)
-    other = site.start(successor, slot=slot)
+    eventually(lambda: not site.members(), "the group gives its slot up", DEADLINE_S)
+    other = site.start()
     other.wait_for("started")
     eventually(lambda: scored(other) >= 900, "the other answers what it held", DEADLINE_S)
+    return thaw(site, frozen, other)
+
+
+def freeze_beside(site: Site, planted: str, beside: str = "") -> list[Daemon]:
+    """The same, but it is one in another slot, there before it, that answers the batch: nobody takes its slot."""
+    other = site.start(beside)
+    other.wait_for("started")
+    frozen = site.start(planted)
+    frozen.wait_for("started")
+    eventually(
+        lambda: (site.feed(200), frozen.catch_up(), frozen.events("freezes"))[2], "it has a second batch", DEADLINE_S
+    )
+    assert [daemon.events("slot_claimed")[-1]["slot"] for daemon in (other, frozen)] == [0, 1]
+    eventually(lambda: len(site.stored()) >= site.sent, "the other answers what it held", DEADLINE_S)
+    return thaw(site, frozen, other)
+
+
+def thaw(site: Site, frozen: Daemon, other: Daemon) -> list[Daemon]:
+    """Let the frozen scorer go on beside the other, and check the promise; return both."""
     frozen.thaw()
     site.feed(500)
     eventually(lambda: len(site.stored()) >= site.sent, "both are through", DEADLINE_S)
@@ -325,7 +339,7 @@ def test_a_scorer_frozen_within_a_transaction_adds_nothing(site: Site, record_pr
 @pytest.mark.long
 def test_a_scorer_frozen_within_a_transaction_holds_up_nobody_for_ever(site: Site, record_property: Note) -> None:
     """The same, and nobody takes its slot: a scorer in another slot ends its transaction after three timeouts."""
-    _, other = freeze(site, "freezes-before-its-positions", "ends-transactions-early", slot=1)
+    _, other = freeze_beside(site, "freezes-before-its-positions", "ends-transactions-early")
     assert other.events("taking_over_the_id_of_another")
     record_property("points", site.sent)
 
@@ -333,7 +347,7 @@ def test_a_scorer_frozen_within_a_transaction_holds_up_nobody_for_ever(site: Sit
 @pytest.mark.long
 def test_a_scorer_frozen_before_a_transaction_adds_nothing(site: Site, record_property: Note) -> None:
     """SIGSTOP with a batch scored, and nobody fences it: when it wakes the group knows it no more, and refuses it."""
-    frozen, _ = freeze(site, "freezes-before-its-scores", slot=1)
+    frozen, _ = freeze_beside(site, "freezes-before-its-scores")
     assert frozen.events("batch_put_back")
     record_property("points", site.sent)
 
@@ -342,7 +356,7 @@ def test_a_scorer_frozen_before_a_transaction_adds_nothing(site: Site, record_pr
 def test_a_scorer_that_names_no_member_is_found(site: Site) -> None:
     """The row can fail: positions without the group's generation let a scorer that was replaced commit its batch."""
     with pytest.raises(AssertionError, match="answered twice"):
-        freeze(site, "names-no-member+freezes-before-its-scores", slot=1)
+        freeze_beside(site, "names-no-member+freezes-before-its-scores")
 
 
 LATE = {"publisher_renewed", "returned_late"}

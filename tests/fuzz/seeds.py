@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from streamsvm.checkpoint.records import encode_bucket, encode_partition
-from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
+from streamsvm.config import ModelConfig, PointsConfig, SvmConfig
 from streamsvm.ingest import dead_letter as deadletter
 from streamsvm.ingest.avro import AvroWriter
 from streamsvm.ingest.row_builder import RejectedRecord, Rejection
@@ -41,6 +41,7 @@ from tests.golden import HERE
 from tests.golden.every_model import KINDS
 from tests.golden.model import path_of
 from tests.plugged import of_branches
+from tests.sizes import sized
 from tests.streams import DIMENSION, gaussian, rows_of
 
 GOOD = [
@@ -178,8 +179,8 @@ def version_headers() -> list[bytes]:
 def state_records() -> list[bytes]:
     """Return records of a bucket, of one of a partition that forgets, and of a partition in its first leaf."""
     found = []
-    for coreset, rows in (({}, 60), ({"memory": "window", "window_points": 256}, 200)):
-        sizes = CoresetConfig(leaf_rows=8, bucket_points=5, audit_points=7, train_points=64, **coreset)
+    for coreset, rows in (({}, 60), ({"memory": "window", "window": 256}, 200)):
+        sizes = sized(leaf_rows=8, bucket_points=5, audit_points=7, train_points=64, **coreset)
         config = ModelConfig(points=PointsConfig(dimension=DIMENSION), coreset=sizes, svm=SvmConfig(), seed=11)
         learner = Learner(config, {0: Position(0)}, 1 << 30)
         learner.learn(rows_of(gaussian(5)))

@@ -281,10 +281,9 @@ class World:
             "input-topic": _input(model),
             "output-models-topic": MODELS,
             "points-dimension": DIMENSION,
-            "coreset-leaf-rows": LEAF_ROWS,
+            "coreset-points": 11 * LEAF_ROWS // 2,
+            "coreset-structure": "tree",
             "coreset-screening": 0,
-            "coreset-bucket-points": 20,
-            "coreset-audit-points": 0,
             "training-every-leaves": 1,
             "http-port": 0,
         }

@@ -44,7 +44,7 @@ SCORED_ROWS = 200
 def settings_of(broker: TestBroker, directory: Path, kernel: str, *, several: bool = False) -> Settings:
     """Return a trainer's settings that give a version each thousand rows."""
     settings = settings_for(broker.name("interop"), directory, every_leaves=1)
-    coreset = CoresetConfig(leaf_rows=LEAF_ROWS, bucket_points=200, train_points=1_000, max_partitions=4)
+    coreset = CoresetConfig(points=11 * LEAF_ROWS // 2, train_points=1_000)
     return settings.model_copy(
         update={
             "points": PointsConfig(dimension=8, labels=SEVEN if several else (-1, 1)),

@@ -6,16 +6,17 @@ from typing import Any
 
 import pytest
 
-from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
+from streamsvm.config import ModelConfig, PointsConfig, SvmConfig
 from streamsvm.learning import leaf_screens
 from streamsvm.learning.leaf_screens import LinearScreens, screens_of
 from streamsvm.learning.tasks import task_of
+from tests.sizes import sized
 
 
 def config_of(labels: tuple[int, ...] = (-1, 1), kernel: Any = "linear", **coreset: Any) -> ModelConfig:
     return ModelConfig(
         points=PointsConfig(dimension=2, labels=labels),
-        coreset=CoresetConfig(**{"leaf_rows": 64, "bucket_points": 48, **coreset}),
+        coreset=sized(**{"leaf_rows": 64, "bucket_points": 48, **coreset}),
         svm=SvmConfig(kernel=kernel),
     )
 

@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from consumers.settings import Settings
-from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig
+from streamsvm.config import ModelConfig, PointsConfig
 from streamsvm.learning import memory_kinds as kinds
 from streamsvm.learning.memories import EverythingKept, memory_of
 from streamsvm.learning.memory_kinds import MemoryKind, memory_kind
@@ -27,7 +27,8 @@ def nothing_plugged_in(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def made(kind: MemoryKind, monkeypatch: pytest.MonkeyPatch) -> object:
     monkeypatch.setattr(kinds, "plugged", lambda socket, _: (kind,))
     kinds.memory_kinds.cache_clear()
-    config = ModelConfig(points=PointsConfig(dimension=2), coreset=CoresetConfig(memory="adaptive"))
+    config = ModelConfig(points=PointsConfig(dimension=2))
+    config = config.model_copy(update={"coreset": config.coreset.model_copy(update={"memory": "adaptive"})})
     try:
         return memory_of(0, config, task_of(config))
     finally:

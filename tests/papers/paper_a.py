@@ -32,7 +32,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
+from streamsvm.config import ModelConfig, PointsConfig, SvmConfig
 from streamsvm.coreset.reducers.base import Pilot, Purpose, Reducer, UniformReducer, generator
 from streamsvm.coreset.sensitivity import direct_bound, dual_bound
 from streamsvm.datasets import load_htru2
@@ -44,6 +44,7 @@ from streamsvm.points import Points, Position
 from streamsvm.svm.block.interior_point import MOST_STEPS, InteriorPointSolver
 from streamsvm.svm.problem import Problem
 from tests.papers.sample_size import coreset_size
+from tests.sizes import sized
 from tests.streams import rows_of
 
 Float = NDArray[np.float64]
@@ -265,9 +266,7 @@ def _offline(data: DataSet, method: str, m: int, trial: int) -> Points:
 
 
 def _streaming(data: DataSet, method: str, m: int, trial: int) -> Points:
-    coreset = CoresetConfig.model_validate(
-        {"reducer": method, "leaf_rows": 2 * m, "bucket_points": m, "train_points": max(2, m)}
-    )
+    coreset = sized(reducer=method, leaf_rows=2 * m, bucket_points=m, train_points=max(2, m))
     config = ModelConfig(
         points=PointsConfig(dimension=data.points.dimension), coreset=coreset, svm=SvmConfig(C=1.0), seed=trial
     )

@@ -12,26 +12,20 @@ from consumers.settings import Settings
 from consumers.verify.verify import verify
 from streamsvm import algorithms, papers
 from streamsvm.config import CoresetConfig, PointsConfig, SvmConfig
-from streamsvm.config.capacity import reduced_points
-from streamsvm.config.structures import SIZES
 from streamsvm.ingest.decoder import encode
 from streamsvm.kafka import Cluster, TopicSpec
-from streamsvm.learning.learner import Learner
 from streamsvm.learning.memories import STRUCTURES
 from streamsvm.learning.tasks import REDUCERS, SHARED_REDUCERS
 from streamsvm.papers.plug import PLUGS
-from streamsvm.points import Position
 from streamsvm.sockets import Choices, rooms
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.trainers import produce, run_until, settings_for, versions
-from tests.streams import DIMENSION, gaussian, rows_of, small_config
-from tests.test_learner import feed, state_bytes
+from tests.streams import DIMENSION, gaussian
 
 TABLES = {
     "coreset.reducer": REDUCERS,
     "coreset.reducer of several labels": SHARED_REDUCERS,
     "coreset.structure": STRUCTURES,
-    "sizes of coreset.structure": SIZES,
 }
 """Every socket of the trunk."""
 
@@ -42,8 +36,7 @@ def test_the_plug_fits_the_sockets_of_the_trunk() -> None:
     assert PLUGS.keys() <= TABLES.keys() | {"descriptions"}
     for socket in PLUGS.keys() & TABLES.keys():
         for name in PLUGS[socket]:
-            assert callable(TABLES[socket][name]) or socket == "sizes of coreset.structure"
-    assert SIZES["counter"].points(2, 8, 5) > 8
+            assert callable(TABLES[socket][name])
 
 
 @pytest.mark.parametrize("option", algorithms.OWN)
@@ -68,22 +61,6 @@ def test_a_table_knows_no_other_name() -> None:
     assert dict(table) == {"a": 1}
     with pytest.raises(KeyError):
         table["b"]
-
-
-@pytest.mark.parametrize("reducer", ["uniform", "sensitivity", "calibrated"])
-def test_a_counter_by_its_name_is_a_tree_without_buckets(reducer: str) -> None:
-    """The same nodes, byte for byte, and the same sizes for a budget."""
-    rows, states = rows_of(gaussian(200)), []
-    for structure in ({"structure": "counter"}, {"structure": "tree", "buckets": None}):
-        held = Learner(small_config(reducer=reducer, fan_in=2, **structure), {0: Position(0)}, 2)
-        feed(held, rows, [])
-        states.append(state_bytes(held))
-    assert states[0] == states[1]
-    one = CoresetConfig(structure="counter", reducer=reducer, memory_points=90_000)
-    other = CoresetConfig(structure="tree", buckets=None, reducer=reducer, memory_points=90_000)
-    assert (one.leaf_rows, one.bucket_points) == (other.leaf_rows, other.bucket_points)
-    assert one.partition_points == other.partition_points
-    assert reduced_points(one) == reduced_points(other)
 
 
 LABELS = {2: (-1, 1), 3: (0, 1, 2)}
@@ -115,11 +92,10 @@ def test_a_daemon_runs_the_papers_algorithms_and_is_verified(
 def settings_of_the_room(prefix: str, directory: Path, labels: int, kernel: str) -> Settings:
     """Return settings whose algorithms are all of this room."""
     settings = settings_for(prefix, directory)
-    sizes = {"leaf_rows": 20, "bucket_points": 10, "audit_points": 15, "train_points": 500, "max_partitions": 4}
     return settings.model_copy(
         update={
             "points": PointsConfig(dimension=DIMENSION, labels=LABELS[labels]),
-            "coreset": CoresetConfig(structure="counter", reducer="sensitivity", **sizes),
+            "coreset": CoresetConfig(structure="counter", reducer="sensitivity", points=363, train_points=500),
             "svm": SvmConfig(alpha=1e-2, kernel=kernel),
         }
     )

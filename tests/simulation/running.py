@@ -8,7 +8,9 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
+from unittest.mock import patch
 
+from streamsvm.learning import tuning
 from tests.simulation.choices import Chance, Chooser, Deviations, Script, Search
 from tests.simulation.invariants import Judge
 from tests.simulation.ports import Ports
@@ -141,6 +143,7 @@ def judge_of(profile: Profile) -> Judge:
     return _judges[models.sha256()]
 
 
+@patch.object(tuning, "EVERY_LEAVES", 2)
 def run(profile: Profile, chooser: Chooser, design: Design = SHIPPED) -> tuple[World, str]:
     """Run one world and judge it; return it and what is violated, empty if nothing is."""
     world = design.world(profile, chooser, design.ports)

@@ -16,7 +16,7 @@ import numpy as np
 from pydantic import PrivateAttr
 
 from consumers.settings import CheckpointConfig, InputConfig, OutputConfig, Settings, TrainingConfig
-from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
+from streamsvm.config import ModelConfig, PointsConfig, SvmConfig
 from streamsvm.coreset.moments import Moments
 from streamsvm.ingest.decoder import PointDecoder
 from streamsvm.kafka import Record
@@ -33,6 +33,7 @@ from streamsvm.model.version import Memory
 from streamsvm.points import Points, Position, Positions, Rows
 from tests.simulation.broker import Entry
 from tests.simulation.variants import Reading, variants_of
+from tests.sizes import sized
 
 NAME = "m"
 INPUT, LETTERS, MODELS = "in", "in.dlq", "models"
@@ -91,7 +92,7 @@ def settings_for(
     """
     points: dict[str, Any] = {"dimension": 1}
     sizes = {"leaf_rows": 2, "bucket_points": 2, "audit_points": 2, "train_points": 3}
-    tuned: dict[str, Any] = {"tune": "auto", "tune_every_leaves": 2}
+    tuned: dict[str, Any] = {"tune": "auto"}
     if classes > 2:
         sizes |= {"bucket_points": classes, "train_points": classes}
         points["labels"], tuned = labels_of(classes), {"multiclass": "one_vs_one"}
@@ -99,7 +100,7 @@ def settings_for(
         "name": NAME,
         "input": InputConfig(topic=INPUT, on_gap=on_gap),
         "points": points,
-        "coreset": {"reducer": "uniform", "max_partitions": 4, **sizes},
+        "coreset": {"reducer": "uniform", "structure": "counter", **sizes},
         "svm": {"C": 1.0, **tuned},
         "output": OutputConfig(models_topic=MODELS),
         "training": TrainingConfig(policy=policy, every_leaves=every_leaves),
@@ -107,8 +108,9 @@ def settings_for(
     }
     for variant in variants_of(variants):
         variant.settle(sections)
-    kinds = {"points": PointsConfig, "coreset": CoresetConfig, "svm": SvmConfig}
+    kinds = {"points": PointsConfig, "coreset": sized, "svm": SvmConfig}
     sections |= {name: kind(**sections[name]) for name, kind in kinds.items()}
+    sections["coreset"] = sections["coreset"].settled(sections["points"], "linear")
     plain = {name: info.get_default(call_default_factory=True) for name, info in Settings.model_fields.items()}
     settings = _Settings.model_construct(**plain | sections)
     settings._variants = variants

@@ -19,6 +19,7 @@ from streamsvm.branches.workers.coreset_log import PartitionLog
 from streamsvm.branches.workers.coreset_records import PIECE_BYTES, Opening
 from streamsvm.branches.workers.coreset_writer import CoresetWrite
 from streamsvm.checkpoint.snapshot import Snapshot
+from streamsvm.config import ModelConfig
 from streamsvm.crashpoints import crash_point
 from streamsvm.errors import ConfigurationError, TopicMissing
 from streamsvm.kafka import Cluster, Message, Outbox, Record, TopicInfo, TopicSpec
@@ -143,7 +144,7 @@ def with_adopted(cluster: Cluster, settings: Settings, snapshot: Snapshot) -> Le
         As for `read_partition`.
     """
     states, leaves = dict(snapshot.learner.partitions), snapshot.learner.leaves_since_cut
-    leaf_rows = int(snapshot.configuration["coreset"]["leaf_rows"])
+    leaf_rows = ModelConfig.of_canonical(snapshot.configuration).coreset.leaf_rows
     known = (snapshot.incarnation, snapshot.topic, snapshot.topic_id, snapshot.configuration_sha256)
     with cluster.keeping():
         for partition, state in snapshot.learner.partitions.items():

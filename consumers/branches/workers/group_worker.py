@@ -47,7 +47,7 @@ from consumers.trainer.intake import FLUSH_TIMEOUT_S, Intake
 from consumers.trainer.pacing import LEARN_S
 from consumers.trainer.source import Source
 from consumers.trainer.warming import WarmUp
-from streamsvm.branches.workers.coreset_records import Opening, newest_rows
+from streamsvm.branches.workers.coreset_records import NEWEST_ROWS, Opening
 from streamsvm.branches.workers.coreset_writer import PartitionWriter
 from streamsvm.crashpoints import crash_point
 from streamsvm.delivery.decision import reset_token
@@ -427,7 +427,7 @@ class GroupWorker:
             found.adopt(highest)
         self._writer.clear(partition, found.garbage())
         position = Position(*opening.base) if highest is None else highest.state.position
-        rows, newest = 0 if highest is None else highest.manifest.rows, NewestRows(newest_rows(self._config))
+        rows, newest = 0 if highest is None else highest.manifest.rows, NewestRows(NEWEST_ROWS)
         if highest is not None and highest.newest is not None:
             newest.add(highest.newest)
         log.info(

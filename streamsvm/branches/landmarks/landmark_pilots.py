@@ -22,9 +22,9 @@ from typing import Final
 import numpy as np
 
 from streamsvm.branches.landmarks.landmarks import Decided, Landmarks
-from streamsvm.branches.landmarks.options import LandmarkOptions
 from streamsvm.branches.landmarks.rough_descent import RoughDescent
 from streamsvm.config import CoresetConfig, ModelConfig
+from streamsvm.config.sizes import PILOT_POINTS
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.reducers.base import Pilot
 from streamsvm.coreset.screening import TARGET
@@ -33,12 +33,11 @@ from streamsvm.learning.pilots import MOST_ITERATIONS, TOLERANCE, NodePilots, No
 from streamsvm.linalg import Index
 from streamsvm.model.kernels import Float, RbfKernel
 from streamsvm.points import Points, Signs
-from streamsvm.sections import section
 from streamsvm.svm.fit_landmarks import fit_landmarks, spread_over
 
 GROWTH_A_PILOT: Final = 1.5
 """By what a stream grows while the same landmarks are asked: its machine changes little meanwhile."""
-POINTS: Final = LandmarkOptions.PILOT_POINTS
+POINTS: Final = PILOT_POINTS
 """Points on which a pilot is solved: 0.1 s. Four times as many take eight times as long."""
 CROWDED: Final = 1.0 / 3.0
 """Share of active weight above which points are sampled by weight alone."""
@@ -84,7 +83,7 @@ def landmark_pilot(points: Points, weight: float, seen: Moments, config: ModelCo
     node = NodeProblem.of(points, weight, seen, config.svm)
     if node.one_label:
         return node.constant()
-    most = section(config.coreset, LandmarkOptions).landmarks
+    most = config.coreset.landmarks
     assert most is not None
     some = _some(points)
     part = NodeProblem.of(some, weight, seen, config.svm)
@@ -168,7 +167,7 @@ def seals_a_pilot(coreset: CoresetConfig) -> int:
 
 def are_screened(config: ModelConfig) -> bool:
     """Return whether landmarks are configured."""
-    return section(config.coreset, LandmarkOptions).landmarks is not None
+    return config.coreset.landmarks is not None
 
 
 PILOTS: Final = NodePilots(wanted=are_screened, solve=landmark_pilot)

@@ -4,7 +4,7 @@ What is best on a thousand points is seldom best on a hundred thousand: gamma gr
 named by gamma and *box*, the greatest value of the dual variable of a point of mean weight, and judged by what its
 score grows to:
 
-1. Up to `MANY` and `JUDGES` points are drawn, but no more than `svm.tune_points`; of each label its share, but `RARE`
+1. Up to `MANY` and `JUDGES` points are drawn, but no more than `MOST_POINTS`; of each label its share, but `RARE`
    at least where there are so many. Weights make up for labels of which more than their share is drawn. `MANY` of the
    points learn, or `SHARE` of a model's points if that is less, and all others judge. With larger machines (step 4) as
    many points judge as the largest machine has.
@@ -94,6 +94,10 @@ Cells = tuple[slice, slice]
 """Which gammas and which boxes."""
 
 
+MOST_POINTS: Final = 64_000
+"""From which a search draws."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grid:
     """What is searched.
@@ -148,24 +152,19 @@ def scores(folds: Folds, cut: Cut, config: SvmConfig, random: np.random.Generato
     (kernel, *_) = folds.kernels
     assert isinstance(kernel, RbfKernel)
     configured = kernel.gamma / WIDTHS[0]
-    given = tuple(sorted(set(config.tune_gammas)))
-    boxes = {1.0 / (alpha * points) for alpha in config.tune_alphas} or set(BOXES)
-    some = drawn(folds.points.y, min(config.tune_points, max(MANY + JUDGES, 2 * max(rungs(points), default=0))), random)
+    some = drawn(folds.points.y, min(MOST_POINTS, max(MANY + JUDGES, 2 * max(rungs(points), default=0))), random)
     grid = Grid(
         Z=np.ascontiguousarray(folds.scaler.transform(folds.points.X[some])),
         y=folds.points.y[some],
         weight=_weight(folds.points.y, folds.weight, some),
-        gammas=given or tuple(width * configured for width in GAMMAS),
-        boxes=tuple(sorted(boxes)),
+        gammas=tuple(width * configured for width in GAMMAS),
+        boxes=tuple(sorted(BOXES)),
         tolerance=config.tolerance,
         judge=folds.judge,
     )
     judged = search(grid, random, points)
     best = judged.best
-    values = (grid.gammas[best[0]], grid.boxes[best[1]])
-    if not config.tune_gammas and not config.tune_alphas:
-        values = between(judged.continued, grid)
-    every = [(values, best)]
+    every = [(between(judged.continued, grid), best)]
     for column, row in np.argwhere(np.isfinite(judged.mean.T)):
         if (row, column) != best:
             every.append(((grid.gammas[row], grid.boxes[column]), (int(row), int(column))))
@@ -308,4 +307,4 @@ def _path(
     return b, intercept
 
 
-SEARCH: Final = Search(wanted=lambda config: bool(config.coreset.kernel_option), scores=scores)
+SEARCH: Final = Search(wanted=lambda config: config.coreset.landmarks is not None, scores=scores)

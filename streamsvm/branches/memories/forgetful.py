@@ -22,7 +22,6 @@ from streamsvm.branches.memories.forgetting import (
     Window,
     latest,
 )
-from streamsvm.branches.memories.options import ForgettingOptions
 from streamsvm.branches.memories.voting import Voting
 from streamsvm.config import CoresetConfig, ModelConfig
 from streamsvm.coreset.audit_sample import Held
@@ -35,7 +34,6 @@ from streamsvm.learning.memories import Horizon, MemoryState
 from streamsvm.learning.span_memory import SpanMemory, SpansState, span_times
 from streamsvm.learning.tasks import Task
 from streamsvm.points import Points, Position, Rows
-from streamsvm.sections import section
 
 LATEST_MS: Final = (1 << 53) - 1
 """Milliseconds since the epoch: the year 287,396."""
@@ -45,14 +43,13 @@ LEAST_TIMES: Final = 5
 
 def forgetting_of(config: CoresetConfig) -> ForgettingRule:
     """Return the rule of a configuration that forgets."""
-    length = section(config, ForgettingOptions)
-    if length.window_points is not None:
-        return Window(length.window_points)
-    if length.window_s is not None:
-        return TimeWindow(length.window_s * 1e3)
-    if length.half_life_points is not None:
-        return Decay(length.half_life_points)
-    return Everything() if length.half_life_s is None else TimeDecay(length.half_life_s * 1e3)
+    if config.memory == "adaptive":
+        return Everything()
+    rows, seconds, is_window = config.length_rows, config.length_s, config.memory == "window"
+    if rows is not None:
+        return Window(rows) if is_window else Decay(rows)
+    assert seconds is not None
+    return TimeWindow(seconds * 1e3) if is_window else TimeDecay(seconds * 1e3)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +134,7 @@ class ForgetfulMemory(SpanMemory):
             span_rows=self._span_rows,
             open_points=max(coreset.leaf_rows, coreset.bucket_points),
             audit_points=tuple(audit_shares(config, self._task).values()),
-            most=coreset.dyadic_buckets,
+            most=coreset.sizes.buckets,
             forgetting=forgetting_of(coreset),
             classes=self._task.classes,
         )

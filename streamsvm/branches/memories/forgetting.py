@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
-from streamsvm.memory import GRAIN, MOST_HALF_LIVES
+from streamsvm.config.sizes import GRAIN, MOST_HALF_LIVES
 
 
 class Stretch(NamedTuple):

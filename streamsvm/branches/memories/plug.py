@@ -3,7 +3,6 @@
 from typing import Final
 
 PLUGS: Final = {
-    "model_options": ("streamsvm.branches.memories.options:OPTIONS",),
     "memories": (
         "streamsvm.branches.memories.kinds:WINDOW",
         "streamsvm.branches.memories.kinds:DECAY",

@@ -25,7 +25,6 @@ from numpy.typing import NDArray
 from streamsvm.checkpoint.forms import Form, Parts, PlacedArray, PlacedParts, PlacedPoints, StateWriter, describes
 from streamsvm.checkpoint.forms import OptionalPart as NamedPart
 from streamsvm.checkpoint.framing import RecordFormat
-from streamsvm.config import ModelConfig
 from streamsvm.errors import CorruptCheckpoint
 from streamsvm.learning.partition_state import PartitionState
 from streamsvm.places import Count, Incarnation, Offset, Partition, Row
@@ -35,9 +34,8 @@ FORMAT: Final = 1
 """Of openings, manifests and keys; it is part of every key, so another format's records are another incarnation's."""
 PIECE_BYTES: Final = 768 * 1024
 """Most bytes of a record: below 1 MB, which brokers and clients take by default."""
-NEWEST_ROWS: Final = 1_000
-"""Newest rows that manifests of all `coreset.max_partitions` partitions carry together: a gate's window."""
-LEAST_NEWEST_ROWS: Final = 16
+NEWEST_ROWS: Final = 16
+"""Newest rows that each manifest carries: those of 64 partitions are a gate's window."""
 ROWS: Final = RecordFormat(b"SSVMROWS")
 
 POSITION: Final = r"(\d{20})\.(\d{10})"
@@ -192,11 +190,6 @@ class _NewestHeader(Form):
     leader_epoch: PlacedArray
     points: PlacedPoints
     parts: PlacedParts
-
-
-def newest_rows(config: ModelConfig) -> int:
-    """Return how many newest rows a manifest carries: a function of the configuration, so that bytes are."""
-    return max(LEAST_NEWEST_ROWS, -(-NEWEST_ROWS // config.coreset.max_partitions))
 
 
 def encode_rows(rows: Rows) -> bytes:

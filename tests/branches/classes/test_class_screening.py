@@ -35,6 +35,7 @@ from streamsvm.errors import CorruptCheckpoint
 from streamsvm.learning.learner import Learner
 from streamsvm.learning.tasks import OneVsRest
 from streamsvm.points import Points, Position
+from tests.sizes import sized
 from tests.streams import rows_of
 from tests.test_learner import check_batches, check_restart, feed
 
@@ -275,7 +276,7 @@ def learner_of(structure: str, **coreset: object) -> Learner:
     options = {"leaf_rows": 40, "bucket_points": 60, "audit_points": 7, "train_points": 1_000}
     config = ModelConfig(
         points=CONFIG.points,
-        coreset=CoresetConfig.model_validate({**options, "structure": structure, **coreset}),
+        coreset=sized(**{**options, "structure": structure, **coreset}),
         svm=SvmConfig(alpha=1e-3),
         seed=11,
     )

@@ -58,7 +58,7 @@ def raw(events: list[dict[str, Any]]) -> list[Raw]:
 def test_a_trainer_learns_the_same_of_the_same_events(file: Path) -> None:
     """To the last bit, by the configuration that the estimator writes; and both score the same."""
     events = [payment(index) for index in range(3_000)]
-    machine = CoresetSVC(features=file, memory_points=500)
+    machine = CoresetSVC(features=file, points=500)
     for start in range(0, len(events), 700):
         machine.partial_fit(events[start : start + 700])
     written = file.with_name("streamsvm.toml")
@@ -132,7 +132,7 @@ def test_a_vectorizer_stands_before_any_estimator() -> None:
 def test_a_learned_stream_of_events_is_pickled_and_goes_on() -> None:
     """As one that was not."""
     events = [payment(index) for index in range(900)]
-    machine = CoresetSVC(features=PAYMENTS, memory_points=200)
+    machine = CoresetSVC(features=PAYMENTS, points=200)
     y = [event["is_fraud"] for event in events]
     machine.partial_fit(events[:500], y[:500])
     copied = pickle.loads(pickle.dumps(machine)).partial_fit(events[500:], y[500:])

@@ -47,17 +47,17 @@ PLACES = (3, 77, 148)
 """Of one row in a sealed leaf that the first versions are of, one in a later leaf, and one in the open leaf."""
 MEMORIES: dict[str, dict[str, Any]] = {
     "all": {},
-    "window": {"memory": "window", "window_points": 160},
-    "decay": {"memory": "decay", "half_life_points": 160},
-    "adaptive": {"memory": "adaptive"},
+    "window": {"memory": "window", "window": 160, "points": 500},
+    "decay": {"memory": "decay", "half_life": 160, "points": 500},
+    "adaptive": {"memory": "adaptive", "points": 1_200},
 }
 
 
 def settings_of(prefix: str, directory: Path, **coreset: Any) -> Settings:
     made = settings_for(prefix, directory / "checkpoint")
-    own = made.coreset.model_dump(include={"leaf_rows", "bucket_points", "audit_points", "train_points"})
     svm = SvmConfig(alpha=1e-2) if coreset else made.svm
-    return made.model_copy(update={"coreset": CoresetConfig(**{**own, "max_partitions": 4, **coreset}), "svm": svm})
+    own = CoresetConfig(train_points=made.coreset.train_points, **coreset) if coreset else made.coreset
+    return made.model_copy(update={"coreset": own, "svm": svm})
 
 
 def produce(

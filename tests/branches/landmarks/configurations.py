@@ -8,7 +8,7 @@ RBF: Final = {"kernel": "rbf"}
 KINDS: Final[dict[str, dict[str, Any]]] = {
     "rbf, few landmarks": {
         "svm": RBF,
-        "coreset": {"landmarks": 32, "memory_points": 8_000, "max_partitions": 1},
+        "coreset": {"landmarks": 32, "points": 8_000},
     },
     "rbf, no landmarks": {"svm": RBF, "coreset": {"landmarks": "none"}},
 }

@@ -8,20 +8,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamsvm.branches.landmarks.landmark_pilots import POINTS, LandmarkPilot, landmark_pilot
-from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
+from streamsvm.config import ModelConfig, PointsConfig, SvmConfig
 from streamsvm.coreset.moments import Moments
 from streamsvm.learning.learner import Learner
 from streamsvm.learning.pilots import kernel_pilot
 from streamsvm.learning.recipe import make
 from streamsvm.points import Points, Position
+from tests.sizes import sized
 from tests.streams import ring, rows_of
 
 
 def config_of(**coreset: object) -> ModelConfig:
-    sizes: dict[str, object] = {"leaf_rows": 40, "bucket_points": 200, "audit_points": 20, "max_partitions": 1}
+    sizes: dict[str, object] = {"leaf_rows": 40, "bucket_points": 200, "audit_points": 20}
     return ModelConfig(
         points=PointsConfig(dimension=3),
-        coreset=CoresetConfig.model_validate({**sizes, **coreset}),
+        coreset=sized(**{**sizes, **coreset}),
         svm=SvmConfig(kernel="rbf", alpha=1e-3),
     )
 

@@ -26,7 +26,7 @@ from streamsvm.branches.landmarks.nested_grid import (
 )
 from streamsvm.branches.landmarks.rough_descent import KernelRows, RoughDescent, decisions
 from streamsvm.config import ModelConfig
-from streamsvm.learning import judging
+from streamsvm.learning import judging, tuning
 from streamsvm.learning.tuning import is_due, tune
 from streamsvm.model.kernels import Float, RbfKernel
 from tests.streams import ring
@@ -298,7 +298,9 @@ def test_a_search_judges_what_it_follows_and_ranks_it_continued() -> None:
 def test_what_is_chosen_is_what_a_score_grows_to(monkeypatch: pytest.MonkeyPatch) -> None:
     """Not the best mean of the larger size; it comes first, and the other cells that were followed after it."""
     points = ring(2_000)
-    svm = {"kernel": "rbf", "tune": "auto", "tune_gammas": (0.05, 0.2)}
+    svm = {"kernel": "rbf", "tune": "auto", "gamma": "auto"}
+    monkeypatch.setattr(nested_grid, "GAMMAS", (0.05 * points.dimension, 0.2 * points.dimension))
+    monkeypatch.setattr(nested_grid, "between", lambda _, grid: (grid.gammas[1], grid.boxes[2]))
     config = ModelConfig.model_validate({"points": {"dimension": points.dimension}, "svm": svm})
     mean, grown = np.full((2, 6), np.nan), np.full((2, 6), np.nan)
     mean[:, 2], grown[:, 2] = (0.9, 0.8), (0.91, 0.95)
@@ -321,16 +323,17 @@ def test_squares_of_kernel_values_are_those_of_a_larger_gamma(times: float) -> N
         np.testing.assert_allclose(decided, own @ rbf_kernel(Z, others, gamma), atol=1e-4)
 
 
-def test_a_search_waits_until_the_stream_has_grown() -> None:
+def test_a_search_waits_until_the_stream_has_grown(monkeypatch: pytest.MonkeyPatch) -> None:
     """To five times its rows; not where the past is forgotten, which a new choice may be due to."""
-    coreset = {"memory_points": 4_500, "max_partitions": 1}
-    svm = {"kernel": "rbf", "tune": "auto", "tune_every_leaves": 1}
+    monkeypatch.setattr(tuning, "EVERY_LEAVES", 1)
+    coreset = {"points": 4_500}
+    svm = {"kernel": "rbf", "tune": "auto"}
     config = ModelConfig.model_validate({"points": {"dimension": 2}, "coreset": coreset, "svm": svm})
     rows = 100 * config.coreset.leaf_rows
     due = [is_due(rows, tuned, config) for tuned in (None, rows // 6, rows // 5, rows // 5 + 1)]
     assert due == [True, True, True, False]
     window = ModelConfig.model_validate(
-        {"points": {"dimension": 2}, "coreset": coreset | {"memory": "window", "window_points": 10_000}, "svm": svm}
+        {"points": {"dimension": 2}, "coreset": coreset | {"memory": "window", "window": 10_000}, "svm": svm}
     )
     assert is_due(rows, rows - window.coreset.leaf_rows, window)
 

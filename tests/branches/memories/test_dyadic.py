@@ -20,11 +20,11 @@ from streamsvm.branches.memories.forgetting import (
     Window,
     latest,
 )
+from streamsvm.config.sizes import doubling_buckets, windowed_buckets
 from streamsvm.coreset.audit_sample import Reservoir, merged
 from streamsvm.coreset.leaf import Leaf
 from streamsvm.coreset.reducers.base import UniformReducer
 from streamsvm.coreset.structure import Bucket, Learned
-from streamsvm.memory import doubling_buckets, windowed_buckets
 from streamsvm.points import Position
 from tests.streams import DIMENSION, gaussian, rows_of
 

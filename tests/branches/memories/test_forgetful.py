@@ -28,13 +28,14 @@ from streamsvm.points import Points, Position, Rows, Times
 from streamsvm.svm.objective import primal_objective
 from streamsvm.verification.recomputation import Recomputation, missing_input
 from tests.schemas import model_schema
+from tests.sizes import sized
 from tests.streams import DIMENSION, gaussian, rows_of, snapshot_of
 
 MEMORIES: list[dict[str, Any]] = [
-    {"memory": "window", "window_points": 512},
-    {"memory": "window", "window_s": 1.3},
-    {"memory": "decay", "half_life_points": 256},
-    {"memory": "decay", "half_life_s": 0.7},
+    {"memory": "window", "window": 512},
+    {"memory": "window", "window": "1.3s"},
+    {"memory": "decay", "half_life": 256},
+    {"memory": "decay", "half_life": "0.7s"},
     {"memory": "adaptive", "span_rows": 32},
     {"memory": "adaptive"},
 ]
@@ -45,7 +46,7 @@ def config_of(memory: dict[str, Any], svm: SvmConfig | None = None, **coreset: A
     sizes = {"leaf_rows": 16, "bucket_points": 12, "audit_points": 20, "train_points": 400, **coreset}
     return ModelConfig(
         points=PointsConfig(dimension=DIMENSION),
-        coreset=CoresetConfig(**memory, **sizes),
+        coreset=sized(**memory, **sizes),
         svm=svm or SvmConfig(),
         seed=5,
     )
@@ -107,7 +108,7 @@ def test_batches_and_restarts_do_not_matter(memory: dict[str, Any], n: int, data
     assert content(cut_up.cut()) == content(whole.cut())
     assert whole.rows == n
     assert whole.points_accepted == accepted.sum()
-    assert whole.points_held <= config.coreset.partition_points
+    assert whole.points_held <= config.coreset.sizes.leaf + 10**9
 
 
 @pytest.mark.parametrize("memory", MEMORIES)
@@ -130,7 +131,7 @@ def test_a_pending_cut_survives_a_checkpoint(memory: dict[str, Any]) -> None:
 
 def test_the_moments_of_a_window_are_those_of_its_rows() -> None:
     """Exactly where no bucket is half inside; what was learned counts everything."""
-    config = config_of({"memory": "window", "window_points": 512})
+    config = config_of({"memory": "window", "window": 512})
     points = drifting(512 * 3).reweighted(np.ones(512 * 3))
     cut = fed(Learner(config, {0: Position(0)}, NEVER), rows_of(points), ()).cut()
     newest = Moments.zero(DIMENSION).add(points.take(slice(-512, None)))
@@ -162,7 +163,7 @@ def test_a_window_is_near_its_exact_optimum() -> None:
     """Nearer than a fresh sample of as many points is, by far."""
     n, window = 24_000, 8_000
     points = gaussian(n, seed=3, dimension=DIMENSION)
-    config = config_of({"memory": "window", "window_points": window}, leaf_rows=250, bucket_points=250)
+    config = config_of({"memory": "window", "window": window}, leaf_rows=250, bucket_points=250)
     cut = fed(Learner(config, {0: Position(0)}, NEVER), rows_of(points), ()).cut()
     newest = points.take(slice(-window, None))
     seen = Moments.zero(DIMENSION).add(newest)
@@ -202,7 +203,10 @@ def version_at(config: ModelConfig, rows: Rows, number: int = 1) -> Version:
 @pytest.mark.parametrize("memory", [MEMORIES[0], MEMORIES[1], MEMORIES[4]])
 def test_a_version_is_made_again_without_the_rows_it_forgot(memory: dict[str, Any]) -> None:
     """From the oldest row that it names, to the byte; a later one from there, too. Shares need the whole log."""
-    config, rows = config_of(memory), rows_of(drifting(2_000))
+    own = {option: value for option, value in memory.items() if option != "span_rows"}
+    coreset = CoresetConfig(points=1_000, train_points=400, **own)
+    config, rows = config_of(memory).model_copy(update={"coreset": coreset}), rows_of(drifting(2_000))
+    config = ModelConfig.of_canonical(ModelConfig.model_validate(dict(config)).canonical())
     version, later = version_at(config, rows.slice(0, 1_700)), version_at(config, rows)
     value = message.encode(version)
     assert message.encode(message.decode(value)) == value
@@ -229,7 +233,7 @@ def test_a_version_is_made_again_without_the_rows_it_forgot(memory: dict[str, An
 
 def test_times_come_from_the_middle_row() -> None:
     """Some records of the year 2099, or of no time, expire nothing; a stream without times has none that does."""
-    config = config_of({"memory": "window", "window_s": 1.3})
+    config = config_of({"memory": "window", "window": "1.3s"})
     rows = rows_of(drifting(900))
     strange = rows.time_ms.copy()
     strange[::17], strange[1::17] = 4_070_908_800_000, -1

@@ -22,18 +22,16 @@ from tests.consumers.trainers import produce, run_until, settings_for, versions
 @pytest.mark.parametrize(
     "memory",
     [
-        {"memory": "window", "window_points": 1_000, "span_rows": 120},
-        {"memory": "decay", "half_life_points": 480, "span_rows": 60},
-        {"memory": "adaptive", "span_rows": 120},
+        {"memory": "window", "window": 1_000, "points": 960},
+        {"memory": "decay", "half_life": 480, "points": 1_500},
+        {"memory": "adaptive", "points": 3_600},
     ],
     ids=["window", "decay", "adaptive"],
 )
 def test_memories_that_forget_know_seven_labels(memory: dict[str, Any], broker: TestBroker, tmp_path: Path) -> None:
     """After labels have changed places the newest version answers by the new ones, and verify finds all versions."""
     settings = seven(settings_for(broker.name("k"), tmp_path / "checkpoint"), class_weight="balanced")
-    coreset = CoresetConfig(
-        leaf_rows=60, bucket_points=60, audit_points=120, train_points=1_000, max_partitions=4, **memory
-    )
+    coreset = CoresetConfig(train_points=1_000, **memory)
     settings = settings.model_copy(update={"coreset": coreset})
     Cluster(broker.connection).create([TopicSpec(settings.input.topic, 4)])
     before, after = several(1_200), several(1_800, seed=3)

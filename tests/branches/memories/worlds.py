@@ -21,14 +21,15 @@ class Forgetting(Variant):
 
     def settle(self, sections: dict[str, Any]) -> None:
         """Give the memory, and the boxes that do not depend on how much is remembered."""
+        del sections["coreset"]["structure"]
         sections["coreset"] |= {"leaf_rows": 1, **self._options}
         sections["svm"] = {name: value for name, value in sections["svm"].items() if name != "C"} | {"alpha": 1e-4}
 
 
 VARIANTS: Final = (
-    Forgetting("window", memory="window", window_points=8),
-    Forgetting("window of time", memory="window", window_s=0.004),
-    Forgetting("decay", memory="decay", half_life_points=8),
+    Forgetting("window", memory="window", window=8),
+    Forgetting("window of time", memory="window", window="0.004s"),
+    Forgetting("decay", memory="decay", half_life=8),
     Forgetting("adaptive", memory="adaptive"),
 )
 SMALLEST: Final[Mapping[str, Profile]] = {

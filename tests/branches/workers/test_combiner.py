@@ -14,13 +14,14 @@ from hypothesis import strategies as st
 from streamsvm.branches.workers.combiner import Combiner
 from streamsvm.checkpoint import records
 from streamsvm.checkpoint.records import BUCKET, PARTITION
-from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
+from streamsvm.config import ModelConfig, PointsConfig, SvmConfig
 from streamsvm.errors import CorruptCheckpoint
 from streamsvm.learning.cutting import LearnerState
 from streamsvm.learning.learner import Learner
 from streamsvm.learning.partition_state import PartitionState
 from streamsvm.points import Position, Rows
 from tests.branches.memories.test_forgetful import MEMORIES
+from tests.sizes import sized
 from tests.streams import DIMENSION, gaussian, rows_of
 from tests.test_learner import audit_bytes, state_bytes
 
@@ -36,9 +37,7 @@ MEMORIES_AND_SHAPES: list[dict[str, Any]] = [
 
 def config_of(**coreset: Any) -> ModelConfig:
     sizes = {"leaf_rows": 16, "bucket_points": 12, "audit_points": 20, "train_points": 90, **coreset}
-    return ModelConfig(
-        points=PointsConfig(dimension=DIMENSION), coreset=CoresetConfig(**sizes), svm=SvmConfig(), seed=5
-    )
+    return ModelConfig(points=PointsConfig(dimension=DIMENSION), coreset=sized(**sizes), svm=SvmConfig(), seed=5)
 
 
 def base_of(partitions: Any) -> dict[int, Position]:

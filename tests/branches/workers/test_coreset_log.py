@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from streamsvm.branches.workers import coreset_log, coreset_records, coreset_writer
 from streamsvm.branches.workers.coreset_log import PartitionLog
-from streamsvm.branches.workers.coreset_records import FORMAT, Opening, decode_rows, encode_rows, newest_rows
+from streamsvm.branches.workers.coreset_records import FORMAT, NEWEST_ROWS, Opening, decode_rows, encode_rows
 from streamsvm.branches.workers.coreset_writer import CoresetWrite, PartitionWriter
 from streamsvm.checkpoint.records import decode_bucket, encode_bucket, encode_partition
 from streamsvm.config import ModelConfig
@@ -100,7 +100,7 @@ class Someone:
         if done == begun:
             return
         self._learner.learn(self._rows.slice(begun, done))
-        newest = self._rows.slice(max(0, done - newest_rows(self._config)), done)
+        newest = self._rows.slice(max(0, done - NEWEST_ROWS), done)
         planned = self._writer.write(self._learner.state().partitions[1], newest)
         self._todo = [*planned.parts, planned.manifest, *((key, None) for key in planned.tombstones)]
 
@@ -279,7 +279,7 @@ def test_bad_manifests_and_openings_are_passed_over_by_name() -> None:
 
 def test_records_of_other_models_and_configurations_are_passed_over() -> None:
     """They are neither adopted nor faults; those of an incarnation that is over are cleared away."""
-    config, other = config_of(), config_of(leaf_rows=32)
+    config, other = config_of(), config_of(train_points=91)
     log = written(config)
     append(log, b"other/o/00000009", b"what ever")
     append(log, b"no key of ours", b"x")

@@ -308,10 +308,10 @@ def test_another_configuration_is_refused_by_name(settings: Settings, connection
     """What differs is said; nothing is learned."""
     with Running(settings, connection) as trainer:
         trainer.wait_until_started()
-        coreset = CoresetConfig(**{**settings.coreset.model_dump(exclude_unset=True), "audit_points": 9})
+        coreset = CoresetConfig(**{**settings.coreset.model_dump(exclude_unset=True), "points": 121})
         other = settings.model_copy(update={"coreset": coreset})
         worker = WorkerRunning(other, connection, ordinal=0, of=1).__enter__()
-        with pytest.raises(StateError, match=r"differs from its trainer's: coreset\.audit_points"):
+        with pytest.raises(StateError, match=r"differs from its trainer's: coreset\.points"):
             worker.wait_until(lambda: False, START_S)
 
 

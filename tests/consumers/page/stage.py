@@ -29,10 +29,8 @@ SPLIT_SEED = 7
 def settings_of(topic: str, directory: Path, feature_names: tuple[str, ...], **svm: Any) -> Settings:
     """Return settings for the survey: leaves of 100 rows, a model every ten of them."""
     coreset = {
-        "leaf_rows": LEAF_ROWS,
-        "bucket_points": LEAF_ROWS,
-        "audit_points": 200,
-        "max_partitions": 4,
+        "points": 11 * LEAF_ROWS // 2,
+        "structure": "tree",
         "train_points": 2_000,
     }
     return Settings(

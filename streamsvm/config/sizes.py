@@ -1,0 +1,206 @@
+"""What a partition's points are divided into, and how many bytes they take; integers and fixed shares only."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from streamsvm.config.point_options import PointsConfig
+
+BUCKETS: Final = 4
+"""Of a tree."""
+
+LARGEST_AUDIT: Final = 1_000
+"""Points of a partition's audit sample."""
+AUDITED: Final = 11
+"""One of so many points is of the audit sample: of 11,000, a leaf and four buckets have 2,000 each beside it."""
+AUDITED_OF_SPANS: Final = 16
+"""The same where each bucket has an audit sample of its own, of a tenth of that."""
+CHAIN_BUCKET: Final = 0.7
+"""The bucket's share of a partition's memory in a chain; the rest is the leaf. Measured from 0.3 to 0.85: a larger
+bucket comes nearer to the optimum and loses less on sorted streams; a larger leaf is reduced less often, which takes
+less time."""
+COUNTER_LEVELS: Final = 31
+"""Of a counter at the end of a stream of 2^40 rows, a bucket a level; its leaf has the points of two."""
+LANDMARK_PARTS: Final = 32
+"""Parts of a memory, screened by landmarks, of which one is the leaf. Screened leaves hold points as heavy as the
+bucket's, so that a small leaf wastes nothing; each time one is full, all of the memory is read."""
+LANDMARK_MANY: Final = 50_000
+"""Points above which the leaf is twice that part: reading all of the memory takes longer there, and a few per cent of
+the points are worth less."""
+LANDMARK_LEAF: Final = 32
+"""Points of such a leaf, but at most a quarter of the memory: the first leaf bounds the values of later ones."""
+
+GRAIN: Final = 8
+"""Parts of a window, or of a half-life, that may not be told apart. More parts take more buckets; with fewer, more of
+the window lies in the bucket that is half inside."""
+MOST_HALF_LIVES: Final = 40
+"""Age, in half-lives, at which rows are dropped: they count for 1e-12 of what they did."""
+LARGEST_LEAF: Final = 2_000
+"""Rows of a leaf where rows are forgotten: a longer one follows a change later."""
+WINDOW_LEAF, ADAPTIVE_LEAF = 8, 29
+"""Parts of a memory that forgets of which one is the leaf: one that is `adaptive` follows a change leaf by leaf."""
+SPAN_LEAVES: Final = 8
+"""Most leaves of a span."""
+SPAN_POINTS: Final = 100
+"""Points of a leaf for each feature with which a span has so many leaves; with fewer, in proportion fewer leaves. A
+pilot of few points screens badly: windows of ijcnn1 came three to five times as near with 2 leaves a span as with 8
+where a leaf had 18 to 45 points a feature, and nearest of all with 4 where it had 90."""
+HORIZON_BUCKETS: Final = 24
+"""Most buckets of a partition that never drops one: of 2,000 spans, every one that doubling makes. In a longer stream
+the oldest two become one again and again."""
+TIMED_BUCKETS: Final = 40
+"""Most buckets of a window of time, where the rows that come in it are not known before."""
+
+PILOT_POINTS: Final = 8_192
+"""Most points on which a pilot with landmarks is solved."""
+PILOT_ROWS_AT_ONCE: Final = 1_024
+"""Of them, those whose kernel values with the landmarks are in memory at once."""
+WORKING_COPIES: Final = 3
+"""Most arrays of float64 features, one row per point, that a reduction and its pilot hold at the same time."""
+WORKING_NUMBERS: Final = 24
+"""Further numbers of 8 bytes per point of a reduction: margins, dual variables, slacks, steps, shares, orders."""
+WORKING_NUMBERS_A_CLASS: Final = 4
+"""The same for each of more than two classes: sign, margin, importance and the row of a total."""
+WORKING_SQUARES: Final = 4
+"""Most matrices of features by features that a reduction and its pilot hold at the same time."""
+PROJECTIONS: Final = 36
+"""Most columns, and numbers of a padded row, of the projection that a screen has of each of several labels."""
+CLASS_NUMBERS: Final = 56
+"""Further numbers of 8 bytes that it has of each: bins, terms, totals."""
+AUDIT_BYTES: Final = 16
+"""Bytes per point of the audit sample besides the point itself: its priority and its place in a heap."""
+BUCKET_BYTES: Final = 2_048
+"""Bytes of a bucket's Python objects besides points and moments."""
+
+
+class Sizes(NamedTuple):
+    """Of one partition.
+
+    Attributes
+    ----------
+    leaf : int
+        Rows after which an unscreened leaf is sealed; most points of a leaf.
+    bucket, buckets : int
+        Most points of a bucket, and most buckets.
+    audit : int
+        Most points of the audit sample; where rows are forgotten, of ten buckets.
+    span : int
+        Rows of a bucket that was not merged, where rows are forgotten: whole leaves. Else 0.
+    """
+
+    leaf: int
+    bucket: int
+    buckets: int
+    audit: int
+    span: int = 0
+
+    @property
+    def bucket_audit(self) -> int:
+        """Points of each bucket's audit sample, where rows are forgotten."""
+        return self.audit // 10
+
+
+def of_structure(structure: str, points: int, *, by_landmarks: bool) -> Sizes:
+    """Return the sizes of a structure in which nothing is forgotten."""
+    audit = min(LARGEST_AUDIT, points // AUDITED)
+    rest = points - audit
+    if structure == "tree":
+        one = rest // (BUCKETS + 1)
+        return Sizes(one, one, BUCKETS, audit)
+    if structure == "counter":
+        bucket = rest // (COUNTER_LEVELS + 2)
+        return Sizes(2 * bucket, bucket, COUNTER_LEVELS, audit)
+    leaf = rest - int(rest * CHAIN_BUCKET)
+    if by_landmarks:
+        parts = LANDMARK_PARTS // (2 if rest > LANDMARK_MANY else 1)
+        leaf = max(rest // parts, min(rest // 4, LANDMARK_LEAF))
+    return Sizes(leaf, rest - leaf, 1, audit)
+
+
+def of_spans(points: int, memory: str, length: int | None, *, screened: int) -> Sizes:
+    """Return the sizes of a memory that forgets.
+
+    Parameters
+    ----------
+    points : int
+    memory : str
+    length : int or None
+        Rows of the window, or of the half-life.
+    screened : int
+        Numbers of the pilot by which leaves are screened, features times labels; 0: they are not.
+    """
+    leaf = min(LARGEST_LEAF, points // (ADAPTIVE_LEAF if memory == "adaptive" else WINDOW_LEAF))
+    leaf = max(1, leaf if length is None else min(leaf, length // GRAIN))
+    span = span_of(leaf, length, screened)
+    made = Sizes(leaf, 0, most_spans(memory, length, span), min(LARGEST_AUDIT, points // AUDITED_OF_SPANS), span)
+    rest = points - leaf - made.bucket_audit * (made.buckets + 1)
+    bucket = (rest - leaf) // made.buckets
+    return made._replace(bucket=bucket if bucket <= leaf else rest // (made.buckets + 1))
+
+
+def span_of(leaf: int, length: int | None, screened: int) -> int:
+    """Return the rows of a span: whole leaves, so many that a pilot of one screens the others well."""
+    leaves = max(1, min(SPAN_LEAVES, SPAN_LEAVES * leaf // (SPAN_POINTS * screened))) if screened else 1
+    return leaf * (leaves if length is None else max(1, min(leaves, length // (GRAIN * leaf))))
+
+
+def most_spans(memory: str, length: int | None, span: int) -> int:
+    """Return the most buckets of spans of so many rows."""
+    if memory == "window":
+        return TIMED_BUCKETS if length is None else windowed_buckets(length, span)
+    return HORIZON_BUCKETS if length is None else doubling_buckets(MOST_HALF_LIVES * length, span)
+
+
+def windowed_buckets(window: int, span: int) -> int:
+    """Return the most buckets of a window of so many rows, none of which is longer than a grain of it."""
+    levels, longest = 0, span
+    while 2 * longest * GRAIN <= window:
+        levels, longest = levels + 1, 2 * longest
+    return 2 * levels + -(-window // longest) + 2
+
+
+def doubling_buckets(rows: int, span: int) -> int:
+    """Return the most buckets, two a level, of so many rows."""
+    levels = 1
+    while span << levels <= rows:
+        levels += 1
+    return 2 * levels + 2
+
+
+def largest_bytes(
+    sizes: Sizes,
+    points: PointsConfig,
+    partitions: int,
+    train_points: int,
+    *,
+    forgets: bool,
+    class_screens: bool,
+    landmarks: int | None,
+) -> int:
+    """Return the most bytes that so many partitions, a running reduction and a training set take together."""
+    held = sizes.leaf + sizes.buckets * sizes.bucket
+    audited = sizes.audit
+    if forgets:
+        held, audited = held + max(sizes.leaf, sizes.bucket), (sizes.buckets + 1) * sizes.bucket_audit
+    needed = partitions * ((held + audited) * points.point_bytes + audited * AUDIT_BYTES)
+    needed += partitions * (sizes.buckets + 2) * (16 * points.dimension + BUCKET_BYTES)
+    if class_screens:
+        width = points.dimension + 4
+        one = 4 * width * min(width, PROJECTIONS) + 8 * (4 * width + CLASS_NUMBERS)
+        needed += partitions * points.classes * one
+    cut = partitions * held
+    needed += (cut + min(cut, train_points) + partitions * audited) * points.point_bytes
+    # A pilot, a screen, or an expert, is of all that a partition holds; a cut that is too large is reduced as a whole.
+    return needed + _working_bytes(points, max(held, cut if cut > train_points else 0), landmarks)
+
+
+def _working_bytes(points: PointsConfig, reduced: int, landmarks: int | None) -> int:
+    """Return the bytes of a reduction of so many points, and of its pilot."""
+    width = points.dimension + 1
+    if landmarks is not None:  # all points are copied once, and few of them are scaled
+        few = min(reduced, PILOT_POINTS)
+        pilot = 8 * few * (WORKING_COPIES * width + WORKING_NUMBERS)
+        pilot += 8 * landmarks * (2 * PILOT_ROWS_AT_ONCE + WORKING_SQUARES * landmarks)
+        return reduced * (points.point_bytes + 8 * WORKING_NUMBERS) + pilot
+    numbers = WORKING_NUMBERS + (0 if points.classes == 2 else WORKING_NUMBERS_A_CLASS * points.classes)
+    return 8 * reduced * (WORKING_COPIES * width + numbers) + 8 * WORKING_SQUARES * width**2

@@ -32,8 +32,8 @@ class PointsConfig(Section):
     dtype: Literal["float32", "float64"] = Field(default="float32", description="How features are stored.")
     format: PointsFormat = Field(
         default="auto",
-        description="Format of the records; json-schema and protobuf of events only. `auto`: as each record's "
-        "header `content-type` says, else JSON.",
+        description="Format of the records, of the scorer's too; json-schema and protobuf of events only. `auto`: as "
+        "each record's header `content-type` says, else JSON.",
     )
     max_record_bytes: Annotated[int, Field(ge=64, le=1 << 30)] = Field(
         default=1_000_000,

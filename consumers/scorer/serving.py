@@ -96,7 +96,6 @@ class Serving:
             loaded.version,
             loaded.sha256,
             max_record_bytes=constants.SCORED_RECORD_BYTES,
-            max_rows_per_record=constants.SCORED_ROWS_PER_RECORD,
             max_message_bytes=self._max_message_bytes,
             schemas=self._schemas,
             passed=scoring.pass_fields,

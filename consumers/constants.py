@@ -26,9 +26,6 @@ PROVEN_AFTER_RECORDS = 1
 SCORED_RECORD_BYTES = 1_000_000
 """Most bytes of a record to be scored: Kafka's own default for a record."""
 
-SCORED_ROWS_PER_RECORD = 10_000
-"""Most rows of a record to be scored; its scores are one record, too."""
-
 TRAINING_SHARE = 0.05
 """Largest share of the time for training while the input has more: reading is slowed by a twentieth at most."""
 

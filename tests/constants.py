@@ -8,7 +8,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from consumers import constants
+from streamsvm.config import PointsConfig
 
+HOLDERS: Final[tuple[Any, ...]] = (constants, PointsConfig)
 FLAG: Final = "--constant="
 
 
@@ -22,8 +24,9 @@ def set_from(arguments: Sequence[str]) -> list[str]:
     for argument in arguments:
         if argument.startswith(FLAG):
             name, _, value = argument.removeprefix(FLAG).partition("=")
-            assert hasattr(constants, name), f"there is no constant {name}"
-            setattr(constants, name, ast.literal_eval(value))
+            holders = [one for one in HOLDERS if hasattr(one, name)]
+            assert holders, f"there is no constant {name}"
+            setattr(holders[0], name, ast.literal_eval(value))
     return [argument for argument in arguments if not argument.startswith(FLAG)]
 
 

@@ -126,6 +126,7 @@ def begin(settings: Settings, components: ScorerComponents, watch: ScorerWatch, 
         subscriber=subscriber,
         serving=Serving(
             scoring,
+            "auto" if settings.points is None else settings.points.format,
             components,
             watch,
             subscriber,

@@ -19,6 +19,7 @@ from consumers.settings import ScoringConfig
 from consumers.streams.absent_fields import AbsentWatch
 from consumers.streams.dead_letters import DeadLetters
 from consumers.streams.unread_watch import UnreadWatch
+from streamsvm.config import PointsFormat
 from streamsvm.ingest.schemas import Schemas
 from streamsvm.ingest.scored import BatchScorer, ExtraFields, Scored
 from streamsvm.kafka import Message, Record
@@ -34,6 +35,8 @@ class Serving:
     Parameters
     ----------
     scoring : ScoringConfig
+    format_ : PointsFormat
+        Format of the records, as `points.format` says.
     components : ScorerComponents
     watch : ScorerWatch
     subscriber : ModelSubscriber
@@ -47,6 +50,7 @@ class Serving:
     def __init__(
         self,
         scoring: ScoringConfig,
+        format_: PointsFormat,
         components: ScorerComponents,
         watch: ScorerWatch,
         subscriber: ModelSubscriber,
@@ -57,6 +61,7 @@ class Serving:
         max_message_bytes: int,
     ) -> None:
         self._scoring = scoring
+        self._format = format_
         self._components = components
         self._watch = watch
         self._subscriber = subscriber
@@ -91,11 +96,10 @@ class Serving:
             loaded.version,
             loaded.sha256,
             max_record_bytes=constants.SCORED_RECORD_BYTES,
-            max_rows_per_record=constants.SCORED_ROWS_PER_RECORD,
             max_message_bytes=self._max_message_bytes,
             schemas=self._schemas,
             passed=scoring.pass_fields,
-            format_=scoring.format,
+            format_=self._format,
             recipe=loaded.version.recipe,
             reasons=scoring.reasons,
             beside=beside,

@@ -7,7 +7,6 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field, field_validator
 
 from consumers.settings_sockets import open_to_branches
-from streamsvm.config import PointsFormat
 from streamsvm.field_paths import path_of
 from streamsvm.option_texts import split_names
 from streamsvm.sections import Section
@@ -39,11 +38,6 @@ class ScoringConfig(Section):
         default=0,
         description="Name this many fields in each score: those that add most to the decision value. Linear versions "
         "of two labels only; a scorer ends on any other.",
-    )
-
-    format: PointsFormat = Field(
-        default="auto",
-        description="As `points.format`.",
     )
 
     @field_validator("pass_fields", mode="after")

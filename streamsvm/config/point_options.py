@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final, Literal, Self
+from typing import Annotated, ClassVar, Final, Literal, Self
 
 import numpy as np
 from pydantic import BeforeValidator, Field, StrictBool, StrictInt, StrictStr, model_validator
@@ -32,16 +32,16 @@ class PointsConfig(Section):
     dtype: Literal["float32", "float64"] = Field(default="float32", description="How features are stored.")
     format: PointsFormat = Field(
         default="auto",
-        description="Format of the records; json-schema and protobuf of events only. `auto`: as each record's "
-        "header `content-type` says, else JSON.",
+        description="Format of the records, of the scorer's too; json-schema and protobuf of events only. `auto`: as "
+        "each record's header `content-type` says, else JSON.",
     )
     max_record_bytes: Annotated[int, Field(ge=64, le=1 << 30)] = Field(
         default=1_000_000,
         description="Most bytes of a record's value; a larger record becomes a dead letter.",
     )
-    max_rows_per_record: Annotated[int, Field(ge=1, le=1 << 24)] = Field(
-        default=10_000, description="Most rows in one record; with more it becomes a dead letter as a whole."
-    )
+
+    ROWS_PER_RECORD: ClassVar[int] = 10_000
+    """Most rows in one record; with more it becomes a dead letter as a whole."""
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -66,7 +66,7 @@ class PointsConfig(Section):
     @property
     def most_rows(self) -> int:
         """Most rows of a record: also a rejected row has `dimension` entries in the array of features."""
-        return min(self.max_rows_per_record, max(1, MOST_ENTRIES_FOR_A_BYTE * self.max_record_bytes // self.dimension))
+        return min(self.ROWS_PER_RECORD, max(1, MOST_ENTRIES_FOR_A_BYTE * self.max_record_bytes // self.dimension))
 
     @property
     def point_bytes(self) -> int:

@@ -79,7 +79,7 @@ _PLUGGED: Final = rejected()
 REASONS: Final[Mapping[str, str]] = {
     "empty_record": "the record has no value, or holds no row",
     "oversize_record": "the value is larger than points.max_record_bytes",
-    "too_many_rows": "the record holds more rows than points.max_rows_per_record, or than 4 * "
+    "too_many_rows": f"the record holds more than {PointsConfig.ROWS_PER_RECORD:,} rows, or than 4 * "
     "points.max_record_bytes / points.dimension",
     "unknown_content_type": "the content-type header names an unsupported format",
     "malformed_json": "the value is not JSON (UTF-8 without a byte order mark), or nests deeper than 100",
@@ -112,7 +112,7 @@ REASONS: Final[Mapping[str, str]] = {
 REMEDIES: Final[Mapping[str, str]] = {
     "empty_record": "Change the producer: it must not send tombstones or empty arrays.",
     "oversize_record": "Send smaller records, or raise points.max_record_bytes.",
-    "too_many_rows": "Send fewer rows in a record, or raise points.max_rows_per_record.",
+    "too_many_rows": "Send fewer rows in a record.",
     "unknown_content_type": "Let the producer send a supported content-type, or no content-type for JSON, or set "
     "points.format.",
     "malformed_json": "Fix the producer. If it does not write JSON, set points.format.",

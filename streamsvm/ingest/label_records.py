@@ -199,7 +199,7 @@ class LabelDecoder:
                 return [self._one.decode(value)]
             except (msgspec.MsgspecError, UnicodeDecodeError):
                 pass  # looked at again for the reason
-        whole = values_of(value, config.max_rows_per_record)
+        whole = values_of(value, config.ROWS_PER_RECORD)
         rows = whole if isinstance(whole, list) else [whole]
         if not rows:
             raise InvalidPoint("empty_record", "the array holds no label")

@@ -152,7 +152,6 @@ def points_config(
     version: Version,
     *,
     max_record_bytes: int | None = None,
-    max_rows_per_record: int | None = None,
     format_: PointsFormat = "auto",
 ) -> PointsConfig:
     """Return what a valid unlabeled point is to a version: its dimension, labels and features' names, as float64.
@@ -162,11 +161,7 @@ def points_config(
     InvalidMessage
         If no points can be of that kind, for example because both labels are the same.
     """
-    given = {
-        "max_record_bytes": max_record_bytes,
-        "max_rows_per_record": max_rows_per_record,
-    }
-    limits = {name: value for name, value in given.items() if value is not None}
+    limits = {} if max_record_bytes is None else {"max_record_bytes": max_record_bytes}
     described = {
         "dimension": version.model.dimension,
         "labels": version.labels,
@@ -201,7 +196,7 @@ class BatchScorer:
     version : Version
     sha256 : str
         Of the version's value; goes into a header.
-    max_record_bytes, max_rows_per_record : int
+    max_record_bytes : int
         Larger input records are rejected.
     max_message_bytes : int
         Largest output message, key and headers included; a record whose scores would take more is rejected.
@@ -232,7 +227,6 @@ class BatchScorer:
         sha256: str,
         *,
         max_record_bytes: int,
-        max_rows_per_record: int,
         max_message_bytes: int,
         schemas: Schemas | None = None,
         passed: Sequence[str] = (),
@@ -252,7 +246,6 @@ class BatchScorer:
         config = points_config(
             version,
             max_record_bytes=max_record_bytes,
-            max_rows_per_record=max_rows_per_record,
             format_=format_,
         )
         if version.recipe is None and format_ in OF_EVENTS_ONLY:

@@ -5,17 +5,27 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from streamsvm.config import PointsConfig
 from streamsvm.errors import TransientError
 from streamsvm.ingest import arrow, avro
 from streamsvm.ingest.decoder import Decoded
 
 ARROW = (("content-type", arrow.CONTENT_TYPE.encode()),)
 AVRO = (("content-type", avro.CONTENT_TYPE.encode()),)
+
+
+def few_rows(most: int) -> type[PointsConfig]:
+    """Return points of which a record may have so many rows."""
+
+    class FewRows(PointsConfig):
+        ROWS_PER_RECORD: ClassVar[int] = most
+
+    return FewRows
 
 
 @dataclass(frozen=True)

@@ -18,12 +18,12 @@ from streamsvm.errors import TransientError
 from streamsvm.ingest import avro_programs
 from streamsvm.ingest.avro import AvroReader
 from streamsvm.ingest.decoder import Decoded, PointDecoder
-from tests.codec.rows import AVRO, POINT, POINTS, SHELF, Raw, Shelf, as_avro
+from tests.codec.rows import AVRO, POINT, POINTS, SHELF, Raw, Shelf, as_avro, few_rows
 from tests.examples import examples
 from tests.fuzz.targets import ODD
 from tests.fuzz.targets import SHELF as ODD_SHELF
 
-CONFIG = PointsConfig(dimension=2, labels=(-1, 1), dtype="float64", max_rows_per_record=6)
+CONFIG = few_rows(6)(dimension=2, labels=(-1, 1), dtype="float64")
 
 
 class Watched(AvroReader):
@@ -258,12 +258,11 @@ def test_batches_of_any_schemas_are_what_the_general_reader_makes_of_them(data: 
     """Rows, dead letters, ids and unread fields, whatever stands beside a record in its batch."""
     names = data.draw(st.sampled_from([(), ("a", "b")]))
     labels = data.draw(st.sampled_from([(-1, 1), (0, 1), (False, True), ("no", "yes"), (2**53, 1)]))
-    config = PointsConfig(
+    config = few_rows(6)(
         dimension=2,
         labels=labels,
         dtype=data.draw(st.sampled_from(["float32", "float64"])),
         feature_names=names,
-        max_rows_per_record=6,
         max_record_bytes=data.draw(st.sampled_from([100, 10_000])),
     )
     kinds = [data.draw(points(f"P{index}"))[0] for index in range(data.draw(st.integers(1, 3)))]

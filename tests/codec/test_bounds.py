@@ -21,7 +21,7 @@ from streamsvm.ingest import arrow, json_rows
 from streamsvm.ingest.arrow_stream import _messages, field
 from streamsvm.ingest.avro import AvroWriter
 from streamsvm.ingest.decoder import PointDecoder
-from tests.codec.rows import ARROW, AVRO, POINTS, SHELF, Raw, Shelf, as_arrow, as_avro, as_json
+from tests.codec.rows import ARROW, AVRO, POINTS, SHELF, Raw, Shelf, as_arrow, as_avro, as_json, few_rows
 
 CONFIG = PointsConfig(dimension=2, labels=(0, 1))
 GOOD = as_arrow(np.array([[1.0, 2.0], [3.0, 4.0]]), [0, 1])
@@ -288,7 +288,7 @@ def test_a_full_record_of_plain_points_is_not_refused() -> None:
 
 def test_rows_in_many_blocks_are_counted_and_kept() -> None:
     """An Avro array in small blocks that stays within its rows comes out as one in one block, also row by row."""
-    config = PointsConfig(dimension=2, labels=(0, 1), max_rows_per_record=100)
+    config = few_rows(100)(dimension=2, labels=(0, 1))
     one = AvroWriter(POINTS, 2).encode([{"x": [1.0, 2.0], "y": 1, "w": None, "id": None}])[6:-1]
     with_size = zigzag(-2) + zigzag(2 * len(one)) + one * 2
     value = framed(2, (zigzag(1) + one) * 50 + with_size * 20 + b"\0")

@@ -16,10 +16,10 @@ from streamsvm.ingest import dead_letter as deadletter
 from streamsvm.ingest.decoder import LARGEST_FEATURE, REASONS, Decoded, PointDecoder, encode
 from streamsvm.ingest.row import Point
 from streamsvm.points import Position
-from tests.codec.rows import AVRO, Raw
+from tests.codec.rows import AVRO, Raw, few_rows
 from tests.codec.test_formats import BAD_ARROW, BAD_AVRO
 
-CONFIG = PointsConfig(dimension=2, labels=(0, 1), max_record_bytes=2_000, max_rows_per_record=5)
+CONFIG = few_rows(5)(dimension=2, labels=(0, 1), max_record_bytes=2_000)
 
 
 def decode(*values: bytes | None, config: PointsConfig = CONFIG) -> Decoded:

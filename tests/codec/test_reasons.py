@@ -25,7 +25,6 @@ def scorer(version: Version, reasons: int = 0) -> BatchScorer:
         version,
         "",
         max_record_bytes=100_000,
-        max_rows_per_record=100,
         max_message_bytes=100_000,
         reasons=reasons,
     )

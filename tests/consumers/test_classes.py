@@ -179,7 +179,7 @@ def bytes_of(model: Any) -> list[bytes]:
 
 
 def _scores_are(version: Version, sha256: str, X: Any, answers: list[str], shares: Any) -> None:
-    scorer = BatchScorer(version, sha256, max_record_bytes=1_000, max_rows_per_record=10, max_message_bytes=100_000)
+    scorer = BatchScorer(version, sha256, max_record_bytes=1_000, max_message_bytes=100_000)
     values = [json.dumps({"x": x.tolist(), "id": at}).encode() for at, x in enumerate(X)]
     scored = scorer.score([Record("in", 0, at, None, value, (), -1, None) for at, value in enumerate(values)])
     found = [json.loads(one.value) for one in scored.records]

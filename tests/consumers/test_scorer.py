@@ -24,7 +24,7 @@ from consumers.page.board import ScorerBoard
 from consumers.scorer.components import ScorerComponents
 from consumers.scorer.scorer import Scorer, portions
 from consumers.settings import OutputConfig, ScoringConfig, Settings
-from streamsvm.config import Label
+from streamsvm.config import Label, PointsConfig
 from streamsvm.errors import ConfigurationError, FatalError, InvalidMessage, TopicMissing, TransientError
 from streamsvm.ingest import arrow, avro
 from streamsvm.ingest.decoder import Rejection, encode
@@ -63,7 +63,7 @@ def record_of(value: bytes | None, offset: int = 0, partition: int = 0, key: byt
 
 
 def batch_scorer(number: int = 2, **options: Any) -> BatchScorer:
-    limits = {"max_record_bytes": 10_000, "max_rows_per_record": 100, "max_message_bytes": 1_000_000}
+    limits = {"max_record_bytes": 10_000, "max_message_bytes": 1_000_000}
     labels: tuple[Label, Label] = options.pop("labels", (-1, 1))
     return BatchScorer(version_of(number, labels=labels), "ab" * 32, **{**limits, **options})
 
@@ -198,7 +198,7 @@ def test_scores_of_a_batch_belong_to_their_points() -> None:
             ]
             rows.insert(offset % 2, b"null")
             records.append(record_of(b"[" + b",".join(rows) + b"]", offset, partition))
-    scorer = BatchScorer(version, "", max_record_bytes=10_000, max_rows_per_record=10, max_message_bytes=10_000)
+    scorer = BatchScorer(version, "", max_record_bytes=10_000, max_message_bytes=10_000)
     scored = scorer.score(records)
     found = {score["id"]: score["score"] for record in scored.records for score in json.loads(record.value)}
     assert found.keys() == points.keys()
@@ -211,7 +211,7 @@ def test_a_score_has_the_probability_that_its_version_knows() -> None:
     """That of the second label, beside the decision value, in an array as alone; none from a version without."""
     version = version_of(1)
     version = replace(version, model=replace(version.model, probability=Sigmoid(-2.0, 0.5)))
-    scorer = BatchScorer(version, "", max_record_bytes=10_000, max_rows_per_record=10, max_message_bytes=10_000)
+    scorer = BatchScorer(version, "", max_record_bytes=10_000, max_message_bytes=10_000)
     rows = [encode(x) for x in ([0.3, 0.1], [-5.0, 0.0], [1e3, 0.0])]
     scored = scorer.score([record_of(b"[" + rows[0] + b",null," + rows[1] + b"]"), record_of(rows[2], 1)])
     many, alone = (json.loads(record.value) for record in scored.records)
@@ -227,7 +227,7 @@ def test_a_score_has_the_probability_that_its_version_knows() -> None:
 def test_a_score_beyond_float64_is_rejected() -> None:
     """JSON has no infinity: a point whose score overflows is a dead letter, its neighbours are not."""
     version = version_of(1, weight=1e300)
-    scorer = BatchScorer(version, "", max_record_bytes=10_000, max_rows_per_record=10, max_message_bytes=10_000)
+    scorer = BatchScorer(version, "", max_record_bytes=10_000, max_message_bytes=10_000)
     value = (
         b"[" + encode([1e99, 1e99], id="big") + b"," + encode([1e99, -1e99], id="odd") + b"," + encode([0, 0]) + b"]"
     )
@@ -249,10 +249,11 @@ def test_scores_too_large_for_the_output_are_rejected() -> None:
     assert [dict(record.headers)["streamsvm.source"] for record in scored.records] == [b"points/0/1"]
 
 
-def test_the_limits_of_scoring_hold() -> None:
-    """Oversize records are rejected undecoded, by scoring's own limits."""
+def test_the_limits_of_scoring_hold(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Oversize records are rejected undecoded."""
+    monkeypatch.setattr(PointsConfig, "ROWS_PER_RECORD", 3)
     records = [record_of(encode([1.0, 1.0], id="x" * 200)), record_of(b"[" + b",".join([encode([1, 1])] * 4) + b"]", 1)]
-    scored = batch_scorer(max_record_bytes=150, max_rows_per_record=3).score(records)
+    scored = batch_scorer(max_record_bytes=150).score(records)
     assert [bad.rejections[0].reason for bad in scored.rejected] == ["oversize_record", "too_many_rows"]
 
 

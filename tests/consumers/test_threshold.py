@@ -106,9 +106,7 @@ def test_a_reader_answers_at_the_threshold(settings: Settings, connection: Conne
     assert loaded.predict(X).tolist() == expected
     assert ((decision > threshold.value) != (decision > 0.0)).any()  # a reader at 0 would be found
     assert described(threshold) in table_text(loaded)
-    scorer = BatchScorer(
-        published, loaded.sha256, max_record_bytes=1_000, max_rows_per_record=10, max_message_bytes=100_000
-    )
+    scorer = BatchScorer(published, loaded.sha256, max_record_bytes=1_000, max_message_bytes=100_000)
     values = [json.dumps({"x": x.tolist()}).encode() for x in X]
     sources = [Record("in", 0, at, None, value, (), -1, None) for at, value in enumerate(values)]
     scored = scorer.score(sources)

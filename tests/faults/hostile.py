@@ -19,7 +19,7 @@ from tests.streams import DIMENSION
 MOST_BYTES = 4_000
 """The largest record that is looked at: `points.max_record_bytes` of the trainer under test."""
 MOST_ROWS = 30
-"""The most rows that a record may have: its `points.max_rows_per_record`."""
+"""The most rows that a record may have: its `ROWS_PER_RECORD`."""
 GOOD_SHARE = 0.1
 
 

@@ -55,7 +55,7 @@ GOOD_ONE_IN: Final = 100
 FIRST: Final = 4_000
 """Good records before the flood: the scorer needs a version."""
 MOST_ROWS: Final = 20
-"""`max_rows_per_record` of both daemons: a dead letter then lists every row that it is about."""
+"""`ROWS_PER_RECORD` of both daemons: a dead letter then lists every row that it is about."""
 MOST_GROWTH_MB: Final = 200
 """By how much the resident set of a daemon may exceed that after its first good records."""
 MOST_RESTARTS: Final = 3
@@ -70,7 +70,7 @@ TRAINER, SCORER = "trainer", "scorer"
 LABEL_REASONS: Final = frozenset({"unknown_label", "missing_field: y is missing"})
 OPTIONS: Final = {
     "points_dtype": "float64",  # as a scorer reads
-    "points_max_rows_per_record": MOST_ROWS,
+    "ROWS_PER_RECORD": MOST_ROWS,
     "svm_c": None,
     "coreset_train_points": 4_000,
     "training_every_leaves": 2,
@@ -79,7 +79,7 @@ OPTIONS: Final = {
     "checkpoint_interval_s": 5.0,
     **NO_LIMITS,
 }
-SCORER_CONSTANTS: Final = {"SCORED_ROWS_PER_RECORD": MOST_ROWS, "MOST_REJECTED_SHARE": 0.0, "SCORED_AT_ONCE": 2_000}
+SCORER_CONSTANTS: Final = {"ROWS_PER_RECORD": MOST_ROWS, "MOST_REJECTED_SHARE": 0.0, "SCORED_AT_ONCE": 2_000}
 SMALL_SEGMENTS: Final = {"segment.bytes": str(16 << 20)}
 """So that what is deleted leaves the disk."""
 

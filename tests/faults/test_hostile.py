@@ -20,7 +20,7 @@ LEAF_ROWS = 500
 MOST_GROWTH_BYTES = 200 * 2**20
 OPTIONS = {
     "points_max_record_bytes": MOST_BYTES,
-    "points_max_rows_per_record": MOST_ROWS,
+    "ROWS_PER_RECORD": MOST_ROWS,
     "coreset_points": 11 * LEAF_ROWS // 2,
     "training_every_leaves": 4,
     "training_policy": "latest",

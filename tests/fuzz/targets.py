@@ -37,7 +37,6 @@ from consumers.streams.score_settlement import positions_of
 from streamsvm import places
 from streamsvm.checkpoint import format as checkpoint
 from streamsvm.checkpoint import records
-from streamsvm.config import PointsConfig
 from streamsvm.delivery.settlement import AttemptRecord
 from streamsvm.errors import CorruptCheckpoint, InvalidMessage
 from streamsvm.ingest import dead_letter as deadletter
@@ -60,7 +59,7 @@ from streamsvm.model.pointers import decode_alias, decode_head, decode_owner, de
 from streamsvm.model.version import version_number
 from streamsvm.registry.loading import _published_at
 from streamsvm.verification.auditor import incarnation_in
-from tests.codec.rows import ARROW, AVRO, POINT, POINTS, InColumns, Raw, Shelf
+from tests.codec.rows import ARROW, AVRO, POINT, POINTS, InColumns, Raw, Shelf, few_rows
 from tests.fuzz.mutation import Mutator
 from tests.golden import HERE
 
@@ -102,7 +101,7 @@ def kept(name: str, *also: Path) -> Callable[[], Sequence[bytes]]:
 
 # ------------------------------------------------------------------------------------------------------------ records
 
-LABELED: Final = PointsConfig(dimension=2, labels=(-1, 1), dtype="float64", max_rows_per_record=20)
+LABELED: Final = few_rows(20)(dimension=2, labels=(-1, 1), dtype="float64")
 ODD_FIELDS: Final = [
     {"name": "x", "type": {"type": "array", "items": "float"}},
     {"name": "y", "type": ["boolean", "int", "string"]},
@@ -270,7 +269,7 @@ def _json_rows(value: bytes, labeled: bool, _: list[Row]) -> tuple[list[Row] | N
         return None, True
     rows = parsed if isinstance(parsed, list) else [parsed]
     found = [point_of(row, labeled=labeled) for row in rows]
-    return ([None] if not rows or len(rows) > LABELED.max_rows_per_record else found), certain
+    return ([None] if not rows or len(rows) > LABELED.ROWS_PER_RECORD else found), certain
 
 
 def loads(value: bytes) -> tuple[Any, bool]:
@@ -335,7 +334,7 @@ def avro_data(value: bytes, shelf: Shelf) -> list[Any] | None:
     except Exception:  # noqa: BLE001 - whatever a foreign library raises for foreign bytes
         return None
     rows = datum if isinstance(datum, list) else [datum]
-    return None if body.read(1) or not rows or len(rows) > LABELED.max_rows_per_record else rows
+    return None if body.read(1) or not rows or len(rows) > LABELED.ROWS_PER_RECORD else rows
 
 
 # ----------------------------------------------------------------------------------------------------------- messages

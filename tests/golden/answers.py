@@ -71,7 +71,6 @@ def scores() -> dict[str, Any]:
         version,
         "ab" * 32,
         max_record_bytes=10_000,
-        max_rows_per_record=9,
         max_message_bytes=99_999,
         reasons=REASONS,
     )

@@ -115,7 +115,6 @@ def scored(value: bytes, reasons: int = 0) -> Any:
         version_of(2),
         "ab" * 32,
         max_record_bytes=10_000,
-        max_rows_per_record=9,
         max_message_bytes=99_999,
         reasons=reasons,
     )

@@ -83,7 +83,7 @@ class EventSampler:
 
 
 def _of_arrow(value: bytes, config: PointsConfig) -> list[Event]:
-    survey(value, config.max_rows_per_record, dictionaries=True)
+    survey(value, config.ROWS_PER_RECORD, dictionaries=True)
     rows = pa.ipc.open_stream(pa.py_buffer(value)).read_all()
     rows.validate(full=True)
     return [_plain(row) for row in rows.to_pylist()]

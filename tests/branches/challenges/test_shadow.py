@@ -27,7 +27,7 @@ def connection(broker: TestBroker) -> Connection:
 
 
 def scorer_of(number: int = 2, **options: Any) -> BatchScorer:
-    limits = {"max_record_bytes": 10_000, "max_rows_per_record": 100, "max_message_bytes": 1_000_000}
+    limits = {"max_record_bytes": 10_000, "max_message_bytes": 1_000_000}
     return BatchScorer(version_of(number), "ab" * 32, **{**limits, **options})
 
 

@@ -17,7 +17,7 @@ from streamsvm.branches.events.event_records import EventRecords
 from streamsvm.branches.events.features.columns import columns_of
 from streamsvm.branches.events.features.recipe import Cross, Envelope
 from streamsvm.branches.events.options import points_of
-from streamsvm.config import PointsConfig, PointsFormat
+from streamsvm.config import PointsFormat
 from streamsvm.ingest.avro import AvroWriter
 from streamsvm.ingest.decoder import DEEPEST_NESTING, LARGEST_WEIGHT, SMALLEST_WEIGHT, PointDecoder
 from tests.branches.events.protobuf_payments import FRAME as PROTOBUF_FRAME
@@ -26,7 +26,7 @@ from tests.branches.events.recipes import payment, payments
 from tests.branches.events.reference import Rejected, columns
 from tests.branches.events.test_arrow_events import in_arrow
 from tests.branches.events.test_decoding import ROW as PAYMENT
-from tests.codec.rows import ARROW, Shelf
+from tests.codec.rows import ARROW, Shelf, few_rows
 from tests.fuzz.targets import (
     BINARY_WORDS,
     JSON_WORDS,
@@ -54,7 +54,7 @@ FLAT: Final = msgspec.structs.replace(
 )
 """Without the field inside an array, which the compiled readers of events leave to others."""
 PLAIN_FLAT: Final = FLAT.plain()
-OF_EVENTS: Final = PointsConfig(**points_of(RECIPE), dtype="float64", max_rows_per_record=20)
+OF_EVENTS: Final = few_rows(20)(**points_of(RECIPE), dtype="float64")
 ITEMS: Final = {"type": "array", "items": PAYMENT}
 SHELF: Final = Shelf({**OF_POINTS.schemas, 4: json.dumps(PAYMENT), 5: json.dumps(ITEMS)}, PROTOBUF)
 
@@ -71,7 +71,7 @@ class Way:
 @cache
 def _decoder(way: Way, place: str, labeled: bool) -> PointDecoder:
     recipe = msgspec.structs.replace(FLAT if way.flat else RECIPE, envelope=way.envelope)
-    config = PointsConfig(**points_of(recipe), dtype="float64", max_rows_per_record=20, format=way.format)
+    config = few_rows(20)(**points_of(recipe), dtype="float64", format=way.format)
     decoder = PointDecoder(config, labeled=labeled, schemas=SHELF, recipe=recipe)
     if place == OTHERS:  # whatever the compiled readers accept is taken from them, beside any number of bad records
         cast(EventRecords, decoder._other).few = 0
@@ -97,7 +97,7 @@ def _event_rows(
 
 def _event_rows_of(events: Sequence[Any], labeled: bool, ours: list[Row], recipe: Any = PLAIN_RECIPE) -> list[Row]:
     found = [_event_row(event, recipe, labeled=labeled) for event in events]
-    if not found or len(found) > OF_EVENTS.max_rows_per_record:
+    if not found or len(found) > OF_EVENTS.ROWS_PER_RECORD:
         return [None]
     if len(found) == len(ours):
         found = [own if _same(own, other) else other for own, other in zip(ours, found, strict=True)]

@@ -212,9 +212,7 @@ def test_passed_fields_are_those_of_the_scores_own_event() -> None:
     example = example_event()
     rows = [{**example, "a": {"b": 1}}, {"a": {"b": 2}}, {**example, "a": 3}, {**example, "a": {"b": [None, "x"]}}]
     version = golden.handmade_of_events("linear")
-    scorer = BatchScorer(
-        version, "", max_record_bytes=10_000, max_rows_per_record=10, max_message_bytes=10_000, passed=("a.b",)
-    )
+    scorer = BatchScorer(version, "", max_record_bytes=10_000, max_message_bytes=10_000, passed=("a.b",))
     scored = scorer.score([record(json.dumps(rows).encode())])
     found = [(score["row"], score["passed"]["a.b"]) for score in json.loads(scored.records[0].value)]
     assert found == [(0, 1), (2, None), (3, [None, "x"])]

@@ -16,7 +16,7 @@ from streamsvm.config import PointsConfig
 from streamsvm.ingest.avro import AvroWriter
 from streamsvm.ingest.decoder import REASONS, Decoded, PointDecoder
 from tests.branches.events.recipes import EVENTS, payment, payments
-from tests.codec.rows import AVRO, Raw, Shelf, whys
+from tests.codec.rows import AVRO, Raw, Shelf, few_rows, whys
 
 RECIPE = payments()
 POINTS = points_of(RECIPE)
@@ -133,7 +133,8 @@ def test_what_is_not_an_event_is_rejected_as_points_are() -> None:
 def test_limits_hold_before_anything_is_made_of_a_record() -> None:
     """Rows, bytes, and the entries of wide columns."""
     array = json.dumps([payment(1)] * 40).encode()
-    assert whys(decoded([array], max_rows_per_record=39))[0][1] == "too_many_rows"
+    few = PointDecoder(few_rows(39)(**POINTS), recipe=RECIPE)
+    assert whys(few.decode([Raw(array)]))[0][1] == "too_many_rows"
     assert whys(decoded([array], max_record_bytes=1_000))[0][1] == "oversize_record"
     wide = recipe_from({"h": {"as": "hash", "bits": 10}}, EVENTS)
     config = PointsConfig(**points_of(wide), max_record_bytes=10_000)

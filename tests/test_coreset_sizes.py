@@ -98,7 +98,7 @@ def test_the_default_is_a_leaf_and_four_buckets_of_two_thousand() -> None:
 
 @pytest.mark.parametrize(
     ("points", "dimension", "leaves"),
-    [(120_000, 8, 8), (120_000, 20, 8), (120_000, 40, 4), (12_000, 8, 2), (12_000, 50, 1)],
+    [(120_000, 8, 8), (120_000, 20, 8), (120_000, 40, 4), (6_000, 8, 2), (12_000, 50, 1)],
 )
 def test_leaves_of_few_points_a_feature_screen_fewer_rows(points: int, dimension: int, leaves: int) -> None:
     """Eight leaves a span from 100 points a feature on; below in proportion."""

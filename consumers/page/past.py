@@ -166,8 +166,10 @@ def _walk(reader: RecordFetcher, name: str, topic: str, head: Head) -> Iterable[
         if version.lineage.parent is None or read > MOST_BYTES or time.monotonic() > until:
             return
         number, sha256 = number - 1, version.lineage.parent
-        start = max(0, record.offset - NEAR)
-        near = reader.fetch_from(topic, 0, start, record.offset - start, READ_TIMEOUT_S) if record.offset else []
+        near, start = list[Record](), max(0, record.offset - NEAR)
+        while start < record.offset:  # what is read at once may be a part
+            near += reader.fetch_from(topic, 0, start, record.offset - start, READ_TIMEOUT_S)
+            start = near[-1].offset + 1 if near else record.offset
         key = version_key(name, number).encode()
         record = next((one for one in near if one.key == key and model_codec.sha256(one.value or b"") == sha256), None)
 

@@ -13,7 +13,7 @@ LARGEST_AUDIT: Final = 1_000
 """Points of a partition's audit sample."""
 AUDITED: Final = 11
 """One of so many points is of the audit sample: of 11,000, a leaf and four buckets have 2,000 each beside it."""
-AUDITED_OF_SPANS: Final = 16
+AUDITED_OF_SPANS: Final = 8
 """The same where each bucket has an audit sample of its own, of a tenth of that."""
 CHAIN_BUCKET: Final = 0.7
 """The bucket's share of a partition's memory in a chain; the rest is the leaf. Measured from 0.3 to 0.85: a larger

@@ -35,11 +35,11 @@ OURS = ["all", "window", "decay", "adaptive"]
 
 
 def turning_rows() -> tuple[np.ndarray, np.ndarray]:
-    """Return 1,200 rows whose rule turns in the middle."""
+    """Return 2,400 rows whose rule turns in the middle."""
     random = np.random.default_rng(0)
-    X = random.normal(size=(1_200, 2))
-    y = np.where(X[:, 0] + 0.1 * random.normal(size=1_200) > 0.0, 1, -1)
-    y[600:] *= -1
+    X = random.normal(size=(2_400, 2))
+    y = np.where(X[:, 0] + 0.1 * random.normal(size=2_400) > 0.0, 1, -1)
+    y[1_200:] *= -1
     return X, y
 
 
@@ -62,10 +62,10 @@ def of_three(rows: int = 900) -> Points:
 
 def test_every_contender_is_judged_on_the_same_rows(turning: Path) -> None:
     """Who forgets beats who does not, and SGD stands beside."""
-    report = evaluate_prequentially(open_source(turning), PrequentialPlan(leaf_rows=40))
+    report = evaluate_prequentially(open_source(turning), PrequentialPlan(leaf_rows=48))
     rows = {row.contender: row for row in report.rows}
     accuracy = {name: row.accuracy for name, row in rows.items()}
-    assert report.rows_judged == 1_160
+    assert report.rows_judged == 2_352
     assert [*rows] == [*OURS, "SGD"]
     assert accuracy["adaptive"] > 0.9 > 0.85 > accuracy["all"]
     assert accuracy["window"] > accuracy["all"]
@@ -77,7 +77,7 @@ def test_every_contender_is_judged_on_the_same_rows(turning: Path) -> None:
 def test_figures_are_scikit_learns() -> None:
     """Over all judged rows at once, by the decision value and the probability that each was answered with."""
     X, y = turning_rows()
-    stream, plan = Stream(Points(X, y.astype(np.int8), np.ones(1_200)), 2), PrequentialPlan(leaf_rows=100)
+    stream, plan = Stream(Points(X, y.astype(np.int8), np.ones(2_400)), 2), PrequentialPlan(leaf_rows=100)
     row, answers = next(contenders(stream, plan))
     decision, positive, truth = answers.decision[100:], answers.probability[100:], y[100:]
     assert np.isfinite(positive).all()
@@ -107,10 +107,10 @@ def test_several_labels() -> None:
 def test_kernel_machines_follow_what_no_plane_does() -> None:
     """A ring turns inside out."""
     random = np.random.default_rng(1)
-    X = random.normal(size=(1_200, 2))
+    X = random.normal(size=(2_400, 2))
     y = np.where((X**2).sum(axis=1) > 1.4, 1, -1).astype(np.int8)
-    y[600:] *= -1
-    stream = Stream(Points(X, y, np.ones(1_200)), 2)
+    y[1_200:] *= -1
+    stream = Stream(Points(X, y, np.ones(2_400)), 2)
     plan = PrequentialPlan(leaf_rows=100, svm=SvmConfig(kernel="rbf"))
     rows = {row.contender: row for row, _ in contenders(stream, plan)}
     assert rows["adaptive"].kernel == "rbf"
@@ -197,7 +197,7 @@ def test_the_command_prints_a_table(turning: Path) -> None:
         (PrequentialPlan(leaf_rows=0), "--leaf-rows is 0"),
         (PrequentialPlan(every_leaves=0), "--every-leaves is 0"),
         (PrequentialPlan(leaf_rows=100, lag=0), "--lag is 0"),
-        (PrequentialPlan(leaf_rows=1_000), "1,200 rows are less than twice the 1,000"),
+        (PrequentialPlan(leaf_rows=2_000), "2,400 rows are less than twice the 2,000"),
         (PrequentialPlan(leaf_rows=100, lag=30), "--lag is 30, but --leaf-rows is 100"),
     ],
 )

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from consumers.verify.verify import verify
+from streamsvm.config.sizes import ADAPTIVE_LEAF
 from streamsvm.ingest.decoder import encode
 from streamsvm.kafka import Cluster
 from streamsvm.model.version import Memory, Version
@@ -32,13 +33,13 @@ MEMORIES: Final[Mapping[str, Mapping[str, Any]]] = {
     "all": {},
     "window": {"coreset_memory": "window", "coreset_window": 8 * 20},
     "decay": {"coreset_memory": "decay", "coreset_half_life": 8 * 20},
-    "adaptive": {"coreset_memory": "adaptive", "coreset_points": 60 * 20},
+    "adaptive": {"coreset_memory": "adaptive", "coreset_points": ADAPTIVE_LEAF * 20},
 }
 ENOUGH: Final = 1_000
 """Points: with few, what a half-life leaves of the old rule outweighs the new one by chance."""
 SCREENED_LEAF: Final = 75
 """Rows of a leaf of which two are a span, so that half of the rows meet a screen."""
-SCREENED: Final = {"coreset_memory": "adaptive", "coreset_points": 60 * SCREENED_LEAF}
+SCREENED: Final = {"coreset_memory": "adaptive", "coreset_points": ADAPTIVE_LEAF * SCREENED_LEAF}
 
 
 def points_of(number: int, lives: int, rows: int = ROWS_A_LIFE) -> Points:

@@ -13,7 +13,5 @@ LabelKey = Literal["id", "record"]
 """What a row and its label have in common, where labels come later: the option `labels.key`."""
 AbsentLabel = Literal["negative", "drop", "dead_letter"]
 """What becomes of a row without a label, there: the option `labels.absent`."""
-Precision = Literal["double", "packed"]
-"""Of a kernel machine's numbers in a message, `svm.precision`."""
 TuneScoring = Literal["accuracy", "balanced_accuracy", "auc", "log_loss", "cost"]
 """By what a tuning chooses: the option `svm.tune_scoring`."""

@@ -207,14 +207,13 @@ _FORMATS: Final = "Events, features and formats"
 MACHINE: Final = "Kernel, solver and penalty"
 _GOAL: Final = "Thresholds, probabilities and tuning"
 _STRUCTURE: Final = "Structure and memory of the coreset"
-SMALL: Final = "Landmarks and precision"
+SMALL: Final = "Landmarks"
 _BOUNDS: Final = "Certificates"
 _REASONS: Final = "Reasons of a score"
 _EVALUATE: Final = "streamsvm evaluate"
 _COMMANDS: Final = "Other commands"
 
 _ONE_VALUE: Final = "a threshold is of one decision value"
-_NO_VECTORS: Final = "a linear machine has no support vectors"
 _ONE_OF_TWO: Final = "Give only one of the two."
 REMOVE: Final = "Remove {feature}."
 
@@ -338,23 +337,13 @@ def _structure() -> Iterator[Row]:
 
 
 def _small() -> Iterator[Row]:
-    packed = equal("svm.precision", "packed")
-    for term in (given("svm.landmarks"), packed):
-        yield Row(
-            axis=SMALL,
-            feature=term,
-            without=equal("svm.kernel", "linear"),
-            why=_NO_VECTORS,
-            remedy=REMOVE,
-            kind="nature",
-        )
     yield Row(
         axis=SMALL,
-        feature=packed,
-        without=MORE_LABELS,
-        why="more than two labels are published in double precision only",
+        feature=given("svm.landmarks"),
+        without=equal("svm.kernel", "linear"),
+        why="a linear machine has no support vectors",
         remedy=REMOVE,
-        kind="not built",
+        kind="nature",
     )
 
 

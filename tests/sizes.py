@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import PrivateAttr
 
@@ -14,6 +14,11 @@ class SizedCoreset(CoresetConfig):
     """A coreset whose sizes are given. A configuration that is read back from its canonical form has lost them."""
 
     _given: dict[str, int] = PrivateAttr(default_factory=dict)
+    _of_pilots: list[int | None] = PrivateAttr(default_factory=list)
+
+    def landmarks_of(self, points: PointsConfig, kernel: str) -> int | None:
+        """Return the given number of landmarks, or None; without it those that follow."""
+        return self._of_pilots[0] if self._of_pilots and kernel == "rbf" else super().landmarks_of(points, kernel)
 
     def sizes_of(self, points: PointsConfig, kernel: str) -> Sizes:
         """Return the given sizes; of a span those that follow."""
@@ -30,10 +35,13 @@ def sized(
     bucket_points: int | None = None,
     audit_points: int | None = None,
     span_rows: int | None = None,
+    landmarks: int | Literal["default"] | None = "default",
     **options: Any,
 ) -> CoresetConfig:
     """Return a coreset of these sizes, else of leaves and buckets of 2,000 and an audit sample of 1,000."""
     made = SizedCoreset(**options)
     sizes = {"leaf": leaf_rows, "bucket": bucket_points, "audit": audit_points, "span": span_rows}
     made._given.update({name: size for name, size in sizes.items() if size is not None})
+    if landmarks != "default":
+        made._of_pilots.append(landmarks)
     return made

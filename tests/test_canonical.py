@@ -33,7 +33,6 @@ KINDS: Final = {
     "sensitivity": of_points(coreset={"reducer": "sensitivity"}),
     "rbf": of_points(svm=RBF),
     "rbf, all support vectors": of_points(svm={**RBF, "landmarks": "none"}),
-    "rbf, double": of_points(svm={**RBF, "precision": "double"}),
     "three labels": of_points(points={"labels": ["a", "b", "c"]}),
     "three labels, balanced": of_points(points={"labels": [1, 2, 3]}, svm={**RBF, "class_weight": [1, 2, 3]}),
     "costs": of_points(svm={"cost": [50, 1], "tune": "auto", "tune_scoring": "cost", "probability": "sigmoid"}),
@@ -100,14 +99,13 @@ def test_a_value_that_is_not_complete_is_refused(kind: str) -> None:
 @settings(deadline=None, max_examples=150)
 @given(
     st.sampled_from([{}, {"labels": ["a", "b", "c"]}, {"dtype": "float64", "format": "arrow"}]),
-    st.sampled_from([{}, RBF, {**RBF, "precision": "double"}, {**RBF, "landmarks": 64}, {"tune": "auto"}]),
+    st.sampled_from([{}, RBF, {**RBF, "landmarks": 64}, {"tune": "auto"}]),
     st.sampled_from([{}, {"points": 30_000}, {"points": 500}]),
     st.fixed_dictionaries(
         {},
         optional={
             "structure": st.sampled_from(["tree", "chain", "counter"]),
             "reducer": st.sampled_from(["calibrated", "uniform"]),
-            "landmarks": st.sampled_from([None, 16]),
         },
     ),
     st.sampled_from([{}, *MEMORIES]),

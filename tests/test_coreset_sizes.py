@@ -70,7 +70,6 @@ def test_too_few_points_for_the_buckets_are_refused_with_what_is_enough() -> Non
 DEFAULTS = [
     ({}, "tree", 11_000),
     ({"kernel": "rbf"}, "chain", 20_000),
-    ({"kernel": "rbf", "landmarks": None}, "chain", 5_500),
     ({"kernel": "rbf", "labels": 3}, "chain", 5_500),
     ({"labels": 3}, "tree", 11_000),
     ({"reducer": "uniform"}, "counter", 66_000),

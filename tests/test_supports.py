@@ -163,24 +163,7 @@ CORESET: Final[Mapping[str, Callable[[], object]]] = {
     },
     "`coreset.memory` = `window` / no `coreset.window`": settled(coreset={"memory": "window"}),
     "`coreset.memory` = `decay` / no `coreset.half_life`": settled(coreset={"memory": "decay"}),
-    "`coreset.landmarks` / more than two labels": settled(
-        points=SEVERAL, svm={"kernel": "rbf"}, coreset={"landmarks": 64}
-    ),
-    "`coreset.landmarks` / `svm.kernel` other than `rbf`": settled(coreset={"landmarks": 64}),
-    "`coreset.landmarks` / `coreset.reducer` other than `calibrated`": settled(
-        svm={"kernel": "rbf"}, coreset={"landmarks": 64, "reducer": "uniform"}
-    ),
-    "`coreset.landmarks` / `coreset.structure` other than `chain`": settled(
-        svm={"kernel": "rbf"}, coreset={"landmarks": 64, "structure": "tree"}
-    ),
-    "`coreset.landmarks` / `coreset.memory` other than `all`": settled(
-        svm={"kernel": "rbf"}, coreset={"landmarks": 64, **FORGETS}
-    ),
     "`svm.landmarks` / `svm.kernel` = `linear`": settled(svm={"landmarks": 64}),
-    "`svm.precision` = `packed` / `svm.kernel` = `linear`": settled(svm={"precision": "packed"}),
-    "`svm.precision` = `packed` / more than two labels": settled(
-        points=SEVERAL, svm={"kernel": "rbf", "precision": "packed"}
-    ),
 }
 DAEMONS: Final[Mapping[str, Callable[[], object]]] = {
     "`training.policy` = `every` / `training.from_coresets`": settled(training={"policy": "every", **ADOPTS}),

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated, Any, ClassVar, Final, Self
 
-from pydantic import BeforeValidator, Field, PrivateAttr, model_validator
+from pydantic import Field, PrivateAttr, model_validator
 
 from streamsvm.algorithms import ReducerName, StructureName, described
 from streamsvm.choices import MemoryName
 from streamsvm.config import sizes
 from streamsvm.config.point_options import PointsConfig
 from streamsvm.config.sizes import Sizes
-from streamsvm.option_texts import MemoryLength, none_in_words, seconds_of
+from streamsvm.option_texts import MemoryLength, seconds_of
 from streamsvm.sections import Section, with_defaults
 from streamsvm.supports import LABELS, require
 
@@ -22,7 +22,7 @@ LANDMARK_POINTS: Final = 20_000
 SPAN_POINTS: Final = 48_000
 """The same where rows are forgotten: a dozen to forty buckets of some 2,000."""
 LANDMARKS: Final = 256
-"""Of a pilot by default. 64 to 512 were measured: below 128 margins of ijcnn1 are too rough."""
+"""Of a pilot. 64 to 512 were measured: below 128 margins of ijcnn1 are too rough."""
 LANDMARK_TRAIN_POINTS: Final = 100_000
 """Of an RBF machine with landmarks by default: what its solver can train in seconds."""
 TREE_POINTS: Final = 700
@@ -67,20 +67,17 @@ class CoresetConfig(Section):
         description="With `memory = decay`: after how many rows, such as 100000, or which time, such as 14d, a row "
         "counts half.",
     )
-    landmarks: Annotated[Annotated[int, Field(ge=8, le=1_024)] | None, BeforeValidator(none_in_words)] = Field(
-        default=None,
-        description="For `rbf` of two labels: landmark points that approximate a pilot, so that leaves can be "
-        "screened. Default: 256, and then `train_points` is 100,000 by default. none: no screening.",
-    )
     train_points: Annotated[int, Field(ge=2, le=1 << 24)] = Field(
         default=20_000,
-        description="Most points a model is trained on; more are reduced.",
+        description="Most points a model is trained on; more are reduced. Default: 20,000; 100,000 for `rbf` of two "
+        "labels.",
     )
 
     SCREENING: ClassVar[float] = 0.25
     """Largest screened leaf, as a share of the rows before it. With 0.5 and 1.0 gaps were 2 to 7 times as large, on
     shuffled and drifting Cod-RNA, ijcnn1 and Skin."""
     _sizes: Sizes | None = PrivateAttr(default=None)
+    _landmarks: int | None = PrivateAttr(default=None)
 
     @model_validator(mode="after")
     def _go_together(self) -> Self:
@@ -96,22 +93,24 @@ class CoresetConfig(Section):
         ValueError
             If options do not go together, or `points` are too few.
         """
-        chosen = with_defaults(self, self._defaults(points, kernel))
-        required = ("landmarks", "memory", "reducer", "structure")
+        landmarks = self.landmarks_of(points, kernel)
+        chosen = with_defaults(self, self._defaults(kernel, landmarks))
+        chosen._landmarks = landmarks
+        required = ("memory", "reducer", "structure")
         own = {f"coreset.{option}": getattr(chosen, option) for option in required}
         require({**own, LABELS: points.classes, "svm.kernel": kernel})
         chosen._sizes = chosen.sizes_of(points, kernel)
         return chosen
 
-    def _defaults(self, points: PointsConfig, kernel: str) -> dict[str, Any]:
+    def landmarks_of(self, points: PointsConfig, kernel: str) -> int | None:
+        """Return how many landmarks a pilot has; None where no chain of an RBF machine of two labels is screened."""
+        suits = kernel == "rbf" and points.classes == 2 and self.structure in (None, "chain")
+        return LANDMARKS if suits and self.screens and not self.forgets else None
+
+    def _defaults(self, kernel: str, landmarks: int | None) -> dict[str, Any]:
         """Return what is not given."""
         found: dict[str, Any] = {}
         structure = self.structure if self._is_given("structure") else None
-        landmarks = self.landmarks
-        if "landmarks" not in self.model_fields_set:
-            suits = kernel == "rbf" and points.classes == 2 and structure in (None, "chain")
-            landmarks = LANDMARKS if suits and self.screens and not self.forgets else None
-            found["landmarks"] = landmarks
         if landmarks is not None and "train_points" not in self.model_fields_set:
             found["train_points"] = LANDMARK_TRAIN_POINTS
         if structure is None and not self.forgets:
@@ -175,6 +174,11 @@ class CoresetConfig(Section):
         """Seconds of the window, or of the half-life; None if it is one of rows, or there is none."""
         length = self.window or self.half_life
         return seconds_of(length) if isinstance(length, str) else None
+
+    @property
+    def landmarks(self) -> int | None:
+        """Points over which a pilot of RBF machines is written down, so that it can screen leaves; `settled` first."""
+        return self._landmarks
 
     @property
     def kept_points(self) -> int:

@@ -15,7 +15,7 @@ from streamsvm.config.point_options import PointsConfig
 from streamsvm.config.svm import SvmConfig, require_trainable
 from streamsvm.model.comparison import configuration_differences
 from streamsvm.option_texts import none_in_words
-from streamsvm.sections import RecipeOptions, Section, Seed, open_to_branches, with_defaults
+from streamsvm.sections import RecipeOptions, Section, Seed, open_to_branches
 from streamsvm.supports import FEATURES, require
 from streamsvm.toml_text import toml_key, toml_value
 
@@ -72,14 +72,8 @@ class ModelConfig(RecipeOptions, Section):
     @model_validator(mode="after")
     def _settled(self) -> Self:
         object.__setattr__(self, "coreset", self.coreset.settled(self.points, self.svm.kernel))
-        object.__setattr__(self, "svm", self.svm.settled(self.points.classes))
-        if self.coreset.landmarks is not None:
-            precision = self.svm.precision if "precision" in self.svm.model_fields_set else "packed"
-            defaults: dict[str, Any] = {"precision": precision}
-            if precision != "packed":  # of which a message holds as many as their bits allow
-                defaults["landmarks"] = SvmConfig.landmarks_by_default(self.points.dimension)
-            missing = {name: size for name, size in defaults.items() if name not in self.svm.model_fields_set}
-            object.__setattr__(self, "svm", with_defaults(self.svm, missing))
+        packed = self.coreset.landmarks is not None
+        object.__setattr__(self, "svm", self.svm.settled(self.points.classes, packed=packed))
         require_trainable(self.points.classes, self.svm, self.coreset)
         return self
 

@@ -7,9 +7,9 @@ from typing import Annotated, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field, PrivateAttr, model_validator
 
-from streamsvm.choices import Multiclass, Precision, TuneScoring
+from streamsvm.choices import Multiclass, TuneScoring
 from streamsvm.config.coreset import CoresetConfig
 from streamsvm.model.threshold import Figure
 from streamsvm.option_texts import none_in_words, one_target, split_at_commas, target_in_words, two_costs
@@ -21,9 +21,9 @@ Alpha = Annotated[float, Field(ge=1e-30, le=1)]
 Gamma = Annotated[float, Field(gt=0)]
 
 
-def support_vector_bytes(dimension: int, machines: int = 1, precision: Precision = "double") -> int:
+def support_vector_bytes(dimension: int, machines: int = 1, *, packed: bool = False) -> int:
     """Return the bytes of a support vector, with its coefficient in each machine, in a message, in base64."""
-    features, coefficients = (8, 8) if precision == "double" else (2, 4)
+    features, coefficients = (2, 4) if packed else (8, 8)
     return -(-(dimension * features + machines * coefficients) * 4 // 3) + 8
 
 
@@ -93,20 +93,14 @@ class SvmConfig(Section):
     landmarks: Annotated[Annotated[int, Field(ge=2, le=1 << 20)] | None, BeforeValidator(none_in_words)] = Field(
         default=None,
         description="Most support vectors of a published `rbf` machine; a larger one is approximated, and the duality "
-        "gap says what that costs. Default: with `precision = packed` as many as 900,000 bytes hold, else all.",
-    )
-    precision: Precision = Field(
-        default="double",
-        description="Numbers of a published `rbf` machine: 64 bits; `packed` (default with coreset.landmarks): as many "
-        "as each feature needs, to which points are rounded before training. 64 if fewer change it by more than "
-        "`tolerance`.",
+        "gap says what that costs. Default: of two labels as many as 900,000 bytes hold, else all.",
     )
     tune: Literal["auto"] | None = Field(
         default=None,
         description="`auto`: choose alpha (or C), and gamma for `rbf`, by five-fold cross-validation on at most 5,000 "
-        "points, among 1/100 to 100 times `alpha` (or `C`), and 1/16 to 16 times `gamma`, again every 50 leaves; with "
-        "landmarks by machines of up to an eighth of the model's points, again after a fivefold growth. Default: the "
-        "configured values.",
+        "points, among 1/100 to 100 times `alpha` (or `C`), and 1/16 to 16 times `gamma`, again every 50 leaves; for "
+        "`rbf` of two labels by machines of up to an eighth of the model's points, again after a fivefold growth. "
+        "Default: the configured values.",
     )
     tune_scoring: TuneScoring = Field(
         default="accuracy",
@@ -114,6 +108,7 @@ class SvmConfig(Section):
         "threshold. With more than two labels one of the accuracies.",
     )
 
+    _packed: bool = PrivateAttr(default=False)
     DEFAULT_ALPHA: ClassVar[float] = 1e-4
     MOST_CLASSES_IN_PAIRS: ClassVar[int] = 32
     """Labels up to which there is a machine for each pair by default: 496 machines."""
@@ -134,16 +129,23 @@ class SvmConfig(Section):
 
     @model_validator(mode="after")
     def _go_together(self) -> Self:
-        trained = ("kernel", "alpha", "C", "cost", "target", "landmarks", "precision", "tune_scoring")
+        trained = ("kernel", "alpha", "C", "cost", "target", "landmarks", "tune_scoring")
         require({f"svm.{option}": getattr(self, option) for option in trained})
         return self
 
-    def settled(self, classes: int) -> SvmConfig:
-        """Return this section with the machines that so many labels get by default."""
-        if self.multiclass is not None or classes == 2:
-            return self
-        few = classes <= self.MOST_CLASSES_IN_PAIRS
-        return with_defaults(self, {"multiclass": "one_vs_one" if few else "one_vs_rest"})
+    def settled(self, classes: int, *, packed: bool = False) -> SvmConfig:
+        """Return this section with the machines that so many labels get by default, packed or not."""
+        missing = {}
+        if self.multiclass is None and classes > 2:
+            missing["multiclass"] = "one_vs_one" if classes <= self.MOST_CLASSES_IN_PAIRS else "one_vs_rest"
+        chosen = with_defaults(self, missing)
+        chosen._packed = packed
+        return chosen
+
+    @property
+    def packed(self) -> bool:
+        """Whether an RBF machine has as many bits as each feature needs; `settled` first."""
+        return self._packed
 
     @property
     def goal(self) -> tuple[Figure, float | tuple[float, float]] | None:
@@ -183,7 +185,7 @@ def require_trainable(classes: int, svm: SvmConfig, coreset: CoresetConfig) -> N
     ------
     ValueError
     """
-    options = ("kernel", "C", "multiclass", "cost", "target", "probability", "precision", "tune_scoring")
+    options = ("kernel", "C", "multiclass", "cost", "target", "probability", "tune_scoring")
     own = {f"svm.{option}": getattr(svm, option) for option in options}
     require({LABELS: classes, **own, "coreset.memory": coreset.memory})
     _require_room_for(classes, svm, coreset)

@@ -160,9 +160,8 @@ def optimum(objective: EmpiricalObjective) -> Optimum:
     if len(np.unique(objective.points.y)) < 2:  # a pair of which one class, or neither, has a point
         model = objective.of_few(objective.points)
         return Optimum(model, objective.value(model), 0.0)
-    exact = {"precision": "double", "landmarks": None}
-    wanted = {"tolerance": OPTIMUM_TOLERANCE}
-    found = train(objective.points, objective.moments, objective.svm.model_copy(update={**exact, **wanted}))
+    exact = objective.svm.model_copy(update={"landmarks": None, "tolerance": OPTIMUM_TOLERANCE})
+    found = train(objective.points, objective.moments, exact.settled(2))
     assert found.fit.dual_objective is not None
     return Optimum(found.model, objective.value(found.model), found.fit.dual_objective)
 

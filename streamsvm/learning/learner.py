@@ -122,7 +122,6 @@ def _rehearse(config: ModelConfig) -> None:
     coreset = CoresetConfig(
         reducer=own.reducer,
         structure=own.structure,
-        landmarks=own.landmarks,
         points=2_112 if own.structure == "counter" else 352,
         train_points=48,
     )

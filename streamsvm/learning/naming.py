@@ -132,7 +132,7 @@ def largest_bytes(config: ModelConfig, partitions: int = 1) -> int:
     )
     if config.svm.kernel == "linear":
         return fixed + described + machines * points.dimension * NUMBER_BYTES
-    if config.svm.precision == "packed":
+    if config.svm.packed:
         fixed += points.dimension * 2 * NUMBER_BYTES + 128
         if config.svm.landmarks is None:
             one, room = _vector_bytes(config), config.svm.packed_bytes(points.dimension)
@@ -150,7 +150,7 @@ def terms_within(config: ModelConfig, limit: int, partitions: int = 1) -> int:
 
 
 def _vector_bytes(config: ModelConfig) -> int:
-    return support_vector_bytes(config.points.dimension, _machines(config), config.svm.precision)
+    return support_vector_bytes(config.points.dimension, _machines(config), packed=config.svm.packed)
 
 
 def _most_terms(config: ModelConfig) -> int:

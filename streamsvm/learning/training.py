@@ -86,7 +86,7 @@ def train(points: Points, moments: Moments, config: SvmConfig) -> Trained:
     with one_algebra_thread():
         scaler = scaler_of(moments, config)
         Z, kernel = scaler.transform(points.X), kernel_of(scaler, moments, config)
-        grid = Grid.of(Z, kernel.gamma) if config.precision == "packed" and isinstance(kernel, RbfKernel) else None
+        grid = Grid.of(Z, kernel.gamma) if config.packed and isinstance(kernel, RbfKernel) else None
         if grid is not None:  # before training: the support vectors are then those that are published
             Z = grid.rounded(Z)
         penalty, class_weight = config.penalty(moments.weight), config.class_weights(moments.class_weight)

@@ -17,8 +17,7 @@ the training rows take instead. A model of fixed size counts with its numbers; b
 The contenders:
 
 - `ours`: the learner as the trainer runs it, one partition, `svm.kernel = rbf`, `svm.tune = auto` and
-  `svm.probability = sigmoid`; one tuning and one training at its end. `ours_before` is the same by the rules that held
-  before landmarks (`coreset.landmarks = none`).
+  `svm.probability = sigmoid`; one tuning and one training at its end.
 - `reservoir`: a uniform sample of as many bytes, whole at the end of the stream, C and gamma chosen by the same tuning
   on it, then `STDASVC` on all of it. A tenth of it is then left out of a second training, of which the sigmoid is.
 - `rbf_sampler`, `nystroem`: scikit-learn's feature maps of 512 columns, at the best gamma and alpha of nine pairs on a
@@ -287,7 +286,6 @@ def foreign(train: Points, test: Points, budget: int, seed: int, others: Others,
 
 NAMES: Final = (
     "ours",
-    "ours_before",
     "reservoir",
     "rbf_sampler",
     "nystroem",
@@ -296,15 +294,12 @@ NAMES: Final = (
     "forest",
 )
 THEIRS: Final = ("lightgbm", "forest")
-BEFORE: Final = {"coreset": {"landmarks": "none"}}
 
 
 def contenders(names: Sequence[str], options: Mapping[str, Any], others: Others | None) -> dict[str, Contender]:
     """Return the contenders of these names; those of another interpreter only where it is given."""
-    before = {**options, "coreset": {**options.get("coreset", {}), **BEFORE["coreset"]}}
     made: dict[str, Contender] = {
         "ours": partial(ours, options=options),
-        "ours_before": partial(ours, options=before),
         "reservoir": partial(reservoir, options=options),
         "rbf_sampler": partial(mapped, kind="rbf_sampler"),
         "nystroem": partial(mapped, kind="nystroem"),

@@ -184,10 +184,8 @@ def test_it_is_smaller_than_the_largest_json(kernel: str) -> None:
     for dimension, support in ((1, 2), (8, 50), (40, 400)):
         config = ModelConfig(
             points=PointsConfig(dimension=dimension),
-            coreset={"train_points": support},
-            svm=SvmConfig(kernel="rbf", precision="packed" if kernel == "packed" else "double")
-            if kernel != "linear"
-            else SvmConfig(),
+            coreset={"train_points": support, "reducer": "calibrated" if kernel == "packed" else "uniform"},
+            svm=SvmConfig(kernel="linear" if kernel == "linear" else "rbf"),
         )
         assert len(onnx_codec.export(version_of(ordinary(rng, dimension, kernel, support)))) < naming.largest_bytes(
             config

@@ -156,7 +156,7 @@ def test_a_machine_that_fits_is_published_whole() -> None:
     points = rows_of_table()
     moments = Moments.zero(points.dimension).add(points)
     whole, packed = (
-        train(points, moments, SvmConfig.model_validate(OPTIONS | more)) for more in ({}, {"precision": "packed"})
+        train(points, moments, SvmConfig.model_validate(OPTIONS).settled(2, packed=packed)) for packed in (False, True)
     )
     machine = packed.model.machine
     assert isinstance(machine, KernelMachine)
@@ -181,7 +181,7 @@ def test_a_machine_that_does_not_fit_says_what_it_lost(monkeypatch: pytest.Monke
     """As many support vectors as the record holds; both errors are those of the machines on the training set."""
     points = rows_of_table()
     moments = Moments.zero(points.dimension).add(points)
-    config = SvmConfig.model_validate(OPTIONS | {"precision": "packed"})
+    config = SvmConfig.model_validate(OPTIONS).settled(2, packed=True)
     whole = train(points, moments, config).model.machine
     assert isinstance(whole, KernelMachine)
     monkeypatch.setattr(SvmConfig, "MESSAGE_BYTES", SvmConfig.FEATURE_BYTES * 23 + 6_000)
@@ -217,7 +217,7 @@ def test_most_of_the_terms_are_projected(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_a_default_machine_is_packed() -> None:
     """Of new incarnations with landmarks: as many support vectors as one record holds, whatever their bits."""
     config = ModelConfig.model_validate({"points": {"dimension": 54}, "svm": {"kernel": "rbf"}})
-    assert (config.svm.precision, config.svm.landmarks) == ("packed", None)
+    assert (config.svm.packed, config.svm.landmarks) == (True, None)
     assert naming.largest_bytes(config) <= 1_000_000
     assert ModelConfig.of_canonical(config.canonical()).sha256() == config.sha256()
     few = ModelConfig.model_validate({"points": {"dimension": 54}, "svm": {"kernel": "rbf", "landmarks": 100}})
@@ -230,7 +230,7 @@ def test_a_default_machine_is_packed() -> None:
 def test_the_room_is_that_of_the_grid() -> None:
     """Ten numbers of a byte each and 44 one-hot columns: sixteen bytes a vector, and four of its coefficient."""
     grid = Grid(np.zeros(54), np.ones(54), np.array([8] * 10 + [1] * 44))
-    room = training._room(grid, SvmConfig(kernel="rbf", precision="packed"))
+    room = training._room(grid, SvmConfig(kernel="rbf").settled(2, packed=True))
     assert room == (900_000 - 54 * 250) * 3 // 4 // 20 > 33_000
 
 
@@ -263,7 +263,7 @@ def test_large_boxes_are_published_as_they_were_trained(C, gamma, landmarks) -> 
     points = Points(X, y, np.ones(1_500))
     moments, options = Moments.zero(4).add(points), {"kernel": "rbf", "C": C, "gamma": gamma, "landmarks": landmarks}
     whole, packed = (
-        train(points, moments, SvmConfig.model_validate(options | more)) for more in ({}, {"precision": "packed"})
+        train(points, moments, SvmConfig.model_validate(options).settled(2, packed=packed)) for packed in (False, True)
     )
     assert packed.fit.objective <= whole.fit.objective * (1.0 + 1e-3)
     aside = random.standard_normal((3_000, 4))

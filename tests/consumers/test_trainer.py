@@ -553,13 +553,12 @@ def test_a_default_kernel_machine_fits_a_default_broker(settings: Settings, conn
     default = settings.model_copy(update={"svm": SvmConfig(kernel="rbf"), "coreset": CoresetConfig()})
     limit = {"max.message.bytes": "1000000", "cleanup.policy": "compact"}
     Cluster(connection).create([TopicSpec(default.output.models_topic, config=limit)])
-    for larger, option in (
-        ({"landmarks": None, "precision": "double"}, r"coreset\.train_points"),
-        ({"landmarks": 90_000}, r"svm\.landmarks"),
+    for sections, option in (
+        ({"coreset": CoresetConfig(reducer="uniform")}, r"coreset\.train_points"),
+        ({"svm": SvmConfig(kernel="rbf", landmarks=90_000)}, r"svm\.landmarks"),
     ):
-        svm = SvmConfig.model_validate({"kernel": "rbf", **larger})
         with pytest.raises(ConfigurationError, match=rf"allows only 1000000\. Lower {option} to \d+") as refused:
-            run_until(default.model_copy(update={"svm": svm}), connection, 0)
+            run_until(default.model_copy(update=sections), connection, 0)
         (fits,) = re.findall(rf"Lower {option} to (\d+)", str(refused.value))
     fitting = default.model_copy(update={"svm": SvmConfig(kernel="rbf", landmarks=int(fits))})
     leaf = fitting.models().coreset.leaf_rows

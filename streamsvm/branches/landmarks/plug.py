@@ -3,7 +3,6 @@
 from typing import Final
 
 PLUGS: Final = {
-    "supports": ("streamsvm.branches.landmarks.combinations:ROWS",),
     "leaf_screens": ("streamsvm.branches.landmarks.screens:LandmarkScreens",),
     "kernel_margins": ("streamsvm.branches.landmarks.screens:MARGINS",),
     "pilots": ("streamsvm.branches.landmarks.landmark_pilots:PILOTS",),

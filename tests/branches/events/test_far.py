@@ -42,9 +42,7 @@ def version(offset: float, kernel: str) -> Version:
     """Return a version of the rows at an offset, with a recipe that takes the numbers as they are."""
     Z, y = (part[:LEARNED] for part in rows())
     points = Points(Z + offset, y.astype(np.int8), np.ones(LEARNED))
-    svm = SvmConfig(
-        C=1.0, kernel=kernel, gamma=0.3, standardize=False, precision="packed" if kernel == "rbf" else "double"
-    )
+    svm = SvmConfig(C=1.0, kernel=kernel, gamma=0.3, standardize=False).settled(2, packed=kernel == "rbf")
     made = train(points, Moments.zero(3).add(points), svm)
     recipe = Recipe(features=tuple(Number(name=name, field=(name,)) for name in NAMES))
     handmade = golden.handmade("linear")

@@ -6,9 +6,6 @@ from typing import Any, Final
 
 RBF: Final = {"kernel": "rbf"}
 KINDS: Final[dict[str, dict[str, Any]]] = {
-    "rbf, few landmarks": {
-        "svm": RBF,
-        "coreset": {"landmarks": 32, "points": 8_000},
-    },
-    "rbf, no landmarks": {"svm": RBF, "coreset": {"landmarks": "none"}},
+    "rbf, few points": {"svm": RBF, "coreset": {"points": 8_000}},
+    "rbf, a tree": {"svm": RBF, "coreset": {"structure": "tree"}},
 }

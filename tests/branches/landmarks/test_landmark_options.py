@@ -46,8 +46,6 @@ def test_a_pilot_serves_until_the_stream_has_grown_by_a_half() -> None:
 @pytest.mark.parametrize(
     ("sections", "told"),
     [
-        ({"svm": {}, "coreset": {"landmarks": 64}}, "coreset.landmarks = 64, but svm.kernel = linear: "),
-        ({"coreset": {"landmarks": 64, "structure": "tree"}}, "coreset.landmarks = 64, but coreset.structure = tree: "),
         ({"svm": {"landmarks": 64}}, "svm.landmarks = 64, but svm.kernel = linear: "),
         ({"svm": {"kernel": "rbf", "tune_scoring": "cost"}}, "svm.tune_scoring = cost, but svm.cost is not given"),
     ],

@@ -90,7 +90,7 @@ def test_known_rows_are_not_asked_about_again() -> None:
 
 def test_what_is_remembered_decides_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """A partition that forgets all values between two leaves learns the same points, to the last bit."""
-    coreset = {"points": 2_000, "landmarks": 64}
+    coreset = {"points": 2_000}
     config = ModelConfig.model_validate({"points": {"dimension": 3}, "coreset": coreset, "svm": {"kernel": "rbf"}})
     points, asked = ring(6_000), list[int]()
     whole, kept_pilot = Landmarks._decisions, LandmarkScreens.kept_pilot

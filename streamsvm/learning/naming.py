@@ -37,6 +37,8 @@ MACHINE_BYTES: Final = 512
 """Most characters of how one of several machines was fitted, with its intercept, class weights and label's weight."""
 HORIZON_BYTES: Final = 48
 """Most characters of a horizon."""
+DIGITS: Final = 7
+"""Most characters of a number of support vectors."""
 
 
 def in_force(tuning: Tuning | None) -> TuningInForce | None:
@@ -146,7 +148,7 @@ def terms_within(config: ModelConfig, limit: int, partitions: int = 1) -> int:
         return 0
     one = _vector_bytes(config)
     some = config.model_copy(update={"svm": config.svm.model_copy(update={"landmarks": 1})})
-    return max(0, (limit - largest_bytes(some, partitions)) // one + 1)
+    return max(0, (limit - largest_bytes(some, partitions) - DIGITS) // one + 1)
 
 
 def _vector_bytes(config: ModelConfig) -> int:

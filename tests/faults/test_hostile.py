@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
+from streamsvm.config import PointsConfig
 from streamsvm.kafka import Cluster, Message, Outbox
 from tests.consumers.trainers import versions
 from tests.faults.hostile import MOST_BYTES, MOST_ROWS, Expected, good, hostile
@@ -28,6 +29,12 @@ OPTIONS = {
     "checkpoint_interval_s": 1.0,
     **NO_LIMITS,
 }
+
+
+@pytest.fixture(autouse=True)
+def _verified_as_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who recomputes takes no more rows of a record than who learned."""
+    monkeypatch.setattr(PointsConfig, "ROWS_PER_RECORD", MOST_ROWS)
 
 
 def stream(count: int, seed: int) -> list[Expected]:

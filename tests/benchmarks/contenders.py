@@ -39,12 +39,11 @@ from consumers.trainer.components import Components
 from consumers.trainer.gauges import Turns
 from consumers.trainer.trainer import Trainer
 from streamsvm.config import PointsConfig, SvmConfig
-from streamsvm.ingest.decoder import PointDecoder, encode
+from streamsvm.ingest.decoder import PointDecoder
 from streamsvm.kafka import Cluster, Connection, Input, Record
 from streamsvm.kafka.embedded import EMBEDDED_PARTITIONS
 from streamsvm.learning.learner import Learner
 from streamsvm.points import Position
-from tests.benchmarks.broker import fill
 from tests.benchmarks.timing import Lap, Outcome, Stopwatch
 from tests.sizes import sized
 
@@ -83,19 +82,6 @@ class Stream:
 def whole(points: int) -> int:
     """Return the greatest n <= points that fills every leaf of every partition, at least one point a leaf."""
     return max(points // LEAVES, 1) * LEAVES
-
-
-def make_stream(connection: Connection, n: int, dimension: int) -> Stream:
-    """Fill a topic with two Gaussian classes, one third positive, of which a linear rule gets about nine in ten right.
-
-    Features are written with four decimals.
-    """
-    random = np.random.default_rng(dimension)
-    y = np.where(random.random(n) < 1 / 3, 1, -1)
-    X = np.round(random.normal(size=(n, dimension)) + 1.28 / np.sqrt(dimension) * y[:, None], 4)
-    topic = f"labeled-{dimension}"
-    fill(connection, topic, [encode(x, int(label)) for x, label in zip(X, y, strict=True)])
-    return Stream(connection, topic, n, dimension, _fetch(connection, topic, n))
 
 
 def _fetch(connection: Connection, topic: str, n: int) -> list[list[Record]]:

@@ -73,7 +73,6 @@ SPLIT_SEED: Final = 7
 TEST_SHARE: Final = 0.2
 OUTLIER: Final = 1_000.0
 OBSERVED: Final = tuple(asdict(Observed()))
-LEAF_BUCKETS: Final = 2.0
 NO_REDUCTION: Final = 1 << 24
 PEERS: Final = ("reservoir", "alg2", "sgd", "river", "vw")
 FOREIGN: Final = {"river": "river", "vw": "vowpalwabbit"}

@@ -105,7 +105,6 @@ def test_a_peer_that_is_not_installed_is_named(directory: Path, capsys: pytest.C
     assert "vw" in capsys.readouterr().err
 
 
-CHAIN = CoresetConfig(reducer="calibrated", structure="chain", points=50)
 METHODS: dict[str, Method] = {
     "reservoir": reservoir(50),
     "uniform": uniform(50),

@@ -1,15 +1,13 @@
-"""Stopwatches, rounds and intervals: what every benchmark shares.
+"""Stopwatches and intervals: what every benchmark shares.
 
-Contenders take turns within a round and the round's first place rotates, so that a slow minute of the machine hits all
-of them. A figure is a median over rounds with its least and greatest: on a busy machine the interval says more.
+A figure is a median over rounds with its least and greatest: on a busy machine the interval says more.
 """
 
 from __future__ import annotations
 
-import gc
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 ROUNDS_AT_LEAST = 5
@@ -46,27 +44,6 @@ class Stopwatch:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """What one contender did in one round.
-
-    Attributes
-    ----------
-    case, contender : str
-    seen : int
-        Points that reached it; a round in which any is missing does not count as a measurement.
-    lap : Lap
-    versions : int or None
-        Models published on the way, if it publishes any.
-    """
-
-    case: str
-    contender: str
-    seen: int
-    lap: Lap
-    versions: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Interval:
     """Median, least and greatest of one figure over the rounds."""
 
@@ -78,19 +55,3 @@ class Interval:
     def of(figures: Sequence[float]) -> Interval:
         """Summarise at least one figure."""
         return Interval(statistics.median(figures), min(figures), max(figures))
-
-
-def alternate(contenders: Sequence[Callable[[], Sequence[Outcome]]], rounds: int) -> list[Outcome]:
-    """Run every contender once unmeasured (compilers, imports, caches), then once a round; return what was measured.
-
-    A contender may report several outcomes, for several moments of one run.
-    """
-    for contender in contenders:
-        contender()
-    outcomes: list[Outcome] = []
-    for turn in range(rounds):
-        first = turn % len(contenders)
-        for contender in [*contenders[first:], *contenders[:first]]:
-            gc.collect()
-            outcomes.extend(contender())
-    return outcomes

@@ -31,12 +31,12 @@ from typing import Final
 ROOT: Final = Path(__file__).parent.parent
 LIMITS: Final[Mapping[str, int]] = {
     "files": 594,
-    "functions": 5_417,
-    "classes": 906,
-    "carriers": 538,
-    "Protocols": 41,
-    "tokens": 547_056,
-    "lines of Python": 89_571,
+    "functions": 5_415,
+    "classes": 900,
+    "carriers": 531,
+    "Protocols": 40,
+    "tokens": 546_920,
+    "lines of Python": 89_524,
     "lines of other languages": 2_321,
     "lines of tests": 91_535,
     "words of pages": 30_093,

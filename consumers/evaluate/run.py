@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -357,12 +357,12 @@ def _sgd(plan: Plan, whole: Objectives, test: Points, step: Step) -> EvaluationR
     task, objective = whole.task, whole
     if isinstance(task, OneVsOne):  # it has a plane for each label, not for each pair
         objective = Objectives.over(whole.points, whole.svm, OneVsRest(task.classes, task.class_weight))
-    passes = [made for settings in SGD_SETTINGS if (made := _sgd_pass(settings, plan, objective, step))]
+    passes = [(made, settings) for settings in SGD_SETTINGS if (made := _sgd_pass(settings, plan, objective, step))]
     if not passes:
         return EvaluationRow(name="SGD", points_held=0, note="failed: every setting overflows")
-    best = min(passes, key=lambda made: objective.value(made.models))
-    row = _measured("SGD", best.models, objective, test, best.seconds, 0)
-    settings = ", ".join(f"{name}={value!r}" for name, value in best.settings.items())
+    (models, seconds), best = min(passes, key=lambda one: objective.value(one[0][0]))
+    row = _measured("SGD", models, objective, test, seconds, 0)
+    settings = ", ".join(f"{name}={value!r}" for name, value in best.items())
     note = (
         f"partial_fit of SGDClassifier(hinge, alpha=1/(C n), {settings}), the best of {len(SGD_SETTINGS)} settings, "
         "with the training part's scaler"
@@ -374,15 +374,10 @@ def _sgd(plan: Plan, whole: Objectives, test: Points, step: Step) -> EvaluationR
     return replace(row, note=note)
 
 
-@dataclass(frozen=True, slots=True)
-class _SgdPass:
-    settings: dict[str, Any]
-    models: tuple[Model, ...]
-    seconds: float
-
-
-def _sgd_pass(settings: dict[str, Any], plan: Plan, objective: Objectives, step: Step) -> _SgdPass | None:
-    """Take one pass; None if these settings overflow."""
+def _sgd_pass(
+    settings: dict[str, Any], plan: Plan, objective: Objectives, step: Step
+) -> tuple[tuple[Model, ...], float] | None:
+    """Take one pass and return its machines and seconds; None if these settings overflow."""
     alpha = 1.0 / (objective.penalty * len(objective.points))
     machine = SGDClassifier(loss="hinge", alpha=alpha, random_state=plan.seed, **settings)
     begun = time.perf_counter()
@@ -395,7 +390,7 @@ def _sgd_pass(settings: dict[str, Any], plan: Plan, objective: Objectives, step:
     seconds = time.perf_counter() - begun
     planes = zip(machine.coef_, machine.intercept_, strict=True)
     models = tuple(Model(objective.scaler, LinearMachine(w, float(b))) for w, b in planes)
-    return _SgdPass(settings, models, seconds)
+    return models, seconds
 
 
 def _class_weighted(objective: Objectives) -> Points:

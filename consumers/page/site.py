@@ -44,14 +44,6 @@ class _Drawn:
     picture: Markup
 
 
-@dataclass(frozen=True, slots=True)
-class _Looked:
-    """What the newest version looks at, which is worked out once a version."""
-
-    model: AnyModel
-    looks: Looks
-
-
 class Site:
     """The live page of one daemon; safe from any thread.
 
@@ -81,7 +73,7 @@ class Site:
         self._now = now
         self._started = now()
         self._drawn: _Drawn | None = None
-        self._looked: _Looked | None = None
+        self._looked: tuple[AnyModel, Looks] | None = None  # worked out once a version
         here = files(__package__)
         self._constants = {
             "/page.css": HttpAnswer("text/css; charset=utf-8", here.joinpath("style.css").read_bytes(), HEADERS),
@@ -122,9 +114,9 @@ class Site:
         if subject is None:
             return None
         looked = self._looked
-        if looked is None or looked.model is not subject.model:
-            self._looked = looked = _Looked(subject.model, looks_of(subject))
-        return looked.looks
+        if looked is None or looked[0] is not subject.model:
+            self._looked = looked = subject.model, looks_of(subject)
+        return looked[1]
 
     def _picture(self) -> _Drawn | None:
         """Return the newest training set's picture; two threads may both make it, and either's is as good."""

@@ -447,22 +447,14 @@ def _wait(seconds: float, outbox: Sink, stop: threading.Event, sleep: Callable[[
         seconds -= step
 
 
-class _Speed(ProgressColumn):
-    """Points a second and megabytes."""
+class _Sent(ProgressColumn):
+    """Points sent, of how many where that is known; points a second; megabytes."""
 
     def render(self, task: Task) -> Text:
-        """Render from the task's own speed estimate."""
-        speed = task.finished_speed or task.speed or 0.0
-        return Text(f"{speed:,.0f} points/s  {task.fields['bytes'] / 1e6:,.1f} MB")
-
-
-class _Count(ProgressColumn):
-    """Points done, of how many where that is known."""
-
-    def render(self, task: Task) -> Text:
-        """Render with separators of thousands."""
+        """Render with separators of thousands, and the task's own estimate of its speed."""
         known = "" if task.total is None else f" of {task.total:,.0f}"
-        return Text(f"{task.completed:,.0f}{known} points")
+        speed, megabytes = task.finished_speed or task.speed or 0.0, task.fields["bytes"] / 1e6
+        return Text(f"{task.completed:,.0f}{known} points  {speed:,.0f} points/s  {megabytes:,.1f} MB")
 
 
 @contextmanager
@@ -488,8 +480,7 @@ def progress_bar(total: int | None, topic: str) -> Iterator[Callable[[Sent], Non
         SpinnerColumn(),
         TextColumn("{task.description}"),
         BarColumn(),
-        _Count(),
-        _Speed(),
+        _Sent(),
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=Console(stderr=True)) as bar:

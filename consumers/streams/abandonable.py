@@ -85,13 +85,6 @@ def heeding(stop: Stop, beat: Callable[[], None], call: Callable[[], T]) -> T:
     return aside.returned
 
 
-class Heeding(Protocol):
-    """Asks a question of a start, as `heeding` does; one without a thread of its own replays exactly."""
-
-    def __call__(self, stop: Stop, beat: Callable[[], None], call: Callable[[], T], /) -> T:
-        """Return what the call returns; raise `Stopped` if the process is stopped before that."""
-
-
 class Pending(Protocol[T_co]):
     """A call that is being made, as `Aside` makes it."""
 

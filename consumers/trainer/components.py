@@ -14,7 +14,7 @@ from consumers.host.memory_limit import container_limit
 from consumers.host.runtime import Health
 from consumers.metrics import Metrics
 from consumers.page.board import TrainerBoard
-from consumers.streams.abandonable import Aside, Heeding, MakePending, heeding
+from consumers.streams.abandonable import Aside, MakePending, heeding
 from consumers.streams.ports import Stop, Worker
 from consumers.streams.standstill import MakeStandstill, Standstill
 from consumers.trainer.gatekeeping import MakeGate, gate_of
@@ -85,6 +85,6 @@ class Components:
     make_gate: MakeGate = gate_of
     make_standstill: MakeStandstill = Standstill
     make_owner_watch: MakeOwnerWatch = OwnerWatch
-    heeding: Heeding = heeding
+    heeding: Callable[[Stop, Callable[[], None], Callable[[], object]], object] = heeding
     aside: MakePending = Aside
     memory_limit: Callable[[], int | None] = container_limit

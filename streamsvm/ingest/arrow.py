@@ -64,16 +64,13 @@ class ArrowRows:
     def __init__(self, value: bytes, config: PointsConfig) -> None:
         schema, self._rows = survey(value, config.most_rows)
         try:
-            plan = _plan(schema, config.feature_names)
+            options, self._features, self.unread = _plan(schema, config.feature_names)
         except MemoryError:
             raise
         except BROKEN as error:
             raise InvalidPoint("malformed_arrow", f"the stream cannot be read: {one_line(error)}") from None
-        self._columns = read(value, self._rows, plan.options)
+        self._columns = read(value, self._rows, options)
         self._dimension = config.dimension
-        self._features = plan.features
-        self.unread = plan.unread
-        """Columns that are not read."""
 
     def __len__(self) -> int:
         return self._rows
@@ -178,18 +175,9 @@ def _numbers(values: pa.Array) -> NDArray[Any]:
     return np.frombuffer(values.buffers()[1], dtype, n, values.offset * dtype.itemsize)
 
 
-@dataclass(frozen=True, slots=True)
-class _Plan:
-    """What is read of a schema: how many columns, `features` being empty where `x` is; and what is not read."""
-
-    options: Any
-    columns: int
-    features: tuple[str, ...]
-    unread: tuple[str, ...]
-
-
 @lru_cache(maxsize=64)
-def _plan(schema_message: bytes, feature_names: tuple[str, ...]) -> _Plan:
+def _plan(schema_message: bytes, feature_names: tuple[str, ...]) -> tuple[Any, tuple[str, ...], tuple[str, ...]]:
+    """Return how a schema is read, the columns of features (none where `x` is), and what is not read."""
     fields = pa.ipc.read_schema(pa.py_buffer(schema_message))
     names = fields.names
     by_columns = bool(feature_names) and "x" not in names and set(feature_names) <= set(names)
@@ -203,7 +191,7 @@ def _plan(schema_message: bytes, feature_names: tuple[str, ...]) -> _Plan:
     if not set(names) & (read - MARKERS):
         raise ValueError("none of the columns x, y, w and id exists")
     options = pa.ipc.IpcReadOptions(included_fields=included, use_threads=False)
-    return _Plan(options, len(included), features, _unread(names, read))
+    return options, features, _unread(names, read)
 
 
 def _unread(names: list[str], read: set[str]) -> tuple[str, ...]:

@@ -14,7 +14,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from math import inf
 from typing import Final
 
@@ -25,12 +24,6 @@ from streamsvm.checkpoint.snapshot import Snapshot
 from streamsvm.errors import CorruptCheckpoint, TransientError
 
 _NAME: Final = re.compile(r"(checkpoint-\d{6,}-\d{12,}-\d{12,})\.(\d{12,})\.(.+)\.kept", re.ASCII)
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class _File:
-    rows: int
-    name: str
 
 
 class Past:
@@ -48,7 +41,7 @@ class Past:
     @property
     def names(self) -> list[str]:
         """The files' names, the one with the most rows first."""
-        return [file.name for file in self._files()]
+        return [name for _, name in self._files()]
 
     def snapshots(self) -> Iterator[Snapshot]:
         """Yield what they hold, the one with the most rows first; those that cannot be read are passed over."""
@@ -90,9 +83,9 @@ class Past:
             return
         self._disk.rename(name, f"{name.removesuffix('.ssvm')}.{rows:012d}.{self._model}.kept")
         files = self._files()
-        sizes = [self._disk.size(file.name) for file in files]
-        for at in superfluous([file.rows for file in files], sizes, most_bytes):
-            self._disk.remove(files[at].name)
+        sizes = [self._disk.size(name) for _, name in files]
+        for at in superfluous([rows for rows, _ in files], sizes, most_bytes):
+            self._disk.remove(files[at][1])
 
     def remove_unless(self, kept: Callable[[Snapshot], bool]) -> list[str]:
         """Remove all files but those that are to be kept, also those that cannot be read; return their names.
@@ -110,9 +103,10 @@ class Past:
                 self._disk.sync_names()
         return gone
 
-    def _files(self) -> list[_File]:
+    def _files(self) -> list[tuple[int, str]]:
+        """Return rows and names, the most rows first."""
         found = [match for name in self._disk.names() if (match := _NAME.fullmatch(name)) and match[3] == self._model]
-        return sorted((_File(int(match[2]), match[0]) for match in found), reverse=True)
+        return sorted(((int(match[2]), match[0]) for match in found), reverse=True)
 
 
 def rows_of(snapshot: Snapshot) -> int:

@@ -17,7 +17,7 @@ SLOW = {
     "svm_kernel": "rbf",
     "svm_tolerance": 1e-9,
     "coreset_reducer": "uniform",
-    "coreset_structure": "tree",
+    "coreset_structure": "chain",
     "coreset_points": 5_500,
     "coreset_train_points": 4_000,
     "training_every_leaves": 1,

@@ -37,7 +37,7 @@ LIMITS: Final[Mapping[str, int]] = {
     "Protocols": 40,
     "tokens": 546_920,
     "lines of Python": 89_524,
-    "lines of other languages": 2_321,
+    "lines of other languages": 2_328,  # Node.js may begin while the broker has no coordinator for its group yet
     "lines of tests": 91_535,
     "words of pages": 30_093,
     "options": 72,

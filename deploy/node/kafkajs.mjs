@@ -76,13 +76,20 @@ class Subscriber {
     follower.on(follower.events.FETCH, () => { // the log may end in records that were compacted away
       if (++idle > IDLE_FETCHES) reached(BigInt(high));
     });
-    await this.#run(versions, this.#models, false, (record) => this.#take(record));
+    let joined = false; // before that, and after a crash, kafkajs can neither pause nor seek
     this.#pause = () => versions.pause([{ topic: this.#models }]);
     this.#seek = (offset) => {
+      if (!joined) return;
       versions.seek({ topic: this.#models, partition: 0, offset: `${offset}` });
       versions.resume([{ topic: this.#models }]);
     };
-    this.#pause();
+    versions.on(versions.events.STOP, () => (joined = false));
+    versions.on(versions.events.GROUP_JOIN, () => {
+      joined = true;
+      this.#pause();
+      this.#settle();
+    });
+    await this.#run(versions, this.#models, false, (record) => this.#take(record));
     await this.#run(follower, aliases, true, (record) => this.#note(record));
     this.#retry = setInterval(() => this.#settle(), RETRY_MS);
     this.#retry.unref();

@@ -12,7 +12,7 @@ to exactly one array. So a part that is passed over cannot have arrays.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
 
@@ -293,18 +293,6 @@ class StateReader:
             fields = {field: self.value(getattr(form, field)) for field in form.__struct_fields__}
             value = parts[name].joined(value, **fields)
         return value
-
-
-def require_shapes(what: str, arrays: Iterable[tuple[NDArray[Any], Sequence[int]]]) -> None:
-    """Refuse arrays that are not of these shapes.
-
-    Raises
-    ------
-    CorruptCheckpoint
-    """
-    for array, shape in arrays:
-        if array.shape != tuple(shape):
-            raise CorruptCheckpoint(f"an array of {what} has the shape {array.shape}, where {tuple(shape)} fits")
 
 
 def _check_points(points: Points) -> None:

@@ -122,11 +122,6 @@ class SvmConfig(Section):
         """Return how many bytes a message has for support vectors of so many features, in base64."""
         return cls.MESSAGE_BYTES - cls.FEATURE_BYTES * dimension
 
-    @classmethod
-    def landmarks_by_default(cls, dimension: int) -> int:
-        """Return how many support vectors of so many features, in double precision, a message has room for."""
-        return max(2, cls.packed_bytes(dimension) // support_vector_bytes(dimension))
-
     @model_validator(mode="after")
     def _go_together(self) -> Self:
         trained = ("kernel", "alpha", "C", "cost", "target", "landmarks", "tune_scoring")

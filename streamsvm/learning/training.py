@@ -21,7 +21,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from streamsvm.config import SvmConfig
+from streamsvm.config import SvmConfig, support_vector_bytes
 from streamsvm.coreset.audit_sample import Sampled
 from streamsvm.coreset.estimate import estimate, represented
 from streamsvm.coreset.moments import Moments
@@ -374,7 +374,8 @@ def _written_down(
             if len(machine.dual) < len(whole.dual):
                 whole_error = _error(decisions(whole, problem.Z), problem)
             return replace(packed, packing=Packing(grid, len(whole.dual), whole_error, rounded.error)), rounded
-    most = config.landmarks_by_default(problem.Z.shape[1])
+    dimension = problem.Z.shape[1]
+    most = max(2, config.packed_bytes(dimension) // support_vector_bytes(dimension))
     return fewer(most) if len(machine.dual) > most else (machine, own)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +23,8 @@ def test_each_contender_at_hand_has_its_row(tmp_path: Path, capsys: pytest.Captu
     file = tmp_path / "rows.json"
     main(["--only", f"htru2,a9a,{names}", "--rounds", "1", "--peers", sys.executable, "--json", str(file)])
     rows = {row["contender"]: row for row in json.loads(file.read_text())["rows"]}
-    assert list(rows) == names.split(",")[:-2]
+    absent = {name for name in ("river", "lightgbm") if find_spec(name) is None}
+    assert list(rows) == [name for name in names.split(",") if name not in absent]
     assert all(row["data"] == "htru2" and row["skill"] is True for row in rows.values())
     assert all(0.95 < row["auc"] < 1.0 and 0.85 < row["average_precision"] < 1.0 for row in rows.values())
     assert all(0.0 < row["log_loss"] < 0.12 and row["seconds"] > 0.0 for row in rows.values())
@@ -33,7 +35,7 @@ def test_each_contender_at_hand_has_its_row(tmp_path: Path, capsys: pytest.Captu
     assert rows["streamsvm"]["bytes"] == rows["streamsvm"]["points"] * (4 * 8 + 9)
     said = capsys.readouterr().out
     assert "a9a left out: --data is not given" in said
-    assert "lightgbm is left out: No module named 'lightgbm'" in said
+    assert all(f"{name} is left out: No module named '{name}'" in said for name in absent)
 
 
 def test_unknown_names_are_refused() -> None:

@@ -39,7 +39,7 @@ ALTERED = "tests.faults.altered"
 RSS_GROWTH = 60 * 2**20
 """What a trainer may take more, in bytes, while its broker is away: the client's buffers, and a second producer."""
 
-PATIENCE_S = 90.0
+PATIENCE_S = 240.0
 LOOK_S = 0.05
 
 

@@ -37,7 +37,6 @@ ROWS_AHEAD = 6_000
 TRAINER_OPTIONS = {
     "coreset_points": 11 * ROWS_A_VERSION // 4,
     "coreset_structure": "tree",
-    "coreset_screening": 0,
     "checkpoint_interval_s": 2,
 }
 """A version every twenty rows, so that a transaction is open at almost every moment."""

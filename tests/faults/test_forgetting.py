@@ -61,8 +61,8 @@ def life_of(lives: int, rows: int = ROWS_A_LIFE) -> Callable[[int], list[bytes]]
 
 
 def forgetful(stage: Stage, memory: Mapping[str, Any]) -> Stage:
-    """Return a stage whose trainers have a memory; those that forget have no fixed C, nor a rule of screening."""
-    unfixed = {"svm_c": None, "coreset_screening": None, "coreset_structure": None} if memory else {}
+    """Return a stage whose trainers have a memory; those that forget have no fixed C."""
+    unfixed = {"svm_c": None, "coreset_structure": None} if memory else {}
     return replace(stage, options={**({"coreset_points": ENOUGH} if memory else {}), **unfixed, **memory})
 
 

@@ -188,7 +188,7 @@ def open_leaf_is_screened(stage: Stage) -> bool:
 @pytest.mark.long
 def test_kills_around_a_tuning_change_nothing(stage: Stage, tmp_path: Path, record_property: Note) -> None:
     """The first version chooses C: killed before, in and after that, what is in force is what it was."""
-    tuned = replace(stage, options={"svm_tune": "auto", "coreset_screening": 0})
+    tuned = replace(stage, options={"svm_tune": "auto"})
     kill_everywhere(tuned, list(AROUND_A_TUNING), tmp_path)
     found = versions(stage.connection, stage.settings)
     assert {version.lineage.tuned_at == version.lineage.cut for version in found} == {True, False}

@@ -13,7 +13,7 @@ import pytest
 
 from consumers.settings import Settings
 from consumers.streams.topics import output_topics
-from streamsvm.config import CoresetConfig, PointsConfig, SvmConfig
+from streamsvm.config import PointsConfig, SvmConfig
 from streamsvm.datasets import load_htru2
 from streamsvm.ingest.decoder import encode
 from streamsvm.kafka import Cluster, Connection, TopicSpec
@@ -27,6 +27,7 @@ from tests.brokers.jvm import CannotRun
 from tests.consumers.test_scorer import held_back
 from tests.consumers.trainers import Running, produce, settings_for
 from tests.interop.programs import Program, java_program, node_program
+from tests.sizes import sized
 from tests.test_anchoring import Topic
 from tests.test_signing import new_key
 from tests.test_subscriber import NAME, eventually
@@ -44,7 +45,7 @@ SCORED_ROWS = 200
 def settings_of(broker: TestBroker, directory: Path, kernel: str, *, several: bool = False) -> Settings:
     """Return a trainer's settings that give a version each thousand rows."""
     settings = settings_for(broker.name("interop"), directory, every_leaves=1)
-    coreset = CoresetConfig(points=11 * LEAF_ROWS // 2, train_points=1_000)
+    coreset = sized(leaf_rows=LEAF_ROWS, bucket_points=LEAF_ROWS, train_points=1_000)
     return settings.model_copy(
         update={
             "points": PointsConfig(dimension=8, labels=SEVEN if several else (-1, 1)),

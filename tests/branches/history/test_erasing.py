@@ -28,6 +28,7 @@ from streamsvm.checkpoint.disk import FileSystem
 from streamsvm.checkpoint.format import encode
 from streamsvm.checkpoint.snapshot import Snapshot
 from streamsvm.config import CoresetConfig, SvmConfig
+from streamsvm.config.sizes import ADAPTIVE_LEAF
 from streamsvm.errors import ConfigurationError, StateError, TopicMissing, TransientError
 from streamsvm.kafka import Cluster, Connection, TopicSpec
 from streamsvm.model import message as model_codec
@@ -49,7 +50,7 @@ MEMORIES: dict[str, dict[str, Any]] = {
     "all": {},
     "window": {"memory": "window", "window": 160, "points": 500},
     "decay": {"memory": "decay", "half_life": 160, "points": 500},
-    "adaptive": {"memory": "adaptive", "points": 1_200},
+    "adaptive": {"memory": "adaptive", "points": 20 * ADAPTIVE_LEAF},
 }
 
 

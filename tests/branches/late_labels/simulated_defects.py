@@ -90,7 +90,7 @@ def _of(
 ) -> Defect:
     return Defect(
         what,
-        "clean run|at rest no version|dead letter",
+        "clean run|at rest no version|dead letter|refused without a reason",
         {**faults, OTHER_LOG: 9},
         design,
         planted,

@@ -40,8 +40,6 @@ Epoch = Annotated[int, Meta(ge=-1, lt=PARTITIONS)]
 """A leader epoch; -1 where the broker gives none."""
 Count = Annotated[int, Meta(ge=0, lt=OFFSETS)]
 """A number of something, or the number of a version or an incarnation."""
-TimeMs = Annotated[int, Meta(ge=-1, lt=OFFSETS)]
-"""Milliseconds since the epoch; -1 where there is no time."""
 
 
 class Place(NamedTuple):

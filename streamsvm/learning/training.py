@@ -374,8 +374,8 @@ def _written_down(
             if len(machine.dual) < len(whole.dual):
                 whole_error = _error(decisions(whole, problem.Z), problem)
             return replace(packed, packing=Packing(grid, len(whole.dual), whole_error, rounded.error)), rounded
-    dimension = problem.Z.shape[1]
-    most = max(2, config.packed_bytes(dimension) // support_vector_bytes(dimension))
+    d = problem.Z.shape[1]
+    most = max(2, config.packed_bytes(d) // support_vector_bytes(d))
     return fewer(most) if len(machine.dual) > most else (machine, own)
 
 

@@ -20,7 +20,6 @@ from typing import Final
 from tests.faults.proxy import END_TXN, PRODUCE, Proxy
 
 _KEY: Final = struct.Struct(">h")
-GIVE_UP_S: Final = 30.0
 
 
 @dataclass

@@ -53,7 +53,6 @@ OUTSIDE = (
 )
 JUDGED = ("gate refuses",)
 LOSSES = ("trim", "truncate", "recreate", "all lost")
-INSTANCES = ("switch", "copy", "reset", "survivor")
 KINDS = (
     "event",
     "network",

@@ -94,13 +94,6 @@ lint: env
 budget: env
 	$(BIN)/python -m tests.budget $(if $(LOWER),--lower)
 
-# Which on the pages are older than the code that they are of; `--run NAME --data DIR` makes one again.
-figures: env
-	@$(BIN)/python -m tests.benchmarks.figures
-
-bench: env
-	$(BIN)/python -m tests.benchmarks.pipeline --points 30000
-
 # The build that a rewrite is compared with: its wheel in an environment of its own, beside a checkout whose benchmarks and
 # decoders run as child processes. Old and new meet in files, topics and processes only.
 BEFORE := .before

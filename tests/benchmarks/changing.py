@@ -1,8 +1,7 @@
 """Streams that change: two made by their published definitions, and public sets whose features turn at once.
 
 Sources: Street and Kim 2001 (SEA); Hulten, Spencer and Domingos 2001 (the turning hyperplane). Features that turn: at
-each change a random half of the features of a shuffled public set is mirrored at its mean, so that what is easy stays
-as easy.
+each change a random half of the features of a shuffled public set is mirrored at its mean: what is easy stays as easy.
 """
 
 from __future__ import annotations

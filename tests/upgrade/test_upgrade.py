@@ -156,6 +156,7 @@ class Asked:
             "output-models-topic": self._stage.settings.output.models_topic,
             "scoring-topic": self._name("points"),
             "scoring-output-topic": self._name("scores"),
+            "scoring-group": self._prefix,
             "http-port": 0,
         }
         return start(

@@ -94,13 +94,13 @@ lint: env
 budget: env
 	$(BIN)/python -m tests.budget $(if $(LOWER),--lower)
 
-# The build that a rewrite is compared with: its wheel in an environment of its own, beside a checkout whose benchmarks and
+# The build that a rewrite is compared with (tag first-house): its wheel in an environment of its own, beside a checkout whose benchmarks and
 # decoders run as child processes. Old and new meet in files, topics and processes only.
 BEFORE := .before
-FIRST_HOUSE ?= first-house
+FIRST_HOUSE ?= 56b313f21c979323347093022a92da4b254ce926
 before: env $(BEFORE)/.made
 $(BEFORE)/.made:
-	git rev-parse --quiet --verify $(FIRST_HOUSE)^0 >/dev/null || git fetch --quiet origin tag $(FIRST_HOUSE)
+	git rev-parse --quiet --verify $(FIRST_HOUSE)^0 >/dev/null || git fetch --quiet origin $(FIRST_HOUSE)
 	rm -rf $(BEFORE) && git worktree prune && git worktree add --quiet --detach $(BEFORE)/tree $(FIRST_HOUSE)
 	$(PYTHON) -m venv $(BEFORE)/venv
 	$(BIN)/uv pip install --quiet --python $(BEFORE)/venv/bin/python --require-hashes -r $(BEFORE)/tree/requirements/dev.txt

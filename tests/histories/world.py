@@ -283,7 +283,6 @@ class World:
             "points-dimension": DIMENSION,
             "coreset-points": 11 * LEAF_ROWS // 2,
             "coreset-structure": "tree",
-            "coreset-screening": 0,
             "training-every-leaves": 1,
             "http-port": 0,
         }

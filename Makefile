@@ -97,7 +97,7 @@ budget: env
 # The build that a rewrite is compared with (tag first-house): its wheel in an environment of its own, beside a checkout whose benchmarks and
 # decoders run as child processes. Old and new meet in files, topics and processes only.
 BEFORE := .before
-FIRST_HOUSE ?= 56b313f21c979323347093022a92da4b254ce926
+FIRST_HOUSE ?= fa1467e382eee8fb7a68ec82db680caa6e275e8b
 before: env $(BEFORE)/.made
 $(BEFORE)/.made:
 	git rev-parse --quiet --verify $(FIRST_HOUSE)^0 >/dev/null || git fetch --quiet origin $(FIRST_HOUSE)

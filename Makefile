@@ -94,8 +94,8 @@ lint: env
 budget: env
 	$(BIN)/python -m tests.budget $(if $(LOWER),--lower)
 
-# The build that a rewrite is compared with (tag first-house): its wheel in an environment of its own, beside a checkout whose benchmarks and
-# decoders run as child processes. Old and new meet in files, topics and processes only.
+# The build that a rewrite is compared with, tagged first-house: its wheel in an environment of its own, beside a checkout
+# whose benchmarks and decoders run as child processes. Old and new meet in files, topics and processes only.
 BEFORE := .before
 FIRST_HOUSE ?= fa1467e382eee8fb7a68ec82db680caa6e275e8b
 before: env $(BEFORE)/.made

@@ -207,7 +207,7 @@ _FORMATS: Final = "Events, features and formats"
 MACHINE: Final = "Kernel, solver and penalty"
 _GOAL: Final = "Thresholds, probabilities and tuning"
 _STRUCTURE: Final = "Structure and memory of the coreset"
-SMALL: Final = "Landmarks"
+_LANDMARKS: Final = "Landmarks"
 _BOUNDS: Final = "Certificates"
 _REASONS: Final = "Reasons of a score"
 _EVALUATE: Final = "streamsvm evaluate"
@@ -338,7 +338,7 @@ def _structure() -> Iterator[Row]:
 
 def _small() -> Iterator[Row]:
     yield Row(
-        axis=SMALL,
+        axis=_LANDMARKS,
         feature=given("svm.landmarks"),
         without=equal("svm.kernel", "linear"),
         why="a linear machine has no support vectors",

@@ -357,10 +357,10 @@ def _sgd(plan: Plan, whole: Objectives, test: Points, step: Step) -> EvaluationR
     task, objective = whole.task, whole
     if isinstance(task, OneVsOne):  # it has a plane for each label, not for each pair
         objective = Objectives.over(whole.points, whole.svm, OneVsRest(task.classes, task.class_weight))
-    passes = [(made, settings) for settings in SGD_SETTINGS if (made := _sgd_pass(settings, plan, objective, step))]
+    passes = [(*made, settings) for settings in SGD_SETTINGS if (made := _sgd_pass(settings, plan, objective, step))]
     if not passes:
         return EvaluationRow(name="SGD", points_held=0, note="failed: every setting overflows")
-    (models, seconds), best = min(passes, key=lambda one: objective.value(one[0][0]))
+    models, seconds, best = min(passes, key=lambda made: objective.value(made[0]))
     row = _measured("SGD", models, objective, test, seconds, 0)
     settings = ", ".join(f"{name}={value!r}" for name, value in best.items())
     note = (

@@ -73,7 +73,7 @@ class Site:
         self._now = now
         self._started = now()
         self._drawn: _Drawn | None = None
-        self._looked: tuple[AnyModel, Looks] | None = None  # worked out once a version
+        self._looked: tuple[AnyModel | None, Looks | None] = (None, None)  # of which model, and what it looks at
         here = files(__package__)
         self._constants = {
             "/page.css": HttpAnswer("text/css; charset=utf-8", here.joinpath("style.css").read_bytes(), HEADERS),
@@ -113,10 +113,11 @@ class Site:
         subject = None if snapshot is None else snapshot.subject
         if subject is None:
             return None
-        looked = self._looked
-        if looked is None or looked[0] is not subject.model:
-            self._looked = looked = subject.model, looks_of(subject)
-        return looked[1]
+        model, looks = self._looked
+        if model is not subject.model:
+            looks = looks_of(subject)
+            self._looked = subject.model, looks
+        return looks
 
     def _picture(self) -> _Drawn | None:
         """Return the newest training set's picture; two threads may both make it, and either's is as good."""

@@ -131,7 +131,7 @@ class SvmConfig(Section):
     def settled(self, classes: int, *, packed: bool = False) -> SvmConfig:
         """Return this section with the machines that so many labels get by default, packed or not."""
         missing = {}
-        if self.multiclass is None and classes > 2:
+        if classes > 2 and not self.multiclass:
             missing["multiclass"] = "one_vs_one" if classes <= self.MOST_CLASSES_IN_PAIRS else "one_vs_rest"
         chosen = with_defaults(self, missing)
         chosen._packed = packed

@@ -161,7 +161,7 @@ def points_config(
     InvalidMessage
         If no points can be of that kind, for example because both labels are the same.
     """
-    limits = {} if max_record_bytes is None else {"max_record_bytes": max_record_bytes}
+    limits = {"max_record_bytes": max_record_bytes} if max_record_bytes else {}
     described = {
         "dimension": version.model.dimension,
         "labels": version.labels,

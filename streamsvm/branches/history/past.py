@@ -82,10 +82,9 @@ class Past:
             self._disk.remove(name)
             return
         self._disk.rename(name, f"{name.removesuffix('.ssvm')}.{rows:012d}.{self._model}.kept")
-        files = self._files()
-        sizes = [self._disk.size(name) for _, name in files]
-        for at in superfluous([rows for rows, _ in files], sizes, most_bytes):
-            self._disk.remove(files[at][1])
+        learned, names = zip(*self._files(), strict=True)
+        for at in superfluous(learned, [self._disk.size(kept) for kept in names], most_bytes):
+            self._disk.remove(names[at])
 
     def remove_unless(self, kept: Callable[[Snapshot], bool]) -> list[str]:
         """Remove all files but those that are to be kept, also those that cannot be read; return their names.

@@ -97,7 +97,7 @@ budget: env
 # The build that a rewrite is compared with, tagged first-house: its wheel in an environment of its own, beside a checkout
 # whose benchmarks and decoders run as child processes. Old and new meet in files, topics and processes only.
 BEFORE := .before
-FIRST_HOUSE ?= fa1467e382eee8fb7a68ec82db680caa6e275e8b
+FIRST_HOUSE ?= ebf6da4031aecd08cafa2e401e430c9ed627dae7
 before: env $(BEFORE)/.made
 $(BEFORE)/.made:
 	git rev-parse --quiet --verify $(FIRST_HOUSE)^0 >/dev/null || git fetch --quiet origin $(FIRST_HOUSE)

@@ -35,16 +35,16 @@ LIMITS: Final[Mapping[str, int]] = {
     "classes": 900,
     "carriers": 531,
     "Protocols": 40,
-    "tokens": 546_920,
-    "lines of Python": 89_524,
+    "tokens": 546_893,
+    "lines of Python": 89_506,
     "lines of other languages": 2_328,  # Node.js may begin while the broker has no coordinator for its group yet
-    "lines of tests": 91_535,
+    "lines of tests": 91_533,
     "words of pages": 30_093,
     "options": 72,
     "commands": 21,
     "metrics": 85,
     "lines of a package that grows beside another": 6_000,
-    "typed to the first poll, calls": 13_701,
+    "typed to the first poll, calls": 13_487,
     "typed to the first poll, modules": 284,
     "an idle turn, calls": 138,
     "an idle turn, modules": 36,
@@ -215,9 +215,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.budget", description=__doc__)
     parser.add_argument("--by-package", action="store_true", help="also print the names of each package")
     parser.add_argument("--lower", action="store_true", help="write lower limits into this module")
-    parser.add_argument("--without-walks", action="store_true", help="start no trainer")
+    parser.add_argument("--without-walks", action="store_true", help="start no trainer, unless limits are written")
     options = parser.parse_args()
-    found, packages = figures(walks=not options.without_walks)
+    found, packages = figures(walks=options.lower or not options.without_walks)
     beyond = [name for name, figure in found.items() if figure > LIMITS[name]]
     for name, figure in found.items():
         print(f"{name:<46} {figure:>9,} of {LIMITS[name]:>9,}{'  BEYOND THE LIMIT' if name in beyond else ''}")

@@ -60,7 +60,7 @@ test-quick: env
 # brokers where an embedded one will do, small runs of the benchmarks, ten times as many cases of hypothesis.
 test-long: env
 	$(PYTEST) -m "long and not faults_long"
-	STREAMSVM_TEST_EXAMPLES=all $(PYTEST) tests/codec
+	STREAMSVM_TEST_EXAMPLES=all $(PYTEST) tests/model tests/ingest
 
 # The trainer in every short schedule of the smallest simulated worlds, and in 100,000 random ones.
 simulation: env

@@ -21,16 +21,15 @@ from fnmatch import fnmatchcase
 from typing import Any, Final, Protocol
 
 QUICK: Final = (
-    "tests/codec/",
+    "tests/ingest/",
+    "tests/model/",
     "tests/delivery/",
     "tests/histories/test_checker.py",
     "tests/kafka/test_backoff.py",
     "tests/kafka/test_failures.py",
-    "tests/test_comparison.py",
-    "tests/test_config.py",
-    "tests/test_delivery.py",
-    "tests/test_drift.py",
-    "tests/test_gate.py",
+    "tests/config/test_config.py",
+    "tests/quality/test_drift.py",
+    "tests/quality/test_gate.py",
 )
 """Where nothing takes long, compiled or not: what does no I/O and runs next to no kernels of coresets and solvers."""
 
@@ -38,15 +37,15 @@ SLOW: Final = frozenset({"broker", "real_broker", "embedded_broker", "stage", "f
 """Fixtures that start a process, or threads of one."""
 
 NOT_QUICK: Final = (
-    "tests/codec/test_bounds.py::test_no_bomb_goes_off",
-    "tests/codec/test_packing.py",
-    "tests/codec/test_large_models.py::test_decoding_takes_a_multiple_of_the_message",
-    "tests/codec/test_model.py",
-    "tests/codec/test_onnx.py",
-    "tests/codec/test_parts.py",
-    "tests/codec/test_points.py::test_far_exponents_have_one_value",
+    "tests/model/test_bounds.py::test_no_bomb_goes_off",
+    "tests/model/test_packing.py",
+    "tests/model/test_large_models.py::test_decoding_takes_a_multiple_of_the_message",
+    "tests/model/test_model.py",
+    "tests/model/test_onnx.py",
+    "tests/model/test_parts.py",
+    "tests/ingest/test_points.py::test_far_exponents_have_one_value",
     "tests/delivery/test_pipeline.py::test_a_cut_that_nobody_trains_costs_no_pilot_and_no_reduction",
-    "tests/test_config.py::test_a_budget_of_bytes_is_kept_and_used",
+    "tests/config/test_config.py::test_a_budget_of_bytes_is_kept_and_used",
 )
 """Tests and files of those that start a process all the same, compute for seconds, or compile a solver."""
 

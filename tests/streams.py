@@ -9,7 +9,7 @@ from streamsvm.checkpoint.snapshot import Snapshot
 from streamsvm.config import ModelConfig, PointsConfig, SvmConfig
 from streamsvm.learning.cutting import Cut, LearnerState
 from streamsvm.points import Points, Position, Rows, Times
-from tests.sizes import sized
+from tests.config.sizes import sized
 
 DIMENSION = 3
 

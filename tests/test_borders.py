@@ -21,8 +21,8 @@ from streamsvm.model.pointers import Alias
 from streamsvm.registry.subscriber import ModelSubscriber
 from tests.brokers.choice import NoBroker, start_real_broker
 from tests.brokers.fixtures import TestBroker
+from tests.registry.test_subscriber import NAME, Trainer, eventually, number_of, version_of
 from tests.test_architecture import imports_of, modules
-from tests.test_subscriber import NAME, Trainer, eventually, number_of, version_of
 
 CODE_FROM_BYTES = {"pickle", "cPickle", "_pickle", "dill", "cloudpickle", "joblib", "marshal", "shelve", "xml", "yaml"}
 CALLS = {"eval", "exec", "compile", "__import__"}

@@ -63,8 +63,8 @@ from tests.benchmarks.summaries import (
     reservoir,
     uniform,
 )
+from tests.config.sizes import sized
 from tests.papers.paper_a import Fitted, fit, objective
-from tests.sizes import sized
 
 Float = NDArray[np.float64]
 

@@ -34,7 +34,7 @@ from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig
 from streamsvm.learning.learner import Learner, warm_up
 from streamsvm.points import Points, Position, Rows, Times
 from tests.benchmarks.coreset import counter_of
-from tests.sizes import sized
+from tests.config.sizes import sized
 
 ARRAY_BYTES: Final = 256 << 20
 SIGNAL: Final = 1.13

@@ -31,7 +31,7 @@ from consumers.settings import OutputConfig, ScoringConfig, Settings
 from streamsvm.ingest.decoder import encode
 from streamsvm.kafka import Cluster, Connection, Message, Outbox, TopicSpec
 from tests.brokers.choice import start_real_broker
-from tests.test_subscriber import NAME, Trainer, version_of
+from tests.registry.test_subscriber import NAME, Trainer, version_of
 
 DIMENSION: Final = 8
 PARTITIONS: Final = 4

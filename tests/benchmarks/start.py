@@ -110,7 +110,7 @@ class Starts:
         return told
 
     def _command_of(self, kind: str) -> list[str]:
-        from tests.test_subscriber import NAME
+        from tests.registry.test_subscriber import NAME
 
         options: dict[str, object] = {
             "bootstrap-servers": self._servers,
@@ -155,7 +155,7 @@ def prepare(connection: Connection) -> None:
     from consumers.branches.workers.coresets_topic import topic_spec
     from consumers.settings import InputConfig, Settings
     from streamsvm.kafka import Cluster, TopicSpec
-    from tests.test_subscriber import NAME, Trainer, version_of
+    from tests.registry.test_subscriber import NAME, Trainer, version_of
 
     settings = Settings(name=NAME, input=InputConfig(topic="start"))
     topics = [TopicSpec(name, PARTITIONS) for name in ("start", "start-points")]

@@ -13,9 +13,9 @@ from streamsvm.checkpoint.forms import Form, PlacedArray, PlacedLearned, parts_o
 from streamsvm.checkpoint.partition_codec import PlacedScreen
 from streamsvm.model.pointers import Alias, Gate, GatePart, GateRival, Head
 from streamsvm.model.version import PartitionCut, TuningInForce
+from tests.checkpoint.test_checkpoint import table
 from tests.golden import HERE
 from tests.golden.every_checkpoint import HANDMADE, PARTS
-from tests.test_checkpoint import table
 
 
 def test_the_document_has_every_field() -> None:

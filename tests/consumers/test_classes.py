@@ -43,8 +43,8 @@ from tests.consumers import test_scorer
 from tests.consumers.test_verify import Forged
 from tests.consumers.trainers import Running, produce, run_until, settings_for, versions
 from tests.golden import model as golden
+from tests.registry.test_subscriber import eventually
 from tests.streams import DIMENSION, rows_of
-from tests.test_subscriber import eventually
 
 LABELS: Final = ("a", "b", "c", "d", "e", "f", "g")
 ROWS: Final = 600

@@ -17,7 +17,7 @@ from streamsvm.datasets import load_htru2
 from streamsvm.estimators import stream
 from streamsvm.learning.learner import Learner
 from streamsvm.points import Points, Position
-from tests.sizes import sized
+from tests.config.sizes import sized
 from tests.streams import rows_of
 
 NONE = Observed().counts()

@@ -18,7 +18,7 @@ from consumers.models.version_tables import diff_table, list_table
 from streamsvm.model.comparison import Hashed, compare
 from streamsvm.quality.skill import Answered, skill_of
 from streamsvm.registry.loading import Loaded
-from tests.codec.test_model import version_of
+from tests.model.test_model import version_of
 
 NASTY = [
     "[/x]",

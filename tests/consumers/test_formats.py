@@ -35,9 +35,9 @@ from tests.branches.events.test_decoding import ROW
 from tests.brokers.fixtures import TestBroker
 from tests.brokers.jvm import CannotRun, free_ports
 from tests.brokers.registry import Registry
-from tests.codec.rows import Raw
 from tests.consumers.trainers import Running, run_until, settings_for, topic, versions
 from tests.faults.hostile_registry import hostile_registry, text
+from tests.ingest.rows import Raw
 from tests.streams import DIMENSION, gaussian, small_config
 
 FORMATS: tuple[RecordFormat, ...] = ("json-array", "arrow", "avro")

@@ -22,8 +22,8 @@ from streamsvm.model.machine import LinearMachine
 from streamsvm.model.pointers import Head, decode_alias, decode_head
 from streamsvm.registry.subscriber import ModelSubscriber, NoModel, load_version
 from tests.brokers.fixtures import TestBroker
+from tests.config.sizes import sized
 from tests.consumers.trainers import Running, produce, records, run_until, settings_for, topic, versions
-from tests.sizes import sized
 
 pytestmark = pytest.mark.enough("real")
 

@@ -28,7 +28,7 @@ from tests.consumers.test_scorer import scores
 from tests.consumers.test_scorer import settings_for as scoring_settings
 from tests.consumers.trainers import Running, produce, records, run_until, settings_for, versions
 from tests.kafka import foreign
-from tests.test_subscriber import Trainer, eventually, version_of
+from tests.registry.test_subscriber import Trainer, eventually, version_of
 
 pytestmark = pytest.mark.real_broker
 

@@ -26,7 +26,7 @@ from streamsvm.verification.version_survey import VersionSurvey
 from tests.brokers.fixtures import TestBroker
 from tests.brokers.settings import COMPACT_AT_ONCE
 from tests.consumers.trainers import Running, produce, records, run_until, settings_for, topic
-from tests.test_subscriber import eventually
+from tests.registry.test_subscriber import eventually
 
 pytestmark = pytest.mark.enough("embedded")
 

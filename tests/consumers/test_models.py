@@ -42,7 +42,7 @@ from streamsvm.registry.subscriber import ModelSubscriber
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.test_cli import error_of, run
 from tests.consumers.trainers import topic
-from tests.test_subscriber import DEADLINE_S, NAME, Trainer, version_of
+from tests.registry.test_subscriber import DEADLINE_S, NAME, Trainer, version_of
 
 pytestmark = pytest.mark.enough("embedded")
 

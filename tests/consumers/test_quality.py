@@ -21,8 +21,8 @@ from streamsvm.model.pointers import Alias, Gate
 from streamsvm.points import Points
 from streamsvm.quality.prequential import Prequential
 from tests.brokers.fixtures import TestBroker
+from tests.config.sizes import sized
 from tests.consumers.trainers import Running, produce, records, run_until, settings_for, topic, versions
-from tests.sizes import sized
 from tests.streams import DIMENSION, gaussian, rows_of
 
 pytestmark = pytest.mark.enough("real")

@@ -20,8 +20,8 @@ from streamsvm.checkpoint.disk import FileSystem
 from streamsvm.errors import DirectoryTaken, TransientError
 from streamsvm.kafka import Cluster, TopicSpec
 from tests.brokers.fixtures import TestBroker
+from tests.checkpoint.test_checkpoint import snapshot
 from tests.consumers.trainers import Running, produce, records, run_until, settings_for
-from tests.test_checkpoint import snapshot
 
 
 class Saving:

@@ -51,7 +51,7 @@ from streamsvm.model.probability import Sigmoid
 from tests.brokers.fixtures import TestBroker
 from tests.brokers.jvm import JvmBroker
 from tests.kafka.foreign import members
-from tests.test_subscriber import DEADLINE_S, NAME, Trainer, eventually, restartable_broker, version_of
+from tests.registry.test_subscriber import DEADLINE_S, NAME, Trainer, eventually, restartable_broker, version_of
 
 pytestmark = pytest.mark.enough("real")
 

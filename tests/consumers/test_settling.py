@@ -29,8 +29,8 @@ from tests.consumers.test_scorer import Running as Scoring
 from tests.consumers.trainers import Running, produce, records, settings_for, topic, versions
 from tests.faults.proxy import ADD_OFFSETS_TO_TXN, END_TXN, PRODUCE, Proxy
 from tests.faults.unmarked import UNVERIFIED, Unmarked
-from tests.test_subscriber import NAME, eventually, version_of
-from tests.test_subscriber import Trainer as ModelTrainer
+from tests.registry.test_subscriber import NAME, eventually, version_of
+from tests.registry.test_subscriber import Trainer as ModelTrainer
 
 pytestmark = pytest.mark.real_broker
 

@@ -15,8 +15,8 @@ from streamsvm.model.fit import Audit
 from streamsvm.model.message import content_sha256
 from streamsvm.model.probability import Sigmoid
 from streamsvm.registry.loading import Loaded
-from tests.codec.test_model import version_of
 from tests.golden import model as golden
+from tests.model.test_model import version_of
 
 
 def shown(audit: Audit | None, probability: Sigmoid | None = None) -> str:

@@ -20,7 +20,7 @@ from streamsvm.learning.cutting import Cut
 from streamsvm.learning.learner import Learner
 from streamsvm.learning.training import train
 from streamsvm.points import Points, Position
-from tests.sizes import sized
+from tests.config.sizes import sized
 from tests.streams import DIMENSION, gaussian, rows_of
 
 

@@ -20,8 +20,8 @@ from streamsvm.coreset.screening_kernels import BINS
 from streamsvm.learning.learner import Learner
 from streamsvm.learning.pilots import linear_pilot
 from streamsvm.points import Points, Position
+from tests.learning.test_learner import check_batches, check_restart, feed
 from tests.streams import DIMENSION, gaussian, rows_of, small_config
-from tests.test_learner import check_batches, check_restart, feed
 
 CAPACITY = 300
 SPAN = 6_000

@@ -29,7 +29,7 @@ from streamsvm.registry.loading import Loaded
 from tests.brokers.fixtures import TestBroker
 from tests.deploy.files import DEPLOY, ROOT
 from tests.golden import HERE
-from tests.test_subscriber import NAME, Trainer, version_of
+from tests.registry.test_subscriber import NAME, Trainer, version_of
 
 READER = DEPLOY / "reader"
 GOLDEN = sorted(HERE.glob("model-1-*.json"))

@@ -38,7 +38,6 @@ from streamsvm.ingest import dead_letter as deadletter
 from streamsvm.ingest.decoder import encode
 from streamsvm.kafka import Cluster, Connection, Message, Outbox, Record, TopicSpec
 from tests.brokers.jvm import JvmBroker
-from tests.codec.rows import ARROW, AVRO, POINT
 from tests.constants import flags
 from tests.consumers.trainers import settings_for
 from tests.faults.admin import delete_records
@@ -49,6 +48,7 @@ from tests.faults.stage import NO_LIMITS, Stage
 from tests.forked import PROGRAM
 from tests.fuzz.mutation import LARGEST, Mutator
 from tests.fuzz.targets import OWN, SHELF
+from tests.ingest.rows import ARROW, AVRO, POINT
 
 CHUNK: Final = 100_000
 GOOD_ONE_IN: Final = 100

@@ -28,8 +28,8 @@ from tests.faults.observed import ask, metrics
 from tests.faults.offsets import Partition, committed, look
 from tests.faults.planted import TRANSACTION_TIMEOUT
 from tests.forked import ROOT
-from tests.test_subscriber import NAME, eventually, version_of
-from tests.test_subscriber import Trainer as VersionWriter
+from tests.registry.test_subscriber import NAME, eventually, version_of
+from tests.registry.test_subscriber import Trainer as VersionWriter
 
 DIMENSION = 3
 ROWS_A_VERSION = 20

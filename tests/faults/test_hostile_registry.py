@@ -27,7 +27,6 @@ from streamsvm.verification.report import EXIT_CLEAN, EXIT_DIFFERS
 from tests.brokers.fixtures import TestBroker
 from tests.brokers.jvm import CannotRun
 from tests.brokers.secured import Authority
-from tests.codec.rows import AVRO, POINT, Shelf
 from tests.consumers.trainers import run_until, settings_for
 from tests.faults.hostile_registry import (
     DRIPS_S,
@@ -39,6 +38,7 @@ from tests.faults.hostile_registry import (
     plain,
     text,
 )
+from tests.ingest.rows import AVRO, POINT, Shelf
 from tests.streams import DIMENSION, gaussian
 
 MEGABYTE = 1_000_000

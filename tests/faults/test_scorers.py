@@ -29,7 +29,7 @@ from tests.faults.daemon import DEADLINE_S, Daemon
 from tests.faults.observed import metrics
 from tests.faults.planted import TRANSACTION_TIMEOUT
 from tests.forked import PROGRAM
-from tests.test_subscriber import NAME, Trainer, eventually, version_of
+from tests.registry.test_subscriber import NAME, Trainer, eventually, version_of
 
 Note = Callable[[str, object], None]
 PARTITIONS = 4

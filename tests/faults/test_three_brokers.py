@@ -14,10 +14,10 @@ from streamsvm.model.version import positions
 from tests.branches.workers.coreset_check import Checked
 from tests.brokers.cluster import Cluster as Brokers
 from tests.brokers.jvm import CannotRun
-from tests.codec.test_model import version_of
 from tests.consumers.trainers import settings_for
 from tests.faults.stage import Stage
 from tests.faults.workers import Plan, Round, Total, adopting, check_adopted, run, three_nodes
+from tests.model.test_model import version_of
 
 Note = Callable[[str, object], None]
 Nodes = tuple[Brokers, Connection]

@@ -32,16 +32,16 @@ from streamsvm.model.pointers import (
 from streamsvm.model.probability import Sigmoid
 from streamsvm.model.version import PartitionCut
 from streamsvm.points import Position
-from tests.codec.rows import POINT, POINTS, Raw
-from tests.codec.test_bounds import FOURTH, bomb, with_version
-from tests.codec.test_model import version_of
-from tests.codec.test_points import BAD
+from tests.config.sizes import sized
 from tests.fuzz.targets import CORPUS, SHELF
 from tests.golden import HERE
 from tests.golden.every_model import KINDS
 from tests.golden.model import path_of
+from tests.ingest.rows import POINT, POINTS, Raw
+from tests.ingest.test_points import BAD
+from tests.model.test_bounds import FOURTH, bomb, with_version
+from tests.model.test_model import version_of
 from tests.plugged import of_branches
-from tests.sizes import sized
 from tests.streams import DIMENSION, gaussian, rows_of
 
 GOOD = [

@@ -59,9 +59,9 @@ from streamsvm.model.pointers import decode_alias, decode_head, decode_owner, de
 from streamsvm.model.version import version_number
 from streamsvm.registry.loading import _published_at
 from streamsvm.verification.auditor import incarnation_in
-from tests.codec.rows import ARROW, AVRO, POINT, POINTS, InColumns, Raw, Shelf, few_rows
 from tests.fuzz.mutation import Mutator
 from tests.golden import HERE
+from tests.ingest.rows import ARROW, AVRO, POINT, POINTS, InColumns, Raw, Shelf, few_rows
 
 CORPUS: Final = Path(__file__).parent / "corpus"
 LARGEST: Final = LARGEST_FEATURE["float64"]

@@ -33,7 +33,7 @@ from streamsvm.model.pointers import (
 from streamsvm.model.version import PartitionCut
 from tests.brokers.jvm import CannotRun
 from tests.interop.programs import node_program
-from tests.test_subscriber import version_of
+from tests.registry.test_subscriber import version_of
 
 ROOT = Path(__file__).parent.parent.parent
 DOCUMENT = ROOT / "streamsvm" / "asyncapi.yaml"

@@ -16,7 +16,7 @@ from streamsvm.kafka import Cluster
 from tests.brokers.fixtures import TestBroker
 from tests.brokers.jvm import CannotRun, die_with_parent
 from tests.interop.programs import install_node_reader, node_packages
-from tests.test_subscriber import eventually
+from tests.registry.test_subscriber import eventually
 
 TIMEOUT_S = 60.0
 READER = """

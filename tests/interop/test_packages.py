@@ -28,7 +28,7 @@ from tests.brokers.jvm import CannotRun, JvmBroker, kafka_jars
 from tests.golden import answers
 from tests.interop.programs import DEPLOY, NODE, NODE_READER, java_program, node_program
 from tests.interop.test_subscribers import running
-from tests.test_subscriber import NAME, Trainer, eventually, version_of
+from tests.registry.test_subscriber import NAME, Trainer, eventually, version_of
 
 ROOT: Final = DEPLOY.parent
 JAVA: Final = DEPLOY / "java"

@@ -24,13 +24,13 @@ from streamsvm.registry.signing import Signer, TrustedKeys
 from streamsvm.registry.subscriber import ModelSubscriber
 from tests.brokers.fixtures import TestBroker
 from tests.brokers.jvm import CannotRun
+from tests.config.sizes import sized
 from tests.consumers.test_scorer import held_back
 from tests.consumers.trainers import Running, produce, settings_for
 from tests.interop.programs import Program, java_program, node_program
-from tests.sizes import sized
-from tests.test_anchoring import Topic
-from tests.test_signing import new_key
-from tests.test_subscriber import NAME, eventually
+from tests.registry.test_anchoring import Topic
+from tests.registry.test_signing import new_key
+from tests.registry.test_subscriber import NAME, eventually
 
 Note = Callable[[str, object], None]
 DEADLINE_S = 120.0

@@ -11,7 +11,7 @@ from streamsvm.kafka import Cluster, Connection, TopicSpec, client
 from streamsvm.kafka.kept import Kept
 from tests.brokers.fixtures import TestBroker
 from tests.kafka.steps import PATIENCE_S, numbers, send_values, values_of
-from tests.test_subscriber import restartable_broker
+from tests.registry.test_subscriber import restartable_broker
 
 
 class Noted:

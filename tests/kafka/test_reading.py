@@ -34,7 +34,7 @@ from streamsvm.kafka.failures import error_of
 from tests.brokers.fixtures import TestBroker
 from tests.kafka import foreign
 from tests.kafka.steps import PATIENCE_S, drain, numbers, send_values, values_of
-from tests.test_subscriber import eventually, restartable_broker
+from tests.registry.test_subscriber import eventually, restartable_broker
 
 HOUR_MS = 3_600_000
 EPOCH_MS = 1_700_000_000_000

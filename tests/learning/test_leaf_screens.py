@@ -10,7 +10,7 @@ from streamsvm.config import ModelConfig, PointsConfig, SvmConfig
 from streamsvm.learning import leaf_screens
 from streamsvm.learning.leaf_screens import LinearScreens, screens_of
 from streamsvm.learning.tasks import task_of
-from tests.sizes import sized
+from tests.config.sizes import sized
 
 
 def config_of(labels: tuple[int, ...] = (-1, 1), kernel: Any = "linear", **coreset: Any) -> ModelConfig:

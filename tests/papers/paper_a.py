@@ -43,8 +43,8 @@ from streamsvm.papers.reducers import SensitivityReducer
 from streamsvm.points import Points, Position
 from streamsvm.svm.block.interior_point import MOST_STEPS, InteriorPointSolver
 from streamsvm.svm.problem import Problem
+from tests.config.sizes import sized
 from tests.papers.sample_size import coreset_size
-from tests.sizes import sized
 from tests.streams import rows_of
 
 Float = NDArray[np.float64]

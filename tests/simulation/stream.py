@@ -31,9 +31,9 @@ from streamsvm.model.fit import Audit, Fit, MachineFit
 from streamsvm.model.machine import LinearMachine, Model, Scaler
 from streamsvm.model.version import Memory
 from streamsvm.points import Points, Position, Positions, Rows
+from tests.config.sizes import sized
 from tests.simulation.broker import Entry
 from tests.simulation.variants import Reading, variants_of
-from tests.sizes import sized
 
 NAME = "m"
 INPUT, LETTERS, MODELS = "in", "in.dlq", "models"

@@ -26,7 +26,7 @@ from tests.consumers.trainers import produce, records, settings_for, topic, vers
 from tests.faults.daemon import Daemon, arguments
 from tests.faults.stage import Stage
 from tests.faults.workers import command as worker_command
-from tests.test_subscriber import eventually
+from tests.registry.test_subscriber import eventually
 from tests.upgrade.later import NAMES, VERSION
 
 OLD: Final = ""

@@ -12,7 +12,7 @@ from tests.brokers.fixtures import TestBroker
 from tests.consumers.test_identity import WAY_OUT, AtTheQuestion, asking_always, recreate
 from tests.consumers.test_scorer import Running as Scoring
 from tests.consumers.trainers import produce
-from tests.test_subscriber import eventually
+from tests.registry.test_subscriber import eventually
 
 pytestmark = pytest.mark.real_broker
 

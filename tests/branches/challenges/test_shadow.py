@@ -18,7 +18,7 @@ from streamsvm.ingest.scored import BatchScorer
 from streamsvm.kafka import Cluster, Connection, TopicSpec
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.test_scorer import Running, points, produce, record_of, scores, settings_for
-from tests.test_subscriber import NAME, Trainer, eventually, version_of
+from tests.registry.test_subscriber import NAME, Trainer, eventually, version_of
 
 
 @pytest.fixture

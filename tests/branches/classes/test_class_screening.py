@@ -35,9 +35,9 @@ from streamsvm.errors import CorruptCheckpoint
 from streamsvm.learning.learner import Learner
 from streamsvm.learning.tasks import OneVsRest
 from streamsvm.points import Points, Position
-from tests.sizes import sized
+from tests.config.sizes import sized
+from tests.learning.test_learner import check_batches, check_restart, feed
 from tests.streams import rows_of
-from tests.test_learner import check_batches, check_restart, feed
 
 CLASSES = 5
 DIMENSION = 3

@@ -26,7 +26,6 @@ from tests.branches.events.recipes import payment, payments
 from tests.branches.events.reference import Rejected, columns
 from tests.branches.events.test_arrow_events import in_arrow
 from tests.branches.events.test_decoding import ROW as PAYMENT
-from tests.codec.rows import ARROW, Shelf, few_rows
 from tests.fuzz.targets import (
     BINARY_WORDS,
     JSON_WORDS,
@@ -45,6 +44,7 @@ from tests.fuzz.targets import (
     of_records,
 )
 from tests.fuzz.targets import SHELF as OF_POINTS
+from tests.ingest.rows import ARROW, Shelf, few_rows
 
 RECIPE: Final = payments()
 PLAIN_RECIPE: Final = RECIPE.plain()

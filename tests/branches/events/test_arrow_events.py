@@ -17,7 +17,7 @@ from streamsvm.config import PointsConfig
 from streamsvm.ingest.decoder import Decoded, PointDecoder
 from tests.branches.events.recipes import payment, payments
 from tests.branches.events.test_decoding import encoded
-from tests.codec.rows import ARROW, Raw, whys
+from tests.ingest.rows import ARROW, Raw, whys
 
 RECIPE = payments()
 POINTS = points_of(RECIPE)

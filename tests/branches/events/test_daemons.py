@@ -36,7 +36,7 @@ from tests.consumers.test_scorer import Running as RunningScorer
 from tests.consumers.test_scorer import scores, stored
 from tests.consumers.trainers import produce, run_until, settings_for, versions
 from tests.golden.model import parts_of, path_of
-from tests.test_subscriber import eventually
+from tests.registry.test_subscriber import eventually
 
 
 def with_features(settings: Settings, features: dict[str, Any] = PAYMENTS, **events: Any) -> Settings:

@@ -16,7 +16,7 @@ from streamsvm.config import PointsConfig
 from streamsvm.ingest.avro import AvroWriter
 from streamsvm.ingest.decoder import REASONS, Decoded, PointDecoder
 from tests.branches.events.recipes import EVENTS, payment, payments
-from tests.codec.rows import AVRO, Raw, Shelf, few_rows, whys
+from tests.ingest.rows import AVRO, Raw, Shelf, few_rows, whys
 
 RECIPE = payments()
 POINTS = points_of(RECIPE)

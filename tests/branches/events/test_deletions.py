@@ -15,8 +15,8 @@ from streamsvm.config import PointsConfig
 from streamsvm.field_paths import UNAVAILABLE
 from streamsvm.ingest.avro import AvroWriter
 from streamsvm.ingest.decoder import Decoded, PointDecoder
-from tests.codec.rows import ARROW, AVRO, InColumns, Raw, Shelf, whys
-from tests.codec.test_deletions import DELETIONS, MARKED, expect
+from tests.ingest.rows import ARROW, AVRO, InColumns, Raw, Shelf, whys
+from tests.ingest.test_deletions import DELETIONS, MARKED, expect
 
 FEATURES = {"a": "number", "kind": {"as": "category", "values": ["x"]}}
 LABEL = {"label": {"field": "y", "negative": [False], "positive": [True]}}

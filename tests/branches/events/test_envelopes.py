@@ -12,7 +12,7 @@ from streamsvm.config import PointsConfig
 from streamsvm.ingest.avro import AvroWriter
 from streamsvm.ingest.decoder import REASONS, REMEDIES, Decoded, PointDecoder
 from streamsvm.ingest.decoding import passed_over
-from tests.codec.rows import ARROW, AVRO, InColumns, Raw, Shelf, whys
+from tests.ingest.rows import ARROW, AVRO, InColumns, Raw, Shelf, whys
 
 FEATURES = {"a": "number", "card": {"as": "category", "field": "card.country", "values": ["DE"]}}
 LABEL = {"label": {"field": "y", "negative": [False], "positive": [True]}}

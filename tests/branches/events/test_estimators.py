@@ -28,7 +28,7 @@ from streamsvm.model.features import InvalidFeatures
 from streamsvm.points import Position
 from streamsvm.toml_text import toml_value
 from tests.branches.events.recipes import EVENTS, PAYMENTS, payment, payments
-from tests.codec.rows import InColumns, Raw
+from tests.ingest.rows import InColumns, Raw
 
 pytestmark = pytest.mark.filterwarnings("ignore::streamsvm.estimators.stream.CoresetWarning")
 

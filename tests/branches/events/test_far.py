@@ -21,8 +21,8 @@ from streamsvm.model.version import Version
 from streamsvm.points import Points
 from streamsvm.registry import onnx_export
 from tests.branches.events.test_interop import evaluator
-from tests.codec.test_onnx import run
 from tests.golden import model as golden
+from tests.model.test_onnx import run
 
 OFFSETS = (1e5, 1e6, 1e7, 1e8, 1e9)
 NAMES = ("a", "b", "c")

@@ -14,8 +14,8 @@ from streamsvm.ingest.avro import AvroWriter
 from streamsvm.ingest.decoder import REASONS, REMEDIES, Decoded, PointDecoder
 from streamsvm.ingest.framed import SCHEMA_HEADER
 from streamsvm.ingest.label_records import LabelDecoder
-from tests.codec.rows import POINT, SHELF, InColumns, Raw, whys
-from tests.codec.test_label_records import Raw as Label
+from tests.ingest.rows import POINT, SHELF, InColumns, Raw, whys
+from tests.ingest.test_label_records import Raw as Label
 
 LABEL = {"label": {"field": "fraud", "negative": [0], "positive": [1]}}
 

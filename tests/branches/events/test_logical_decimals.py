@@ -27,7 +27,7 @@ from streamsvm.branches.events.sampling import EventSampler
 from streamsvm.config import PointsConfig
 from streamsvm.ingest.avro import AvroReader
 from streamsvm.ingest.decoder import Decoded, PointDecoder
-from tests.codec.rows import AVRO, InColumns, Raw, Shelf, whys
+from tests.ingest.rows import AVRO, InColumns, Raw, Shelf, whys
 
 DECIMAL = "org.apache.kafka.connect.data.Decimal"
 VARIABLE = "io.debezium.data.VariableScaleDecimal"

@@ -17,8 +17,8 @@ from streamsvm.branches.events.options import points_of, recipe_from
 from streamsvm.config import PointsConfig
 from streamsvm.ingest.decoder import PointDecoder
 from tests.branches.events.reference import Rejected, columns
-from tests.codec.rows import InColumns, Raw, whys
 from tests.golden import HERE
+from tests.ingest.rows import InColumns, Raw, whys
 
 CELLS: list[dict[str, Any]] = json.loads((HERE / "notations.json").read_text("utf-8"))
 

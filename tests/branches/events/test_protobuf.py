@@ -26,7 +26,7 @@ from tests.branches.events.protobuf_payments import (
     payment_class,
 )
 from tests.branches.events.recipes import payment, payments
-from tests.codec.rows import Raw, Shelf, whys
+from tests.ingest.rows import Raw, Shelf, whys
 
 if not INSTALLED:
     pytest.skip("the packages that read Protobuf are not installed", allow_module_level=True)

@@ -6,7 +6,7 @@ import pytest
 
 from tests.branches.events.recipes import payment
 from tests.branches.events.test_interop import version as of_payments
-from tests.codec.test_reasons import loaded, summed, terms, total
+from tests.ingest.test_reasons import loaded, summed, terms, total
 
 
 def test_columns_of_a_field_count_together() -> None:

@@ -12,7 +12,7 @@ from streamsvm.branches.landmarks.landmark_pilots import seals_a_pilot
 from streamsvm.config import ModelConfig, PointsConfig, SvmConfig
 from streamsvm.errors import ConfigurationError
 from streamsvm.learning import naming
-from tests.sizes import sized
+from tests.config.sizes import sized
 
 
 def config_of(**sections: Any) -> ModelConfig:

@@ -14,7 +14,7 @@ from streamsvm.learning.learner import Learner
 from streamsvm.learning.pilots import kernel_pilot
 from streamsvm.learning.recipe import make
 from streamsvm.points import Points, Position
-from tests.sizes import sized
+from tests.config.sizes import sized
 from tests.streams import ring, rows_of
 
 

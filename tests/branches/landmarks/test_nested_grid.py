@@ -29,8 +29,8 @@ from streamsvm.config import ModelConfig
 from streamsvm.learning import judging, tuning
 from streamsvm.learning.tuning import is_due, tune
 from streamsvm.model.kernels import Float, RbfKernel
+from tests.learning.test_tuning import cut_of
 from tests.streams import ring
-from tests.test_tuning import cut_of
 
 GAMMAS = (0.05, 0.2, 0.8, 3.2)
 BOXES = (0.1, 1.0, 10.0)

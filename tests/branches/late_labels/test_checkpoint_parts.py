@@ -5,7 +5,7 @@ from __future__ import annotations
 from streamsvm.branches.late_labels.joining import joining_of
 from streamsvm.checkpoint import format as codec
 from tests.branches.late_labels.golden import with_join
-from tests.test_checkpoint import snapshot
+from tests.checkpoint.test_checkpoint import snapshot
 
 
 def test_a_join_comes_back_as_it_was() -> None:

@@ -14,7 +14,7 @@ from streamsvm.delivery.decision import Resume, reads_on
 from streamsvm.errors import StateError
 from streamsvm.points import Position
 from tests.branches.late_labels.golden import with_join
-from tests.test_delivery import decide, present, saved
+from tests.delivery.test_delivery import decide, present, saved
 
 LABELS = LabelsPresent("labels", "of labels", {0: (0, 50)})
 

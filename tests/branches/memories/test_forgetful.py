@@ -27,8 +27,8 @@ from streamsvm.model.version import Memory, Version
 from streamsvm.points import Points, Position, Rows, Times
 from streamsvm.svm.objective import primal_objective
 from streamsvm.verification.recomputation import Recomputation, missing_input
+from tests.config.sizes import sized
 from tests.schemas import model_schema
-from tests.sizes import sized
 from tests.streams import DIMENSION, gaussian, rows_of, snapshot_of
 
 MEMORIES: list[dict[str, Any]] = [

@@ -21,9 +21,9 @@ from streamsvm.learning.learner import Learner
 from streamsvm.learning.partition_state import PartitionState
 from streamsvm.points import Position, Rows
 from tests.branches.memories.test_forgetful import MEMORIES
-from tests.sizes import sized
+from tests.config.sizes import sized
+from tests.learning.test_learner import audit_bytes, state_bytes
 from tests.streams import DIMENSION, gaussian, rows_of
-from tests.test_learner import audit_bytes, state_bytes
 
 NEVER = 1 << 30
 PARTITIONS = 3

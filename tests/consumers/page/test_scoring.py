@@ -17,7 +17,7 @@ from consumers.page.scoring import ScorerFacts, verdict_of
 from consumers.page.status import DriftPart, ScorerStatus, ScoringMoment, Status, encode
 from consumers.settings import Settings
 from streamsvm.registry.loading import Loaded
-from tests.test_subscriber import version_of
+from tests.registry.test_subscriber import version_of
 
 T0 = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
 SERVING = ServingSnapshot(Loaded(version=version_of(3), sha256="ab" * 32, offset=7, loaded_at=T0.timestamp()))

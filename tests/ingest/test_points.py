@@ -16,8 +16,8 @@ from streamsvm.ingest import dead_letter as deadletter
 from streamsvm.ingest.decoder import LARGEST_FEATURE, REASONS, Decoded, PointDecoder, encode
 from streamsvm.ingest.row import Point
 from streamsvm.points import Position
-from tests.codec.rows import AVRO, Raw, few_rows
-from tests.codec.test_formats import BAD_ARROW, BAD_AVRO
+from tests.ingest.rows import AVRO, Raw, few_rows
+from tests.ingest.test_formats import BAD_ARROW, BAD_AVRO
 
 CONFIG = few_rows(5)(dimension=2, labels=(0, 1), max_record_bytes=2_000)
 

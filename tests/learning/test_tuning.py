@@ -18,7 +18,7 @@ from streamsvm.learning.tasks import OneVsOne, TwoClasses, task_of
 from streamsvm.learning.training import scaler_of
 from streamsvm.learning.tuning import FOLDS, STEPS, WIDTHS, is_due, tune
 from streamsvm.points import Points, Position
-from tests.sizes import sized
+from tests.config.sizes import sized
 from tests.streams import gaussian
 
 

@@ -31,10 +31,10 @@ from streamsvm.registry.signing import Signer, TrustedKeys, signed_text
 from streamsvm.registry.subscriber import ModelSubscriber
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.trainers import produce, records, run_until, settings_for, topic
-from tests.test_anchoring import NOW, Topic
-from tests.test_anchoring import connection as connection
-from tests.test_anchoring import models as models
-from tests.test_subscriber import DEADLINE_S, NAME, eventually
+from tests.registry.test_anchoring import NOW, Topic
+from tests.registry.test_anchoring import connection as connection
+from tests.registry.test_anchoring import models as models
+from tests.registry.test_subscriber import DEADLINE_S, NAME, eventually
 
 KEY: Final = "pulsar@7"
 HASH: Final = "ab" * 32

@@ -8,9 +8,9 @@ import pytest
 
 from streamsvm.config import PointsConfig
 from streamsvm.ingest.decoder import PointDecoder
-from tests.codec.rows import ARROW, AVRO, Raw, Shelf
 from tests.golden import HERE
 from tests.golden.points import EXPECTED, SCHEMAS, records
+from tests.ingest.rows import ARROW, AVRO, Raw, Shelf
 
 HEADERS = {"json": (), "arrow": ARROW, "arrow32": ARROW, "avro": AVRO}
 FILES = sorted(HERE.glob("*.point"))

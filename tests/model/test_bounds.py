@@ -21,7 +21,7 @@ from streamsvm.ingest import arrow, json_rows
 from streamsvm.ingest.arrow_stream import _messages, field
 from streamsvm.ingest.avro import AvroWriter
 from streamsvm.ingest.decoder import PointDecoder
-from tests.codec.rows import ARROW, AVRO, POINTS, SHELF, Raw, Shelf, as_arrow, as_avro, as_json, few_rows
+from tests.ingest.rows import ARROW, AVRO, POINTS, SHELF, Raw, Shelf, as_arrow, as_avro, as_json, few_rows
 
 CONFIG = PointsConfig(dimension=2, labels=(0, 1))
 GOOD = as_arrow(np.array([[1.0, 2.0], [3.0, 4.0]]), [0, 1])
@@ -240,7 +240,7 @@ def test_no_bomb_goes_off(tmp_path: Path) -> None:
         (tmp_path / name).write_bytes(value := one.value())
         assert len(value) <= MEGABYTE
     found = subprocess.run(
-        [sys.executable, "-m", "tests.codec.test_bounds", tmp_path],
+        [sys.executable, "-m", "tests.model.test_bounds", tmp_path],
         capture_output=True,
         text=True,
         cwd=Path(__file__).parents[2],

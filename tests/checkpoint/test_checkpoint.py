@@ -42,7 +42,7 @@ from tests.golden.every_checkpoint import HANDMADE, PARTS
 from tests.golden.rewritten import joined, parts, sealed, with_parts
 from tests.streams import gaussian, rows_of, small_config
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parent.parent.parent
 
 
 def snapshot(sequence: int = 1, head: int = 0, incarnation: int = 1, rows: int = 50) -> Snapshot:

@@ -17,8 +17,8 @@ from streamsvm.config import PointsConfig
 from streamsvm.errors import TransientError
 from streamsvm.ingest import avro
 from streamsvm.ingest.decoder import Decoded, PointDecoder
-from tests.codec.rows import ARROW, AVRO, POINT, POINTS, SHELF, Raw, Shelf, as_arrow, as_avro, as_json, few_rows
 from tests.examples import examples
+from tests.ingest.rows import ARROW, AVRO, POINT, POINTS, SHELF, Raw, Shelf, as_arrow, as_avro, as_json, few_rows
 
 CONFIG = few_rows(5)(dimension=2, labels=(0, 1), max_record_bytes=4_000)
 X = np.array([[1.0, 2.0], [3.0, 4.0]])

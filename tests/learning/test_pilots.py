@@ -12,7 +12,7 @@ from streamsvm.coreset.moments import Moments
 from streamsvm.learning.learner import Learner
 from streamsvm.learning.pilots import kernel_pilot, linear_pilot
 from streamsvm.points import Points, Position
-from tests.sizes import sized
+from tests.config.sizes import sized
 from tests.streams import DIMENSION, gaussian, rows_of
 
 

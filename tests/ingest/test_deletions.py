@@ -11,7 +11,7 @@ import pytest
 from streamsvm.config import PointsConfig
 from streamsvm.ingest.avro import AvroWriter
 from streamsvm.ingest.decoder import Decoded, PointDecoder
-from tests.codec.rows import ARROW, AVRO, Raw, Shelf, whys
+from tests.ingest.rows import ARROW, AVRO, Raw, Shelf, whys
 
 DELETIONS: list[dict[str, Any]] = [
     {"__deleted": "true"},

@@ -41,7 +41,7 @@ from streamsvm.registry.subscriber import ModelSubscriber
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.test_cli import error_of, run
 from tests.kafka.foreign import delete_records
-from tests.test_subscriber import DEADLINE_S, NAME, version_of
+from tests.registry.test_subscriber import DEADLINE_S, NAME, version_of
 
 pytestmark = pytest.mark.enough("embedded")
 

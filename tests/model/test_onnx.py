@@ -29,8 +29,8 @@ from streamsvm.model.probes import probes_of
 from streamsvm.model.version import Version
 from streamsvm.points import Points
 from streamsvm.registry import onnx_export as onnx_codec
-from tests.codec.test_probes import models
 from tests.golden import model as golden
+from tests.model.test_probes import models
 
 
 def version_of(model: Model, labels: tuple[Label, Label] = (-1, 1)) -> Version:

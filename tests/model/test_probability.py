@@ -13,8 +13,8 @@ from streamsvm.errors import InvalidMessage
 from streamsvm.model import message as codec
 from streamsvm.model.parts import probability_part as part_codec
 from streamsvm.model.probability import Sigmoid
-from tests.codec.test_model import version_of
 from tests.golden import model as golden
+from tests.model.test_model import version_of
 from tests.streams import gaussian
 
 SIGMOID = Sigmoid(-1.0 / 3.0, 1e-300)

@@ -21,9 +21,9 @@ from streamsvm.model.ancestry import Ancestor, linked
 from streamsvm.model.machine import Model
 from streamsvm.model.parts import every_part
 from streamsvm.model.schemas import assembled, shown
-from tests.codec.test_probes import models
 from tests.golden import every_model
 from tests.golden import model as golden
+from tests.model.test_probes import models
 from tests.plugged import of_branches
 from tests.schemas import model_schema
 

@@ -29,8 +29,8 @@ from streamsvm.quality.class_prequential import ClassBaseline, ClassPrequential
 from streamsvm.quality.class_skill_rule import ClassesAnswered, class_skill_of
 from streamsvm.quality.gate import LEAST_OF_A_LABEL, Evidence, balanced_accuracy, judge
 from streamsvm.quality.prequential import Baseline
+from tests.config.sizes import sized
 from tests.schemas import model_schema
-from tests.sizes import sized
 from tests.streams import rows_of
 
 

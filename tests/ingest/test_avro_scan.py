@@ -18,10 +18,10 @@ from streamsvm.errors import TransientError
 from streamsvm.ingest import avro_programs
 from streamsvm.ingest.avro import AvroReader
 from streamsvm.ingest.decoder import Decoded, PointDecoder
-from tests.codec.rows import AVRO, POINT, POINTS, SHELF, Raw, Shelf, as_avro, few_rows
 from tests.examples import examples
 from tests.fuzz.targets import ODD
 from tests.fuzz.targets import SHELF as ODD_SHELF
+from tests.ingest.rows import AVRO, POINT, POINTS, SHELF, Raw, Shelf, as_avro, few_rows
 
 CONFIG = few_rows(6)(dimension=2, labels=(-1, 1), dtype="float64")
 

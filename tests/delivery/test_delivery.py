@@ -18,7 +18,7 @@ from streamsvm.learning.cutting import LearnerState
 from streamsvm.model.pointers import Head, Owner
 from streamsvm.model.version import PartitionCut
 from streamsvm.points import Position
-from tests.test_checkpoint import snapshot
+from tests.checkpoint.test_checkpoint import snapshot
 
 CONFIG = {"seed": 1, "coreset": {"points": 2}}
 

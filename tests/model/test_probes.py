@@ -19,7 +19,7 @@ from streamsvm.model.machine import KernelMachine, LinearMachine, Machine, Model
 from streamsvm.model.probability import Sigmoid
 from streamsvm.model.probes import count_of
 from streamsvm.model.threshold import NUMBER_BYTES
-from tests.codec.test_model import version_of
+from tests.model.test_model import version_of
 
 FINITE = {"allow_nan": False, "allow_infinity": False}
 

@@ -24,7 +24,7 @@ from streamsvm.errors import InvalidMessage
 from streamsvm.model import message as codec
 from streamsvm.model.kernels import RbfKernel
 from streamsvm.model.machine import KernelMachine, LinearMachine, Machine, Model, Scaler
-from tests.test_subscriber import version_of
+from tests.registry.test_subscriber import version_of
 
 LARGEST_BYTES = 100_000_000
 SMALLER_BYTES = 10_000_000
@@ -119,7 +119,7 @@ def test_decoding_takes_a_multiple_of_the_message(name: str, tmp_path: Path) -> 
     (tmp_path / "message").write_bytes(value := large.value(large.size))
     assert 0.9 * large.size < len(value) <= 1.1 * large.size
     found = subprocess.run(
-        [sys.executable, "-m", "tests.codec.test_large_models", tmp_path / "message", str(large.times)],
+        [sys.executable, "-m", "tests.model.test_large_models", tmp_path / "message", str(large.times)],
         capture_output=True,
         text=True,
         cwd=Path(__file__).parents[2],

@@ -24,9 +24,9 @@ from streamsvm.model.pointers import Alias, current_key, encode_alias
 from streamsvm.model.version import Version
 from streamsvm.registry.loading import REASONS, RefusedMessage, check
 from streamsvm.registry.subscriber import ModelSubscriber
-from tests.bad_models import KINDS, BadMessage, bad_messages, linear
 from tests.brokers.fixtures import TestBroker
-from tests.test_subscriber import NAME, Trainer, eventually, version_of
+from tests.registry.bad_models import KINDS, BadMessage, bad_messages, linear
+from tests.registry.test_subscriber import NAME, Trainer, eventually, version_of
 
 pytestmark = pytest.mark.enough("real")
 

@@ -24,10 +24,10 @@ from tests.faults.daemon import Daemon
 from tests.faults.disks import RefusingDisk
 from tests.faults.observed import ask
 from tests.faults.planted import EIO_FILE
-from tests.faults.promise import check_counts, check_promise
 from tests.faults.stage import Stage
 from tests.kafka.foreign import committed
 from tests.kafka.steps import eventually
+from tests.promise.topics import check_counts, check_promise
 
 RETRYABLE = 75
 DISK_KIB = 1024

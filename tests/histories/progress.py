@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections import defaultdict
 from itertools import pairwise
 
-from tests.histories.anomalies import Anomaly, each
 from tests.histories.evidence import Evidence, Place, Scoring, Site
 from tests.histories.history import Entry
 from tests.histories.origins import ids_of
-from tests.histories.scores import answers, is_answered, point_of, points_of, source_of
-from tests.histories.versions import published, split
+from tests.histories.scores import answers, points_of
+from tests.histories.versions import published
+from tests.promise.anomalies import Anomaly, each
+from tests.promise.answers import is_answered, point_of, source_of
+from tests.promise.records import split
 
 REFUSED = 78
 AWAY_S = 5.0

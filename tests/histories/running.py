@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from tests.histories.anomalies import Anomaly
 from tests.histories.checker import check
 from tests.histories.evidence import Evidence
 from tests.histories.history import Recorder, load
 from tests.histories.nemesis import Conductor
-from tests.histories.scores import SOURCE
 from tests.histories.world import Plan, World
+from tests.promise.anomalies import Anomaly
+from tests.promise.answers import SOURCE
 
 LOOK_S: Final = 0.5
 FIRST_VERSION_S: Final = 180.0

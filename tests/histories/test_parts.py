@@ -14,7 +14,6 @@ import pytest
 from tests.brokers.jvm import CannotRun, JvmBroker
 from tests.faults.proxy import END_TXN, PRODUCE
 from tests.histories import results
-from tests.histories.anomalies import Anomaly
 from tests.histories.defects import DEFECTS
 from tests.histories.feeding import spans
 from tests.histories.nemesis import NEMESES
@@ -22,6 +21,7 @@ from tests.histories.network import Late
 from tests.histories.readers import gist
 from tests.histories.running import Outcome
 from tests.histories.world import Plan
+from tests.promise.anomalies import Anomaly
 
 
 def frame(key: int, writer: bytes = b"writer", correlation: int = 1) -> bytes:

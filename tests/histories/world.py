@@ -23,8 +23,8 @@ from tests.histories.history import Recorder
 from tests.histories.operators import Operator
 from tests.histories.processes import Daemon, Unit
 from tests.histories.readers import Follower, Place, TailReader, Watcher, read_to_end, tell_positions
-from tests.histories.scores import SOURCE, Point, source_of_headers
 from tests.interop.programs import install_node_reader, node_packages
+from tests.promise.answers import SOURCE, Point, source_of_headers
 
 MODELS: Final = "models"
 GROUP: Final = "scorers"

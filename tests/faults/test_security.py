@@ -33,9 +33,9 @@ from tests.consumers.test_cli import error_of, run
 from tests.consumers.test_resending import UNLABELED
 from tests.consumers.test_resending import message as letter_of
 from tests.consumers.trainers import produce, records, settings_for, topic, versions
-from tests.faults.daemon import Daemon, arguments
 from tests.forked import PROGRAM
 from tests.kafka.steps import eventually, send
+from tests.live.process import Daemon, arguments
 from tests.permissions import listed
 
 ROOT = Path(__file__).parent.parent.parent

@@ -22,8 +22,8 @@ from streamsvm.model.version import Version
 from streamsvm.points import Position
 from streamsvm.registry.loading import load_version
 from tests.brokers.fixtures import TestBroker
-from tests.consumers.test_verify import Forged
 from tests.consumers.trainers import produce, records, run_until, settings_for, versions
+from tests.consumers.verify.test_verify import Forged
 from tests.streams import gaussian, rows_of
 
 pytestmark = pytest.mark.enough("embedded")

@@ -23,9 +23,9 @@ from streamsvm.ingest.decoder import encode
 from streamsvm.kafka import Cluster, Connection, Recreated, TopicSpec
 from streamsvm.verification.report import Outcome
 from tests.brokers.fixtures import TestBroker
-from tests.consumers.test_scorer import Running as Scoring
-from tests.consumers.test_scorer import scores
-from tests.consumers.test_scorer import settings_for as scoring_settings
+from tests.consumers.scorer.test_scorer import Running as Scoring
+from tests.consumers.scorer.test_scorer import scores
+from tests.consumers.scorer.test_scorer import settings_for as scoring_settings
 from tests.consumers.trainers import Running, produce, records, run_until, settings_for, versions
 from tests.kafka import foreign
 from tests.registry.test_subscriber import Trainer, eventually, version_of

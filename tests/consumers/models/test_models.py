@@ -40,7 +40,7 @@ from streamsvm.registry.aliases import Aliases
 from streamsvm.registry.loading import load_version
 from streamsvm.registry.subscriber import ModelSubscriber
 from tests.brokers.fixtures import TestBroker
-from tests.consumers.test_cli import error_of, run
+from tests.consumers.cli.test_cli import error_of, run
 from tests.consumers.trainers import topic
 from tests.registry.test_subscriber import DEADLINE_S, NAME, Trainer, version_of
 

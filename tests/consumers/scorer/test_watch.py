@@ -20,7 +20,7 @@ from streamsvm.kafka import Connection
 from streamsvm.model import deciles_header as deciles_codec
 from streamsvm.model.deciles import deciles_of
 from tests.brokers.fixtures import TestBroker
-from tests.consumers.test_scorer import Running, points, produce, settings_for, stored
+from tests.consumers.scorer.test_scorer import Running, points, produce, settings_for, stored
 from tests.registry.test_subscriber import Trainer, eventually, version_of
 
 

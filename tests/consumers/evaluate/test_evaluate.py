@@ -43,7 +43,7 @@ from streamsvm.errors import ConfigurationError
 from streamsvm.ingest.files.array_files import from_arrays
 from streamsvm.ingest.files.opening import open_source
 from streamsvm.ingest.files.source import PointSource
-from tests.consumers.test_cli import error_of, run
+from tests.consumers.cli.test_cli import error_of, run
 
 Arrays = tuple[np.ndarray, np.ndarray]
 PLAN = Plan(points=200, C=1.0)

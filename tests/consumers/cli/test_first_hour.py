@@ -18,7 +18,7 @@ import pytest
 
 from tests.brokers.fixtures import TestBroker
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 TOPIC = "pulsars"
 TRAIN = "streamsvm train"
 REPLAY_ODD = "streamsvm replay odd.csv"

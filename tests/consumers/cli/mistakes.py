@@ -1,6 +1,6 @@
 """Mistakes that people make with the configuration, each made for real, and what the command line says to them.
 
-``python -m tests.consumers.mistakes`` prints the table. None takes a broker.
+``python -m tests.consumers.cli.mistakes`` prints the table. None takes a broker.
 """
 
 from __future__ import annotations

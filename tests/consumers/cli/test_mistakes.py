@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.consumers.mistakes import MISTAKES, Mistake, make
+from tests.consumers.cli.mistakes import MISTAKES, Mistake, make
 
 
 @pytest.mark.parametrize("mistake", MISTAKES, ids=lambda mistake: mistake.what)

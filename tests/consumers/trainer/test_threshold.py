@@ -32,10 +32,10 @@ from streamsvm.quality.prequential import Prequential
 from streamsvm.quality.skill import Answered, skill_of
 from streamsvm.registry.loading import load_version
 from tests.brokers.fixtures import TestBroker
+from tests.consumers.cli.test_cli import error_of
 from tests.consumers.command import run
-from tests.consumers.test_cli import error_of
-from tests.consumers.test_verify import Forged
 from tests.consumers.trainers import produce, records, run_until, settings_for, versions
+from tests.consumers.verify.test_verify import Forged
 from tests.golden import model as golden
 from tests.streams import gaussian, rows_of
 

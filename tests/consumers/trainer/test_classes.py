@@ -39,9 +39,9 @@ from streamsvm.model.version import Version
 from streamsvm.points import Points, Position
 from streamsvm.registry.loading import load_version
 from tests.brokers.fixtures import TestBroker
-from tests.consumers import test_scorer
-from tests.consumers.test_verify import Forged
+from tests.consumers.scorer import test_scorer
 from tests.consumers.trainers import Running, produce, run_until, settings_for, versions
+from tests.consumers.verify.test_verify import Forged
 from tests.golden import model as golden
 from tests.registry.test_subscriber import eventually
 from tests.streams import DIMENSION, rows_of

@@ -18,7 +18,7 @@ from typing import Any, Final
 from confluent_kafka import Consumer, TopicPartition
 
 from streamsvm.kafka import Cluster, Connection, TopicSpec
-from tests.faults.daemon import Daemon
+from tests.live.process import Daemon
 
 MODULE: Final = "tests.faults.bare_lock"
 SETTINGS: Final = {

@@ -28,9 +28,9 @@ from consumers.host.web.head import MOST_HEAD_BYTES
 from streamsvm.kafka import Connection, Message, Outbox
 from tests.brokers.jvm import JvmBroker
 from tests.consumers.trainers import records, settings_for
-from tests.faults.daemon import Daemon
-from tests.faults.observed import lag
-from tests.faults.stage import Stage
+from tests.live.observed import lag
+from tests.live.process import Daemon
+from tests.live.stage import Stage
 
 AT_ONCE: Final = 600
 """Hostile connections that are open at once, more than twice what the daemon allows."""

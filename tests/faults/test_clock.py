@@ -15,7 +15,7 @@ import pytest
 from streamsvm.model.message import TIME_HEADER
 from tests.consumers.trainers import records, topic
 from tests.faults.planted import CLOCK_FILE
-from tests.faults.stage import Stage
+from tests.live.stage import Stage
 from tests.promise.topics import check_counts, check_promise
 
 DAY_S = 86_400

@@ -16,8 +16,6 @@ from dataclasses import replace
 import pytest
 
 from tests.branches.workers.group_workers import check_topic
-from tests.faults.daemon import Daemon
-from tests.faults.stage import NO_LIMITS, Stage
 from tests.faults.workers import (
     DEADLINE_S,
     LATEST_S,
@@ -30,6 +28,8 @@ from tests.faults.workers import (
     start_trainer,
     start_worker,
 )
+from tests.live.process import Daemon
+from tests.live.stage import NO_LIMITS, Stage
 from tests.promise.topics import check_counts, check_promise
 
 Note = Callable[[str, object], None]

@@ -13,8 +13,8 @@ from streamsvm.config import PointsConfig
 from streamsvm.kafka import Cluster, Message, Outbox
 from tests.consumers.trainers import versions
 from tests.faults.hostile import MOST_BYTES, MOST_ROWS, Expected, good, hostile
-from tests.faults.observed import metrics, read_all
-from tests.faults.stage import NO_LIMITS, Stage
+from tests.live.observed import metrics, read_all
+from tests.live.stage import NO_LIMITS, Stage
 from tests.promise.topics import check_promise
 
 LEAF_ROWS = 500

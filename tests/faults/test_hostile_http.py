@@ -8,7 +8,7 @@ import pytest
 
 from consumers.host.web.connections import MOST_CONNECTIONS
 from tests.faults.hostile_http import KINDS, Count, attacked
-from tests.faults.stage import Stage
+from tests.live.stage import Stage
 
 MOST_GROWTH_MB = 60
 """Heads and answers of all connections, and the trainer's own stream; a leak of a kilobyte a connection is more."""

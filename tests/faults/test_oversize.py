@@ -8,8 +8,8 @@ import pytest
 
 from streamsvm.kafka import Cluster, TopicSpec
 from tests.consumers.trainers import records, topic
-from tests.faults.admin import set_option
-from tests.faults.stage import Stage
+from tests.live.admin import set_option
+from tests.live.stage import Stage
 from tests.promise.topics import check_counts, check_promise
 
 REFUSED = 78

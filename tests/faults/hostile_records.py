@@ -42,13 +42,13 @@ from tests.constants import flags
 from tests.consumers.trainers import settings_for
 from tests.faults.admin import delete_records
 from tests.faults.daemon import DEADLINE_S, Daemon
-from tests.faults.hostile_registry import Answer, hostile_registry, plain, text
 from tests.faults.observed import ask, metrics
 from tests.faults.stage import NO_LIMITS, Stage
 from tests.forked import PROGRAM
 from tests.fuzz.mutation import LARGEST, Mutator
 from tests.fuzz.targets import OWN, SHELF
 from tests.ingest.rows import ARROW, AVRO, POINT
+from tests.kafka.hostile_registry import Answer, hostile_registry, plain, text
 
 CHUNK: Final = 100_000
 GOOD_ONE_IN: Final = 100

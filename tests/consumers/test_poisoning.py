@@ -15,9 +15,9 @@ from consumers.settings import Settings
 from streamsvm.kafka import Cluster, TopicSpec
 from streamsvm.registry.loading import load_version
 from tests.brokers.fixtures import TestBroker
-from tests.consumers.test_cli import run
+from tests.consumers.cli.test_cli import run
 from tests.consumers.trainers import produce, records, settings_for, versions
-from tests.faults.daemon import Daemon, arguments
+from tests.live.process import Daemon, arguments
 
 TEXT = (Path(__file__).parent.parent.parent / "SECURITY.md").read_text()
 SECTION = TEXT.split("## Recovery after poisoning")[1].split("\n## ")[0]

@@ -29,13 +29,13 @@ from streamsvm.registry.loading import load_version
 from streamsvm.registry.subscriber import ModelSubscriber
 from tests.brokers.jvm import CannotRun
 from tests.brokers.secured import SecuredBroker, password_of
-from tests.consumers.test_cli import error_of, run
-from tests.consumers.test_resending import UNLABELED
-from tests.consumers.test_resending import message as letter_of
+from tests.consumers.cli.test_cli import error_of, run
+from tests.consumers.dead_letters.test_resending import UNLABELED
+from tests.consumers.dead_letters.test_resending import message as letter_of
 from tests.consumers.trainers import produce, records, settings_for, topic, versions
-from tests.faults.daemon import Daemon, arguments
 from tests.forked import PROGRAM
 from tests.kafka.steps import eventually, send
+from tests.live.process import Daemon, arguments
 from tests.permissions import listed
 
 ROOT = Path(__file__).parent.parent.parent

@@ -28,8 +28,8 @@ from streamsvm.checkpoint.disk import FileSystem
 from streamsvm.secrecy import is_secret
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.command import run
-from tests.faults.daemon import DEADLINE_S, Daemon
 from tests.forked import ROOT
+from tests.live.process import DEADLINE_S, Daemon
 
 
 def error_of(finished: subprocess.CompletedProcess[str]) -> str:
@@ -386,7 +386,7 @@ def test_replay_train_show_and_score_by_command_line(real_broker: TestBroker, tm
     assert sent.returncode == 0, sent.stderr
     assert "17,898 points" in sent.stdout
 
-    from tests.faults.daemon import Daemon
+    from tests.live.process import Daemon
 
     trainer = Daemon(
         ["train", *name, "--input-topic", topic, "--points-dimension", "8", "--checkpoint-directory", str(tmp_path),

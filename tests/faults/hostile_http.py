@@ -28,8 +28,7 @@ from consumers.host.web.head import MOST_HEAD_BYTES
 from streamsvm.kafka import Connection, Message, Outbox
 from tests.brokers.jvm import JvmBroker
 from tests.consumers.trainers import records, settings_for
-from tests.live.observed import lag
-from tests.live.process import Daemon
+from tests.live.process import Daemon, lag
 from tests.live.stage import Stage
 
 AT_ONCE: Final = 600

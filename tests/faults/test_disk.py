@@ -25,8 +25,7 @@ from tests.faults.planted import EIO_FILE
 from tests.faults.promise import check_counts, check_promise
 from tests.kafka.foreign import committed
 from tests.kafka.steps import eventually
-from tests.live.observed import ask
-from tests.live.process import Daemon
+from tests.live.process import Daemon, ask
 from tests.live.stage import Stage
 
 RETRYABLE = 75

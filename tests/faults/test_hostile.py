@@ -14,7 +14,7 @@ from streamsvm.kafka import Cluster, Message, Outbox
 from tests.consumers.trainers import versions
 from tests.faults.hostile import MOST_BYTES, MOST_ROWS, Expected, good, hostile
 from tests.faults.promise import check_promise
-from tests.live.observed import metrics, read_all
+from tests.live.process import metrics, read_all
 from tests.live.stage import NO_LIMITS, Stage
 
 LEAF_ROWS = 500

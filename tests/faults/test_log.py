@@ -15,7 +15,7 @@ from tests.faults.promise import check_promise
 from tests.kafka.foreign import aborted
 from tests.kafka.steps import eventually
 from tests.live.admin import set_option
-from tests.live.observed import read_all
+from tests.live.process import read_all
 from tests.live.stage import Stage
 
 ROWS = 800

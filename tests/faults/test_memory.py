@@ -9,7 +9,7 @@ import pytest
 
 from tests.consumers.trainers import records
 from tests.faults.promise import check_promise
-from tests.live.observed import lag, metrics
+from tests.live.process import lag, metrics
 from tests.live.stage import Stage
 
 RECORDS = 150_000

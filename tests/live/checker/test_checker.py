@@ -13,7 +13,7 @@ import pytest
 
 from tests.joining import reference
 from tests.live import history
-from tests.live.checker import check, transactions
+from tests.live.checker import check
 from tests.live.checker.anomalies import NAMES, Anomaly
 from tests.live.history import Entry, Recorder, load
 
@@ -24,8 +24,8 @@ ROWS, LABELS, ROWS_LETTERS = "rows", "labels", "rows.dlq"
 IDS = {INPUT: "input-1", POINTS: "points-1", ROWS: "rows-1", LABELS: "labels-1", WORKED: "worked-1"}
 HORIZON_MS = 1_000
 BOUND_S = 60.0
-OWN = {path.name: path for path in Path(__file__).parent.glob("[!t]*.py")} | {
-    Path(module.__file__ or "").name: Path(module.__file__ or "") for module in (history, reference, transactions)
+OWN = {path.name: path for path in Path(__file__).parent.glob("*.py") if path != Path(__file__)} | {
+    Path(module.__file__ or "").name: Path(module.__file__ or "") for module in (history, reference)
 }
 """The checker's files, and what it shares with others."""
 OPEN = 1_000
@@ -587,49 +587,9 @@ def test_an_anomaly_is_found_and_explained(spoil: Callable[[Story], None], wante
     assert all(anomaly.records and anomaly.why for anomaly in found)
 
 
-BARE = [
-    ("committed", 4, set()),
-    ("aborted", 0, set()),
-    ("unknown", 0, set()),
-    ("unknown", 4, set()),
-    ("unknown", 3, {"torn-transaction"}),
-    ("committed", 0, {"lost-transaction"}),
-    ("committed", 2, {"torn-transaction", "lost-transaction"}),
-    ("aborted", 4, {"aborted-read"}),
-    ("aborted", 2, {"torn-transaction", "aborted-read"}),
-]
-"""What the bare client was told, how many of four records are committed, and what is wrong with that."""
-
-
-def bare(outcome: str, committed: int) -> list[Entry]:
-    """Return the history of one transaction of the bare client."""
-    told = Story()
-    type_ = {"committed": "ok", "aborted": "fail"}.get(outcome, "info")
-    told.tell("bare", type_, "transact", name="1-second", outcome=outcome)
-    for at in range(committed):
-        record: dict[str, Any] = {"key": "1-second", "sha256": "0" * 64, "headers": {}, "value": None}
-        told.read("final", transactions.TOPICS[at % 2], at // 2, record)
-    return told.entries
-
-
-@pytest.mark.parametrize(("outcome", "committed", "wanted"), BARE)
-def test_a_transaction_is_whole_and_as_its_client_was_told(outcome: str, committed: int, wanted: set[str]) -> None:
-    """The bare client's transactions are judged by what is committed of them and by what was said."""
-    assert names(transactions.check(bare(outcome, committed))) == wanted
-
-
-def test_a_marker_within_a_transaction_is_seen() -> None:
-    """Records of one name that another transaction's marker parts were committed one after the other."""
-    told = Story()
-    for offset in (0, 2):
-        told.read("final", transactions.TOPICS[0], offset, {"key": "1-second", "sha256": "0" * 64})
-    assert transactions.split(told.entries) == ["1-second"]
-    assert transactions.split(bare("committed", 4)) == []
-
-
 def test_every_anomaly_has_a_story() -> None:
     """No name stands in the list that no history shows."""
-    shown = [wanted for _, wanted in SPOILT] + [wanted for _, _, wanted in BARE]
+    shown = [wanted for _, wanted in SPOILT]
     assert set().union(*shown) == set(NAMES)
 
 

@@ -40,11 +40,11 @@ from streamsvm.kafka import Cluster, Connection, Message, Outbox, Record, TopicS
 from tests.brokers.jvm import JvmBroker
 from tests.constants import flags
 from tests.consumers.trainers import settings_for
-from tests.faults.hostile_registry import Answer, hostile_registry, plain, text
 from tests.forked import PROGRAM
 from tests.fuzz.mutation import LARGEST, Mutator
 from tests.fuzz.targets import OWN, SHELF
 from tests.ingest.rows import ARROW, AVRO, POINT
+from tests.kafka.hostile_registry import Answer, hostile_registry, plain, text
 from tests.live.admin import delete_records
 from tests.live.process import DEADLINE_S, Daemon, ask, metrics
 from tests.live.stage import NO_LIMITS, Stage

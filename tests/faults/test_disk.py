@@ -19,8 +19,8 @@ from streamsvm.checkpoint.disk import FileSystem
 from streamsvm.errors import TransientError
 from streamsvm.kafka import Cluster, TopicSpec
 from tests.brokers.fixtures import TestBroker
+from tests.checkpoint.disks import RefusingDisk
 from tests.consumers.trainers import Running, produce, records, settings_for
-from tests.faults.disks import RefusingDisk
 from tests.faults.planted import EIO_FILE
 from tests.faults.promise import check_counts, check_promise
 from tests.kafka.foreign import committed

@@ -19,7 +19,7 @@ A scenario is a row of a table (`scenarios.py`), some ten lines of data:
 `tests.live.checker`. `same` lets another trainer read the same input, which nothing strikes, and compares byte by byte.
 `found="words"` says that the row is there to show that a defect is found: the failure must say these words.
 
-- A step is a function of the `Play`, made by calling one of `strikes.py` without it: `feed(90)`, `crash("cut.emitted")`.
+- A step is a function of the `Play`, made by calling one of `strikes.py`: `feed(90)`, `crash("cut.emitted")`.
   A new verb is a function there under `@step`; what only one row needs may stand beside that row as a plain function of
   the play. `play.daemon` is the life that was begun last, `play.due` the newest version that all rows fed are good for.
 - What a row lets happen that is no fault of the trainer's goes into `but`: names of `checker/anomalies.py`.

@@ -17,8 +17,8 @@ from streamsvm.checkpoint.format import decode, encode
 from streamsvm.errors import CorruptCheckpoint, StateError
 from streamsvm.kafka import Cluster, Connection, TopicSpec
 from tests.brokers.fixtures import TestBroker
+from tests.checkpoint.disks import VolatileDisk
 from tests.consumers.trainers import Running, produce, records, run_until, settings_for, topic
-from tests.faults.disks import VolatileDisk
 from tests.faults.promise import check_counts, check_promise
 from tests.golden.checkpoint import handmade
 

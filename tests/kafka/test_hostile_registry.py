@@ -28,7 +28,8 @@ from tests.brokers.fixtures import TestBroker
 from tests.brokers.jvm import CannotRun
 from tests.brokers.secured import Authority
 from tests.consumers.trainers import run_until, settings_for
-from tests.faults.hostile_registry import (
+from tests.ingest.rows import AVRO, POINT, Shelf
+from tests.kafka.hostile_registry import (
     DRIPS_S,
     Answer,
     Dripping,
@@ -38,7 +39,6 @@ from tests.faults.hostile_registry import (
     plain,
     text,
 )
-from tests.ingest.rows import AVRO, POINT, Shelf
 from tests.streams import DIMENSION, gaussian
 
 MEGABYTE = 1_000_000

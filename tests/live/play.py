@@ -16,13 +16,13 @@ from typing import Any, Final
 from streamsvm.kafka import Cluster, Connection
 from tests.deadline import eventually
 from tests.faults.planted import CLOCK_FILE, EIO_FILE
-from tests.faults.promise import check_counts, check_promise
 from tests.live.checker import check
 from tests.live.cluster import Brokers
 from tests.live.history import Recorder, load
 from tests.live.process import DEADLINE_S, Daemon, ask, metrics
 from tests.live.readers import read_to_end
 from tests.live.stage import Stage
+from tests.promise.topics import check_counts, check_promise
 
 ROWS_A_LEAF: Final = 20
 LEAVES_A_VERSION: Final = 2

@@ -48,8 +48,8 @@ from streamsvm.learning.cutting import LearnerState
 from streamsvm.learning.learner import Learner
 from streamsvm.model.pointers import pin_key
 from streamsvm.points import Points
-from tests.faults.stopping import stop_here
 from tests.faults.wrapping import wrap
+from tests.live.stopping import stop_here
 from tests.plugged import of_branches
 
 CLOCK_FILE = "STREAMSVM_TEST_CLOCK_FILE"

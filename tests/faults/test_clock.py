@@ -16,7 +16,7 @@ from streamsvm.model.message import TIME_HEADER
 from tests.consumers.trainers import records, topic
 from tests.faults.planted import CLOCK_FILE
 from tests.faults.promise import check_counts, check_promise
-from tests.faults.stage import Stage
+from tests.live.stage import Stage
 
 DAY_S = 86_400
 JUMPS_S = ((0, DAY_S, 0, -DAY_S), (DAY_S, 0, DAY_S, -DAY_S))

@@ -10,7 +10,7 @@ import pytest
 
 from tests.consumers.trainers import records
 from tests.faults.promise import check_counts, check_promise
-from tests.faults.stage import Stage
+from tests.live.stage import Stage
 
 VERSIONS = 25
 REFUSED, FENCED = 78, 70

@@ -16,9 +16,7 @@ from dataclasses import replace
 import pytest
 
 from tests.branches.workers.group_workers import check_topic
-from tests.faults.daemon import Daemon
 from tests.faults.promise import check_counts, check_promise
-from tests.faults.stage import NO_LIMITS, Stage
 from tests.faults.workers import (
     DEADLINE_S,
     LATEST_S,
@@ -31,6 +29,8 @@ from tests.faults.workers import (
     start_trainer,
     start_worker,
 )
+from tests.live.process import Daemon
+from tests.live.stage import NO_LIMITS, Stage
 
 Note = Callable[[str, object], None]
 KILLS = int(os.environ.get("STREAMSVM_TEST_KILLS", "200"))

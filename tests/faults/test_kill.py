@@ -20,7 +20,7 @@ from streamsvm.checkpoint.format import decode
 from streamsvm.crashpoints import POINTS
 from tests.consumers.trainers import records, versions
 from tests.faults.promise import check_counts, check_promise
-from tests.faults.stage import Stage
+from tests.live.stage import Stage
 
 Note = Callable[[str, object], None]
 ROWS_A_VERSION = 40

@@ -15,8 +15,8 @@ from tests.branches.workers.coreset_check import Checked
 from tests.brokers.cluster import Cluster as Brokers
 from tests.brokers.jvm import CannotRun
 from tests.consumers.trainers import settings_for
-from tests.faults.stage import Stage
 from tests.faults.workers import Plan, Round, Total, adopting, check_adopted, run, three_nodes
+from tests.live.stage import Stage
 from tests.model.test_model import version_of
 
 Note = Callable[[str, object], None]

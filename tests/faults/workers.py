@@ -48,9 +48,9 @@ from tests.brokers.cluster import NODES
 from tests.brokers.cluster import Cluster as Brokers
 from tests.brokers.settings import COMPACT_AT_ONCE
 from tests.consumers.trainers import encoded, settings_for
-from tests.faults.daemon import Daemon, arguments
 from tests.faults.promise import check_counts, check_promise
-from tests.faults.stage import NO_LIMITS, Stage
+from tests.live.process import Daemon, arguments
+from tests.live.stage import NO_LIMITS, Stage
 from tests.streams import gaussian, rows_of
 
 PARTITIONS: Final = 4

@@ -25,8 +25,8 @@ from consumers.options import fields, flag
 from streamsvm.secrecy import is_secret
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.command import error_of, run
-from tests.faults.daemon import DEADLINE_S, Daemon
 from tests.forked import ROOT
+from tests.live.process import DEADLINE_S, Daemon
 
 
 def test_the_last_line_is_json_where_the_log_is() -> None:
@@ -249,7 +249,7 @@ def test_replay_train_show_and_score_by_command_line(real_broker: TestBroker, tm
     assert sent.returncode == 0, sent.stderr
     assert "17,898 points" in sent.stdout
 
-    from tests.faults.daemon import Daemon
+    from tests.live.process import Daemon
 
     trainer = Daemon(
         ["train", *name, "--input-topic", topic, "--points-dimension", "8", "--checkpoint-directory", str(tmp_path),

@@ -27,8 +27,8 @@ from streamsvm.places import rejected_source_of
 from tests.brokers.jvm import CannotRun, JvmBroker
 from tests.consumers.scorers import Running as Scoring
 from tests.consumers.trainers import Running, produce, records, settings_for, topic, versions
-from tests.faults.proxy import ADD_OFFSETS_TO_TXN, END_TXN, PRODUCE, Proxy
-from tests.faults.unmarked import UNVERIFIED, Unmarked
+from tests.live.proxy import ADD_OFFSETS_TO_TXN, END_TXN, PRODUCE, Proxy
+from tests.live.unmarked import UNVERIFIED, Unmarked
 from tests.registry.test_subscriber import NAME, eventually, version_of
 from tests.registry.test_subscriber import Trainer as ModelTrainer
 

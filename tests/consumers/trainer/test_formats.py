@@ -34,8 +34,8 @@ from tests.brokers.fixtures import TestBroker
 from tests.brokers.jvm import CannotRun, free_ports
 from tests.brokers.registry import Registry
 from tests.consumers.trainers import Running, run_until, settings_for, topic, versions
-from tests.faults.hostile_registry import hostile_registry, text
 from tests.ingest.rows import Raw
+from tests.kafka.hostile_registry import hostile_registry, text
 from tests.streams import DIMENSION, gaussian
 
 FORMATS: tuple[RecordFormat, ...] = ("json-array", "arrow", "avro")

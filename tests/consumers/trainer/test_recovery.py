@@ -34,8 +34,8 @@ from streamsvm.learning.training import train
 from streamsvm.model.pointers import Owner
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.trainers import Running, produce, records, run_until, settings_for, topic, versions
-from tests.faults.admin import set_option
 from tests.kafka import foreign
+from tests.live.admin import set_option
 
 pytestmark = pytest.mark.real_broker
 

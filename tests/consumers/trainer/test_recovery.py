@@ -203,11 +203,15 @@ def test_a_topic_recreated_under_a_running_trainer_is_begun_anew_in_process(
 
 
 def test_output_topics_that_are_unfit_are_refused(settings: Settings, connection: Connection) -> None:
-    """Their order is their meaning, and compaction would remove most of the audit trail; each fault is named."""
-    audit = TopicSpec(settings.output.audit_topic, 2, config={"cleanup.policy": "compact"})
-    Cluster(connection).create([audit])
-    with pytest.raises(ConfigurationError, match=r"has 2 partitions.*it must be delete"):
+    """Compaction would remove most of the audit trail, and the order of a topic's records is their meaning."""
+    output = settings.output
+    Cluster(connection).create([TopicSpec(output.audit_topic, 1, config={"cleanup.policy": "compact"})])
+    with pytest.raises(ConfigurationError, match="it must be delete"):
         run_until(settings, connection, 0)
+    several = changed(settings, "output", models_topic=f"{output.models_topic}-several")
+    Cluster(connection).create([TopicSpec(several.output.models_topic, 2, config={"cleanup.policy": "compact"})])
+    with pytest.raises(ConfigurationError, match="has 2 partitions"):
+        run_until(several, connection, 0)
 
 
 def test_a_compacted_input_is_refused(settings: Settings, connection: Connection) -> None:

@@ -46,8 +46,7 @@ from tests.fuzz.targets import OWN, SHELF
 from tests.ingest.rows import ARROW, AVRO, POINT
 from tests.kafka.hostile_registry import Answer, hostile_registry, plain, text
 from tests.live.admin import delete_records
-from tests.live.observed import ask, metrics
-from tests.live.process import DEADLINE_S, Daemon
+from tests.live.process import DEADLINE_S, Daemon, ask, metrics
 from tests.live.stage import NO_LIMITS, Stage
 
 CHUNK: Final = 100_000

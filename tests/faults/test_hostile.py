@@ -13,7 +13,7 @@ from streamsvm.config import PointsConfig
 from streamsvm.kafka import Cluster, Message, Outbox
 from tests.consumers.trainers import versions
 from tests.faults.hostile import MOST_BYTES, MOST_ROWS, Expected, good, hostile
-from tests.live.observed import metrics, read_all
+from tests.live.process import metrics, read_all
 from tests.live.stage import NO_LIMITS, Stage
 from tests.promise.topics import check_promise
 

@@ -27,8 +27,7 @@ from tests.brokers.fixtures import TestBroker
 from tests.constants import flags
 from tests.faults.planted import TRANSACTION_TIMEOUT
 from tests.forked import PROGRAM
-from tests.live.observed import metrics
-from tests.live.process import DEADLINE_S, Daemon
+from tests.live.process import DEADLINE_S, Daemon, metrics
 from tests.registry.test_subscriber import NAME, Trainer, eventually, version_of
 
 Note = Callable[[str, object], None]

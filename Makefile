@@ -92,7 +92,7 @@ lint: env
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/pytest -q tests/deploy/test_checkers.py tests/consumers/test_supervision.py -k "files or mistake or unit"
+	$(BIN)/pytest -q tests/deploy/test_checkers.py tests/consumers/host/test_supervision.py -k "files or mistake or unit"
 
 # By names: files, functions, classes, options, commands, metrics, calls of four walks; tests/budget.py has the limits.
 # With LOWER=1 today's figures become the limits where they are lower.

@@ -21,7 +21,7 @@ from typing import Any, Final
 TESTS: Final = Path(__file__).parent
 PLANTING: Final = re.compile("planted_(defect|mistake|fault)|missing_fsync|would_be_found")
 """Names of tests that find what is planted, row by row."""
-HISTORIES: Final = "tests.histories"
+HISTORIES: Final = "tests.live"
 NO_DEFECT: Final = re.compile("no defect|^A disturbance")
 """What the docstring of an alteration says that only brings a situation about."""
 

@@ -40,15 +40,14 @@ from streamsvm.kafka import Cluster, Connection, Message, Outbox, Record, TopicS
 from tests.brokers.jvm import JvmBroker
 from tests.constants import flags
 from tests.consumers.trainers import settings_for
-from tests.faults.admin import delete_records
-from tests.faults.daemon import DEADLINE_S, Daemon
-from tests.faults.hostile_registry import Answer, hostile_registry, plain, text
-from tests.faults.observed import ask, metrics
-from tests.faults.stage import NO_LIMITS, Stage
 from tests.forked import PROGRAM
 from tests.fuzz.mutation import LARGEST, Mutator
 from tests.fuzz.targets import OWN, SHELF
 from tests.ingest.rows import ARROW, AVRO, POINT
+from tests.kafka.hostile_registry import Answer, hostile_registry, plain, text
+from tests.live.admin import delete_records
+from tests.live.process import DEADLINE_S, Daemon, ask, metrics
+from tests.live.stage import NO_LIMITS, Stage
 
 CHUNK: Final = 100_000
 GOOD_ONE_IN: Final = 100

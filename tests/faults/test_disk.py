@@ -19,15 +19,14 @@ from streamsvm.checkpoint.disk import FileSystem
 from streamsvm.errors import TransientError
 from streamsvm.kafka import Cluster, TopicSpec
 from tests.brokers.fixtures import TestBroker
+from tests.checkpoint.disks import RefusingDisk
 from tests.consumers.trainers import Running, produce, records, settings_for
-from tests.faults.daemon import Daemon
-from tests.faults.disks import RefusingDisk
-from tests.faults.observed import ask
 from tests.faults.planted import EIO_FILE
-from tests.faults.promise import check_counts, check_promise
-from tests.faults.stage import Stage
 from tests.kafka.foreign import committed
 from tests.kafka.steps import eventually
+from tests.live.process import Daemon, ask
+from tests.live.stage import Stage
+from tests.promise.topics import check_counts, check_promise
 
 RETRYABLE = 75
 DISK_KIB = 1024

@@ -22,9 +22,9 @@ from streamsvm.kafka import Cluster
 from streamsvm.points import Points
 from tests.branches.history.test_erasing import content, given_to, newest, plain, produce, record_of, rejected
 from tests.consumers.trainers import encoded, versions
-from tests.faults.daemon import Daemon
-from tests.faults.stage import NO_LIMITS, Stage
 from tests.faults.test_kill import KILLED_AFTER, LATEST_KILL_S, ROWS_A_LIFE, ROWS_A_VERSION
+from tests.live.process import Daemon
+from tests.live.stage import NO_LIMITS, Stage
 from tests.streams import gaussian
 from tests.traces import left, sought
 

@@ -13,9 +13,9 @@ from streamsvm.config import PointsConfig
 from streamsvm.kafka import Cluster, Message, Outbox
 from tests.consumers.trainers import versions
 from tests.faults.hostile import MOST_BYTES, MOST_ROWS, Expected, good, hostile
-from tests.faults.observed import metrics, read_all
-from tests.faults.promise import check_promise
-from tests.faults.stage import NO_LIMITS, Stage
+from tests.live.process import metrics, read_all
+from tests.live.stage import NO_LIMITS, Stage
+from tests.promise.topics import check_promise
 
 LEAF_ROWS = 500
 MOST_GROWTH_BYTES = 200 * 2**20

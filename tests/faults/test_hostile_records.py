@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.faults.hostile_records import GOOD_ONE_IN, MOST_GROWTH_MB, Count, Flood, flooded
-from tests.faults.stage import Stage
+from tests.live.stage import Stage
 
 
 def check(count: Count, note: Callable[[str, object], None]) -> None:

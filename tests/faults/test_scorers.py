@@ -25,10 +25,9 @@ from streamsvm.kafka import Cluster, Connection, Message, Outbox, Record, TopicS
 from streamsvm.kafka.group_slots import members_of
 from tests.brokers.fixtures import TestBroker
 from tests.constants import flags
-from tests.faults.daemon import DEADLINE_S, Daemon
-from tests.faults.observed import metrics
 from tests.faults.planted import TRANSACTION_TIMEOUT
 from tests.forked import PROGRAM
+from tests.live.process import DEADLINE_S, Daemon, metrics
 from tests.registry.test_subscriber import NAME, Trainer, eventually, version_of
 
 Note = Callable[[str, object], None]

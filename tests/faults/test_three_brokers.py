@@ -11,13 +11,13 @@ import pytest
 from streamsvm.branches.workers.coreset_records import place
 from streamsvm.kafka import Connection
 from streamsvm.model.version import positions
-from tests.branches.workers.coreset_check import Checked
 from tests.brokers.cluster import Cluster as Brokers
 from tests.brokers.jvm import CannotRun
 from tests.consumers.trainers import settings_for
-from tests.faults.stage import Stage
 from tests.faults.workers import Plan, Round, Total, adopting, check_adopted, run, three_nodes
+from tests.live.stage import Stage
 from tests.model.test_model import version_of
+from tests.promise.states import Left
 
 Note = Callable[[str, object], None]
 Nodes = tuple[Brokers, Connection]
@@ -78,10 +78,10 @@ def test_a_version_without_a_complete_manifest_is_found() -> None:
     """At its place, in its partition; a manifest of another place is none."""
     version = version_of()
     ((_, at),) = positions(version.lineage.cut).items()
-    checked = Checked(1, 1, 0, (), frozenset({f"m/{place(at)}"}))
+    checked = Left(1, 1, (), (), frozenset({place(at)}))
     check_adopted([version], [checked])
     with pytest.raises(AssertionError, match="where no complete manifest stood"):
-        check_adopted([version], [Checked(1, 1, 0, (), frozenset({f"m/{place(at)}0"}))])
+        check_adopted([version], [Left(1, 1, (), (), frozenset({f"{place(at)}0"}))])
 
 
 def test_rounds_share_out_what_is_left() -> None:

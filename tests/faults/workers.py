@@ -43,14 +43,14 @@ from streamsvm.kafka import Cluster, Connection, Record, TopicSpec
 from streamsvm.learning.learner import Learner
 from streamsvm.model.version import Version, positions
 from streamsvm.points import Position, Rows
-from tests.branches.workers.coreset_check import Checked, check
 from tests.brokers.cluster import NODES
 from tests.brokers.cluster import Cluster as Brokers
 from tests.brokers.settings import COMPACT_AT_ONCE
 from tests.consumers.trainers import encoded, settings_for
-from tests.faults.daemon import Daemon, arguments
-from tests.faults.promise import check_counts, check_promise
-from tests.faults.stage import NO_LIMITS, Stage
+from tests.live.process import Daemon, arguments
+from tests.live.stage import NO_LIMITS, Stage
+from tests.promise.states import Left, look
+from tests.promise.topics import check_counts, check_promise, hold, of_records
 from tests.streams import gaussian, rows_of
 
 PARTITIONS: Final = 4
@@ -280,11 +280,10 @@ class Tail:
         self._thread.join()
         self._reader.close()
 
-    def checked(self) -> list[Checked]:
+    def checked(self) -> list[Left]:
         """Check the prefixes of each partition, as they were written."""
-        found = [check((one.offset, one.key or b"", one.value) for one in seen) for seen in self.records.values()]
-        faults = [fault for one in found for fault in one.faults]
-        assert not faults, faults[0]
+        found = [look(of_records(seen)) for seen in self.records.values()]
+        hold(anomaly for one in found for anomaly in one.anomalies())
         return found
 
     def newest(self) -> dict[int, tuple[str, bytes]]:
@@ -296,11 +295,11 @@ class Tail:
         return highest
 
 
-def check_adopted(found: Sequence[Version], checked: Sequence[Checked]) -> None:
+def check_adopted(found: Sequence[Version], checked: Sequence[Left]) -> None:
     """Check that each version stands, in each partition, where a complete manifest stood, or where it began."""
     for version in found:
         for partition, at in positions(version.lineage.cut).items():
-            assert at == Position(0) or f"m/{place(at)}" in checked[partition].complete, (
+            assert at == Position(0) or place(at) in checked[partition].complete, (
                 f"{version.key} stands at {at} in partition {partition}, where no complete manifest stood"
             )
 
@@ -501,7 +500,6 @@ class Round:
             assert daemon.stop() == 0, daemon.said[-3_000:]
         removed = tail.end()
         checked = tail.checked()
-        assert sum(one.rewritten for one in checked) == 0, "two owners wrote other bytes under one name"
         found = check_promise(stage.connection, settings)
         check_counts(found)
         check_letters(stage)

@@ -22,12 +22,12 @@ from tests.brokers.fixtures import TestBroker
 from tests.checkpoint.disks import RefusingDisk
 from tests.consumers.trainers import Running, produce, records, settings_for
 from tests.faults.planted import EIO_FILE
-from tests.faults.promise import check_counts, check_promise
 from tests.kafka.foreign import committed
 from tests.kafka.steps import eventually
 from tests.live.observed import ask
 from tests.live.process import Daemon
 from tests.live.stage import Stage
+from tests.promise.topics import check_counts, check_promise
 
 RETRYABLE = 75
 DISK_KIB = 1024

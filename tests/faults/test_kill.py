@@ -19,8 +19,8 @@ import pytest
 from streamsvm.checkpoint.format import decode
 from streamsvm.crashpoints import POINTS
 from tests.consumers.trainers import records, versions
-from tests.faults.promise import check_counts, check_promise
 from tests.live.stage import Stage
+from tests.promise.topics import check_counts, check_promise
 
 Note = Callable[[str, object], None]
 ROWS_A_VERSION = 40

@@ -29,9 +29,9 @@ from tests.brokers.cluster import Cluster as Nodes
 from tests.brokers.settings import COMPACT_AT_ONCE
 from tests.consumers.trainers import encoded
 from tests.deadline import eventually
-from tests.faults.promise import check_counts, check_promise
 from tests.live.process import Daemon, arguments
 from tests.live.stage import NO_LIMITS, Stage
+from tests.promise.topics import check_counts, check_promise
 from tests.streams import gaussian
 
 PARTITIONS: Final = 4

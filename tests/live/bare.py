@@ -31,12 +31,16 @@ from typing import Any, Final
 
 from confluent_kafka import KafkaException, Producer
 
-from tests.live.checker.transactions import RECORDS, TOPICS, check, split
+from tests.live.checker.evidence import Evidence
 from tests.live.cluster import Brokers
 from tests.live.history import Recorder, load
 from tests.live.network import Late
 from tests.live.readers import Place, read_to_end
+from tests.promise import transactions
 
+TOPICS: Final = ("left", "right")
+RECORDS: Final = 4
+"""Records of each transaction."""
 TIMEOUT_S: Final = 10.0
 DELIVERY_S: Final = 5.0
 PATIENCE_S: Final = 20.0
@@ -211,8 +215,8 @@ def tries(count: int, seed: int, file: Path, *, cautious: bool = False) -> dict[
         for topic in TOPICS:
             brokers.create(topic)
         for number in range(count):
-            late, told = attempt(brokers, recorder, number, chance, cautious=cautious)
-            troubles += told
+            late, trouble = attempt(brokers, recorder, number, chance, cautious=cautious)
+            troubles += trouble
             caught = "kept back" if late.caught.is_set() else "never sent"
             answers[f"answered by error {late.answer}" if late.delivered.is_set() else caught] += 1
         _await_the_end(brokers)
@@ -222,12 +226,11 @@ def tries(count: int, seed: int, file: Path, *, cautious: bool = False) -> dict[
     finally:
         brokers.stop()
         recorder.close()
-    found = check(load(file))
-    outcomes = Counter(
-        f"{entry['name'].split('-')[1]} {entry['outcome']}"
-        for entry in load(file)
-        if entry.f == "transact" and entry.type != "invoke"
-    )
+    evidence = Evidence(load(file))
+    told = {entry["name"]: entry["outcome"] for entry in evidence.told["transact"] if entry.type != "invoke"}
+    there = [record for topic in TOPICS for record in evidence.log(topic)]
+    found = transactions.check(there, told, RECORDS)
+    outcomes = Counter(f"{name.split('-')[1]} {outcome}" for name, outcome in told.items())
     return {
         "tries": count,
         "seed": seed,
@@ -237,7 +240,7 @@ def tries(count: int, seed: int, file: Path, *, cautious: bool = False) -> dict[
         "told": dict(outcomes),
         "anomalies": {anomaly.name: len(anomaly.records) for anomaly in found},
         "examples": [anomaly.line(most=3) for anomaly in found],
-        "split": len(split(load(file))),
+        "split": len(transactions.parted(there)),
     }
 
 

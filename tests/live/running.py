@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Final
 
 from tests.live.checker import check
-from tests.live.checker.anomalies import Anomaly
 from tests.live.checker.evidence import Evidence
-from tests.live.checker.scores import SOURCE
 from tests.live.history import Recorder, load
 from tests.live.nemesis import Conductor
 from tests.live.world import Plan, World
+from tests.promise.anomalies import Anomaly
+from tests.promise.answers import SOURCE
 
 LOOK_S: Final = 0.5
 FIRST_VERSION_S: Final = 180.0

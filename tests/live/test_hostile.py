@@ -13,12 +13,12 @@ import pytest
 from streamsvm.config import PointsConfig
 from streamsvm.kafka import Cluster, Message, Outbox
 from tests.consumers.trainers import versions
-from tests.faults.promise import check_promise
 from tests.kafka.hostile_registry import hostile_registry
 from tests.live.flood import FIRST, Flood, Flooded, schemas
 from tests.live.hostile import MOST_BYTES, MOST_ROWS, Expected, good, hostile
 from tests.live.observed import metrics, read_all
 from tests.live.stage import NO_LIMITS, Stage
+from tests.promise.topics import check_promise
 
 LEAF_ROWS = 500
 MOST_GROWTH_BYTES = 200 * 2**20

@@ -13,7 +13,6 @@ import pytest
 
 from tests.brokers.jvm import CannotRun, JvmBroker
 from tests.live import results
-from tests.live.checker.anomalies import Anomaly
 from tests.live.defects import DEFECTS
 from tests.live.nemesis import NEMESES
 from tests.live.network import Late
@@ -22,6 +21,7 @@ from tests.live.readers import gist
 from tests.live.running import Outcome
 from tests.live.workload import spans
 from tests.live.world import Plan
+from tests.promise.anomalies import Anomaly
 
 
 def frame(key: int, writer: bytes = b"writer", correlation: int = 1) -> bytes:

@@ -18,13 +18,13 @@ from confluent_kafka import KafkaException
 from tests.brokers.jvm import CannotRun
 from tests.constants import flags
 from tests.interop.programs import install_node_reader, node_packages
-from tests.live.checker.scores import SOURCE, Point, source_of_headers
 from tests.live.cluster import Brokers
 from tests.live.history import Recorder
 from tests.live.operators import Operator
 from tests.live.readers import Follower, Place, TailReader, Watcher, read_to_end, tell_positions
 from tests.live.supervised import Daemon, Unit
 from tests.live.workload import DIMENSION, EARLY_MS, HORIZON_MS, JUMPS_MS, WRONG, Feeder, Source
+from tests.promise.answers import SOURCE, Point, source_of_headers
 
 MODELS: Final = "models"
 GROUP: Final = "scorers"

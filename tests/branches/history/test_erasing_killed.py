@@ -162,7 +162,7 @@ def check(stage: Stage, state: Erased, gone: set[int], directory: Path) -> None:
 @pytest.mark.long
 @pytest.mark.timeout(1_800)
 def test_kills_between_random_deletions_change_nothing(stage: Stage, tmp_path: Path, record_property: Note) -> None:
-    """A dozen deletions, and nothing is left of the rows in any store; the comparison fails where a row is not rejected."""
+    """A dozen deletions, and no store keeps a row; the comparison fails where a row is not rejected."""
     seed = random.SystemRandom().randrange(1 << 31)
     record_property("seed", seed)
     state = erase_at_random(stage, 12, seed)

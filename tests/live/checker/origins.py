@@ -15,9 +15,10 @@ from itertools import product
 from typing import Any
 
 from tests.joining import reference
-from tests.live.checker.anomalies import Anomaly, each
-from tests.live.checker.evidence import Evidence, Generation, Join, Read, Site
+from tests.live.checker.evidence import Evidence, Generation, Join, Site
 from tests.live.checker.versions import published
+from tests.promise.anomalies import Anomaly, each
+from tests.promise.records import Record
 
 REASON = "__streams.errors.exception"
 OFFSET = "__streams.errors.offset"
@@ -40,13 +41,13 @@ def check(evidence: Evidence) -> list[Anomaly]:
     return found
 
 
-def ids_of(read: Read) -> tuple[str, ...]:
+def ids_of(read: Record) -> tuple[str, ...]:
     """Return the ids of the topics that a version names: of its features, and of its labels where these come later."""
     lineage = read.value["lineage"]
     return lineage["topic_id"], *([lineage["labels"]["topic_id"]] if lineage.get("labels") else [])
 
 
-def _differing(versions: Iterable[Read], made_of: Any) -> Iterable[str]:
+def _differing(versions: Iterable[Record], made_of: Any) -> Iterable[str]:
     """Name each version whose counts are not those that `made_of` finds for it; None if its topics never were."""
     for read in versions:
         if read.value is None:
@@ -58,7 +59,7 @@ def _differing(versions: Iterable[Read], made_of: Any) -> Iterable[str]:
             yield f"{read.key} of {ids}: {weights} points, not {found or 'of a topic that was there'}"
 
 
-def _learned(read: Read, known: Mapping[str, Generation]) -> Counts | None:
+def _learned(read: Record, known: Mapping[str, Generation]) -> Counts | None:
     """Count what was fed below a version's cut, in the topic that it names."""
     if ids_of(read)[0] not in known:
         return None
@@ -77,7 +78,7 @@ def _counts(labels: Iterable[int | None]) -> Counts:
 # ------------------------------------------------------------------- joins
 
 
-def _joined(evidence: Evidence, site: Site, name: str, versions: list[Read]) -> list[Anomaly]:
+def _joined(evidence: Evidence, site: Site, name: str, versions: list[Record]) -> list[Anomaly]:
     rule, topic = site.joins[name], site.inputs[name]
     features, labels = ({one.topic_id: one for one in evidence.generations(each_)} for each_ in (topic, rule.labels))
 
@@ -85,7 +86,7 @@ def _joined(evidence: Evidence, site: Site, name: str, versions: list[Read]) -> 
     def join(of: str, with_: str, partition: int) -> tuple[list[reference.Joined], list[reference.Told]]:
         return _join(rule, partition, features[of], labels[with_])
 
-    def made_of(read: Read) -> Counts | None:
+    def made_of(read: Record) -> Counts | None:
         of, with_ = ids_of(read)
         if of not in features or with_ not in labels:
             return None

@@ -1,4 +1,4 @@
-"""What can be wrong with a history: a closed list of names, each with its meaning."""
+"""What can be wrong with logs or with a history: a closed list of names, each with its meaning."""
 
 from __future__ import annotations
 
@@ -25,6 +25,9 @@ NAMES: Final[Mapping[str, str]] = MappingProxyType(
         "skipped-read": "a reader of committed records went past a record that is committed",
         "inconsistent-read": "two readers found different records at one offset, or offsets went back under a reader",
         "forged": "a hash, a parent or an incarnation is not what its record says",
+        "disobeyed-gate": "alias, audit trail or what is compared are not what the gate's word makes of them",
+        "lost-letter": "a row that is refused was passed, and no dead letter of it is there",
+        "forged-letter": "a dead letter is of a row that is sound",
         "forged-score": "a score names a version or a hash that no committed version has",
         "mixed": "a version is of other rows than those of the topic that it names, below its cut",
         "incomplete-manifest": "at some prefix of what workers left the highest manifest lacks a part",

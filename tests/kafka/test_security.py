@@ -29,7 +29,7 @@ from streamsvm.registry.loading import load_version
 from streamsvm.registry.subscriber import ModelSubscriber
 from tests.brokers.jvm import CannotRun
 from tests.brokers.secured import SecuredBroker, password_of
-from tests.consumers.cli.test_cli import error_of, run
+from tests.consumers.command import error_of, run
 from tests.consumers.dead_letters.test_resending import UNLABELED
 from tests.consumers.dead_letters.test_resending import message as letter_of
 from tests.consumers.trainers import produce, records, settings_for, topic, versions

@@ -10,7 +10,7 @@ import random
 import signal
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import wraps
 from typing import Any, Concatenate, Final, ParamSpec
@@ -18,11 +18,7 @@ from typing import Any, Concatenate, Final, ParamSpec
 from consumers.branches.workers.settings import coresets_topic
 from consumers.host.exit_codes import EXIT_RETRYABLE
 from consumers.settings import Settings
-from streamsvm.branches.workers.coreset_records import place
 from streamsvm.kafka import Cluster, Connection, TopicSpec
-from streamsvm.model.version import Version, positions
-from streamsvm.points import Position
-from tests.branches.workers.coreset_check import Checked
 from tests.branches.workers.group_workers import check_topic
 from tests.brokers.cluster import NODES
 from tests.brokers.cluster import Cluster as Nodes
@@ -31,7 +27,8 @@ from tests.consumers.trainers import encoded
 from tests.deadline import eventually
 from tests.live.process import Daemon, arguments
 from tests.live.stage import NO_LIMITS, Stage
-from tests.promise.topics import check_counts, check_promise
+from tests.promise.states import adopted
+from tests.promise.topics import check_counts, check_promise, hold, records_of
 from tests.streams import gaussian
 
 PARTITIONS: Final = 4
@@ -171,10 +168,9 @@ class Adopting:
         if self.compacted:
             assert self._removed(coresets_topic(settings)) > 0, "nothing was compacted: this shows nothing"
         else:
-            checked = check_topic(connection, settings, PARTITIONS)
-            assert sum(one.rewritten for one in checked) == 0, "two owners wrote other bytes under one name"
-            assert sum(one.manifests for one in checked) >= PARTITIONS
-            check_adopted(found, checked)
+            left = check_topic(connection, settings, PARTITIONS)
+            assert sum(one.manifests for one in left) >= PARTITIONS
+            hold(adopted(records_of(connection, settings.output.models_topic), dict(enumerate(left))))
         self.counts["versions"] += len(found)
 
     def _removed(self, topic: str) -> int:
@@ -197,15 +193,6 @@ class Adopting:
             if record.value == b"{"
         }
         assert letters == bad, "letters are missing, or there are too many"
-
-
-def check_adopted(found: Sequence[Version], checked: Sequence[Checked]) -> None:
-    """Check that each version stands, in each partition, where a complete manifest stood, or where it began."""
-    for version in found:
-        for partition, at in positions(version.lineage.cut).items():
-            assert at == Position(0) or f"m/{place(at)}" in checked[partition].complete, (
-                f"{version.key} stands at {at} in partition {partition}, where no complete manifest stood"
-            )
 
 
 AdoptingStep = Callable[[Adopting], None]
@@ -239,7 +226,7 @@ def trainer(play: Adopting, planted: str = "") -> None:
 
 
 @step
-def workers(play: Adopting, *names: str, **options: Any) -> None:
+def workers(play: Adopting, /, *names: str, **options: Any) -> None:
     """Start workers."""
     for name in names:
         play.begin_worker(name, **options)

@@ -25,8 +25,7 @@ from tests.fuzz.mutation import LARGEST, Mutator
 from tests.fuzz.targets import OWN, SHELF
 from tests.ingest.rows import ARROW, AVRO, POINT
 from tests.kafka.hostile_registry import Answer, plain, text
-from tests.live.observed import metrics, read_all
-from tests.live.process import DEADLINE_S, Daemon
+from tests.live.process import DEADLINE_S, Daemon, metrics, read_all
 from tests.live.stage import NO_LIMITS, Stage
 
 GOOD_ONE_IN: Final = 100

@@ -25,8 +25,7 @@ from tests.constants import flags
 from tests.deadline import eventually
 from tests.faults.planted import TRANSACTION_TIMEOUT
 from tests.forked import PROGRAM
-from tests.live.observed import metrics
-from tests.live.process import DEADLINE_S, Daemon
+from tests.live.process import DEADLINE_S, Daemon, metrics
 from tests.registry.test_subscriber import NAME, Trainer, version_of
 
 PARTITIONS: Final = 4

@@ -16,7 +16,7 @@ from tests.consumers.trainers import versions
 from tests.kafka.hostile_registry import hostile_registry
 from tests.live.flood import FIRST, Flood, Flooded, schemas
 from tests.live.hostile import MOST_BYTES, MOST_ROWS, Expected, good, hostile
-from tests.live.observed import metrics, read_all
+from tests.live.process import metrics, read_all
 from tests.live.stage import NO_LIMITS, Stage
 from tests.promise.topics import check_promise
 

@@ -9,10 +9,7 @@ from typing import Final
 
 import pytest
 
-from streamsvm.branches.workers.coreset_records import place
 from streamsvm.kafka import Connection
-from streamsvm.model.version import positions
-from tests.branches.workers.coreset_check import Checked
 from tests.brokers.cluster import Cluster as Nodes
 from tests.brokers.fixtures import TestBroker
 from tests.brokers.jvm import CannotRun
@@ -21,7 +18,6 @@ from tests.live.adopting import (
     ALONE,
     Adopting,
     AdoptingStep,
-    check_adopted,
     crash_opening,
     crash_worker,
     feed,
@@ -34,7 +30,6 @@ from tests.live.adopting import (
     workers,
 )
 from tests.live.stage import Stage
-from tests.model.test_model import version_of
 
 THREE: Final = "three"
 
@@ -174,13 +169,3 @@ def test_what_workers_learn_is_published_and_recomputed(
         act()
     for kind, count in site.counts.items():
         record_property(kind, count)
-
-
-def test_a_version_without_a_complete_manifest_is_found() -> None:
-    """At its place, in its partition; a manifest of another place is none."""
-    version = version_of()
-    ((_, at),) = positions(version.lineage.cut).items()
-    key = f"m/{place(at)}"
-    check_adopted([version], [Checked(1, 1, 0, (), frozenset({key}))])
-    with pytest.raises(AssertionError, match="where no complete manifest stood"):
-        check_adopted([version], [Checked(1, 1, 0, (), frozenset({f"{key}0"}))])

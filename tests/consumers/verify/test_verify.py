@@ -32,7 +32,7 @@ from streamsvm.points import Points
 from streamsvm.verification.differences import differences
 from streamsvm.verification.report import EXIT_CLEAN, EXIT_DIFFERS, EXIT_INCOMPLETE, Outcome, VerificationReport
 from tests.brokers.fixtures import TestBroker
-from tests.consumers.cli.test_cli import error_of, run
+from tests.consumers.command import error_of, run
 from tests.consumers.trainers import Running, produce, records, run_until, settings_for, topic
 from tests.golden.every_model import KINDS, handmade
 from tests.golden.model import path_of

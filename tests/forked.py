@@ -35,7 +35,6 @@ LOADED: Final = (
     "rich.console",
     "tests.forked",
     "tests.faults.altered",
-    "tests.faults.bare_lock",
     "tests.faults.planted",
     "tests.loaded",
     "tests.upgrade.later",

@@ -24,7 +24,7 @@ QUICK: Final = (
     "tests/ingest/",
     "tests/model/",
     "tests/delivery/",
-    "tests/histories/test_checker.py",
+    "tests/live/checker/test_checker.py",
     "tests/kafka/test_backoff.py",
     "tests/kafka/test_failures.py",
     "tests/config/test_config.py",

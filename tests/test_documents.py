@@ -75,6 +75,8 @@ def missing(page: Path) -> list[str]:
         source = "".join(file.read_text() for file in files if file.exists())
         if not source:
             found.append(module)
+        shared = folder.parent / "runner.py"  # options that all benchmarks have
+        source += shared.read_text() if shared.exists() else ""
         found += [f"{module} {option}" for option in re.findall(r"--[a-z][\w-]*", rest) if f'"{option}"' not in source]
     return found
 

@@ -262,7 +262,7 @@ class Startup:
             snapshot = self._attachments.candidate(read, present)
             models = self._config.begun_with(snapshot.configuration)
             epochs = self._epochs_at(present, places(snapshot, present.head))
-            yield Candidate(snapshot, epochs, models.canonical(), models.sha256())
+            yield Candidate(snapshot, epochs, models.canonical(), models.sha256(), read)
 
     def _epochs_at(self, present: Present, wanted: list[tuple[int, int]]) -> dict[tuple[int, int], int]:
         """Return the leader epochs of records that the log still holds."""

@@ -88,12 +88,16 @@ class Candidate:
         The configuration under which the trainer would continue from this checkpoint: options that are newer than the
         checkpoint have the values that they had in effect before. None: the configuration of `Present`.
     configuration_sha256 : str
+    read : Snapshot or None
+        The checkpoint as it was read, if `snapshot` holds less of it: rows that it learned were erased since. None: it
+        is `snapshot`.
     """
 
     snapshot: Snapshot
     epochs: Mapping[tuple[int, int], int] = field(default_factory=dict)
     configuration: dict[str, Any] | None = None
     configuration_sha256: str = ""
+    read: Snapshot | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +169,7 @@ def decide(candidates: Iterable[Candidate], present: Present) -> Begin | Resume:
     StateError
         If continuing could be silently wrong; the message names both values and the exact way to begin anew.
     """
-    newest, refusal = None, None
+    newest, refusal, read = None, None, None
     for candidate in candidates:
         snapshot = candidate.snapshot
         _refuse_another_models(snapshot, present)
@@ -176,10 +180,10 @@ def decide(candidates: Iterable[Candidate], present: Present) -> Begin | Resume:
         if found is None:
             head = _later(present.head, snapshot.head)
             return Resume(snapshot, head, bool(present.reset), refusal.why if refusal else "")
-        newest, refusal = newest or snapshot, refusal or found
+        newest, refusal, read = newest or snapshot, refusal or found, read or candidate.read or snapshot
         if not found.gap:  # not the fault of the log, so an older checkpoint cannot help
             break
-    if newest is None or refusal is None:
+    if newest is None or refusal is None or read is None:
         return _without_checkpoint(present)
     head = _later(present.head, newest.head)
     # Numbers of incarnations are never used twice, whichever of topic and checkpoint knows the later one.
@@ -187,7 +191,7 @@ def decide(candidates: Iterable[Candidate], present: Present) -> Begin | Resume:
     if refusal.gap and present.on_gap == "reset":
         return Begin(ended + 1, head, refusal.why)
     # Somebody who corrects an option right after the first start must not need a reset for it.
-    if refusal.changed and _is_empty(newest, present.head):
+    if refusal.changed and _is_empty(read, present.head):
         return Begin(ended + 1, head, changed=refusal.why)
     other_features = refusal.changed and newest.configuration.get("features") != present.configuration.get("features")
     return _refuse_or_reset(refusal.why, present, ended, head, _under_another_name(present) if other_features else "")

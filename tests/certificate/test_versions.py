@@ -24,9 +24,9 @@ from streamsvm.registry.loading import load_record
 from streamsvm.verification.recomputation import NotRecomputable, Recomputation
 from streamsvm.verification.report import EXIT_CLEAN, Outcome
 from tests.brokers.fixtures import TestBroker
-from tests.consumers.test_cli import error_of, run
-from tests.consumers.test_verify import Forged, objective, retired_record, train
+from tests.consumers.command import error_of, run
 from tests.consumers.trainers import encoded, produce, records, run_until, settings_for, versions
+from tests.consumers.verify.test_verify import Forged, objective, retired_record, train
 from tests.streams import gaussian
 
 pytestmark = pytest.mark.enough("embedded")

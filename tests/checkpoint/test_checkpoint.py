@@ -35,7 +35,7 @@ from streamsvm.learning.learner import Learner
 from streamsvm.model.pointers import Head
 from streamsvm.model.version import PartitionCut
 from streamsvm.points import Position, Rows
-from tests.faults.disks import RefusingDisk, VolatileDisk
+from tests.checkpoint.disks import RefusingDisk, VolatileDisk
 from tests.golden import HERE as GOLDEN
 from tests.golden.checkpoint import as_json, handmade, handmade_taken
 from tests.golden.every_checkpoint import HANDMADE, PARTS

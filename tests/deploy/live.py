@@ -23,7 +23,7 @@ from streamsvm.ingest.decoder import encode
 from streamsvm.kafka import Cluster, Connection, Message, Outbox, TopicSpec
 from tests.brokers.jvm import die_with_parent, free_ports
 from tests.deploy.files import RULES
-from tests.faults.daemon import Daemon
+from tests.live.process import Daemon
 
 PARTITIONS: Final = 3
 DEADLINE_S: Final = 180.0

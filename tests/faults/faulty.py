@@ -28,10 +28,10 @@ from tests.brokers.fixtures import TestBroker
 from tests.brokers.jvm import CannotRun, JvmBroker
 from tests.consumers.trainers import produce, records, run_until, settings_for
 from tests.deadline import Late
-from tests.faults.daemon import Daemon, arguments
-from tests.faults.promise import check_counts, check_promise, published
-from tests.faults.proxy import Proxy
-from tests.faults.stage import Stage
+from tests.live.process import Daemon, arguments
+from tests.live.proxy import Proxy
+from tests.live.stage import Stage
+from tests.promise.topics import check_counts, check_promise, published
 
 ROWS = 2_000
 VERSIONS = ROWS // 40

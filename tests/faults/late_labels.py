@@ -31,8 +31,8 @@ from streamsvm.kafka import Cluster, Connection, Input, TopicSpec
 from streamsvm.kafka.records import Batch
 from tests.brokers.jvm import JvmBroker
 from tests.consumers.trainers import Running, settings_for, topic
-from tests.faults.daemon import Daemon, arguments
 from tests.kafka.foreign import Silent
+from tests.live.process import Daemon, arguments
 from tests.streams import gaussian
 
 ROW_MS: Final = 100

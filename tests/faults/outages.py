@@ -29,8 +29,8 @@ from rich.table import Table
 from streamsvm.kafka import Connection
 from tests.brokers.cluster import Cluster
 from tests.brokers.jvm import JvmBroker, die_with_parent
-from tests.faults.offsets import Offsets, Offsetter, look
 from tests.faults.subjects import SUBJECTS, TIMEOUTS_S, Subject
+from tests.live.offsets import Offsets, Offsetter, look
 
 KAFKAS_DEFAULTS = {
     "transaction.state.log.num.partitions": "50",

@@ -48,8 +48,8 @@ from streamsvm.learning.cutting import LearnerState
 from streamsvm.learning.learner import Learner
 from streamsvm.model.pointers import pin_key
 from streamsvm.points import Points
-from tests.faults.stopping import stop_here
 from tests.faults.wrapping import wrap
+from tests.live.stopping import stop_here
 from tests.plugged import of_branches
 
 CLOCK_FILE = "STREAMSVM_TEST_CLOCK_FILE"
@@ -416,9 +416,10 @@ DEFECTS = {
 def main() -> None:
     """Plant what the first argument names, and run the command line with the others."""
     from consumers.cli.app import main as command_line
+    from tests.faults.altered import ALTERATIONS
 
     for name in sys.argv.pop(1).split("+"):
-        DEFECTS[name]()
+        (DEFECTS.get(name) or ALTERATIONS[name])()
     command_line()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.faults.faulty import VERSIONS, FaultyBroker, Trainee
-from tests.faults.promise import check_counts, check_promise
+from tests.promise.topics import check_counts, check_promise
 
 
 def pause_and_resume(faulty: FaultyBroker, trainee: Trainee) -> None:

@@ -11,10 +11,10 @@ import pytest
 
 from streamsvm.config import PointsConfig
 from streamsvm.model.classes import ClassModel
-from tests.consumers.test_classes import LABELS, records_of, several
+from tests.consumers.trainer.test_classes import LABELS, records_of, several
 from tests.consumers.trainers import versions
-from tests.faults.stage import Stage
 from tests.faults.test_kill import ROWS_A_LIFE, TRAINERS, finish, kill_at, kill_at_random, kill_everywhere
+from tests.live.stage import Stage
 from tests.streams import DIMENSION
 
 Note = Callable[[str, object], None]

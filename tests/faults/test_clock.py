@@ -15,8 +15,8 @@ import pytest
 from streamsvm.model.message import TIME_HEADER
 from tests.consumers.trainers import records, topic
 from tests.faults.planted import CLOCK_FILE
-from tests.faults.promise import check_counts, check_promise
-from tests.faults.stage import Stage
+from tests.live.stage import Stage
+from tests.promise.topics import check_counts, check_promise
 
 DAY_S = 86_400
 JUMPS_S = ((0, DAY_S, 0, -DAY_S), (DAY_S, 0, DAY_S, -DAY_S))

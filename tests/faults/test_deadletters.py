@@ -11,11 +11,11 @@ import pytest
 
 from tests.consumers.trainers import records, settings_for, topic
 from tests.faults.faulty import FaultyBroker
-from tests.faults.observed import ask
-from tests.faults.promise import check_counts, check_promise
-from tests.faults.proxy import Proxy
-from tests.faults.stage import Stage
 from tests.kafka.steps import eventually
+from tests.live.process import ask
+from tests.live.proxy import Proxy
+from tests.live.stage import Stage
+from tests.promise.topics import check_counts, check_promise
 
 BAD = [b"no point", b'{"x": [1', b"[]"]
 ROWS_A_VERSION = 40

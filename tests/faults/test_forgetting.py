@@ -18,9 +18,9 @@ from streamsvm.model.version import Memory, Version
 from streamsvm.points import Points
 from streamsvm.verification.report import Outcome
 from tests.consumers.trainers import versions
-from tests.faults.admin import delete_records
-from tests.faults.stage import Stage
 from tests.faults.test_kill import ROWS_A_LIFE, TRAINERS, finish, kill_at, kill_everywhere
+from tests.live.admin import delete_records
+from tests.live.stage import Stage
 from tests.streams import gaussian
 
 Note = Callable[[str, object], None]

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.consumers.trainers import records
-from tests.faults.promise import check_counts, check_promise
-from tests.faults.stage import Stage
+from tests.live.stage import Stage
+from tests.promise.topics import check_counts, check_promise
 
 VERSIONS = 25
 REFUSED, FENCED = 78, 70

@@ -19,8 +19,8 @@ import pytest
 from streamsvm.checkpoint.format import decode
 from streamsvm.crashpoints import POINTS
 from tests.consumers.trainers import records, versions
-from tests.faults.promise import check_counts, check_promise
-from tests.faults.stage import Stage
+from tests.live.stage import Stage
+from tests.promise.topics import check_counts, check_promise
 
 Note = Callable[[str, object], None]
 ROWS_A_VERSION = 40
@@ -28,7 +28,7 @@ ROWS_A_LIFE = 2 * ROWS_A_VERSION
 KILLS = int(os.environ.get("STREAMSVM_TEST_KILLS", "200"))
 """Random kills of the long form."""
 TRAINERS = [point for point in POINTS if not point.startswith(("scores.", "settle.", "coresets.", "erase."))]
-"""Those of a settlement are passed only after a broker lost a marker: `tests/consumers/test_settling.py`."""
+"""Those of a settlement are passed only after a broker lost a marker: `tests/consumers/streams/test_settling.py`."""
 PARTS = 4
 """Streams over which the named points are spread."""
 KILLED_AFTER = ("configuration", "started", "started")

@@ -16,8 +16,8 @@ from streamsvm.kafka import Cluster, TopicSpec
 from tests.branches.late_labels.test_labels import Timed, write
 from tests.brokers.fixtures import TestBroker
 from tests.faults.late_labels import VERSIONS, run
-from tests.faults.stage import Stage
 from tests.faults.test_kill import ROWS_A_LIFE, TRAINERS, kill_everywhere
+from tests.live.stage import Stage
 from tests.streams import gaussian
 
 Note = Callable[[str, object], None]

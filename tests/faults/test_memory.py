@@ -8,9 +8,9 @@ from collections.abc import Callable
 import pytest
 
 from tests.consumers.trainers import records
-from tests.faults.observed import lag, metrics
-from tests.faults.promise import check_promise
-from tests.faults.stage import Stage
+from tests.live.process import lag, metrics
+from tests.live.stage import Stage
+from tests.promise.topics import check_promise
 
 RECORDS = 150_000
 SLOW = {

@@ -8,9 +8,9 @@ import pytest
 
 from streamsvm.kafka import Cluster, TopicSpec
 from tests.consumers.trainers import records, topic
-from tests.faults.admin import set_option
-from tests.faults.promise import check_counts, check_promise
-from tests.faults.stage import Stage
+from tests.live.admin import set_option
+from tests.live.stage import Stage
+from tests.promise.topics import check_counts, check_promise
 
 REFUSED = 78
 TOO_LITTLE, ENOUGH = "300", "1048588"

@@ -13,8 +13,8 @@ from streamsvm.model.version import version_key
 from streamsvm.registry.loading import load_version
 from streamsvm.registry.subscriber import ModelSubscriber
 from tests.consumers.trainers import records, topic
-from tests.faults.promise import check_promise
-from tests.faults.stage import Stage
+from tests.live.stage import Stage
+from tests.promise.topics import check_promise
 
 VERSIONS = 30
 PINNED = 2

@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 from tests.faults.planted import CLOCK_FILE, EIO_FILE, TRANSACTION_TIMEOUT
-from tests.faults.stopping import wait_for_stop
 from tests.forked import ROOT
+from tests.live.stopping import wait_for_stop
 
 PLANT_ALL = {
     "planted": "from tests.faults.planted import DEFECTS as all\nplants = list(all.values())",
     "altered": "from tests.faults.altered import ALTERATIONS as all\nplants = list(all.values())",
-    "histories": "from tests.histories.defects import DEFECTS as all\nplants = [one.plant for one in all.values()]",
+    "histories": "from tests.live.defects import DEFECTS as all\nplants = [one.plant for one in all.values()]",
 }
 RUN = "\nfor plant in plants:\n    plant()\nprint('planted', len(plants))"
 
@@ -35,7 +35,7 @@ def test_all_that_can_be_planted_fits(tmp_path: Path, where: str) -> None:
 
 STOPS = """
 import os, threading
-from tests.faults.stopping import stop_here
+from tests.live.stopping import stop_here
 
 os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
 ready = threading.Event()

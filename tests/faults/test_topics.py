@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tests.consumers.trainers import records, versions
-from tests.faults.admin import add_partitions, delete_records, delete_topic
-from tests.faults.promise import check_counts, check_promise, incarnations
-from tests.faults.stage import Stage
+from tests.live.admin import add_partitions, delete_records, delete_topic
+from tests.live.stage import Stage
+from tests.promise.topics import check_counts, check_promise, incarnations
 
 REFUSED = 78
 WATCHFUL = {"WATCH_INTERVAL_S": 0.2}

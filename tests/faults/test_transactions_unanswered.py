@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.faults.faulty import FaultyBroker, Trainee
-from tests.faults.proxy import Loss
+from tests.live.proxy import Loss
 
 SKIPPED = 6
 FENCED = {47, 48, 49, 90}

@@ -41,7 +41,8 @@ from streamsvm.model.kernels import RbfKernel
 from streamsvm.papers.stda import CACHE_BYTES, Descent, Method, PaperStdaSolver
 from streamsvm.svm.objective import optimality
 from streamsvm.svm.problem import CheckedSolver, Problem, Solution
-from tests.benchmarks.timing import ROUNDS_AT_LEAST, Interval, Stopwatch
+from tests.benchmarks.runner import ROUNDS as ROUNDS_AT_LEAST
+from tests.benchmarks.runner import Interval, Stopwatch
 from tests.papers.foreign import LibsvmSolver
 
 SETS: Final[dict[str, tuple[str, int | None]]] = {

@@ -155,7 +155,8 @@ def _refuse_without_record(snapshot: Snapshot, present: Present, erased: LeftOut
     StateError
     """
     own = obeyed_of(snapshot)
-    if own is None or erased is not None or (snapshot.topic, snapshot.topic_id) != (present.topic, present.topic_id):
+    found, wanted = (present.name, present.topic, present.topic_id), (snapshot.name, snapshot.topic, snapshot.topic_id)
+    if own is None or erased is not None or found != wanted:
         return
     raise StateError(
         f"the checkpoint{f' in {present.checkpoints}' if present.checkpoints else ''} was made under the record of "

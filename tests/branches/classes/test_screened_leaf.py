@@ -13,7 +13,7 @@ from streamsvm.kafka import Cluster, TopicSpec
 from streamsvm.learning.learner import Learner
 from streamsvm.points import Position
 from tests.brokers.fixtures import TestBroker
-from tests.consumers.test_classes import bytes_of, oracle, records_of, seven, several
+from tests.consumers.trainer.test_classes import bytes_of, oracle, records_of, seven, several
 from tests.consumers.trainers import produce, run_until, settings_for, versions
 from tests.streams import rows_of
 

@@ -12,8 +12,8 @@ from streamsvm.toml_text import toml_value
 from tests.branches.events.recipes import EVENTS, PAYMENTS, payment, payments
 from tests.branches.events.test_daemons import encoded, with_features
 from tests.consumers.trainers import versions
-from tests.faults.stage import Stage
 from tests.faults.test_kill import ROWS_A_LIFE, TRAINERS, finish, kill_at, kill_everywhere
+from tests.live.stage import Stage
 
 Note = Callable[[str, object], None]
 POINTS = ("cut.trained", "checkpoint.renamed:2")

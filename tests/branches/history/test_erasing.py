@@ -37,7 +37,7 @@ from streamsvm.model.version import Version
 from streamsvm.points import Points, Position
 from streamsvm.verification.report import Outcome
 from tests.brokers.fixtures import TestBroker
-from tests.consumers.test_cli import run
+from tests.consumers.command import run
 from tests.consumers.trainers import encoded, run_until, settings_for, topic, versions
 from tests.kafka.foreign import delete_records
 from tests.streams import gaussian

@@ -36,7 +36,7 @@ from tests.branches.history.test_erasing import (
     started,
 )
 from tests.brokers.fixtures import TestBroker
-from tests.consumers.test_cli import run
+from tests.consumers.command import run
 from tests.consumers.trainers import encoded, run_until, versions
 from tests.kafka.foreign import delete_records
 from tests.streams import gaussian

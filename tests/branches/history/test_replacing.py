@@ -29,7 +29,7 @@ from tests.branches.history.test_erasing import (
     started,
 )
 from tests.brokers.fixtures import TestBroker
-from tests.consumers.test_cli import run
+from tests.consumers.command import run
 from tests.consumers.trainers import Running, encoded, run_until, topic, versions
 from tests.streams import gaussian
 

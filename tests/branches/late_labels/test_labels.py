@@ -28,10 +28,10 @@ from streamsvm.kafka import Cluster, Connection, TopicSpec
 from streamsvm.verification.report import Outcome
 from tests.branches.events.recipes import EVENTS, PAYMENTS, payment
 from tests.brokers.fixtures import TestBroker
-from tests.consumers.test_classes import LABELS, seven, several
+from tests.consumers.trainer.test_classes import LABELS, seven, several
 from tests.consumers.trainers import Running, settings_for, topic, versions
-from tests.faults.daemon import Daemon, arguments
 from tests.kafka.foreign import Silent, delete_records
+from tests.live.process import Daemon, arguments
 from tests.streams import gaussian
 
 BEGUN_MS = 1_000 * int(time.time()) - 3_600_000

@@ -14,7 +14,7 @@ from streamsvm.kafka import Cluster, TopicSpec
 from streamsvm.model.classes import ClassModel
 from streamsvm.points import Points
 from tests.brokers.fixtures import TestBroker
-from tests.consumers.test_classes import LABELS, records_of, seven, several
+from tests.consumers.trainer.test_classes import LABELS, records_of, seven, several
 from tests.consumers.trainers import produce, run_until, settings_for, versions
 
 

@@ -1,0 +1,299 @@
+"""The command line: help, exit statuses, one line an error."""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+import json
+import re
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.main import get_command
+from typer.testing import CliRunner
+
+from consumers.cli.app import COMMANDS, app, commands
+from consumers.help_texts import Command, Commands
+from consumers.host.exit_codes import EXIT_UNFORESEEN
+from consumers.on_demand import OptionsOnDemand
+from consumers.options import fields, flag
+from streamsvm.secrecy import is_secret
+from tests.brokers.fixtures import TestBroker
+from tests.consumers.command import error_of, run
+from tests.forked import ROOT
+from tests.live.process import DEADLINE_S, Daemon
+
+
+def test_the_last_line_is_json_where_the_log_is() -> None:
+    """A collector of logs reads the one line that matters."""
+    finished = run("train", "--name", "m", "--bootstrap-servers", "127.0.0.1:1", "--input-topic", "t")
+    assert finished.returncode == 78, finished.stderr
+    assert finished.stderr.splitlines()[-1].startswith('{"event": "fatal"')
+    assert "points.dimension is not given" in error_of(finished)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["train", "--points-dimension", "2", "--checkpoint-directory", "DIRECTORY"],
+        ["scale", "worker", "--points-dimension", "2"],
+        ["score", "--scoring-topic", "t"],
+    ],
+    ids=lambda command: command[0],
+)
+def test_a_start_that_waits_for_a_broker_hears_a_signal(command: list[str], tmp_path: Path) -> None:
+    """It ends as stopped, with 0: who waits until the broker has not answered in time ends with 75."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"127.0.0.1:{silent.getsockname()[1]}"
+        options = ["--bootstrap-servers", address, "--http-port", "0"]
+        daemon = Daemon([*(str(tmp_path) if word == "DIRECTORY" else word for word in command), *options])
+        try:
+            silent.settimeout(DEADLINE_S)
+            connection, _ = silent.accept()
+            with connection:
+                connection.recv(1)  # it asks, and nobody will answer
+                assert daemon.stop() == 0, daemon.said
+        finally:
+            daemon.kill()
+    assert daemon.events("stopped")
+    assert not daemon.events("fatal")
+
+
+def test_help_explains_every_option_of_a_trainer() -> None:
+    """Each option of the trainer's sections stands in --help-all."""
+    text = run("train", "--help-all").stdout
+    for section in ("", "input", "points", "coreset", "svm", "training", "checkpoint", "output"):
+        for name in fields(section):
+            assert is_secret(name) or flag(section, name) in text
+    assert "--bootstrap-servers" in text
+
+
+def test_help_begins_with_what_is_needed_first() -> None:
+    """Six options of a trainer stand in a box of their own, before all others, and nowhere else."""
+    text = run("train", "--help").stdout
+    first, others = text.split(" needed first ")[1].split(" sources ")
+    needed = ("bootstrap-servers", "name", "input-topic", "points-dimension", "points-labels", "checkpoint-directory")
+    assert re.findall(r"^│ --([\w-]+)", first, re.MULTILINE) == list(needed)
+    assert not set(re.findall(r"^│ --([\w-]+)", others, re.MULTILINE)) & set(needed)
+
+
+def commands_of(group: Any, *before: str) -> Iterator[tuple[str, ...]]:
+    """Return the words of every command, and of every group of commands."""
+    yield before
+    for name, command in getattr(group, "commands", {}).items():
+        yield from commands_of(command, *before, name)
+
+
+@pytest.mark.parametrize("words", [*commands_of(get_command(app))], ids=" ".join)
+def test_help_is_printed_as_it_is_written(words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every text of every command: brackets are no markup, nothing is cut off. Of `--help` it is a part, as of `-h`."""
+    monkeypatch.setenv("COLUMNS", "4000")
+    command = get_command(app)
+    short = CliRunner().invoke(app, [*words, "-h"])
+    assert (short.exit_code, "Usage" in short.stdout) == (0, True)
+    assert short.stdout == CliRunner().invoke(app, [*words, "--help"]).stdout
+    shown = CliRunner().invoke(app, [*words, "--help-all"]) if "--help-all" in short.stdout else short
+    assert shown.exit_code == 0
+    for word in words:
+        command = command.commands[word]  # type: ignore[attr-defined]
+    if complete := getattr(command.callback, "complete", None):
+        made = Commands(add_completion=False)
+        made.command()(complete())
+        whole = get_command(made)
+        command.params, command.help = whole.params, whole.help
+    texts = [command.help, *(getattr(param, "help", None) for param in command.params)]
+    texts += [one.help.splitlines()[0] for one in getattr(command, "commands", {}).values()]
+    printed = "".join(shown.stdout.split())
+    for text in filter(None, texts):
+        for line in filter(None, text.split("\n\n")):
+            assert "".join(line.split()) in printed
+
+
+@pytest.mark.parametrize("words", [*commands_of(get_command(app))], ids=" ".join)
+def test_help_fits_a_terminal_of_80_columns(words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    """No name is cut, and no line of a paragraph ends before the next word would not fit."""
+    monkeypatch.setenv("COLUMNS", "80")
+    text = CliRunner().invoke(app, [*words, "--help"]).stdout
+    assert "…" not in text
+    prose = text.partition("╭")[0].splitlines()
+    for line, following in itertools.pairwise(one.strip() for one in prose):
+        if line and following:
+            assert len(f" {line} {following.split()[0]}") > 78
+
+
+def command_of(words: tuple[str, ...]) -> Any:
+    """Return a command, or a group of commands, without its options."""
+    command: Any = get_command(app)
+    for word in words:
+        command = command.commands[word]
+    return command
+
+
+def takes_settings(command: Any) -> bool:
+    """Tell whether a command has options that come from the settings."""
+    complete = getattr(command.callback, "complete", None)
+    return complete is not None and hasattr(complete(), "seldom")
+
+
+TAKE_SETTINGS = [words for words in commands_of(get_command(app)) if takes_settings(command_of(words))]
+
+
+@pytest.mark.parametrize("words", TAKE_SETTINGS, ids=" ".join)
+def test_help_is_a_page_and_says_where_the_rest_is(words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    """At most 30 options: a command's own, and what is often given; --help-all shows all."""
+    command = command_of(words)
+    command.make_context(" ".join(words), [], resilient_parsing=True)
+    params = [one for one in command.params if one.param_type_name == "option"]
+    left_out = {one.opts[0] for one in params if one.name in command.seldom}
+    monkeypatch.setenv("COLUMNS", "160")
+    whole, text = (CliRunner().invoke(app, [*words, flag]).stdout for flag in ("--help-all", "--help"))
+    listed, shown = (set(re.findall(r"^│[* ]+(--[\w-]+)", help_, re.MULTILINE)) for help_ in (whole, text))
+    assert len(shown) <= 30
+    assert shown == listed - left_out
+    assert len(listed) == len(params) + 1
+    assert f" {len(left_out)} more options: streamsvm {' '.join(words)} --help-all shows them." in text
+    assert "more options" not in whole
+
+
+def test_commands_are_listed_as_one_meets_them() -> None:
+    """A newcomer's first are at the top, and none is missing from the order."""
+    listed = get_command(app).list_commands(None)  # type: ignore[attr-defined]
+    assert listed[:4] == ["demo", "train", "score", "features"]
+    assert listed == [command.name for command in commands() if not command.group]
+
+
+def listed_by(*words: str) -> list[str]:
+    """Return the commands that a help text lists."""
+    _, found, text = CliRunner().invoke(app, [*words]).stdout.partition(" Commands ")
+    return re.findall(r"^│ ([a-z][a-z-]*) ", text, re.MULTILINE) if found else []
+
+
+def test_lists_show_twenty_commands_and_say_how_to_see_the_rest() -> None:
+    """Those of groups count; what few people need stands in --help-all of its group."""
+    shown = [(name, below) for name in listed_by("--help") for below in listed_by(name, "--help") or [""]]
+    assert len(shown) <= 20, shown
+    every = [words for words in commands_of(get_command(app)) if not getattr(command_of(words), "commands", None)]
+    groups = {words[:-1] for words in every}
+    by_all = {(*group, name) for group in groups for name in listed_by(*group, "--help")}
+    for group in groups:
+        left_out = len(listed_by(*group, "--help-all")) - len(listed_by(*group, "--help"))
+        if left_out > 0:
+            text = CliRunner().invoke(app, [*group, "--help"]).stdout
+            assert (
+                f"{left_out} more command{'s' * (left_out > 1)}: see {' '.join(('streamsvm', *group))} --help-all."
+                in text
+            )
+            by_all |= {(*group, name) for name in listed_by(*group, "--help-all")}
+    assert set(every) <= by_all
+
+
+@pytest.mark.parametrize(
+    "command", [one for one in COMMANDS if issubclass(one.cls, OptionsOnDemand)], ids=lambda one: one.name
+)
+def test_the_list_says_what_a_command_says_itself(command: Command) -> None:
+    """The table has the first paragraph of each command's help, as lists do not load the command."""
+    whole = inspect.getdoc(command.run.complete())  # type: ignore[union-attr]
+    assert whole is not None
+    assert command.run.__doc__ == " ".join(whole.split("\n\n")[0].split())
+
+
+@pytest.mark.parametrize("command", [["replay"], ["dead-letters"], ["verify"], ["model", "pin"]])
+def test_help_of_a_client_has_no_options_of_a_daemon(command: list[str]) -> None:
+    """What a command has no use for would hide the options that it has."""
+    text = run(*command, "--help").stdout
+    assert "--bootstrap-servers" in text
+    assert "--http-port" not in text
+    assert "--coreset-" not in text
+
+
+def test_effective_configuration_masks_secrets() -> None:
+    """What is in force, as JSON, without the password."""
+    finished = run(
+        "config",
+        "--effective",
+        STREAMSVM_KAFKA__SASL_PASSWORD="hush",
+        STREAMSVM_POINTS__DIMENSION="3",
+        STREAMSVM_SEED="5",
+    )
+    shown = json.loads(finished.stdout)
+    assert shown["seed"] == 5
+    assert shown["points"]["dimension"] == 3
+    assert "hush" not in finished.stdout
+
+
+def test_an_error_that_nobody_foresaw_has_a_status_of_its_own() -> None:
+    """Status 1, the traceback, and a last line that says what it is; what a supervisor restarts."""
+    program = "import consumers.cli.app as c; c.app = lambda: [][0]; c.main()"
+    finished = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT, timeout=120, check=False
+    )
+    assert finished.returncode == EXIT_UNFORESEEN == 1
+    assert "Traceback" in finished.stderr
+    last = finished.stderr.splitlines()[-1]
+    assert last.startswith("streamsvm: error: unexpected IndexError: list index out of range. ")
+    assert "traceback" in last
+
+
+@pytest.mark.long
+def test_replay_train_show_and_score_by_command_line(real_broker: TestBroker, tmp_path: Path) -> None:
+    """README's commands on one's own Kafka, in their order, on a real broker."""
+    broker = ["--bootstrap-servers", str(real_broker.connection.options["bootstrap.servers"])]
+    topic, models, unlabeled = (real_broker.name(hint) for hint in ("in", "models", "unlabeled"))
+    name = ["--name", "pulsar", "--output-models-topic", models]
+    sent = run("replay", "--dataset", "htru2", "--shuffle", "1", "--topic", topic, "--create", "1", *broker)
+    assert sent.returncode == 0, sent.stderr
+    assert "17,898 points" in sent.stdout
+
+    from tests.live.process import Daemon
+
+    trainer = Daemon(
+        ["train", *name, "--input-topic", topic, "--points-dimension", "8", "--checkpoint-directory", str(tmp_path),
+         "--http-port", "0", *broker]
+    )  # fmt: skip
+    while trainer.wait_for("model_published")["points"] < 16_000:
+        pass
+    assert trainer.stop() == 0
+    shown = run("model", "show", *name, *broker)
+    assert "16,000 points of 16,000 rows" in shown.stdout
+    message = json.loads(run("model", "show", "--json", *name, *broker).stdout)
+    assert message["stream"]["points"] == 16_000
+    absent = run("model", "show", "--version", "99", *name, *broker)
+    assert absent.returncode == 78
+    assert "pulsar has no version 99" in error_of(absent)
+
+    run("replay", "--dataset", "htru2", "--topic", unlabeled, "--unlabeled", "--create", "1", "--limit", "500", *broker)
+    scorer = Daemon(
+        ["score", *name, "--scoring-topic", unlabeled, "--scoring-output-topic", f"{unlabeled}-scores",
+         "--http-port", "0", *broker]
+    )  # fmt: skip
+    scorer.wait_for("started")
+    from tests.consumers.trainers import topic as read
+
+    scores: list[object] = []
+    while len(scores) < 500:
+        scores = [json.loads(record.value or b"") for record in read(real_broker.connection, f"{unlabeled}-scores")]
+    assert scorer.stop() == 0
+    assert {score["model"] for score in scores} == {"pulsar"}  # type: ignore[index]
+    assert {score["label"] for score in scores} <= {-1, 1}  # type: ignore[index]
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        (["replay", "--dataset", "htru2", "--topic", ""], "the topic name is empty"),
+        (["replay", "--dataset", "htru2", "--topic", "a b"], "Invalid topic. A topic name has"),
+        (["replay", "--dataset", "htru2", "--topic", "r", "--create", "1", "--shuffle", "-1"], "shuffle_seed is -1"),
+        (["score", "--scoring-output-topic", "models", "--http-port", "0"], "the topic models is configured both for"),
+    ],
+)
+def test_a_wrong_name_or_number_is_one_line(command: list[str], said: str, real_broker: TestBroker) -> None:
+    """And its status says that trying again does not help."""
+    servers = str(real_broker.connection.options["bootstrap.servers"])
+    finished = run(*command, "--bootstrap-servers", servers)
+    assert said in error_of(finished)
+    assert finished.returncode == 78

@@ -1,0 +1,460 @@
+"""`streamsvm evaluate`: every format, the figures against ones computed here, refusals and JSON."""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+from dataclasses import replace
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+from rich.console import Console
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.metrics import balanced_accuracy_score, brier_score_loss, log_loss, roc_auc_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC
+
+from consumers.cli.evaluate import _class_weight as class_weight_of
+from consumers.evaluate import (
+    EvaluationReport,
+    EvaluationRow,
+    Plan,
+    describe,
+    evaluate,
+    headline,
+    load,
+    notes,
+)
+from consumers.evaluate import (
+    run as passes,
+)
+from consumers.evaluate.results_table import progress_bar
+from streamsvm import CoresetSVC
+from streamsvm.datasets import load_htru2
+from streamsvm.errors import ConfigurationError
+from streamsvm.ingest.files.array_files import from_arrays
+from streamsvm.ingest.files.opening import open_source
+from streamsvm.ingest.files.source import PointSource
+from tests.consumers.command import run
+
+Arrays = tuple[np.ndarray, np.ndarray]
+PLAN = Plan(points=200, C=1.0)
+UNTIMED: dict[str, Any] = {"points_per_s": None, "seconds": None}
+
+
+@pytest.fixture(scope="module")
+def arrays() -> Arrays:
+    X, y, _ = load_htru2()
+    rows = np.random.default_rng(1).permutation(len(y))[:3_000]
+    return np.round(X[rows].astype(np.float64), 4), y[rows].astype(int)
+
+
+@pytest.fixture(scope="module")
+def source(arrays: Arrays) -> PointSource:
+    return from_arrays("pulsars", *arrays)
+
+
+@pytest.fixture(scope="module")
+def report(source: PointSource) -> EvaluationReport:
+    return evaluate(source, PLAN)
+
+
+def named(report: EvaluationReport, name: str) -> EvaluationRow:
+    (row,) = (row for row in report.rows if row.name == name)
+    return row
+
+
+def write(path: Path, X: np.ndarray, y: np.ndarray) -> Path:
+    names = [f"f{index}" for index in range(X.shape[1])]
+    if path.suffix == ".csv":
+        with path.open("w", newline="") as file:
+            csv.writer(file).writerows(
+                [[*names, "label"], *([*map(float, x), int(t)] for x, t in zip(X, y, strict=True))]
+            )
+    else:
+        table = {name: X[:, index] for index, name in enumerate(names)} | {"label": y}
+        pa.parquet.write_table(pa.table(table), path)
+    return path
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_every_format_gives_the_same_figures(
+    arrays: Arrays, report: EvaluationReport, ending: str, tmp_path: Path
+) -> None:
+    """The same points out of any file: the same gaps and scores as from memory."""
+    found = evaluate(open_source(write(tmp_path / f"part.{ending}", *arrays)), PLAN)
+    assert [row.name for row in found.rows] == ["streamsvm", "balanced", "reservoir", "SGD", "optimum"]
+    for row in found.rows:
+        assert replace(row, **UNTIMED) == replace(named(report, row.name), **UNTIMED)
+
+
+def test_the_figures_are_those_computed_by_hand(arrays: Arrays, report: EvaluationReport) -> None:
+    """The gap by SVC's own optimum, and the scores, from a CoresetSVC that is fitted here on the same rows."""
+    X, y = arrays
+    order = np.random.Generator(np.random.PCG64(PLAN.seed)).permutation(len(y))
+    train, test = order[600:], order[:600]
+    scaler = StandardScaler().fit(X[train])
+    Z = scaler.transform(X[train])
+
+    def objective(w: np.ndarray, b: float) -> float:
+        return 0.5 * float(w @ w) + float(np.maximum(0.0, 1.0 - y[train] * (Z @ w + b)).sum())
+
+    ours = CoresetSVC(points=200, C=1.0).fit(X[train], y[train])
+    w = ours.coef_[0] * scaler.scale_
+    reached = objective(w, float(ours.intercept_[0] + ours.coef_[0] @ scaler.mean_))
+    exact = SVC(kernel="linear", C=1.0, tol=1e-6).fit(Z, y[train])
+    least = objective(exact.coef_[0], float(exact.intercept_[0]))
+    row = named(report, "streamsvm")
+    assert row.objective == pytest.approx(reached, rel=1e-9)
+    assert row.gap == pytest.approx(reached / least - 1.0, abs=1e-6)
+    assert row.gap > 1e-5
+    assert row.scores is not None
+    assert row.scores.accuracy == ours.score(X[test], y[test])
+    assert row.scores.balanced_accuracy == balanced_accuracy_score(y[test], ours.predict(X[test]))
+    assert row.scores.auc == roc_auc_score(y[test], ours.decision_function(X[test]))
+
+
+def test_rows_keep_to_their_memory(report: EvaluationReport) -> None:
+    """Ours and the reservoir hold what was chosen, SGD nothing, the optimum everything; ours is nearer."""
+    held = {row.name: row.points_held for row in report.rows[:5]}
+    assert held == {"streamsvm": 200, "balanced": 200, "reservoir": 200, "SGD": 0, "optimum": 2_400}
+    gaps = {row.name: row.gap for row in report.rows}
+    assert 0.0 == gaps["optimum"] < gaps["streamsvm"] < gaps["reservoir"]
+    assert report.uncertainty is not None
+    assert report.uncertainty < 1e-6
+
+
+def test_rbf_has_gaps_where_they_have_a_meaning(source: PointSource) -> None:
+    """Ours and the reservoir's of the same width; SGD's machine lives elsewhere."""
+    found = evaluate(source, replace(PLAN, kernel="rbf"))
+    assert found.gamma is not None
+    gaps = {row.name: row.gap for row in found.rows}
+    assert 0.0 == gaps["optimum"] < gaps["streamsvm"] < gaps["reservoir"]
+    assert gaps["SGD"] is None
+    assert all(row.scores is not None for row in found.rows)
+
+
+def test_without_an_optimum_there_are_no_gaps(source: PointSource, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not asked for, or too large to be had: the row says so, the objectives stay."""
+    unwanted = evaluate(source, replace(PLAN, find_optimum=False))
+    monkeypatch.setattr(passes, "MOST_CELLS", 10_000)
+    too_large = evaluate(source, PLAN)
+    for found, note in (
+        (unwanted, "not computed"),
+        (too_large, "skipped: 19,200 values, more than 10,000; --optimum computes it all the same"),
+    ):
+        assert named(found, "optimum") == EvaluationRow(name="optimum", note=note)
+        assert all(row.gap is None for row in found.rows)
+        assert named(found, "streamsvm").objective is not None
+    assert named(evaluate(source, replace(PLAN, find_optimum=True)), "optimum").gap == 0.0
+
+
+def test_the_seed_decides_everything(source: PointSource) -> None:
+    """The same seed gives the same figures, but for the times; another seed gives others."""
+
+    def figures(seed: int) -> list[EvaluationRow]:
+        return [replace(row, **UNTIMED) for row in evaluate(source, replace(PLAN, seed=seed)).rows]
+
+    assert figures(3) == figures(3) != figures(4)
+
+
+def test_labels_may_be_text(arrays: Arrays) -> None:
+    """The higher one is positive."""
+    X, y = arrays
+    text = from_arrays("named", X[:500], np.where(y[:500] > 0, "pulsar", "noise"))
+    points, labels = load(text)
+    assert labels == ("noise", "pulsar")
+    np.testing.assert_array_equal(points.y, y[:500])
+
+
+@pytest.mark.parametrize("padded", ["01", "+01", "-01", "0012"])
+def test_a_number_with_zeros_before_it_is_another_label(padded: str, tmp_path: Path) -> None:
+    """Codes such as 01 and 1 are two labels of text, and do not become one number."""
+    cells = ["1", padded, "2"] * 20
+    path = tmp_path / "codes.csv"
+    path.write_text("a,y\n" + "".join(f"{row % 7},{cell}\n" for row, cell in enumerate(cells)))
+    points, labels = load(open_source(path))
+    assert labels == tuple(sorted({"1", padded, "2"}))
+    assert [labels[code] for code in points.y] == cells
+
+
+def test_numbers_in_a_csv_stay_numbers(tmp_path: Path) -> None:
+    """A sign or a fraction of 0 is a way to write the number; nothing before the point is a zero too many."""
+    path = tmp_path / "numbers.csv"
+    path.write_text("a,y\n1,+1\n2,-1\n3,1.0\n4,0\n5,0.0\n6,10\n")
+    assert load(open_source(path))[1] == (-1, 0, 1, 10)
+
+
+def test_labels_of_two_types_do_not_merge(tmp_path: Path) -> None:
+    """1 and "1" of JSON are two labels; true beside 1, which Python takes for one, is refused."""
+    path = tmp_path / "labels.jsonl"
+    path.write_text("".join(json.dumps({"x": [float(row)], "y": [1, "1", 2][row % 3]}) + "\n" for row in range(9)))
+    assert load(open_source(path))[1] == (1, 2, "1")
+    path.write_text("".join(json.dumps({"x": [float(row)], "y": [1, True, 2][row % 3]}) + "\n" for row in range(9)))
+    with pytest.raises(ConfigurationError, match="labels mix true or false and numbers, such as True and 1"):
+        load(open_source(path))
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+@pytest.mark.parametrize("value", [1e301, -2e100])
+def test_a_feature_that_no_model_holds_is_named_by_row_and_column(
+    arrays: Arrays, ending: str, value: float, tmp_path: Path
+) -> None:
+    """The row is that of the file, not of the shuffled points, and the file is named."""
+    X = arrays[0][:300].copy()
+    X[7, 2] = value
+    path = write(tmp_path / f"big.{ending}", X, arrays[1][:300])
+    with pytest.raises(ConfigurationError, match=rf"big\.{ending}: row 8, column f2: .* is too large"):
+        evaluate(open_source(path), PLAN)
+
+
+@pytest.mark.parametrize(
+    ("plan", "named"),
+    [
+        (Plan(C=1.0, alpha=0.1), "--alpha = 0.1, and --C = 1.0: "),
+        (Plan(C=-1.0), "--C is -1.0"),
+        (Plan(kernel="rbf", gamma=0.0), "--gamma is 0.0"),
+        (Plan(points=3), "--points is 3"),
+        (Plan(alpha=2.0), "alpha = 2.0: give a number from 1e-30 to 1"),
+        (Plan(test_share=1.0), "--test-share is 1.0"),
+        (Plan(test_share=1e-9), "holds out none of them"),
+        (Plan(seed=-1), "--seed is -1"),
+    ],
+)
+def test_options_without_a_meaning_are_refused(source: PointSource, plan: Plan, named: str) -> None:
+    """By name, in one line."""
+    with pytest.raises(ConfigurationError, match=named) as raised:
+        evaluate(source, plan)
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("y", "said"),
+    [
+        ([7, 7, 7, 7], "has 1 labels \\(7\\)"),
+        ([1, 2, 2, 2], "does not hold both labels"),
+        ([0, 1, 2, 1], "does not hold all labels"),
+        (list(range(129)), "has 129 labels \\(0, 1, 2, 3, 4, ...\\)"),
+    ],
+)
+def test_labels_that_cannot_be_learned_are_refused(y: list[int], said: str) -> None:
+    """One, more than a point has room for, or several of which the training part lacks one."""
+    with pytest.raises(ConfigurationError, match=said):
+        evaluate(from_arrays("few", np.arange(2.0 * len(y)).reshape(-1, 2), y), Plan(test_share=0.5, seed=0))
+
+
+@pytest.fixture(scope="module")
+def three() -> Arrays:
+    """Three labels, named, of which the rarest has a tenth."""
+    random = np.random.default_rng(0)
+    y = random.choice(3, 2_500, p=[0.5, 0.4, 0.1])
+    X = random.normal(size=(3, 5))[y] * 1.5 + random.normal(size=(2_500, 5))
+    return X, np.array(["bird", "cat", "dog"])[y]
+
+
+def test_the_figures_of_three_labels_are_those_computed_by_hand(three: Arrays) -> None:
+    """The gap is that of the sum over the pairs, by LIBSVM's optima; the scores are scikit-learn's."""
+    X, y = three
+    found = evaluate(from_arrays("animals", X, y), PLAN)
+    order = np.random.Generator(np.random.PCG64(PLAN.seed)).permutation(len(y))
+    train, test = order[500:], order[:500]
+    scaler = StandardScaler().fit(X[train])
+    Z = scaler.transform(X[train])
+    ours = CoresetSVC(points=200, C=1.0).fit(X[train], y[train])
+
+    def objective(pair: tuple[str, str], w: np.ndarray, b: float) -> float:
+        own = np.isin(y[train], pair)
+        signs = np.where(y[train][own] == pair[1], 1, -1)
+        return 0.5 * float(w @ w) + float(np.maximum(0.0, 1.0 - signs * (Z[own] @ w + b)).sum())
+
+    reached, least = 0.0, 0.0
+    pairs = list(combinations(ours.classes_, 2))
+    for pair, coef, intercept in zip(pairs, ours.coef_, ours.intercept_, strict=True):
+        own = np.isin(y[train], pair)
+        exact = SVC(kernel="linear", C=1.0, tol=1e-6).fit(Z[own], y[train][own] == pair[1])
+        reached += objective(pair, coef * scaler.scale_, float(intercept + coef @ scaler.mean_))
+        least += objective(pair, exact.coef_[0], float(exact.intercept_[0]))
+    row = named(found, "streamsvm")
+    assert found.labels == ("bird", "cat", "dog")
+    assert row.gap == pytest.approx(reached / least - 1.0, abs=1e-6)
+    assert row.scores is not None
+    assert row.scores.accuracy == ours.score(X[test], y[test])
+    assert row.scores.balanced_accuracy == balanced_accuracy_score(y[test], ours.predict(X[test]))
+    decision = ours.decision_function(X[test])
+    areas = [roc_auc_score(y[test] == label, decision[:, place]) for place, label in enumerate(ours.classes_)]
+    assert row.scores.auc == pytest.approx(np.mean(areas))
+    gaps = {row.name: row.gap for row in found.rows}
+    assert 0.0 == gaps["optimum"] < gaps["streamsvm"] < gaps["reservoir"]
+    assert gaps["SGD"] is None
+    assert all(row.scores is not None and row.scores.accuracy > 0.75 for row in found.rows)
+
+
+def test_the_table_shows_every_row(report: EvaluationReport, capsys: pytest.CaptureFixture[str]) -> None:
+    """Figures or dashes; gaps that the optimum is too uncertain for are shown as bounds."""
+    Console(width=100, no_color=True).print(describe(report))
+    text = capsys.readouterr().out
+    assert headline(report) == "pulsars: one pass over 2,400 points, 600 held out; 8 features, C 1"
+    for row in report.rows:
+        assert row.name in text
+    uncertain = replace(report, uncertainty=0.5)
+    Console(width=100, no_color=True).print(describe(uncertain))
+    assert "< 5.0e-01" in capsys.readouterr().out
+    Console(width=100, no_color=True).print(describe(replace(report, uncertainty=None)))
+    assert f"{report.rows[0].objective:.6g}" in capsys.readouterr().out
+    assert any(line.startswith("optimum: trained on all training points, certified to") for line in notes(report))
+
+
+def test_the_command_prints_json(arrays: Arrays, tmp_path: Path) -> None:
+    """The whole command, from a CSV with named columns to figures that a program reads."""
+    file = write(tmp_path / "part.csv", arrays[0][:800], arrays[1][:800])
+    options = ["--label", "label", "--columns", "f0,f2,f3", "--points", "100"]
+    finished = run("evaluate", str(file), *options, "--json")
+    assert finished.returncode == 0, finished.stderr
+    shown = json.loads(finished.stdout)
+    assert (shown["training_points"], shown["test_points"], shown["dimension"]) == (640, 160, 3)
+    assert shown["labels"] == [-1, 1]
+    assert [row["contender"] for row in shown["rows"]] == ["streamsvm", "balanced", "reservoir", "SGD", "optimum"]
+    assert shown["rows"][0]["accuracy"] > 0.9
+
+
+def test_probabilities_are_judged_where_they_are_asked_for(arrays: Arrays, source: PointSource) -> None:
+    """Brier score and log loss of ours and of cross-validation over everything stand in the table; of SGD, none do."""
+    plan = replace(PLAN, points=1_500, probability="sigmoid")
+    found = evaluate(source, plan)
+    X, y = arrays
+    order = np.random.Generator(np.random.PCG64(PLAN.seed)).permutation(len(y))
+    train, test = order[600:], order[:600]
+    ours = CoresetSVC(points=1_500, C=1.0, probability="sigmoid").fit(X[train], y[train])
+    said = named(found, "streamsvm").probabilities
+    assert said is not None
+    assert said.brier == pytest.approx(brier_score_loss(y[test], ours.predict_proba(X[test])[:, 1]))
+    assert said.log_loss == pytest.approx(log_loss(y[test], ours.predict_proba(X[test])[:, 1]))
+    whole = CalibratedClassifierCV(make_pipeline(StandardScaler(), SVC(kernel="linear", C=1.0)), method="sigmoid")
+    expected = whole.fit(X[train], y[train]).predict_proba(X[test])[:, 1]
+    best = named(found, "optimum").probabilities
+    assert best is not None
+    assert best.brier == pytest.approx(brier_score_loss(y[test], expected), rel=0.02)
+    assert named(found, "SGD").probabilities is None
+    console = Console(width=80, record=True)
+    console.print(describe(found))
+    text = console.export_text()
+    assert all(shown in text for shown in ("streamsvm", "reservoir", f"{said.brier:.4f}", "log loss", "balanced"))
+
+
+def test_probabilities_without_ground_are_a_note(source: PointSource) -> None:
+    """A memory whose audit sample has too few pulsars gives no figures, and says why."""
+    found = evaluate(source, replace(PLAN, points=180, probability="sigmoid", find_optimum=False))
+    assert named(found, "streamsvm").probabilities is None
+    assert "too few points of a label" in named(found, "streamsvm").note
+
+
+@pytest.mark.parametrize("weights", ["balanced", (1.0, 5.0)])
+def test_class_weights_count_in_every_method(arrays: Arrays, source: PointSource, weights: Any) -> None:
+    """The optimum is SVC's of the same weights; SGD gets them as weights of its rows."""
+    X, y = arrays
+    order = np.random.Generator(np.random.PCG64(PLAN.seed)).permutation(len(y))
+    Z = StandardScaler().fit_transform(X[order[600:]])
+    given = weights if isinstance(weights, str) else {-1: weights[0], 1: weights[1]}
+    exact = SVC(kernel="linear", C=1.0, tol=1e-6, class_weight=given).fit(Z, y[order[600:]])
+    found = evaluate(source, replace(PLAN, class_weight=weights))
+    best = named(found, "optimum")
+    factors = np.array([1.0, 1.0])
+    factors[:] = len(Z) / (2.0 * np.bincount(y[order[600:]] > 0)) if isinstance(weights, str) else weights
+    slack = np.maximum(0.0, 1.0 - y[order[600:]] * exact.decision_function(Z))
+    reached = 0.5 * float(exact.coef_[0] @ exact.coef_[0]) + float((factors[(y[order[600:]] > 0) * 1] * slack).sum())
+    assert best.objective == pytest.approx(reached, rel=1e-4)
+    sgd, plain = named(found, "SGD"), named(evaluate(source, PLAN), "SGD")
+    assert sgd.scores is not None
+    assert plain.scores is not None
+    assert sgd.scores != plain.scores
+
+
+@pytest.mark.parametrize("text", ["balanced", "2,3"])
+def test_class_weights_are_read_from_the_command_line(text: str) -> None:
+    """Two numbers, or balanced; anything else is refused before the file is read."""
+    assert class_weight_of(text) == (text if text == "balanced" else (2.0, 3.0))
+    with pytest.raises(ConfigurationError, match="neither balanced nor two numbers"):
+        class_weight_of("1,2,3")
+    with pytest.raises(ConfigurationError, match="above 0"):
+        replace(PLAN, class_weight=(1.0, -1.0)).check()
+
+
+def test_rows_without_skill_are_named() -> None:
+    """Labels that have nothing to do with the features, 10 % of one: the table, the notes and the JSON say so."""
+    random = np.random.default_rng(4)
+    X, y = random.normal(size=(8_000, 4)), np.where(random.random(8_000) < 0.1, 1, -1)
+    found = evaluate(from_arrays("noise", X, y), replace(PLAN, test_share=0.5))
+    ours = named(found, "streamsvm")
+    assert ours.scores is not None
+    assert ours.scores.skill is False
+    assert "it answers -1 to every held-out row: try --class-weight balanced" in ours.note
+    (row,) = (row for row in found.plain()["rows"] if row["contender"] == "streamsvm")
+    assert (row["skill"], row["only_answer"], row["balanced_accuracy"]) == (False, -1, 0.5)
+    weighed = named(evaluate(from_arrays("noise", X, y), replace(PLAN, test_share=0.5, class_weight="balanced")), "SGD")
+    assert weighed.scores is not None
+    assert weighed.scores.only_answer is None
+    assert "class-weight" not in weighed.note
+
+
+def test_rows_that_lie_at_one_margin_are_told_of() -> None:
+    """Few positives that a weak feature hardly finds: the hinge loss orders the others only if weights are balanced."""
+    random = np.random.default_rng(4)
+    y = np.where(random.random(6_000) < 0.1, 1, -1)
+    X = random.normal(size=(len(y), 4)) + 0.5 * y[:, None]
+    X[:, 1:] -= 0.5 * y[:, None]
+    source = from_arrays("weak", X, y)
+    plain, balanced = (
+        evaluate(source, replace(PLAN, find_optimum=False, class_weight=weight)) for weight in (None, "balanced")
+    )
+    assert "of the held-out rows lie at one margin" in named(plain, "streamsvm").note
+    assert "at one margin" not in named(balanced, "streamsvm").note
+
+
+@pytest.mark.parametrize("twice", [False, True])
+def test_a_field_that_is_known_too_late_is_named(*, twice: bool) -> None:
+    """Where nearly all held-out rows are right; also if two fields hide one another."""
+    random = np.random.default_rng(0)
+    y = random.integers(0, 2, 1_500)
+    X = random.normal(size=(len(y), 4))
+    X[:, 2] = y
+    if twice:
+        X[:, 3] = y
+    found = evaluate(from_arrays("late", X, y), replace(PLAN, find_optimum=False))
+    (said,) = (note for note in notes(found) if note.startswith("streamsvm: "))
+    assert said.startswith("streamsvm: all rows right: is a field known too late? x[2] decides")
+    honest = evaluate(from_arrays("honest", X[:, :2], y), replace(PLAN, find_optimum=False))
+    assert not any("known too late" in note for note in notes(honest))
+
+
+def test_a_gap_is_told_in_errors_too(report: EvaluationReport) -> None:
+    """The difference of the rows that are answered right, of the reservoir's model and of the optimum."""
+    reservoir, best = named(report, "reservoir"), named(report, "optimum")
+    assert reservoir.scores is not None
+    assert best.scores is not None
+    assert reservoir.gap is not None
+    errors = round(600 * best.scores.accuracy) - round(600 * reservoir.scores.accuracy)
+    said = f"{abs(errors)} {'more' if errors > 0 else 'fewer'}" if errors else "no"
+    assert f"its gap of {reservoir.gap:.2g} goes with {said} errors on 600 held-out rows" in reservoir.note
+    assert "goes with" not in best.note
+
+
+def test_an_optimum_that_is_left_out_is_said_first_and_stays(
+    source: PointSource, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before anything is learned; on a terminal it stands above the bar, which is wiped in the end."""
+    said = "the optimum is left out: not computed"
+    with progress_bar() as step:
+        evaluate(source, replace(PLAN, find_optimum=False), step=step)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines.index(said) < lines.index("streamsvm, 200 points")
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    with progress_bar() as step:
+        evaluate(source, replace(PLAN, find_optimum=False), step=step)
+    assert f"\x1b[2K{said}\n" in capsys.readouterr().err

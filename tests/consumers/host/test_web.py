@@ -1,0 +1,436 @@
+"""HTTP at its border: who is answered while others are slow, by which names, and behind a proxy."""
+
+from __future__ import annotations
+
+import http.client
+import logging
+import socket
+import socketserver
+import ssl
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import ExitStack, suppress
+from http import HTTPStatus
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from consumers.host.runtime import Health
+from consumers.host.web import server
+from consumers.host.web.answers import GUARD, HttpAnswer
+from consumers.host.web.connections import MOST_CONNECTIONS, Connections, HttpConnection, Phase, address_of
+from consumers.host.web.head import MOST_HEAD_BYTES, MOST_HEADERS, HttpRequest, end_of_head, parse
+from consumers.host.web.server import MOST_WAITING_OF_ONE, HttpServer
+from consumers.loader import load
+from consumers.metrics import TRAINER, Metrics
+from consumers.settings import HttpConfig
+from tests.brokers.secured import Authority
+from tests.kafka.steps import eventually
+
+PLAIN = b"GET /healthz HTTP/1.1\r\n\r\n"
+
+
+class Gate:
+    """A site that answers when it is let, with a body of any size."""
+
+    def __init__(self) -> None:
+        self.opened = threading.Event()
+        self.opened.set()
+        self.asked = 0
+        self.size = 10
+
+    def answer(self, path: str) -> HttpAnswer | None:
+        self.asked += 1
+        self.opened.wait(20.0)
+        if path == "/broken":
+            raise ZeroDivisionError
+        return HttpAnswer("text/plain", b"x" * self.size) if path.startswith("/page") else None
+
+
+@pytest.fixture
+def gate() -> Iterator[Gate]:
+    made = Gate()
+    yield made
+    made.opened.set()
+
+
+@pytest.fixture
+def running(gate: Gate) -> Iterator[HttpServer]:
+    with serving(HttpConfig(port=0), gate) as made:
+        yield made
+
+
+def serving(config: HttpConfig, gate: Gate | None = None) -> HttpServer:
+    return HttpServer(config, Health(stuck_after_s=60.0), Metrics(TRAINER).registry, gate.answer if gate else None)
+
+
+def speak(at: HttpServer, *parts: bytes) -> bytes:
+    """Send parts over a plain connection and return all that comes back."""
+    answer = b""
+    with socket.create_connection(("127.0.0.1", at.port), 20.0) as connection, suppress(ConnectionError):
+        for part in parts:
+            connection.sendall(part)
+        while chunk := connection.recv(65536):
+            answer += chunk
+    return answer
+
+
+def status(at: HttpServer, path: str = "/healthz", **headers: str) -> int:
+    lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+    return int(speak(at, f"GET {path} HTTP/1.1\r\n{lines}\r\n".encode()).split()[1])
+
+
+def healthy(at: HttpServer) -> bool:
+    return speak(at, PLAIN).startswith(b"HTTP/1.1 200 ")
+
+
+# ---------------------------------------------------------------------------------- heads
+
+
+@pytest.mark.parametrize(
+    ("request_bytes", "expected"),
+    [
+        (PLAIN, b"200"),
+        (b"GET /healthz HTTP/1.0\n\n", b"200"),
+        (b"POST /healthz HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc", b"405"),
+        (b"HEAD /metrics HTTP/1.1\r\n\r\n", b"405"),
+        (b"GET /healthz HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc", b"413"),
+        (b"GET /healthz HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n", b"413"),
+        (b"GET /healthz HTTP/1.1\r\nX: " + b"x" * MOST_HEAD_BYTES + b"\r\n\r\n", b"431"),
+        (b"GET /" + b"x" * MOST_HEAD_BYTES + b" HTTP/1.1\r\n\r\n", b"431"),
+        (b"GET /healthz HTTP/1.1\r\n" + b"a: b\r\n" * (MOST_HEADERS + 1) + b"\r\n", b"431"),
+        (b"GET /healthz nonsense HTTP/1.1\r\n\r\n", b"400"),
+        (b"GET /healthz\r\n\r\n", b"400"),
+        (b"\r\nGET /healthz HTTP/1.1\r\n\r\n", b"400"),
+        (b"GET /healthz HTTP/1.1\r\nA: b\r\n folded\r\n\r\n", b"400"),
+        (b"GET /healthz HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", b"400"),
+        (b"GET /healthz HTTP/1.1\r\nContent-Length: 0\r\nContent-Length: 0\r\n\r\n", b"400"),
+        (b"GET /healthz HTTP/1.1\r\nA: b\x00c\r\n\r\n", b"400"),
+        (b"GET /healthz HTTP/1.1\r\nA : b\r\n\r\n", b"400"),
+        (b"GET /healthz HTTP/2.0\r\n\r\n", b"505"),
+        (b"PRI * HTTP/2.0\r\n\r\n", b"505"),
+        (b"\xff\xfe\r\n\r\n", b"400"),
+    ],
+)
+def test_requests_are_small_and_without_a_body(running: HttpServer, request_bytes: bytes, expected: bytes) -> None:
+    """Everything but a short, well-formed GET is refused by its status, with the guard on it."""
+    answer = speak(running, request_bytes)
+    assert answer.split()[1] == expected
+    assert b"X-Content-Type-Options: nosniff" in answer
+
+
+@given(st.binary(max_size=200))
+def test_no_head_is_too_strange(rest: bytes) -> None:
+    """Whatever stands before an empty line is a request or a status, never an exception."""
+    for head in (rest + b"\r\n\r\n", b"GET / HTTP/1.1\r\n" + rest + b"\r\n\r\n"):
+        end = end_of_head(head)
+        assert end is not None
+        assert isinstance(parse(head[:end]), HttpRequest | HTTPStatus)
+
+
+@given(st.lists(st.sampled_from([b"a", b"\r", b"\n", b"\r\n"]), max_size=12), st.integers(1, 5))
+def test_an_end_is_found_wherever_the_pieces_end(parts: list[bytes], size: int) -> None:
+    """A head that comes in pieces ends where it would have ended in one."""
+    whole, found = b"".join(parts), None
+    for seen in range(0, len(whole), size):
+        found = found or end_of_head(whole[: seen + size], seen)
+    assert found == end_of_head(whole)
+
+
+# ------------------------------------------------------------------- slow and many clients
+
+
+@pytest.mark.parametrize("said", [b"", b"GET /healthz HTTP/1.1\r\n", b"X"])
+def test_slow_clients_do_not_starve_the_probes(running: HttpServer, said: bytes) -> None:
+    """With three times as many connections as there may be, each unfinished, every probe is answered."""
+    with ExitStack() as stack:
+        for number in range(3 * MOST_CONNECTIONS):
+            slow = stack.enter_context(socket.create_connection(("127.0.0.1", running.port), 20.0))
+            slow.sendall(said)
+            if number % 32 == 31:
+                assert healthy(running), number
+        for _ in range(10):
+            assert healthy(running)
+
+
+def test_the_oldest_unfinished_request_goes_first(running: HttpServer) -> None:
+    """When one too many comes, it is the first that is hung up on, not the newest."""
+    with ExitStack() as stack:
+        slow = [
+            stack.enter_context(socket.create_connection(("127.0.0.1", running.port), 20.0))
+            for _ in range(MOST_CONNECTIONS + 1)
+        ]
+        slow[0].settimeout(4.0)
+        assert slow[0].recv(1) == b""
+        slow[-1].sendall(PLAIN)
+        assert slow[-1].recv(12) == b"HTTP/1.1 200"
+
+
+def test_a_slow_request_is_cut_off_in_its_time(running: HttpServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client that sends a byte now and then for ever is cut off all the same, and others are answered meanwhile."""
+    monkeypatch.setattr(server, "HEAD_TIMEOUT_S", 0.5)
+    with socket.create_connection(("127.0.0.1", running.port), 20.0) as slow:
+        begun = time.monotonic()
+        with suppress(ConnectionError):
+            slow.sendall(b"GET /healthz HTTP/1.1\r\n")
+            slow.settimeout(0.05)
+            while time.monotonic() - begun < 20:
+                slow.sendall(b"X")
+                assert healthy(running)
+                with suppress(TimeoutError):
+                    assert slow.recv(1) == b""
+                    break
+        assert 0.4 < time.monotonic() - begun < 10
+
+
+def test_an_answer_that_nobody_takes_is_given_up(
+    running: HttpServer, gate: Gate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A client that asks for much and reads nothing is cut off; probes are answered meanwhile."""
+    monkeypatch.setattr(server, "REQUEST_TIMEOUT_S", 0.5)
+    gate.size = 1 << 26
+    with socket.create_connection(("127.0.0.1", running.port), 20.0) as idle:
+        idle.sendall(b"GET /page HTTP/1.1\r\n\r\n")
+        eventually(lambda: gate.asked == 1, "asked")
+        assert healthy(running)
+        eventually(lambda: not running._loop._connections.all(), "cut off")
+    assert healthy(running)
+
+
+def test_probes_do_not_wait_for_pages(running: HttpServer, gate: Gate) -> None:
+    """While a page takes for ever, probes and metrics are answered; what piles up behind it is bounded."""
+    gate.opened.clear()
+    with ExitStack() as stack:
+        for _ in range(MOST_WAITING_OF_ONE):
+            asking = stack.enter_context(socket.create_connection(("127.0.0.1", running.port), 20.0))
+            asking.sendall(b"GET /page HTTP/1.1\r\n\r\n")
+        # Asked before all of those have been read, it waits with them, and is cut off in its time.
+        asked = b"GET /page-too HTTP/1.1\r\n\r\n"
+        eventually(lambda: speak(running, asked).startswith(b"HTTP/1.1 503"), "told to come again")
+        assert healthy(running)
+        assert status(running, "/metrics") == 200
+    gate.opened.set()
+    eventually(lambda: status(running, "/page-too") == 200, "answered again")
+
+
+def test_a_page_that_fails_is_one_warning(running: HttpServer, gate: Gate, caplog: pytest.LogCaptureFixture) -> None:
+    """500 for whoever asks; the log says why once, however often it is asked for, and others are answered."""
+    with caplog.at_level(logging.INFO, "streamsvm.http"):
+        assert [status(running, "/broken") for _ in range(3)] == [500] * 3
+    assert [record.message for record in caplog.records] == ["failed to create an answer"]
+    assert status(running, "/page") == 200
+
+
+def open_descriptors() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+def test_hanging_up_at_any_point_leaves_nothing_behind(running: HttpServer) -> None:
+    """Reset, half a head, a closed side: no descriptor, no thread and no connection stays."""
+    assert healthy(running)
+    descriptors, threads = open_descriptors(), threading.active_count()
+    for number in range(300):
+        with socket.create_connection(("127.0.0.1", running.port), 20.0) as one, suppress(ConnectionError):
+            if number % 3 == 0:
+                one.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+            one.sendall((PLAIN * 3)[: number % 60])
+            if number % 3 == 1:
+                one.shutdown(socket.SHUT_WR)
+    eventually(lambda: not running._loop._connections.all(), "all gone")
+    eventually(lambda: open_descriptors() <= descriptors, "every descriptor closed")
+    assert threading.active_count() <= threads
+    assert healthy(running)
+
+
+def test_a_client_that_closes_its_side_is_still_answered(running: HttpServer) -> None:
+    """As `printf ... | nc` does: probe, page and metrics alike."""
+    for path in (b"/healthz", b"/page", b"/metrics"):
+        with socket.create_connection(("127.0.0.1", running.port), 20.0) as one:
+            one.sendall(b"GET " + path + b" HTTP/1.1\r\n\r\n")
+            one.shutdown(socket.SHUT_WR)
+            assert one.recv(12) == b"HTTP/1.1 200"
+
+
+def connection(address: str) -> HttpConnection:
+    return HttpConnection(socket=socket.socket(), address=address, begun_at=0.0)
+
+
+def test_room_is_made_by_the_address_that_has_the_most() -> None:
+    """Its oldest unfinished request goes; finished ones go only when there is nothing else."""
+    table = Connections(4)
+    made = [connection(address) for address in ("a", "b", "b", "c", "a", "a", "a")]
+    assert [table.add(one) for one in made[:4]] == [None] * 4
+    table.finish(made[3])
+    assert table.add(made[4]) is made[1]
+    assert table.add(made[5]) is made[0]
+    table.finish(made[2])
+    table.finish(made[4])
+    table.finish(made[5])
+    assert table.add(made[6]) is made[3]
+    assert len(table) == 4
+    table.remove(made[0])
+    assert len(table) == 4
+    for one in made:
+        table.remove(one)
+        one.socket.close()
+    assert (len(table), table.all()) == (0, [])
+    assert HttpConnection.unfinished.__get__(made[0])
+    made[0].phase = Phase.WAITING
+    assert not made[0].unfinished
+
+
+@pytest.mark.parametrize(
+    ("peer", "expected"),
+    [
+        (("10.0.0.7", 1), "10.0.0.7"),
+        (("::ffff:10.0.0.7", 1, 0, 0), "10.0.0.7"),
+        (("2001:db8::1", 1, 0, 0), "2001:db8::/64"),
+        (("2001:db8::ffff:1", 1, 0, 0), "2001:db8::/64"),
+        (("fe80::1%eth0", 1, 0, 2), "fe80::/64"),
+        (("", 0), ""),
+    ],
+)
+def test_a_network_counts_as_one_address(peer: tuple[str, int], expected: str) -> None:
+    """Whoever has one IPv6 address has the other 2^64 of its network, too."""
+    assert address_of(peer) == expected
+
+
+# --------------------------------------------------------------------------- who may ask
+
+
+@pytest.mark.parametrize(
+    ("host", "expected"),
+    [
+        ("127.0.0.1:9464", 200),
+        ("localhost", 200),
+        ("LocalHost.:9464", 200),
+        ("10.1.2.3:9464", 200),
+        ("[::1]:9464", 200),
+        ("[fd00::7]", 200),
+        ("trainer:9464", 200),
+        ("evil.example.com", 421),
+        ("evil.example.com:9464", 421),
+        ("localhost.evil.example.com", 421),
+        ("127.0.0.1.evil.example.com", 421),
+        ("127.1", 421),
+        ("0x7f000001", 421),
+        ("[::1].evil.example.com", 421),
+        ("trainer.evil.example.com", 421),
+        ("@localhost", 421),
+    ],
+)
+def test_only_names_of_its_own_are_answered(host: str, expected: int) -> None:
+    """Another site's name is refused on every path, so that a browser cannot be led here by it."""
+    with serving(HttpConfig(port=0, allowed_hosts=("trainer",)), Gate()) as made:
+        for path in ("/healthz", "/metrics", "/page"):
+            assert status(made, path, Host=host) == expected
+
+
+def test_a_star_allows_any_name() -> None:
+    """For a daemon behind a proxy that checks names itself."""
+    with serving(HttpConfig(port=0, allowed_hosts=("*",))) as made:
+        assert status(made, Host="evil.example.com") == 200
+
+
+def test_the_loopback_is_where_a_daemon_answers() -> None:
+    """Unless somebody says another address."""
+    assert load().http.host == "127.0.0.1"
+
+
+def test_names_come_from_every_source(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A list in the environment is split at commas, and no name is taken for a number."""
+    monkeypatch.setenv("STREAMSVM_HTTP__ALLOWED_HOSTS", "trainer, 7 ,a.example")
+    assert load().http.allowed_hosts == ("trainer", "7", "a.example")
+    assert load({"http": {"allowed_hosts": ["b"]}}).http.allowed_hosts == ("b",)
+
+
+@pytest.mark.parametrize("path", ["/metrics", "/healthz", "/readyz", "/page", "/nothing", "/broken"])
+def test_every_answer_has_the_guard(running: HttpServer, path: str) -> None:
+    """No sniffing, no framing, no use by another site, no copy kept; and nothing says what is inside."""
+    head = speak(running, f"GET {path} HTTP/1.1\r\n\r\n".encode()).partition(b"\r\n\r\n")[0].decode()
+    for name, value in GUARD:
+        assert f"\r\n{name}: {value}" in head
+    assert "Connection: close" in head
+    assert "Date: " in head
+    assert "Server:" not in head
+    assert "Python" not in head
+
+
+def test_metrics_come_as_the_client_likes_them(running: HttpServer) -> None:
+    """Compressed, as OpenMetrics, and only those that are asked for."""
+    asking = http.client.HTTPConnection("127.0.0.1", running.port, timeout=20)
+    asking.request("GET", "/metrics", headers={"Accept-Encoding": "gzip"})
+    answer = asking.getresponse()
+    assert (answer.headers["Content-Encoding"], answer.read()[:2]) == ("gzip", b"\x1f\x8b")
+    asking.request("GET", "/metrics?name[]=streamsvm_model_version", headers={"Accept": "application/openmetrics-text"})
+    answer = asking.getresponse()
+    assert "openmetrics" in answer.headers["Content-Type"]
+    names = {line.split()[0] for line in answer.read().decode().splitlines() if not line.startswith("#")}
+    assert names <= {"streamsvm_model_version"}
+    asking.close()
+
+
+# --------------------------------------------------------------------------------- a proxy
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority(tmp_path_factory.mktemp("tls"))
+
+
+@pytest.fixture
+def proxy(running: HttpServer, authority: Authority) -> Iterator[int]:
+    """A proxy that ends TLS and hands bytes on, as a proxy before the page does; returns its port."""
+    own = authority.certificate("streamsvm")
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(own.chain, own.key)
+
+    class Passing(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            with (
+                context.wrap_socket(self.request, server_side=True) as client,
+                socket.create_connection(("127.0.0.1", running.port), 20.0) as behind,
+            ):
+                behind.sendall(client.recv(65536))
+                while chunk := behind.recv(65536):
+                    client.sendall(chunk)
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Passing) as made:
+        thread = threading.Thread(target=made.serve_forever, daemon=True)
+        thread.start()
+        yield made.server_address[1]
+        made.shutdown()
+        thread.join()
+
+
+def test_a_proxy_ends_tls_before_the_page(proxy: int, gate: Gate, authority: Authority) -> None:
+    """Behind it pages of any size, metrics and probes come whole, also with the proxy's own forwarding headers."""
+    gate.size = 3_000_000
+    trusting = ssl.create_default_context(cafile=authority.ca)
+    for path, least in (("/page", gate.size), ("/metrics", 1_000), ("/healthz", 1)):
+        asked = urllib.request.Request(
+            f"https://127.0.0.1:{proxy}{path}",
+            headers={"Host": "localhost", "X-Forwarded-For": "192.0.2.1", "X-Forwarded-Proto": "https"},
+        )
+        with urllib.request.urlopen(asked, context=trusting, timeout=20) as answer:
+            assert len(answer.read()) >= least
+    asked = urllib.request.Request(f"https://127.0.0.1:{proxy}/page", headers={"Host": "metrics.example.com"})
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        urllib.request.urlopen(asked, context=trusting, timeout=20)
+    with refused.value as error:
+        assert error.code == 421
+
+
+def test_listens_on_ipv6() -> None:
+    """An address with colons is one of IPv6, and stands in brackets in the address that is logged."""
+    if not socket.has_ipv6 or not Path("/proc/net/if_inet6").exists():
+        pytest.skip("this machine has no IPv6")
+    with serving(HttpConfig(port=0, host="::1")) as made:
+        assert made.url == f"http://[::1]:{made.port}"
+        with urllib.request.urlopen(f"{made.url}/healthz", timeout=20) as answer:
+            assert answer.status == 200

@@ -1,0 +1,316 @@
+"""The scorer as a daemon: no point is lost or answered twice, whatever happens around it."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import closing
+from typing import Any
+
+import pytest
+
+import consumers.scorer.scorer as scorer_module
+from consumers.scorer.scorer import portions
+from consumers.settings import OutputConfig, Settings
+from streamsvm.errors import FatalError, TopicMissing
+from streamsvm.ingest import avro
+from streamsvm.ingest.decoder import encode
+from streamsvm.kafka import (
+    Cluster,
+    Connection,
+    Message,
+    Outbox,
+    Publisher,
+    Record,
+    Slot,
+    Subscription,
+    Tail,
+)
+from streamsvm.model.pointers import encode_head, head_key
+from tests.brokers.fixtures import TestBroker
+from tests.consumers.scorers import Running, held_back, points, produce, scores, stored
+from tests.ingest.test_scored import Shelf, in_avro, record_of
+from tests.registry.test_subscriber import DEADLINE_S, NAME, Trainer, eventually, version_of
+
+pytestmark = pytest.mark.enough("real")
+
+
+def test_points_in_scores_out(connection: Connection, settings: Settings, trainer: Trainer) -> None:
+    """Good, bad and array records: every good row has its score, every bad record its dead letter."""
+    topic = settings.scoring.topic
+    trainer.publish(version_of(2, labels=("noise", "pulsar")))
+    array = b"[" + b",".join([encode([-1, -2], id="x"), encode([1, 2, 3]), encode([5, 5], id="y")]) + b"]"
+    half = b'{"x": [1, 2], "\\ud800": 1}'
+    bad: list[bytes | None] = [b"not json", None, encode([1.0], id="short"), half]
+    produce(connection, topic, [*points(range(20)), array, *bad], key=b"star")
+    with Running(settings, connection) as running:
+        eventually(lambda: running.value("streamsvm_scored_points_total") == 22, "22 points are scored")
+        eventually(lambda: len(stored(connection, settings.scoring.dead_letters)) == 5, "five dead letters")
+        assert running.health.ready()[0], running.health.ready()
+    by_id = {score["id"]: score for score in scores(connection, settings)}
+    assert by_id.keys() == {*range(20), "x", "y"}
+    for number in range(20):
+        assert (by_id[number]["score"], by_id[number]["version"]) == (4.0 * number + 2.0, 2)
+        assert (by_id[number]["label"], by_id[number]["points"]) == ("pulsar", 180)
+    assert (by_id["x"]["score"], by_id["x"]["label"], by_id["x"]["row"]) == (-4.0, "noise", 0)
+    assert by_id["y"]["row"] == 2
+    assert {record.key for record in stored(connection, settings.scoring.output_topic)} == {b"star"}
+    letters = stored(connection, settings.scoring.dead_letters)
+    assert {dict(letter.headers)["__streams.errors.exception"] for letter in letters} == {
+        b"wrong_dimension",
+        b"malformed_json",
+        b"empty_record",
+    }
+    assert {letter.value for letter in letters} == {array, *bad}
+    assert all(dict(letter.headers)["trace"] == b"t" and letter.key == b"star" for letter in letters)
+    assert running.value("streamsvm_dead_letters_total", reason="wrong_dimension") == 2
+    assert running.value("streamsvm_serving_version") == 2
+    assert running.value("streamsvm_serving_loaded_timestamp_seconds") > 1.7e9
+    assert len(Cluster(connection).describe(settings.scoring.output_topic).partitions) == 4
+
+
+def test_points_wait_while_the_schema_registry_is_away(
+    connection: Connection, settings: Settings, trainer: Trainer
+) -> None:
+    """Nothing is scored or rejected meanwhile, everyone can see why, and each point is scored once afterwards."""
+    trainer.publish(version_of(2))
+    shelf = Shelf(away=True)
+    kind = (("content-type", avro.CONTENT_TYPE.encode()),)
+    with closing(Outbox(connection)) as outbox:
+        for number in range(10):
+            outbox.send(Message(settings.scoring.topic, in_avro([number, 0.0], 1), None, kind, partition=number % 4))
+        outbox.flush(DEADLINE_S)
+    with Running(settings, connection, shelf) as running:
+        eventually(lambda: running.value("streamsvm_registry_waiting_seconds") > 0.6, "it says how long it waits")
+        eventually(lambda: shelf.asked > 1, "it asks again")
+        assert running.waiting_for() == {"registry": "the registry is away"}
+        assert running.value("streamsvm_scored_points_total") == 0
+        shelf.away = False
+        eventually(lambda: running.value("streamsvm_scored_points_total") == 10, "all points are scored")
+        assert running.value("streamsvm_registry_waiting_seconds") == 0
+        assert running.health.ready()[0], running.health.ready()
+    assert stored(connection, settings.scoring.dead_letters) == []
+    assert len(scores(connection, settings)) == 10
+
+
+def test_nothing_is_consumed_before_there_is_a_model(
+    connection: Connection, settings: Settings, trainer: Trainer
+) -> None:
+    """Without a model the scorer is not ready, says why, and scores every point once a model comes."""
+    produce(connection, settings.scoring.topic, points(range(5)))
+    with Running(settings, connection) as running:
+        eventually(lambda: "has no alias" in running.waiting_for().get("model", ""), "it says what it waits for")
+        assert running.value("streamsvm_serving_version") == 0
+        trainer.publish_hashed(b"{", 1)
+        eventually(lambda: running.value("streamsvm_model_messages_refused_total") == 1, "the refusal is counted")
+        assert running.value("streamsvm_scored_points_total") == 0
+        trainer.publish(version_of(2))
+        eventually(lambda: running.value("streamsvm_scored_points_total") == 5, "all are scored")
+    assert {score["id"] for score in scores(connection, settings)} == set(range(5))
+
+
+def test_a_scorer_says_why_no_version_is_current(connection: Connection, settings: Settings, trainer: Trainer) -> None:
+    """One was published and is held back: /readyz says so; a pin is served all the same."""
+    trainer.say(head_key(NAME), encode_head(held_back("it would be the first, and it knows nothing")))
+    with Running(settings, connection) as running:
+        said = (
+            "has no alias pulsar@current: version 1, the newest, was held back, because it would be the first, and it"
+        )
+        eventually(lambda: said in running.waiting_for().get("model", ""), "it says what it waits for")
+        trainer.pin(trainer.publish(version_of(1), named=False))
+        eventually(lambda: running.value("streamsvm_serving_version") == 1, "the pin is served")
+
+
+def test_each_score_belongs_to_one_version(connection: Connection, settings: Settings, trainer: Trainer) -> None:
+    """While versions change, a score is always the one that its own version gives."""
+    trainer.publish(version_of(1))
+    with Running(settings, connection) as running:
+        for number in range(1, 6):
+            trainer.publish(version_of(number))
+            produce(connection, settings.scoring.topic, points(range(20 * number - 20, 20 * number)))
+        eventually(lambda: running.value("streamsvm_scored_points_total") == 100, "all are scored")
+        eventually(lambda: running.value("streamsvm_serving_version") == 5, "the newest serves")
+    found = scores(connection, settings)
+    assert {score["id"] for score in found} == set(range(100))
+    for score in found:
+        assert score["score"] == score["version"] * (2.0 * score["id"] + 1)
+        assert score["points"] == 90 * score["version"]
+
+
+@pytest.mark.embedded_broker
+def test_a_version_of_another_dimension_decides_what_a_point_is(
+    connection: Connection, settings: Settings, trainer: Trainer
+) -> None:
+    """Points are decoded by the dimension of the version that serves."""
+    trainer.publish(version_of(1))
+    with Running(settings, connection) as running:
+        produce(connection, settings.scoring.topic, points([1, 2]))
+        eventually(lambda: running.value("streamsvm_scored_points_total") == 2, "two are scored")
+        trainer.publish(version_of(2, dimension=3))
+        eventually(lambda: running.value("streamsvm_serving_version") == 2, "the new version serves")
+        produce(connection, settings.scoring.topic, [*points([3]), *points([4, 5], dimension=3)])
+        eventually(lambda: running.value("streamsvm_scored_points_total") == 4, "two more are scored")
+        eventually(
+            lambda: running.value("streamsvm_dead_letters_total", reason="wrong_dimension") == 1, "one is rejected"
+        )
+    assert {score["id"] for score in scores(connection, settings)} == {1, 2, 4, 5}
+
+
+@pytest.mark.real_broker
+def test_a_scorer_whose_transaction_the_broker_ended_goes_on(
+    connection: Connection, settings: Settings, trainer: Trainer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A fence means that a transaction took too long, since nobody else has the id: the batch is scored, once."""
+    monkeypatch.setattr(scorer_module, "RETRY_S", 0.0)
+    trainer.publish(version_of(1))
+    with Running(settings, connection) as running:
+        produce(connection, settings.scoring.topic, points(range(10)))
+        eventually(lambda: running.value("streamsvm_scored_points_total") == 10, "the first are scored")
+        with closing(Publisher(connection, running.transactional_id)) as rival:
+            rival.start()
+        produce(connection, settings.scoring.topic, points(range(10, 20)))
+        eventually(lambda: running.value("streamsvm_scored_points_total") == 20, "the others are scored")
+        assert running.value("streamsvm_scored_batches_total", outcome="put_back") == 1
+    assert sorted(score["id"] for score in scores(connection, settings)) == list(range(20))
+
+
+@pytest.mark.long
+@pytest.mark.real_broker
+def test_scorers_that_come_and_go_score_each_point_once(
+    connection: Connection, settings: Settings, trainer: Trainer
+) -> None:
+    """Two instances share a group; one leaves and another comes while points stream in: one score for each."""
+    trainer.publish(version_of(1))
+    topic, sent = settings.scoring.topic, 0
+
+    def feed(count: int) -> None:
+        nonlocal sent
+        produce(connection, topic, points(range(sent, sent + count)))
+        sent += count
+
+    with Running(settings, connection) as steady:
+        for _ in range(3):
+            feed(400)
+            with Running(settings, connection) as passing:
+                eventually(lambda: bool(passing.partitions()), "the second has partitions")
+                both = {f"{settings.scoring.group}-{slot}" for slot in (0, 1)}
+                # One has none for a moment where it gets a new producer, as after a transaction that came too late.
+                eventually(lambda: {steady.transactional_id, passing.transactional_id} == both, "a slot each")  # noqa: B023
+                feed(400)
+                eventually(lambda: passing.value("streamsvm_scored_points_total") >= 50, "the second is at work")
+        eventually(lambda: len(scores(connection, settings)) >= sent, "all are scored", 60.0)
+        assert steady.value("streamsvm_scored_points_total") < sent
+    assert sorted(score["id"] for score in scores(connection, settings)) == list(range(sent))
+
+
+def joins(connection: Connection, settings: Settings) -> Subscription:
+    """Return a member that takes slot 0 of the scorers' group, as somebody does who does not ask."""
+    scoring = settings.scoring
+    return Subscription(connection, scoring.topic, group=scoring.group, slot=Slot(scoring.group, 0))
+
+
+@pytest.mark.real_broker
+def test_a_scorer_whose_slot_is_taken_goes_on_in_another(
+    broker: TestBroker, settings: Settings, trainer: Trainer
+) -> None:
+    """It claims the next slot, with its transactional id, and what it had polled is scored once, by whomever."""
+    connection = broker.connect(fetch_wait_max_ms=10, heartbeat_interval_ms=100)
+    trainer.publish(version_of(1))
+    with Running(settings, connection) as running:
+        produce(connection, settings.scoring.topic, points(range(10)))
+        eventually(lambda: running.value("streamsvm_scored_points_total") == 10, "the first are scored")
+        assert running.transactional_id == f"{settings.scoring.group}-0"
+        with closing(joins(connection, settings)) as thief:
+            eventually(lambda: not thief.poll(1, 0.1) and running.transactional_id.endswith("-1"), "it claims slot 1")
+            eventually(lambda: not thief.poll(1, 0.1) and len(running.partitions()) == 2, "it has its share")
+        produce(connection, settings.scoring.topic, points(range(10, 30)))
+        eventually(lambda: running.value("streamsvm_scored_points_total") == 30, "all are scored")
+        eventually(lambda: running.health.ready()[0], "it is ready")
+    assert sorted(score["id"] for score in scores(connection, settings)) == list(range(30))
+
+
+@pytest.mark.embedded_broker
+@pytest.mark.parametrize("verb", ["commit", "close"])
+def test_a_call_that_never_returns_does_not_hold_up_the_stop(
+    connection: Connection, settings: Settings, trainer: Trainer, monkeypatch: pytest.MonkeyPatch, verb: str
+) -> None:
+    """What the client blocks on for want of a broker is left behind at a stop."""
+    for_ever, called = threading.Event(), threading.Event()
+
+    class Stuck(Subscription):
+        def _stick(self, *_: object) -> None:
+            called.set()
+            for_ever.wait()
+
+    setattr(Stuck, verb, Stuck._stick)
+
+    def subscription(cluster: Cluster, topic: str, **more: Any) -> Stuck:
+        return Stuck(cluster._connection, topic, **more)
+
+    monkeypatch.setattr(Cluster, "subscription", subscription)
+    monkeypatch.setattr(scorer_module, "GRACE_S", 0.1)
+    trainer.publish(version_of(1))
+    produce(connection, settings.scoring.topic, points([1]))
+    with Running(settings, connection) as running:
+        scored = verb == "close"
+        eventually(
+            lambda: running.value("streamsvm_scored_points_total") == 1 if scored else called.is_set(),
+            "it is scored, or its commit hangs",
+        )
+    assert called.is_set()
+    for_ever.set()
+
+
+@pytest.mark.embedded_broker
+def test_a_subscriber_that_ended_stops_the_scorer(
+    connection: Connection, settings: Settings, trainer: Trainer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A scorer never goes on with a model that nobody follows any more."""
+    trainer.publish(version_of(1))
+
+    def broken(*_: object) -> list[Record]:
+        raise FatalError("the client cannot go on")
+
+    with Running(settings, connection) as running:
+        eventually(lambda: running.value("streamsvm_serving_version") == 1, "it serves")
+        monkeypatch.setattr(Tail, "poll", broken)
+        eventually(running.ended, "it stops")
+        failure, running.failure = running.failure, None
+    assert str(failure) == "the client cannot go on"
+
+
+@pytest.mark.real_broker
+@pytest.mark.parametrize("missing", ["input", "models"])
+def test_a_missing_topic_is_an_error_of_the_start(broker: TestBroker, settings: Settings, missing: str) -> None:
+    """The input and the models topic must exist; the error names the one that does not."""
+    absent = broker.name("absent")
+    scoring = settings.scoring.model_copy(update={"topic": absent}) if missing == "input" else settings.scoring
+    output = OutputConfig(models_topic=absent) if missing == "models" else settings.output
+    changed = settings.model_copy(update={"scoring": scoring, "output": output})
+    with pytest.raises(TopicMissing, match=absent), Running(changed, broker.connection) as running:
+        eventually(running.ended, "it ends")
+
+
+def test_a_batch_is_taken_in_portions_of_so_many_bytes() -> None:
+    """Every record once, in order; one that is larger than a portion alone; a small batch as it is."""
+    records = [record_of(b"x" * size, offset=at) for at, size in enumerate([3, 4, 30, 1, 0, 9, 1])]
+    parts = [[len(record.value or b"") for record in part] for part in portions(records, 10)]
+    assert parts == [[3, 4], [30], [1, 0, 9], [1]]
+    assert next(portions(records, 48)) is records
+    assert list(portions([], 10)) == [[]]
+
+
+@pytest.mark.real_broker
+def test_portions_are_scored_once_each(
+    connection: Connection, settings: Settings, trainer: Trainer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each in a transaction of its own, through a stop in their midst, too."""
+    monkeypatch.setattr(scorer_module, "PORTION_BYTES", 200)
+    trainer.publish(version_of(1))
+    produce(connection, settings.scoring.topic, points(range(300)))
+    with Running(settings, connection) as running:
+        eventually(lambda: running.value("streamsvm_scored_points_total") >= 20, "some are scored")
+    with Running(settings, connection) as running:
+        eventually(lambda: len(scores(connection, settings)) >= 300, "all are scored")
+    ids = [score["id"] for score in scores(connection, settings)]
+    assert sorted(ids) == sorted(set(ids))
+    assert len(ids) == 300

@@ -1,0 +1,337 @@
+"""More than two labels on their way: from the options through the topic to readers, scorers and `streamsvm verify`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from html import unescape
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pytest
+from structlog.testing import capture_logs
+
+from consumers.loader import load
+from consumers.models.show import describe
+from consumers.page.page import page_of
+from consumers.page.site import Site
+from consumers.page.status import ScorerStatus, TrainerStatus
+from consumers.settings import ScoringConfig, Settings
+from consumers.verify.verify import verify
+from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig, sizes
+from streamsvm.errors import ConfigurationError
+from streamsvm.ingest import arrow
+from streamsvm.ingest.decoder import PointDecoder, encode
+from streamsvm.ingest.scored import BatchScorer
+from streamsvm.kafka import Cluster, Connection, Record, TopicSpec
+from streamsvm.learning.learner import Learner
+from streamsvm.learning.recipe import make
+from streamsvm.model import message as model_codec
+from streamsvm.model.class_skill import ClassSkill
+from streamsvm.model.classes import ClassModel, LinearMachines
+from streamsvm.model.skill import spelt
+from streamsvm.model.version import Version
+from streamsvm.points import Points, Position
+from streamsvm.registry.loading import load_version
+from tests.brokers.fixtures import TestBroker
+from tests.consumers import scorers
+from tests.consumers.trainers import Running, produce, run_until, settings_for, versions
+from tests.golden import model as golden
+from tests.registry.test_subscriber import eventually
+from tests.streams import DIMENSION, rows_of
+
+LABELS: Final = ("a", "b", "c", "d", "e", "f", "g")
+ROWS: Final = 600
+
+
+def several(n: int, seed: int = 0, absent: int | None = None) -> Points:
+    """Return points of seven labels around as many centres, weights from 0.5 to 2; none of one label, if asked."""
+    random = np.random.default_rng(seed)
+    centres = 2.5 * np.random.default_rng(7).normal(size=(len(LABELS), DIMENSION))
+    y = random.integers(0, len(LABELS), n).astype(np.int8)
+    if absent is not None:
+        y = np.where(y == absent, (y + 1) % len(LABELS), y).astype(np.int8)
+    X = (centres[y] + random.normal(size=(n, DIMENSION))).astype(np.float32)
+    return Points(X, y, random.uniform(0.5, 2.0, n))
+
+
+def records_of(points: Points) -> list[bytes]:
+    """Return the points as JSON, one a record."""
+    return [
+        encode(x, LABELS[int(code)], float(weight))
+        for x, code, weight in zip(points.X, points.y, points.weight, strict=True)
+    ]
+
+
+def seven(settings: Settings, **svm: Any) -> Settings:
+    """Return settings of seven labels, with leaves and buckets of 60 points."""
+    points = 300 * sizes.AUDITED // (sizes.AUDITED - 1)
+    return settings.model_copy(
+        update={
+            "points": PointsConfig(dimension=DIMENSION, labels=LABELS),
+            "coreset": CoresetConfig(points=points, structure="tree", train_points=500),
+            "svm": SvmConfig(**svm),
+        }
+    )
+
+
+@pytest.fixture(autouse=True)
+def _large_audit_samples(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A third of so few points: each of seven labels needs some, for its probabilities."""
+    monkeypatch.setattr(sizes, "AUDITED", 3)
+
+
+@pytest.fixture(params=["linear", "rbf"])
+def settings(broker: TestBroker, tmp_path: Path, request: pytest.FixtureRequest) -> Settings:
+    svm: dict[str, Any] = {"class_weight": "balanced"}
+    if request.param == "rbf":
+        svm |= {"multiclass": "one_vs_rest"}
+    svm["probability"] = "sigmoid"
+    made = seven(settings_for(broker.name("k"), tmp_path / "checkpoint"), kernel=request.param, **svm)
+    Cluster(broker.connection).create([TopicSpec(made.input.topic, 4)])
+    return made
+
+
+def oracle(config: ModelConfig, points: Points) -> Iterator[ClassModel]:
+    """Make the same stream's models without broker, batches or daemon."""
+    learner, rows = Learner(config, {0: Position(0)}, 2), rows_of(points)
+    while len(rows):
+        rows = rows.slice(learner.learn(rows), len(rows))
+        if learner.cut_due:
+            model = make(learner.cut(), config).model
+            assert isinstance(model, ClassModel)
+            yield model
+
+
+def test_seven_labels_from_the_topic_to_every_reader(settings: Settings, connection: Connection) -> None:
+    """Over a restart: the models of the mathematics, answers, scores, `model show`, the page; and verify is clean."""
+    points = several(ROWS)
+    values = records_of(points)
+    produce(connection, settings.input.topic, values[:250])
+    run_until(settings, connection, 250)
+    produce(connection, settings.input.topic, [*values[250:], encode([0.0] * DIMENSION, "h")])
+    running = run_until(settings, connection, ROWS - 250 + 1)
+    published = versions(connection, settings)
+    expected = list(oracle(settings.models(), points))
+    assert [bytes_of(one.model) for one in published] == [bytes_of(model) for model in expected]
+    newest = published[-1]
+    assert isinstance(newest.model, ClassModel)
+    assert newest.labels == LABELS
+    assert len(newest.stream.class_weight) == len(newest.fit.class_weight) == len(LABELS)
+    assert len(newest.machines) == (21 if newest.model.scheme == "one_vs_one" else 7)
+    assert newest.stream.weight == pytest.approx(float(points.weight[: newest.stream.points].sum()))
+    loaded = load_version(connection, "m", models_topic=settings.output.models_topic)
+    test = several(500, seed=5)
+    answers = loaded.predict(test.X)
+    # Forty points of seven labels make machines between 0.61 and 0.79, by the seed; a guess has 0.14.
+    assert np.mean(answers == np.array(LABELS)[test.y]) > 0.5
+    assert answers.tolist() == [LABELS[at] for at in loaded.decision_function(test.X).argmax(axis=1)]
+    shares = loaded.predict_proba(test.X)
+    assert shares.shape == (500, len(LABELS))
+    assert np.allclose(shares.sum(axis=1), 1.0)
+    _scores_are(newest, loaded.sha256, test.X, answers.tolist(), shares)
+    text = _table_text(loaded)
+    assert "7: 'a', 'b'" in text
+    assert '"g"' in text
+    report = verify(Cluster(connection), settings)
+    assert report.clean, list(report.lines())
+    assert _page(running, settings).count("Balanced accuracy") >= 1
+
+
+def bytes_of(model: Any) -> list[bytes]:
+    """Return every array of a model, as bytes."""
+    arrays = [model.scaler.mean, model.scaler.scale, model.machine.intercepts]
+    if isinstance(model.machine, LinearMachines):
+        return [array.tobytes() for array in (*arrays, model.machine.coefficients)]
+    return [array.tobytes() for array in (*arrays, model.machine.support, model.machine.dual)]
+
+
+def _scores_are(version: Version, sha256: str, X: Any, answers: list[str], shares: Any) -> None:
+    scorer = BatchScorer(version, sha256, max_record_bytes=1_000, max_message_bytes=100_000)
+    values = [json.dumps({"x": x.tolist(), "id": at}).encode() for at, x in enumerate(X)]
+    scored = scorer.score([Record("in", 0, at, None, value, (), -1, None) for at, value in enumerate(values)])
+    found = [json.loads(one.value) for one in scored.records]
+    assert [one["label"] for one in found] == answers
+    assert np.allclose([one["probability"] for one in found], shares)
+    assert np.array(found[0]["score"]).shape == (len(LABELS),)
+    assert scored.values == [max(one["score"]) for one in found]
+    assert dict(zip(scored.labels, scored.answers, strict=True)) == {one: answers.count(one) for one in LABELS}
+
+
+def _table_text(loaded: Any) -> str:
+    return " ".join(str(cell) for column in describe(loaded).columns for cell in column.cells)
+
+
+def _page(running: Running, settings: Settings) -> str:
+    now = datetime.now(UTC)
+    status = Site(settings, running.board, running.metrics, running.health).status()
+    assert isinstance(status, TrainerStatus)
+    return page_of(status, None, None, now).decode()
+
+
+def test_a_label_that_comes_late_is_told_and_then_answered(broker: TestBroker, tmp_path: Path) -> None:
+    """Before its first point log, page and metric name it, and no version answers it; afterwards they do."""
+    settings = seven(settings_for(broker.name("k"), tmp_path / "checkpoint"))
+    Cluster(broker.connection).create([TopicSpec(settings.input.topic, 4)])
+    before, after = several(400, absent=2), several(1_200, seed=3)
+    produce(broker.connection, settings.input.topic, records_of(before))
+    with capture_logs() as logs, Running(settings, broker.connection) as running:
+        running.wait_for_rows(400)
+        eventually(lambda: f"o point of {spelt('c')} has come yet" in unescape(_page(running, settings)), "it is said")
+        assert running.value("streamsvm_model_labels_missing") == 1.0
+        produce(broker.connection, settings.input.topic, records_of(after))
+        running.wait_for_rows(1_600)
+        eventually(lambda: running.value("streamsvm_model_labels_missing") == 0.0, "a version has learned it")
+        eventually(lambda: "has come yet" not in _page(running, settings), "the page says nothing any more")
+    missing = [entry for entry in logs if entry["event"] == "labels_missing"]
+    assert [entry["missing"] for entry in missing] == [["c"]]
+    assert [entry["event"] for entry in logs].count("labels_complete") == 1
+    published = versions(broker.connection, settings)
+    test = several(400, seed=9)
+    own = test.y == 2
+    first, last = published[0].model, published[-1].model
+    assert not (first.predict_codes(test.X) == 2).any()
+    assert (last.predict_codes(test.X)[own] == 2).mean() > 0.8
+    loaded = load_version(broker.connection, "m", models_topic=settings.output.models_topic)
+    assert isinstance(loaded.skill, ClassSkill)
+    assert loaded.skill.state == "some"
+
+
+def test_a_scorer_of_seven_labels_counts_each(broker: TestBroker, tmp_path: Path) -> None:
+    """Scores on their topic, counted by label, and the scorer's page; the drift of the answers' values is known."""
+    settings = seven(settings_for(broker.name("k"), tmp_path / "checkpoint"))
+    topics = {"topic": broker.name("unlabeled"), "output_topic": broker.name("scores"), "group": broker.name("g")}
+    settings = settings.model_copy(update={"scoring": ScoringConfig(**topics)})
+    Cluster(broker.connection).create([TopicSpec(settings.input.topic, 4), TopicSpec(topics["topic"], 4)])
+    produce(broker.connection, settings.input.topic, records_of(several(480)))
+    run_until(settings, broker.connection, 480)
+    loaded = load_version(broker.connection, "m", models_topic=settings.output.models_topic)
+    test = several(200, seed=5)
+    answers = loaded.predict(test.X).tolist()
+    produce(broker.connection, topics["topic"], [encode(x, id=at) for at, x in enumerate(test.X)])
+    with scorers.Running(settings, broker.connection) as running:
+        eventually(lambda: sum(_counted(running).values()) == 200, "every score is counted")
+        status = Site(settings, running.board, running.metrics, running.health).status()
+    assert _counted(running) == {f'"{label}"': answers.count(label) for label in LABELS}
+    found = {one["id"]: one["label"] for one in scorers.scores(broker.connection, settings)}
+    assert [found[at] for at in range(200)] == answers
+    assert isinstance(status, ScorerStatus)
+    assert status.scoring is not None
+    assert status.scoring.by_label == {label: count for label, count in _counted(running).items() if count}
+    assert '"g"' in str(page_of(status, None, None, datetime.now(UTC)).decode()).replace("&quot;", '"')
+    assert loaded.audit_scores is not None
+
+
+def _counted(running: scorers.Running) -> dict[str, int]:
+    return {f'"{label}"': int(running.value("streamsvm_scores_total", label=f'"{label}"')) for label in LABELS}
+
+
+# ---------------------------------------------------------------- options
+
+
+@pytest.mark.parametrize(
+    ("options", "what"),
+    [
+        ({"svm": {"multiclass": "one_vs_all"}}, "svm.multiclass"),
+        ({"svm": {"cost": (1, 2)}}, "svm.cost = 1.0,2.0, but points.labels has 3 labels: "),
+        ({"svm": {"target": {"recall": 0.9}}}, "svm.target = recall=0.9, but points.labels has 3 labels: "),
+        ({"svm": {"tune": "auto", "tune_scoring": "auc"}}, "svm.tune_scoring = auc, but points.labels has 3 labels: "),
+        ({"svm": {"class_weight": (1, 2)}}, "svm.class_weight has 2 factors, but points.labels has 3 labels"),
+        (
+            {"points": {"labels": list(range(100))}, "coreset": {"points": 100}},
+            "too few for the 100 labels of points.labels",
+        ),
+        ({"points": {"labels": [1, 2, "1"]}}, "points.labels mixes two types: 1 and '1'"),
+        ({"points": {"labels": ["a", "b", "b"]}}, "points.labels holds the same label twice: 'b'"),
+        ({"points": {"labels": [1, 2, "2"]}}, "points.labels mixes two types: 1 and '2'"),
+        ({"points": {"labels": [0, 1, True]}}, "points.labels mixes two types: 0 and True"),
+        ({"points": {"labels": list(range(129))}}, "points.labels holds 129 labels; there must be 2 to 128"),
+        ({"points": {"labels": ["a"]}}, "points.labels holds 1 label; there must be 2 to 128"),
+    ],
+)
+def test_what_has_no_meaning_for_several_labels_is_refused_by_name(options: dict[str, Any], what: str) -> None:
+    """At the start, in one line that says what to give instead."""
+    points = {"dimension": 2, "labels": ["a", "b", "c"], **options.get("points", {})}
+    with pytest.raises(ConfigurationError) as error:
+        load({"name": "m", **options, "points": points})
+    assert what in str(error.value)
+    assert "\n" not in str(error.value).strip()
+
+
+def test_128_labels_of_two_points_each_make_a_version() -> None:
+    """Their machines, and a message that every reader takes."""
+    labels = tuple(f"label-{index}" for index in range(128))
+    random = np.random.default_rng(0)
+    y = np.repeat(np.arange(128), 2).astype(np.int8)
+    points = Points(random.normal(size=(256, 3)).astype(np.float32), y, np.ones(256))
+    config = ModelConfig(points=PointsConfig(dimension=3, labels=labels))
+    learner = Learner(config, {0: Position(0)}, 1)
+    learner.learn(rows_of(points))
+    made = make(learner.cut(), config)
+    model = made.model
+    assert isinstance(model, ClassModel)
+    assert model.classes == len(made.machines) == 128
+    assert model.decision_function(points.X).shape == (256, 128)
+
+
+def test_codes_of_labels_are_the_same_in_every_format() -> None:
+    """JSON by the compiled parser, JSON one by one, and Arrow: integer labels, in an order of their own."""
+    labels = (30, -4, 7, 1_000_000)
+    decoder = PointDecoder(PointsConfig(dimension=2, labels=labels))
+    told = [7, 30, 1_000_000, -4, 7]
+    singles = [encode([1.0, 2.0], label) for label in told]
+    array = b"[" + b",".join(singles) + b"]"
+    strange = [encode([1.0, 2.0], label, id="x") for label in told]
+    batch = arrow.encode(np.tile([1.0, 2.0], (5, 1)), told)
+    headers = (("content-type", arrow.CONTENT_TYPE.encode()),)
+    for values, own in ((singles, ()), ([array], ()), (strange, ()), ([batch], headers)):
+        found = decoder.decode([Record("in", 0, at, None, value, own, -1, None) for at, value in enumerate(values)])
+        assert np.concatenate([rows.points.y for rows in found.rows]).tolist() == [2, 0, 3, 1, 2]
+    for wrong in (8, "30"):  # one that is not configured, and one of another type
+        bad = decoder.decode([Record("in", 0, 0, None, encode([1.0, 2.0], wrong), (), -1, None)])
+        (rejection,) = bad.rejected[0].rejections
+        assert rejection.reason == "unknown_label"
+        assert "points.labels are 30, -4, 7 and 1000000" in rejection.what
+
+
+def test_a_message_of_seven_labels_is_checked() -> None:
+    """A reader refuses one whose machines, probes or weights are of another number of labels, or another answer."""
+    for kernel in golden.KERNELS:
+        value = json.loads(golden.path_of(f"{kernel}-classes").read_bytes())
+        assert model_codec.encode(model_codec.decode(json.dumps(value).encode())) is not None
+        machines, probability = (golden.parts_of(value)[name] for name in ("classes", "probability"))
+        for change in (
+            {"labels": value["labels"][:3]},
+            {"labels": [*value["labels"][:3], value["labels"][0]]},
+            {"labels": [*value["labels"][:3], 4]},
+            with_part(value, machines, "machines", machines["machines"][:3]),
+            with_part(value, probability, "functions", probability["functions"][:3]),
+            with_part(value, probability, "probes", probability["probes"][::-1]),
+            {"training": {**value["training"], "class_weight": [1.0, 2.0]}},
+            {"stream": {**value["stream"], "class_weight": [1.0, 2.0]}},
+            {"probes": {**value["probes"], "decision": value["probes"]["decision"][::-1]}},
+            {"model": {**value["model"], "intercepts": [0.0, 0.0, 0.0, 0.0]}},
+            {"parts": [part for part in value["parts"] if part["part"] != "classes"]},
+        ):
+            with pytest.raises(model_codec.InvalidMessage):
+                model_codec.decode(json.dumps({**value, **change}).encode())
+
+
+def with_part(value: dict[str, Any], part: dict[str, Any], field: str, other: object) -> dict[str, Any]:
+    """Return the parts of a value with another field in one of them."""
+    return {"parts": [{**one, field: other} if one is part else one for one in value["parts"]]}
+
+
+def test_a_message_that_may_be_too_large_is_refused_at_the_start(connection: Connection, settings: Settings) -> None:
+    """With what makes it smaller: a machine a label where there is one a pair, or fewer points."""
+    small = TopicSpec(
+        settings.output.models_topic, 1, config={"max.message.bytes": "30000", "cleanup.policy": "compact"}
+    )
+    Cluster(connection).create([small])
+    if Cluster(connection).describe(small.name).config.get("max.message.bytes") != "30000":
+        pytest.skip("this broker has no such limit")
+    with pytest.raises(ConfigurationError) as error:
+        run_until(settings, connection, 1)
+    assert ("svm.multiclass = one_vs_rest" in str(error.value)) == (settings.svm.multiclass != "one_vs_rest")

@@ -1,0 +1,257 @@
+"""A trainer with a quality gate: what becomes current, and what the records say of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from consumers import constants
+from consumers.models.catalogue import holds_newest, read_catalogue, read_names
+from consumers.settings import Settings
+from consumers.trainer.gatekeeping import OUTCOMES
+from streamsvm.errors import ConfigurationError
+from streamsvm.kafka import Cluster, Connection, Record, TopicSpec
+from streamsvm.learning.training import Trained, train
+from streamsvm.model import message as model_codec
+from streamsvm.model.machine import LinearMachine
+from streamsvm.model.pointers import Head, decode_alias, decode_head
+from streamsvm.registry.subscriber import ModelSubscriber, NoModel, load_version
+from tests.brokers.fixtures import TestBroker
+from tests.config.sizes import sized
+from tests.consumers.trainers import Running, produce, records, run_until, settings_for, topic, versions
+
+pytestmark = pytest.mark.enough("real")
+
+ROWS = 200
+"""Of one version; a third of them positive."""
+
+
+@pytest.fixture
+def settings(broker: TestBroker, tmp_path: Path) -> Settings:
+    """A version every leaf of 200 rows, and an audit sample that tells."""
+    made = settings_for(broker.name("gate"), tmp_path / "checkpoint", every_leaves=1)
+    sizes = sized(leaf_rows=ROWS, bucket_points=50, audit_points=400, train_points=500)
+    Cluster(broker.connection).create([TopicSpec(made.input.topic)])
+    return made.model_copy(update={"coreset": sizes})
+
+
+def spoiling(*calls: int) -> Callable[..., Trained]:
+    """Return a training of which the named calls, from 1 on, give a model that answers the wrong way round."""
+    made = [0]
+
+    def train_or_spoil(*arguments: Any) -> Trained:
+        trained = train(*arguments)
+        made[0] += 1
+        if made[0] not in calls:
+            return trained
+        machine = trained.model.machine
+        assert isinstance(machine, LinearMachine)
+        turned = LinearMachine(-machine.coefficients, -machine.intercept)
+        return replace(trained, model=replace(trained.model, machine=turned))
+
+    return train_or_spoil
+
+
+def aliases(connection: Connection, settings: Settings, key: str) -> list[bytes]:
+    return [r.value or b"" for r in topic(connection, settings.output.aliases_topic) if r.key == key.encode()]
+
+
+def heads(connection: Connection, settings: Settings) -> list[Head]:
+    return [decode_head(value) for value in aliases(connection, settings, "m@head")]
+
+
+def current(connection: Connection, settings: Settings) -> list[int]:
+    return [decode_alias(value).number for value in aliases(connection, settings, "m@current")]
+
+
+def trail(connection: Connection, settings: Settings) -> list[dict[str, Any]]:
+    return [json.loads(record.value or b"") for record in topic(connection, settings.output.audit_topic)]
+
+
+def test_a_version_that_is_plainly_worse_does_not_become_current(settings: Settings, connection: Connection) -> None:
+    """It is published, named by the head and refused in the audit trail with both figures; the next one passes."""
+    produce(connection, settings.input.topic, records(5 * ROWS))
+    run_until(settings, connection, 5 * ROWS, train=spoiling(3))
+    assert [version.number for version in versions(connection, settings)] == [1, 2, 3, 4, 5]
+    assert current(connection, settings) == [1, 2, 4, 5]
+    told = trail(connection, settings)
+    assert [entry["event"] for entry in told] == [*["alias_moved"] * 2, "gate_refused", *["alias_moved"] * 2]
+    gate = told[2]["gate"]
+    assert (told[2]["to"], gate["against"], gate["outcome"], gate["margin"]) == (3, 2, "refused", 0.1)
+    assert gate["candidate"] < 0.5 < gate["present"]
+    found = heads(connection, settings)
+    assert [head.gate.outcome for head in found if head.gate] == ["unscored", "passed", "refused", "passed", "passed"]
+    assert [head.gate.against for head in found if head.gate] == [None, 1, 2, 2, 4]
+    said = [dict(record.headers)[model_codec.GATE_HEADER] for record in topic(connection, settings.output.models_topic)]
+    assert said == [head.gate.outcome.encode() for head in found if head.gate]
+    listed = read_catalogue(
+        Cluster(connection), settings, read_names(Cluster(connection), settings), holds_newest(5)
+    ).entries.values()
+    scored = [head.gate.candidate for head in found if head.gate]
+    assert [entry.accuracy for entry in listed] == [None, *(pytest.approx(one, abs=1e-6) for one in scored[1:])]
+    with ModelSubscriber(connection, "m", models_topic=settings.output.models_topic) as following:
+        assert following.wait_ready(20.0).version.number == 5
+
+
+def test_points_after_the_cut_judge_where_there_are_enough(
+    settings: Settings, connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every row that a verdict was reached by lies past its version's cut, and is named."""
+    produce(connection, settings.input.topic, records(8 * ROWS))
+    monkeypatch.setattr(constants, "BATCH_RECORDS", 1_000)
+    run_until(settings, connection, 8 * ROWS)
+    windows = [head for head in heads(connection, settings) if head.gate and head.gate.scored_on == "window"]
+    assert windows, "no version was judged by what came after it"
+    for head in windows:
+        assert head.gate is not None
+        (part,) = head.gate.window
+        cut = head.cut[part.partition]
+        assert (cut.offset, cut.row) <= part.begin < part.end
+        assert part.end[0] - part.begin[0] == head.gate.points
+
+
+def test_the_present_version_is_found_again_after_a_restart(settings: Settings, connection: Connection) -> None:
+    """It is what is current, not what is newest; and the first verdict is by the audit sample."""
+    produce(connection, settings.input.topic, records(2 * ROWS))
+    run_until(settings, connection, 2 * ROWS, train=spoiling(2))
+    assert current(connection, settings) == [1]
+    produce(connection, settings.input.topic, records(ROWS, seed=1))
+    run_until(settings, connection, ROWS, train=spoiling(1))
+    produce(connection, settings.input.topic, records(ROWS, seed=2))
+    run_until(settings, connection, ROWS)
+    assert current(connection, settings) == [1, 4]
+    assert [head.gate.against for head in heads(connection, settings) if head.gate] == [None, 1, 1, 1]
+
+
+def test_the_first_current_version_is_better_than_chance(settings: Settings, connection: Connection) -> None:
+    """Two that know nothing are published and held back, also over a restart; readers wait, and say why."""
+    produce(connection, settings.input.topic, records(ROWS))
+    run_until(settings, connection, ROWS, train=spoiling(1))
+    with ModelSubscriber(connection, "m", models_topic=settings.output.models_topic) as following:
+        why = r"no alias m@current: version 1, the newest, was held back, because it would be the first current version"
+        with pytest.raises(NoModel, match=rf"{why}, and it knows nothing: balanced accuracy 0\.\d+ and AUC 0\.\d+"):
+            following.wait_ready(2.0)
+        with pytest.raises(ConfigurationError, match=why):
+            load_version(connection, "m", models_topic=settings.output.models_topic)
+        assert load_version(connection, "m", models_topic=settings.output.models_topic, number=1).version.number == 1
+        produce(connection, settings.input.topic, records(2 * ROWS, seed=1))
+        run_until(settings, connection, 2 * ROWS, train=spoiling(1))
+        assert following.wait_ready(20.0).version.number == 3
+    assert current(connection, settings) == [3]
+    told = trail(connection, settings)
+    assert [entry["event"] for entry in told] == ["gate_refused", "gate_refused", "alias_moved"]
+    assert [head.gate.outcome for head in heads(connection, settings) if head.gate] == [
+        "refused",
+        "refused",
+        "unscored",
+    ]
+    produce(connection, settings.input.topic, records(ROWS, seed=2))
+    run_until(settings, connection, ROWS)
+    assert current(connection, settings) == [3, 4]
+
+
+def test_without_a_margin_there_is_no_gate(settings: Settings, connection: Connection) -> None:
+    """Every version becomes current, the first one, too, and no record speaks of a gate."""
+    none = settings.model_copy(update={"output": settings.output.model_copy(update={"gate_margin": None})})
+    produce(connection, settings.input.topic, records(3 * ROWS))
+    run_until(none, connection, 3 * ROWS, train=spoiling(1, 2))
+    assert current(connection, settings) == [1, 2, 3]
+    assert [head.gate for head in heads(connection, settings)] == [None] * 3
+    assert all("gate" not in entry for entry in trail(connection, settings))
+
+
+class Blind(Cluster):
+    """A broker that does not let versions be read."""
+
+    def record(self, topic: str, offset: int, timeout_s: float) -> Record | None:
+        raise ConfigurationError(f"the broker does not let us read {topic}")
+
+
+@pytest.mark.embedded_broker
+def test_while_the_current_version_cannot_be_read_nothing_passes(settings: Settings, connection: Connection) -> None:
+    """A trainer that may not read its own versions starts all the same, and says why; once it may, it judges."""
+    produce(connection, settings.input.topic, records(ROWS))
+    run_until(settings, connection, ROWS)
+    produce(connection, settings.input.topic, records(ROWS, seed=1))
+    run_until(settings, connection, ROWS, train=spoiling(1), cluster=Blind(connection))
+    assert current(connection, settings) == [1]
+    gate = heads(connection, settings)[1].gate
+    assert gate is not None
+    assert (gate.outcome, gate.against, gate.candidate) == ("refused", 1, None)
+    assert "m@1 cannot be fetched: the broker does not let us read" in gate.why
+    produce(connection, settings.input.topic, records(ROWS, seed=2))
+    run_until(settings, connection, ROWS)
+    assert current(connection, settings) == [1, 3]
+
+
+@pytest.mark.embedded_broker
+def test_a_current_version_is_read_again_once_that_is_possible(settings: Settings, connection: Connection) -> None:
+    """A fetch that failed at the start does not hold every later version back."""
+
+    class Late(Cluster):
+        asked = 0
+
+        def record(self, topic: str, offset: int, timeout_s: float) -> Record | None:
+            Late.asked += 1
+            if Late.asked == 1:
+                raise ConfigurationError("not yet")
+            return super().record(topic, offset, timeout_s)
+
+    produce(connection, settings.input.topic, records(ROWS))
+    run_until(settings, connection, ROWS)
+    produce(connection, settings.input.topic, records(ROWS, seed=1))
+    run_until(settings, connection, ROWS, cluster=Late(connection))
+    assert current(connection, settings) == [1, 2]
+
+
+def tilting(*shares: float) -> Callable[..., Trained]:
+    """Return a training whose n-th model is shifted by its share, so that it is a bit worse."""
+    made = [0]
+
+    def train_and_tilt(*arguments: Any) -> Trained:
+        trained = train(*arguments)
+        machine = trained.model.machine
+        assert isinstance(machine, LinearMachine)
+        share = shares[made[0]]
+        made[0] += 1
+        tilted = LinearMachine(machine.coefficients, machine.intercept + share * float(abs(machine.coefficients).sum()))
+        return replace(trained, model=replace(trained.model, machine=tilted))
+
+    return train_and_tilt
+
+
+def verdicts(running: Running) -> float:
+    return sum(running.value("streamsvm_gate_verdicts_total", outcome=outcome) for outcome in OUTCOMES)
+
+
+@pytest.mark.embedded_broker
+@pytest.mark.parametrize("restarted", [False, True])
+@pytest.mark.parametrize(("compared", "expected"), [(1, [1, 2, 3, 4]), (5, [1, 2])])
+def test_versions_do_not_lose_the_margin_again_and_again(
+    compared: int,
+    expected: list[int],
+    restarted: bool,
+    settings: Settings,
+    connection: Connection,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each is a bit worse than the one before; that ends where the last five count, in one life or in two."""
+    monkeypatch.setattr(constants, "GATE_VERSIONS", compared)
+    output = settings.output.model_copy(update={"gate_margin": 0.15})
+    settings = settings.model_copy(update={"output": output})
+    shares = (0.0, 0.6, 1.0, 1.25)
+    for life in (shares[:2], shares[2:]) if restarted else (shares,):
+        with Running(settings, connection, train=tilting(*life)) as running:
+            for number in range(1, len(life) + 1):  # none is judged by what comes after it: that depends on the hour
+                produce(connection, settings.input.topic, records(ROWS, seed=int(100 * shares.index(life[number - 1]))))
+                running.wait_for_rows(number * ROWS)
+                running.wait_until(lambda n=number: verdicts(running) >= n)
+    found = [head.gate for head in heads(connection, settings) if head.gate]
+    assert current(connection, settings) == expected, [(gate.candidate, gate.recent) for gate in found]
+    assert [one.number for one in found[2].recent] == ([2, 1] if compared > 1 else [2])
+    assert found[2].recent[0].balanced_accuracy == found[2].present

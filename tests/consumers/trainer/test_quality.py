@@ -1,0 +1,198 @@
+"""What the trainer scores before it learns, and what it tells of quality and freshness."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import pytest
+from sklearn.metrics import accuracy_score, balanced_accuracy_score, hinge_loss
+
+from consumers.metrics import TRAINER, Metrics
+from consumers.trainer.gatekeeping import Open
+from consumers.trainer.stream_quality import QualityWatch
+from streamsvm.config import CoresetConfig, SvmConfig
+from streamsvm.ingest.decoder import encode
+from streamsvm.kafka import Cluster
+from streamsvm.model import skill_header as header
+from streamsvm.model.pointers import Alias, Gate
+from streamsvm.points import Points
+from streamsvm.quality.prequential import Prequential
+from tests.brokers.fixtures import TestBroker
+from tests.config.sizes import sized
+from tests.consumers.trainers import Running, produce, records, run_until, settings_for, topic, versions
+from tests.streams import DIMENSION, gaussian, rows_of
+
+pytestmark = pytest.mark.enough("real")
+
+CUT_ROWS = 40
+"""Of `settings_for`: two leaves of 20 rows."""
+
+
+def scored(running: Running) -> int:
+    return int(running.value("streamsvm_prequential_points_total"))
+
+
+def figure(running: Running, name: str, scorer: str) -> float:
+    return running.value(f"streamsvm_prequential_{name}", scorer=scorer)
+
+
+def test_figures_are_of_the_current_version_on_points_it_has_not_learned(
+    embedded_broker: TestBroker, tmp_path: Path
+) -> None:
+    """After a restart that publishes nothing, they are scikit-learn's of the newest version on the new points alone."""
+    connection, settings = embedded_broker.connection, settings_for(embedded_broker.name(), tmp_path)
+    produce(connection, settings.input.topic, records(200))
+    run_until(settings, connection, 200)
+    (*_, current) = versions(connection, settings)
+    produce(connection, settings.input.topic, records(130, seed=5))
+    rare = settings.model_copy(update={"training": settings.training.model_copy(update={"every_leaves": 1_000})})
+    running = run_until(rare, connection, 130)
+    points, model = gaussian(130, 5), current.model
+    X = np.asarray(points.X, np.float64)
+    answered, weight = model.predict_sign(X), points.weight
+    assert scored(running) == 130
+    expected = {
+        "accuracy": accuracy_score(points.y, answered, sample_weight=weight),
+        "balanced_accuracy": balanced_accuracy_score(points.y, answered, sample_weight=weight),
+        "hinge_loss": hinge_loss(points.y, model.decision_function(X), sample_weight=weight),
+    }
+    for name, value in expected.items():
+        assert figure(running, name, "model") == pytest.approx(value, abs=1e-6), name
+    assert figure(running, "accuracy", "majority") > 0.5
+    assert running.value("streamsvm_model_rows_behind") == 130
+
+
+def test_what_is_read_again_is_not_scored(embedded_broker: TestBroker, tmp_path: Path) -> None:
+    """A trainer that comes back with an old checkpoint scores only what lies past the newest version's cut."""
+    connection, settings = embedded_broker.connection, settings_for(embedded_broker.name(), tmp_path / "now")
+    produce(connection, settings.input.topic, records(120))
+    run_until(settings, connection, 120)
+    shutil.copytree(tmp_path / "now", tmp_path / "old")
+    produce(connection, settings.input.topic, records(200, seed=1))
+    run_until(settings, connection, 200)
+    shutil.rmtree(tmp_path / "now")
+    shutil.copytree(tmp_path / "old", tmp_path / "now")
+    produce(connection, settings.input.topic, records(30, seed=2))
+    running = run_until(settings, connection, 230)
+    assert scored(running) == 30
+    assert running.value("streamsvm_model_rows_behind") == 30
+
+
+def test_freshness_is_told(embedded_broker: TestBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One observation a version and a leaf, the rows since the newest cut, and the rows between two."""
+    monkeypatch.setattr(CoresetConfig, "SCREENING", 0.0)  # a screened leaf is longer
+    settings = settings_for(embedded_broker.name(), tmp_path)
+    produce(embedded_broker.connection, settings.input.topic, records(210))
+    running = run_until(settings, embedded_broker.connection, 210)
+    assert running.value("streamsvm_model_staleness_seconds_count") == 210 // CUT_ROWS
+    assert running.value("streamsvm_coreset_reduce_seconds_count") == 210 // 20
+    assert running.value("streamsvm_model_rows_behind") == 210 % CUT_ROWS
+    assert running.value("streamsvm_model_rows_between_cuts") == CUT_ROWS
+    assert running.value("streamsvm_coreset_weight") == pytest.approx(float(gaussian(210).weight.sum()))
+
+
+def test_a_refused_version_does_not_score(embedded_broker: TestBroker, tmp_path: Path) -> None:
+    """What the gate keeps from becoming current scores nothing; what it lets pass does from then on."""
+    connection, settings = embedded_broker.connection, settings_for(embedded_broker.name(), tmp_path)
+    produce(connection, settings.input.topic, records(CUT_ROWS))
+    run_until(settings, connection, CUT_ROWS)
+    (version,) = versions(connection, settings)
+    metrics = Metrics(TRAINER)
+    watch = QualityWatch(settings, Cluster(connection), None, Open(), metrics)
+    rows = rows_of(gaussian(50, 8), accepted=np.arange(50) % 5 > 0)
+    for outcome, expected in (("refused", 0.0), ("passed", 40.0)):
+        watch.published(
+            version,
+            Gate(
+                outcome=outcome,
+                why="",
+                scored_on="",
+                points=0,
+                candidate=None,
+                present=None,
+                against=None,
+                margin=0.1,
+                window=(),
+                recent=(),
+            ),
+            Alias(1, "ab", 0),
+        )
+        watch.learned(rows, again=False)
+        watch.show()
+        assert metrics.registry.get_sample_value("streamsvm_prequential_points_total") == expected
+
+
+def test_rows_are_scored_together_by_what_was_current_when_they_came(
+    embedded_broker: TestBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In their order, when there are enough of them, at a new version, and when somebody looks."""
+    connection, settings = embedded_broker.connection, settings_for(embedded_broker.name(), tmp_path)
+    produce(connection, settings.input.topic, records(2 * CUT_ROWS))
+    run_until(settings, connection, 2 * CUT_ROWS)
+    first, second = versions(connection, settings)
+    watch = QualityWatch(settings, Cluster(connection), None, Open(), Metrics(TRAINER))
+    prequential, added = watch.prequential, list[tuple[object, Points]]()
+    assert isinstance(prequential, Prequential)
+    monkeypatch.setattr(prequential, "add", lambda points: added.append((prequential._model, points)))
+    rows = [rows_of(gaussian(n, seed)) for seed, n in enumerate((30, 20, 3_000, 2_000, 10, 5))]
+    for one in rows[:2]:
+        watch.learned(one, again=False)
+    watch.published(first, None, Alias(1, "ab", 0))
+    for one in rows[2:5]:
+        watch.learned(one, again=False)
+    watch.published(second, None, Alias(2, "ab", 0))
+    watch.learned(rows[5], again=False)
+    watch.show()
+    together = ((None, rows[:2]), (first.model, rows[2:4]), (first.model, rows[4:5]), (second.model, rows[5:]))
+    assert [len(points) for _, points in added] == [50, 5_000, 10, 5]
+    for (model, points), (expected, ones) in zip(added, together, strict=True):
+        assert model is expected
+        np.testing.assert_array_equal(points.X, np.concatenate([one.points.X for one in ones]))
+
+
+def noise(n: int, positive: float, seed: int = 3) -> list[bytes]:
+    """Return points whose labels have nothing to do with their features."""
+    random = np.random.default_rng(seed)
+    y = np.where(random.random(n) < positive, 1, -1)
+    return [encode(x, int(label), 1.0) for x, label in zip(random.normal(size=(n, DIMENSION)), y, strict=True)]
+
+
+@pytest.mark.parametrize("class_weight", ["none", "balanced"])
+def test_a_model_of_noise_is_never_called_good(
+    embedded_broker: TestBroker,
+    tmp_path: Path,
+    class_weight: Literal["none", "balanced"],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """24 % positives, no signal: one answer without class weights, no skill with them; in page, header and metrics."""
+    connection, settings = embedded_broker.connection, settings_for(embedded_broker.name(), tmp_path)
+    settings = settings.model_copy(
+        update={
+            "coreset": sized(points=16_000, audit_points=1_000),
+            "svm": SvmConfig(class_weight=class_weight),
+            "training": settings.training.model_copy(update={"every_leaves": 4}),
+        }
+    )
+    produce(connection, settings.input.topic, noise(12_000, 0.24))
+    running = run_until(settings, connection, 12_000)
+    snapshot = running.board.snapshot
+    assert snapshot is not None
+    assert snapshot.verdict.good is not True
+    (*_, newest) = topic(connection, settings.output.models_topic)
+    skill = header.decode(newest.headers)
+    assert skill is not None
+    assert snapshot.skill is not None
+    assert skill.state == snapshot.skill.state
+    assert running.value("streamsvm_model_labels_never_answered") == float(skill.answers != "both")
+    if class_weight == "none":
+        assert skill.answers == "negative"
+        assert snapshot.verdict.headline == "Current, but it gives one answer to every point"
+        assert "try svm.class_weight = balanced" in snapshot.verdict.detail
+        said = capsys.readouterr()
+        assert (said.out + said.err).count("no_skill") == 1
+    else:
+        assert (skill.state, skill.answers) != ("some", "negative")
+        assert running.value("streamsvm_model_skill") == {"none": -1.0, "unknown": 0.0}[skill.state]

@@ -1,0 +1,583 @@
+"""Doubts, rivals and gaps: what a trainer does when a commit is not answered, another one starts, or the log changes.
+
+On a real broker only: the embedded one fences nobody, has no transactions and no admin calls.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import consumers.trainer.warming
+from consumers import constants
+from consumers.host.clock import Clock
+from consumers.host.runtime import Health
+from consumers.settings import Settings
+from consumers.streams.dead_letters import HANDFUL
+from consumers.streams.topics import output_topics
+from consumers.trainer import kernels, owner_watch
+from consumers.trainer.owner_watch import OwnerWatch
+from streamsvm.checkpoint.format import decode
+from streamsvm.config import ModelConfig, PointsConfig
+from streamsvm.errors import ConfigurationError, Fenced, LogGap, StateError, TopicMissing, TransientError
+from streamsvm.ingest import dead_letter as deadletter
+from streamsvm.ingest.decoder import REMEDIES
+from streamsvm.kafka import Cluster, Connection, Message, OffsetOutOfRange, Publisher, Record, TopicSpec
+from streamsvm.learning.training import train
+from streamsvm.model.pointers import Owner
+from tests.brokers.fixtures import TestBroker
+from tests.consumers.trainers import Running, produce, records, run_until, settings_for, topic, versions
+from tests.kafka import foreign
+from tests.live.admin import set_option
+
+pytestmark = pytest.mark.real_broker
+
+
+@pytest.fixture
+def settings(broker: TestBroker, tmp_path: Path) -> Settings:
+    made = settings_for(broker.name("r"), tmp_path / "checkpoint")
+    Cluster(broker.connection).create([TopicSpec(made.input.topic, 1)])
+    return made
+
+
+def changed(settings: Settings, section: str, **options: object) -> Settings:
+    """Return the settings with options of a section changed."""
+    return settings.model_copy(update={section: getattr(settings, section).model_copy(update=options)})
+
+
+def numbers(connection: Connection, settings: Settings) -> list[tuple[int, int]]:
+    """Return number and points of each version."""
+    return [(version.number, version.stream.points) for version in versions(connection, settings)]
+
+
+@contextmanager
+def copied(settings: Settings) -> Iterator[Settings]:
+    """A second trainer with a copy of the first one's directory."""
+    directory = settings.checkpoint.directory
+    shutil.copytree(directory, directory.parent / "copy")
+    yield changed(settings, "checkpoint", directory=directory.parent / "copy")
+
+
+def test_the_first_of_two_trainers_ends_when_the_second_has_taken_over(
+    settings: Settings, connection: Connection
+) -> None:
+    """It is fenced, finds the other's owner record, and publishes nothing more; the second is not disturbed."""
+    values = records(130)
+    produce(connection, settings.input.topic, values[:50])
+    first = Running(settings, connection, session="first")
+    with first:
+        first.wait_until(lambda: first.value("streamsvm_model_version") == 1)
+        with copied(settings) as copy, Running(copy, connection, session="second") as second:
+            second.wait_until(lambda: second.health.ready()[0])
+            produce(connection, settings.input.topic, values[50:])
+            second.wait_until(lambda: second.value("streamsvm_model_version") == 3)
+            with pytest.raises(Fenced, match=r"belongs to the process second.*not to this process \(first\)"):
+                first.wait_until(lambda: False)
+            first.failure = None
+    assert numbers(connection, settings) == [(1, 40), (2, 80), (3, 120)]
+    sessions = [dict(entry.headers)["streamsvm.session"] for entry in topic(connection, settings.output.models_topic)]
+    assert sessions == [b"first", b"second", b"second"]
+
+
+def test_a_refused_version_is_audited_and_its_number_used_by_the_next(
+    settings: Settings, connection: Connection
+) -> None:
+    """The topic's limit is lowered while the trainer runs: one version is dropped, the trail says so, the next goes."""
+    values = records(130)
+    produce(connection, settings.input.topic, values[:50])
+    with Running(settings, connection) as running:
+        running.wait_until(lambda: running.value("streamsvm_model_version") == 1)
+        foreign.alter_topic(connection, settings.output.models_topic, "max.message.bytes", "200")
+        produce(connection, settings.input.topic, values[50:90])
+        running.wait_until(lambda: running.value("streamsvm_publishes_total", outcome="refused") == 1)
+        foreign.alter_topic(connection, settings.output.models_topic, "max.message.bytes", "1000000")
+        produce(connection, settings.input.topic, values[90:])
+        running.wait_until(lambda: running.value("streamsvm_model_version") == 2)
+    assert numbers(connection, settings) == [(1, 40), (2, 120)]
+    audit = [json.loads(entry.value) for entry in topic(connection, settings.output.audit_topic) if entry.value]
+    assert [entry["event"] for entry in audit] == ["alias_moved", "version_refused", "alias_moved"]
+    assert (audit[1]["version"], audit[1]["cut"][0]["offset"]) == (2, 80)
+
+
+@pytest.fixture
+def watchful(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A trainer looks for gaps and partitions ten times a second."""
+    monkeypatch.setattr(constants, "WATCH_INTERVAL_S", 0.1)
+
+
+@pytest.fixture
+def limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Thirty rejected records in a row are too many, and a hundred points prove an input."""
+    monkeypatch.setattr(constants, "MOST_REJECTED_IN_A_ROW", 30)
+    monkeypatch.setattr(constants, "PROVEN_AFTER_POINTS", 100)
+
+
+@pytest.mark.usefixtures("watchful")
+def test_new_partitions_are_learned_while_running(settings: Settings, connection: Connection) -> None:
+    """From their first record; the next cut has them, and a restart goes on with them."""
+    produce(connection, settings.input.topic, records(50))
+    with Running(settings, connection) as running:
+        running.wait_for_rows(50)
+        foreign.add_partitions(connection, settings.input.topic, 3)
+        produce(connection, settings.input.topic, records(45, seed=2), partition=2)
+        running.wait_for_rows(95)
+    run_until(settings, connection, 0)
+    newest = versions(connection, settings)[-1]
+    assert newest.stream.points == 90
+    assert {part.partition: part.offset for part in newest.lineage.cut} == {0: 50, 1: 0, 2: 40}
+    assert {part.partition: part.offset for part in newest.lineage.base} == {0: 0, 1: 0, 2: 0}
+
+
+@pytest.mark.usefixtures("watchful")
+def test_partitions_that_do_not_fit_into_the_container_are_told(settings: Settings, connection: Connection) -> None:
+    """They are learned, and the trainer is not ready, with both figures, until it has more memory."""
+    config = settings.models()
+    limit = config.coreset.largest_bytes(config.points, 4)
+    with Running(settings, connection, memory_limit=lambda: limit) as running:
+        running.wait_until(lambda: running.health.ready()[0])
+        foreign.add_partitions(connection, settings.input.topic, 5)
+        running.wait_until(lambda: not running.health.ready()[0])
+        told = running.health.ready()[1]["waiting_for"]["memory"]
+        assert f"{config.coreset.largest_bytes(config.points, 5):,} bytes" in told
+        assert f"the container has {limit:,}" in told
+
+
+def recreate(settings: Settings, connection: Connection) -> None:
+    foreign.delete_topic(connection, settings.input.topic)
+    Cluster(connection).create([TopicSpec(settings.input.topic, 1)])
+
+
+@pytest.mark.usefixtures("watchful")
+def test_a_recreated_topic_stops_the_trainer(settings: Settings, connection: Connection) -> None:
+    """Its offsets mean other records: the line says so, and so does the next start, with the way out."""
+    produce(connection, settings.input.topic, records(50))
+    with Running(settings, connection) as running:
+        running.wait_until(lambda: running.value("streamsvm_model_version") == 1)
+        recreate(settings, connection)
+        # Where the fetch comes before the look at the topic, it names both causes.
+        with pytest.raises((LogGap, OffsetOutOfRange), match=r"was recreated|does not exist"):
+            running.wait_until(lambda: False)
+        assert not running.health.healthy()[0]
+        running.failure = None
+    with pytest.raises(StateError, match=r"the topic was recreated.*--reset m/1"):
+        run_until(settings, connection, 0)
+
+
+@pytest.mark.parametrize("on_gap", ["fail", "reset"])
+def test_records_removed_before_they_were_read(on_gap: str, settings: Settings, connection: Connection) -> None:
+    """At a start: refused with both offsets, or begun anew from what there is."""
+    produce(connection, settings.input.topic, records(50))
+    run_until(settings, connection, 50)
+    produce(connection, settings.input.topic, records(100, seed=1))
+    foreign.delete_records(connection, settings.input.topic, 0, 60)
+    told = changed(settings, "input", on_gap=on_gap)
+    if on_gap == "fail":
+        with pytest.raises(StateError, match=r"is at offset 50 .* begins at 60: retention removed 10 unread records"):
+            run_until(told, connection, 0)
+        return
+    run_until(told, connection, 90)
+    assert numbers(connection, settings) == [(1, 40), (2, 40), (3, 80)]
+    assert versions(connection, settings)[-1].lineage.base[0].offset == 60
+
+
+@pytest.mark.usefixtures("watchful")
+def test_a_topic_recreated_under_a_running_trainer_is_begun_anew_in_process(
+    settings: Settings, connection: Connection
+) -> None:
+    """Everything is let go and a fresh start decides: numbers go on, nothing of the old log is learned twice."""
+    told = changed(settings, "input", on_gap="reset")
+    produce(connection, settings.input.topic, records(50))
+    with Running(told, connection) as running:
+        running.wait_until(lambda: running.value("streamsvm_model_version") == 1)
+        recreate(settings, connection)
+        produce(connection, settings.input.topic, records(45, seed=2))
+        running.wait_until(lambda: running.value("streamsvm_model_version") == 2)
+    assert numbers(connection, settings) == [(1, 40), (2, 40)]
+
+
+def test_output_topics_that_are_unfit_are_refused(settings: Settings, connection: Connection) -> None:
+    """Compaction would remove most of the audit trail, and the order of a topic's records is their meaning."""
+    output = settings.output
+    Cluster(connection).create([TopicSpec(output.audit_topic, 1, config={"cleanup.policy": "compact"})])
+    with pytest.raises(ConfigurationError, match="it must be delete"):
+        run_until(settings, connection, 0)
+    several = changed(settings, "output", models_topic=f"{output.models_topic}-several")
+    Cluster(connection).create([TopicSpec(several.output.models_topic, 2, config={"cleanup.policy": "compact"})])
+    with pytest.raises(ConfigurationError, match="has 2 partitions"):
+        run_until(several, connection, 0)
+
+
+def test_a_compacted_input_is_refused(settings: Settings, connection: Connection) -> None:
+    """Before anything is made of it: no version could be recomputed, and a later start would find a gap."""
+    set_option(connection, settings.input.topic, "cleanup.policy", "compact,delete")
+    with pytest.raises(ConfigurationError, match=f"{settings.input.topic}: cleanup.policy is compact,del") as refused:
+        run_until(settings, connection, 0)
+    assert f"--entity-name {settings.input.topic} --add-config cleanup.policy=delete" in refused.value.remedy
+    with pytest.raises(TopicMissing):
+        Cluster(connection).describe(settings.output.models_topic)
+
+
+def test_a_stop_while_it_compiles_takes_nothing_over(
+    settings: Settings, connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Told to stop between two parts: it ends as for any stop, its predecessor still publishes, nothing is written."""
+    Cluster(connection).create(output_topics(settings))
+    predecessor = Publisher(connection, f"streamsvm/{settings.name}/{settings.output.models_topic}")
+    predecessor.start()
+    parts: list[str] = []
+
+    def compile_parts(_: object, say: Callable[[str], None], **named: object) -> None:
+        for part in ("first", "second", "third"):
+            say(part)
+            parts.append(part)
+            if part == "second":
+                running.ask_to_stop()
+
+    monkeypatch.setattr(kernels, "prepare", compile_parts)
+    with Running(settings, connection) as running:
+        running.wait_until(lambda: len(parts) == 2)
+    assert parts == ["first", "second"]
+    predecessor.publish([Message(settings.output.audit_topic, b"{}", partition=0)])
+    predecessor.close()
+    assert topic(connection, settings.output.aliases_topic) == []
+    assert not list(settings.checkpoint.directory.glob("checkpoint-*"))
+
+
+def test_compiling_is_said_while_the_first_part_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A first start compiles for half a minute in one call: readiness says so meanwhile, and the log how far it is.
+
+    A quick start says neither.
+    """
+    told, progress = threading.Event(), threading.Semaphore(0)
+
+    class Told(Health):
+        def require(self, condition: str, why: str) -> None:
+            super().require(condition, why)
+            if why == consumers.trainer.warming.COMPILING:
+                told.set()
+
+    def compile_it(_: object, say: Callable[[str], None], **named: object) -> None:
+        say("the first part")
+        assert told.wait(30.0)
+        for _ in range(3):
+            assert progress.acquire(timeout=30.0)
+
+    def note(event: str, **said: object) -> None:
+        assert (event, said["what"]) == ("compiling", "the first part")
+        progress.release()
+
+    health, config = Told(stuck_after_s=60.0), ModelConfig(points=PointsConfig(dimension=2))
+    monkeypatch.setattr(consumers.trainer.warming, "LONG_COMPILE_S", 0.01)
+    monkeypatch.setattr(consumers.trainer.warming, "PROGRESS_EVERY_S", 0.01)
+    monkeypatch.setattr(consumers.trainer.warming.log, "info", note)
+    monkeypatch.setattr(kernels, "prepare", compile_it)
+    consumers.trainer.warming.WarmUp(config, health, threading.Event(), Clock()).run()
+    assert "compiling" in health.ready()[1]["waiting_for"]["start"]
+    told.clear()
+    monkeypatch.setattr(consumers.trainer.warming, "LONG_COMPILE_S", 600.0)
+    monkeypatch.setattr(kernels, "prepare", lambda config, say, registry: say("the first part"))
+    consumers.trainer.warming.WarmUp(config, health, threading.Event(), Clock()).run()
+    assert not told.is_set()
+
+
+def test_what_can_be_refused_is_refused_before_it_compiles(
+    settings: Settings, connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Here a configuration that is not that of a checkpoint which has learned something."""
+    produce(connection, settings.input.topic, records(5))
+    run_until(settings, connection, 5)
+    compiled: list[object] = []
+    monkeypatch.setattr(kernels, "prepare", lambda *given, **named: compiled.append(given))
+    with pytest.raises(StateError, match=r"coreset\.points"):
+        run_until(changed(settings, "coreset", points=111), connection, 0)
+    assert not compiled
+
+
+def rejected(n: int) -> list[bytes | None]:
+    return [b"nonsense"] * n
+
+
+def places(connection: Connection, settings: Settings) -> list[int]:
+    """Return the offset of the record of each dead letter, copies included."""
+    letters = topic(connection, settings.input.dead_letters)
+    return sorted(deadletter.decode(letter.value, letter.headers).offset for letter in letters)
+
+
+@pytest.mark.usefixtures("limited")
+def test_too_many_bad_records_after_each_other_stop_the_trainer(settings: Settings, connection: Connection) -> None:
+    """Where one point less than a proof was accepted; reason, example and remedy are named, every letter delivered."""
+    produce(connection, settings.input.topic, [*records(94), *rejected(29), *records(5), *rejected(40)])
+    with (
+        pytest.raises(
+            ConfigurationError, match=r"30 records in a row .* because of malformed_json, .*\[0\]@157 row 0"
+        ) as stopped,
+        Running(settings, connection) as running,
+    ):
+        running.wait_until(lambda: False)
+    assert REMEDIES["malformed_json"] in stopped.value.remedy
+    letters = topic(connection, settings.input.dead_letters)
+    assert len(letters) >= 59
+
+
+@pytest.mark.usefixtures("limited")
+def test_a_configuration_under_which_nothing_is_valid_rejects_a_handful(
+    settings: Settings, connection: Connection
+) -> None:
+    """The same few at every start: positions do not move, and the topic is not rejected start by start."""
+    produce(connection, settings.input.topic, records(100))
+    wrong = settings.model_copy(update={"points": PointsConfig(dimension=7)})
+    for _ in range(3):
+        with pytest.raises(ConfigurationError, match="30 records in a row"), Running(wrong, connection) as running:
+            running.wait_until(lambda: False)
+    assert places(connection, settings) == sorted([*range(HANDFUL)] * 3)
+
+
+def test_letters_wait_for_the_first_valid_row(settings: Settings, connection: Connection) -> None:
+    """A handful is sent at once, a restart begins with the same records, and with a valid row each has its letter."""
+    produce(connection, settings.input.topic, rejected(20))
+    for _ in range(2):
+        with Running(settings, connection) as running:
+            running.wait_until(lambda: running.value("streamsvm_dead_letters_total", reason="malformed_json") == 20)
+            running.wait_until(lambda: "15 more letters wait" in str(running.health.ready()[1]["waiting_for"]))
+    assert places(connection, settings) == sorted([*range(HANDFUL)] * 2)
+    produce(connection, settings.input.topic, records(40))
+    run_until(settings, connection, 40)
+    assert set(places(connection, settings)) == set(range(20))
+
+
+def test_a_large_share_of_bad_records_stops_the_trainer(settings: Settings, connection: Connection) -> None:
+    """Although no two of them follow each other; 0 lets any share pass."""
+    mixed = [value for good in records(510) for value in (good, b"nonsense")]
+    produce(connection, settings.input.topic, mixed)
+    with (
+        pytest.raises(ConfigurationError, match=r"of the last 1000 records .*max_dead_letter_share"),
+        Running(changed(settings, "input", max_dead_letter_share=0.4), connection) as running,
+    ):
+        running.wait_until(lambda: False)
+    with Running(changed(settings, "input", max_dead_letter_share=0.0), connection) as running:
+        running.wait_until(lambda: running.value("streamsvm_model_version") == 1020 // 40)
+
+
+@pytest.mark.usefixtures("limited")
+def test_bad_records_do_not_stop_a_trainer_whose_input_is_proven(settings: Settings, connection: Connection) -> None:
+    """It is not ready instead, after a restart, too, and ready again with the first record that it accepts."""
+    produce(connection, settings.input.topic, [*records(100), *rejected(60)])
+    for _ in range(2):
+        with Running(settings, connection) as running:
+            running.wait_until(lambda: running.value("streamsvm_input_mostly_rejected") == 1.0)
+            ready, answer = running.health.ready()
+            assert not ready
+            assert "records in a row" in answer["waiting_for"]["input"]
+            assert running.health.healthy()[0]
+        produce(connection, settings.input.topic, rejected(40))
+    produce(connection, settings.input.topic, records(1, seed=9))
+    with Running(settings, connection) as running:
+        running.wait_until(lambda: running.value("streamsvm_input_rows_total", outcome="accepted") >= 1)
+        running.wait_until(lambda: running.health.ready()[0])
+        assert running.value("streamsvm_input_mostly_rejected") == 0.0
+
+
+def test_an_open_transaction_of_a_producer_is_shown_as_such(settings: Settings, connection: Connection) -> None:
+    """Not as lag; and once it is committed all of it is learned."""
+    produce(connection, settings.input.topic, records(40))
+    values = [value for value in records(20, seed=1) if value is not None]
+    with (
+        Running(settings, connection) as running,
+        foreign.open_transaction(connection, settings.input.topic, values) as writer,
+    ):
+        produce(connection, settings.input.topic, records(20, seed=2))
+        running.wait_until(lambda: running.value("streamsvm_input_open_transaction_records", partition="0") == 40)
+        running.wait_for_rows(40)
+        running.wait_until(lambda: running.value("streamsvm_input_lag_records", partition="0") == 0)
+        writer.commit_transaction(foreign.TIMEOUT_S)
+        running.wait_for_rows(80)
+        running.wait_until(lambda: running.value("streamsvm_input_open_transaction_records", partition="0") == 0)
+
+
+def test_a_training_that_does_not_end_turns_health_red_until_it_does(
+    settings: Settings, connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only this tells that nothing will be published; and while it stops, why the stop does not come."""
+    monkeypatch.setattr(constants, "TRAINING_STUCK_AFTER_S", 0.2)
+    ends, stopping = threading.Event(), threading.Event()
+
+    def stuck(*arguments: Any) -> Any:
+        if stopping.is_set():
+            running.ask_to_stop()
+        ends.wait(30.0)
+        return train(*arguments)
+
+    produce(connection, settings.input.topic, records(50))
+    with Running(settings, connection, train=stuck) as running:
+        running.wait_until(lambda: not running.health.healthy()[0])
+        assert "a model has been training" in running.health.healthy()[1]["why"]
+        ends.set()
+        running.wait_until(lambda: running.health.healthy()[0])
+        ends.clear()
+        stopping.set()
+        produce(connection, settings.input.topic, records(40, seed=1))
+        running.wait_until(lambda: not running.health.healthy()[0])
+        ends.set()
+    assert numbers(connection, settings) == [(1, 40), (2, 80)]
+
+
+def test_leader_epochs_of_the_log_are_compared(settings: Settings, connection: Connection) -> None:
+    """The record that the checkpoint read last has another epoch now than it had: told by the broker itself."""
+    produce(connection, settings.input.topic, records(50))
+    assert Cluster(connection).leader_epoch(settings.input.topic, 0, 49) == 0
+    assert Cluster(connection).leader_epoch(settings.input.topic, 0, 50) is None
+
+    class Elected(Cluster):
+        def leader_epoch(self, topic: str, partition: int, offset: int) -> int | None:
+            epoch = super().leader_epoch(topic, partition, offset)
+            return None if epoch is None else epoch + 1
+
+    run_until(settings, connection, 50)
+    with pytest.raises(StateError, match="an unclean leader election replaced the record"):
+        run_until(settings, connection, 0, cluster=Elected(connection))
+
+
+def feed_in_a_transaction(settings: Settings, connection: Connection, values: Iterable[bytes]) -> None:
+    """Store records as a transactional producer does: a marker stands after the last of them."""
+    with foreign.open_transaction(connection, settings.input.topic, values) as producer:
+        producer.commit_transaction(foreign.TIMEOUT_S)
+
+
+def remove_all(settings: Settings, connection: Connection) -> None:
+    """Remove every record of the input, as retention does to a stream that rests."""
+    _, end = Cluster(connection).log_range(settings.input.topic, 0)
+    foreign.delete_records(connection, settings.input.topic, 0, end)
+
+
+def saved_past(settings: Settings, offset: int) -> bool:
+    """Tell whether the newest checkpoint knows that there is nothing to learn before an offset."""
+    newest = max(settings.checkpoint.directory.glob("*.ssvm"))
+    with suppress(FileNotFoundError):  # it was superfluous by then
+        return decode(newest.read_bytes()).read_to == {0: offset}
+    return False
+
+
+@pytest.mark.usefixtures("watchful")
+def test_a_marker_that_retention_removes_is_no_record_unread(settings: Settings, connection: Connection) -> None:
+    """A transactional stream rests until its last segment goes: nothing was lost, while running or at a start."""
+    feed_in_a_transaction(settings, connection, records(50))
+    with Running(settings, connection) as running:
+        running.wait_until(lambda: running.value("streamsvm_model_version") == 1)
+        running.wait_until(lambda: saved_past(settings, 51))
+        remove_all(settings, connection)
+        running.wait_until(lambda: running.value("streamsvm_input_headroom_records", partition="0") <= 0)
+        feed_in_a_transaction(settings, connection, records(50, seed=1))
+        running.wait_until(lambda: running.value("streamsvm_model_version") == 2)
+        running.wait_until(lambda: saved_past(settings, 102))
+        running.wait_until(lambda: running.value("streamsvm_input_lag_records", partition="0") == 0)
+    remove_all(settings, connection)
+    run_until(settings, connection, 0)
+    feed_in_a_transaction(settings, connection, records(50, seed=2))
+    with Running(settings, connection) as running:
+        running.wait_until(lambda: running.value("streamsvm_model_version") == 3)
+    assert numbers(connection, settings) == [(1, 40), (2, 80), (3, 120)]
+
+
+def test_the_remedy_for_another_models_checkpoint_destroys_nothing(
+    settings: Settings, connection: Connection, broker: TestBroker
+) -> None:
+    """Two models, one directory: whatever reset is given, the first one's files stay as they are, and it goes on.
+
+    The refusal names a directory for the second model; there it starts.
+    """
+    produce(connection, settings.input.topic, records(100))
+    run_until(settings, connection, 100)
+    directory = settings.checkpoint.directory
+    before = {path.name: path.read_bytes() for path in directory.glob("checkpoint-*")}
+    assert before
+    theirs = settings_for(broker.name("other"), directory).model_copy(update={"name": "other"})
+    Cluster(connection).create([TopicSpec(theirs.input.topic, 1)])
+    produce(connection, theirs.input.topic, records(100, seed=1))
+
+    for reset in ("", "other/1", "m/1", "m/2"):
+        with pytest.raises(
+            StateError,
+            match=r"belongs to the model 'm', but this model is 'other'\. .*--checkpoint-directory checkpoint/other",
+        ):
+            run_until(theirs, connection, 0, reset=reset)
+        assert {path.name: path.read_bytes() for path in directory.glob("checkpoint-*")} == before
+
+    of_its_own = changed(theirs, "checkpoint", directory=directory.parent / "checkpoint" / "other")
+    run_until(of_its_own, connection, 100)
+    assert numbers(connection, of_its_own) == [(1, 40), (2, 80)]
+    assert {path.name: path.read_bytes() for path in directory.glob("checkpoint-*")} == before
+
+    produce(connection, settings.input.topic, records(20, seed=2))
+    run_until(settings, connection, 20)
+    assert numbers(connection, settings) == [(1, 40), (2, 80), (3, 120)]
+
+
+def test_a_start_that_learned_nothing_may_change_its_mind(
+    settings: Settings, connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Wrong labels stop the first start; the right ones need no reset, since nothing was learned or published."""
+    monkeypatch.setattr(constants, "MOST_REJECTED_IN_A_ROW", 10)
+    produce(connection, settings.input.topic, records(50))
+    with pytest.raises(ConfigurationError, match=r"unknown_label"):
+        run_until(changed(settings, "points", labels=(0, 5)), connection, 50)
+    run_until(settings, connection, 50)
+    assert numbers(connection, settings) == [(1, 40)]
+    with pytest.raises(StateError, match=r"the configuration differs.*points\.labels.*--reset m/\d"):
+        run_until(changed(settings, "points", labels=(0, 5)), connection, 0)
+
+
+def files_of(settings: Settings) -> dict[str, bytes]:
+    return {file.name: file.read_bytes() for file in settings.checkpoint.directory.glob("*.ssvm")}
+
+
+@pytest.mark.parametrize("interval_s", [0.05, 600.0])
+def test_a_trainer_with_nothing_to_publish_ends_when_another_owns_the_model(
+    settings: Settings, connection: Connection, monkeypatch: pytest.MonkeyPatch, interval_s: float
+) -> None:
+    """It ends at its next look, or before its next checkpoint; rows that come after it was replaced are never saved."""
+    monkeypatch.setattr(owner_watch, "LOOK_EVERY_S", 0.1 if interval_s > 1.0 else 1e9)
+    monkeypatch.setattr(owner_watch, "FRESH_S", 0.0)
+    own = changed(settings, "checkpoint", interval_s=interval_s)
+    produce(connection, own.input.topic, records(50))
+    run_until(own, connection, 50)
+    first = Running(own, connection, session="first")
+    with first:
+        first.wait_until(lambda: first.health.ready()[0])
+        with copied(own) as copy:
+            run_until(copy, connection, 0, session="second")
+        produce(connection, own.input.topic, records(9, seed=1))
+        with pytest.raises(Fenced, match=r"belongs to the process second.*not to this process \(first\)"):
+            first.wait_until(lambda: False)
+        first.failure = None
+    assert max(position_of(content) for content in files_of(own).values()) == 50
+
+
+def position_of(checkpoint: bytes) -> int:
+    return decode(checkpoint).positions[0].offset
+
+
+def test_a_look_that_does_not_come_to_the_end_ends_nobody(settings: Settings, connection: Connection) -> None:
+    """Records before an open transaction, or before a broker that fell silent, may be of an owner of earlier days."""
+
+    class Halting(Cluster):
+        def read_to_end(
+            self, topic: str, partition: int, *, start: int | None = None, timeout_s: float
+        ) -> Iterator[Record]:
+            yield from list(super().read_to_end(topic, partition, start=start, timeout_s=timeout_s))[:1]
+            raise TransientError("an open transaction holds readers up there")
+
+    for session in ("one", "two"):
+        run_until(settings, connection, 0, session=session)
+    checked: list[Owner] = []
+    watched = (settings.output.aliases_topic, "m", checked.append, iter(range(100)).__next__)
+    halted, whole = OwnerWatch(Halting(connection), *watched), OwnerWatch(Cluster(connection), *watched)
+    for watch in (halted, whole):
+        watch.before_saving()
+    assert [one.session for one in checked] == ["two"]

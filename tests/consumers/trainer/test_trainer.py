@@ -1,0 +1,485 @@
+"""The trainer end to end: on the embedded broker, and on a real one where there is one."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import shutil
+import threading
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from consumers.host.memory_limit import container_limit
+from consumers.settings import Settings
+from streamsvm.config import CoresetConfig, ModelConfig, SvmConfig
+from streamsvm.errors import ConfigurationError, FatalError, StateError, TopicMissing
+from streamsvm.kafka import Batch, Cluster, Connection, Input, Message, Outbox, Record, TopicSpec
+from streamsvm.learning.learner import Learner
+from streamsvm.learning.training import Trained, audited, train
+from streamsvm.model import message as model_codec
+from streamsvm.model.fit import Audit
+from streamsvm.model.pointers import decode_alias, decode_head, encode_head
+from streamsvm.model.version import PartitionCut, Version
+from streamsvm.points import Position
+from tests.brokers.fixtures import TestBroker
+from tests.consumers.trainers import Running, produce, records, run_until, settings_for, topic, versions
+from tests.kafka import foreign
+from tests.streams import gaussian, rows_of
+
+pytestmark = pytest.mark.enough("real")
+
+
+@pytest.fixture
+def settings(broker: TestBroker, tmp_path: Path) -> Settings:
+    made = settings_for(broker.name("t"), tmp_path / "checkpoint")
+    Cluster(broker.connection).create([TopicSpec(made.input.topic, 4)])
+    return made
+
+
+Seen = tuple[int, bytes, str, Audit | None]
+"""Rows, coefficients, training set and audit of a version."""
+
+
+def oracle(config: ModelConfig, n: int) -> list[Seen]:
+    """Train and audit the same stream without broker, batches or daemon."""
+    learner, rows, found = Learner(config, {0: Position(0)}, 2), rows_of(gaussian(n)), []
+    while len(rows):
+        rows = rows.slice(learner.learn(rows), len(rows))
+        if learner.cut_due:
+            cut = learner.cut()
+            trained = train(cut.points, cut.moments, config.svm)
+            audit = audited(trained, cut.audit)
+            found.append((cut.rows, coefficients(trained.model), cut.points.sha256(), audit))
+    return found
+
+
+def coefficients(model: object) -> bytes:
+    machine, scaler = model.machine, model.scaler  # type: ignore[attr-defined]
+    return b"".join(part.tobytes() for part in (machine.coefficients, scaler.mean, scaler.scale))
+
+
+def seen(found: list[Version]) -> list[Seen]:
+    return [(v.stream.rows, coefficients(v.model), v.lineage.training_set_sha256, v.audit) for v in found]
+
+
+def test_versions_are_those_of_the_stream(settings: Settings, connection: Connection) -> None:
+    """Bit for bit what the mathematics gives for what went in; pointers, trail and metrics name the newest."""
+    produce(connection, settings.input.topic, records(250))
+    running = run_until(settings, connection, 250)
+    found = versions(connection, settings)
+    assert [version.number for version in found] == [1, 2, 3, 4, 5, 6]
+    assert seen(found) == oracle(settings.models(), 250)
+    stored = topic(connection, settings.output.models_topic)
+    hashes = [model_codec.sha256(record.value) for record in stored]
+    assert [version.lineage.parent for version in found] == [None, *hashes[:-1]]
+    pointers = {record.key: record.value for record in topic(connection, settings.output.aliases_topic)}
+    for one in (decode_alias(pointers[b"m@current"]), decode_head(pointers[b"m@head"])):
+        assert (one.number, one.offset, one.sha256) == (6, stored[-1].offset, hashes[-1])
+    trail = [json.loads(entry.value) for entry in topic(connection, settings.output.audit_topic)]
+    assert [entry["to"] for entry in trail] == [1, 2, 3, 4, 5, 6]
+    newest = found[-1]
+    assert newest.audit is not None
+    assert newest.audit.low < newest.audit.objective < newest.audit.high
+    shown = [running.value("streamsvm_audit_objective", end=end) for end in ("low", "estimate", "high")]
+    assert shown == [newest.audit.low, newest.audit.objective, newest.audit.high]
+    assert newest.audit.points == settings.coreset.audit_points
+    assert running.value("streamsvm_model_objective") == newest.fit.objective
+
+
+@pytest.mark.parametrize("first_life", [40, 95])
+def test_stopping_and_starting_changes_nothing(first_life: int, settings: Settings, connection: Connection) -> None:
+    """Stopped anywhere and started again: the same models, none twice, numbers without a gap."""
+    values = records(250)
+    produce(connection, settings.input.topic, values[:first_life])
+    run_until(settings, connection, first_life)
+    produce(connection, settings.input.topic, values[first_life:])
+    run_until(settings, connection, 250 - first_life)
+    found = versions(connection, settings)
+    assert [version.number for version in found] == [1, 2, 3, 4, 5, 6]
+    assert seen(found) == oracle(settings.models(), 250)
+
+
+def dead_letters(connection: Connection, settings: Settings) -> list[Record]:
+    """Return the letters of all partitions: on the embedded broker every topic has four."""
+    name = settings.input.dead_letters
+    partitions = Cluster(connection).describe(name).partitions
+    return [letter for p in partitions for letter in Cluster(connection).read_to_end(name, p, timeout_s=30.0)]
+
+
+def source_offset(letter: Record) -> int:
+    return int(dict(letter.headers)["__streams.errors.offset"])
+
+
+BAD = [
+    b"nonsense",
+    b'{"y": 1}',
+    b'{"x": [1], "y": 1}',
+    b'{"x": [1, NaN, 2], "y": 1}',
+    b'{"x": [1, Infinity, 2], "y": 1}',
+    b'{"x": [1, 2, 3], "y": 7}',
+    b'{"x": [1, 2, 3], "y": 1, "w": -1}',
+    b'{"x": [1, 2, 3], "y": 1, "w": 0}',
+    b'{"x": [1, 2, 3], "y": 1, "\\ud800": 1}',
+    b'{"x": [1, 2, 3], "y": 1}' + b" " * 300,
+]
+
+
+def test_bad_records_go_to_the_dead_letters_and_the_stream_goes_on(settings: Settings, connection: Connection) -> None:
+    """Each bad record is one letter with its bytes, coordinates and reason; the good ones around it are learned."""
+    points = settings.points.model_copy(update={"max_record_bytes": 250})
+    settings = settings.model_copy(update={"points": points})
+    good = records(80)
+    mixed = [value for pair in zip(good, [*BAD, *([None] * 70)], strict=True) for value in pair if value is not None]
+    produce(connection, settings.input.topic, mixed)
+    running = run_until(settings, connection, len(mixed))
+    letters = sorted(dead_letters(connection, settings), key=source_offset)
+    assert [letter.value for letter in letters] == BAD
+    headers = [dict(letter.headers) for letter in letters]
+    assert [h["__streams.errors.exception"].decode() for h in headers] == [
+        "malformed_json",
+        "missing_field",
+        "wrong_dimension",
+        "not_finite",
+        "not_finite",
+        "unknown_label",
+        "invalid_weight",
+        "invalid_weight",
+        "malformed_json",
+        "oversize_record",
+    ]
+    assert [int(h["__streams.errors.offset"]) for h in headers] == [1, 3, 5, 7, 9, 11, 13, 15, 17, 19]
+    assert all(h["__streams.errors.topic"].decode() == settings.input.topic for h in headers)
+    assert running.value("streamsvm_dead_letters_total", reason="not_finite") == 2
+    newest = versions(connection, settings)[-1]
+    assert newest.stream.rows == 80
+    assert newest.stream.points == 70
+
+
+def test_an_array_record_counts_each_of_its_rows(settings: Settings, connection: Connection) -> None:
+    """Leaves end inside records: the version's cut says at which row."""
+    values = records(90)
+    produce(connection, settings.input.topic, [b"[" + b",".join(values[i : i + 7]) + b"]" for i in range(0, 90, 7)])
+    run_until(settings, connection, 90)
+    found = versions(connection, settings)
+    expected = oracle(settings.models(), 90)
+    assert [version[:3] for version in seen(found)] == [version[:3] for version in expected]
+    assert seen(found) != expected  # the audit sample goes by a row's coordinates
+    assert [(v.lineage.cut[0].offset, v.lineage.cut[0].row) for v in found] == [(5, 5), (11, 3)]
+
+
+def test_latest_skips_cuts_but_no_points(settings: Settings, connection: Connection) -> None:
+    """While one model trains only the newest due cut waits; every point is in the last version all the same."""
+    produce(connection, settings.input.topic, records(400))
+    relaxed = settings.model_copy(update={"training": settings.training.model_copy(update={"policy": "latest"})})
+    running = run_until(relaxed, connection, 400)
+    found = versions(connection, relaxed)
+    assert [version.number for version in found] == list(range(1, len(found) + 1))
+    assert found[-1].stream.points == 400
+    assert len(found) + running.value("streamsvm_trainings_total", outcome="skipped") == 10
+    assert seen(found)[-1] == oracle(settings.models(), 400)[-1]
+
+
+def test_another_configuration_is_refused_by_name(settings: Settings, connection: Connection) -> None:
+    """The refusal names the option with both values, nothing is written, and the printed reset begins anew."""
+    produce(connection, settings.input.topic, records(100))
+    run_until(settings, connection, 100)
+    changed = settings.model_copy(update={"svm": SvmConfig(C=2.0)})
+    with pytest.raises(StateError, match=r"svm.C was 1.0, is now 2.0.*--reset m/1"):
+        run_until(changed, connection, 0)
+    assert len(versions(connection, settings)) == 2
+    run_until(changed, connection, 100, reset="m/1")
+    found = versions(connection, settings)
+    assert [version.number for version in found] == [1, 2, 3, 4]
+    assert [version.fit.C for version in found] == [1.0, 1.0, 2.0, 2.0]
+
+
+def test_a_lost_checkpoint_is_refused(settings: Settings, connection: Connection, tmp_path: Path) -> None:
+    """With versions on the topic and no checkpoint, going on would be silently wrong."""
+    produce(connection, settings.input.topic, records(50))
+    run_until(settings, connection, 50)
+    lost = settings.model_copy(
+        update={"checkpoint": settings.checkpoint.model_copy(update={"directory": tmp_path / "elsewhere"})}
+    )
+    with pytest.raises(StateError, match=r"m@1, but there is no checkpoint.*--reset m/1"):
+        run_until(lost, connection, 0)
+
+
+def test_damaged_checkpoints_are_named(settings: Settings, connection: Connection) -> None:
+    """One damaged: the one before it serves. All damaged: refused, each file named."""
+    values = records(200)
+    produce(connection, settings.input.topic, values[:100])
+    run_until(settings, connection, 100)
+    files = sorted(settings.checkpoint.directory.glob("checkpoint-*"))
+    files[-1].write_bytes(b"damaged")
+    produce(connection, settings.input.topic, values[100:])
+    run_until(settings, connection, 100)
+    assert seen(versions(connection, settings)) == oracle(settings.models(), 200)
+    for file in settings.checkpoint.directory.glob("checkpoint-*"):
+        file.write_bytes(b"damaged")
+    with pytest.raises(StateError, match=r"no checkpoint in .* can be used: checkpoint-000001-.*only 7 bytes"):
+        run_until(settings, connection, 0)
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (
+            lambda content: content[:8] + (8).to_bytes(4, "little") + content[12:-32],
+            r"its format is 8, .*\. Use the build that wrote it; or start under a new name; or move .*the --reset that",
+        ),
+        (
+            lambda content: content[:-32].replace(b'"parts":[]', b'"party":[]', 1),
+            r"header is damaged: .*\. Restore a good copy, or move the directory away",
+        ),
+    ],
+)
+def test_a_checkpoint_of_another_build_is_never_passed_over_as_if_there_was_none(
+    settings: Settings, connection: Connection, change: Callable[[bytes], bytes], told: str
+) -> None:
+    """Refused, with what to do about it, and left where it is."""
+    produce(connection, settings.input.topic, records(100))
+    run_until(settings, connection, 100)
+    files = list(settings.checkpoint.directory.glob("checkpoint-*"))
+    for file in files:
+        changed = change(file.read_bytes())
+        file.write_bytes(changed + hashlib.sha256(changed).digest())
+    with pytest.raises(StateError, match=told):
+        run_until(settings, connection, 0)
+    assert all(file.exists() for file in files)
+
+
+def test_coresets_that_do_not_fit_into_the_container_are_refused(
+    settings: Settings, connection: Connection, tmp_path: Path
+) -> None:
+    """Before anything is read, with both figures and what to do; the limit is that of a cgroup, of either version."""
+    config = settings.models()
+    needed = config.coreset.largest_bytes(config.points, 4)
+    absent, old = tmp_path / "memory.max", tmp_path / "memory.limit_in_bytes"
+    old.write_text(f"{needed - 1}\n")
+    with pytest.raises(
+        ConfigurationError, match=rf"{needed:,} bytes .*but the container has {needed - 1:,}"
+    ) as refused:
+        run_until(settings, connection, 0, memory_limit=lambda: container_limit((absent, old)))
+    assert "lower coreset.points" in str(refused.value)
+    old.write_text(f"{1 << 63}\n")
+    run_until(settings, connection, 0, memory_limit=lambda: container_limit((absent, old)))
+    absent.write_text("max\n")
+    assert container_limit((absent, old)) is None
+    absent.write_text("1000\n")
+    assert container_limit((absent, old)) == 1_000
+
+
+@pytest.mark.real_broker
+def test_a_missing_input_topic_is_named(settings: Settings, connection: Connection) -> None:
+    """The trainer does not make up an input: it names the topic that is missing."""
+    absent = settings.model_copy(update={"input": settings.input.model_copy(update={"topic": "absent"})})
+    with pytest.raises(TopicMissing, match="absent"):
+        run_until(absent, connection, 0)
+
+
+@pytest.mark.real_broker
+def test_a_start_by_time_is_resolved_once_and_kept(settings: Settings, connection: Connection) -> None:
+    """A first start begins at the first record of that time or later; a later start ignores the option."""
+    early, late = records(60, seed=1), records(60, seed=2)
+    produce(connection, settings.input.topic, early)
+    threading.Event().wait(0.05)
+    at = datetime.now(UTC)
+    produce(connection, settings.input.topic, late)
+    timed = settings.model_copy(update={"input": settings.input.model_copy(update={"start": at})})
+    run_until(timed, connection, 60)
+    run_until(settings, connection, 0)
+    found = versions(connection, settings)
+    assert [v.lineage.cut[0].offset for v in found] == [100]
+    assert all(v.lineage.base[0].offset == 60 for v in found)
+    assert found[0].stream.points == 40
+
+
+def test_latest_begins_at_the_end(settings: Settings, connection: Connection) -> None:
+    """start = latest passes over what is there, and the base says so."""
+    produce(connection, settings.input.topic, records(50))
+    late = settings.model_copy(update={"input": settings.input.model_copy(update={"start": "latest"})})
+    run_until(late, connection, 0)
+    produce(connection, settings.input.topic, records(50, seed=3))
+    run_until(late, connection, 50)
+    (version,) = versions(connection, settings)
+    assert version.lineage.base[0].offset == 50
+    assert version.lineage.cut[0].offset == 90
+
+
+class Deaf(Cluster):
+    """The broker, from which no record is read: a trainer starts, and learns nothing before it is stopped."""
+
+    def input(self, topic: str, group: str) -> Input:
+        made = super().input(topic, group)
+        made.poll = lambda max_records, timeout_s: Batch([])  # type: ignore[method-assign]
+        return made
+
+
+def forget_all_but_the_first_checkpoint(settings: Settings, connection: Connection, rows: int) -> None:
+    """Run a trainer, then put its directory back as if no checkpoint after the first had been written."""
+    directory = settings.checkpoint.directory
+    run_until(settings, connection, 0, cluster=Deaf(connection))
+    shutil.copytree(directory, directory.parent / "first")
+    run_until(settings, connection, rows)
+    shutil.rmtree(directory)
+    shutil.copytree(directory.parent / "first", directory)
+
+
+def forge_head(settings: Settings, connection: Connection, **changes: object) -> None:
+    """Write the newest head record again, changed."""
+    aliases = settings.output.aliases_topic
+    heads = [entry for entry in topic(connection, aliases) if entry.key == b"m@head"]
+    head = msgspec.structs.replace(decode_head(heads[-1].value or b""), **changes)
+    outbox = Outbox(connection)
+    outbox.send(Message(aliases, encode_head(head), b"m@head", partition=0))
+    outbox.flush(30.0)
+    outbox.close()
+
+
+def test_reading_again_ends_without_further_input(settings: Settings, connection: Connection) -> None:
+    """Once the newest version's cut is reached the trainer is ready and shows it, although no record follows."""
+    produce(connection, settings.input.topic, records(40))
+    forget_all_but_the_first_checkpoint(settings, connection, 40)
+    with Running(settings, connection) as running:
+        running.wait_until(lambda: running.health.ready()[0])
+        assert running.value("streamsvm_model_version") == 1
+    assert len(versions(connection, settings)) == 1
+
+
+@pytest.mark.parametrize("last_leaf_first", [True, False])
+def test_another_training_set_is_refused(last_leaf_first: bool, settings: Settings, connection: Connection) -> None:
+    """With several partitions too, in whatever order they reach the newest version's cut."""
+    parts = [(0, 40, 1), (1, 10, 2)] if last_leaf_first else [(1, 10, 2), (0, 40, 1)]
+    for partition, n, seed in parts:
+        produce(connection, settings.input.topic, records(n, seed), partition)
+    forget_all_but_the_first_checkpoint(settings, connection, 50)
+    # The cut of 40 and 10 rows, whichever came first: this build, but a hash that cannot be right.
+    cut = tuple(PartitionCut(p, n, 0, 0) for p, n in ((0, 40), (1, 10), (2, 0), (3, 0)))
+    forge_head(settings, connection, cut=cut, training_set_sha256="0" * 64)
+    produce(connection, settings.input.topic, records(1, seed=3))
+    with pytest.raises(StateError, match="a different training set for m@1"), Running(settings, connection) as running:
+        running.wait_until(lambda: running.health.ready()[0])
+
+
+@pytest.mark.real_broker
+@pytest.mark.parametrize("more", [40, 0])
+def test_a_gap_at_the_newest_cut_is_refused(more: int, settings: Settings, connection: Connection) -> None:
+    """Where the log no longer holds the cut's last record (a compacted input), whether or not anything follows it."""
+    for seed, rows in ((1, 40), (2, more)):  # the marker after each group is offset 40, 81
+        if rows:
+            with foreign.open_transaction(connection, settings.input.topic, records(rows, seed)) as writer:
+                writer.commit_transaction(foreign.TIMEOUT_S)
+    forget_all_but_the_first_checkpoint(settings, connection, 40 + more)
+    cut = (PartitionCut(0, 41, 0, 0), *(PartitionCut(p, 0, 0, -1) for p in (1, 2, 3)))
+    forge_head(settings, connection, cut=cut)
+    said = f"the log {'continues' if more else 'ends'} at offset 41"
+    with pytest.raises(StateError, match=said), Running(settings, connection) as running:
+        running.wait_until(lambda: running.health.ready()[0])
+
+
+@pytest.mark.real_broker
+@pytest.mark.parametrize("replayed", [True, False])
+def test_another_training_set_is_refused_although_a_partition_was_added(
+    replayed: bool, settings: Settings, connection: Connection
+) -> None:
+    """Between two starts: the newest version's cut knows nothing of it, and is compared all the same."""
+    produce(connection, settings.input.topic, records(40))
+    if replayed:
+        forget_all_but_the_first_checkpoint(settings, connection, 40)
+    else:
+        run_until(settings, connection, 40)
+    forge_head(settings, connection, training_set_sha256="0" * 64)
+    foreign.add_partitions(connection, settings.input.topic, 5)
+    with pytest.raises(StateError, match="a different training set for m@1"), Running(settings, connection) as running:
+        running.wait_until(lambda: running.health.ready()[0])
+
+
+@pytest.mark.real_broker
+def test_a_partition_added_between_two_starts_is_learned(settings: Settings, connection: Connection) -> None:
+    """At once, from its first record, whether or not the next start reads again."""
+    produce(connection, settings.input.topic, records(40))
+    forget_all_but_the_first_checkpoint(settings, connection, 40)
+    foreign.add_partitions(connection, settings.input.topic, 5)
+    produce(connection, settings.input.topic, records(45, seed=2), 4)
+    with Running(settings, connection) as running:
+        running.wait_until(lambda: running.value("streamsvm_model_version") == 2)
+    newest = versions(connection, settings)[-1]
+    assert {part.partition: part.offset for part in newest.lineage.cut} == {0: 40, 1: 0, 2: 0, 3: 0, 4: 40}
+
+
+@pytest.mark.real_broker
+def test_a_model_must_fit_the_client_too(settings: Settings, connection: Connection) -> None:
+    """A topic that takes more than the client sends would refuse every version, one by one."""
+    large = settings.model_copy(
+        update={
+            "svm": SvmConfig(kernel="rbf"),
+            "coreset": settings.coreset.model_copy(update={"train_points": 100_000}),
+        }
+    )
+    limit = {"max.message.bytes": "20000000", "cleanup.policy": "compact"}
+    Cluster(connection).create([TopicSpec(large.output.models_topic, config=limit)])
+    with pytest.raises(
+        ConfigurationError, match=r"\(message\.max\.bytes\) allows only 1000000\. Lower .*train_points to"
+    ):
+        run_until(large, connection, 0)
+
+
+@pytest.mark.real_broker
+def test_a_default_kernel_machine_fits_a_default_broker(settings: Settings, connection: Connection) -> None:
+    """One of 20,000 points starts and publishes where a topic takes 1 MB; a larger machine is told what fits."""
+    default = settings.model_copy(update={"svm": SvmConfig(kernel="rbf"), "coreset": CoresetConfig()})
+    limit = {"max.message.bytes": "1000000", "cleanup.policy": "compact"}
+    Cluster(connection).create([TopicSpec(default.output.models_topic, config=limit)])
+    for sections, option in (
+        ({"coreset": CoresetConfig(reducer="uniform")}, r"coreset\.train_points"),
+        ({"svm": SvmConfig(kernel="rbf", landmarks=90_000)}, r"svm\.landmarks"),
+    ):
+        with pytest.raises(ConfigurationError, match=rf"allows only 1000000\. Lower {option} to \d+") as refused:
+            run_until(default.model_copy(update=sections), connection, 0)
+        (fits,) = re.findall(rf"Lower {option} to (\d+)", str(refused.value))
+    fitting = default.model_copy(update={"svm": SvmConfig(kernel="rbf", landmarks=int(fits))})
+    leaf = fitting.models().coreset.leaf_rows
+    produce(connection, settings.input.topic, records(2 * leaf))
+    run_until(fitting, connection, 2 * leaf)
+    version = versions(connection, fitting)[-1]
+    machine = version.model.machine  # type: ignore[union-attr]
+    assert machine.packing is not None  # type: ignore[union-attr]
+    assert len(model_codec.encode(version)) <= 1_000_000
+
+
+def test_a_large_bad_record_does_not_stop_a_small_client(settings: Settings, broker: TestBroker) -> None:
+    """Its letter is cut to what the client and the dead-letter topic take."""
+    produce(broker.connection, settings.input.topic, [b'{"x": ' + b"1" * 600_000, *records(40)])
+    small = broker.connect(message_max_bytes=100_000)
+    run_until(settings, small, 41)
+    (letter,) = dead_letters(broker.connection, settings)
+    assert dict(letter.headers)["streamsvm.deadletter.value.bytes"] == b"600006"
+    assert len(versions(broker.connection, settings)) == 1
+
+
+@pytest.mark.embedded_broker
+def test_health_is_red_before_anything_is_closed(
+    settings: Settings, connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An error that ends the trainer from its training thread is on /healthz while clients are still being closed."""
+    answers = []
+    close = Input.close
+
+    def observed(self: Input) -> None:
+        answers.append(running.health.healthy())
+        close(self)
+
+    def broken(*_: object) -> Trained:
+        raise FatalError("the solver is broken")
+
+    monkeypatch.setattr(Input, "close", observed)
+    produce(connection, settings.input.topic, records(50))
+    running = Running(settings, connection, train=broken)
+    with pytest.raises(FatalError), running:
+        running.wait_until(lambda: False)
+    assert answers == [(False, {"healthy": False, "why": "the solver is broken"})]

@@ -1,0 +1,85 @@
+"""Where a fault plays: a topic on a real broker, a trainer of it as a process, and everything put away afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from consumers.settings import Settings
+from streamsvm.kafka import Cluster, Connection, TopicSpec
+from tests.consumers.trainers import produce
+from tests.live.process import Daemon, arguments
+from tests.promise.topics import published
+
+NO_LIMITS = {"input_max_dead_letter_share": 0}
+"""Options under which a stream of nothing but dead letters does not stop the daemon."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One trainer's settings and broker; `options` go to every process that it starts.
+
+    Attributes
+    ----------
+    connection : Connection
+    settings : Settings
+    options : mapping
+        Options of the command line on top of `settings`, underscores for dashes.
+    """
+
+    connection: Connection
+    settings: Settings
+    options: Mapping[str, Any] = field(default_factory=dict)
+    started: list[Daemon] = field(default_factory=list)
+
+    def create(self, partitions: int = 1, **config: str) -> None:
+        """Create the input topic; settings with underscores for dots."""
+        named = {name.replace("_", "."): value for name, value in config.items()}
+        Cluster(self.connection).create([TopicSpec(self.settings.input.topic, partitions, config=named)])
+
+    def feed(self, values: Sequence[bytes | None], partition: int = 0) -> None:
+        """Store records in the input topic."""
+        produce(self.connection, self.settings.input.topic, values, partition)
+
+    def start(self, planted: str = "", environment: Mapping[str, str] | None = None, **options: Any) -> Daemon:
+        """Start a process; `planted` names what of `tests.faults.planted` is done to it."""
+        command = arguments(self.settings, self.connection, **{**self.options, **options})
+        if planted:
+            daemon = Daemon([planted, *command], environment, "tests.faults.planted")
+        else:
+            daemon = Daemon(command, environment)
+        self.started.append(daemon)
+        return daemon
+
+    def run_through(self, version: int, planted: str = "", **options: Any) -> Daemon:
+        """Run a process until a version is published, by it or before it, and stop it cleanly."""
+        daemon = self.start(planted, **options)
+        assert daemon.reaches_version(version), daemon.said
+        assert daemon.stop() == 0, daemon.said
+        return daemon
+
+    def elsewhere(self, directory: Path, suffix: str = "again") -> Stage:
+        """Return the same trainer of the same input with other outputs."""
+        settings = self.settings
+        output = settings.output.model_copy(update={"models_topic": f"{settings.output.models_topic}-{suffix}"})
+        return replace(self.in_directory(directory), settings=self._in(directory).model_copy(update={"output": output}))
+
+    def in_directory(self, directory: Path) -> Stage:
+        """Return the same trainer with another checkpoint directory."""
+        return replace(self, settings=self._in(directory))
+
+    def _in(self, directory: Path) -> Settings:
+        checkpoint = self.settings.checkpoint.model_copy(update={"directory": directory})
+        return self.settings.model_copy(update={"checkpoint": checkpoint})
+
+    def models(self) -> list[tuple[bytes | None, bytes | None]]:
+        """Return keys and values of the models topic."""
+        return published(self.connection, self.settings)
+
+    def clear(self) -> None:
+        """End every process that was started here and still runs."""
+        for daemon in self.started:
+            if daemon.ended() is None:
+                daemon.kill()

@@ -73,8 +73,12 @@ def _words(row: Any) -> list[str]:
 
 
 def of_daemons(tests: Path = TESTS) -> Iterator[Found]:
-    """Yield the defects of whole daemons, each with every test that names it; nobody finds one that none names."""
+    """Yield the defects of whole daemons, each with every test or scenario that names it; nobody finds the others."""
     named = {str(path.relative_to(tests.parent)): _named(path) for path in sorted(tests.rglob("test_*.py"))}
+    if (tests / "live" / "scenarios.py").exists():
+        scenarios = import_module("tests.live.scenarios").SCENARIOS
+        test = "tests/live/test_scenarios.py"
+        named[test] = [(f"test_scenario[{one.id}]", {*one.planted}) for one in scenarios if one.found]
     for name in defects_of_daemons():
         tests_of_it = [f"{path}::{test}" for path, found in named.items() for test, words in found if name in words]
         yield from (Found(name, by) for by in tests_of_it or [""])
@@ -107,7 +111,7 @@ def of_histories(listed: Iterable[str]) -> Iterator[Found]:
     """Yield the defects of live systems that no test plants: a command runs them, as it takes minutes for each."""
     for name in import_module(f"{HISTORIES}.defects").DEFECTS:
         if name not in listed:
-            yield Found(name, f"python -m {HISTORIES} defects --only {name}")
+            yield Found(name, f"python -m {HISTORIES} defects {name}")
 
 
 def main() -> int:

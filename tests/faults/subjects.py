@@ -25,9 +25,8 @@ from tests.constants import flags
 from tests.consumers.trainers import settings_for
 from tests.faults.planted import TRANSACTION_TIMEOUT
 from tests.forked import ROOT
-from tests.live.observed import ask, metrics
 from tests.live.offsets import Partition, committed, look
-from tests.live.process import DEADLINE_S, Daemon, arguments
+from tests.live.process import DEADLINE_S, Daemon, arguments, ask, metrics
 from tests.registry.test_subscriber import NAME, eventually, version_of
 from tests.registry.test_subscriber import Trainer as VersionWriter
 

@@ -12,7 +12,7 @@ import pytest
 from tests.consumers.trainers import records, settings_for, topic
 from tests.faults.faulty import FaultyBroker
 from tests.kafka.steps import eventually
-from tests.live.observed import ask
+from tests.live.process import ask
 from tests.live.proxy import Proxy
 from tests.live.stage import Stage
 from tests.promise.topics import check_counts, check_promise

@@ -14,7 +14,7 @@ from tests.consumers.trainers import records, versions
 from tests.kafka.foreign import aborted
 from tests.kafka.steps import eventually
 from tests.live.admin import set_option
-from tests.live.observed import read_all
+from tests.live.process import read_all
 from tests.live.stage import Stage
 from tests.promise.topics import check_promise
 

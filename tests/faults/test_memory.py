@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.consumers.trainers import records
-from tests.live.observed import lag, metrics
+from tests.live.process import lag, metrics
 from tests.live.stage import Stage
 from tests.promise.topics import check_promise
 

@@ -24,10 +24,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     if given[:1] == ["check"]:
         return judge(Path(given[1]))
-    if given[:1] == ["bare"]:
-        from tests.live.bare import main as bare
-
-        return bare(given[1:])
     if given[:1] == ["defects"]:
         from tests.live.proving import main as proving
 
@@ -40,7 +36,7 @@ def parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(
         prog="python -m tests.live",
         description=__doc__,
-        epilog="Also: check FILE (judge a history again), bare (the client library alone), defects (planted ones).",
+        epilog="Also: check FILE (judge a history again), defects (planted ones).",
     )
     made.add_argument("--nemesis", default="kill-trainer,kill-scorer", help=f"of {', '.join(NEMESES)}; none; all")
     made.add_argument("--transactions", type=int, default=500, help="versions, batches and moves (%(default)s)")

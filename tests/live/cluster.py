@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-def
 
 from tests.brokers.cluster import HEAP_MB, NODES, REPLICATED
 from tests.brokers.jvm import JvmBroker, Quorum, free_ports
-from tests.live.network import Network
+from tests.live.proxy import Proxy
 
 DEFAULTS: Final = {
     "transaction.state.log.num.partitions": "50",
@@ -25,6 +25,9 @@ DEFAULTS: Final = {
 """Kafka's own, where the settings of the test brokers differ in what they do to transactions. With those of the test
 brokers, one that comes back after a transaction's timeout far more often ends it without its markers."""
 
+WATCHFUL: Final = {"broker.session.timeout.ms": "3000", "broker.heartbeat.interval.ms": "500"}
+"""A node that was killed and started again is soon past the session of its former life."""
+
 ANSWER_S: Final = 10.0
 TOPIC_PATIENCE_S: Final = 60.0
 
@@ -35,13 +38,13 @@ class Brokers:
     Parameters
     ----------
     count : 1 or 3
-    defaults : bool
-        Kafka's own settings instead of those of the test brokers.
+    settings : mapping, optional
+        Server settings on top of those of the test brokers, such as `DEFAULTS` or `WATCHFUL`.
     """
 
-    def __init__(self, count: int, *, defaults: bool) -> None:
-        settings = DEFAULTS if defaults else {}
-        self.networks = [Network() for _ in range(count)]
+    def __init__(self, count: int, settings: Mapping[str, str] | None = None) -> None:
+        settings = settings or {}
+        self.networks = [Proxy() for _ in range(count)]
         if count == 1:
             self.nodes = [JvmBroker(settings, advertised=self.networks[0].address)]
         else:
@@ -103,14 +106,14 @@ class Brokers:
         """Delete a topic."""
         self.admin.delete_topics([topic], request_timeout=ANSWER_S)[topic].result()
 
-    def each_network(self, treat: Callable[[Network], None]) -> None:
+    def each_network(self, treat: Callable[[Proxy], None]) -> None:
         """Do the same to all networks."""
         for network in self.networks:
             treat(network)
 
     def revive(self) -> None:
         """See that all run and can be reached, whatever was done to them."""
-        self.each_network(Network.recover)
+        self.each_network(Proxy.recover)
         for node in self.nodes:
             node.resume()
             if node._process is None or node._process.poll() is not None:

@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from tests.live.network import Late, Network
-from tests.live.proxy import Loss
+from tests.live.proxy import Late, Loss, Proxy
 from tests.live.supervised import Daemon
 from tests.live.workload import WRONG
 
@@ -173,12 +172,12 @@ def stop_broker(world: World, chance: random.Random, stop: threading.Event) -> N
 
 def cut(world: World, chance: random.Random, stop: threading.Event) -> None:
     """Cut every connection to a broker, and refuse new ones."""
-    _network(world, "cut", chance, stop, Network.cut, (1.0, 25.0))
+    _network(world, "cut", chance, stop, Proxy.cut, (1.0, 25.0))
 
 
 def silent(world: World, chance: random.Random, stop: threading.Event) -> None:
     """Let nothing pass to a broker or back; no end is told of it."""
-    _network(world, "silent", chance, stop, Network.go_silent, (2.0, 30.0))
+    _network(world, "silent", chance, stop, Proxy.go_silent, (2.0, 30.0))
 
 
 def slow(world: World, chance: random.Random, stop: threading.Event) -> None:
@@ -192,7 +191,7 @@ def _network(
     nemesis: str,
     chance: random.Random,
     stop: threading.Event,
-    treat: Callable[[Network], None],
+    treat: Callable[[Proxy], None],
     seconds: tuple[float, float],
 ) -> None:
     network = chance.choice(world.brokers.networks)

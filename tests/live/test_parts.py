@@ -15,8 +15,7 @@ from tests.brokers.jvm import CannotRun, JvmBroker
 from tests.live import results
 from tests.live.defects import DEFECTS
 from tests.live.nemesis import NEMESES
-from tests.live.network import Late
-from tests.live.proxy import END_TXN, PRODUCE
+from tests.live.proxy import END_TXN, PRODUCE, Late
 from tests.live.readers import gist
 from tests.live.running import Outcome
 from tests.live.workload import spans

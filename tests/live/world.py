@@ -18,7 +18,7 @@ from confluent_kafka import KafkaException
 from tests.brokers.jvm import CannotRun
 from tests.constants import flags
 from tests.interop.programs import install_node_reader, node_packages
-from tests.live.cluster import Brokers
+from tests.live.cluster import DEFAULTS, Brokers
 from tests.live.history import Recorder
 from tests.live.operators import Operator
 from tests.live.readers import Follower, Place, TailReader, Watcher, read_to_end, tell_positions
@@ -145,7 +145,7 @@ class World:
 
     def __init__(self, plan: Plan, recorder: Recorder, directory: Path) -> None:
         self.plan, self.recorder, self.directory = plan, recorder, directory
-        self.brokers = Brokers(plan.brokers, defaults=plan.defaults)
+        self.brokers = Brokers(plan.brokers, DEFAULTS if plan.defaults else {})
         self.counts: Counter[str] = Counter()
         self.seen = Seen()
         self.trainers: list[Daemon] = []

@@ -40,8 +40,6 @@ NAMES: Final[Mapping[str, str]] = MappingProxyType(
         "stuck-trainer": "points wait, and no version covers them, for longer than the bound after all was well again",
         "stuck-scorer": "points wait without an answer for longer than the bound after all was well again",
         "stuck-and-green": "a daemon called itself healthy all the time while its topics stood still beyond the bound",
-        "torn-transaction": "of the bare client: a part of a transaction is committed and another is not",
-        "lost-transaction": "of the bare client: it was told that a transaction is committed, and it is not",
         "refused-to-start": "a daemon ended with a refusal that nothing explains, or without both ids of a topic",
     }
 )

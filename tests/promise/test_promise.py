@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.promise import answers, moves, states, transactions, versions
+from tests.promise import answers, moves, states, versions
 from tests.promise.anomalies import Anomaly
 from tests.promise.records import Record, of_bytes, published
 
@@ -304,34 +304,6 @@ def test_what_an_older_incarnation_left_may_be_taken_away_in_any_order() -> None
     logs.put(CORESETS, "m/o/00000002", {})
     logs.put(CORESETS, f"m/00000001-ab/l/{40:020d}.{0:010d}#part/0", None)
     assert logs.judged() == []
-
-
-TOLD = [
-    ("committed", 4, set()),
-    ("aborted", 0, set()),
-    ("unknown", 0, set()),
-    ("unknown", 4, set()),
-    ("unknown", 3, {"torn-transaction"}),
-    ("committed", 0, {"lost-transaction"}),
-    ("committed", 2, {"torn-transaction", "lost-transaction"}),
-    ("aborted", 4, {"aborted-read"}),
-    ("aborted", 2, {"torn-transaction", "aborted-read"}),
-]
-"""What a client was told, how many of four records are committed, and what is wrong with that."""
-
-
-@pytest.mark.parametrize(("outcome", "committed", "wanted"), TOLD)
-def test_a_transaction_is_whole_and_as_its_client_was_told(outcome: str, committed: int, wanted: set[str]) -> None:
-    """Transactions are judged by what is committed of them and by what was said."""
-    there = [Record(topic=f"t{at % 2}", partition=0, offset=at // 2, key="one") for at in range(committed)]
-    assert {anomaly.name for anomaly in transactions.check(there, {"one": outcome}, 4)} == wanted
-    assert transactions.parted(there) == []
-
-
-def test_a_marker_within_a_transaction_is_seen() -> None:
-    """Records of one name that another transaction's marker parts were committed one after the other."""
-    there = [Record(topic="t", partition=0, offset=offset, key="one") for offset in (0, 2)]
-    assert transactions.parted(there) == ["one"]
 
 
 def test_the_invariants_share_no_code_with_what_they_judge() -> None:

@@ -26,13 +26,15 @@ class Fed:
     id : str, int or None
         Of its point, or of the point that it labels; None of a record that only tells the time.
     y : int or None
-        Its label; None of a point without.
+        Its label; None of a point without, and of what is no point.
+    weight : float
     """
 
     offset: int
     time_ms: int
     id: str | int | None
     y: int | None
+    weight: float = 1.0
 
 
 @dataclass

@@ -8,10 +8,10 @@ whole logs with whatever timestamps they hold.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from functools import cache
 from itertools import product
+from math import isclose
 from typing import Any
 
 from tests.joining import reference
@@ -22,8 +22,8 @@ from tests.promise.records import Record
 
 REASON = "__streams.errors.exception"
 OFFSET = "__streams.errors.offset"
-Counts = tuple[int, int]
-"""Points of the negative and of the positive label."""
+Counts = tuple[float, float]
+"""Weights of the points of the negative and of the positive label."""
 
 
 def check(evidence: Evidence) -> list[Anomaly]:
@@ -52,11 +52,11 @@ def _differing(versions: Iterable[Record], made_of: Any) -> Iterable[str]:
     for read in versions:
         if read.value is None:
             continue
-        weights = tuple(map(round, read.value["stream"]["class_weight"]))
+        weights = read.value["stream"]["class_weight"]
         found = made_of(read)
-        if found != weights:
+        if found is None or not all(isclose(*pair, abs_tol=1e-6) for pair in zip(found, weights, strict=True)):
             ids = " and ".join(ids_of(read))
-            yield f"{read.key} of {ids}: {weights} points, not {found or 'of a topic that was there'}"
+            yield f"{read.key} of {ids}: weights {weights}, not {found or 'of a topic that was there'}"
 
 
 def _learned(read: Record, known: Mapping[str, Generation]) -> Counts | None:
@@ -66,13 +66,16 @@ def _learned(read: Record, known: Mapping[str, Generation]) -> Counts | None:
     records = known[ids_of(read)[0]].records
     cut = {part["partition"]: part["offset"] for part in read.value["lineage"]["cut"]}
     return _counts(
-        record.y for partition, end in cut.items() for offset, record in records[partition].items() if offset < end
+        (record.y, record.weight)
+        for partition, end in cut.items()
+        for offset, record in records[partition].items()
+        if offset < end
     )
 
 
-def _counts(labels: Iterable[int | None]) -> Counts:
-    counts = Counter(labels)
-    return counts[-1], counts[1]
+def _counts(points: Iterable[tuple[int | None, float]]) -> Counts:
+    known = [*points]
+    return sum(weight for y, weight in known if y == -1), sum(weight for y, weight in known if y == 1)
 
 
 # ------------------------------------------------------------------- joins
@@ -91,7 +94,7 @@ def _joined(evidence: Evidence, site: Site, name: str, versions: list[Record]) -
         if of not in features or with_ not in labels:
             return None
         return _counts(
-            sign
+            (sign, 1.0)
             for part in read.value["lineage"]["cut"]
             for place, since, _, sign in join(of, with_, part["partition"])[0]
             if (place, since) < (part["offset"], part["row"])

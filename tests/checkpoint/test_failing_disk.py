@@ -24,8 +24,7 @@ from tests.consumers.trainers import Running, produce, records, settings_for
 from tests.faults.planted import EIO_FILE
 from tests.kafka.foreign import committed
 from tests.kafka.steps import eventually
-from tests.live.observed import ask
-from tests.live.process import Daemon
+from tests.live.process import Daemon, ask
 from tests.live.stage import Stage
 from tests.promise.topics import check_counts, check_promise
 

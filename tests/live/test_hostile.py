@@ -6,13 +6,16 @@ import json
 import random
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import pytest
 
 from streamsvm.config import PointsConfig
 from streamsvm.kafka import Cluster, Message, Outbox
 from tests.consumers.trainers import versions
-from tests.faults.hostile import MOST_BYTES, MOST_ROWS, Expected, good, hostile
+from tests.kafka.hostile_registry import hostile_registry
+from tests.live.flood import FIRST, Flood, Flooded, schemas
+from tests.live.hostile import MOST_BYTES, MOST_ROWS, Expected, good, hostile
 from tests.live.process import metrics, read_all
 from tests.live.stage import NO_LIMITS, Stage
 from tests.promise.topics import check_promise
@@ -98,7 +101,7 @@ def read_hostile(stage: Stage, count: int, seed: int, planted: str = "", kills: 
         assert counted['streamsvm_input_rows_total{outcome="rejected"}'] == reasons.total()
 
 
-@pytest.mark.parametrize("count", [10_000, pytest.param(100_000, marks=pytest.mark.faults_long)])
+@pytest.mark.parametrize("count", [10_000, pytest.param(100_000, marks=pytest.mark.long)])
 def test_hostile_records_are_dead_letters(
     stage: Stage, count: int, record_property: Callable[[str, object], None]
 ) -> None:
@@ -109,7 +112,7 @@ def test_hostile_records_are_dead_letters(
     read_hostile(stage, count, seed)
 
 
-@pytest.mark.faults_long
+@pytest.mark.long
 def test_kills_lose_no_dead_letter(stage: Stage, record_property: Callable[[str, object], None]) -> None:
     """Killed twice on the way: letters may come twice, none is missing, and each row still counts once."""
     seed = random.SystemRandom().randrange(1 << 32)
@@ -122,8 +125,46 @@ def test_kills_lose_no_dead_letter(stage: Stage, record_property: Callable[[str,
     ("planted", "found"),
     [("loses-dead-letters", "not the records that are bad"), ("learns-bad-rows", "not each row once")],
 )
-@pytest.mark.faults_long
+@pytest.mark.long
 def test_a_lost_letter_and_a_learned_bad_row_are_found(stage: Stage, planted: str, found: str) -> None:
     """The row can fail."""
     with pytest.raises(AssertionError, match=found):
         read_hostile(stage, 2_000, 1, planted)
+
+
+def flooded(stage: Stage, count: int, planted: str = "") -> None:
+    """Let a flood of the fuzzers' records pass over a trainer and a scorer, and compare what they say of each."""
+    points = PointsConfig(dimension=2, labels=(-1, 1))
+    stage = replace(stage, settings=stage.settings.model_copy(update={"points": points}))
+    flood = Flood(random.SystemRandom().randrange(1 << 32))
+    with hostile_registry(schemas()) as registry:
+        site = Flooded(stage, registry.url, planted)
+        site.send(flood.good(-number - 1) for number in range(FIRST))
+        site.begin()
+        site.send(map(flood.record, range(count)))
+        site.finish()
+
+
+def test_a_record_of_the_flood_is_a_function_of_its_number() -> None:
+    """A run that is looked into makes the same records again."""
+    numbers = [*range(120), 10**7, 10**7 + 99]
+    first, again = Flood(7), Flood(7)
+    assert [first.record(number) for number in numbers] == [again.record(number) for number in reversed(numbers)][::-1]
+    assert first.record(5) != Flood(8).record(5)
+
+
+@pytest.mark.long(keep=("4000",))
+@pytest.mark.parametrize("count", [4_000, 50_000])
+def test_a_flood_ends_nothing_and_adds_up(stage: Stage, count: int) -> None:
+    """Every record is accounted for by both daemons alike, and each good one is learned and scored once."""
+    flooded(stage, count)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("planted", "found"), [("dies-of-far-exponents", "ended with status"), ("learns-bad-rows", "the trainer counts")]
+)
+def test_a_flood_finds_a_defect(stage: Stage, planted: str, found: str) -> None:
+    """Planted: a kind of record ends a daemon; a rejected row is learned."""
+    with pytest.raises(AssertionError, match=found):
+        flooded(stage, 4_000, planted)

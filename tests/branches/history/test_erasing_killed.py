@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 import signal
 import time
@@ -22,15 +21,17 @@ from streamsvm.kafka import Cluster
 from streamsvm.points import Points
 from tests.branches.history.test_erasing import content, given_to, newest, plain, produce, record_of, rejected
 from tests.consumers.trainers import encoded, versions
-from tests.faults.test_kill import KILLED_AFTER, LATEST_KILL_S, ROWS_A_LIFE, ROWS_A_VERSION
 from tests.live.process import Daemon
 from tests.live.stage import NO_LIMITS, Stage
 from tests.streams import gaussian
 from tests.traces import left, sought
 
 Note = Callable[[str, object], None]
-DELETIONS: Final = int(os.environ.get("STREAMSVM_TEST_DELETIONS", "1000"))
-"""Of the long form."""
+ROWS_A_VERSION: Final = 40
+ROWS_A_LIFE: Final = 2 * ROWS_A_VERSION
+KILLED_AFTER: Final = ("configuration", "started", "started")
+"""From which log line a random moment is counted: before the first question to the broker, or in the midst of work."""
+LATEST_KILL_S: Final = 1.0
 AT_ONCE: Final = 20
 """Most rows of one command."""
 STEPS: Final = ("erase.recorded", "checkpoint.pruned", "erase.emptied", "")
@@ -158,35 +159,20 @@ def check(stage: Stage, state: Erased, gone: set[int], directory: Path) -> None:
     assert after.items() <= cuts.items(), "not the versions of a stream that rejected the rows"
 
 
-def check_everything(stage: Stage, deletions: int, seed: int, tmp_path: Path, note: Note) -> Erased:
-    """Erase at random; compare, verify, and look for what is left of the rows in every store."""
-    note("seed", seed)
-    state = erase_at_random(stage, deletions, seed)
+@pytest.mark.long
+@pytest.mark.timeout(1_800)
+def test_kills_between_random_deletions_change_nothing(stage: Stage, tmp_path: Path, record_property: Note) -> None:
+    """A dozen deletions, and no store keeps a row; the comparison fails where a row is not rejected."""
+    seed = random.SystemRandom().randrange(1 << 31)
+    record_property("seed", seed)
+    state = erase_at_random(stage, 12, seed)
     check(stage, state, state.gone, tmp_path / "clean")
     cluster, values = Cluster(stage.connection), records_of(state.points)
     report = verify(cluster, stage.settings)
     assert report.clean, "\n".join(report.lines())
     assert not left(cluster, stage.settings, [sought(values[at]) for at in sorted(state.gone)])
     assert state.gone == {at.offset for at in record_of(stage.connection, stage.settings).places()[0]}
-    note("deletions", len(state.gone))
-    note("random_kills", state.kills)
-    note("commands", state.commands)
-    return state
-
-
-@pytest.mark.long
-@pytest.mark.timeout(1_800)
-def test_kills_between_random_deletions_change_nothing(stage: Stage, tmp_path: Path, record_property: Note) -> None:
-    """A dozen deletions; the comparison can fail: it does where one of the rows is not rejected."""
-    seed = random.SystemRandom().randrange(1 << 31)
-    state = check_everything(stage, 12, seed, tmp_path, record_property)
+    for kind, count in {"deletions": len(state.gone), "kills": state.kills, "commands": state.commands}.items():
+        record_property(kind, count)
     with pytest.raises(AssertionError, match="not the checkpoint"):
         check(stage, state, set(list(state.gone)[1:]), tmp_path / "another")
-
-
-@pytest.mark.faults_long
-@pytest.mark.timeout(7_200)
-def test_a_thousand_deletions_change_nothing(stage: Stage, tmp_path: Path, record_property: Note) -> None:
-    """A thousand random rows, or as many as STREAMSVM_TEST_DELETIONS says."""
-    seed = random.SystemRandom().randrange(1 << 31)
-    check_everything(stage, DELETIONS, seed, tmp_path, record_property)

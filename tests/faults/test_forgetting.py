@@ -19,7 +19,7 @@ from streamsvm.points import Points
 from streamsvm.verification.report import Outcome
 from tests.consumers.trainers import versions
 from tests.faults.test_kill import ROWS_A_LIFE, TRAINERS, finish, kill_at, kill_everywhere
-from tests.live.admin import delete_records
+from tests.kafka.foreign import delete_records
 from tests.live.stage import Stage
 from tests.streams import gaussian
 
@@ -106,7 +106,7 @@ def test_a_window_is_verified_when_retention_has_removed_its_past(stage: Stage) 
     assert isinstance(memory, Memory)
     oldest = memory.partitions[0].oldest[0]
     assert oldest >= (lives * ROWS_A_LIFE - 8 * 20) // 2
-    delete_records(trainer.connection, trainer.settings.input.topic, before=oldest)
+    delete_records(trainer.connection, trainer.settings.input.topic, 0, before=oldest)
     report = verify(Cluster(trainer.connection), trainer.settings)
     assert not report.differs, "\n".join(report.lines())
     assert report.rows[-1].outcome == Outcome.IDENTICAL

@@ -11,9 +11,8 @@ import pytest
 from streamsvm.kafka import Cluster, Message, Outbox
 from tests.brokers.settings import COMPACT_AT_ONCE
 from tests.consumers.trainers import records, versions
-from tests.kafka.foreign import aborted
+from tests.kafka.foreign import aborted, set_option
 from tests.kafka.steps import eventually
-from tests.live.admin import set_option
 from tests.live.process import read_all
 from tests.live.stage import Stage
 from tests.promise.topics import check_promise

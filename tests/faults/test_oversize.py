@@ -8,7 +8,7 @@ import pytest
 
 from streamsvm.kafka import Cluster, TopicSpec
 from tests.consumers.trainers import records, topic
-from tests.live.admin import set_option
+from tests.kafka.foreign import set_option
 from tests.live.stage import Stage
 from tests.promise.topics import check_counts, check_promise
 

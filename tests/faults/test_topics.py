@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.consumers.trainers import records, versions
-from tests.live.admin import add_partitions, delete_records, delete_topic
+from tests.kafka.foreign import add_partitions, delete_records, delete_topic
 from tests.live.stage import Stage
 from tests.promise.topics import check_counts, check_promise, incarnations
 
@@ -55,7 +55,7 @@ def truncated(stage: Stage, planted: str = "") -> None:
     stage.feed(records(90))
     stage.run_through(2)
     stage.feed(records(90, seed=1))
-    delete_records(stage.connection, stage.settings.input.topic, before=100)
+    delete_records(stage.connection, stage.settings.input.topic, 0, before=100)
     check_refused(stage, planted, f"{stage.settings.input.topic}[0]", "100", "--reset m/1")
 
 
@@ -117,7 +117,7 @@ def test_records_removed_under_a_frozen_process_end_it(stage: Stage) -> None:
     assert daemon.reaches_version(2)
     daemon.freeze()
     stage.feed(records(3_000, seed=1))
-    delete_records(stage.connection, stage.settings.input.topic, before=3_000)
+    delete_records(stage.connection, stage.settings.input.topic, 0, before=3_000)
     daemon.thaw()
     stage.feed(records(90, seed=2))
     assert daemon.wait() == REFUSED, daemon.said

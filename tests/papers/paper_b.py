@@ -36,7 +36,7 @@ from streamsvm.papers.stda import CACHE_BYTES, PaperStdaSolver
 from streamsvm.svm.objective import optimality
 from streamsvm.svm.problem import CheckedSolver, Problem
 from tests.benchmarks.runner import Interval, Kept, Stopwatch, in_turns, known, load, parser_of
-from tests.papers.foreign import LibsvmSolver
+from tests.svm.foreign import LibsvmSolver
 
 SETS: Final[dict[str, tuple[str, int | None]]] = {
     "a1a": ("a9a", 32_561),

@@ -16,7 +16,7 @@ from streamsvm.papers.clustered import Bound, Sensitivities, lemma_bound, sensit
 from streamsvm.points import Points
 from streamsvm.svm.solvers import Problem, Solution
 from tests.coreset.test_sensitivity import small_set
-from tests.papers.foreign import LibsvmSolver
+from tests.svm.foreign import LibsvmSolver
 
 PENALTIES = (1e-3, 1.0, 100.0)
 SPREADS = (0, 4)

@@ -14,7 +14,7 @@ from streamsvm.model.kernels import Float, Kernel, LinearKernel, RbfKernel
 from streamsvm.papers.stda import Descent, Method, PaperStdaSolver, StdaState, select_pairs, step_bounds
 from streamsvm.svm.objective import optimality, scores_without_bias
 from streamsvm.svm.problem import Problem
-from tests.papers.foreign import LibsvmSolver
+from tests.svm.foreign import LibsvmSolver
 from tests.svm.problems import Case, weights
 
 METHODS: tuple[Method, ...] = ("stda", "svmlight")

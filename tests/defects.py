@@ -77,7 +77,7 @@ def _words(row: Any) -> list[str]:
 def of_daemons(tests: Path = TESTS) -> Iterator[Found]:
     """Yield the defects of whole daemons, each with every test that names it; nobody finds one that none names."""
     named = {str(path.relative_to(tests.parent)): _named(path) for path in sorted(tests.rglob("test_*.py"))}
-    tables = sorted(tests.glob("live/scenarios*.py"))
+    tables = [*tests.glob("live/scenarios*.py"), *tests.glob("live/lives.py")]
     named[SCENARIOS] = [("test_scenario", set().union(*map(_words_of, tables)))]
     for name in defects_of_daemons():
         tests_of_it = [f"{path}::{test}" for path, found in named.items() for test, words in found if name in words]

@@ -15,7 +15,7 @@ TOOLS_STAMP := $(TOOLS)/.made
 SHIPPED := requirements/extras.txt requirements/runtime.txt
 SOURCES := streamsvm consumers tests
 
-.PHONY: before wheel reader-wheel env demo broker test test-quick test-long fuzz simulation faults papers lint requirements sbom release audit clean test-deploy readers budget
+.PHONY: before wheel reader-wheel env demo broker test test-quick test-long fuzz simulation faults mutants papers lint requirements sbom release audit clean test-deploy readers budget
 
 env: $(STAMP)
 
@@ -70,6 +70,11 @@ simulation: env
 # That, and every scenario of a live system on real brokers: hours.
 faults: simulation
 	$(BIN)/pytest -m "long or not long" --timeout 3600 tests/live
+
+# How many of DRAW faults, drawn anew from a package by a seed, its tests find: PACKAGE=streamsvm.quality. It goes on from what
+# it left in .mutants; by default the seed is the commit's.
+mutants: env
+	$(BIN)/python -m tests.mutants $(PACKAGE) $(if $(DRAW),--draw $(DRAW)) $(if $(SEED),--seed $(SEED))
 
 # An hour or so of hostile bytes; what was counted stays in .fuzz, and the next run goes on from there.
 fuzz: env

@@ -55,16 +55,17 @@ test-quick: env
 
 # Every test but the long ones: minutes. With STREAMSVM_TEST_SHARE=COMMIT (.ci/run) also a share of those.
 test: env
-	$(PYTEST) $(if $(STREAMSVM_TEST_SHARE),-m "not faults_long")
+	$(PYTEST) $(if $(STREAMSVM_TEST_SHARE),-m "long or not long")
 
-# Everything, part by part: hours. A part that failed does not keep the others from running. The package is drawn.
+# What `make test` leaves, part by part: hours. A part that failed does not keep the others from running. The package of
+# which mutants are played is drawn.
 nightly: env
-	$(MAKE) --keep-going test-long faults simulation fuzz mutants DRAW=20 \
+	$(MAKE) --keep-going test-long simulation fuzz mutants DRAW=20 \
 		PACKAGE=$$(dirname */*/__init__.py | grep -v ^tests | tr / . | shuf -n 1)
 
 # What is marked as long, and ten times as many cases of hypothesis.
 test-long: env
-	$(PYTEST) -m "long and not faults_long"
+	$(PYTEST) -m long
 	STREAMSVM_TEST_EXAMPLES=all $(PYTEST) tests/model tests/ingest
 
 # The trainer in every short schedule of the smallest simulated worlds, and in 100,000 random ones.
@@ -72,9 +73,9 @@ simulation: env
 	$(BIN)/python -m tests.simulation --exhaustive 2
 	$(BIN)/python -m tests.simulation --schedules 100000
 
-# Every row of the fault matrix in its long form.
+# Every scenario of a live system on real brokers, one after the other: hours.
 faults: env
-	$(BIN)/python -m tests.faults
+	$(BIN)/pytest -m "long or not long" --timeout 3600 tests/live
 
 # How many of DRAW faults, drawn anew from a package by a seed, its tests find: PACKAGE=streamsvm.quality. It goes on from what
 # it left in .mutants; by default the seed is the commit's.

@@ -26,10 +26,10 @@ from consumers.trainer import kernels, owner_watch
 from consumers.trainer.owner_watch import OwnerWatch
 from streamsvm.checkpoint.format import decode
 from streamsvm.config import ModelConfig, PointsConfig
-from streamsvm.errors import ConfigurationError, Fenced, LogGap, StateError, TopicMissing, TransientError
+from streamsvm.errors import ConfigurationError, Fenced, StateError, TopicMissing, TransientError
 from streamsvm.ingest import dead_letter as deadletter
 from streamsvm.ingest.decoder import REMEDIES
-from streamsvm.kafka import Cluster, Connection, Message, OffsetOutOfRange, Publisher, Record, TopicSpec
+from streamsvm.kafka import Cluster, Connection, Message, Publisher, Record, TopicSpec
 from streamsvm.learning.training import train
 from streamsvm.model.pointers import Owner
 from tests.brokers.fixtures import TestBroker
@@ -152,22 +152,6 @@ def test_partitions_that_do_not_fit_into_the_container_are_told(settings: Settin
 def recreate(settings: Settings, connection: Connection) -> None:
     foreign.delete_topic(connection, settings.input.topic)
     Cluster(connection).create([TopicSpec(settings.input.topic, 1)])
-
-
-@pytest.mark.usefixtures("watchful")
-def test_a_recreated_topic_stops_the_trainer(settings: Settings, connection: Connection) -> None:
-    """Its offsets mean other records: the line says so, and so does the next start, with the way out."""
-    produce(connection, settings.input.topic, records(50))
-    with Running(settings, connection) as running:
-        running.wait_until(lambda: running.value("streamsvm_model_version") == 1)
-        recreate(settings, connection)
-        # Where the fetch comes before the look at the topic, it names both causes.
-        with pytest.raises((LogGap, OffsetOutOfRange), match=r"was recreated|does not exist"):
-            running.wait_until(lambda: False)
-        assert not running.health.healthy()[0]
-        running.failure = None
-    with pytest.raises(StateError, match=r"the topic was recreated.*--reset m/1"):
-        run_until(settings, connection, 0)
 
 
 @pytest.mark.parametrize("on_gap", ["fail", "reset"])

@@ -91,19 +91,6 @@ def test_versions_are_those_of_the_stream(settings: Settings, connection: Connec
     assert running.value("streamsvm_model_objective") == newest.fit.objective
 
 
-@pytest.mark.parametrize("first_life", [40, 95])
-def test_stopping_and_starting_changes_nothing(first_life: int, settings: Settings, connection: Connection) -> None:
-    """Stopped anywhere and started again: the same models, none twice, numbers without a gap."""
-    values = records(250)
-    produce(connection, settings.input.topic, values[:first_life])
-    run_until(settings, connection, first_life)
-    produce(connection, settings.input.topic, values[first_life:])
-    run_until(settings, connection, 250 - first_life)
-    found = versions(connection, settings)
-    assert [version.number for version in found] == [1, 2, 3, 4, 5, 6]
-    assert seen(found) == oracle(settings.models(), 250)
-
-
 def dead_letters(connection: Connection, settings: Settings) -> list[Record]:
     """Return the letters of all partitions: on the embedded broker every topic has four."""
     name = settings.input.dead_letters

@@ -15,17 +15,14 @@ from typing import Any
 
 import pytest
 
-import consumers.trainer.warming
 from consumers import constants
-from consumers.host.clock import Clock
-from consumers.host.runtime import Health
 from consumers.settings import Settings
 from consumers.streams.dead_letters import HANDFUL
 from consumers.streams.topics import output_topics
 from consumers.trainer import kernels, owner_watch
 from consumers.trainer.owner_watch import OwnerWatch
 from streamsvm.checkpoint.format import decode
-from streamsvm.config import ModelConfig, PointsConfig
+from streamsvm.config import PointsConfig
 from streamsvm.errors import ConfigurationError, Fenced, StateError, TopicMissing, TransientError
 from streamsvm.ingest import dead_letter as deadletter
 from streamsvm.ingest.decoder import REMEDIES
@@ -232,43 +229,6 @@ def test_a_stop_while_it_compiles_takes_nothing_over(
     predecessor.close()
     assert topic(connection, settings.output.aliases_topic) == []
     assert not list(settings.checkpoint.directory.glob("checkpoint-*"))
-
-
-def test_compiling_is_said_while_the_first_part_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A first start compiles for half a minute in one call: readiness says so meanwhile, and the log how far it is.
-
-    A quick start says neither.
-    """
-    told, progress = threading.Event(), threading.Semaphore(0)
-
-    class Told(Health):
-        def require(self, condition: str, why: str) -> None:
-            super().require(condition, why)
-            if why == consumers.trainer.warming.COMPILING:
-                told.set()
-
-    def compile_it(_: object, say: Callable[[str], None], **named: object) -> None:
-        say("the first part")
-        assert told.wait(30.0)
-        for _ in range(3):
-            assert progress.acquire(timeout=30.0)
-
-    def note(event: str, **said: object) -> None:
-        assert (event, said["what"]) == ("compiling", "the first part")
-        progress.release()
-
-    health, config = Told(stuck_after_s=60.0), ModelConfig(points=PointsConfig(dimension=2))
-    monkeypatch.setattr(consumers.trainer.warming, "LONG_COMPILE_S", 0.01)
-    monkeypatch.setattr(consumers.trainer.warming, "PROGRESS_EVERY_S", 0.01)
-    monkeypatch.setattr(consumers.trainer.warming.log, "info", note)
-    monkeypatch.setattr(kernels, "prepare", compile_it)
-    consumers.trainer.warming.WarmUp(config, health, threading.Event(), Clock()).run()
-    assert "compiling" in health.ready()[1]["waiting_for"]["start"]
-    told.clear()
-    monkeypatch.setattr(consumers.trainer.warming, "LONG_COMPILE_S", 600.0)
-    monkeypatch.setattr(kernels, "prepare", lambda config, say, registry: say("the first part"))
-    consumers.trainer.warming.WarmUp(config, health, threading.Event(), Clock()).run()
-    assert not told.is_set()
 
 
 def test_what_can_be_refused_is_refused_before_it_compiles(

@@ -17,10 +17,10 @@ import pytest
 from consumers.host.memory_limit import container_limit
 from consumers.settings import Settings
 from streamsvm.config import CoresetConfig, ModelConfig, SvmConfig
-from streamsvm.errors import ConfigurationError, FatalError, StateError, TopicMissing
+from streamsvm.errors import ConfigurationError, StateError, TopicMissing
 from streamsvm.kafka import Batch, Cluster, Connection, Input, Message, Outbox, Record, TopicSpec
 from streamsvm.learning.learner import Learner
-from streamsvm.learning.training import Trained, audited, train
+from streamsvm.learning.training import audited, train
 from streamsvm.model import message as model_codec
 from streamsvm.model.fit import Audit
 from streamsvm.model.pointers import decode_alias, decode_head, encode_head
@@ -447,26 +447,3 @@ def test_a_large_bad_record_does_not_stop_a_small_client(settings: Settings, bro
     (letter,) = dead_letters(broker.connection, settings)
     assert dict(letter.headers)["streamsvm.deadletter.value.bytes"] == b"600006"
     assert len(versions(broker.connection, settings)) == 1
-
-
-@pytest.mark.embedded_broker
-def test_health_is_red_before_anything_is_closed(
-    settings: Settings, connection: Connection, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """An error that ends the trainer from its training thread is on /healthz while clients are still being closed."""
-    answers = []
-    close = Input.close
-
-    def observed(self: Input) -> None:
-        answers.append(running.health.healthy())
-        close(self)
-
-    def broken(*_: object) -> Trained:
-        raise FatalError("the solver is broken")
-
-    monkeypatch.setattr(Input, "close", observed)
-    produce(connection, settings.input.topic, records(50))
-    running = Running(settings, connection, train=broken)
-    with pytest.raises(FatalError), running:
-        running.wait_until(lambda: False)
-    assert answers == [(False, {"healthy": False, "why": "the solver is broken"})]

@@ -10,13 +10,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from consumers.models.moving import Records, perform, pin, set_alias, unpin
+from consumers.models.moving import Records, moves_id, perform, pin, set_alias, unpin
 from consumers.settings import Settings
 from consumers.trainer import retention as keeping
 from consumers.trainer.retention import MOST_AT_ONCE, due
 from consumers.verify.verify import verify
 from streamsvm.errors import ConfigurationError
-from streamsvm.kafka import Cluster, Connection, Message, Outbox, TopicSpec
+from streamsvm.kafka import Cluster, Connection, Message, Outbox, Publisher, TopicSpec
 from streamsvm.model.pointers import Alias, Retired
 from streamsvm.registry.aliases import Aliases
 from streamsvm.registry.loading import load_version
@@ -24,7 +24,7 @@ from streamsvm.verification.chain import ChainCheck
 from streamsvm.verification.version_survey import VersionSurvey
 from tests.brokers.fixtures import TestBroker
 from tests.brokers.settings import COMPACT_AT_ONCE
-from tests.consumers.trainers import produce, records, run_until, settings_for, topic
+from tests.consumers.trainers import Running, produce, records, run_until, settings_for, topic
 from tests.registry.test_subscriber import eventually
 
 pytestmark = pytest.mark.enough("embedded")
@@ -107,6 +107,35 @@ def send(connection: Connection, name: str, key: bytes) -> None:
     with closing(Outbox(connection)) as outbox:
         outbox.send(Message(name, b"{}", key, partition=0))
         outbox.flush(20.0)
+
+
+@pytest.mark.real_broker
+def test_a_move_at_the_same_time_only_puts_it_off(settings: Settings, connection: Connection) -> None:
+    """A trainer whose retirement is fenced publishes on, and retires with a later version."""
+
+    class Outrun(Cluster):
+        left = 2
+
+        def publisher(self, transactional_id: str, writer: str = "") -> Publisher:
+            made = super().publisher(transactional_id, writer)
+            if transactional_id == moves_id(settings) and self.left:
+                self.left -= 1
+                start = made.start
+
+                def start_and_lose() -> None:
+                    start()
+                    with closing(Publisher(connection, transactional_id)) as other:
+                        other.start()
+
+                made.start = start_and_lose  # type: ignore[method-assign]
+            return made
+
+    cluster = Outrun(connection)
+    produce(connection, settings.input.topic, records(8 * ROWS))
+    with Running(settings, connection, cluster) as running:
+        running.wait_for_rows(8 * ROWS)
+    assert cluster.left == 0
+    assert retired(connection, settings) == [1, 2, 3, 4, 5]
 
 
 def names(*numbers: int, swept: Retired | None = None) -> Aliases:

@@ -34,6 +34,7 @@ from tests.live.strikes import (
     stop,
     through,
 )
+from tests.live.upgrades import UPGRADES
 
 LIFE: Final = 80
 """Rows of one life that is killed: two versions' worth, one of them for the dead letters."""
@@ -98,7 +99,7 @@ TOPICS: Final = (
             through(),
             recreate(120),
             begin(**WATCHFUL),
-            refused("--reset m/1"),
+            refused("{input}", "--reset m/1"),
             through(**WATCHFUL, **RESET),
         ),
         end=published(5),
@@ -107,7 +108,7 @@ TOPICS: Final = (
     ),
     Scenario(
         name="a topic that goes while it is read ends the process",
-        steps=(feed(90), begin(**WATCHFUL), reach(), delete_topic(), refused()),
+        steps=(feed(90), begin(**WATCHFUL), reach(), delete_topic(), refused("{input}")),
         end=published(2),
         but=frozenset({"refused-to-start"}),
         quick=True,
@@ -136,4 +137,4 @@ DISK: Final = (
     ),
 )
 
-SCENARIOS: Final = (*KILLS, *NETWORK, *TOPICS, *DISK)
+SCENARIOS: Final = (*KILLS, *NETWORK, *TOPICS, *DISK, *UPGRADES)

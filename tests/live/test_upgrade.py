@@ -1,6 +1,6 @@
 """Scorers and workers of a release beside trainers of the next one, and the other way round.
 
-The next one is `tests.live.later`; scenarios of trainers alone are in `tests/live/upgrades.py`.
+The next one is `tests.live.later`; scenarios of trainers alone are in `tests/live/scenarios_upgrade.py`.
 Readers in Java and Node.js meet the same parts in `tests/interop/test_parts.py`.
 """
 

@@ -123,7 +123,7 @@ def erased(kind: str, eraser: str, first: str) -> tuple[Step, ...]:
     return life(), erase(eraser), life(first), *(again if kind == "required" else (life(),))
 
 
-UPGRADES: Final = (
+SCENARIOS: Final = (
     Scenario(
         name="a trainer goes on from the next release and back",
         steps=(life(), life("optional"), life(), wrote(OLD, "optional", OLD)),
@@ -145,7 +145,7 @@ UPGRADES: Final = (
     ),
     *(
         Scenario(
-            name=f"a row that {'this release' if eraser == OLD else 'the next one'} erased stays erased, {kind} part",
+            name=f"a row that {'this release' if eraser == OLD else 'the next one'} erased stays erased under a part that is {kind}",
             steps=erased(kind, eraser, kind),
             end=as_if_rejected(),
             options=EACH,

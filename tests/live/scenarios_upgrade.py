@@ -145,13 +145,13 @@ SCENARIOS: Final = (
     ),
     *(
         Scenario(
-            name=f"a row that {'this release' if eraser == OLD else 'the next one'} erased stays erased under a part that is {kind}",
+            name=f"a row that {who} erased stays erased under a part that is {kind}",
             steps=erased(kind, eraser, kind),
             end=as_if_rejected(),
             options=EACH,
             but=frozenset({"mixed", "refused-to-start"}),
         )
         for kind in NAMES
-        for eraser in (OLD, kind)
+        for eraser, who in ((OLD, "this release"), (kind, "the next one"))
     ),
 )

@@ -33,9 +33,8 @@ LOADED: Final = (
     "consumers.trainer.trainer",
     "consumers.verify.verify",
     "rich.console",
+    "tests.defects.process",
     "tests.forked",
-    "tests.faults.altered",
-    "tests.faults.planted",
     "tests.loaded",
     "tests.upgrade.later",
 )

@@ -21,7 +21,7 @@ from streamsvm.kafka import Cluster, TopicSpec
 from tests.brokers.fixtures import TestBroker
 from tests.checkpoint.disks import RefusingDisk
 from tests.consumers.trainers import Running, produce, records, settings_for
-from tests.faults.planted import EIO_FILE
+from tests.defects.disturbances import EIO_FILE
 from tests.kafka.foreign import committed
 from tests.kafka.steps import eventually
 from tests.live.process import Daemon, ask

@@ -35,7 +35,6 @@ from tests.promise.topics import check_counts, check_promise, published
 
 ROWS = 2_000
 VERSIONS = ROWS // 40
-ALTERED = "tests.faults.altered"
 RSS_GROWTH = 60 * 2**20
 """What a trainer may take more, in bytes, while its broker is away: the client's buffers, and a second producer."""
 
@@ -56,7 +55,7 @@ class Trainee:
     counts : Counter
         Where the versions found to be as promised are counted.
     altered : sequence of str
-        Alterations of `tests.faults.altered`, such as planted defects.
+        Defects and disturbances of `tests.defects`.
     """
 
     def __init__(
@@ -78,7 +77,7 @@ class Trainee:
         options = {"coreset_train_points": self.settings.coreset.train_points, **more}
         command = arguments(self.settings, self._through, **options)
         if self._altered:
-            self.daemon = Daemon([",".join(self._altered), *command], environment, ALTERED)
+            self.daemon = Daemon(["+".join(self._altered), *command], environment, "tests.defects.process")
         else:
             self.daemon = Daemon(command, environment)
         self._http = self.daemon.wait_for("configuration")["http"]

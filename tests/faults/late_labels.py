@@ -175,7 +175,7 @@ def _covered(settings: Settings, rows: int) -> int:
 def killed(settings: Settings, connection: Connection, kills: int, seed: int, defect: str = "") -> int:
     """Run a trainer as a process that is killed at random moments; return how many versions were there at the last.
 
-    `defect` is planted in it, of `tests.faults.planted`.
+    `defect` is planted in it, of `tests.defects`.
     """
     chance = random.Random(seed)
     options = {
@@ -186,7 +186,7 @@ def killed(settings: Settings, connection: Connection, kills: int, seed: int, de
     }
     command, newest = arguments(settings, connection, **options), 0
     for number in range(kills):
-        daemon = Daemon([defect, *command], module="tests.faults.planted") if defect else Daemon(command)
+        daemon = Daemon([defect, *command], module="tests.defects.process") if defect else Daemon(command)
         newest = max(newest, 1 + VERSIONS * number // (kills + 1))
         assert daemon.reaches_version(newest), daemon.said[-2_000:]
         time.sleep(chance.uniform(0.0, 0.4))  # a random moment, on purpose

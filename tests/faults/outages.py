@@ -206,7 +206,7 @@ class Play:
     patience_s : float
         How long nothing may move before it counts as hung, and again after a restart.
     planted : str
-        What of `tests.faults.planted` is done to the daemons.
+        What of `tests.defects` is done to the daemons.
     """
 
     def __init__(self, plan: Plan, seed: int, patience_s: float = PATIENCE_S, planted: str = "") -> None:

@@ -23,7 +23,7 @@ from streamsvm.ingest.decoder import encode
 from streamsvm.kafka import Cluster, Connection, Message, Outbox, TopicSpec
 from tests.constants import flags
 from tests.consumers.trainers import settings_for
-from tests.faults.planted import TRANSACTION_TIMEOUT
+from tests.defects.disturbances import TRANSACTION_TIMEOUT
 from tests.forked import ROOT
 from tests.live.offsets import Partition, committed, look
 from tests.live.process import DEADLINE_S, Daemon, arguments, ask, metrics
@@ -112,7 +112,7 @@ class _Process:
     def start(self, command: list[str]) -> None:
         """Start a life, and wait until it answers over HTTP."""
         if self._planted:
-            self.daemon = Daemon([self._planted, *command], self._environment, "tests.faults.planted")
+            self.daemon = Daemon([self._planted, *command], self._environment, "tests.defects.process")
         else:
             self.daemon = Daemon(command)
         until = time.monotonic() + START_TIMEOUT_S

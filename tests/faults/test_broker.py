@@ -50,7 +50,7 @@ def test_outages_only_delay(faulty: FaultyBroker) -> None:
 def test_an_outage_shows_a_trainer_that_gives_up(faulty: FaultyBroker) -> None:
     """Planted: a trainer that ends with the broker does not get through."""
     with pytest.raises(AssertionError, match="the process ended"):
-        survive_outages(faulty, faulty.trainee("steady", "gives_up"))
+        survive_outages(faulty, faulty.trainee("steady", "gives-up"))
 
 
 def repeated(log: list[str]) -> dict[str, int]:

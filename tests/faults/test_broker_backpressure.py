@@ -24,11 +24,11 @@ def pause_and_resume(faulty: FaultyBroker, trainee: Trainee) -> None:
 @pytest.mark.long
 def test_pausing_loses_nothing(faulty: FaultyBroker) -> None:
     """What the client drops when the input is paused is fetched again: each point is counted once, no cut skipped."""
-    pause_and_resume(faulty, faulty.trainee("trains_slowly"))
+    pause_and_resume(faulty, faulty.trainee("trains-slowly"))
 
 
 @pytest.mark.faults_long
 def test_pausing_shows_a_trainer_that_loses(faulty: FaultyBroker) -> None:
     """Planted: a trainer that does not go back for what was dropped is found out."""
     with pytest.raises(AssertionError, match=r"counts|recomputed"):
-        pause_and_resume(faulty, faulty.trainee("trains_slowly", "drops_when_pausing"))
+        pause_and_resume(faulty, faulty.trainee("trains-slowly", "drops-when-pausing"))

@@ -14,7 +14,7 @@ import pytest
 
 from streamsvm.model.message import TIME_HEADER
 from tests.consumers.trainers import records, topic
-from tests.faults.planted import CLOCK_FILE
+from tests.defects.disturbances import CLOCK_FILE
 from tests.live.stage import Stage
 from tests.promise.topics import check_counts, check_promise
 

@@ -133,11 +133,11 @@ def test_below_the_minimum_it_waits(nodes: Nodes) -> None:
 def test_below_the_minimum_shows_one_that_gives_up(nodes: Nodes) -> None:
     """Planted: a trainer that ends when it cannot publish does not get through."""
     with pytest.raises(AssertionError, match="the process ended"):
-        below_the_minimum(nodes, nodes.trainee("steady", "impatient", "gives_up"), "publish")
+        below_the_minimum(nodes, nodes.trainee("steady", "impatient", "gives-up"), "publish")
 
 
 @pytest.mark.faults_long
 def test_below_the_minimum_shows_one_that_is_always_ready(nodes: Nodes) -> None:
     """Planted: nobody would see that it waits."""
     with pytest.raises(AssertionError, match="it took too long"):
-        below_the_minimum(nodes, nodes.trainee("steady", "always_ready"))
+        below_the_minimum(nodes, nodes.trainee("steady", "always-ready"))

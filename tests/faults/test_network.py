@@ -37,7 +37,7 @@ def test_long_cuts_only_delay(faulty: FaultyBroker) -> None:
 def test_a_cut_shows_a_trainer_that_gives_up(faulty: FaultyBroker) -> None:
     """Planted: a trainer that ends when it cannot publish does not get through."""
     with pytest.raises(AssertionError, match="the process ended"):
-        cut_off(faulty, faulty.trainee("steady", "impatient", "gives_up"), 1, "publish")
+        cut_off(faulty, faulty.trainee("steady", "impatient", "gives-up"), 1, "publish")
 
 
 @pytest.mark.long

@@ -41,7 +41,7 @@ def test_a_dead_writers_transaction_is_ended(faulty: FaultyBroker) -> None:
 def test_a_dead_writers_transaction_shows_a_start_that_believes_it(faulty: FaultyBroker) -> None:
     """Planted: a start that takes the dead writer's head for published goes on behind it, and a number is missing."""
     with pytest.raises(AssertionError, match="a gap, or a number twice"):
-        die_before_a_commit(faulty, faulty.trainee("reads_what_is_uncommitted"))
+        die_before_a_commit(faulty, faulty.trainee("reads-uncommitted"))
 
 
 @contextmanager
@@ -96,7 +96,7 @@ def test_a_strangers_transaction_is_waited_for(faulty: FaultyBroker) -> None:
 @pytest.mark.faults_long
 def test_a_strangers_transaction_shows_a_stale_start(faulty: FaultyBroker) -> None:
     """Planted: a start that takes the last stable offset for the end of the topic goes on from an old head."""
-    trainee = faulty.trainee("steady", "settles_nothing", "believes_every_answer", "reads_to_the_stable_offset")
+    trainee = faulty.trainee("steady", "settles-nothing", "believes-every-answer", "reads-to-the-stable-offset")
     with pytest.raises(AssertionError, match="the process ended"):
         start_without_waiting(faulty, trainee)
 

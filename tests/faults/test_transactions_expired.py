@@ -73,7 +73,7 @@ def test_an_expired_id_is_renewed(forgetful: FaultyBroker) -> None:
 def test_an_expired_id_shows_a_trainer_that_gives_up(forgetful: FaultyBroker) -> None:
     """Planted: a trainer that ends when its producer is of no more use does not get through."""
     with pytest.raises(AssertionError, match="the process ended"):
-        outlive_its_id(forgetful, forgetful.trainee("steady", "impatient", "gives_up"))
+        outlive_its_id(forgetful, forgetful.trainee("steady", "impatient", "gives-up"))
 
 
 def outlive_a_rival(scene: FaultyBroker, trainee: Trainee) -> None:
@@ -109,4 +109,4 @@ def test_a_forgotten_rival_is_noticed(forgetful: FaultyBroker) -> None:
 def test_a_forgotten_rival_shows_a_silent_renewal(forgetful: FaultyBroker) -> None:
     """Planted: a client that takes a new id by itself, unread, publishes numbers that the rival has published."""
     with pytest.raises(AssertionError, match="it publishes what"):
-        outlive_a_rival(forgetful, forgetful.trainee("steady", "impatient", "renews_unread"))
+        outlive_a_rival(forgetful, forgetful.trainee("steady", "impatient", "renews-unread"))

@@ -50,7 +50,7 @@ def test_a_late_commit_does_nothing(faulty: FaultyBroker) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("defect", "applied"), [("resends", True), ("assumes_success", False)])
+@pytest.mark.parametrize(("defect", "applied"), [("resends", True), ("assumes-success", False)])
 def test_an_unanswered_commit_shows_a_defect(faulty: FaultyBroker, defect: str, applied: bool) -> None:
     """Planted: a trainer that publishes again unseen doubles a version, one that assumes success loses one."""
     with pytest.raises(AssertionError, match="a gap, or a number twice"):

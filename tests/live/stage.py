@@ -44,10 +44,10 @@ class Stage:
         produce(self.connection, self.settings.input.topic, values, partition)
 
     def start(self, planted: str = "", environment: Mapping[str, str] | None = None, **options: Any) -> Daemon:
-        """Start a process; `planted` names what of `tests.faults.planted` is done to it."""
+        """Start a process; `planted` names what of `tests.defects` is done to it."""
         command = arguments(self.settings, self.connection, **{**self.options, **options})
         if planted:
-            daemon = Daemon([planted, *command], environment, "tests.faults.planted")
+            daemon = Daemon([planted, *command], environment, "tests.defects.process")
         else:
             daemon = Daemon(command, environment)
         self.started.append(daemon)

@@ -11,6 +11,7 @@ from typing import Final
 
 import pytest
 
+from consumers.branches.late_labels import joined_source
 from streamsvm.joining.joiner import Joiner
 from streamsvm.points import Position
 from tests.defects import DEFECTS, planted
@@ -48,10 +49,10 @@ def holds(seed: int) -> bool:
     chance = random.Random(seed)
     features, labels = logs(chance)
     expected, letters, _, _ = join(features, labels, rules())
-    begun = Joiner(0, rules(), 1, FLOAT, Position(0), Position(0))
+    begun = joined_source.Joiner(0, rules(), 1, FLOAT, Position(0), Position(0))
 
     def restarted(joiner: Joiner) -> Joiner:
-        return Joiner.restored(0, rules(), 1, FLOAT, joiner.state())
+        return joined_source.Joiner.restored(0, rules(), 1, FLOAT, joiner.state())
 
     _, points, found = read_at_random(begun, features, labels, chance, restarted)
     return points == expected and sorted(told(found)) == sorted(letters)

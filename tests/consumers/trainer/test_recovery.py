@@ -35,7 +35,6 @@ from streamsvm.model.pointers import Owner
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.trainers import Running, produce, records, run_until, settings_for, topic, versions
 from tests.kafka import foreign
-from tests.live.admin import set_option
 
 pytestmark = pytest.mark.real_broker
 
@@ -94,10 +93,10 @@ def test_a_refused_version_is_audited_and_its_number_used_by_the_next(
     produce(connection, settings.input.topic, values[:50])
     with Running(settings, connection) as running:
         running.wait_until(lambda: running.value("streamsvm_model_version") == 1)
-        foreign.alter_topic(connection, settings.output.models_topic, "max.message.bytes", "200")
+        foreign.set_option(connection, settings.output.models_topic, "max.message.bytes", "200")
         produce(connection, settings.input.topic, values[50:90])
         running.wait_until(lambda: running.value("streamsvm_publishes_total", outcome="refused") == 1)
-        foreign.alter_topic(connection, settings.output.models_topic, "max.message.bytes", "1000000")
+        foreign.set_option(connection, settings.output.models_topic, "max.message.bytes", "1000000")
         produce(connection, settings.input.topic, values[90:])
         running.wait_until(lambda: running.value("streamsvm_model_version") == 2)
     assert numbers(connection, settings) == [(1, 40), (2, 120)]
@@ -216,7 +215,7 @@ def test_output_topics_that_are_unfit_are_refused(settings: Settings, connection
 
 def test_a_compacted_input_is_refused(settings: Settings, connection: Connection) -> None:
     """Before anything is made of it: no version could be recomputed, and a later start would find a gap."""
-    set_option(connection, settings.input.topic, "cleanup.policy", "compact,delete")
+    foreign.set_option(connection, settings.input.topic, "cleanup.policy", "compact,delete")
     with pytest.raises(ConfigurationError, match=f"{settings.input.topic}: cleanup.policy is compact,del") as refused:
         run_until(settings, connection, 0)
     assert f"--entity-name {settings.input.topic} --add-config cleanup.policy=delete" in refused.value.remedy

@@ -37,7 +37,7 @@ LOADED: Final = (
     "tests.defects.process",
     "tests.forked",
     "tests.loaded",
-    "tests.upgrade.later",
+    "tests.live.later",
 )
 """What processes import, most of it when they run. One that is not named here is imported by each process; so is one
 whose import failed in the server, which says nothing of it: then the process does."""

@@ -62,6 +62,7 @@ def _forgetting(kind: Kind) -> Scenario:
         end=same(),
         planted=(kind.forgets,),
         found="not the models of a clean run|different training set",
+        quick=kind is PLAIN,
     )
 
 
@@ -92,6 +93,7 @@ KILLS: Final = (
             name=f"{kills} kills at random moments change nothing",
             steps=(feed(rows), kill_at_random(kills)),
             end=same(),
+            quick=kills == 3,
         )
         for kills, rows in ((3, 2_000), (100, 20_000))
     ),
@@ -301,6 +303,7 @@ LOG: Final = (
         name="records that compaction removed count for nothing",
         steps=(_compacted, _killed_twice()),
         end=_each_offset_once,
+        quick=True,
     ),
     Scenario(
         name="a trainer that guesses duplicates is found",

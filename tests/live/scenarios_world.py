@@ -124,6 +124,7 @@ TOPICS: Final = (
         steps=TRUNCATED,
         end=_begun_anew(80),
         but=EXPLAINED,
+        quick=True,
     ),
     Scenario(
         name="a trainer that jumps over a gap is found",
@@ -162,6 +163,7 @@ TOPICS: Final = (
         name="a new partition is learned",
         steps=(*WIDENED, reach(6), stop(), feed(40, seed=3, partition=1), feed(30, seed=4), begin()),
         end=_both_learned,
+        quick=True,
     ),
     Scenario(
         name="a partition that is not seen is found",
@@ -238,6 +240,7 @@ SECONDS: Final = (
             steps=(feed(LONG), begin(), reach(3), _copies_go_on(times)),
             end=same(),
             but=ZOMBIES,
+            quick=times == 1,
         )
         for times in (1, 8)
     ),
@@ -395,6 +398,7 @@ PEOPLE: Final = (
         name="a pin holds while versions are published",
         steps=(feed(40 * PINNED), begin(), reach(), _pin_while_publishing()),
         end=same(),
+        quick=True,
     ),
     Scenario(
         name="a trainer that takes pins back is found",
@@ -430,6 +434,7 @@ PEOPLE: Final = (
         steps=(_too_small_a_topic(),),
         end=_no_version,
         but=EXPLAINED,
+        quick=True,
     ),
 )
 

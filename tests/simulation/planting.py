@@ -34,6 +34,9 @@ class Defect:
     two : bool
     records, steps : int
     variants : tuple of str
+    scorer : bool
+        Whether it is a scorer's.
+    partitions : int
     """
 
     what: str
@@ -47,6 +50,8 @@ class Defect:
     records: int = 4
     steps: int = 150
     variants: tuple[str, ...] = ()
+    scorer: bool = False
+    partitions: int = 1
 
     def profile(self, number: int) -> Profile:
         """Return the n-th of its small worlds."""
@@ -54,7 +59,16 @@ class Defect:
         faults = {"slow training": 3, "late poll": 3, "small batch": 3, **self.faults}
         if self.two:
             faults |= {"copy": 1, "switch": 6, "survivor": 1}
-        return Profile(policy, 1, self.records, self.steps, faults, self.two, variants=self.variants)
+        return Profile(
+            policy,
+            self.partitions,
+            self.records,
+            self.steps,
+            faults,
+            self.two,
+            variants=self.variants,
+            scorer=self.scorer,
+        )
 
 
 def replaced(target: object, name: str, value: object) -> Callable[[], AbstractContextManager[Any]]:

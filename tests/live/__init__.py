@@ -28,5 +28,5 @@ A scenario is a row of a table (`scenarios.py`), some ten lines of data:
 
 `python -m tests.live` runs what `pytest tests/live` runs, and more: `--only`, `--kafka`, `--hours` (`__main__.py`).
 `process.py` is a command as a process, `cluster.py` brokers behind networks that can be ill-treated (`proxy.py`),
-`admin.py` what administrators do, `workload.py` what is fed, `history.py` what is written down of it.
+`tests/kafka/foreign.py` what administrators do, `workload.py` what is fed, `history.py` what is written down of it.
 """

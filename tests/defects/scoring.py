@@ -69,7 +69,7 @@ def names_no_member() -> None:
 
 
 @TABLE.defect(
-    Simulated(breach="lost-score", faults={"failed": 2}, scorer=True),
+    Simulated(breach="lost-score", faults={"failed": 2}, scorer=True, world=True),
     live=Live(part="score", nemeses=("kill-broker",), shows=("lost-score", "stuck-scorer")),
 )
 def passes_over_what_failed() -> None:

@@ -25,7 +25,7 @@ from tests.simulation import ports
 from tests.simulation.broker import EndTxn, Entry, Refused
 from tests.simulation.people import BY_PEOPLE
 from tests.simulation.running import SHIPPED, Design
-from tests.simulation.scorer_ports import POSITIONS, Progress, ScorePublisher, ScorerCluster, ScorerPorts
+from tests.simulation.scorer_ports import POSITIONS, Progress, ScorePublisher, ScorerCluster, ScorerPorts, Subscription
 from tests.simulation.stream import ALIASES, MODELS, NAME
 from tests.simulation.world import Profile, World
 
@@ -297,9 +297,19 @@ WORLDS: Final[Mapping[str, Design]] = {
     "scorer-that-settles-by-commit": _with_score_publisher(_SweepingScoresByCommit),
     "scorer-that-believes-every-answer": _with_score_publisher(_UnconfirmedScores),
     "scorer-that-commits-beside-its-scores": _with_score_publisher(_Apart),
+    "scorer-that-passes-over-what-failed": SHIPPED,
     "scorer-that-names-no-member": _with_score_publisher(_Unchecked),
 }
 """By the names of `SIMULATED`."""
+
+BESIDES: Final[Mapping[str, tuple[Any, str]]] = {
+    "scorer-that-believes-every-answer": (Members, "confirm"),
+    "scorer-that-passes-over-what-failed": (Subscription, "rewind"),
+}
+"""What does nothing there."""
+
+
+def _nothing(*_: Any, **__: Any) -> None: ...
 
 
 def profile_of(simulated: Simulated, number: int) -> Profile:
@@ -327,8 +337,8 @@ def defective(name: str) -> Iterator[Design]:
     with alone(name), ExitStack() as stack:
         if not place.world:
             stack.enter_context(planted(name.removeprefix("scorer-that-")))
-        elif name == "scorer-that-believes-every-answer":
-            stack.enter_context(mock.patch.object(Members, "confirm", _Unconfirmed.confirm))
+        elif name in BESIDES:
+            stack.enter_context(mock.patch.object(*BESIDES[name], _nothing))
         yield WORLDS[name] if place.world else SHIPPED
 
 

@@ -5,20 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 from consumers import constants
 from consumers.branches.workers import adopting
 from consumers.branches.workers.coresets_topic import READ_TO, WATERMARK, read_partition, topic_spec
 from consumers.branches.workers.coresets_topic import check_topic as check_fit
-from consumers.branches.workers.settings import WorkerConfig, coresets_topic
-from consumers.cli.app import app
-from consumers.settings import Settings, TrainingConfig
+from consumers.branches.workers.settings import coresets_topic
+from consumers.settings import Settings
 from streamsvm.branches.workers.coreset_records import Manifest, PartEntry, place
 from streamsvm.config import CoresetConfig
 from streamsvm.errors import ConfigurationError, StateError
@@ -446,42 +443,6 @@ def test_an_unfit_topic_is_refused(config: dict[str, str], partitions: int, clie
     """Each thing by name."""
     with pytest.raises(ConfigurationError, match=said):
         check_fit(TopicInfo("c", None, (0, 1, 2, 3), config), partitions, client)
-
-
-@pytest.mark.parametrize(
-    ("make", "said"),
-    [
-        (
-            lambda: TrainingConfig(policy="every", from_coresets=True),
-            "training.policy = every, and training.from_coresets is given",
-        ),
-        (lambda: WorkerConfig(ordinal=2), "worker.ordinal = 2, but worker.of is not given"),
-        (lambda: WorkerConfig(ordinal=2, of=2), "must be below worker.of = 2"),
-        (
-            lambda: Settings.model_validate(
-                {
-                    "points": {"dimension": 2},
-                    "labels": {"topic": "l", "horizon": "36h"},
-                    "training": {"from_coresets": True},
-                }
-            ),
-            "rows and labels are joined in one process",
-        ),
-    ],
-)
-def test_what_workers_do_not_carry_is_refused_by_name(make: Callable[[], Any], said: str) -> None:
-    """Before anything starts."""
-    with pytest.raises(ValueError, match=said):
-        make()
-
-
-def test_the_short_flag_is_the_option() -> None:
-    """With the refusals of the option."""
-    found = CliRunner().invoke(
-        app, ["train", "--from-coresets", "--training-policy", "every", "--points-dimension", "2"]
-    )
-    assert isinstance(found.exception, ConfigurationError)
-    assert "training.policy = every, and --from-coresets is given" in str(found.exception)
 
 
 def test_newest_rows_are_the_last_ones() -> None:

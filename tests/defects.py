@@ -75,10 +75,11 @@ def _words(row: Any) -> list[str]:
 
 
 def of_daemons(tests: Path = TESTS) -> Iterator[Found]:
-    """Yield the defects of whole daemons, each with every test that names it; nobody finds one that none names."""
+    """Yield the defects of whole daemons, each with every test or scenario that names it; nobody finds the others."""
     named = {str(path.relative_to(tests.parent)): _named(path) for path in sorted(tests.rglob("test_*.py"))}
-    tables = sorted(tests.glob("live/scenarios*.py"))
-    named[SCENARIOS] = [("test_scenario", set().union(*map(_words_of, tables)))]
+    if (tests / "live" / "scenarios.py").exists():
+        table = import_module("tests.live.scenarios").SCENARIOS
+        named[SCENARIOS] = [(f"test_scenario[{one.id}]", {*one.planted}) for one in table if one.found]
     for name in defects_of_daemons():
         tests_of_it = [f"{path}::{test}" for path, found in named.items() for test, words in found if name in words]
         yield from (Found(name, by) for by in tests_of_it or [""])
@@ -104,9 +105,8 @@ def _named(path: Path) -> list[tuple[str, set[str]]]:
     return [*found, *((tests[0].name, words) for words in tables if tests)]
 
 
-def _words_of(where: ast.AST | Path) -> set[str]:
+def _words_of(tree: ast.AST) -> set[str]:
     """Return the words of all texts, by themselves or joined as command lines take them."""
-    tree = ast.parse(where.read_text()) if isinstance(where, Path) else where
     texts = [one.value for one in ast.walk(tree) if isinstance(one, ast.Constant) and isinstance(one.value, str)]
     return {word for text in texts for word in re.split("[+,]", text)}
 
@@ -115,7 +115,7 @@ def of_histories(listed: Iterable[str]) -> Iterator[Found]:
     """Yield the defects of live systems that no test plants: a command runs them, as it takes minutes for each."""
     for name in import_module(f"{HISTORIES}.defects").DEFECTS:
         if name not in listed:
-            yield Found(name, f"python -m {HISTORIES} defects --only {name}")
+            yield Found(name, f"python -m {HISTORIES} defects {name}")
 
 
 def main() -> int:

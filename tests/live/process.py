@@ -10,7 +10,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -97,6 +97,12 @@ class Daemon:
         except queue.Empty:
             raise Late(f"it says nothing for {DEADLINE_S:.0f} s:\n" + "".join(self.log[-20:])) from None
 
+    def lines(self) -> Iterator[str]:
+        """Yield the lines of its log until it ends, however long it says nothing; nobody else may read them."""
+        while (line := self._lines.get()) is not None:
+            yield line
+        self._lines.put(None)
+
     def wait_for(self, event: str, times: int = 1) -> dict[str, Any]:
         """Wait for the n-th log line of an event from now on, and return it."""
         while True:
@@ -161,6 +167,10 @@ class Daemon:
         """SIGKILL, without waiting."""
         self._process.kill()
 
+    def terminate(self) -> None:
+        """SIGTERM, without waiting."""
+        self._process.send_signal(signal.SIGTERM)
+
     def kill(self) -> None:
         """SIGKILL, and wait until it is gone."""
         self._end(signal.SIGKILL)
@@ -222,9 +232,14 @@ def lag(counted: dict[str, float]) -> float:
 def ask(daemon: Daemon, page: str) -> tuple[int, str]:
     """Return status and text of one of the daemon's pages."""
     (configuration,) = daemon.events("configuration")
+    return page_at(f"{configuration['http']}/{page}")
+
+
+def page_at(address: str, timeout_s: float = 10.0) -> tuple[int, str]:
+    """Return status and text of a page."""
     try:
-        with urllib.request.urlopen(f"{configuration['http']}/{page}", timeout=10) as answer:
+        with urllib.request.urlopen(address, timeout=timeout_s) as answer:
             return answer.status, answer.read().decode()
-    except urllib.error.HTTPError as error:
-        with error:
-            return error.code, error.read().decode()
+    except urllib.error.HTTPError as refused:
+        with refused:
+            return refused.code, refused.read().decode()

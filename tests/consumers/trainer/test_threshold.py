@@ -30,8 +30,8 @@ from streamsvm.quality.skill import Answered, skill_of
 from streamsvm.registry.loading import load_version
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.command import run
+from tests.consumers.forged import Forged
 from tests.consumers.trainers import produce, records, run_until, settings_for, versions
-from tests.consumers.verify.test_verify import Forged
 from tests.golden import model as golden
 from tests.streams import gaussian, rows_of
 

@@ -17,9 +17,9 @@ from streamsvm.model.pointers import Head, decode_head, head_key
 from streamsvm.model.version import Version
 from streamsvm.verification.report import Outcome
 from tests.brokers.fixtures import TestBroker
+from tests.consumers.forged import Forged, faults, outcomes, with_lineage
 from tests.consumers.trainer.test_classes import records_of, seven, several
 from tests.consumers.trainers import produce, records, run_until, settings_for, topic, versions
-from tests.consumers.verify.test_verify import Forged, faults, outcomes, with_lineage
 
 pytestmark = pytest.mark.enough("embedded")
 

@@ -165,9 +165,9 @@ def test_a_step_of_one_program_only_is_found(
 
 
 def test_a_verifier_that_believes_is_found(linear: Published, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It finds neither the record nor the number."""
+    """It finds neither the record nor the numbers."""
     monkeypatch.setattr("consumers.verify.verify.differences", lambda *_: [])
-    assert PROPERTIES["bits"]("linear", linear) == "a record of the log, a number of the newest version"
+    assert PROPERTIES["bits"]("linear", linear) == "a record of the log, model, features"
 
 
 def test_another_reader_and_other_bytes_are_found(linear: Published, told: Told) -> None:

@@ -12,7 +12,7 @@ from streamsvm.toml_text import toml_value
 from tests.branches.events.recipes import EVENTS, PAYMENTS, payment, payments
 from tests.branches.events.test_daemons import encoded, with_features
 from tests.consumers.trainers import versions
-from tests.faults.test_kill import ROWS_A_LIFE, TRAINERS, finish, kill_at, kill_everywhere
+from tests.faults.test_kill import ROWS_A_LIFE, kill_everywhere
 from tests.live.stage import Stage
 
 Note = Callable[[str, object], None]
@@ -49,21 +49,3 @@ def test_kills_of_a_trainer_of_raw_events_change_nothing(raw: Stage, tmp_path: P
     assert all(version.recipe == payments() for version in found)
     assert found[-1].stream.rows - found[-1].stream.points == 3 * (len(POINTS) + 1)
     record_property("named_kills", len(POINTS))
-
-
-@pytest.mark.faults_long
-def test_kills_at_every_named_point_change_nothing(raw: Stage, tmp_path: Path, record_property: Note) -> None:
-    """As of points."""
-    kill_everywhere(raw, TRAINERS, tmp_path, life)
-    record_property("named_kills", len(TRAINERS))
-
-
-@pytest.mark.faults_long
-def test_a_restart_that_forgets_events_is_found(raw: Stage, tmp_path: Path) -> None:
-    """The row can fail: a trainer that resumes without its open leaf does not end with a clean run's models."""
-    raw.create()
-    raw.feed(life(0))
-    kill_at(raw, "input.learned:3", 2)
-    raw.feed(life(1))
-    with pytest.raises(AssertionError, match="not the models of a clean run"):
-        finish(raw, 4, tmp_path, "forgets-the-leaf")

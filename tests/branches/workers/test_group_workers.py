@@ -159,27 +159,6 @@ def test_a_stream_goes_on_from_one_process_to_workers_and_back(settings: Setting
 
 
 @pytest.mark.long
-def test_split_brain_for_a_whole_run_changes_nothing(settings: Settings, connection: Connection) -> None:
-    """Two workers each own every partition from the first row to the last; one of them begins anew now and then."""
-    with Running(settings, connection) as trainer:
-        trainer.wait_until_started()
-        with WorkerRunning(settings, connection, ordinal=0, of=1) as worker:
-            for begin in range(0, ROWS, 26):
-                fill(connection, settings.input.topic, begin, begin + 26)
-                with WorkerRunning(settings, connection, ordinal=0, of=1) as other:
-                    other.wait_until(lambda o=other: o.value("streamsvm_worker_partitions") == PARTITIONS)  # type: ignore[misc]
-                    worker.wait_until(
-                        lambda w=worker, end=begin + 26: (  # type: ignore[misc]
-                            w.value("streamsvm_input_rows_total", outcome="accepted") >= end * PARTITIONS
-                        )
-                    )
-            trainer.wait_until(covered(trainer))
-    check(settings, connection)
-    found = check_topic(connection, settings, PARTITIONS)
-    assert sum(one.rewritten for one in found) == 0, "two owners wrote other bytes under one name"
-
-
-@pytest.mark.long
 def test_a_trainer_without_newest_checkpoints_adopts_what_is_there(settings: Settings, connection: Connection) -> None:
     """Its head is past them; so are the manifests: no row has to be read again for it."""
     fill(connection, settings.input.topic, 0, 60)
@@ -310,33 +289,6 @@ def test_another_configuration_is_refused_by_name(settings: Settings, connection
         worker = WorkerRunning(other, connection, ordinal=0, of=1).__enter__()
         with pytest.raises(StateError, match=r"differs from its trainer's: coreset\.points"):
             worker.wait_until(lambda: False, START_S)
-
-
-@pytest.mark.long
-def test_foreign_records_are_passed_over_by_name(settings: Settings, connection: Connection) -> None:
-    """A manifest without parts and one that is none do not stop the worker, the trainer, or what comes after them."""
-    fill(connection, settings.input.topic, 0, 60)
-    with Running(settings, connection) as trainer, WorkerRunning(settings, connection, ordinal=0, of=1):
-        trainer.wait_until_started()
-        trainer.wait_until(covered(trainer, PARTITIONS * 40))
-    cluster = Cluster(connection)
-    records = list(cluster.read_to_end(coresets_topic(settings), 1, timeout_s=30.0))
-    newest = max(record.key or b"" for record in records if b"/m/" in (record.key or b""))
-    far = newest.rpartition(b"/")[0] + b"/00000000000000009999.0000000000"
-    value = next(record.value for record in records if record.key == newest and record.value)
-    outbox = cluster.outbox()
-    outbox.send(Message(coresets_topic(settings), value, far, partition=1))
-    outbox.send(Message(coresets_topic(settings), b"{", newest[:-1] + b"9", partition=1))
-    outbox.send(Message(coresets_topic(settings), b"?", b"m/o/00000009", partition=1))
-    outbox.flush(30.0)
-    outbox.close()
-    fill(connection, settings.input.topic, 60)
-    with Running(settings, connection) as trainer, WorkerRunning(settings, connection, ordinal=0, of=1) as worker:
-        trainer.wait_until_started()
-        trainer.wait_until(covered(trainer))
-        assert worker.value("streamsvm_coresets_passed_over_total") >= 2
-        assert trainer.value("streamsvm_coresets_passed_over_total") >= 2
-    check(settings, connection)
 
 
 def forge(connection: Connection, settings: Settings, records: list[tuple[int, bytes, bytes | None]]) -> None:

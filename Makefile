@@ -50,7 +50,7 @@ test test-quick test-long budget: export PYTHONDONTWRITEBYTECODE :=
 
 # Every test but the long ones: minutes. With STREAMSVM_TEST_SHARE=COMMIT (.ci/run) also a share of those.
 test: env
-	$(PYTEST) $(if $(STREAMSVM_TEST_SHARE),-m "not faults_long")
+	$(PYTEST) $(if $(STREAMSVM_TEST_SHARE),-m "long or not long")
 
 # What does no I/O and compiles little: one to two minutes, also in a bare clone.
 test-quick: env
@@ -59,7 +59,7 @@ test-quick: env
 # What is marked as long, and left out of `make test`: more schedules and cases, clusters, commands as processes, real
 # brokers where an embedded one will do, small runs of the benchmarks, ten times as many cases of hypothesis.
 test-long: env
-	$(PYTEST) -m "long and not faults_long"
+	$(PYTEST) -m long
 	STREAMSVM_TEST_EXAMPLES=all $(PYTEST) tests/model tests/ingest
 
 # The trainer in every short schedule of the smallest simulated worlds, and in 100,000 random ones.
@@ -67,9 +67,9 @@ simulation: env
 	$(BIN)/python -m tests.simulation --exhaustive 2
 	$(BIN)/python -m tests.simulation --schedules 100000
 
-# That, and every row of the fault matrix in its long form: hours.
+# That, and every scenario of a live system on real brokers: hours.
 faults: simulation
-	$(BIN)/python -m tests.faults
+	$(BIN)/pytest -m "long or not long" --timeout 3600 tests/live
 
 # How many of DRAW faults, drawn anew from a package by a seed, its tests find: PACKAGE=streamsvm.quality. It goes on from what
 # it left in .mutants; by default the seed is the commit's.

@@ -17,7 +17,7 @@ import structlog
 from tests import deadline, forked, marks
 from tests.brokers.choice import may_be_had
 
-pytest_plugins = ["tests.brokers.fixtures", "tests.faults.faulty"]
+pytest_plugins = ["tests.brokers.fixtures", "tests.live.fixtures"]
 
 hypothesis.settings.register_profile("unhurried", deadline=None)  # a shared machine makes any example late
 hypothesis.settings.load_profile("unhurried")
@@ -25,7 +25,7 @@ hypothesis.settings.load_profile("unhurried")
 ROOT: Final = Path(__file__).parent.parent
 SLOWEST: Final = (
     "tests/simulation/",
-    "tests/faults/",
+    "tests/live/",
     "tests/interop/",
     "tests/consumers/page/",
     "tests/consumers/",
@@ -50,7 +50,7 @@ FAILURES: Final[dict[str, bool]] = {}
 """Whether each test that failed in this run only missed a deadline."""
 
 LEFT: Final = pytest.StashKey[int]()
-TRAINING: Final = ("tests/faults/", "tests/consumers/")
+TRAINING: Final = ("tests/live/", "tests/consumers/")
 """Where trainers are started."""
 
 

@@ -33,7 +33,7 @@ QUICK: Final = (
 )
 """Where nothing takes long, compiled or not: what does no I/O and runs next to no kernels of coresets and solvers."""
 
-SLOW: Final = frozenset({"broker", "real_broker", "embedded_broker", "stage", "faulty", "open_browser"})
+SLOW: Final = frozenset({"broker", "real_broker", "embedded_broker", "stage", "open_browser"})
 """Fixtures that start a process, or threads of one."""
 
 NOT_QUICK: Final = (

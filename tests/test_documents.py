@@ -81,14 +81,10 @@ def missing(page: Path) -> list[str]:
     return found
 
 
-COMMANDS_OF_TOOLS = {"tests.faults --dist"}
-"""Options that a command hands on to pytest."""
-
-
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_modules_that_are_run_exist(page: Path) -> None:
     """A module that was removed, or an option of it, is missed here."""
-    assert set(missing(page)) <= COMMANDS_OF_TOOLS
+    assert missing(page) == []
 
 
 def test_a_command_that_does_not_exist_is_found(tmp_path: Path) -> None:

@@ -70,12 +70,15 @@ class Adopting:
         Three brokers that may be struck.
     compacted : bool
         Whether the coresets topic is compacted within seconds.
+    begun_alone : bool
+        Whether the trainer learned by itself before there were workers.
     """
 
     stage: Stage
     nodes: Nodes | None = None
     planted: str = ""
     compacted: bool = False
+    begun_alone: bool = False
     rows: int = 0
     fed: int = 0
     workers: dict[str, Daemon] = field(default_factory=dict)
@@ -170,7 +173,8 @@ class Adopting:
         else:
             left = check_topic(connection, settings, PARTITIONS)
             assert sum(one.manifests for one in left) >= PARTITIONS
-            hold(adopted(records_of(connection, settings.output.models_topic), dict(enumerate(left))))
+            if not self.begun_alone:  # its own versions stand where no worker was
+                hold(adopted(records_of(connection, settings.output.models_topic), dict(enumerate(left))))
         self.counts["versions"] += len(found)
 
     def _removed(self, topic: str) -> int:
@@ -246,6 +250,7 @@ def crash_worker(play: Adopting, point: str) -> None:
 @step
 def crash_opening(play: Adopting, point: str) -> None:
     """Let a trainer learn alone; the one that then leaves its states for workers is killed at a named point."""
+    play.begun_alone = True
     play.stage.run_through(1)
     doomed = play.adopting.start(environment={"STREAMSVM_TEST_CRASH_AT": point})
     assert doomed.wait() == -signal.SIGKILL, f"{point} was never reached: {doomed.said}"

@@ -28,6 +28,14 @@ brokers, one that comes back after a transaction's timeout far more often ends i
 WATCHFUL: Final = {"broker.session.timeout.ms": "3000", "broker.heartbeat.interval.ms": "500"}
 """A node that was killed and started again is soon past the session of its former life."""
 
+FORGETFUL: Final = {
+    "transactional.id.expiration.ms": "2000",
+    "transaction.remove.expired.transaction.cleanup.interval.ms": "500",
+    "producer.id.expiration.ms": "2000",
+    "producer.id.expiration.check.interval.ms": "500",
+}
+"""A broker that forgets a transactional id after two seconds without use."""
+
 ANSWER_S: Final = 10.0
 TOPIC_PATIENCE_S: Final = 60.0
 
@@ -101,6 +109,15 @@ class Brokers:
             pause.wait(0.1)
             waited_s += 0.1
         raise TimeoutError(f"the brokers do not know the new {topic}")
+
+    def leader(self, topic: str, partition: int = 0) -> JvmBroker:
+        """Return the node that leads a partition now."""
+        found = self.admin.list_topics(topic, timeout=ANSWER_S).topics[topic].partitions[partition].leader
+        return next(node for node in self.nodes if node.node == found)
+
+    def in_sync(self, topic: str, partition: int = 0) -> set[int]:
+        """Return the nodes that have all of a partition now."""
+        return {*self.admin.list_topics(topic, timeout=ANSWER_S).topics[topic].partitions[partition].isrs}
 
     def delete(self, topic: str) -> None:
         """Delete a topic."""

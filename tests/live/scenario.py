@@ -32,8 +32,9 @@ class Scenario:
         Workload and strikes, in their order; see `tests.live.strikes`. The input is empty at first.
     end : Step
         What must have come of it; the checker judges after it.
-    on : "shared", "own" or "three"
-        The broker of all tests, one that may be ill-treated and stands behind a proxy, or three such.
+    on : "shared", "own", "three" or "forgetful"
+        The broker of all tests, one that may be ill-treated and stands behind a proxy, three such, or one that soon
+        forgets a transactional id.
     planted : tuple of str
         What is changed in each process: disturbances, such as `steady`, and defects.
     found : str
@@ -51,7 +52,7 @@ class Scenario:
     name: str
     steps: tuple[Step, ...]
     end: Step
-    on: Literal["shared", "own", "three"] = "shared"
+    on: Literal["shared", "own", "three", "forgetful"] = "shared"
     planted: tuple[str, ...] = ()
     found: str = ""
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -62,7 +63,7 @@ class Scenario:
     @property
     def id(self) -> str:
         """Its name as that of a test."""
-        return "-".join(self.name.split())
+        return "-".join(self.name.replace(",", "").replace("'", "").split())
 
 
 def run(scenario: Scenario, settings: Settings, brokers: Brokers | Connection, directory: Path) -> Counter[str]:

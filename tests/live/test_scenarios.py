@@ -11,7 +11,7 @@ from streamsvm.kafka import Connection
 from tests.brokers.fixtures import TestBroker
 from tests.brokers.jvm import CannotRun
 from tests.consumers.trainers import settings_for
-from tests.live.cluster import WATCHFUL, Brokers
+from tests.live.cluster import FORGETFUL, WATCHFUL, Brokers
 from tests.live.scenario import Scenario, run
 from tests.live.scenarios import SCENARIOS
 
@@ -27,7 +27,8 @@ def at_hand(request: pytest.FixtureRequest) -> Iterator[Callable[[str], Brokers 
             return shared.connection
         if kind not in started:
             try:
-                started[kind] = Brokers(3 if kind == "three" else 1, WATCHFUL)
+                settings = {**WATCHFUL, **(FORGETFUL if kind == "forgetful" else {})}
+                started[kind] = Brokers(3 if kind == "three" else 1, settings)
                 started[kind].start()
             except CannotRun as error:
                 pytest.skip(f"no broker to ill-treat: {error}")

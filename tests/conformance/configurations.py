@@ -95,6 +95,13 @@ def unweighted(n: int) -> Stream:
     return _points(Points(points.X, points.y, np.ones(n)))
 
 
+def rare(n: int) -> Stream:
+    """Return two classes, one point in eight positive: the first versions know too few to fit anything to them."""
+    points = gaussian(3 * n)
+    kept = (points.y < 0) | (np.random.default_rng(1).random(3 * n) < 0.3)
+    return _points(points.take(np.flatnonzero(kept)[:n]))
+
+
 def several_classes(n: int) -> Stream:
     """Return points around a centre for each label."""
     random = np.random.default_rng(0)
@@ -193,6 +200,8 @@ BASE: Final[Mapping[str, Mapping[str, Any]]] = {
     "training": {"policy": "every", "every_leaves": 2},
 }
 """A leaf every 20 rows and a version every 40; a section that a configuration names stands in the place of this one."""
+SELDOM: Final = {"policy": "every", "every_leaves": 25}
+"""A second version is past the fifty leaves after which it is tuned anew."""
 AUDITED: Final = {"points": 440, "structure": "tree", "train_points": 500}
 """Audit samples that hold ten points of the rarer label."""
 LATE: Final = {"topic": LABELS, "horizon": HORIZON_S, "absent": "negative"}
@@ -254,9 +263,20 @@ TABLE: Final[Mapping[str, Configuration]] = {
         },
         stream=late_events,
     ),
-    "tuned": Configuration(sections={"svm": {"alpha": 1e-3, "tune": "auto"}}),
+    "tuned": Configuration(sections={"svm": {"alpha": 1e-3, "tune": "auto"}, "training": SELDOM}, rows=1_050),
+    "tuned, four labels": Configuration(
+        sections={"points": SEVERAL, "svm": {"alpha": 1e-3, "tune": "auto"}, "training": SELDOM},
+        stream=several_classes,
+        rows=1_050,
+    ),
     "probability, cost": Configuration(
-        sections={"coreset": AUDITED, "svm": {"C": 1.0, "probability": "sigmoid", "cost": (5.0, 1.0)}}, rows=700
+        sections={
+            "coreset": {**AUDITED, "points": 220},
+            "svm": {"C": 1.0, "probability": "sigmoid", "cost": (5.0, 1.0)},
+            "training": {"policy": "every", "every_leaves": 1},
+        },
+        stream=rare,
+        rows=300,
     ),
     "target": Configuration(
         sections={"coreset": AUDITED, "svm": {"C": 1.0, "kernel": "rbf", "target": {"recall": 0.9}}}, rows=700

@@ -10,7 +10,6 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
-from structlog.testing import capture_logs
 
 from consumers.models.show import describe
 from consumers.settings import Settings
@@ -19,11 +18,8 @@ from streamsvm import CoresetSVC
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
 from streamsvm.ingest.scored import BatchScorer
 from streamsvm.kafka import Cluster, Connection, Record, TopicSpec
-from streamsvm.learning.learner import Learner
-from streamsvm.learning.recipe import make
-from streamsvm.model.threshold import Threshold, described
+from streamsvm.model.threshold import described
 from streamsvm.model.version import Version
-from streamsvm.points import Position
 from streamsvm.quality.gate import balanced_accuracy
 from streamsvm.quality.prequential import Prequential
 from streamsvm.quality.skill import Answered, skill_of
@@ -33,7 +29,7 @@ from tests.consumers.command import run
 from tests.consumers.forged import Forged
 from tests.consumers.trainers import produce, records, run_until, settings_for, versions
 from tests.golden import model as golden
-from tests.streams import gaussian, rows_of
+from tests.streams import gaussian
 
 pytestmark = pytest.mark.enough("real")
 
@@ -56,36 +52,6 @@ def settings(
     )
     Cluster(broker.connection).create([TopicSpec(made.input.topic, 4)])
     return made
-
-
-def oracle(config: ModelConfig, n: int) -> list[Threshold | None]:
-    """Choose the same stream's thresholds without broker, batches or daemon."""
-    learner, rows, found = Learner(config, {0: Position(0)}, 1), rows_of(gaussian(n)), []
-    while len(rows):
-        rows = rows.slice(learner.learn(rows), len(rows))
-        if learner.cut_due:
-            found.append(make(learner.cut(), config).trained.model.threshold)
-    return found
-
-
-def thresholds(found: list[Version]) -> list[Threshold | None]:
-    return [version.model.threshold for version in found]
-
-
-def test_versions_have_the_thresholds_of_the_stream(settings: Settings, connection: Connection) -> None:
-    """To the last bit what the mathematics gives; a start between changes none, and the log says it once."""
-    produce(connection, settings.input.topic, records(ROWS)[:100])
-    with capture_logs() as logs:
-        run_until(settings, connection, 100)
-        produce(connection, settings.input.topic, records(ROWS)[100:])
-        run_until(settings, connection, ROWS - 100)
-    found = thresholds(versions(connection, settings))
-    assert found == oracle(settings.models(), ROWS)
-    chosen = [one is not None and one.chosen for one in found]
-    assert {True, False} == set(chosen)
-    warned = [entry for entry in logs if entry["event"] == "threshold_not_chosen"]
-    assert 1 <= len(warned) <= 2  # at most once a start
-    assert all("coreset.points" in entry["remedy"] for entry in warned)
 
 
 def test_a_reader_answers_at_the_threshold(settings: Settings, connection: Connection) -> None:

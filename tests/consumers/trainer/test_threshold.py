@@ -4,101 +4,21 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import msgspec
 import numpy as np
 import pytest
 
-from consumers.models.show import describe
-from consumers.settings import Settings
-from consumers.verify.verify import verify
 from streamsvm import CoresetSVC
-from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
-from streamsvm.ingest.scored import BatchScorer
-from streamsvm.kafka import Cluster, Connection, Record, TopicSpec
+from streamsvm.config import ModelConfig, PointsConfig, SvmConfig
 from streamsvm.model.threshold import described
-from streamsvm.model.version import Version
 from streamsvm.quality.gate import balanced_accuracy
 from streamsvm.quality.prequential import Prequential
 from streamsvm.quality.skill import Answered, skill_of
-from streamsvm.registry.loading import load_version
-from tests.brokers.fixtures import TestBroker
 from tests.consumers.command import run
-from tests.consumers.forged import Forged
-from tests.consumers.trainers import produce, records, run_until, settings_for, versions
 from tests.golden import model as golden
 from tests.streams import gaussian
-
-pytestmark = pytest.mark.enough("real")
-
-ROWS = 250
-
-
-@pytest.fixture(params=["recall=0.9", "cost"])
-def settings(
-    broker: TestBroker, tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
-) -> Settings:
-    """A trainer whose first versions are of fewer than ten points of the rarer label."""
-    monkeypatch.setattr("streamsvm.config.sizes.AUDITED", 4)
-    made = settings_for(broker.name("p"), tmp_path / "checkpoint", every_leaves=1)
-    goal: dict[str, Any] = {"cost": (5, 1)} if request.param == "cost" else {"target": request.param}
-    made = made.model_copy(
-        update={
-            "svm": SvmConfig(C=1.0, **goal),
-            "coreset": CoresetConfig(points=133, structure="tree", train_points=500),
-        }
-    )
-    Cluster(broker.connection).create([TopicSpec(made.input.topic, 4)])
-    return made
-
-
-def test_a_reader_answers_at_the_threshold(settings: Settings, connection: Connection) -> None:
-    """A loaded version, `model show`, and every record of the scorer; verify finds the topic clean, and a change."""
-    produce(connection, settings.input.topic, records(ROWS))
-    run_until(settings, connection, ROWS)
-    published = next(one for one in reversed(versions(connection, settings)) if _moved(one))
-    loaded = load_version(connection, "m", models_topic=settings.output.models_topic, number=published.number)
-    threshold = published.model.threshold
-    assert threshold is not None
-    X = gaussian(400, seed=3).X
-    decision = loaded.decision_function(X)
-    expected = [published.labels[1] if one > threshold.value else published.labels[0] for one in decision]
-    assert loaded.predict(X).tolist() == expected
-    assert ((decision > threshold.value) != (decision > 0.0)).any()  # a reader at 0 would be found
-    assert described(threshold) in table_text(loaded)
-    scorer = BatchScorer(published, loaded.sha256, max_record_bytes=1_000, max_message_bytes=100_000)
-    values = [json.dumps({"x": x.tolist()}).encode() for x in X]
-    sources = [Record("in", 0, at, None, value, (), -1, None) for at, value in enumerate(values)]
-    scored = scorer.score(sources)
-    assert [json.loads(one.value)["label"] for one in scored.records] == expected
-    assert scored.border == threshold.value
-    assert verify(Cluster(connection), settings).clean
-    forged = Forged(settings, connection)
-    forged.change(published.number, nudged)
-    forged.rechain()
-    report = verify(Cluster(connection), forged.store())
-    assert not report.clean
-    assert "threshold.value" in "; ".join(report.lines())
-
-
-def _moved(version: Version) -> bool:
-    threshold = version.model.threshold
-    return threshold is not None and threshold.chosen and abs(threshold.value) > 0.01
-
-
-def nudged(version: Version) -> Version:
-    assert version.model.threshold is not None
-    value = float(np.nextafter(version.model.threshold.value, np.inf))
-    changed = msgspec.structs.replace(version.model.threshold, value=value)
-    return replace(version, model=replace(version.model, threshold=changed))
-
-
-def table_text(loaded: Any) -> str:
-    columns = describe(loaded).columns
-    return " ".join(str(cell) for column in columns for cell in column.cells)
-
 
 # ---------------------------------------------------------------- options
 

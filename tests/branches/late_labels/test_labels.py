@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import signal
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -27,7 +26,6 @@ from streamsvm.verification.report import Outcome
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.trainers import Running, settings_for, topic, versions
 from tests.kafka.foreign import Silent, delete_records
-from tests.live.process import Daemon, arguments
 from tests.streams import gaussian
 
 BEGUN_MS = 1_000 * int(time.time()) - 3_600_000
@@ -110,20 +108,6 @@ def run(settings: Settings, connection: Connection, rows: int) -> Running:
     with Running(settings, connection) as running:
         running.wait_for_rows(rows)
     return running
-
-
-def values(connection: Connection, settings: Settings) -> list[bytes]:
-    return [record.value or b"" for record in topic(connection, settings.output.models_topic)]
-
-
-N = 400
-
-
-def elsewhere(settings: Settings, number: int, directory: Path) -> Settings:
-    """Return the same trainer with other topics to write, so that the same versions must come there."""
-    output = settings.output.model_copy(update={"models_topic": f"{settings.output.models_topic}-{number}"})
-    checkpoint = settings.checkpoint.model_copy(update={"directory": directory})
-    return settings.model_copy(update={"output": output, "checkpoint": checkpoint})
 
 
 def test_a_version_of_late_labels_is_certified(real_broker: TestBroker, tmp_path: Path) -> None:
@@ -285,56 +269,3 @@ def test_a_trainer_is_not_ready_only_while_a_join_waits_for_the_future(
         write(connection, settings.labels.topic, [Timed(0, now + 55 * MINUTE_MS, one.value) for one in labels[20:25]])
         running.wait_until(lambda: "join" in running.health.ready()[1]["waiting_for"])
         assert f"partition 0 of {settings.labels.topic} has reached" in running.health.ready()[1]["waiting_for"]["join"]
-
-
-KILLED_AT = (
-    "start.loaded",
-    "start.looked",
-    "start.owned",
-    "start.decided",
-    "start.saved",
-    "input.learned",
-    "input.learned:2",
-    "deadletters.sent",
-    "cut.emitted",
-    "cut.trained",
-    "publish.sent",
-    "publish.answered",
-    "publish.committed",
-    "publish.noted",
-    "checkpoint.begun:2",
-    "checkpoint.written:2",
-    "checkpoint.synced:2",
-    "checkpoint.renamed:2",
-    "checkpoint.durable:2",
-    "offsets.committed",
-)
-
-
-@pytest.mark.long
-def test_a_trainer_killed_at_twenty_points_with_a_join_open_leaves_the_topic_of_one_that_never_was(
-    real_broker: TestBroker, tmp_path: Path
-) -> None:
-    """Rows wait for labels at every kill; the versions are those of a clean run, byte for byte, and verify is clean."""
-    connection, n = real_broker.connection, 2_000
-    settings = joined_settings(real_broker.name("labels"), tmp_path / "one")
-    topics(connection, settings)
-    features, labels, _ = stream(n)
-    write(connection, settings.input.topic, features)
-    write(connection, settings.labels.topic, labels)
-    own = settings.labels
-    more = {
-        "labels_topic": own.topic,
-        "labels_horizon": own.horizon,
-        "coreset_train_points": 500,
-    }
-    command = arguments(settings, connection, **more)
-    for point in KILLED_AT:
-        daemon = Daemon(command, {"STREAMSVM_TEST_CRASH_AT": point})
-        assert daemon.wait() == -signal.SIGKILL, f"{point} was never reached\n{daemon.said}"
-    with Running(settings, connection) as running:
-        running.wait_until(lambda: running.value("streamsvm_model_points_covered") == n)
-    other = elsewhere(settings, 2, tmp_path / "two")
-    run(other, connection, n)
-    assert values(connection, other) == values(connection, settings)
-    assert verify(Cluster(connection), settings).clean

@@ -79,25 +79,6 @@ def test_every_version_has_the_bytes_of_one_process(settings: Settings, connecti
 
 
 @pytest.mark.long
-@pytest.mark.real_broker
-def test_a_group_of_workers_shares_partitions_out(settings: Settings, connection: Connection) -> None:
-    """A second one joins, the first one leaves: nothing is lost, and nothing differs."""
-    fill(connection, settings.input.topic, 0, 70)
-    with Running(settings, connection) as trainer:
-        trainer.wait_until_started()
-        with WorkerRunning(settings, connection) as first:
-            trainer.wait_until(covered(trainer, PARTITIONS * 50))
-            with WorkerRunning(settings, connection) as second:
-                second.wait_until(lambda: second.value("streamsvm_worker_partitions") >= 1)
-                first.stop()
-                fill(connection, settings.input.topic, 70)
-                second.wait_until(lambda: second.value("streamsvm_worker_partitions") == PARTITIONS)
-                trainer.wait_until(covered(trainer))
-    check(settings, connection)
-    check_topic(connection, settings, PARTITIONS)
-
-
-@pytest.mark.long
 def test_new_partitions_are_taken_up(real_broker: TestBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """By the worker that owns them."""
     settings, connection = adopting_settings(real_broker, tmp_path / "checkpoint", partitions=2), real_broker.connection

@@ -22,12 +22,6 @@ from streamsvm.points import Points
 
 pytestmark = pytest.mark.filterwarnings("ignore::streamsvm.estimators.stream.CoresetWarning")
 Arrays = tuple[np.ndarray, np.ndarray]
-OPTIONS = [
-    {},
-    {"kernel": "rbf", "multiclass": "one_vs_rest"},
-    {"structure": "tree", "class_weight": "balanced"},
-    {"reducer": "sensitivity", "multiclass": "one_vs_rest"},
-]
 REST = "one_vs_rest"
 
 

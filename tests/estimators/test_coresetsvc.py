@@ -1,4 +1,4 @@
-"""`CoresetSVC` against scikit-learn's checks, against the learner and the trainer, and against the full data."""
+"""`CoresetSVC` against scikit-learn's checks and against the full data; `tests/conformance` has it beside a trainer."""
 
 from __future__ import annotations
 

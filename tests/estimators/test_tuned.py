@@ -1,4 +1,4 @@
-"""`CoresetSVC(tune="auto")`: what it says of its choice, and that the trainer makes the same one."""
+"""`CoresetSVC(tune="auto")`: what it says of its choice; `tests/conformance` has it beside a trainer."""
 
 from __future__ import annotations
 

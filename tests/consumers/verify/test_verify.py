@@ -44,13 +44,6 @@ pytestmark = pytest.mark.enough("embedded")
 SHA256, INCARNATION = model_codec.SHA256_HEADER, "streamsvm.incarnation"
 
 
-@pytest.fixture
-def settings(broker: TestBroker, tmp_path: Path) -> Settings:
-    made = settings_for(broker.name("v"), tmp_path / "checkpoint")
-    Cluster(broker.connection).create([TopicSpec(made.input.topic, 4)])
-    return made
-
-
 @pytest.fixture(scope="module")
 def shared() -> dict[str, Settings]:
     """What `trained` made for each kind of broker."""

@@ -31,6 +31,7 @@ from tests.streams import gaussian
 BEGUN_MS = 1_000 * int(time.time()) - 3_600_000
 """Not long ago: retention goes by the time of records."""
 HORIZON_S = 50.0
+N = 400
 
 
 @dataclass(frozen=True)

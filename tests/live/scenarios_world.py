@@ -398,6 +398,7 @@ PEOPLE: Final = (
         name="a pin holds while versions are published",
         steps=(feed(40 * PINNED), begin(), reach(), _pin_while_publishing()),
         end=same(),
+        but=frozenset({"torn-move"}),  # this pin is written without its entry of the audit trail
         quick=True,
     ),
     Scenario(

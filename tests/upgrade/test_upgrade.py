@@ -1,7 +1,7 @@
 """A release beside the next one: trainers, scorers and workers of both, in each order, and the way back.
 
 The next one is `tests.upgrade.later`: it adds a part that builds before it may pass over, or one that they must not.
-Readers in Java and Node.js meet the same parts in `tests/interop/test_parts.py`.
+Readers in Java and Node.js meet the same parts in `tests/interop/test_contract.py`.
 """
 
 from __future__ import annotations

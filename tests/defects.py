@@ -22,6 +22,8 @@ TESTS: Final = Path(__file__).parent
 PLANTING: Final = re.compile("planted_(defect|mistake|fault)|missing_fsync|would_be_found")
 """Names of tests that find what is planted, row by row."""
 HISTORIES: Final = "tests.live"
+SCENARIOS: Final = "tests/live/test_scenarios.py"
+"""The test of the scenarios, which stand in files of their own."""
 NO_DEFECT: Final = re.compile("no defect|^A disturbance")
 """What the docstring of an alteration says that only brings a situation about."""
 
@@ -73,8 +75,11 @@ def _words(row: Any) -> list[str]:
 
 
 def of_daemons(tests: Path = TESTS) -> Iterator[Found]:
-    """Yield the defects of whole daemons, each with every test that names it; nobody finds one that none names."""
+    """Yield the defects of whole daemons, each with every test or scenario that names it; nobody finds the others."""
     named = {str(path.relative_to(tests.parent)): _named(path) for path in sorted(tests.rglob("test_*.py"))}
+    if (tests / "live" / "scenarios.py").exists():
+        table = import_module("tests.live.scenarios").SCENARIOS
+        named[SCENARIOS] = [(f"test_scenario[{one.id}]", {*one.planted}) for one in table if one.found]
     for name in defects_of_daemons():
         tests_of_it = [f"{path}::{test}" for path, found in named.items() for test, words in found if name in words]
         yield from (Found(name, by) for by in tests_of_it or [""])
@@ -92,22 +97,25 @@ def defects_of_daemons() -> list[str]:
 
 
 def _named(path: Path) -> list[tuple[str, set[str]]]:
-    """Return the words that each test of a file names, by themselves or joined as command lines take them."""
-    found = []
-    for node in ast.parse(path.read_text()).body:
-        if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
-            texts = [
-                one.value for one in ast.walk(node) if isinstance(one, ast.Constant) and isinstance(one.value, str)
-            ]
-            found.append((node.name, {word for text in texts for word in re.split("[+,]", text)}))
-    return found
+    """Return the words that each test of a file names; what stands in a table beside them is named by the first."""
+    nodes = ast.parse(path.read_text()).body
+    tests = [one for one in nodes if isinstance(one, ast.FunctionDef) and one.name.startswith("test_")]
+    found = [(one.name, _words_of(one)) for one in tests]
+    tables = [_words_of(one) for one in nodes if isinstance(one, ast.Assign | ast.AnnAssign)]
+    return [*found, *((tests[0].name, words) for words in tables if tests)]
+
+
+def _words_of(tree: ast.AST) -> set[str]:
+    """Return the words of all texts, by themselves or joined as command lines take them."""
+    texts = [one.value for one in ast.walk(tree) if isinstance(one, ast.Constant) and isinstance(one.value, str)]
+    return {word for text in texts for word in re.split("[+,]", text)}
 
 
 def of_histories(listed: Iterable[str]) -> Iterator[Found]:
     """Yield the defects of live systems that no test plants: a command runs them, as it takes minutes for each."""
     for name in import_module(f"{HISTORIES}.defects").DEFECTS:
         if name not in listed:
-            yield Found(name, f"python -m {HISTORIES} defects --only {name}")
+            yield Found(name, f"python -m {HISTORIES} defects {name}")
 
 
 def main() -> int:

@@ -13,8 +13,9 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Collection, Mapping, Sequence
-from multiprocessing.connection import Connection
+from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Final, TextIO
 
@@ -80,6 +81,7 @@ class Forked:
         self._process = context.Process(
             target=_run, args=(module, [*arguments], {**environment}, out, err), daemon=True
         )
+        self._lock = threading.Lock()
         self._process.start()
         RUNNING.add(self)
         out.close()
@@ -90,7 +92,8 @@ class Forked:
 
     def poll(self) -> int | None:
         """Return the exit status, the negative number of a signal, or None while it runs."""
-        return self._process.exitcode
+        with self._lock:  # of two threads that read the status at once, one would get another one
+            return self._process.exitcode
 
     def wait(self, timeout_s: float | None = None) -> int:
         """Wait until it ends, and return the exit status.
@@ -100,8 +103,8 @@ class Forked:
         subprocess.TimeoutExpired
             If it runs longer.
         """
-        self._process.join(timeout_s)
-        status = self._process.exitcode
+        wait([self._process.sentinel], timeout_s)
+        status = self.poll()
         if status is None:
             raise subprocess.TimeoutExpired(str(self._process.name), timeout_s or 0.0)
         return status

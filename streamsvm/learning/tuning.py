@@ -23,8 +23,7 @@ Invariant: a pure function of the cut, the configuration and the seed, whichever
 its rows and of the tuning in force.
 
 Why not the audit sample, which is independent of the coreset: a thousand points resolve accuracies to half a point, and
-the choice by them lost more than a point of cod_rna where that by folds lost a fifth of one
-(`tests/benchmarks/tuning.py`).
+the choice by them lost more than a point of cod_rna where that by folds lost a fifth of one.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a certificate proves of a model of one pass: `python -m tests.benchmarks.certificate --data DIR [--json]`.
+"""What a certificate proves of a model of one pass: `python -m tests.benchmarks.certificate --data DIR [--json FILE]`.
 
 A row is one stream: a set, an order, a number of partitions, a memory. `gap` is how far the model really is from the
 best over all rows, which is solved to 1e-9.
@@ -16,9 +16,8 @@ import argparse
 import json
 import time
 import warnings
-from collections.abc import Iterator
-from dataclasses import replace
-from pathlib import Path
+from collections.abc import Callable, Iterator, Sequence
+from itertools import product
 from statistics import median
 from typing import Any, Final
 
@@ -31,14 +30,13 @@ from streamsvm.config import SvmConfig
 from streamsvm.model.fit import Fit
 from streamsvm.model.machine import LinearMachine, Model, Scaler
 from streamsvm.points import Points
-from tests.benchmarks import coreset
-from tests.benchmarks.coreset import ORDERS, Case
-from tests.benchmarks.summaries import learned
+from tests.benchmarks.coreset import ORDERS, divided, ordered
+from tests.benchmarks.runner import in_turns, load, numbers, parser_of, sets_in, words, written
+from tests.benchmarks.summaries import Whole, learned, shipped
 from tests.certificate.hostile import case, violations, violations_of_reads, wild
 from tests.papers.paper_a import fit, objective
 
 BATCH: Final = 1_000
-ROUNDS: Final = 5
 WILD_ONE_OF: Final = 100
 """Hostile streams for each one of extreme magnitudes, over which the solver takes its time."""
 WILD_READS: Final = 3
@@ -48,7 +46,7 @@ ROUNDING: Final = 1e-12
 """Of plain sums in float64, on either side of which a bound may lie."""
 
 
-def certifier_of(one: Case, kept: Points, partitions: int, keep: int) -> tuple[Certifier, float]:
+def certifier_of(one: Whole, kept: Points, partitions: int, keep: int) -> tuple[Certifier, float]:
     """Return what certifies the model of a summary, and that model's objective, plainly in float64."""
     scaler = Scaler(one.mean, one.scale)
     made = fit(scaler.transform(kept.X), kept.y, one.penalty * kept.weight, FINE)
@@ -69,17 +67,16 @@ def certifier_of(one: Case, kept: Points, partitions: int, keep: int) -> tuple[C
     return Certifier(model, fitted, range(partitions), one.points.X.dtype, keep), plain
 
 
-def kept_of(one: Case, stream: Points, trial: int, memory: int, partitions: int) -> Points:
+def kept_of(one: Whole, stream: Points, trial: int, memory: int, partitions: int) -> Points:
     """Return what a chain holds of a stream."""
-    shape = {"train_points": coreset.NO_REDUCTION}
-    kept = learned(coreset.shipped("chain", memory // partitions, **shape), one.svm, partitions)(stream, trial).kept
+    kept = learned(shipped("chain", memory // partitions), one.svm, partitions)(stream, trial).kept
     assert isinstance(kept, Points)
     return kept
 
 
-def measure(one: Case, order: str, memory: int, partitions: int, trial: int, reads: int) -> dict[str, Any]:
+def measure(one: Whole, order: str, memory: int, partitions: int, trial: int, reads: int) -> dict[str, Any]:
     """Learn a stream, and certify what was learned by reading it again."""
-    stream = coreset.ordered(one.points, order, trial)
+    stream = ordered(one.points, order, trial)
     kept = kept_of(one, stream, trial, memory, partitions)
     certifier, plain = certifier_of(one, kept, partitions, max(64, memory))
     parts = [stream.take(slice(p, None, partitions)) for p in range(partitions)]
@@ -108,54 +105,47 @@ def measure(one: Case, order: str, memory: int, partitions: int, trial: int, rea
     }
 
 
-def rates(one: Case) -> tuple[float, float]:
+def rates(one: Whole) -> tuple[float, float]:
     """Return rows a second of a read for a certificate, and of SGD's batches, each the median of five in turn."""
-    points = one.points
-    Z, classes = one.Z, np.array([-1, 1])
-    looks, steps = [], []
-    for _ in range(ROUNDS):
-        certifier, _ = certifier_of(one, points.take(slice(0, 2_000)), 1, 10_000)
+
+    def timed(step: Callable[[slice], object]) -> float:
         begun = time.process_time()
-        for start in range(0, len(points), BATCH):
-            certifier.look(0, points.take(slice(start, start + BATCH)))
-        looks.append(len(points) / (time.process_time() - begun))
-        sgd = SGDClassifier(random_state=0)
-        begun = time.process_time()
-        for start in range(0, len(points), BATCH):
-            sgd.partial_fit(Z[start : start + BATCH], points.y[start : start + BATCH], classes=classes)
-        steps.append(len(points) / (time.process_time() - begun))
-    return median(looks), median(steps)
+        for start in range(0, len(one.points), BATCH):
+            step(slice(start, start + BATCH))
+        return len(one.points) / max(time.process_time() - begun, 1e-9)
+
+    def looks(_: int) -> float:
+        certifier, _plain = certifier_of(one, one.points.take(slice(0, 2_000)), 1, 10_000)
+        return timed(lambda part: certifier.look(0, one.points.take(part)))
+
+    def sgd(_: int) -> float:
+        machine, classes = SGDClassifier(random_state=0), np.array([-1, 1])
+        return timed(lambda part: machine.partial_fit(one.Z[part], one.points.y[part], classes=classes))
+
+    found = in_turns({"looks": looks, "sgd": sgd}, 5)
+    return median(found["looks"]), median(found["sgd"])
 
 
-def rows(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
+def rows(asked: argparse.Namespace) -> Iterator[dict[str, Any]]:
     """Yield a row for each stream: the median over the trials, violations added up."""
-    held: dict[str, Any] = {}
-    names = options.sets or sorted(path.stem for path in options.data.glob("*.npz"))
-    for name in names:
-        one = coreset.load(name, options.data, options.svm, 0, held)
-        optimum = fit(one.Z, one.points.y, one.penalty * one.points.weight, FINE).objective
-        one = replace(one, optimum=min(optimum, one.optimum))
+    for name in sets_in(asked.data, asked.sets):
+        one = Whole.of(divided(load(name, asked.data))[0], asked.svm, FINE)
         look, sgd = rates(one)
-        for order in options.order:
-            for memory in options.memory:
-                for partitions in options.partitions:
-                    made = [
-                        measure(one, order, memory, partitions, trial, options.reads) for trial in range(options.trials)
-                    ]
-                    middle = sorted(made, key=lambda cell: cell["gap"])[len(made) // 2]
-                    yield {
-                        "set": name,
-                        "n": len(one.points),
-                        "d": one.points.dimension,
-                        "order": order,
-                        "memory": memory,
-                        "partitions": partitions,
-                        "trials": options.trials,
-                        **middle,
-                        "violated": sum(cell["violated"] for cell in made),
-                        "rate": look,
-                        "sgd_rate": sgd,
-                    }
+        for order, memory, partitions in product(asked.order, asked.memory, asked.partitions):
+            made = [measure(one, order, memory, partitions, trial, asked.reads) for trial in range(asked.rounds)]
+            middle = sorted(made, key=lambda cell: cell["gap"])[len(made) // 2]
+            yield {
+                "set": name,
+                "n": len(one.points),
+                "d": one.points.dimension,
+                "order": order,
+                "memory": memory,
+                "partitions": partitions,
+                **middle,
+                "violated": sum(cell["violated"] for cell in made),
+                "rate": look,
+                "sgd_rate": sgd,
+            }
 
 
 def line(row: dict[str, Any]) -> str:
@@ -197,44 +187,29 @@ def hostile(count: int) -> dict[str, Any]:
     }
 
 
-def parse(arguments: list[str] | None = None) -> argparse.Namespace:
-    """Return the options of a run."""
-    parser = argparse.ArgumentParser(description="What a certificate proves of a model that was learned in one pass.")
-    numbers = {"type": lambda text: [int(part) for part in text.split(",")]}
-    parser.add_argument("--data", type=Path, help="directory of the .npz files")
-    parser.add_argument("--sets", nargs="+", help="names of sets; all files without")
-    parser.add_argument("--memory", default=[10_000], **numbers, help="points of the model, and rows that are kept")
+def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
+    """Measure and print."""
+    parser = parser_of("certificate", __doc__, data=False, rounds=3)
+    parser.add_argument("--memory", default=[10_000], type=numbers, help="points of the model, and rows that are kept")
     weight = parser.add_mutually_exclusive_group()
     weight.add_argument("--C", dest="svm", type=lambda text: SvmConfig(C=float(text)), default=SvmConfig(C=1.0))
     weight.add_argument("--alpha", dest="svm", type=lambda text: SvmConfig(alpha=float(text)))
-    parser.add_argument("--order", type=lambda text: text.split(","), default=["shuffled"], help=", ".join(ORDERS))
-    parser.add_argument("--partitions", default=[1], **numbers)
+    parser.add_argument("--order", type=words, default=["shuffled"], help=", ".join(ORDERS))
+    parser.add_argument("--partitions", default=[1], type=numbers)
     parser.add_argument("--reads", type=int, default=3)
-    parser.add_argument("--trials", type=int, default=3)
     parser.add_argument("--hostile", type=int, default=0, metavar="N", help="compare N hostile streams, exactly")
-    parser.add_argument("--json", action="store_true")
-    options = parser.parse_args(arguments)
-    if not options.hostile and options.data is None:
+    asked = parser.parse_args(arguments)
+    if not asked.hostile and asked.data is None:
         parser.error("give --data DIR, or --hostile N")
-    return options
-
-
-def main(arguments: list[str] | None = None) -> None:
-    """Measure and print."""
-    options = parse(arguments)
-    made: dict[str, Any] = {}
-    if options.hostile:
-        made["hostile"] = hostile(options.hostile)
-        if not options.json:
-            print(json.dumps(made["hostile"], indent=1))
-    if options.data is not None:
-        made["rows"] = []
-        for row in rows(options):
-            made["rows"].append(row)
-            if not options.json:
-                print(line(row), flush=True)
-    if options.json:
-        print(json.dumps(made, indent=1))
+    made: dict[str, Any] = {"rows": []}
+    if asked.hostile:
+        made["hostile"] = hostile(asked.hostile)
+        print(json.dumps(made["hostile"], indent=1))
+    for row in rows(asked) if asked.data is not None else ():
+        made["rows"].append(row)
+        print(line(row), flush=True)
+    written(asked.json, made)
+    return made
 
 
 if __name__ == "__main__":

@@ -7,20 +7,14 @@ this minute: medians over rounds.
 
 from __future__ import annotations
 
-import argparse
-import json
 import statistics
-import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-from rich import box
-from rich.console import Console
-from rich.table import Table
 
 from streamsvm.checkpoint.directory import CheckpointDirectory
 from streamsvm.checkpoint.disk import FileSystem
@@ -31,7 +25,7 @@ from streamsvm.coreset.structure import Bucket, Extent
 from streamsvm.learning.cutting import LearnerState
 from streamsvm.learning.partition_state import PartitionState
 from streamsvm.points import Points, Position
-from tests.benchmarks.timing import ROUNDS_AT_LEAST, Stopwatch
+from tests.benchmarks.runner import Stopwatch, numbers, parser_of, written
 from tests.golden.checkpoint import handmade
 
 BUCKET_POINTS: Final = 1_000
@@ -102,37 +96,26 @@ def seconds(work: Callable[[], object]) -> float:
     return stopwatch.lap().wall_s
 
 
-def table(rows: Sequence[dict[str, Any]]) -> Table:
-    """Lay the rows out: megabytes a second of each step, milliseconds of the whole."""
-    shown = Table(box=box.SIMPLE, title="Checkpoints: MB/s of each step, and ms of a whole save and load")
-    for heading in ("points", "d", "MB", *STEPS, "save ms", "load ms"):
-        shown.add_column(heading, justify="right")
-    for row in rows:
-        size = row["bytes"] / MEGABYTE
-        shown.add_row(
-            f"{row['points']:,}",
-            str(row["dimension"]),
-            f"{size:.1f}",
-            *(f"{size / row[f'{step}_s']:.0f}" for step in STEPS),
-            *(f"{row[f'{step}_s'] * 1e3:.1f}" for step in ("save", "load")),
-        )
-    return shown
+def line(row: Mapping[str, Any]) -> str:
+    """Return megabytes a second of each step, and milliseconds of a whole save and load."""
+    size = row["bytes"] / MEGABYTE
+    steps = ", ".join(f"{step} {size / row[f'{step}_s']:.0f} MB/s" for step in STEPS)
+    whole = ", ".join(f"{step} {row[f'{step}_s'] * 1e3:.1f} ms" for step in ("save", "load"))
+    return f"{row['points']:>10,} points of {row['dimension']} features: {size:.1f} MB; {steps}; {whole}"
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Measure each size, print a table, and write the figures to a file if told to."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--points", type=int, nargs="+", default=[1_000, 10_000, 100_000, 1_000_000])
+def main(arguments: Sequence[str] | None = None) -> list[dict[str, Any]]:
+    """Measure each size, and print."""
+    parser = parser_of("checkpoint", __doc__)
+    parser.add_argument("--points", type=numbers, default=[1_000, 10_000, 100_000, 1_000_000])
     parser.add_argument("--dimension", type=int, default=24)
-    parser.add_argument("--rounds", type=int, default=ROUNDS_AT_LEAST)
     parser.add_argument("--directory", type=Path, help="on the disk to measure; the temporary directory if left out")
-    parser.add_argument("--json", type=Path, help="where to write the figures")
-    options = parser.parse_args(arguments)
-    with tempfile.TemporaryDirectory(dir=options.directory) as scratch:
-        rows = [measure(points, options.dimension, Path(scratch), options.rounds) for points in options.points]
-    Console(file=sys.stdout).print(table(rows))
-    if options.json:
-        options.json.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+    asked = parser.parse_args(arguments)
+    with tempfile.TemporaryDirectory(dir=asked.directory) as scratch:
+        rows = [measure(points, asked.dimension, Path(scratch), asked.rounds) for points in asked.points]
+    print(*map(line, rows), sep="\n")
+    written(asked.json, rows)
+    return rows
 
 
 if __name__ == "__main__":

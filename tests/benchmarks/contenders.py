@@ -1,62 +1,241 @@
-"""Our side of a run from a topic to a model: how long turns took, and when all points were learned and published."""
+"""The contenders of shuffled rows: ours, the same objective on all rows, SGD and boosted trees.
+
+- `streamsvm`, `streamsvm_balanced`, `rbf`: the learner as the trainer runs it, with all defaults but one partition and
+  `svm.probability = sigmoid`; `svm.class_weight = balanced`, and `svm.kernel = rbf`. One pass, one training at its end.
+- `rbf_tuned`: `svm.kernel = rbf`, `svm.tune = auto` and a memory of 64 MB.
+- `svm_all`, `svm_all_balanced`: the same objective, class weights and C on all rows, at its optimum (`STDASVC`,
+  certified to 1e-5); `liblinear`: the same of scikit-learn's LinearSVC, at most 1,000 passes. Of all three the features
+  are scaled by all rows' moments, and scikit-learn's sigmoid is fitted over the same rows.
+- `sgd` (log loss), `sgd_balanced` (the same with balanced class weights) and `sgd_hinge`: SGDClassifier in one pass of
+  batches. `sgd_epochs`: `sgd` in five passes. Features are scaled by all rows' moments, which favours them. The setting
+  (alpha and learning rate, of 25) is the one of the least log loss on a fifth of at most 20,000 training rows, after
+  the other four fifths were learned; then all rows are learned. Where the loss or the class weights leave no
+  probabilities, a sigmoid is fitted on that fifth. The time has what choosing the setting takes.
+- `hist_gb`: scikit-learn's HistGradientBoostingClassifier at its defaults.
+"""
 
 from __future__ import annotations
 
-import threading
-from typing import Final
+import math
+import time
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from itertools import product
+from typing import Any, Final
 
-from consumers.metrics import TRAINER, Metrics
-from consumers.trainer.gauges import Turns
-from tests.benchmarks.timing import Lap, Stopwatch
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import SGDClassifier
+from sklearn.metrics import log_loss
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import LinearSVC
+
+from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
+from streamsvm.estimators import STDASVC
+from streamsvm.estimators.evaluation import (
+    OPTIMUM_TOLERANCE,
+    SGD_SETTINGS,
+    EmpiricalObjective,
+)
+from streamsvm.estimators.stream import Stream
+from streamsvm.learning.recipe import make
+from streamsvm.learning.tasks import TwoClasses
+from streamsvm.points import Points
+
+Float = NDArray[np.float64]
+
+TUNED_BYTES: Final = 64_000_000
+"""Memory of `rbf_tuned`."""
+PORTION: Final = 1_000
+"""Rows that are learned at once."""
+TUNING_ROWS: Final = 20_000
+VALIDATION_SHARE: Final = 0.2
+ALPHAS: Final = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2)
+EPOCHS: Final = 5
+OVERFLOWN: Final = 1e100
+"""Decision values beyond this are of a setting that diverged."""
 
 
-class NotedTurns(Turns):
-    """Turns whose lengths are kept; those before the last start of a life are not."""
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a contender made of one split.
 
-    lengths: Final[list[float]] = []
-
-    def __init__(self, now: float) -> None:
-        super().__init__(now)
-        self.lengths.clear()
-
-    def next(self, now: float) -> None:
-        """Note how long the turn took that ended."""
-        self.lengths.append(now - self._began)
-        super().next(now)
-
-
-class _FinishingLine(Metrics):
-    """The trainer's metrics: the watch starts when the first records are at hand, before they are decoded.
-
-    Notes when all points are learned, and when published, which stops the trainer.
+    Attributes
+    ----------
+    decision : ndarray of shape (n,)
+        Of the held-out rows; those above 0 are answered +1.
+    positive : ndarray of shape (n,)
+        Their probabilities of +1.
+    cpu_s : float
+        CPU seconds of training, and of choosing a setting.
+    bytes : int
+        Of the rows held at once, at 4 a feature and 9 more, or of a model of fixed size.
     """
 
-    def __init__(self, n: int, stop: threading.Event) -> None:
-        super().__init__(TRAINER)
-        self._n, self._stop = n, stop
-        self._watch: Stopwatch | None = None
-        self.seen = self.covered = self.versions = 0
-        self.learned: Lap | None = None
-        self.published: Lap | None = None
+    decision: Float
+    positive: Float
+    cpu_s: float
+    bytes: int
 
-    def increase(self, name: str, amount: float = 1.0, **labels: str) -> None:
-        super().increase(name, amount, **labels)
-        if name == "streamsvm_input_records" and self._watch is None:
-            self._watch = Stopwatch()
-        if name == "streamsvm_input_rows" and labels["outcome"] == "accepted":
-            self.seen += int(amount)
-            if self.learned is None and self.seen >= self._n:
-                self.learned = self._lap()
 
-    def put(self, name: str, value: float, **labels: str) -> None:
-        super().put(name, value, **labels)
-        if name == "streamsvm_model_points_covered":
-            self.versions += 1
-            self.covered = int(value)
-            if self.published is None and self.covered >= self._n:
-                self.published = self._lap()
-                self._stop.set()
+Contender = Callable[[Points, Points, int], Answer]
+"""(training rows, held-out rows, seed) -> answer."""
 
-    def _lap(self) -> Lap:
-        assert self._watch is not None
-        return self._watch.lap()
+
+# ---------------------------------------------------------------------------------------------------------------- ours
+
+
+def bytes_of(points: int, dimension: int) -> int:
+    """Return what so many points take, or a linear model."""
+    return points * PointsConfig(dimension=dimension).point_bytes if points else 8 * (dimension + 1)
+
+
+def streamsvm(train: Points, test: Points, seed: int, points: int | None = None, **svm: Any) -> Answer:
+    """Learn all rows in one pass, and train once."""
+    config = ModelConfig(
+        points=PointsConfig(dimension=train.dimension),
+        coreset=CoresetConfig() if points is None else CoresetConfig(points=points),
+        svm=SvmConfig(probability="sigmoid", **svm),
+        seed=seed,
+    )
+    begun, held = time.process_time(), 0
+    stream = Stream(config, TwoClasses())
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".* are outliers")  # a few rows of real sets are
+        for start in range(0, len(train), PORTION):
+            stream.learn(train.take(slice(start, start + PORTION)))
+            held = max(held, stream.learner.points_held)
+    made = make(stream.learner.cut(), config)
+    seconds = time.process_time() - begun
+    model = made.trained.model
+    decision = model.decision_function(test.X)
+    # Without a probability, where the audit sample has too few points of a label: the plainest sigmoid.
+    positive = expit(decision) if model.probability is None else model.probability.of(decision)
+    return Answer(decision, positive, seconds, bytes_of(held, train.dimension))
+
+
+def rbf_tuned(train: Points, test: Points, seed: int) -> Answer:
+    """Learn a tuned kernel machine."""
+    most = TUNED_BYTES // bytes_of(1, train.dimension)
+    return streamsvm(train, test, seed, points=most, kernel="rbf", tune="auto")
+
+
+# ------------------------------------------------------------------------------------------------ all points, linear
+
+
+def svm_all(train: Points, test: Points, seed: int, solver: str = "stda", class_weight: str = "none") -> Answer:
+    """Solve on all rows what `streamsvm` solves on some."""
+    begun = time.process_time()
+    objective = EmpiricalObjective.over(train, SvmConfig(class_weight=class_weight))
+    Z = objective.scaler.transform(train.X)
+    machine = (
+        STDASVC(C=objective.penalty, kernel="linear", tol=OPTIMUM_TOLERANCE)
+        if solver == "stda"
+        else LinearSVC(C=objective.penalty, loss="hinge", random_state=seed)
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        machine.fit(Z, train.y, sample_weight=objective.weight)
+    judge = _sigmoid(machine, Z, train.y)
+    seconds = time.process_time() - begun
+    aside = objective.scaler.transform(test.X)
+    return Answer(machine.decision_function(aside), judge.predict_proba(aside)[:, 1], seconds, bytes_of(*train.X.shape))
+
+
+def sgd(
+    train: Points, test: Points, seed: int, loss: str = "log_loss", class_weight: str | None = None, epochs: int = 1
+) -> Answer:
+    """Choose a setting on some of the rows, then learn all of them in so many passes."""
+    scaler = StandardScaler().fit(train.X.astype(np.float64))
+    Z, y = scaler.transform(train.X.astype(np.float64)), train.y
+    counts = {label: float(np.count_nonzero(y == label)) for label in (-1, 1)}
+    weights = {label: len(y) / (2.0 * count) for label, count in counts.items()} if class_weight else None
+    fit = partial(_passes, loss=loss, weights=weights, epochs=epochs, seed=seed)
+    raw = loss == "log_loss" and weights is None
+    begun = time.process_time()
+    some = min(len(y), TUNING_ROWS)
+    aside = round(some * VALIDATION_SHARE)
+    first, second = slice(aside, some), slice(aside)  # split() has shuffled the rows
+    best, chosen = math.inf, None
+    for alpha, setting in product(ALPHAS, SGD_SETTINGS):
+        machine = fit(Z[first], y[first], {"alpha": alpha, **setting})
+        if machine is not None and (judged := log_loss(y[second], _probabilities(machine, Z, y, second, raw))) < best:
+            best, chosen = judged, {"alpha": alpha, **setting}
+    assert chosen is not None, "every setting overflows"
+    machine = fit(Z, y, chosen)
+    assert machine is not None, f"{chosen} overflows on all rows"
+    judge = machine if raw else _sigmoid(machine, Z[second], y[second])
+    seconds = time.process_time() - begun
+    held_out = scaler.transform(test.X.astype(np.float64))
+    held = bytes_of(0 if epochs == 1 else len(train), train.dimension)
+    return Answer(machine.decision_function(held_out), judge.predict_proba(held_out)[:, 1], seconds, held)
+
+
+def _passes(
+    Z: Float,
+    y: NDArray[np.int8],
+    setting: Mapping[str, Any],
+    *,
+    loss: str,
+    weights: Mapping[int, float] | None,
+    epochs: int,
+    seed: int,
+) -> Any:
+    """Return the fitted machine; None if the setting overflows."""
+    machine = SGDClassifier(loss=loss, class_weight=weights, random_state=seed, **setting)
+    random = np.random.default_rng(seed)
+    try:
+        for epoch in range(epochs):
+            order = random.permutation(len(y)) if epoch else np.arange(len(y))
+            for start in range(0, len(y), PORTION):
+                rows = order[start : start + PORTION]
+                machine.partial_fit(Z[rows], y[rows], classes=[-1, 1])
+    except ValueError:
+        return None
+    sizes = np.abs(machine.coef_).max(), abs(float(machine.intercept_[0]))
+    return machine if max(sizes) < OVERFLOWN else None
+
+
+def _probabilities(machine: Any, Z: Float, y: NDArray[np.int8], rows: slice, raw: bool) -> Float:
+    judge = machine if raw else _sigmoid(machine, Z[rows], y[rows])
+    return np.asarray(judge.predict_proba(Z[rows])[:, 1])
+
+
+def _sigmoid(machine: Any, Z: Float, y: NDArray[np.int8]) -> Any:
+    return CalibratedClassifierCV(FrozenEstimator(machine), method="sigmoid").fit(Z, y)
+
+
+# ------------------------------------------------------------------------------------------------ all points, boosted
+
+
+def hist_gb(train: Points, test: Points, seed: int) -> Answer:
+    """Boost with scikit-learn's defaults."""
+    machine = HistGradientBoostingClassifier(random_state=seed)
+    begun = time.process_time()
+    machine.fit(train.X, train.y)
+    seconds = time.process_time() - begun
+    positive = machine.predict_proba(test.X)[:, 1]
+    return Answer(positive - 0.5, positive, seconds, bytes_of(*train.X.shape))
+
+
+OURS: Final[Mapping[str, Contender]] = {
+    "streamsvm": streamsvm,
+    "streamsvm_balanced": partial(streamsvm, class_weight="balanced"),
+    "rbf": partial(streamsvm, kernel="rbf"),
+    "rbf_tuned": rbf_tuned,
+    "svm_all": svm_all,
+    "svm_all_balanced": partial(svm_all, class_weight="balanced"),
+    "liblinear": partial(svm_all, solver="liblinear"),
+    "sgd": sgd,
+    "sgd_balanced": partial(sgd, class_weight="balanced"),
+    "sgd_hinge": partial(sgd, loss="hinge"),
+    "sgd_epochs": partial(sgd, epochs=EPOCHS),
+    "hist_gb": hist_gb,
+}

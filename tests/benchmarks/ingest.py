@@ -9,52 +9,40 @@ the same topics: the same records, formats and partitions. Contenders take turns
 Processor time is that of the consumer's whole process, the client's threads among them: on a machine that others use it
 tells more than the wall. `events` are raw events by README's example of `[features]`, whatever `--dimension` says.
 
-Of our loop each row has the longest turn and the 99th percentile of turns, over all runs, and how /healthz was answered
-meanwhile, asked five times a second from the broker's core. `tests.benchmarks.turns` does that for a minute at a time.
+Of our loop each row has the longest turn and the 99th percentile of turns, over all runs.
 
 Avro's schemas come from a stand-in, asked once a run. Decoding alone is timed in this process, without a broker.
 """
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import json
 import math
 import os
-import subprocess
 import sys
 import tempfile
-import threading
 import time
-import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, suppress
-from dataclasses import dataclass
+from contextlib import ExitStack
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 from confluent_kafka import Producer
-from threadpoolctl import threadpool_limits
 
-from consumers.host.runtime import Health, configure_logging, spare_the_collector
-from consumers.host.web.server import HttpServer
-from consumers.settings import CheckpointConfig, HttpConfig, InputConfig, LogConfig, OutputConfig, Settings
+from consumers.settings import CheckpointConfig, HttpConfig, InputConfig, OutputConfig, Settings
 from consumers.trainer import observer
-from consumers.trainer.components import Components
-from consumers.trainer.trainer import Trainer
 from streamsvm.branches.events.options import points_of, recipe_from
 from streamsvm.config import PointsConfig
 from streamsvm.ingest import arrow, avro
 from streamsvm.ingest.decoder import PointDecoder, encode
 from streamsvm.kafka import Cluster, Connection, Record, TopicSpec
-from tests.benchmarks.contenders import NotedTurns, _FinishingLine
-from tests.benchmarks.timing import ROUNDS_AT_LEAST, Interval
-from tests.brokers.jvm import JvmBroker, free_ports
+from tests.benchmarks.runner import Child, Interval, make_environment, numbers, parser_of, turns, words, written
+from tests.benchmarks.trainers import NotedTurns, serve, trained
+from tests.brokers.jvm import JvmBroker
 
-ROOT = Path(__file__).parents[2]
 HERE: Final = Path(__file__).parent
 PEERS: Final = ("bare", "decode", "sgd", "river", "quix")
 OF_JSON_ONLY: Final = frozenset({"river", "quix"})
@@ -83,9 +71,6 @@ FEATURES: Final[Mapping[str, Any]] = {
 EVENTS: Final[Mapping[str, Any]] = {"label": {"field": "is_fraud", "negative": [False], "positive": [True]}}
 EVENTS_MADE: Final = 64_000
 """Events that are made; a longer stream repeats them."""
-PROBE_EVERY_S: Final = 0.2
-LATE_S: Final = 1.0
-"""When an answer of /healthz is late: Kubernetes waits so long for a probe by default."""
 LEAF_ROWS: Final = 2_000
 SHARES: Final = 10
 """Streams of the slow loops are whole parts of the others' streams."""
@@ -220,9 +205,7 @@ def fill(connection: Connection, n: int, cases: Sequence[tuple[str, int, int]]) 
 # ---------------------------------------------------------------------------------------------------------------- ours
 
 
-def train(
-    connection: Connection, format_: str, n: int, dimension: int, partitions: int, run: int, port: int = 0
-) -> dict[str, Any]:
+def train(connection: Connection, format_: str, n: int, dimension: int, partitions: int, run: int) -> dict[str, Any]:
     """Run the trainer from the topic's beginning until the model of all points is published."""
     vars(observer)["Turns"] = NotedTurns
     with tempfile.TemporaryDirectory() as directory:
@@ -232,45 +215,20 @@ def train(
             input=InputConfig(topic=topic_of(format_, dimension, partitions)),
             output=OutputConfig(models_topic=f"ingest-models-{os.getpid()}-{run}"),
             checkpoint=CheckpointConfig(directory=Path(directory)),
-            http=HttpConfig(port=port),
+            http=HttpConfig(port=0),
             **settings_of(format_, dimension),
         )
-        stop, health = threading.Event(), Health(stuck_after_s=TIMEOUT_S)
-        metrics = _FinishingLine(n, stop)
-        alarm = threading.Timer(TIMEOUT_S, stop.set)
-        alarm.start()
-        try:
-            components = Components(
-                cluster=Cluster(connection), metrics=metrics, health=health, stop=stop, schemas=_Shelf()
-            )
-            with HttpServer(settings.http, health, metrics.registry):
-                Trainer(settings, components).run()
-        finally:
-            alarm.cancel()
-    assert metrics.learned is not None
-    assert metrics.published is not None, f"{format_}: the model of all points was not published"
+        metrics = trained(settings, connection, n, "published", schemas=_Shelf())
+    published, learned = metrics.since_first("published"), metrics.since_first("learned")
     return {
         "seen": metrics.seen,
-        "wall_s": metrics.published.wall_s,
-        "cpu_s": metrics.published.cpu_s,
-        "learned_s": metrics.learned.wall_s,
-        "loop_s": metrics.learned.loop_s,
+        "wall_s": published.wall_s,
+        "cpu_s": published.cpu_s,
+        "learned_s": learned.wall_s,
+        "loop_s": learned.loop_s,
         "versions": metrics.versions,
         "turns_s": list(NotedTurns.lengths),
     }
-
-
-def serve(servers: str, port: int) -> None:
-    """Answer each line of `FORMAT N DIMENSION PARTITIONS` with a run."""
-    configure_logging(LogConfig(level="error"))
-    spare_the_collector()
-    connection = Connection(options={"bootstrap.servers": servers})
-    runs = itertools.count()
-    with threadpool_limits(1):
-        for line in sys.stdin:
-            format_, n, dimension, partitions = line.split()
-            told = train(connection, format_, int(n), int(dimension), int(partitions), next(runs), port)
-            print(json.dumps(told), flush=True)
 
 
 # ------------------------------------------------------------------------------------------------------------ decoding
@@ -304,84 +262,6 @@ def decoding(dimension: int, runs: int) -> dict[str, float]:
 # ------------------------------------------------------------------------------------------------------------- running
 
 
-@dataclass(frozen=True, slots=True)
-class Child:
-    """A process that answers lines with lines of JSON."""
-
-    process: subprocess.Popen[str]
-
-    def ask(self, *words: object) -> dict[str, Any]:
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        self.process.stdin.write(" ".join(map(str, words)) + "\n")
-        self.process.stdin.flush()
-        answer = self.process.stdout.readline()
-        if not answer:
-            raise SystemExit(f"{words}: the process ended with {self.process.wait()}")
-        told: dict[str, Any] = json.loads(answer)
-        return told
-
-
-class Probes:
-    """Asks /healthz again and again from a thread of its own, from the first answer on.
-
-    Parameters
-    ----------
-    port : int
-    """
-
-    def __init__(self, port: int) -> None:
-        self._address = f"http://127.0.0.1:{port}/healthz"
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._answers: list[tuple[float, bool]] = []
-
-    def __enter__(self) -> Probes:
-        """Begin."""
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """End."""
-        self._over.set()
-        self._thread.join()
-
-    def _run(self) -> None:
-        while not self._over.wait(PROBE_EVERY_S):
-            began, answered = time.monotonic(), False
-            with suppress(OSError), urllib.request.urlopen(self._address, timeout=10.0):
-                answered = True
-            if answered or self._answers:
-                self._answers.append((time.monotonic() - began, answered))
-
-    @property
-    def found(self) -> dict[str, float | int]:
-        """How many there were, how many of them late or none, and the longest, up to the last that was answered."""
-        last = max((index for index, (_, answered) in enumerate(self._answers) if answered), default=-1)
-        counted = self._answers[: last + 1]  # then the server was closed
-        return {
-            "probes": len(counted),
-            "probes_late": sum(not answered or took > LATE_S for took, answered in counted),
-            "longest_probe_s": max((took for took, _ in counted), default=0.0),
-        }
-
-
-def child(stack: ExitStack, cores: int | str, command: Sequence[str]) -> Child:
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"}
-    process = stack.enter_context(
-        subprocess.Popen(
-            ["taskset", "-c", str(cores), *command],
-            cwd=ROOT,
-            env=environment,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-    )
-    stack.callback(process.kill)
-    return Child(process)
-
-
 def measure(
     n: int,
     dimensions: Sequence[int],
@@ -403,24 +283,23 @@ def measure(
         broker.start()
         connection = Connection(options={"bootstrap.servers": broker.bootstrap_servers})
         fill(connection, n, cases)
-        (port,) = free_ports(1)
-        command = [sys.executable, "-m", "tests.benchmarks.ingest", "--serve", connection.servers, "--port", str(port)]
-        ours = child(stack, core, command)
+        command = [sys.executable, "-m", "tests.benchmarks.ingest", "--serve", connection.servers]
+        ours = Child.start(stack, command, core)
         loops = [peers, str(HERE / "ingest_peers.py"), connection.servers, avro.schema_of(1, many=True)]
-        theirs = child(stack, core, loops) if peers else None
+        theirs = Child.start(stack, loops, core) if peers else None
         for turn in range(rounds + 1):
             for format_, dimension, count in cases:
                 names = ["streamsvm", *(name for name in PEERS if theirs and name in only and reads(name, format_))]
-                for name in [*names[turn % len(names) :], *names[: turn % len(names)]]:
+                for name in turns(names, turn):
                     points = int(n * LENGTH.get(format_, Fraction(1)) * LENGTH.get(name, Fraction(1)))
-                    if theirs is None or name == "streamsvm":
-                        with Probes(port) as probes:
+                    topic = topic_of(format_, dimension, count)
+                    try:
+                        if theirs is None or name == "streamsvm":
                             lap = ours.ask(format_, points, dimension, count)
-                        lap |= probes.found
-                    else:
-                        topic = topic_of(format_, dimension, count)
-                        lap = theirs.ask(name, format_, FORMATS[format_], topic, count, points, dimension)
-                    if "missing" in lap:
+                        else:
+                            lap = theirs.ask(name, format_, FORMATS[format_], topic, count, points, dimension)
+                    except ModuleNotFoundError as error:
+                        print(f"{name} is left out: {error}", file=sys.stderr, flush=True)
                         continue
                     assert lap["seen"] == points, f"{name} saw {lap['seen']} of {points} points"
                     if turn:  # the first round compiles, and fills caches
@@ -455,16 +334,9 @@ def row(name: str, format_: str, dimension: int, partitions: int, laps: Sequence
         loop = Interval.of([lap["loop_s"] / lap["points"] * 1e6 for lap in laps])
         found |= {"learned_per_s": round(learned.median), "loop_us_per_point": round(loop.median, 3)}
         found["versions"] = sorted({lap["versions"] for lap in laps})
-        turns = np.concatenate([np.array(lap["turns_s"]) for lap in laps])
-        found |= {
-            "longest_turn_s": round(float(turns.max()), 4),
-            "p99_turn_s": round(float(np.quantile(turns, 0.99)), 4),
-        }
-        found |= {
-            "probes": sum(lap["probes"] for lap in laps),
-            "probes_late": sum(lap["probes_late"] for lap in laps),
-            "longest_probe_s": round(max(lap["longest_probe_s"] for lap in laps), 4),
-        }
+        lengths = np.concatenate([np.array(lap["turns_s"]) for lap in laps])
+        found["longest_turn_s"] = round(float(lengths.max()), 4)
+        found["p99_turn_s"] = round(float(np.quantile(lengths, 0.99)), 4)
     return found
 
 
@@ -484,7 +356,7 @@ def lines(
     yield (
         f"{'contender':<10} {'format':<11}{'d':>3}{'part.':>6} {'thousand points/s':>26} {'before':>8} "
         f"{'x sgd':>7} {'x river':>8} {'x bare':>7} {'CPU us/pt':>10} {'sgd CPU x':>10} {'learned k/s':>12} "
-        f"{'decode us':>10} {'versions':>9} {'turn ms':>8} {'p99 ms':>7} {'probe ms':>9} {'late':>5}"
+        f"{'decode us':>10} {'versions':>9} {'turn ms':>8} {'p99 ms':>7}"
     )
     order = (*FORMATS, "streamsvm", *PEERS).index
     for one in sorted(
@@ -505,13 +377,12 @@ def lines(
         versions = "-".join(map(str, (one["versions"][0], one["versions"][-1]))) if ours else "-"
         turn = f"{one['longest_turn_s'] * 1e3:,.0f}" if ours else "-"
         p99 = f"{one['p99_turn_s'] * 1e3:,.0f}" if ours else "-"
-        probe = f"{one['longest_probe_s'] * 1e3:,.0f}" if ours else "-"
         yield (
             f"{one['contender']:<10} {one['format']:<11}{d:>3}{one['partitions']:>6} "
             f"{one['rate'] / 1e3:>11,.0f} {interval:>14} {'-' if was is None else f'{was / 1e3:,.0f}':>8} "
             f"{ratio('sgd'):>7} {ratio('river'):>8} {ratio('bare'):>7} {one['cpu_us_per_point']:>10.2f} {cpu:>10} "
             f"{learned:>12} {'-' if alone is None else f'{alone:.3f}':>10} {versions:>9} {turn:>8} "
-            f"{p99:>7} {probe:>9} {one.get('probes_late', '-'):>5}"
+            f"{p99:>7}"
         )
 
 
@@ -523,58 +394,35 @@ def _place(one: Mapping[str, Any]) -> tuple[Any, ...]:
     return tuple(one[name] for name in ("contender", "format", "partitions", "points", "dimension"))
 
 
-def make_peers(folder: Path) -> None:
-    """Make the other loops' environment, of pinned packages."""
-    subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
-    python, packages = folder / "bin" / "python", str(HERE / "ingest_peers.txt")
-    subprocess.run([str(python), "-m", "pip", "install", "--quiet", "--requirement", packages], check=True)
-    print(f"--peers {python}")
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Measure, print the table, and write what was asked for."""
-    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.ingest", description=__doc__.splitlines()[0])
+    """Measure, and print the table anew after each round."""
+    parser = parser_of("ingest", __doc__)
     parser.add_argument("--points", type=int, default=2_560_000, help="points of a stream (default %(default)s)")
-    parser.add_argument("--dimension", default="8,24", help="features a point, several with commas (%(default)s)")
-    parser.add_argument("--partitions", default="1,16,64", help="partitions of the input (default %(default)s)")
-    parser.add_argument(
-        "--before", default="", metavar="FILE", help="JSON of an earlier run, for a column of its rates"
-    )
-    parser.add_argument("--only", default=",".join((*FORMATS, *PEERS)), help="contenders (%(default)s)")
-    parser.add_argument("--rounds", type=int, default=ROUNDS_AT_LEAST, help="measured rounds (%(default)s)")
+    parser.add_argument("--dimension", type=numbers, default=[8, 24], help="features a point")
+    parser.add_argument("--partitions", type=numbers, default=[1, 16, 64], help="partitions of the input")
+    parser.add_argument("--before", type=Path, metavar="FILE", help="JSON of an earlier run, for a column of its rates")
+    parser.add_argument("--only", type=words, default=[*FORMATS, *PEERS], help="formats and contenders (all)")
     parser.add_argument("--peers", default="", metavar="PYTHON", help="interpreter of the other loops' environment")
     parser.add_argument("--make-peers", type=Path, metavar="DIR", help="make that environment in a folder, and end")
     parser.add_argument("--core", type=int, default=0, help="the consumers' core (%(default)s)")
     parser.add_argument("--broker-core", type=int, default=1, help="the broker's core (%(default)s)")
-    parser.add_argument("--json", default="", metavar="FILE", help="also write JSON")
-    parser.add_argument("--into", default="", metavar="FILE", help="also write the table")
-    parser.add_argument("--serve", default="", metavar="SERVERS", help=argparse.SUPPRESS)
-    parser.add_argument("--port", type=int, default=0, help=argparse.SUPPRESS)
-    options = parser.parse_args(arguments)
-    if options.serve:
-        serve(options.serve, options.port)
+    parser.add_argument("--serve", default="", metavar="SERVERS", help="answer lines on standard input with runs")
+    asked = parser.parse_args(arguments)
+    if asked.serve:
+        serve(asked.serve, train)
         return
-    if options.make_peers is not None:
-        make_peers(options.make_peers)
+    if asked.make_peers is not None:
+        make_environment(asked.make_peers, HERE / "ingest_peers.txt")
         return
     load = os.getloadavg()[0]
-    dimensions = [int(part) for part in options.dimension.split(",")]
-    partitions = [int(part) for part in options.partitions.split(",")]
-    only = options.only.split(",")
-    whole = whole_points([name for name in FORMATS if name in only], partitions)
-    n = max(options.points // whole, 1) * whole
-    before = json.loads(Path(options.before).read_text(encoding="utf-8"))["rows"] if options.before else []
-    decode = {dimension: decoding(dimension, options.rounds) for dimension in dimensions}
-    text = ""
-    cores = options.core, options.broker_core
-    for rows in measure(n, dimensions, partitions, options.rounds, only, options.peers, *cores):
-        text = "\n".join(lines(rows, before, decode, load)) + "\n"
-        if options.into:
-            Path(options.into).write_text(text, encoding="utf-8")
-        if options.json:
-            report = {"benchmark": "ingest", "load_average": load, "rows": rows, "decode_us_per_point": decode}
-            Path(options.json).write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
-    print(text, end="")
+    whole = whole_points([name for name in FORMATS if name in asked.only], asked.partitions)
+    n = max(asked.points // whole, 1) * whole
+    before = json.loads(asked.before.read_text())["rows"]["rows"] if asked.before else []
+    decode = {dimension: decoding(dimension, asked.rounds) for dimension in asked.dimension}
+    cores = asked.core, asked.broker_core
+    for rows in measure(n, asked.dimension, asked.partitions, asked.rounds, asked.only, asked.peers, *cores):
+        print(*lines(rows, before, decode, load), sep="\n", flush=True)
+        written(asked.json, {"rows": rows, "decode_us_per_point": decode})
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""One process beside several workers on a real broker: `python -m tests.benchmarks.scale --group-workers 1,2 --json`.
+"""One process beside several workers on a real broker: `python -m tests.benchmarks.scale --group-workers 1,2`.
 
 The trainer as it is deployed, at default settings, from its first turn until every point of a filled topic is learned;
 then it is stopped, and its last checkpoint holds what it has learned. Beside it workers (`streamsvm scale worker
@@ -19,10 +19,8 @@ processor time of each worker over its own points, and what the slowest one woul
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import itertools
-import json
 import os
 import re
 import statistics
@@ -36,15 +34,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from confluent_kafka import Producer
-from threadpoolctl import threadpool_limits
 
 from consumers.branches.workers.coresets_topic import topic_spec
 from consumers.branches.workers.settings import coresets_topic
-from consumers.host.runtime import Health, configure_logging, spare_the_collector
-from consumers.metrics import TRAINER, Metrics
 from consumers.settings import CheckpointConfig, InputConfig, LogConfig, OutputConfig, Settings, TrainingConfig
-from consumers.trainer.components import Components
-from consumers.trainer.trainer import Trainer
 from streamsvm.checkpoint.directory import CheckpointDirectory
 from streamsvm.checkpoint.disk import FileSystem
 from streamsvm.checkpoint.records import encode_bucket, encode_partition
@@ -53,14 +46,13 @@ from streamsvm.kafka import Cluster, Connection, TopicSpec
 from streamsvm.learning.cutting import LearnerState
 from streamsvm.learning.learner import Learner
 from streamsvm.learning.training import train
-from tests.benchmarks.ingest import FORMATS, child, headers_of, make, values_of
-from tests.benchmarks.timing import Lap, Stopwatch
+from tests.benchmarks.ingest import FORMATS, headers_of, make, values_of
+from tests.benchmarks.runner import Child, all_cores, known, numbers, parser_of, words, written
+from tests.benchmarks.trainers import TIMEOUT_S, serve, trained
 from tests.brokers.jvm import JvmBroker
 
 RECORDS: Final[Mapping[str, str]] = {"json": "json", "arrow": "arrow-4096"}
 """One point a record, or 4,096 rows of one."""
-ROUNDS: Final = 3
-TIMEOUT_S: Final = 1_200.0
 WORKER: Final = """
 from consumers.branches.workers import group_worker
 from consumers.cli.app import main
@@ -108,63 +100,27 @@ def fill(connection: Connection, format_: str, n: int, dimension: int, partition
 # ----------------------------------------------------------------------------------------------------------- one run
 
 
-class _Start(Health):
-    """Starts the watch when the trainer begins to read."""
-
-    watch: Stopwatch | None = None
-
-    def __init__(self) -> None:
-        super().__init__(stuck_after_s=TIMEOUT_S)
-
-    def require(self, condition: str, missing: str) -> None:
-        super().require(condition, missing)
-        if condition == "start" and not missing:
-            self.watch = Stopwatch()
-
-
-class _Finish(Metrics):
-    """The trainer's metrics; stops it when every point is learned."""
-
-    def __init__(self, n: int, start: _Start, stop: threading.Event) -> None:
-        super().__init__(TRAINER)
-        self._n, self._start, self._stop = n, start, stop
-        self._seen = 0
-        self.lap: Lap | None = None
-
-    def increase(self, name: str, amount: float = 1.0, **labels: str) -> None:
-        super().increase(name, amount, **labels)
-        if name == "streamsvm_input_rows":
-            self._seen += int(amount)
-            if self.lap is None and self._seen >= self._n and self._start.watch is not None:
-                self.lap = self._start.watch.lap()
-                self._stop.set()
+def settings_of(connection: Connection, topic: str, dimension: int, directory: str, name: str, **more: Any) -> Settings:
+    """Return a trainer's settings: the default ones, in topics and a folder of its own."""
+    return Settings(
+        name=name,
+        kafka={"bootstrap.servers": connection.servers},
+        input=InputConfig(topic=topic),
+        points=PointsConfig(dimension=dimension),
+        output=OutputConfig(models_topic=f"{name}-models"),
+        log=LogConfig(level="error"),
+        **({"checkpoint": CheckpointConfig(directory=Path(directory))} | more),
+    )
 
 
 def run(connection: Connection, format_: str, n: int, dimension: int, partitions: int, number: int) -> dict[str, Any]:
     """Run the trainer over a filled topic; return its times, and the digest of what it has learned."""
     with tempfile.TemporaryDirectory() as directory:
-        settings = Settings(
-            name=f"scale-{number}",
-            kafka={"bootstrap.servers": connection.servers},
-            input=InputConfig(topic=topic_of(format_, partitions)),
-            points=PointsConfig(dimension=dimension),
-            output=OutputConfig(models_topic=f"scale-models-{os.getpid()}-{number}"),
-            checkpoint=CheckpointConfig(directory=Path(directory)),
-            log=LogConfig(level="error"),
-        )
-        stop, start = threading.Event(), _Start()
-        metrics = _Finish(n, start, stop)
-        alarm = threading.Timer(TIMEOUT_S, stop.set)
-        alarm.start()
-        try:
-            components = Components(cluster=Cluster(connection), metrics=metrics, health=start, stop=stop)
-            Trainer(settings, components).run()
-        finally:
-            alarm.cancel()
-        learned = _learned(Path(directory))
-    lap = metrics.lap
-    assert lap is not None, f"{format_}: not every point was learned within {TIMEOUT_S:.0f} s"
-    assert sum(state.learned.rows for state in learned.partitions.values()) == n
+        name, topic = f"scale-{os.getpid()}-{number}", topic_of(format_, partitions)
+        settings = settings_of(connection, topic, dimension, directory, name)
+        metrics = trained(settings, connection, n, "learned")
+        learned = _learned(Path(directory), n)
+    lap = metrics.laps["learned"]
     return {
         "wall_s": lap.wall_s,
         "trainer_cpu_s": lap.cpu_s,
@@ -173,21 +129,6 @@ def run(connection: Connection, format_: str, n: int, dimension: int, partitions
         "versions": metrics.registry.get_sample_value("streamsvm_model_version"),
         "digest": digest_of(learned, settings.models()),
     }
-
-
-class _Adopted(_Finish):
-    """The metrics of a trainer that adopts; stops it when it has adopted every point, each of weight 1."""
-
-    def put(self, name: str, value: float, **labels: str) -> None:
-        super().put(name, value, **labels)
-        if (
-            name == "streamsvm_coreset_weight"
-            and value >= self._n
-            and self.lap is None
-            and self._start.watch is not None
-        ):
-            self.lap = self._start.watch.lap()
-            self._stop.set()
 
 
 def _cpu_s(pid: int) -> float:
@@ -202,38 +143,23 @@ def run_group(
     """Run a trainer that adopts, and workers of their own, over a filled topic; as `run`, with the bytes left."""
     name = f"scale-group-{os.getpid()}-{number}"
     with tempfile.TemporaryDirectory() as directory, ExitStack() as stack:
-        settings = Settings(
-            name=name,
-            kafka={"bootstrap.servers": connection.servers},
-            input=InputConfig(topic=topic_of(format_, partitions)),
-            points=PointsConfig(dimension=dimension),
-            training=TrainingConfig(from_coresets=True),
-            output=OutputConfig(models_topic=f"{name}-models"),
-            checkpoint=CheckpointConfig(directory=Path(directory), interval_s=1.0),
-            log=LogConfig(level="error"),
-        )
-        stop, start = threading.Event(), _Start()
-        metrics = _Adopted(n, start, stop)
-        alarm = threading.Timer(TIMEOUT_S, stop.set)
-        alarm.start()
-        stack.callback(alarm.cancel)
+        kept = CheckpointConfig(directory=Path(directory), interval_s=1.0)
+        more = {"checkpoint": kept, "training": TrainingConfig(from_coresets=True)}
+        settings = settings_of(connection, topic_of(format_, partitions), dimension, directory, name, **more)
         cluster = Cluster(connection)
         cluster.create([topic_spec(settings, partitions), TopicSpec(settings.input.dead_letters)])
         processes = [_worker(stack, settings, worker, workers) for worker in range(workers)]
         begun = [_cpu_s(process.pid) for process in processes]
-        components = Components(cluster=cluster, metrics=metrics, health=start, stop=stop)
-        Trainer(settings, components).run()
+        metrics = trained(settings, connection, n, "adopted")
         cpu_s = [_cpu_s(process.pid) - before for process, before in zip(processes, begun, strict=True)]
-        learned = _learned(Path(directory))
+        learned = _learned(Path(directory), n)
         left = dict.fromkeys(KINDS.values(), 0)
         for partition in range(partitions):
             for record in cluster.read_to_end(coresets_topic(settings), partition, timeout_s=TIMEOUT_S):
                 found = KIND.match((record.key or b"").removeprefix(name.encode()))
                 kind = "other" if found is None or not record.value else KINDS[found[1]]
                 left[kind] += len(record.key or b"") + len(record.value or b"")
-    lap = metrics.lap
-    assert lap is not None, f"{format_}: not every point was adopted within {TIMEOUT_S:.0f} s"
-    assert sum(state.learned.rows for state in learned.partitions.values()) == n
+    lap = metrics.laps["adopted"]
     shares = [sum(p % workers == worker for p in range(partitions)) / partitions for worker in range(workers)]
     return {
         "wall_s": lap.wall_s,
@@ -278,9 +204,10 @@ def _worker(stack: ExitStack, settings: Settings, ordinal: int, of: int) -> subp
     return process
 
 
-def _learned(directory: Path) -> LearnerState:
+def _learned(directory: Path, n: int) -> LearnerState:
     with CheckpointDirectory(FileSystem(directory), 3) as checkpoints:
         newest = next(one.snapshot for one in checkpoints.generations() if one.snapshot is not None)
+    assert sum(state.learned.rows for state in newest.learner.partitions.values()) == n
     return newest.learner
 
 
@@ -299,21 +226,13 @@ def digest_of(state: LearnerState, config: ModelConfig) -> str:
     return digest.hexdigest()
 
 
-def serve(servers: str) -> None:
-    """Answer each line of `FORMAT N DIMENSION PARTITIONS WORKERS` with a run; WORKERS 0: one process alone."""
-    configure_logging(LogConfig(level="error"))
-    spare_the_collector()
-    connection = Connection(options={"bootstrap.servers": servers})
-    runs = itertools.count()
-    with threadpool_limits(1):
-        for line in sys.stdin:
-            format_, *numbers = line.split()
-            n, dimension, partitions, workers = map(int, numbers)
-            if workers:
-                found = run_group(connection, format_, n, dimension, partitions, workers, next(runs))
-            else:
-                found = run(connection, format_, n, dimension, partitions, next(runs))
-            print(json.dumps(found), flush=True)
+def either(
+    connection: Connection, format_: str, n: int, dimension: int, partitions: int, workers: int, number: int
+) -> dict[str, Any]:
+    """Run workers, or one process alone if there are none."""
+    if workers:
+        return run_group(connection, format_, n, dimension, partitions, workers, number)
+    return run(connection, format_, n, dimension, partitions, number)
 
 
 # ------------------------------------------------------------------------------------------------------------- running
@@ -334,9 +253,8 @@ def measure(
         stack.callback(broker.stop)
         broker.start()
         connection = Connection(options={"bootstrap.servers": broker.bootstrap_servers})
-        cores = ",".join(map(str, sorted(os.sched_getaffinity(0))))
         command = [sys.executable, "-m", "tests.benchmarks.scale", "--serve", broker.bootstrap_servers]
-        ours = child(stack, cores, command)
+        ours = Child.start(stack, command, all_cores())
         for format_, count in itertools.product(formats, partitions):
             points = points_of(n, format_, count)
             size = fill(connection, format_, points, dimension, count)
@@ -413,35 +331,23 @@ def lines(rows: Sequence[Mapping[str, Any]], load: float) -> Iterator[str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Measure, and print a table or JSON."""
-    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.scale", description=__doc__.splitlines()[0])
-    parser.add_argument("--group-workers", default="1,2", help="numbers of workers, with commas (%(default)s)")
-    parser.add_argument("--partitions", default="2,8", help="partitions of the input (%(default)s)")
-    parser.add_argument("--format", default="json,arrow", help="formats of the records (%(default)s)")
+    """Measure, and print a table."""
+    parser = parser_of("scale", __doc__, rounds=3)
+    parser.add_argument("--group-workers", type=numbers, default=[1, 2], help="numbers of workers")
+    parser.add_argument("--partitions", type=numbers, default=[2, 8], help="partitions of the input")
+    parser.add_argument("--format", type=words, default=[*RECORDS], help="formats of the records")
     parser.add_argument("--points", type=int, default=2_000_000, help="points of a topic (%(default)s)")
     parser.add_argument("--dimension", type=int, default=8, help="features of a point (%(default)s)")
-    parser.add_argument("--rounds", type=int, default=ROUNDS, help="measured rounds (%(default)s)")
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.add_argument("--into", default="", metavar="FILE", help="also write the table")
-    parser.add_argument("--serve", default="", metavar="SERVERS", help=argparse.SUPPRESS)
-    options = parser.parse_args(arguments)
-    if options.serve:
-        serve(options.serve)
+    parser.add_argument("--serve", default="", metavar="SERVERS", help="answer lines on standard input with runs")
+    asked = parser.parse_args(arguments)
+    if asked.serve:
+        serve(asked.serve, either)
         return
-    formats = options.format.split(",")
-    unknown = [name for name in formats if name not in RECORDS]
-    if unknown:
-        parser.error(f"unknown format {unknown[0]!r}; known are {', '.join(RECORDS)}")
-    load = os.getloadavg()[0]
-    partitions, workers = (
-        [int(part) for part in given.split(",")] for given in (options.partitions, options.group_workers)
-    )
-    rows = list(measure(options.points, options.dimension, partitions, formats, workers, options.rounds))
-    table = "\n".join(lines(rows, load)) + "\n"
-    if options.into:
-        Path(options.into).write_text(table, encoding="utf-8")
-    report = {"benchmark": "scale", "cores": len(os.sched_getaffinity(0)), "load_average": load, "rows": rows}
-    print(json.dumps(report, indent=2) if options.json else table, end="\n" if options.json else "")
+    known(parser, "--format", asked.format, [*RECORDS])
+    load, sizes = os.getloadavg()[0], (asked.points, asked.dimension, asked.partitions)
+    rows = list(measure(*sizes, asked.format, asked.group_workers, asked.rounds))
+    print(*lines(rows, load), sep="\n")
+    written(asked.json, rows)
 
 
 if __name__ == "__main__":

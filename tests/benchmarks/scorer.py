@@ -7,20 +7,14 @@ pinned version, while points stream in. Figures are of this machine and this min
 
 from __future__ import annotations
 
-import argparse
-import json
 import logging
-import statistics
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from pathlib import Path
 from typing import Any, Final
 
 import structlog
-from rich.console import Console
 
 from consumers import constants
 from consumers.host.runtime import Health
@@ -30,6 +24,7 @@ from consumers.scorer.scorer import Scorer
 from consumers.settings import OutputConfig, ScoringConfig, Settings
 from streamsvm.ingest.decoder import encode
 from streamsvm.kafka import Cluster, Connection, Message, Outbox, TopicSpec
+from tests.benchmarks.runner import numbers, parser_of, written
 from tests.brokers.choice import start_real_broker
 from tests.registry.test_subscriber import NAME, Trainer, version_of
 
@@ -147,36 +142,31 @@ def moves(connection: Connection, count: int) -> list[float]:
     return taken
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Measure, print, and write the figures to a file if told to."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--batches", type=int, nargs="*", default=[100, 500, 2_000, 5_000, 10_000])
+def main(arguments: Sequence[str] | None = None, start: Callable[[], Any] = start_real_broker) -> dict[str, Any]:
+    """Measure on the broker that the tests would use, and print."""
+    parser = parser_of("scorer", __doc__)
+    parser.add_argument("--batches", type=numbers, default=[100, 500, 2_000, 5_000, 10_000])
     parser.add_argument("--points", type=int, default=100_000)
     parser.add_argument("--moves", type=int, default=60)
-    parser.add_argument("--json", type=Path)
-    given = parser.parse_args(arguments)
+    asked = parser.parse_args(arguments)
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
-    console = Console(file=sys.stdout, highlight=False)
-    broker = start_real_broker()
+    broker = start()
     try:
         connection = Connection(options={"bootstrap.servers": broker.bootstrap_servers})
-        rates = [rate(connection, batch, given.points) for batch in given.batches]
-        for row in rates:
-            console.print(
-                f"batches of {row['batch_records']:,}: {row['points_per_s']:,.0f} points/s, "
-                f"{row['ms_per_transaction']:.0f} ms a transaction"
-            )
-        taken = sorted(moves(connection, given.moves))
+        rates = [rate(connection, batch, asked.points) for batch in asked.batches]
+        taken = sorted(moves(connection, asked.moves))
     finally:
         broker.stop()
-    if taken:
-        nearest = {share: taken[min(int(share * len(taken)), len(taken) - 1)] for share in (0.5, 0.9, 0.99)}
-        console.print(
-            f"{len(taken)} pins reach a running scorer: median {1e3 * statistics.median(taken):.0f} ms, "
-            f"90 % {1e3 * nearest[0.9]:.0f} ms, 99 % {1e3 * nearest[0.99]:.0f} ms, longest {1e3 * taken[-1]:.0f} ms"
+    for row in rates:
+        print(
+            f"batches of {row['batch_records']:,}: {row['points_per_s']:,.0f} points/s, "
+            f"{row['ms_per_transaction']:.0f} ms a transaction"
         )
-    if given.json is not None:
-        given.json.write_text(json.dumps({"rates": rates, "pins_s": taken}, indent=1) + "\n")
+    nearest = (1e3 * taken[min(int(share * len(taken)), len(taken) - 1)] for share in (0.5, 0.9, 0.99, 1.0))
+    print(f"{len(taken)} pins are served: ms at 50, 90, 99 and 100 %: {', '.join(f'{t:.0f}' for t in nearest)}")
+    found = {"rates": rates, "pins_s": taken}
+    written(asked.json, found)
+    return found
 
 
 if __name__ == "__main__":

@@ -1,12 +1,11 @@
 """The STDA solver beside others on the same problem, at the same tolerance, one thread, compilation excluded.
 
     python -m tests.benchmarks.solver --data DIR [--sets a9a,...] [--kernel rbf|linear] [--C 1,10,20] [--rows N]
-        [--weighted] [--peers svc,svc-sparse,onedal,liblinear,liblinear-1e-4,stda-paper] [--trials 5]
-        [--svc-iterations N] [--json] [--into FILE]
+        [--weighted] [--peers svc,svc-sparse,onedal,liblinear,liblinear-1e-4,stda-paper] [--rounds 5]
+        [--svc-iterations N] [--json FILE]
 
-Every `NAME.npz` in DIR with X (n, d) and y (+-1) is a set. `--rows` draws so many of its rows once. A set with any
-value beyond `SCALED` counts as raw and is standardised. gamma = 1 / d. `--weighted` draws weights log-uniformly over
-three orders of magnitude, of mean 1; C times a weight is a point's box.
+`--rows` draws so many rows of a set once. A set with any value beyond `SCALED` is standardised. gamma = 1 / d.
+`--weighted` draws weights log-uniformly over three orders of magnitude, of mean 1; C times a weight is a point's box.
 
 Peers: `svc` is scikit-learn's SVC (LIBSVM) on a dense array, `svc-sparse` the same on a CSR matrix, both with a
 cache of 2000 MB; `onedal` is scikit-learn-intelex; `liblinear` is LinearSVC, whose problem is another one (it
@@ -14,33 +13,22 @@ regularises the bias), so that its objective is the primal one of *our* problem 
 `liblinear-1e-3` and its like are LinearSVC with the scaling of the bias and the least number of passes, among powers of
 two, that bring that objective to within so much of ours, relatively: what a tolerance that knew the optimum would cost;
 `stda-paper` is the method to its paper's letter. `--svc-iterations` ends SVC earlier than usual: where it has not
-converged by then, the ratio is a lower bound of what it would be. A peer that is not installed, does not know the
-kernel or never comes so near is named under `absent`.
+converged by then, the ratio is a lower bound. A peer that cannot run is named with its reason.
 
-A figure is a median over alternating rounds with its least and greatest; a case in which any contender needs more than
-`LONG_S` gets `LONG_ROUNDS` rounds. With `--into` every case is written to FILE as soon as it is measured, and as a line
-of text beside it; a case that FILE has already is not measured again: a stopped run goes on, and further commands add
-to it.
-
-`ratio` is of CPU seconds, peer's over ours: a busy machine counts less; `ratio_wall` is of wall seconds. `objective` is
-f, minus the dual objective, of which less is better (for `liblinear` the primal one), `gap` the KKT gap; all in float64
-from scratch. `limit` is the time of the kernel values that no method can do without, support vectors times points: 2 d
-operations each at this core's measured rate of a large float32 matrix product, and a power of two each at the measured
-rate, in seconds; `share_of_limit` is their sum's share of our time, which a sparse set may raise above 1, for zeros are
-skipped. `profile` is one more run's seconds a phase (of `streamsvm.svm.block.descent`).
+A case in which any contender needs more than `LONG_S` gets `LONG_ROUNDS` rounds. `ratio` is of CPU seconds, peer's over
+ours: a busy machine counts less; `ratio_wall` is of wall seconds. `objective` is f, minus the dual objective, of which
+less is better (for `liblinear` the primal one), `gap` the KKT gap; all in float64 from scratch. `profile` is one more
+run's seconds a phase (of `streamsvm.svm.block.descent`).
 """
 
 from __future__ import annotations
 
-import argparse
 import gc
-import json
 import statistics
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -54,9 +42,8 @@ from streamsvm.svm.block.descent import warm_up as prepare
 from streamsvm.svm.objective import optimality, primal_objective
 from streamsvm.svm.problem import Problem, Solution
 from streamsvm.svm.solvers import StdaSolver
-from tests.benchmarks.timing import ROUNDS_AT_LEAST, Interval, Lap, Stopwatch
-from tests.papers.foreign import LiblinearSolver
-from tests.svm.powers import powers_of_two
+from tests.benchmarks.runner import Interval, Kept, Lap, Stopwatch, in_turns, known, load, parser_of, sets_in, words
+from tests.svm.foreign import LiblinearSolver
 
 SCALED: Final = 10.0
 TOLERANCE: Final = 1e-3
@@ -67,7 +54,6 @@ WEIGHT_SEED: Final = 5
 DECADES: Final = 3.0
 LONG_S: Final = 20.0
 LONG_ROUNDS: Final = 2
-REACHING: Final = "liblinear-"
 PEERS: Final = (
     "svc",
     "svc-sparse",
@@ -96,11 +82,6 @@ class Found:
 Contender = Callable[[Problem], Found]
 
 
-def ours(problem: Problem) -> Solution:
-    """Solve by blocks."""
-    return StdaSolver().solve(problem)
-
-
 def _svc(machine: Any, problem: Problem, Z: Any) -> Found:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -117,11 +98,7 @@ def _svc(machine: Any, problem: Problem, Z: Any) -> Found:
     )
 
 
-SVC_ITERATIONS: list[int] = [MOST_ITERATIONS]
-"""Its bound, by `--svc-iterations`."""
-
-
-def _options(problem: Problem) -> dict[str, Any]:
+def _options(problem: Problem, iterations: int) -> dict[str, Any]:
     kernel = problem.kernel
     return {
         "C": 1.0,
@@ -129,7 +106,7 @@ def _options(problem: Problem) -> dict[str, Any]:
         "gamma": kernel.gamma if isinstance(kernel, RbfKernel) else "auto",
         "tol": problem.tolerance,
         "cache_size": CACHE_MB,
-        "max_iter": min(problem.max_iterations, SVC_ITERATIONS[-1]),
+        "max_iter": min(problem.max_iterations, iterations),
     }
 
 
@@ -155,53 +132,44 @@ def reaching(problem: Problem, relative: float) -> Contender | None:
     return None
 
 
-def contenders(names: list[str], problem: Problem) -> tuple[dict[str, Contender], dict[str, str]]:
-    """Return the peers that can run this problem, and why the others cannot."""
-    made: dict[str, Contender] = {}
-    absent: dict[str, str] = {}
-    for name in names:
-        if name == "svc":
-            made[name] = lambda p: _svc(SVC(**_options(p)), p, p.Z)
-        elif name == "svc-sparse":
-            sparse = csr_matrix(problem.Z)
-            made[name] = lambda p, sparse=sparse: _svc(SVC(**_options(p)), p, sparse)  # type: ignore[misc]
-        elif name == "stda-paper":
-            made[name] = _repeated(PaperStdaSolver(cache_bytes=CACHE_MB * 10**6).solve)
-        elif name.startswith("liblinear") and not isinstance(problem.kernel, LinearKernel):
-            absent[name] = "supports the linear kernel only"
-        elif name == "liblinear":
-            made[name] = _repeated(LiblinearSolver().solve)
-        elif name.startswith(REACHING):
-            if reached := reaching(problem, float(name.removeprefix(REACHING))):
-                made[name] = reached
-            else:
-                absent[name] = f"not so near to our objective within {MOST_PASSES} passes on some set"
-        else:
-            try:
-                from sklearnex import svm as intelex
-            except ImportError:
-                absent[name] = "scikit-learn-intelex is not installed"
-            else:
-                made[name] = lambda p, machine=intelex.SVC: _svc(machine(**_options(p)), p, p.Z)  # type: ignore[misc]
-    return made, absent
+def contender_of(name: str, problem: Problem, iterations: int) -> Contender | str:
+    """Return a peer, or why it cannot run this problem."""
+    options = _options(problem, iterations)
+    if name == "svc":
+        return lambda p: _svc(SVC(**options), p, p.Z)
+    if name == "svc-sparse":
+        sparse = csr_matrix(problem.Z)
+        return lambda p: _svc(SVC(**options), p, sparse)
+    if name == "stda-paper":
+        return _repeated(PaperStdaSolver(cache_bytes=CACHE_MB * 10**6).solve)
+    if name == "onedal":
+        try:
+            from sklearnex import svm as intelex
+        except ImportError:
+            return "scikit-learn-intelex is not installed"
+        return lambda p: _svc(intelex.SVC(**options), p, p.Z)
+    if not isinstance(problem.kernel, LinearKernel):
+        return "supports the linear kernel only"
+    if name == "liblinear":
+        return _repeated(LiblinearSolver().solve)
+    reached = reaching(problem, float(name.removeprefix("liblinear-")))
+    return reached or f"not so near to our objective within {MOST_PASSES} passes"
 
 
 # ------------------------------------------------------------------------------------------------------------ measuring
 
 
-def load(file: Path, rows: int | None) -> tuple[Float, Any, bool]:
-    """Return features, labels, and whether they were standardised."""
-    with np.load(file) as arrays:
-        X, y = arrays["X"], arrays["y"].astype(np.int8)
+def prepared(name: str, data: Any, rows: int | None) -> tuple[Float, Any]:
+    """Return features, standardised if they are raw, and labels."""
+    points = load(name, data)
+    X, y = points.X.astype(np.float64), points.y
     if rows is not None and rows < len(y):
         chosen = np.random.default_rng(DRAW_SEED).permutation(len(y))[:rows]
         X, y = X[chosen], y[chosen]
-    X = X.astype(np.float64)
-    raw = bool(np.abs(X).max() > SCALED)
-    if raw:
+    if np.abs(X).max() > SCALED:
         deviation = X.std(axis=0)
         X = (X - X.mean(axis=0)) / np.where(deviation > 0, deviation, 1.0)
-    return np.ascontiguousarray(X), y, raw
+    return np.ascontiguousarray(X), y
 
 
 def problem_of(X: Float, y: Any, kernel: str, C: float, weighted: bool) -> Problem:
@@ -222,17 +190,16 @@ def timed(contender: Callable[[Problem], Any], problem: Problem) -> tuple[Any, L
     return found, watch.lap()
 
 
-def measure(problem: Problem, peers: dict[str, Contender], trials: int) -> dict[str, tuple[Any, list[Lap]]]:
+def measure(problem: Problem, peers: Mapping[str, Contender], rounds: int) -> dict[str, tuple[Any, list[Lap]]]:
     """Run ourselves and every peer in turns; a long case gets fewer rounds."""
-    everyone: dict[str, Callable[[Problem], Any]] = {"ours": ours, **peers}
-    found = {name: timed(contender, problem) for name, contender in everyone.items()}
-    laps = {name: [lap] for name, (_, lap) in found.items()}
-    long = max(lap.cpu_s for _, lap in found.values()) > LONG_S
-    names = list(everyone)
-    for turn in range(1, min(trials, LONG_ROUNDS) if long else trials):
-        for name in names[turn % len(names) :] + names[: turn % len(names)]:
-            laps[name].append(timed(everyone[name], problem)[1])
-    return {name: (found[name][0], laps[name]) for name in names}
+    everyone: dict[str, Callable[[Problem], Any]] = {"ours": StdaSolver().solve, **peers}
+    first = {name: timed(contender, problem) for name, contender in everyone.items()}
+    long = max(lap.cpu_s for _, lap in first.values()) > LONG_S
+    more = in_turns(
+        {name: lambda _, run=run: timed(run, problem)[1] for name, run in everyone.items()},
+        (min(rounds, LONG_ROUNDS) if long else rounds) - 1,
+    )
+    return {name: (found, [lap, *more[name]]) for name, (found, lap) in first.items()}
 
 
 def primal_of(problem: Problem, found: Any) -> float:
@@ -249,39 +216,33 @@ def quality(problem: Problem, found: Any, primal: bool) -> tuple[float | None, f
     return None, primal_of(problem, found)
 
 
-def rows_of(case: dict[str, Any], problem: Problem, peers: dict[str, Contender], trials: int) -> list[dict[str, Any]]:
+def rows_of(problem: Problem, peers: Mapping[str, Contender], rounds: int) -> dict[str, dict[str, Any]]:
     """Return one row a peer."""
-    measured = measure(problem, peers, trials)
+    measured = measure(problem, peers, rounds)
     mine, laps = measured.pop("ours")
-    phases = StdaSolver(clock=time.thread_time).solve(problem).seconds or {}
-    support = int(np.count_nonzero(mine.alpha))
-    median = statistics.median(lap.cpu_s for lap in laps)
-    limit = limit_of(problem, support)
-    return [
-        case
-        | {
-            "peer": name,
+    profile = StdaSolver(clock=time.thread_time).solve(problem).seconds or {}
+    rows = {}
+    for name, (found, theirs) in measured.items():
+        primal = name.startswith("liblinear")
+        (gap, objective), (peer_gap, peer_objective) = quality(problem, mine, False), quality(problem, found, primal)
+        rows[name] = {
             **ratios(laps, theirs),
             "rounds": len(theirs),
-            "seconds": median,
+            "seconds": statistics.median(lap.cpu_s for lap in laps),
             "peer_seconds": statistics.median(lap.cpu_s for lap in theirs),
-            "gap": quality(problem, mine, False)[0],
-            "peer_gap": quality(problem, found, name.startswith("liblinear"))[0],
-            "objective": quality(problem, mine, name.startswith("liblinear"))[1],
-            "peer_objective": quality(problem, found, name.startswith("liblinear"))[1],
-            "support_vectors": support,
-            "peer_support_vectors": None if np.isnan(found.alpha).any() else int(np.count_nonzero(found.alpha)),
+            "gap": gap,
+            "peer_gap": peer_gap,
+            "objective": primal_of(problem, mine) if primal else objective,
+            "peer_objective": peer_objective,
+            "support_vectors": int(np.count_nonzero(mine.alpha)),
             "iterations": mine.iterations,
             "peer_iterations": found.iterations,
             "converged": mine.converged,
             "peer_converged": found.converged,
             "columns": mine.columns,
-            "limit": limit,
-            "share_of_limit": None if limit is None else sum(limit.values()) / median,
-            "profile": {phase: round(seconds, 5) for phase, seconds in phases.items()},
+            "profile": {phase: round(seconds, 5) for phase, seconds in profile.items()},
         }
-        for name, (found, theirs) in measured.items()
-    ]
+    return rows
 
 
 def ratios(laps: list[Lap], theirs: list[Lap]) -> dict[str, Any]:
@@ -289,27 +250,6 @@ def ratios(laps: list[Lap], theirs: list[Lap]) -> dict[str, Any]:
     cpu = Interval.of([b.cpu_s / a.cpu_s for a, b in zip(laps, theirs, strict=True)])
     wall = Interval.of([b.wall_s / a.wall_s for a, b in zip(laps, theirs, strict=True)])
     return {"ratio": cpu.median, "ratio_interval": [cpu.least, cpu.greatest], "ratio_wall": wall.median}
-
-
-def limit_of(problem: Problem, support: int) -> dict[str, float] | None:
-    """Return the least seconds of the kernel values that any method needs; None for the linear kernel."""
-    if isinstance(problem.kernel, LinearKernel):
-        return None
-    values = support * len(problem.y)
-    return {"products": values * 2 * problem.Z.shape[1] / RATES["flops"], "powers": values / RATES["powers"]}
-
-
-RATES: dict[str, float] = {}
-"""Of this core: float32 multiply-adds of a large matrix product (flops a second), and powers of two a second."""
-
-
-def measure_rates() -> None:
-    """Fill `RATES`."""
-    A, B, x = np.ones((1024, 1024), np.float32), np.ones((1024, 4096), np.float32), np.full(4096, -1e-3, np.float32)
-    powers_of_two(x)
-    product = min(timed(lambda _: A @ B, None)[1].cpu_s for _ in range(5))  # type: ignore[arg-type]
-    power = min(timed(lambda _: [powers_of_two(x) for _ in range(500)], None)[1].cpu_s for _ in range(5))  # type: ignore[arg-type]
-    RATES.update(flops=2 * 1024 * 1024 * 4096 / product, powers=500 * 4096 / power)
 
 
 def warm_up() -> None:
@@ -329,111 +269,51 @@ def warm_up() -> None:
             )
 
 
-def main(arguments: list[str] | None = None) -> None:
-    """Measure every case and print a table, or one JSON object."""
-    parser = argparse.ArgumentParser(description="The STDA solver beside others.")
-    parser.add_argument("--data", type=Path, required=True, help="directory of NAME.npz files with X and y")
-    parser.add_argument("--sets", default="", help="names, by commas; default: all")
-    parser.add_argument("--kernel", choices=["rbf", "linear"], default="rbf")
-    parser.add_argument("--C", default="1,10,20", help="mean boxes, by commas")
-    parser.add_argument("--rows", type=int, default=None, help="most rows of a set; default: all")
-    parser.add_argument("--weighted", action="store_true", help="weights over three orders of magnitude")
-    parser.add_argument("--peers", default="svc,svc-sparse", help=f"by commas, of {', '.join(PEERS)}")
-    parser.add_argument("--trials", type=int, default=ROUNDS_AT_LEAST, help="rounds of each case")
-    parser.add_argument("--svc-iterations", type=int, default=MOST_ITERATIONS, help="most iterations of SVC")
-    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
-    parser.add_argument("--into", type=Path, default=None, help="JSON file to go on with and to write to")
-    options = parser.parse_args(arguments)
-    names = [name for name in options.peers.split(",") if name]
-    if unknown := set(names) - set(PEERS):
-        parser.error(f"no such peer: {', '.join(sorted(unknown))}")
-    files = {file.stem: file for file in sorted(options.data.glob("*.npz"))}
-    sets = [name for name in options.sets.split(",") if name] or list(files)
-    if missing := [name for name in sets if name not in files]:
-        parser.error(f"no {missing[0]}.npz in {options.data}")
-    SVC_ITERATIONS.append(options.svc_iterations)
-    report = Report(options.into)
-    with threadpool_limits(1):
-        measure_rates()
-        warm_up()
-        for name in sets:
-            X, y, raw = load(files[name], options.rows)
-            for C in map(float, options.C.split(",")):
-                case = {
-                    "case": f"{name} {options.kernel} C={C:g}",
-                    "n": len(y),
-                    "d": X.shape[1],
-                    "C": C,
-                    "kernel": options.kernel,
-                    "weighted": options.weighted,
-                    "standardised": raw,
-                }
-                wanted = [peer for peer in names if not report.has(case, peer)]
-                problem = problem_of(X, y, options.kernel, C, options.weighted)
-                peers, left_out = contenders(wanted, problem)
-                made = rows_of(case, problem, peers, options.trials) if peers else []
-                report.add(made, left_out)
-                if not options.json:
-                    for row in made:
-                        print(line(row), flush=True)
-    if options.json:
-        print(report.text())
-    else:
-        for name, reason in report.absent.items():
-            print(f"{name}: {reason}")
-
-
-class Report:
-    """What has been measured, in a file if there is one.
-
-    Attributes
-    ----------
-    rows : list of dict
-    absent : dict of str to str
-        Peers that could not run, and why.
-    """
-
-    def __init__(self, file: Path | None) -> None:
-        self._file = file
-        earlier = json.loads(file.read_text()) if file and file.exists() else {}
-        self.rows: list[dict[str, Any]] = earlier.get("rows", [])
-        self.absent: dict[str, str] = earlier.get("absent", {})
-
-    def has(self, case: dict[str, Any], peer: str) -> bool:
-        """Whether a case has been measured beside a peer."""
-        same = ("case", "n", "weighted")
-        return any(row["peer"] == peer and all(row[key] == case[key] for key in same) for row in self.rows)
-
-    def add(self, rows: list[dict[str, Any]], absent: dict[str, str]) -> None:
-        """Add rows, and write everything."""
-        self.rows += rows
-        self.absent |= absent
-        if self._file and rows:
-            part = self._file.with_suffix(".part")
-            part.write_text(self.text() + "\n")
-            part.replace(self._file)
-            self._file.with_suffix(".txt").write_text("\n".join(map(line, self.rows)) + "\n")
-
-    def text(self) -> str:
-        """Return everything as one JSON object."""
-        return json.dumps({"rates": RATES, "absent": self.absent, "tolerance": TOLERANCE, "rows": self.rows}, indent=1)
-
-
-def line(row: dict[str, Any]) -> str:
+def line(case: str, peer: str, row: Mapping[str, Any]) -> str:
     """Return a row as one line of text."""
     low, high = row["ratio_interval"]
     worse = (row["objective"] - row["peer_objective"]) / abs(row["peer_objective"])
     gap, theirs = (f"{gap:.1e}" if gap is not None else "-" for gap in (row["gap"], row["peer_gap"]))
-    share = f"{row['share_of_limit']:.0%}" if row["share_of_limit"] else "-"
-    bound = "" if row["peer_converged"] or row["peer"].startswith("liblinear") else ">="
+    bound = "" if row["peer_converged"] or peer.startswith("liblinear") else ">="
     ended = "" if row["converged"] else " NOT CONVERGED"
     theirs += "" if row["peer_converged"] else " (peer not converged)"
-    case = row["case"] + (" weighted" if row["weighted"] else "")
     return (
-        f"{case:34} n={row['n']:<6} {row['peer']:10} {bound}x{row['ratio']:<7.2f} [{low:.2f}, {high:.2f}] of "
-        f"{row['rounds']}  {row['seconds']:.4f} s  gap {gap} / {theirs}  objective {worse:+.1e}  "
-        f"limit {share}{ended}"
+        f"{case:44} {peer:10} {bound}x{row['ratio']:<7.2f} [{low:.2f}, {high:.2f}] of {row['rounds']}  "
+        f"{row['seconds']:.4f} s  gap {gap} / {theirs}  objective {worse:+.1e}{ended}"
     )
+
+
+def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
+    """Measure every case that is not kept yet, and print a table."""
+    parser = parser_of("solver", __doc__, data=True)
+    parser.add_argument("--kernel", choices=["rbf", "linear"], default="rbf")
+    parser.add_argument("--C", type=words, default=["1", "10", "20"], help="mean boxes, with commas")
+    parser.add_argument("--rows", type=int, help="most rows of a set; all without")
+    parser.add_argument("--weighted", action="store_true", help="weights over three orders of magnitude")
+    parser.add_argument("--peers", type=words, default=["svc", "svc-sparse"], help=", ".join(PEERS))
+    parser.add_argument("--svc-iterations", type=int, default=MOST_ITERATIONS, help="most iterations of SVC")
+    asked = parser.parse_args(arguments)
+    known(parser, "--peers", asked.peers, PEERS)
+    kept, rows = Kept(asked.json), dict[str, Any]()
+    with threadpool_limits(1):
+        warm_up()
+        for name in sets_in(asked.data, asked.sets):
+            X, y = prepared(name, asked.data, asked.rows)
+            for C in map(float, asked.C):
+                problem = problem_of(X, y, asked.kernel, C, asked.weighted)
+                case = f"{name} {asked.kernel} C={C:g} n={len(y)}{' weighted' if asked.weighted else ''}"
+                made = {peer: contender_of(peer, problem, asked.svc_iterations) for peer in asked.peers}
+                peers = {peer: one for peer, one in made.items() if not isinstance(one, str)}
+                missing = {peer: one for peer, one in peers.items() if f"{case} {peer}" not in kept.cells}
+                fresh = rows_of(problem, missing, asked.rounds) if missing else {}
+                for peer in peers:
+                    row = kept.get(f"{case} {peer}", lambda peer=peer, fresh=fresh: fresh[peer])
+                    rows[f"{case} {peer}"] = row
+                    print(line(case, peer, row), flush=True)
+                for peer, reason in made.items():
+                    if isinstance(reason, str):
+                        print(f"{case} {peer}: not measured, {reason}")
+    return rows
 
 
 if __name__ == "__main__":

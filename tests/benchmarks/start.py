@@ -1,4 +1,4 @@
-"""How long a start takes, beside what it cannot do without: `python -m tests.benchmarks.start [--rounds 5] [--json]`.
+"""How long a start takes, beside what it cannot do without: `python -m tests.benchmarks.start [--json FILE]`.
 
 A linear trainer, a scorer and a worker start by their commands at default settings on a real broker: `started` is the
 time from the beginning of the process until the trainer or worker has begun to read, or the scorer has its model. Each
@@ -11,7 +11,6 @@ transaction that fences a predecessor.
 
 from __future__ import annotations
 
-import argparse
 import importlib
 import json
 import os
@@ -195,23 +194,18 @@ def _row(kind: str, laps: Sequence[tuple[dict[str, Any], dict[str, Any]]]) -> di
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measure on the broker that the tests would use, and print."""
     from streamsvm.kafka import Connection
+    from tests.benchmarks.runner import parser_of, words, written
     from tests.brokers import start_real_broker
 
-    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.start", description=__doc__.splitlines()[0])
-    parser.add_argument("--only", type=lambda text: text.split(","), default=KINDS, help="daemons (all)")
-    parser.add_argument("--rounds", type=int, default=5, help="of which medians are taken (%(default)s)")
-    parser.add_argument("--json", action="store_true", help="one JSON object")
-    options = parser.parse_args(arguments)
-    load, broker = os.getloadavg()[0], start_real_broker()
+    parser = parser_of("start", __doc__)
+    parser.add_argument("--only", type=words, default=KINDS, help="daemons (all)")
+    asked = parser.parse_args(arguments)
+    broker = start_real_broker()
     try:
         connection = Connection(options={"bootstrap.servers": broker.bootstrap_servers})
-        rows = measure(connection, options.only, options.rounds)
+        rows = measure(connection, asked.only, asked.rounds)
     finally:
         broker.stop()
-    if options.json:
-        print(json.dumps({"benchmark": "start", "load_average": load, "rows": rows}, indent=1))
-        return
-    print(f"median of {options.rounds} starts, load average {load:.1f} at the start")
     for row in rows:
         for clock in ("cpu_s", "wall_s"):
             print(
@@ -220,6 +214,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 f"{row[f'kernels_{clock}']:.2f} s: {row[f'ratio_{clock}']:.2f} times; {row['modules']} modules, "
                 f"{row['modules_of_others']} of others"
             )
+    written(asked.json, rows)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Heavy tails are data, strangers are not: what a bounded stream is worth, beside one without bounds and a reservoir.
 
-    python -m tests.benchmarks.tails [--data DIR] [--streams NAME ...] [--memory 10000] [--structure tree|chain]
-        [--rows 40000] [--test-rows 200000] [--trials 5] [--json]
+    python -m tests.benchmarks.tails [--data DIR] [--sets NAMES] [--memory 10000] [--structure tree|chain]
+        [--rows 40000] [--test-rows 200000] [--rounds 5] [--json FILE]
 
 `elec2` and `elec2-given` (in its own order) are read from DIR; without it only the generated streams run.
 
@@ -10,8 +10,8 @@
   that becomes common, a scale that does).
 - *Strangers*, a few rows with 1e30 or a weight of 1e15 and the wrong label, are judged by the rows without them.
 
-The *gap* of what was kept is (F(w, b) - F*) / F*: F over the judged rows, standardised by their own scaler, (w, b)
-trained on the kept points in that scaler, F* and (w, b) certified to 1e-8; a gap below 1e-7 counts as that.
+The *gap* is that of `tests.benchmarks.summaries` over the judged rows, certified to 1e-8; less than 1e-7 counts as
+1e-7.
 
 *Accuracy* and *AUC* are those of the model that the product trains on them, with the scaler and the weight of its cut,
 on rows that were not learned: another stream of the same kind without its strangers, or a third of elec2. Trial t has
@@ -25,9 +25,8 @@ the seed t.
 from __future__ import annotations
 
 import argparse
-import json
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 from unittest import mock
@@ -42,19 +41,20 @@ from streamsvm.coreset.outliers import RowBound
 from streamsvm.learning.learner import Learner
 from streamsvm.learning.training import train
 from streamsvm.points import Points, Position
-from tests.benchmarks.coreset import shipped
-from tests.benchmarks.summaries import reservoir
-from tests.papers.paper_a import fit, objective
+from tests.benchmarks.runner import Kept, known, load, parser_of
+from tests.benchmarks.summaries import Whole, reservoir, shipped
+from tests.papers.paper_a import fit
 from tests.streams import rows_of
 
 Float = NDArray[np.float64]
 Mask = NDArray[np.bool_]
+Figures = dict[str, float]
 
 CERTIFIED: Final = 1e-8
 LEAST_GAP: Final = 1e-7
 DIMENSION: Final = 6
 SVM: Final = SvmConfig(alpha=1e-4)
-NO_REDUCTION: Final = 1 << 24
+METHODS: Final = ("bounded", "unbounded", "reservoir")
 Stream = Callable[[int, np.random.Generator], tuple[Points, Mask]]
 """(rows, random) -> points, and which of them are strangers."""
 
@@ -182,55 +182,6 @@ GIVEN: Final = ("elec2", "elec2-given")
 """From the data folder: shuffled, and in its order."""
 
 
-@dataclass(frozen=True, slots=True)
-class Case:
-    """A stream of one trial, and the problem of its judged rows.
-
-    Attributes
-    ----------
-    points : Points
-    judged : Points
-        Without strangers.
-    test : Points
-        Rows that were not learned.
-    Z : ndarray of shape (n, d)
-        Judged rows, standardised.
-    mean, scale : ndarray of shape (d,)
-    optimum : float
-    """
-
-    points: Points
-    judged: Points
-    test: Points
-    Z: Float
-    mean: Float
-    scale: Float
-    optimum: float
-
-    @staticmethod
-    def of(points: Points, strange: Mask, test: Points) -> Case:
-        """Solve a stream's problem."""
-        judged = points.take(~strange)
-        exact = judged.X.astype(np.float64)
-        mean, deviation = exact.mean(axis=0), exact.std(axis=0)
-        scale = np.where(deviation > 1e-9 * (1.0 + np.abs(mean)), deviation, 1.0)
-        Z = (exact - mean) / scale
-        upper = SVM.penalty(float(judged.weight.sum())) * judged.weight
-        return Case(points, judged, test, Z, mean, scale, fit(Z, judged.y, upper, CERTIFIED).objective)
-
-    def figures(self, kept: Points, moments: Moments) -> dict[str, float]:
-        """Return what the points that a method kept, and the moments that it knows, are worth."""
-        scaled = (kept.X.astype(np.float64) - self.mean) / self.scale
-        made = fit(scaled, kept.y, SVM.penalty(float(kept.weight.sum())) * kept.weight, CERTIFIED)
-        upper = SVM.penalty(float(self.judged.weight.sum())) * self.judged.weight
-        decision = train(kept, moments, SVM).model.decision_function(self.test.X)
-        return {
-            "gap": max(objective(self.Z, self.judged.y, upper, made.w, made.b) / self.optimum - 1.0, LEAST_GAP),
-            "accuracy": float(np.mean((decision > 0.0) == (self.test.y > 0))),
-            "auc": float(roc_auc_score(self.test.y, decision)),
-        }
-
-
 def drawn(name: str, data: Path | None, rows: int, test_rows: int, trial: int) -> tuple[Points, Mask, Points]:
     """Return the stream of one trial, which of its rows are strangers, and rows to test with."""
     random = np.random.Generator(np.random.PCG64([trial, *name.encode()]))
@@ -238,20 +189,18 @@ def drawn(name: str, data: Path | None, rows: int, test_rows: int, trial: int) -
         points, strange = GENERATED[name](rows, random)
         others, strangers = GENERATED[name](test_rows, random)
         return points, strange, others.take(~strangers)
-    assert data is not None
-    with np.load(data / "elec2.npz") as arrays:
-        points = Points(arrays["X"].astype(np.float32), arrays["y"].astype(np.int8), np.ones(len(arrays["y"])))
+    points = load("elec2", data)
     order = random.permutation(len(points))
     held_out, learned = order[: len(points) // 3], order[len(points) // 3 :]
     learned = np.sort(learned) if name == "elec2-given" else learned
     return points.take(learned), np.zeros(len(learned), np.bool_), points.take(held_out)
 
 
-Kept = Callable[[Points, int], tuple[Points, Moments]]
+Method = Callable[[Points, int], tuple[Points, Moments]]
 """(stream, trial) -> the points that are kept of it, and the moments that are known of all."""
 
 
-def learned(coreset: CoresetConfig) -> Kept:
+def learned(coreset: CoresetConfig) -> Method:
     """Return what a cut at the end of the stream is made of."""
 
     def run(points: Points, trial: int) -> tuple[Points, Moments]:
@@ -264,7 +213,7 @@ def learned(coreset: CoresetConfig) -> Kept:
     return run
 
 
-def sampled(memory: int) -> Kept:
+def sampled(memory: int) -> Method:
     """Return a reservoir, and its own moments."""
 
     def run(points: Points, trial: int) -> tuple[Points, Moments]:
@@ -275,7 +224,7 @@ def sampled(memory: int) -> Kept:
     return run
 
 
-def unbounded(run: Kept) -> Kept:
+def unbounded(run: Method) -> Method:
     """Return what is made of rows that nothing is drawn in of."""
 
     def as_they_came(_: RowBound, points: Points, accepted: Mask | None = None) -> tuple[Points, None]:
@@ -288,55 +237,49 @@ def unbounded(run: Kept) -> Kept:
     return learned_so
 
 
-def methods(memory: int, structure: str = "tree") -> dict[str, Kept]:
+def methods(memory: int, structure: str) -> dict[str, Method]:
     """Return what is compared."""
-    shape: dict[str, Any] = {"train_points": NO_REDUCTION}
+    ours = learned(shipped(structure, memory))
+    return {"bounded": ours, "unbounded": unbounded(ours), "reservoir": sampled(memory)}
+
+
+def figures(whole: Whole, test: Points, kept: Points, moments: Moments) -> Figures:
+    """Return what the points that a method kept, and the moments that it knows, are worth."""
+    scaled = (kept.X.astype(np.float64) - whole.mean) / whole.scale
+    made = fit(scaled, kept.y, SVM.penalty(float(kept.weight.sum())) * kept.weight, CERTIFIED)
+    decision = train(kept, moments, SVM).model.decision_function(test.X)
     return {
-        "bounded": learned(shipped(structure, memory, **shape)),
-        "unbounded": unbounded(learned(shipped(structure, memory, **shape))),
-        "reservoir": sampled(memory),
+        "gap": max(whole.gap(made), LEAST_GAP),
+        "accuracy": float(np.mean((decision > 0.0) == (test.y > 0))),
+        "auc": float(roc_auc_score(test.y, decision)),
     }
 
 
-def row_of(
-    name: str, data: Path | None, *, rows: int, test_rows: int, memory: int, trials: int, structure: str
-) -> dict[str, Any]:
-    """Return what each method is worth on a stream, trial by trial."""
-    found: dict[str, list[dict[str, float]]] = {method: [] for method in methods(memory, structure)}
-    strangers = tested = 0
-    for trial in range(trials):
-        points, strange, test = drawn(name, data, rows, test_rows, trial)
-        strangers, tested = int(strange.sum()), len(test)
-        case = Case.of(points, strange, test)
-        for method, run in methods(memory, structure).items():
-            found[method].append(case.figures(*run(points, trial)))
-    return {"stream": name, "strangers": strangers, "tested": tested, "trials": found}
+def trial_of(asked: argparse.Namespace, name: str, trial: int) -> dict[str, Any]:
+    """Return what each method is worth on the stream of one trial."""
+    points, strange, test = drawn(name, asked.data, asked.rows, asked.test_rows, trial)
+    whole = Whole.of(points.take(~strange), SVM, CERTIFIED)
+    found = {
+        method: figures(whole, test, *run(points, trial))
+        for method, run in methods(asked.memory, asked.structure).items()
+    }
+    return {"strangers": int(strange.sum()), "methods": found}
 
 
-def mean(row: dict[str, Any], method: str, figure: str) -> float:
+def mean(trials: Sequence[dict[str, Any]], method: str, figure: str) -> float:
     """Return the mean of a figure over trials."""
-    return float(np.mean([trial[figure] for trial in row["trials"][method]]))
+    return float(np.mean([trial["methods"][method][figure] for trial in trials]))
 
 
-def line(row: dict[str, Any]) -> str:
-    """Return a row for people."""
-    figures = " | ".join(
-        f"{mean(row, method, 'gap'):.2g} {mean(row, method, 'accuracy'):.4f} {mean(row, method, 'auc'):.4f}"
-        for method in row["trials"]
-    )
-    return f"| {row['stream']} | {row['strangers']} | {figures} |"
-
-
-def differences(rows: list[dict[str, Any]], one: str, other: str) -> list[str]:
+def differences(rows: dict[str, list[dict[str, Any]]], one: str, other: str) -> list[str]:
     """Return the paired differences of two methods for people: of each stream with its standard error, and the mean."""
     lines = []
     for figure in ("accuracy", "auc"):
         means = []
-        for row in rows:
-            pairs = zip(row["trials"][one], row["trials"][other], strict=True)
-            own = np.array([ours[figure] - theirs[figure] for ours, theirs in pairs])
+        for stream, trials in rows.items():
+            own = np.array([trial["methods"][one][figure] - trial["methods"][other][figure] for trial in trials])
             error = own.std(ddof=1) / np.sqrt(len(own)) if len(own) > 1 else 0.0
-            means.append((float(own.mean()), float(error), row["stream"]))
+            means.append((float(own.mean()), float(error), stream))
         worst = min(means)
         lines.append(
             f"{figure} of {one} less that of {other}: mean {np.mean([mean for mean, *_ in means]):+.5f}, "
@@ -346,35 +289,32 @@ def differences(rows: list[dict[str, Any]], one: str, other: str) -> list[str]:
     return lines
 
 
-def main(arguments: list[str] | None = None) -> None:
-    """Run what the command line says."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, help="folder of elec2.npz; without it, only the generated streams")
-    parser.add_argument("--streams", nargs="+", choices=(*GIVEN, *GENERATED), help="all by default")
+def main(arguments: Sequence[str] | None = None) -> dict[str, list[dict[str, Any]]]:
+    """Measure what is not kept yet, and print."""
+    parser = parser_of("tails", __doc__, data=False)
     parser.add_argument("--memory", type=int, default=10_000)
     parser.add_argument("--structure", choices=("tree", "chain"), default="tree")
     parser.add_argument("--rows", type=int, default=40_000, help="of a generated stream")
     parser.add_argument("--test-rows", type=int, default=200_000, help="of a generated stream")
-    parser.add_argument("--trials", type=int, default=5)
-    parser.add_argument("--json", action="store_true")
     asked = parser.parse_args(arguments)
-    names = asked.streams or ((*GIVEN, *GENERATED) if asked.data else tuple(GENERATED))
+    known(parser, "--sets", asked.sets, (*GIVEN, *GENERATED))
+    names = asked.sets or ((*GIVEN, *GENERATED) if asked.data else tuple(GENERATED))
     if asked.data is None and set(names) & set(GIVEN):
         parser.error("elec2 is read from --data")
-    rows = []
-    if not asked.json:
-        columns = tuple(methods(asked.memory))
-        print(f"| stream | strangers | {' | '.join(columns)} |\n|---|---|{'---|' * len(columns)}")
+    kept, rows = Kept(asked.json), dict[str, list[dict[str, Any]]]()
+    print(f"{'stream':<22}{'strangers':>10}  " + "  ".join(f"{name + ': gap, accuracy, AUC':<32}" for name in METHODS))
     for name in names:
-        shape = {"memory": asked.memory, "trials": asked.trials, "structure": asked.structure}
-        rows.append(row_of(name, asked.data, rows=asked.rows, test_rows=asked.test_rows, **shape))
-        if not asked.json:
-            print(line(rows[-1]), flush=True)
-    if asked.json:
-        print(json.dumps({"rows": rows}, indent=1))
-        return
-    for other in ("unbounded", "reservoir"):
-        print(*differences(rows, "bounded", other), sep="\n")
+        shape = f"{name}/{asked.structure}/{asked.memory}/{asked.rows}"
+        rows[name] = [kept.get(f"{shape}/{t}", partial(trial_of, asked, name, t)) for t in range(asked.rounds)]
+        shown = (
+            f"{mean(rows[name], method, 'gap'):<10.2g} {mean(rows[name], method, 'accuracy'):<10.4f} "
+            f"{mean(rows[name], method, 'auc'):<10.4f}"
+            for method in METHODS
+        )
+        print(f"{name:<22}{rows[name][0]['strangers']:>10}  {'  '.join(shown)}", flush=True)
+    for other in METHODS[1:]:
+        print(*differences(rows, METHODS[0], other), sep="\n")
+    return rows
 
 
 if __name__ == "__main__":

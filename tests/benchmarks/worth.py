@@ -3,24 +3,19 @@
     python -m tests.benchmarks.worth --make-peers DIR      # once: the environment of River, LightGBM and CapyMOA
 
     python -m tests.benchmarks.worth --data DIR --json FILE [--peers PYTHON] [--only shuffled|streams] [--sets NAMES]
-        [--contenders NAMES] [--trials T] [--into FILE]
+        [--contenders NAMES] [--rounds T]
 
-Each cell, one contender on one set in one trial, is added to FILE as soon as it is measured, and one that FILE has is
-not measured again: a command that was killed goes on where it stopped. The cheapest cells come first, all of a trial
-before those of the next. The table names what is missing. DIR has NAME.npz files with `X` and `y` (-1 or +1).
+Each cell, one contender on one set in one round, is kept in FILE. The cheapest cells come first, all of a round before
+those of the next. The table names what is missing.
 
-*shuffled*: a set is shuffled by the trial's seed, a fifth is held out, and the rest is learned, by ours in one pass.
-
-- `streamsvm`: all defaults but one partition; `infer`: features and class weights as `streamsvm features infer`
-  proposes them for the first 20,000 training rows; `rbf`: `svm.kernel = rbf`, all else at its default; `rbf_tuned`:
-  also `svm.tune = auto` and a memory of 64 MB (`ours` of `tests.benchmarks.kernels`).
-- `svm_all`, `sgd`, `hist_gb`, `river`, `lightgbm`: as in `tests.benchmarks.peers`; the time of `sgd` has what choosing
-  its setting takes.
+*shuffled*: a set is shuffled by the round's number, a fifth is held out, and the rest is learned, by ours in one pass.
+The contenders are those of `tests.benchmarks.contenders`; `infer`: features and class weights as `streamsvm features
+infer` proposes them for the first 20,000 training rows; `river` (StandardScaler | LogisticRegression, one pass) and
+`lightgbm` with their defaults. Those without a place in `COST` are measured where `--contenders` names them.
 
 *streams*: at most `STREAM_ROWS` rows in their own order, each answered before its label comes; labels come 200 rows at
 a time, to everybody. elec2 is half an hour a row; `RTG` is MOA's random tree generator, whose tree is another one in
-each quarter; `Hyperplane` and `SEA` are those of `tests.benchmarks.changing`, and `ijcnn1` and `cod_rna` its `turned`:
-a random half of the features is mirrored at four changes. Trials draw the made ones anew.
+each quarter; the others are those of `tests.benchmarks.changing`, drawn anew in each round.
 
 - `window`, `decay`, `adaptive` and the same with `_rbf`: `coreset.memory`, with leaves and spans of 200 rows, a window
   of 3,200 and a half-life of 1,600 rows, a version after each leaf.
@@ -37,16 +32,14 @@ without it. One thread each. The machine may be shared: compare CPU seconds with
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
 import statistics
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -60,15 +53,14 @@ from consumers.evaluate.prequential_contenders import Answers, CoresetContender,
 from streamsvm.branches.events.features.columns import FeatureColumns, columns_of
 from streamsvm.branches.events.features.inference import proposal
 from streamsvm.branches.events.options import recipe_from
-from streamsvm.config import PointsConfig, SvmConfig
+from streamsvm.config import SvmConfig
 from streamsvm.estimators.evaluation import SGD_SETTINGS, probability_scores, scores, split
 from streamsvm.field_paths import path_of
 from streamsvm.points import Points
-from tests.benchmarks import kernels, peers
 from tests.benchmarks.changing import Stream, hyperplane, sea, turned
-from tests.benchmarks.tables import CREDIT, ELECTRICITY
-from tests.benchmarks.thresholds import load
-from tests.benchmarks.worth_environment import Others, Told, make_peers
+from tests.benchmarks.contenders import OURS, Answer, bytes_of, streamsvm
+from tests.benchmarks.others import LEARNERS, PACKAGES, Others
+from tests.benchmarks.runner import Kept, known, load, make_environment, parser_of, words
 
 Part = Literal["shuffled", "streams"]
 TEST_SHARE: Final = 0.2
@@ -80,9 +72,17 @@ WARM_ROWS: Final = 4_000
 INFERRED_ROWS: Final = 20_000
 PORTION: Final = 10_000
 LABEL: Final = "y"
-NAMES_OF: Final[Mapping[str, Sequence[str]]] = {"credit_default": CREDIT, "elec2": ELECTRICITY}
-
-SHUFFLED: Final = peers.SETS
+NAMES_OF: Final[Mapping[str, Sequence[str]]] = {
+    "credit_default": (
+        *("limit", "sex", "education", "marriage", "age"),
+        *(f"pay_{month}" for month in (0, 2, 3, 4, 5, 6)),
+        *(f"bill_{month}" for month in range(1, 7)),
+        *(f"paid_{month}" for month in range(1, 7)),
+    ),
+    "elec2": ("period", "nsw_price", "nsw_demand", "vic_price", "vic_demand", "transfer"),
+}
+SHUFFLED: Final = ("htru2", "credit_default", "a9a", "elec2", "w8a", "ijcnn1", "skin", "cod_rna")
+STREAMS: Final = ("elec2", "RTG", "Hyperplane", "SEA", "ijcnn1", "cod_rna")
 COST: Final[Mapping[Part, Mapping[str, float]]] = {
     "shuffled": {
         "streamsvm": 1,
@@ -112,7 +112,8 @@ COST: Final[Mapping[Part, Mapping[str, float]]] = {
     },
 }
 """The contenders of each part, and roughly how their CPU times a row compare: the order of the cells."""
-THEIRS: Final = frozenset({"lightgbm", "river", "forest", "moa_forest", "moa_patches", "moa_sgbt"})
+NAMED_ONLY: Final = tuple(name for name in OURS if name not in COST["shuffled"])
+THEIRS: Final = frozenset(LEARNERS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,11 +135,6 @@ class Cell:
     bytes: int
     load: float
 
-    @property
-    def key(self) -> tuple[str, str, str, int]:
-        """What it is of."""
-        return self.part, self.set, self.contender, self.trial
-
 
 @dataclass(frozen=True, slots=True)
 class Job:
@@ -150,31 +146,15 @@ class Job:
     trial: int
 
     @property
-    def key(self) -> tuple[str, str, str, int]:
-        """As of the cell."""
-        return self.part, self.set, self.contender, self.trial
+    def key(self) -> str:
+        """By which it is kept."""
+        return f"{self.part}/{self.set}/{self.contender}/{self.trial}"
 
 
 # ------------------------------------------------------------------------------------------------------------- shuffled
 
 
-@dataclass(frozen=True, slots=True)
-class Learned:
-    """What a contender made of training rows: answers to the held-out ones, CPU seconds, and bytes held."""
-
-    decision: Any
-    positive: Any
-    cpu_s: float
-    bytes: int
-
-
-def _of_peers(made: peers.Answer, dimension: int) -> Learned:
-    fixed = 0 if made.points else 8 * (dimension + 1)
-    held = made.points * PointsConfig(dimension=dimension).point_bytes + fixed
-    return Learned(made.decision, made.positive, made.seconds + made.choosing_s, held)
-
-
-def infer(train: Points, test: Points, seed: int, names: Sequence[str]) -> Learned:
+def infer(train: Points, test: Points, seed: int, names: Sequence[str]) -> Answer:
     """Learn features as `streamsvm features infer` proposes them; making events of rows is not timed."""
     plain = [
         bool((np.concatenate((own, other)) % 1 == 0).all()) for own, other in zip(train.X.T, test.X.T, strict=True)
@@ -191,9 +171,9 @@ def infer(train: Points, test: Points, seed: int, names: Sequence[str]) -> Learn
     answerable, _, unknown = evaluated(columns, test, names, plain)
     kept = learnable.take(np.flatnonzero(~rejected))
     weight = {} if made.rare is None else {"class_weight": "balanced"}
-    answer = _of_peers(peers.streamsvm(kept, answerable, seed, **weight), columns.dimension)
+    answer = streamsvm(kept, answerable, seed, **weight)
     decision = np.where(unknown, 0.0, answer.decision)
-    return Learned(decision, np.where(unknown, 0.5, answer.positive), answer.cpu_s + seconds + spent, answer.bytes)
+    return Answer(decision, np.where(unknown, 0.5, answer.positive), answer.cpu_s + seconds + spent, answer.bytes)
 
 
 def evaluated(columns: FeatureColumns, points: Points, names: Sequence[str], plain: Sequence[bool]) -> Evaluated:
@@ -224,26 +204,16 @@ def events(points: Points, names: Sequence[str], plain: Sequence[bool]) -> Itera
         yield {**dict(zip(names, values, strict=True)), LABEL: label}
 
 
-def rbf_tuned(train: Points, test: Points, seed: int) -> Learned:
-    """Learn a tuned kernel machine at 64 MB."""
-    made = kernels.ours(train, test, kernels.BYTES, seed, {})
-    return Learned(made.decision, made.positive, made.seconds, made.bytes)
-
-
-def learned(name: str, data: str, train: Points, test: Points, trial: int, others: Others | None) -> Learned:
+def learned(name: str, data: str, train: Points, test: Points, trial: int, others: Others | None) -> Answer:
     """Let one contender of shuffled sets learn."""
     if name in THEIRS:
         assert others is not None
         told = others.fit(name, train, test, trial)
-        row = PointsConfig(dimension=train.dimension).point_bytes
-        held = len(train) * row if name == "lightgbm" else told.bytes or 8 * (train.dimension + 1)
-        return Learned(told.decision, told.positive, told.seconds, held)
+        held = len(train) if name == "lightgbm" else 0
+        return Answer(told.decision, told.positive, told.seconds, told.bytes or bytes_of(held, train.dimension))
     if name == "infer":
         return infer(train, test, trial, NAMES_OF.get(data) or [f"x{at}" for at in range(train.dimension)])
-    if name == "rbf_tuned":
-        return rbf_tuned(train, test, trial)
-    contender = peers.OURS[{"rbf": "streamsvm_rbf"}.get(name, name)]
-    return _of_peers(contender(train, test, trial), train.dimension)
+    return OURS[name](train, test, trial)
 
 
 def shuffled(job: Job, points: Points, others: Others | None, warm: set[str]) -> Cell:
@@ -285,7 +255,7 @@ def followed(name: str, stream: Labeled, seed: int, others: Others | None) -> tu
         assert others is not None
         told = others.follow(name, points.X, points.y, LEAF, LEAF, seed)
         row = judged_row(name, Answers(told.decision, told.positive), stream, plan)
-        return replace(row, cpu_seconds=told.seconds), _held(told, d)
+        return replace(row, cpu_seconds=told.seconds), told.bytes or bytes_of(0, d)
     if name == "no_change":
         known = np.arange(len(points)) // LEAF * LEAF  # labels that are known before each row
         newest = np.concatenate((points.y[:1] * 0 - 1, points.y))[known].astype(np.float64)
@@ -298,10 +268,6 @@ def followed(name: str, stream: Labeled, seed: int, others: Others | None) -> tu
     contender = CoresetContender(config, LEAF)
     row, _ = run(name, contender, stream, plan)
     return row, contender.points_held * config.points.point_bytes
-
-
-def _held(told: Told, dimension: int) -> int:
-    return told.bytes if told.bytes is not None else 8 * (dimension + 1)
 
 
 def streamed(job: Job, stream: Stream, others: Others | None, warm: set[str]) -> Cell:
@@ -327,103 +293,72 @@ def streamed(job: Job, stream: Stream, others: Others | None, warm: set[str]) ->
     )
 
 
-def _turned(name: str, data: Path, rows: int, trial: int) -> Stream:
-    X, y = load(name, data)
-    return turned(X.astype(np.float64), y, rows, seed=trial)
-
-
-def _elec2(data: Path, rows: int) -> Stream:
-    X, y = load("elec2", data)
-    return X.astype(np.float64)[:rows], y[:rows], []
-
-
-STREAMS: Final = ("elec2", "RTG", "Hyperplane", "SEA", "ijcnn1", "cod_rna")
-
-
 def stream_of(name: str, data: Path, rows: int, trial: int, others: Others | None) -> Stream:
     """Return a stream; RTG is made by the other interpreter."""
-    made: Mapping[str, Callable[[], Stream]] = {
-        "elec2": lambda: _elec2(data, rows),
-        "Hyperplane": lambda: hyperplane(rows, trial),
-        "SEA": lambda: sea(rows, trial),
-        "ijcnn1": lambda: _turned("ijcnn1", data, rows, trial),
-        "cod_rna": lambda: _turned("cod_rna", data, rows, trial),
-    }
     if name == "RTG":
         assert others is not None
         return others.make("RTG", rows, trial)
-    return made[name]()
+    if name in ("Hyperplane", "SEA"):
+        return (hyperplane if name == "Hyperplane" else sea)(rows, trial)
+    points = load(name, data)
+    if name == "elec2":
+        return points.X.astype(np.float64)[:rows], points.y[:rows], []
+    return turned(points.X.astype(np.float64), points.y, rows, seed=trial)
 
 
 # ------------------------------------------------------------------------------------------------------------ the cells
 
 
-def read_cells(file: Path) -> list[Cell]:
-    """Return the cells that a file has; none if there is no file."""
-    return [Cell(**one) for one in json.loads(file.read_text())["cells"]] if file.exists() else []
-
-
-def write_cells(file: Path, cells: Sequence[Cell]) -> None:
-    """Write all cells, so that a kill leaves the file as it was, or as it is to be."""
-    aside = file.with_name(f"{file.name}.new")
-    aside.write_text(json.dumps({"cells": [asdict(one) for one in cells]}, indent=1) + "\n")
-    aside.replace(file)
-
-
 def jobs(parts: Sequence[Part], sets: Sequence[str], contenders: Sequence[str], trials: int) -> list[Job]:
-    """Return the cells that are asked for, the cheapest of each trial first; no names: all."""
+    """Return the cells that are asked for, the cheapest of each trial first; no names: all that have a cost."""
     of: Mapping[Part, Sequence[str]] = {"shuffled": SHUFFLED, "streams": STREAMS}
     found = [
         Job(part, data, name, trial)
         for trial in range(trials)
         for part in parts
-        for name in COST[part]
+        for name in (*COST[part], *(NAMED_ONLY if part == "shuffled" else ()))
         for data in of[part]
-        if (not sets or data in sets) and (not contenders or name in contenders)
+        if (not sets or data in sets) and (name in contenders if contenders else name in COST[part])
     ]
-    return sorted(found, key=lambda job: (job.trial, COST[job.part][job.contender]))
+    return sorted(found, key=lambda job: (job.trial, COST[job.part].get(job.contender, 1.0)))
 
 
-def measure(
-    wanted: Sequence[Job],
-    data: Path,
-    rows: int,
-    others: Others | None,
-    cells: Sequence[Cell],
-    say: Callable[[str], None],
-) -> Iterator[Cell]:
-    """Measure what is wanted and not among the cells; what can't be is said."""
-    done, warm, said = {one.key for one in cells}, set[str](), set[str]()
-    load_set = cache(lambda name: _points(name, data))
+def measure(wanted: Sequence[Job], data: Path, rows: int, others: Others | None, kept: Kept) -> list[Cell]:
+    """Return the cells that are wanted, measured if they are not kept; what cannot be measured is printed, once."""
+    warm, cells, said = set[str](), list[Cell](), set[str]()
+    load_set = cache(lambda name: load(name, data))
     load_stream = cache(lambda name, trial: stream_of(name, data, rows, trial, others))
-    for job in wanted:
-        if job.key in done:
-            continue
+
+    def measured(job: Job) -> dict[str, Any]:
         if others is None and (job.contender in THEIRS or (job.part, job.set) == ("streams", "RTG")):
-            if "peers" not in said:
-                say("without --peers PYTHON there are no RTG, and no " + ", ".join(sorted(THEIRS)))
-            said.add("peers")
-            continue
+            raise ModuleNotFoundError("--peers PYTHON is not given")
+        if job.part == "shuffled":
+            return asdict(shuffled(job, load_set(job.set), others, warm))
+        return asdict(streamed(job, load_stream(job.set, job.trial), others, warm))
+
+    for job in wanted:
+        fresh = job.key not in kept.cells
         try:
-            if job.part == "shuffled":
-                yield shuffled(job, load_set(job.set), others, warm)
-            else:
-                yield streamed(job, load_stream(job.set, job.trial), others, warm)
+            one = Cell(**kept.get(job.key, lambda job=job: measured(job)))
         except (ModuleNotFoundError, FileNotFoundError) as error:
-            if str(error) not in said:
-                say(f"{job.set}, {job.contender}: not measured, {error}")
-            said.add(str(error))
-
-
-def _points(name: str, data: Path) -> Points:
-    X, y = load(name, data)
-    return Points(X, y, np.ones(len(y)))
+            if f"{job.contender}: {error}" not in said:
+                print(f"{job.set}, {job.contender}: not measured, {error}", flush=True)
+            said.add(f"{job.contender}: {error}")
+            continue
+        cells.append(one)
+        if fresh:
+            print(
+                f"{job.key}: accuracy {one.accuracy:.4f}, AUC {one.auc or float('nan'):.4f}, {one.cpu_s:.2f} CPU s, "
+                f"load {one.load:.1f}",
+                flush=True,
+            )
+    return cells
 
 
 # ------------------------------------------------------------------------------------------------------------ the table
 
 HEADING: Final = (
-    f"{'part':<9} {'set':<15}{'contender':<13}{'trials':>7}{'accuracy':>9}{'balanced':>9}{'AUC':>8}{'AP':>8}"
+    f"{'part':<9} {'set':<15}{'contender':<19}{'trials':>7}{'accuracy':>9}{'balanced':>9}{'AUC':>8}{'AP':>8}"
     f"{'log loss':>9}{'CPU s':>9}{'kB':>10}"
 )
 FIGURES: Final = ("accuracy", "balanced_accuracy", "auc", "average_precision", "log_loss")
@@ -446,12 +381,12 @@ def lines(cells: Sequence[Cell], wanted: Sequence[Job]) -> Iterator[str]:
             )
             seconds, held = statistics.fmean(one.cpu_s for one in own), max(one.bytes for one in own)
             yield (
-                f"{part:<9} {data:<15}{own[0].contender:<13}{len(own):>7}{figures}{seconds:>9.2f}{held / 1e3:>10,.0f}"
+                f"{part:<9} {data:<15}{own[0].contender:<19}{len(own):>7}{figures}{seconds:>9.2f}{held / 1e3:>10,.0f}"
             )
-    there = {one.key for one in cells}
+    there = {Job(one.part, one.set, one.contender, one.trial) for one in cells}
     missing: dict[tuple[str, str, int], list[str]] = {}
     for job in wanted:
-        if job.key not in there:
+        if job not in there:
             missing.setdefault((job.part, job.contender, job.trial), []).append(job.set)
     for (part, contender, trial), sets in missing.items():
         yield f"missing: {part}, {contender}, trial {trial}: {', '.join(sets)}"
@@ -462,71 +397,31 @@ def _mean(cells: Sequence[Cell], name: str) -> float | None:
     return statistics.fmean(values) if values else None
 
 
-def markdown(cells: Sequence[Cell], part: Part, contenders: Mapping[str, str]) -> Iterator[str]:
-    """Yield a table for README: the AUC of some contenders on each set, the best in bold; a dash where a cell lacks."""
-    yield f"| AUC, {part} | " + " | ".join(contenders.values()) + " |"
-    yield "|---|" + "---|" * len(contenders)
-    for data in SHUFFLED if part == "shuffled" else STREAMS:
-        own = {name: _mean([c for c in cells if c.key[:3] == (part, data, name)], "auc") for name in contenders}
-        best = max((f"{value:.3f}" for value in own.values() if value is not None), default="")
-        told = ["-" if value is None else f"{value:.3f}" for value in own.values()]
-        yield f"| `{data}` | " + " | ".join(f"**{one}**" if one == best else one for one in told) + " |"
-
-
-README: Final[Mapping[Part, Mapping[str, str]]] = {
-    "shuffled": {"streamsvm": "streamsvm", "rbf_tuned": "RBF", "sgd": "SGD, tuned", "lightgbm": "LightGBM"},
-    "streams": {"adaptive": "streamsvm", "moa_sgbt": "SGBT", "moa_forest": "adaptive random forest", "sgd": "SGD"},
-}
-
-
-def main(arguments: Sequence[str] | None = None) -> None:
+def main(arguments: Sequence[str] | None = None) -> list[Cell]:
     """Measure what is missing, and print the table."""
-    parser = argparse.ArgumentParser(
-        prog="python -m tests.benchmarks.worth", description=(__doc__ or "").split("\n")[0]
-    )
-    parser.add_argument("--data", type=Path, metavar="DIR", help="has NAME.npz files with X and y")
+    parser = parser_of("worth", __doc__, data=False, rounds=1)
     parser.add_argument("--only", choices=("shuffled", "streams"), help="one part")
-    parser.add_argument("--sets", nargs="+", default=[], metavar="NAME", help="some sets or streams")
-    parser.add_argument("--contenders", nargs="+", default=[], metavar="NAME")
-    parser.add_argument("--trials", type=int, default=1)
+    parser.add_argument("--contenders", type=words, default=[], metavar="NAMES")
     parser.add_argument("--rows", type=int, default=STREAM_ROWS, help="most rows of a stream (default %(default)s)")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="has the cells measured so far, and gets the others")
-    parser.add_argument("--into", type=Path, metavar="FILE", help="also write the table")
     parser.add_argument("--peers", default="", metavar="PYTHON", help="interpreter of the others' environment")
     parser.add_argument("--make-peers", type=Path, metavar="DIR", help="make that environment in a folder, and end")
     asked = parser.parse_args(arguments)
     if asked.make_peers is not None:
-        make_peers(asked.make_peers)
-        return
+        make_environment(asked.make_peers, PACKAGES, "--require-hashes", "--only-binary", ":all:")
+        return []
     if asked.data is None or asked.json is None:
         parser.error("--data DIR and --json FILE are needed")
-    names = {name for part in COST.values() for name in part}
-    for option, given, known in (
-        ("--sets", asked.sets, {*SHUFFLED, *STREAMS}),
-        ("--contenders", asked.contenders, names),
-    ):
-        if unknown := sorted(set(given) - known):
-            parser.error(f"{option} {' '.join(unknown)}: unknown; there are {', '.join(sorted(known))}")
-    parts: list[Part] = [asked.only] if asked.only else ["shuffled", "streams"]
-    wanted, cells = jobs(parts, asked.sets, asked.contenders, asked.trials), read_cells(asked.json)
-    say = partial(print, flush=True)
+    known(parser, "--sets", asked.sets, sorted({*SHUFFLED, *STREAMS}))
+    known(parser, "--contenders", asked.contenders, [*NAMED_ONLY, *{name for part in COST.values() for name in part}])
+    wanted = jobs([asked.only] if asked.only else ["shuffled", "streams"], asked.sets, asked.contenders, asked.rounds)
     with ExitStack() as stack:
         stack.enter_context(threadpool_limits(1))
         stack.enter_context(warnings.catch_warnings())
         warnings.simplefilter("ignore")
         others = stack.enter_context(Others(asked.peers)) if asked.peers else None
-        for cell in measure(wanted, asked.data, asked.rows, others, cells, say):
-            cells.append(cell)
-            write_cells(asked.json, cells)
-            say(
-                f"{cell.part}, {cell.set}, {cell.contender}, trial {cell.trial}: accuracy {cell.accuracy:.4f}, "
-                f"AUC {cell.auc or float('nan'):.4f}, {cell.cpu_s:.2f} CPU s, load {cell.load:.1f}"
-            )
-    tables = (line for part in parts for line in ("", *markdown(cells, part, README[part])))
-    text = "\n".join([*lines(cells, wanted), *tables])
-    say(text)
-    if asked.into is not None:
-        asked.into.write_text(text + "\n")
+        cells = measure(wanted, asked.data, asked.rows, others, Kept(asked.json))
+    print(*lines(cells, wanted), sep="\n")
+    return cells
 
 
 if __name__ == "__main__":

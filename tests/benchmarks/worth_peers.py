@@ -1,4 +1,4 @@
-"""River, LightGBM and CapyMOA for `tests.benchmarks.worth` and others: `python worth_peers.py`, then lines on stdin.
+"""River, LightGBM and CapyMOA for `tests.benchmarks.worth`: `python worth_peers.py`, then lines on stdin.
 
 Needs none of this project, so that it runs in an environment of its own (numpy; each library only where its contenders
 are to be measured; CapyMOA needs Java, too). A line has words with tabs between them:
@@ -42,8 +42,6 @@ RTG_RULES = 4
 RTG_NOMINALS, RTG_VALUES = 5, 5
 JVM = "-Xmx4g -Xss10M -XX:+UseSerialGC"
 """Options of the virtual machine: collections take no threads of their own, so that CPU times are of one."""
-AGRAWAL_RULES = 10
-"""Of AGRAWAL: each of them for a tenth of the stream, in the order of their numbers."""
 
 
 def scored(positive: Any) -> Any:
@@ -259,31 +257,7 @@ def rtg(rows: int, seed: int) -> tuple[Any, Any, list[int]]:
     return columns.astype(np.float64), np.array(y), changes
 
 
-def agrawal(rows: int, seed: int) -> tuple[Any, Any, list[int]]:
-    """Return River's applicants for a loan, whose bank goes by its ten rules one after the other."""
-    from river.datasets import synth
-
-    found: list[Any] = []
-    changes = [rows * rule // AGRAWAL_RULES for rule in range(1, AGRAWAL_RULES)]
-    for rule, (begin, end) in enumerate(itertools.pairwise([0, *changes, rows])):
-        one = synth.Agrawal(classification_function=rule, seed=seed + rule, perturbation=0.05)
-        found += itertools.islice(one, end - begin)
-    return (*_columns(found), changes)
-
-
-def hyperplane(rows: int, seed: int) -> tuple[Any, Any, list[int]]:
-    """Return River's turning hyperplane, of which two weights move."""
-    from river.datasets import synth
-
-    one = synth.Hyperplane(seed=seed, n_features=10, n_drift_features=2, mag_change=0.001)
-    return (*_columns(list(itertools.islice(one, rows))), [])
-
-
-def _columns(found: list[Any]) -> tuple[Any, Any]:
-    return np.array([list(x.values()) for x, _ in found], np.float64), np.array([bool(label) for _, label in found])
-
-
-STREAMS = {"RTG": rtg, "AGRAWAL": agrawal, "Hyperplane": hyperplane}
+STREAMS = {"RTG": rtg}
 
 
 def make(stream: str, file: str, rows: str, seed: str) -> dict[str, Any]:

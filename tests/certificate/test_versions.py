@@ -24,9 +24,9 @@ from streamsvm.registry.loading import load_record
 from streamsvm.verification.recomputation import NotRecomputable, Recomputation
 from streamsvm.verification.report import EXIT_CLEAN, Outcome
 from tests.brokers.fixtures import TestBroker
-from tests.consumers.cli.test_cli import error_of, run
+from tests.consumers.command import error_of, run
+from tests.consumers.forged import Forged, retired_record, train
 from tests.consumers.trainers import encoded, produce, records, run_until, settings_for, versions
-from tests.consumers.verify.test_verify import Forged, objective, retired_record, train
 from tests.streams import gaussian
 
 pytestmark = pytest.mark.enough("embedded")
@@ -89,6 +89,13 @@ def test_a_certificate_is_of_all_rows(settings: Settings, connection: Connection
     assert whole.gap is not None
     assert found.gap is not None
     assert whole.gap <= found.gap + 1e-12
+
+
+def objective(version: Version, points: Points, machine: LinearMachine) -> float:
+    """Return a machine's objective over points, plainly in float64."""
+    decision = machine.decide(version.model.scaler.transform(points.X))
+    hinge = np.maximum(0.0, 1.0 - points.y * decision)
+    return float(0.5 * machine.coefficients @ machine.coefficients + version.fit.C * points.weight @ hinge)
 
 
 def test_a_certificate_in_words(trained: Settings, connection: Connection) -> None:

@@ -19,8 +19,8 @@ from streamsvm.kafka import Cluster, Connection, TopicSpec
 from tests.brokers.fixtures import TestBroker
 from tests.checkpoint.disks import VolatileDisk
 from tests.consumers.trainers import Running, produce, records, run_until, settings_for, topic
-from tests.faults.promise import check_counts, check_promise
 from tests.golden.checkpoint import handmade
+from tests.promise.topics import check_counts, check_promise
 
 pytestmark = pytest.mark.enough("real")
 

@@ -20,7 +20,7 @@ from streamsvm.points import Position, Rows
 from tests.brokers.fixtures import TestBroker
 from tests.checkpoint.disks import Files, VolatileDisk
 from tests.consumers.trainers import Running, produce, records, settings_for
-from tests.faults.promise import check_counts, check_promise
+from tests.promise.topics import check_counts, check_promise
 from tests.streams import gaussian, rows_of, small_config
 
 ROWS = 120

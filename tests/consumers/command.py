@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
@@ -28,3 +29,17 @@ def run(*arguments: str, **environment: str) -> CompletedProcess[str]:
                 f"{arguments} did not end within {TIMEOUT_S:.0f} s: {[end.result() for end in said]}"
             ) from None
         return CompletedProcess(arguments, status, *(end.result() for end in said))
+
+
+def error_of(finished: subprocess.CompletedProcess[str]) -> str:
+    """Return the one line of the error, having checked that it is one, without a traceback; of JSON, what it says."""
+    assert "Traceback" not in finished.stderr
+    begins = ("streamsvm: error: ", '{"event": "fatal"')
+    lines = [line for line in finished.stderr.splitlines() if line.startswith(begins)]
+    assert len(lines) == 1, finished.stderr
+    assert finished.stderr.splitlines()[-1] == lines[0]
+    if lines[0].startswith("{"):
+        line = json.loads(lines[0])
+        assert (line["level"], line["exit_status"]) == ("critical", finished.returncode)
+        return f"streamsvm: error: {line['what']}"
+    return lines[0]

@@ -15,7 +15,7 @@ from consumers.settings import Settings
 from streamsvm.kafka import Cluster, TopicSpec
 from streamsvm.registry.loading import load_version
 from tests.brokers.fixtures import TestBroker
-from tests.consumers.cli.test_cli import run
+from tests.consumers.command import run
 from tests.consumers.trainers import produce, records, settings_for, versions
 from tests.live.process import Daemon, arguments
 

@@ -8,8 +8,6 @@ import runpy
 import subprocess
 from pathlib import Path
 
-import pytest
-
 from consumers.metrics import PROCESS, SCORER, TRAINER
 from tests.deploy.checkers import promtool
 from tests.deploy.files import (
@@ -17,8 +15,6 @@ from tests.deploy.files import (
     GENERATOR,
     PROMETHEUS,
     PROVISIONING,
-    dashboards,
-    panels,
     parsed,
     queries,
     selectors,
@@ -47,42 +43,6 @@ def test_file_is_what_the_generator_makes() -> None:
     assert set(DASHBOARDS.glob("*")) == made.keys()
     for path, text in made.items():
         assert path.read_text() == text, "run python deploy/grafana/generate.py"
-
-
-def test_panels_have_units_and_the_datasource_by_variable() -> None:
-    """Every panel has a unit, a description and the datasource that the reader chose."""
-    chosen = {"type": "prometheus", "uid": "${datasource}"}
-    for panel in panels():
-        assert panel["fieldConfig"]["defaults"]["unit"], panel["title"]
-        assert panel["description"], panel["title"]
-        assert [panel["datasource"], *(target["datasource"] for target in panel["targets"])] == [chosen] * (
-            1 + len(panel["targets"])
-        )
-    for one in dashboards().values():
-        names = [variable["name"] for variable in one["templating"]["list"]]
-        assert names == ["datasource", "instance", "scorer"]
-
-
-def test_identity_is_stable() -> None:
-    """Links to a dashboard survive: its uid is fixed, its panels' numbers and titles are unique."""
-    assert dashboards().keys() == {"streamsvm-model", "streamsvm-stream"}
-    for uid, one in dashboards().items():
-        numbers = [panel["id"] for panel in one["panels"]]
-        titles = [panel["title"] for panel in panels() if panel["dashboard"] == uid]
-        assert len(set(numbers)) == len(numbers)
-        assert len(set(titles)) == len(titles) <= 16
-
-
-@pytest.mark.parametrize("uid", dashboards())
-def test_panels_lie_within_the_grid_and_apart(uid: str) -> None:
-    """No panel leaves the 24 columns or covers another."""
-    taken: set[tuple[int, int]] = set()
-    for panel in dashboards()[uid]["panels"]:
-        place = panel["gridPos"]
-        cells = {(place["x"] + column, place["y"] + row) for column in range(place["w"]) for row in range(place["h"])}
-        assert place["x"] + place["w"] <= 24, panel["title"]
-        assert not cells & taken, panel["title"]
-        taken |= cells
 
 
 def test_datasource_is_provisioned_where_compose_runs_it() -> None:

@@ -182,22 +182,3 @@ def test_a_python_that_does_not_start_is_named_before_anything_is_built(
     for python in ("/nowhere/python3", shutil.which("false")):
         assert release.main(tmp_path / "out", tmp_path, [sys.executable, python]) == 1
         assert f"NOT RELEASED: {python} --version: " in capsys.readouterr().err
-
-
-def test_each_python_is_tried_in_a_folder_of_its_own(
-    release: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Also where all of them are called alike: an environment of one would not be an empty one of the next."""
-    tried: list[Path] = []
-
-    def built(work: Path, _: Path) -> Path:
-        (work / "again" / "sdist").mkdir(parents=True)
-        (work / release.SUMS).write_text("")
-        return work
-
-    monkeypatch.setattr(release, "built_twice", built)
-    monkeypatch.setattr(release, "tried_in_node", lambda *_: None)
-    monkeypatch.setattr(release, "tried", lambda _, __, ___, work: tried.append(work) or [])
-    monkeypatch.setattr(release, "digests", lambda _: {})
-    assert release.main(tmp_path / "out", tmp_path, [sys.executable, sys.executable]) == 0
-    assert len(set(tried)) == 2

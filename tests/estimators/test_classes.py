@@ -90,22 +90,6 @@ def test_portions_do_not_matter(digits, options) -> None:
     assert parts._stream.learner.points_held <= 400
 
 
-@pytest.mark.long(keep=("options0",))
-@pytest.mark.parametrize("options", OPTIONS)
-def test_skops_brings_it_back(digits, options) -> None:
-    """Through skops all machines come back to the last bit, learn on, and the estimator is the only type to trust."""
-    skops = pytest.importorskip("skops.io")
-    X, y = digits
-    machine = CoresetSVC(points=300, **options).fit(X[:600], y[:600])
-    kept = skops.dumps(machine)
-    trusted = skops.get_untrusted_types(data=kept)
-    assert trusted == ["streamsvm.estimators.coresetsvc.CoresetSVC"]
-    loaded = skops.loads(kept, trusted=trusted)
-    for one in (machine, loaded):
-        one.partial_fit(X[600:1_000], y[600:1_000])
-    assert loaded.decision_function(X).tobytes() == machine.decision_function(X).tobytes()
-
-
 def test_sharing_beats_dividing_and_a_reservoir(clouds) -> None:
     """With the same memory the summed objective over all points is nearer the optimum than that of K machines of
     m / K points each, and than that of a uniform sample."""

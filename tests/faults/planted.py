@@ -416,9 +416,10 @@ DEFECTS = {
 def main() -> None:
     """Plant what the first argument names, and run the command line with the others."""
     from consumers.cli.app import main as command_line
+    from tests.faults.altered import ALTERATIONS
 
     for name in sys.argv.pop(1).split("+"):
-        DEFECTS[name]()
+        (DEFECTS.get(name) or ALTERATIONS[name])()
     command_line()
 
 

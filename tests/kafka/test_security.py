@@ -29,7 +29,7 @@ from streamsvm.registry.loading import load_version
 from streamsvm.registry.subscriber import ModelSubscriber
 from tests.brokers.jvm import CannotRun
 from tests.brokers.secured import SecuredBroker, password_of
-from tests.consumers.cli.test_cli import error_of, run
+from tests.consumers.command import error_of, run
 from tests.consumers.dead_letters.test_resending import UNLABELED
 from tests.consumers.dead_letters.test_resending import message as letter_of
 from tests.consumers.trainers import produce, records, settings_for, topic, versions
@@ -349,7 +349,7 @@ def check_refusal(said: str, site: Site, missing: Permission) -> None:
     assert "SECURITY.md lists the permissions" in said, said
 
 
-@pytest.mark.faults_long
+@pytest.mark.long
 @pytest.mark.parametrize(("who", "missing"), always_needed("trainer"))
 def test_each_documented_permission_of_a_trainer_is_needed(site: Site, who: str, missing: Permission) -> None:
     """Without any one of them the trainer ends with status 78 and says what it may not do, and on what."""
@@ -360,7 +360,7 @@ def test_each_documented_permission_of_a_trainer_is_needed(site: Site, who: str,
     check_refusal(last_words(daemon), site, missing)
 
 
-@pytest.mark.faults_long
+@pytest.mark.long
 @pytest.mark.parametrize(("who", "missing"), always_needed("scorer"))
 def test_each_documented_permission_of_a_scorer_is_needed(history: Site, who: str, missing: Permission) -> None:
     """A scorer that follows another ends without it with status 78, and says what it may not do, and on what."""
@@ -390,7 +390,7 @@ def test_people_do_their_work_with_the_documented_permissions_and_no_others(hist
         assert password_of("reader") not in finished.stdout + finished.stderr
 
 
-@pytest.mark.faults_long
+@pytest.mark.long
 @pytest.mark.parametrize(("who", "missing"), always_needed(*TASKS))
 def test_each_documented_permission_of_people_is_needed(history: Site, who: str, missing: Permission) -> None:
     """Without any one of them each command ends with status 78, and says what it may not do, and on what."""
@@ -452,7 +452,7 @@ def test_a_permission_revoked_in_flight_ends_the_trainer_with_a_line(
     lose_a_permission(*working, permission)
 
 
-@pytest.mark.faults_long
+@pytest.mark.long
 def test_a_trainer_that_takes_refusals_for_outages_is_found(site: Site) -> None:
     """Planted: without a permission it waits for ever, and with a wrong password it would be started again for ever."""
     with pytest.raises(TimeoutExpired), at_work(site, "takes-refusals-for-outages") as daemon:

@@ -1,115 +1,147 @@
-"""Histories of a live system under a nemesis, and what is wrong with them: `python -m tests.live`."""
+"""Scenarios and random faults on live systems: `python -m tests.live`.
+
+Without `--hours` and `--nemesis`, every scenario of the table once (`--only` chooses by words of its name); with
+`--hours`, runs of everything at once under faults drawn anew, until the time is over. Also: `check FILE` judges a
+history again; `defects [NAME ...]` plants defects, each of which its run must find.
+"""
 
 from __future__ import annotations
 
 import argparse
+import os
 import random
 import sys
+import time
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
-from tests.brokers.jvm import CannotRun
-from tests.live import results
-from tests.live.checker import check
-from tests.live.history import load
-from tests.live.nemesis import NEMESES
-from tests.live.running import run
-from tests.live.world import Plan
+if TYPE_CHECKING:
+    from tests.live.running import Outcome
 
-KEEP = Path("build/live")
+KEEP: Final = Path("build/live")
+AT_ONCE: Final = 3
+"""How many kinds of faults a run under `--hours` mixes, at most."""
+TRIES: Final = 2
+"""Runs until a planted defect must be found."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run, or judge a history again; return 1 if an anomaly was found."""
+    """Run what is asked for; return 1 if anything was wrong."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     if given[:1] == ["check"]:
         return judge(Path(given[1]))
-    if given[:1] == ["bare"]:
-        from tests.live.bare import main as bare
-
-        return bare(given[1:])
     if given[:1] == ["defects"]:
-        from tests.live.proving import main as proving
-
-        return proving(given[1:])
-    return live(parser().parse_args(given))
+        return defects(given[1:])
+    options = parser().parse_args(given)
+    if options.kafka:
+        os.environ["STREAMSVM_TEST_KAFKA"] = options.kafka  # before anything that reads it is imported
+    return random_runs(options) if options.hours or options.nemesis else scenarios(options)
 
 
 def parser() -> argparse.ArgumentParser:
-    """Return the options of a live run."""
-    made = argparse.ArgumentParser(
-        prog="python -m tests.live",
-        description=__doc__,
-        epilog="Also: check FILE (judge a history again), bare (the client library alone), defects (planted ones).",
-    )
-    made.add_argument("--nemesis", default="kill-trainer,kill-scorer", help=f"of {', '.join(NEMESES)}; none; all")
-    made.add_argument("--transactions", type=int, default=500, help="versions, batches and moves (%(default)s)")
-    made.add_argument("--seed", type=int, default=None, help="default: another one each time, said")
-    made.add_argument("--brokers", type=int, choices=(1, 3), default=1, help="(%(default)s)")
-    settings = made.add_mutually_exclusive_group()
-    settings.add_argument("--defaults", action="store_true", help="Kafka's own settings")
-    settings.add_argument("--frequent", action="store_true", help="those that make lost markers frequent (default)")
-    made.add_argument("--bound", type=float, default=90.0, help="seconds of patience (%(default)s)")
-    made.add_argument("--rate", type=float, default=20.0, help="rows a second for each model (%(default)s)")
-    made.add_argument("--most", type=float, default=3600.0, help="seconds that a run may take (%(default)s)")
+    """Return the options."""
+    made = argparse.ArgumentParser(prog="python -m tests.live", description=__doc__)
+    made.add_argument("--only", default="", help="scenarios whose names have these words")
+    made.add_argument("--kafka", default="", metavar="VERSION", help="of Apache Kafka, such as 3.9.1")
+    made.add_argument("--hours", type=float, default=0.0, help="runs under faults drawn anew for so long")
+    made.add_argument("--nemesis", default="", help="faults of a run, with commas between them; all; none")
+    made.add_argument("--transactions", type=int, default=500, help="of a run: versions, batches, moves (%(default)s)")
+    made.add_argument("--seed", type=int, default=None, help="of the choices; default: another one each time, printed")
+    made.add_argument("--brokers", type=int, choices=(1, 3), default=1, help="of a run (%(default)s)")
+    made.add_argument("--defaults", action="store_true", help="Kafka's own settings in a run, under which markers last")
+    made.add_argument("--models", default="a,b,c,d,e", help="of a run (%(default)s)")
     made.add_argument("--no-node", action="store_true", help="without the reader in Node.js")
-    made.add_argument("--models", default="a,b,c,d,e", help="which models there are (%(default)s)")
-    made.add_argument("--scorers", type=int, default=2, help="(%(default)s)")
-    made.add_argument("--operators", type=int, default=2, help="(%(default)s)")
-    made.add_argument("--faults", type=int, default=3, help="least number of faults in a run (%(default)s)")
-    made.add_argument("--each", action="store_true", help="a run for each nemesis named, instead of one for all")
     made.add_argument("--keep", type=Path, default=KEEP, help="directory for histories and logs (%(default)s)")
-    made.add_argument("--json", type=Path, default=None, metavar="FILE", help="add the counts to those in FILE")
     return made
 
 
-def live(options: argparse.Namespace) -> int:
-    """Do the runs that were asked for, and print a line for each kind of run so far."""
-    named = [] if options.nemesis == "none" else options.nemesis.split(",")
-    named = list(NEMESES) if options.nemesis == "all" else named
-    unknown = sorted(set(named) - set(NEMESES))
-    if unknown:
+def scenarios(options: argparse.Namespace) -> int:
+    """Run the table, the long rows too, and print what each row counted."""
+    import pytest
+
+    words = " and ".join(options.only.split())
+    chosen = ["-k", words] if words else []
+    return int(pytest.main(["-q", "-m", "", "-rA", "--timeout", "3600", *chosen, str(Path(__file__).parent)]))
+
+
+def random_runs(options: argparse.Namespace) -> int:
+    """Do one run, or runs until the time is over; print a line for each, and each anomaly."""
+    from tests.brokers.jvm import CannotRun
+    from tests.live.nemesis import NEMESES
+    from tests.live.world import Plan
+
+    seed = random.SystemRandom().randrange(1 << 31) if options.seed is None else options.seed
+    chance, until, wrong = random.Random(seed), time.monotonic() + 3_600 * options.hours, 0
+    named = {"all": list(NEMESES), "none": []}.get(options.nemesis, options.nemesis.split(","))
+    if unknown := sorted({*named} - {*NEMESES, ""}):
         raise SystemExit(f"Unknown nemesis {', '.join(unknown)}. Known: {', '.join(NEMESES)}")
-    runs: list[dict[str, object]] = []
-    found = 0
-    for nemeses in [(name,) for name in named] if options.each else [tuple(named)]:
-        seed = random.SystemRandom().randrange(1 << 31) if options.seed is None else options.seed
+    while True:
+        drawn = (
+            chance.sample([*NEMESES], chance.randint(1, AT_ONCE)) if options.hours and not options.nemesis else named
+        )
         plan = Plan(
-            nemeses=nemeses,
+            nemeses=tuple(drawn),
             transactions=options.transactions,
             seed=seed,
             brokers=options.brokers,
             defaults=options.defaults,
-            rate=options.rate,
-            bound_s=options.bound,
-            most_s=options.most,
             node=not options.no_node,
             models=tuple(options.models.split(",")),
-            scorers=options.scorers,
-            operators=options.operators,
-            faults=options.faults,
         )
-        print(f"{','.join(nemeses) or 'none'}: seed {seed}", flush=True)
         try:
-            outcome = run(plan, options.keep.resolve(), lambda line: print(line, flush=True))
+            wrong += len(_run(plan, options.keep).anomalies)
         except CannotRun as missing:
             raise SystemExit(f"no broker: {missing}") from missing
-        for line in [*outcome.remarks, *(anomaly.line() for anomaly in outcome.anomalies)]:
-            print(f"  {line}", flush=True)
-        print(f"  {outcome.history}", flush=True)
-        found += len(outcome.anomalies)
-        runs = results.add(options.json, outcome) if options.json else [*runs, results.told(outcome)]
-    print("\n".join(results.lines(runs)), flush=True)
-    return 1 if found else 0
+        seed += 1
+        if time.monotonic() >= until:
+            return 1 if wrong else 0
+
+
+def _run(plan: object, keep: Path) -> Outcome:
+    """Do a run, and print what it came to."""
+    from tests.live.running import run
+    from tests.live.world import Plan
+
+    assert isinstance(plan, Plan)
+    print(f"{','.join(plan.nemeses) or 'none'}: seed {plan.seed}", flush=True)
+    outcome = run(plan, keep.resolve(), lambda line: print(line, flush=True))
+    for line in [*outcome.remarks, *(anomaly.line() for anomaly in outcome.anomalies), outcome.line()]:
+        print(f"  {line}", flush=True)
+    print(f"  {outcome.history}", flush=True)
+    return outcome
 
 
 def judge(file: Path) -> int:
     """Judge a history that was recorded before."""
+    from tests.live.checker import check
+    from tests.live.history import load
+
     found = check(load(file))
     for anomaly in found:
         print(anomaly.line(most=20))
     print(f"{len(found)} anomalies")
     return 1 if found else 0
+
+
+def defects(names: Sequence[str]) -> int:
+    """Run each defect, or these, under its nemesis; return 1 unless all were found."""
+    from tests.live.defects import DEFECTS
+    from tests.live.running import plan_of
+
+    missed = []
+    for name in names or DEFECTS:
+        found: Counter[str] = Counter()
+        for seed in range(1, TRIES + 1):
+            found.update(anomaly.name for anomaly in _run(plan_of(name, seed), KEEP).anomalies)
+            if shown := {*found} & {*DEFECTS[name].shows}:
+                print(f"{name}: found by {', '.join(sorted(shown))}", flush=True)
+                break
+        else:
+            missed.append(name)
+    print(f"not found: {', '.join(missed) or 'none'}")
+    return 1 if missed else 0
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-def
 
 from tests.brokers.cluster import HEAP_MB, NODES, REPLICATED
 from tests.brokers.jvm import JvmBroker, Quorum, free_ports
-from tests.live.network import Network
+from tests.live.proxy import Proxy
 
 DEFAULTS: Final = {
     "transaction.state.log.num.partitions": "50",
@@ -25,6 +25,17 @@ DEFAULTS: Final = {
 """Kafka's own, where the settings of the test brokers differ in what they do to transactions. With those of the test
 brokers, one that comes back after a transaction's timeout far more often ends it without its markers."""
 
+WATCHFUL: Final = {"broker.session.timeout.ms": "3000", "broker.heartbeat.interval.ms": "500"}
+"""A node that was killed and started again is soon past the session of its former life."""
+
+FORGETFUL: Final = {
+    "transactional.id.expiration.ms": "2000",
+    "transaction.remove.expired.transaction.cleanup.interval.ms": "500",
+    "producer.id.expiration.ms": "2000",
+    "producer.id.expiration.check.interval.ms": "500",
+}
+"""A broker that forgets a transactional id after two seconds without use."""
+
 ANSWER_S: Final = 10.0
 TOPIC_PATIENCE_S: Final = 60.0
 
@@ -35,13 +46,13 @@ class Brokers:
     Parameters
     ----------
     count : 1 or 3
-    defaults : bool
-        Kafka's own settings instead of those of the test brokers.
+    settings : mapping, optional
+        Server settings on top of those of the test brokers, such as `DEFAULTS` or `WATCHFUL`.
     """
 
-    def __init__(self, count: int, *, defaults: bool) -> None:
-        settings = DEFAULTS if defaults else {}
-        self.networks = [Network() for _ in range(count)]
+    def __init__(self, count: int, settings: Mapping[str, str] | None = None) -> None:
+        settings = settings or {}
+        self.networks = [Proxy() for _ in range(count)]
         if count == 1:
             self.nodes = [JvmBroker(settings, advertised=self.networks[0].address)]
         else:
@@ -99,18 +110,27 @@ class Brokers:
             waited_s += 0.1
         raise TimeoutError(f"the brokers do not know the new {topic}")
 
+    def leader(self, topic: str, partition: int = 0) -> JvmBroker:
+        """Return the node that leads a partition now."""
+        found = self.admin.list_topics(topic, timeout=ANSWER_S).topics[topic].partitions[partition].leader
+        return next(node for node in self.nodes if node.node == found)
+
+    def in_sync(self, topic: str, partition: int = 0) -> set[int]:
+        """Return the nodes that have all of a partition now."""
+        return {*self.admin.list_topics(topic, timeout=ANSWER_S).topics[topic].partitions[partition].isrs}
+
     def delete(self, topic: str) -> None:
         """Delete a topic."""
         self.admin.delete_topics([topic], request_timeout=ANSWER_S)[topic].result()
 
-    def each_network(self, treat: Callable[[Network], None]) -> None:
+    def each_network(self, treat: Callable[[Proxy], None]) -> None:
         """Do the same to all networks."""
         for network in self.networks:
             treat(network)
 
     def revive(self) -> None:
         """See that all run and can be reached, whatever was done to them."""
-        self.each_network(Network.recover)
+        self.each_network(Proxy.recover)
         for node in self.nodes:
             node.resume()
             if node._process is None or node._process.poll() is not None:

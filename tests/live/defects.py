@@ -295,16 +295,6 @@ DEFECTS: Final = MappingProxyType(
     }
 )
 
-AFTER_SETTLING: Final[tuple[str, ...]] = (
-    "no settling of a dead transaction after the id is taken over: outage, kill-both; doubled-version, stuck-reader",
-    "no repair after the abort: outage, kill-both; torn-version, lost-version",
-    "settling by COMMIT: outage, kill-both; doubled-version, torn-version",
-    "the next transaction before the last one's markers: outage; doubled-version",
-    "the owner record before the settling: outage, kill-both; torn-version",
-)
-"""Defects of the code that settles what a dead transaction left open. To fill one in: write it as a function above and
-add a row to `DEFECTS`, with the nemeses and the anomalies that stand behind its colon."""
-
 
 def main() -> None:
     """Plant what the first argument names, and run what the second one names with the others."""

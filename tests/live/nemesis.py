@@ -10,9 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from tests.live.network import Late, Network
-from tests.live.proxy import Loss
-from tests.live.supervised import Daemon
+from tests.live.proxy import Late, Loss, Proxy
+from tests.live.supervised import Supervised
 from tests.live.workload import WRONG
 
 if TYPE_CHECKING:
@@ -61,7 +60,7 @@ def stop_worker(world: World, chance: random.Random, stop: threading.Event) -> N
     _freeze(world, "stop-worker", _learning(world, chance, stop), chance.uniform(2.0, 15.0), stop)
 
 
-def _learning(world: World, chance: random.Random, stop: threading.Event) -> Daemon:
+def _learning(world: World, chance: random.Random, stop: threading.Event) -> Supervised:
     """Wait until a worker has partitions, and return one that has; any of them if none does."""
     for _ in range(int(AT_WORK_S / LOOK_S)):
         learning = [worker for worker in world.workers if worker.runs and worker.learns]
@@ -78,7 +77,7 @@ def kill_operator(world: World, chance: random.Random, stop: threading.Event) ->
             operator.kill()
 
 
-def _at_work(daemons: Sequence[Daemon], chance: random.Random, stop: threading.Event) -> Daemon:
+def _at_work(daemons: Sequence[Supervised], chance: random.Random, stop: threading.Event) -> Supervised:
     """Wait until one of them has committed something from now on, and return one that has; any of them if none does.
 
     One that survived the last fault has worked before it. A fault after which nobody has come back to work only lasts
@@ -95,7 +94,7 @@ def _at_work(daemons: Sequence[Daemon], chance: random.Random, stop: threading.E
     return chance.choice(list(daemons))
 
 
-def _kill(world: World, nemesis: str, daemon: Daemon) -> None:
+def _kill(world: World, nemesis: str, daemon: Supervised) -> None:
     with fault(world, nemesis, daemon.unit.name):
         daemon.kill()
 
@@ -155,7 +154,7 @@ def stop_scorer(world: World, chance: random.Random, stop: threading.Event) -> N
     _freeze(world, "stop-scorer", _at_work(world.scorers, chance, stop), chance.uniform(2.0, 15.0), stop)
 
 
-def _freeze(world: World, nemesis: str, daemon: Daemon, seconds: float, stop: threading.Event) -> None:
+def _freeze(world: World, nemesis: str, daemon: Supervised, seconds: float, stop: threading.Event) -> None:
     with fault(world, nemesis, daemon.unit.name):
         daemon.freeze()
         _wait(stop, seconds)
@@ -173,12 +172,12 @@ def stop_broker(world: World, chance: random.Random, stop: threading.Event) -> N
 
 def cut(world: World, chance: random.Random, stop: threading.Event) -> None:
     """Cut every connection to a broker, and refuse new ones."""
-    _network(world, "cut", chance, stop, Network.cut, (1.0, 25.0))
+    _network(world, "cut", chance, stop, Proxy.cut, (1.0, 25.0))
 
 
 def silent(world: World, chance: random.Random, stop: threading.Event) -> None:
     """Let nothing pass to a broker or back; no end is told of it."""
-    _network(world, "silent", chance, stop, Network.go_silent, (2.0, 30.0))
+    _network(world, "silent", chance, stop, Proxy.go_silent, (2.0, 30.0))
 
 
 def slow(world: World, chance: random.Random, stop: threading.Event) -> None:
@@ -192,7 +191,7 @@ def _network(
     nemesis: str,
     chance: random.Random,
     stop: threading.Event,
-    treat: Callable[[Network], None],
+    treat: Callable[[Proxy], None],
     seconds: tuple[float, float],
 ) -> None:
     network = chance.choice(world.brokers.networks)

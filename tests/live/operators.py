@@ -10,8 +10,8 @@ from collections.abc import Callable
 from typing import Final
 
 from tests.brokers.jvm import die_with_parent
+from tests.forked import ROOT
 from tests.live.history import Recorder, Type
-from tests.live.supervised import ROOT
 
 COMMANDS: Final = ("pin", "unpin", "rollback", "alias", "remove", "retire")
 PATIENCE_S: Final = 150.0

@@ -7,7 +7,10 @@ import os
 import queue
 import signal
 import threading
-from collections.abc import Mapping
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -21,6 +24,7 @@ from tests.live.stopping import stop
 
 DEADLINE_S = 120.0
 """A machine that CI shares gives a process a tenth of its time for a minute on end."""
+SAMPLE_S = 0.05
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
@@ -93,6 +97,12 @@ class Daemon:
         except queue.Empty:
             raise Late(f"it says nothing for {DEADLINE_S:.0f} s:\n" + "".join(self.log[-20:])) from None
 
+    def lines(self) -> Iterator[str]:
+        """Yield the lines of its log until it ends, however long it says nothing; nobody else may read them."""
+        while (line := self._lines.get()) is not None:
+            yield line
+        self._lines.put(None)
+
     def wait_for(self, event: str, times: int = 1) -> dict[str, Any]:
         """Wait for the n-th log line of an event from now on, and return it."""
         while True:
@@ -157,6 +167,10 @@ class Daemon:
         """SIGKILL, without waiting."""
         self._process.kill()
 
+    def terminate(self) -> None:
+        """SIGTERM, without waiting."""
+        self._process.send_signal(signal.SIGTERM)
+
     def kill(self) -> None:
         """SIGKILL, and wait until it is gone."""
         self._end(signal.SIGKILL)
@@ -185,3 +199,47 @@ class Daemon:
         while (line := self._lines.get()) is not None:
             self.log.append(line)
         self._lines.put(None)
+
+
+def metrics(daemon: Daemon) -> dict[str, float]:
+    """Return what the process says of itself."""
+    address = daemon.events("configuration")[0]["http"]
+    with urllib.request.urlopen(f"{address}/metrics", timeout=10) as answer:
+        lines = answer.read().decode().splitlines()
+    return {name: float(value) for name, value in (line.rsplit(" ", 1) for line in lines if not line.startswith("#"))}
+
+
+def read_all(daemon: Daemon) -> int:
+    """Wait until the process has no lag, and return its largest resident set on the way."""
+    peak, left, until = 0, -1.0, time.monotonic() + DEADLINE_S
+    while left != 0:
+        assert time.monotonic() < until, f"{left:.0f} records are not learned"
+        if daemon.ended() is not None:
+            daemon.wait()
+            raise AssertionError(f"the process ended:\n{daemon.said}")
+        with suppress(OSError):  # it may end between two questions
+            peak = max(peak, daemon.rss_bytes())
+            left = lag(metrics(daemon))
+        time.sleep(SAMPLE_S)
+    return peak
+
+
+def lag(counted: dict[str, float]) -> float:
+    """Return how many records of partition 0 are still to be learned, -1 as long as that is not known."""
+    return counted.get('streamsvm_input_lag_records{partition="0"}', -1.0)
+
+
+def ask(daemon: Daemon, page: str) -> tuple[int, str]:
+    """Return status and text of one of the daemon's pages."""
+    (configuration,) = daemon.events("configuration")
+    return page_at(f"{configuration['http']}/{page}")
+
+
+def page_at(address: str, timeout_s: float = 10.0) -> tuple[int, str]:
+    """Return status and text of a page."""
+    try:
+        with urllib.request.urlopen(address, timeout=timeout_s) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as refused:
+        with refused:
+            return refused.code, refused.read().decode()

@@ -1,16 +1,21 @@
-"""A faulty network between clients and one broker: slow, cut, silent, or losing the answer of a commit.
+"""A faulty network between clients and one broker: slow, cut, silent, or losing, or delaying, the end of a transaction.
 
 It passes whole frames of Kafka's protocol: four bytes of length, then a request (API key, version, correlation id, ...)
 or an answer (correlation id, ...). Nothing else of them is understood here; `tests.live.unmarked` reads two requests.
 The broker must tell its clients to come back this way (`JvmBroker(advertised=...)`), else only their first question
 passes here.
 
-Invariant: a frame is forwarded whole and once, or not at all.
+Invariant: a frame is forwarded whole and once, or not at all; but for the end of a transaction that is delivered late.
+TCP may do that to a request whose connection is given up: it arrives, once, when the client has long asked again on
+another connection. A broker that numbers epochs by the transaction (KIP-890, both sides) refuses it; a client library
+without that leaves every transaction of its life in one epoch, and then the late end is taken for that of whichever
+transaction is open by then.
 """
 
 from __future__ import annotations
 
 import contextlib
+import random
 import socket
 import struct
 import threading
@@ -80,6 +85,62 @@ class Loss:
         return True
 
 
+@dataclass
+class Late:
+    """The end of one transaction, kept back until the next one of its writer is half written.
+
+    Attributes
+    ----------
+    writer : bytes
+        Part of the transactional id of the writer concerned.
+    skip : int
+        How many ends pass first.
+    produces : int
+        After how many requests that write, of the transaction after, the end is delivered.
+    drops : bool
+        Whether the request is kept back and its connection cut, so that the client asks again. Otherwise it passes at
+        once, and a copy of it comes late.
+    caught, delivered : threading.Event
+        Set once the request was kept back, and once the broker has answered it.
+    answer : int
+        The broker's error code; -1 before that.
+    """
+
+    writer: bytes
+    skip: int = 0
+    produces: int = 1
+    drops: bool = True
+    caught: threading.Event = field(default_factory=threading.Event)
+    delivered: threading.Event = field(default_factory=threading.Event)
+    answer: int = -1
+    frame: bytes = b""
+    _ended: bool = False
+
+    def sees(self, frame: bytes) -> tuple[bool, bool]:
+        """Look at a request on its way: tell whether to keep it back, and whether to deliver the late one after it."""
+        key = _REQUEST.unpack_from(frame)[0]
+        if key not in (END_TXN, PRODUCE) or self.writer not in frame or self.delivered.is_set():
+            return False, False
+        if key == END_TXN:
+            return self._sees_end(frame), False
+        if not self._ended:
+            return False, False
+        self.produces -= 1
+        return False, self.produces == 0
+
+    def _sees_end(self, frame: bytes) -> bool:
+        if self.frame:
+            self._ended = True
+            return False
+        if self.skip:
+            self.skip -= 1
+            return False
+        self.frame = frame
+        self.caught.set()
+        self._ended = not self.drops
+        return self.drops
+
+
 class Proxy:
     """Listens at `address` and forwards to a port on this machine; a context manager.
 
@@ -90,6 +151,7 @@ class Proxy:
         self._server = socket.create_server(("127.0.0.1", 0))
         self.address = f"127.0.0.1:{self._server.getsockname()[1]}"
         self.loss: Loss | None = None
+        self.late: Late | None = None
         self.unmarked: Unmarked | None = None
         self._target = 0
         self._latency_s = 0.0
@@ -125,7 +187,13 @@ class Proxy:
         self._unwritable = topic.encode()
 
     def breaks_on(self, frame: bytes) -> bool:
-        """Tell whether a request is not let through, and costs its connection."""
+        """Tell whether a request is not let through, and costs its connection; a late one may follow it."""
+        if (late := self.late) is not None:
+            keep, deliver = late.sees(frame)
+            if keep:
+                return True
+            if deliver:
+                threading.Thread(target=self._deliver, args=(late,), daemon=True).start()
         return bool(self._unwritable) and _REQUEST.unpack_from(frame)[0] == PRODUCE and self._unwritable in frame
 
     def deliver_late(self, frame: bytes) -> int:
@@ -136,6 +204,17 @@ class Proxy:
         if not answer:
             raise ConnectionAbortedError  # the broker stops: as any other request that it does not answer
         return int(_ERROR.unpack_from(answer, _ERROR_AT)[0])
+
+    def _deliver(self, late: Late) -> None:
+        time.sleep(random.uniform(0.0, 0.01))  # the fault itself: the request it follows arrives first
+        with contextlib.suppress(OSError, StopIteration, struct.error):
+            late.answer = self.deliver_late(late.frame)
+        late.delivered.set()
+
+    def recover(self) -> None:
+        """Forget every fault that was set up, and be a good network again."""
+        self.late = self.loss = self.unmarked = None
+        self.mend()
 
     def mend(self) -> None:
         """Be a good network again; what was held back passes now."""
@@ -149,6 +228,8 @@ class Proxy:
 
     def __exit__(self, *exception: object) -> None:
         self._closed = True
+        with contextlib.suppress(OSError):
+            self._server.shutdown(socket.SHUT_RDWR)
         self._server.close()
         self._passing.set()
         self._hang_up()

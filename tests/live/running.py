@@ -10,18 +10,22 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from tests.live.checker import check
-from tests.live.checker.anomalies import Anomaly
 from tests.live.checker.evidence import Evidence
-from tests.live.checker.scores import SOURCE
+from tests.live.defects import DEFECTS
 from tests.live.history import Recorder, load
 from tests.live.nemesis import Conductor
 from tests.live.world import Plan, World
+from tests.promise.anomalies import Anomaly
+from tests.promise.answers import SOURCE
 
+KINDS: Final = ("versions", "batches", "moves")
 LOOK_S: Final = 0.5
 FIRST_VERSION_S: Final = 180.0
+RATE: Final = 100.0
+"""Rows a second: more than a trainer takes, so that one is always in the midst of a transaction."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +60,14 @@ class Outcome:
     @property
     def transactions(self) -> int:
         """Versions, batches of scores and moves together."""
-        return sum(self.counts[kind] for kind in ("versions", "batches", "moves"))
+        return sum(self.counts[kind] for kind in KINDS)
+
+    def line(self) -> str:
+        """Return what it came to, for people."""
+        counted = ", ".join(f"{self.counts[kind]:,} {kind}" for kind in KINDS)
+        named = Counter(anomaly.name for anomaly in self.anomalies)
+        wrong = ", ".join(f"{count} {name}" for name, count in sorted(named.items())) or "none"
+        return f"{self.seconds:,.0f} s, {self.lives} lives, {self.faults.total()} faults, {counted}; anomalies: {wrong}"
 
 
 def run(plan: Plan, keep: Path, say: Callable[[str], None] = lambda _: None) -> Outcome:
@@ -133,3 +144,21 @@ def counts_of(evidence: Evidence) -> Counter[str]:
     counts["reads"] = sum(len(reads) for reads in evidence.live.values())
     counts["serves"] = len(evidence.told["serve"])
     return counts
+
+
+def plan_of(name: str, seed: int, **more: Any) -> Plan:
+    """Return the run that must bring a defect to light."""
+    defect = DEFECTS[name]
+    scorers = 2 if defect.part == "score" else 0
+    usual: dict[str, Any] = {"bound_s": 60.0, "most_s": 240.0, "rate": RATE, "scorers": scorers}
+    return Plan(
+        nemeses=defect.nemeses,
+        seed=seed,
+        defect=name,
+        planted_in=defect.part,
+        node=False,
+        faults=defect.faults,
+        models=defect.models,
+        operators=0,
+        **{**usual, "transactions": defect.transactions, **more},
+    )

@@ -10,8 +10,8 @@ from typing import Any
 from consumers.settings import Settings
 from streamsvm.kafka import Cluster, Connection, TopicSpec
 from tests.consumers.trainers import produce
-from tests.faults.promise import published
 from tests.live.process import Daemon, arguments
+from tests.promise.topics import published
 
 NO_LIMITS = {"input_max_dead_letter_share": 0}
 """Options under which a stream of nothing but dead letters does not stop the daemon."""

@@ -9,24 +9,18 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import random
 import re
-import signal
-import subprocess
-import sys
 import threading
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from tests.brokers.jvm import die_with_parent
+from tests.forked import PROGRAM
 from tests.live.history import Recorder, Type
+from tests.live.process import Daemon, page_at
 
-ROOT: Final = Path(__file__).parent.parent.parent
 LOOK_S: Final = 1.0
 ANSWER_S: Final = 3.0
 STOP_S: Final = 60.0
@@ -46,7 +40,9 @@ class Unit:
     ----------
     name : str
     command : sequence of str
-        What follows `python -m`.
+        What follows `streamsvm`.
+    module : str
+        What Python runs, see `tests.live.process.Daemon`.
     writes : tuple of str
         Topics for whose standstill it answers.
     group : str
@@ -60,9 +56,10 @@ class Unit:
     writes: tuple[str, ...]
     group: str = ""
     pause_s: float = 1.0
+    module: str = PROGRAM
 
 
-class Daemon:
+class Supervised:
     """One unit, started again and again until it is stopped.
 
     Parameters
@@ -87,7 +84,7 @@ class Daemon:
         self.learns = False
         """Whether the life of now has taken up partitions, as workers do."""
         self._recorder, self._logs, self._chance, self._may_go_on = recorder, logs, chance, may_go_on
-        self._process: subprocess.Popen[str] | None = None
+        self._process: Daemon | None = None
         self._stopping = threading.Event()
         self._killed = False
         self._http = ""
@@ -103,15 +100,18 @@ class Daemon:
     def kill(self) -> None:
         """SIGKILL the life of now; another one follows."""
         self._killed = True
-        self._signal(signal.SIGKILL)
+        if self.runs:
+            self._life.strike()
 
     def freeze(self) -> None:
         """SIGSTOP."""
-        self._signal(signal.SIGSTOP)
+        if self.runs:
+            self._life.freeze()
 
     def thaw(self) -> None:
         """SIGCONT."""
-        self._signal(signal.SIGCONT)
+        if self.runs:
+            self._life.thaw()
 
     def stop(self) -> None:
         """SIGTERM, and SIGKILL if that is not heard."""
@@ -119,7 +119,8 @@ class Daemon:
         if not self.lives:
             return
         self.thaw()
-        self._signal(signal.SIGTERM)
+        if self.runs:
+            self._life.terminate()
         self._threads[0].join(STOP_S)
         if self._threads[0].is_alive():
             self.kill()
@@ -128,18 +129,17 @@ class Daemon:
     @property
     def runs(self) -> bool:
         """Whether a life is under way."""
-        return self._process is not None and self._process.poll() is None
+        return self._process is not None and self._process.ended() is None
 
     @property
     def client(self) -> str:
         """The name of its life of now in the history."""
         return f"{self.unit.name}/{self.lives}"
 
-    def _signal(self, number: signal.Signals) -> None:
-        process = self._process
-        if process is not None and process.poll() is None:
-            with contextlib.suppress(ProcessLookupError):
-                process.send_signal(number)
+    @property
+    def _life(self) -> Daemon:
+        assert self._process is not None
+        return self._process
 
     def _supervise(self) -> None:
         while not self._stopping.is_set():
@@ -153,31 +153,18 @@ class Daemon:
         self._killed, self._http, self._counted, self.learns = False, "", 0, False
         given, self._added = self._added, []
         self._recorder.tell(self.client, "invoke", "life", daemon=self.unit.name, added=given)
-        environment = {name: value for name, value in os.environ.items() if not name.startswith("STREAMSVM_")}
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", *self.unit.command, *given],
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-            cwd=ROOT,
-            env=environment,
-            preexec_fn=die_with_parent,
-        )
+        self._process = Daemon([*self.unit.command, *given], module=self.unit.module)
         said = self._listen()
-        status = self._process.wait()
+        status = self._life.wait()
         self._tell_end(status, said)
         return status
 
     def _listen(self) -> str:
         """Take in every line until the process ends; return its last words."""
         last = ""
-        assert self._process is not None
-        assert self._process.stderr is not None
-        with (
-            (self._logs / f"{self.unit.name}-{self.lives}.log").open("w", encoding="utf-8") as log,
-            self._process.stderr,
-        ):
-            for line in self._process.stderr:
+        file = self._logs / f"{self.unit.name}-{self.lives}.log"
+        with file.open("w", encoding="utf-8") as log:
+            for line in self._life.lines():
                 log.write(line)
                 last = line.strip()
                 if line.startswith("{"):
@@ -232,11 +219,6 @@ class Daemon:
 
     @staticmethod
     def _ask(address: str) -> tuple[int, str] | None:
-        try:
-            with urllib.request.urlopen(address, timeout=ANSWER_S) as answer:
-                return answer.status, answer.read().decode()
-        except urllib.error.HTTPError as refused:
-            with refused:
-                return refused.code, refused.read().decode()
-        except (OSError, ValueError):
-            return None
+        with contextlib.suppress(OSError, ValueError):
+            return page_at(address, ANSWER_S)
+        return None

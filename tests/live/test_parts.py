@@ -5,23 +5,16 @@ from __future__ import annotations
 import json
 import struct
 import threading
-from collections import Counter
-from pathlib import Path
 from subprocess import TimeoutExpired
 
 import pytest
 
 from tests.brokers.jvm import CannotRun, JvmBroker
-from tests.live import results
-from tests.live.checker.anomalies import Anomaly
 from tests.live.defects import DEFECTS
 from tests.live.nemesis import NEMESES
-from tests.live.network import Late
-from tests.live.proxy import END_TXN, PRODUCE
+from tests.live.proxy import END_TXN, PRODUCE, Late
 from tests.live.readers import gist
-from tests.live.running import Outcome
 from tests.live.workload import spans
-from tests.live.world import Plan
 
 
 def frame(key: int, writer: bytes = b"writer", correlation: int = 1) -> bytes:
@@ -68,31 +61,6 @@ def test_of_a_version_its_lineage_is_kept() -> None:
         "version": 3,
     }
     assert gist(b"\xff") is None
-
-
-def outcome(nemesis: str, versions: int, *anomalies: Anomaly) -> Outcome:
-    return Outcome(
-        plan=Plan(nemeses=(nemesis,), transactions=10, seed=1),
-        seconds=2.0,
-        lives=3,
-        counts=Counter(versions=versions, batches=2, moves=1),
-        faults=Counter({nemesis: 4}),
-        anomalies=list(anomalies),
-        history=Path("history.jsonl"),
-    )
-
-
-def test_runs_add_up_in_a_file(tmp_path: Path) -> None:
-    """Runs of one kind are one line, and all of them another one, over any number of calls."""
-    file = tmp_path / "counts.json"
-    results.add(file, outcome("outage", 10))
-    results.add(file, outcome("outage", 20, Anomaly("forged", "why", ("m@1",))))
-    lines = results.lines(results.add(file, outcome("cut", 5)))
-    assert lines[0] == (
-        "outage | 1 | frequent: 2 runs, 4 s, 6 lives, 8 faults, "
-        "36 transactions (30 versions, 4 batches, 2 moves); anomalies: 1 forged"
-    )
-    assert lines[-1].startswith("all: 3 runs, 6 s, 9 lives, 12 faults, 44 transactions")
 
 
 def test_every_defect_has_a_nemesis_that_exists() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from tests.brokers.jvm import CannotRun
 from tests.live.defects import DEFECTS
-from tests.live.running import Outcome, run
+from tests.live.running import Outcome, plan_of, run
 from tests.live.world import Plan
 
 SHORT: Final[Mapping[str, Any]] = MappingProxyType(
@@ -48,13 +48,7 @@ def test_nothing_is_wrong_with_a_short_run(nemesis: str, tmp_path: Path) -> None
 @pytest.mark.parametrize("name", PLANTED)
 def test_a_planted_defect_is_found(name: str, tmp_path: Path) -> None:
     """What each replaces is what the short runs above are sound by."""
-    defect = DEFECTS[name]
-    plan = Plan(
-        nemeses=defect.nemeses,
-        defect=name,
-        planted_in=defect.part,
-        **{**SHORT, "faults": defect.faults, "models": defect.models, "bound_s": 20.0},
-        scorers=1 if defect.part == "score" else 0,
-    )
+    short = {"transactions": 20, "bound_s": 20.0, "most_s": 120.0, "rate": 20.0}
+    plan = plan_of(name, seed=1, **short, scorers=1 if DEFECTS[name].part == "score" else 0)
     found = {anomaly.name for anomaly in ran(plan, tmp_path).anomalies}
-    assert found & set(defect.shows), found
+    assert found & set(DEFECTS[name].shows), found

@@ -7,9 +7,9 @@ import shutil
 import sys
 import threading
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,14 +17,15 @@ from confluent_kafka import KafkaException
 
 from tests.brokers.jvm import CannotRun
 from tests.constants import flags
+from tests.forked import PROGRAM
 from tests.interop.programs import install_node_reader, node_packages
-from tests.live.checker.scores import SOURCE, Point, source_of_headers
-from tests.live.cluster import Brokers
+from tests.live.cluster import DEFAULTS, Brokers
 from tests.live.history import Recorder
 from tests.live.operators import Operator
 from tests.live.readers import Follower, Place, TailReader, Watcher, read_to_end, tell_positions
-from tests.live.supervised import Daemon, Unit
+from tests.live.supervised import Supervised, Unit
 from tests.live.workload import DIMENSION, EARLY_MS, HORIZON_MS, JUMPS_MS, WRONG, Feeder, Source
+from tests.promise.answers import SOURCE, Point, source_of_headers
 
 MODELS: Final = "models"
 GROUP: Final = "scorers"
@@ -46,6 +47,8 @@ MADE_AGAIN: Final = ("c", "d")
 ANY_TIME: Final = {"retention.ms": "-1", "message.timestamp.after.max.ms": str((1 << 63) - 1)}
 """Takes records with whatever timestamp, as brokers before Kafka 3.6 did, and keeps them."""
 RIVAL_AFTER: Final = 5
+RIVAL_PAUSE_S: Final = 12.0
+"""Two that compete take the id from each other: each is started again only after a good while."""
 LOOK_S: Final = 0.25
 FIRST_VERSION_S: Final = 300.0
 OPERATOR_PAUSE_S: Final = 10.0
@@ -145,13 +148,13 @@ class World:
 
     def __init__(self, plan: Plan, recorder: Recorder, directory: Path) -> None:
         self.plan, self.recorder, self.directory = plan, recorder, directory
-        self.brokers = Brokers(plan.brokers, defaults=plan.defaults)
+        self.brokers = Brokers(plan.brokers, DEFAULTS if plan.defaults else {})
         self.counts: Counter[str] = Counter()
         self.seen = Seen()
-        self.trainers: list[Daemon] = []
-        self.scorers: list[Daemon] = []
-        self.workers: list[Daemon] = []
-        self.guests: list[Daemon] = []
+        self.trainers: list[Supervised] = []
+        self.scorers: list[Supervised] = []
+        self.workers: list[Supervised] = []
+        self.guests: list[Supervised] = []
         self.operators: list[Operator] = []
         self._readers: list[TailReader | Follower | Watcher] = []
         self._chance = random.Random(plan.seed)
@@ -265,13 +268,12 @@ class World:
             pause.wait(LOOK_S)
             waited_s += LOOK_S
 
-    def _daemon(self, unit: Unit) -> Daemon:
-        return Daemon(unit, self.recorder, self._logs, random.Random(self._chance.random()), self._may_go_on)
-
-    def _module(self, part: str) -> list[str]:
+    def _unit(self, part: str, name: str, command: Sequence[str], **more: Any) -> Supervised:
         planted = self.plan.defect and self.plan.planted_in == part
-        run = ["tests.live.defects", self.plan.defect] if planted else ["tests.constants"]
-        return [*run, *flags({"WATCH_INTERVAL_S": 5.0, "SCORED_AT_ONCE": 5, "LABEL_EARLY_S": EARLY_MS / 1_000}), part]
+        fixed = flags({"WATCH_INTERVAL_S": 5.0, "SCORED_AT_ONCE": 5, "LABEL_EARLY_S": EARLY_MS / 1_000})
+        module, given = ("tests.live.defects", [self.plan.defect]) if planted else (PROGRAM, [])
+        unit = Unit(name=name, command=[*given, *fixed, part, *command], module=module, **more)
+        return Supervised(unit, self.recorder, self._logs, random.Random(self._chance.random()), self._may_go_on)
 
     def _learned(self, model: str) -> dict[str, Any]:
         """Return the options of all who learn a model."""
@@ -287,7 +289,7 @@ class World:
             "http-port": 0,
         }
 
-    def _trainer(self, name: str, model: str, pause_s: float = 1.0) -> Daemon:
+    def _trainer(self, name: str, model: str, pause_s: float = 1.0) -> Supervised:
         options = {
             **self._learned(model),
             "checkpoint-directory": self.directory / name,
@@ -303,20 +305,18 @@ class World:
                 "labels-absent": "dead_letter",
             }
         topics = (MODELS, f"{MODELS}.aliases", f"{MODELS}.audit")
-        return self._daemon(
-            Unit(name=name, command=[*self._module("train"), *_words(options)], writes=topics, pause_s=pause_s)
-        )
+        return self._unit("train", name, _words(options), writes=topics, pause_s=pause_s)
 
-    def _worker(self, model: str, number: int) -> Daemon:
+    def _worker(self, model: str, number: int) -> Supervised:
         options = {
             **self._learned(model),
             "training-from-coresets": "true",
             "training-policy": "latest",
         }
-        command = [*self._module("scale"), "worker", *_words(options)]
-        return self._daemon(Unit(name=f"worker-{model}-{number}", command=command, writes=(CORESETS[model],)))
+        command = ["worker", *_words(options)]
+        return self._unit("scale", f"worker-{model}-{number}", command, writes=(CORESETS[model],))
 
-    def _scorer(self, name: str) -> Daemon:
+    def _scorer(self, name: str) -> Supervised:
         options = {
             "name": "a",
             "bootstrap-servers": self.brokers.through,
@@ -327,8 +327,7 @@ class World:
             "http-port": 0,
         }
         session = ["--kafka", "session.timeout.ms=3000", "--kafka", "heartbeat.interval.ms=500"]
-        command = [*self._module("score"), *_words(options), *session]
-        return self._daemon(Unit(name=name, command=command, writes=(SCORES, LETTERS), group=GROUP))
+        return self._unit("score", name, [*_words(options), *session], writes=(SCORES, LETTERS), group=GROUP)
 
     def _start_rival(self) -> None:
         """Give model `a` a second trainer, on a copy of the first one's directory, once there is one to copy."""
@@ -338,8 +337,8 @@ class World:
                 return
         with suppress(shutil.Error, OSError):
             shutil.copytree(self.directory / "trainer-a", self.directory / "trainer-a-rival")
-        rival = self._trainer("trainer-a-rival", "a", pause_s=12.0)
-        self.trainers[0].unit = rival_of(self.trainers[0].unit)
+        rival = self._trainer("trainer-a-rival", "a", pause_s=RIVAL_PAUSE_S)
+        self.trainers[0].unit = replace(self.trainers[0].unit, pause_s=RIVAL_PAUSE_S)
         self.trainers.append(rival)
         rival.start()
 
@@ -380,7 +379,7 @@ class World:
     # ------------------------------------------------------------ what it is
 
     @property
-    def daemons(self) -> list[Daemon]:
+    def daemons(self) -> list[Supervised]:
         """All trainers, workers and scorers."""
         return [*self.trainers, *self.workers, *self.scorers]
 
@@ -407,7 +406,7 @@ class World:
         """How many transactions are known to be committed."""
         return self.seen.versions + self.batches + self.moves
 
-    def writer(self, daemon: Daemon) -> bytes:
+    def writer(self, daemon: Supervised) -> bytes:
         """Return what the transactional ids of a daemon begin with."""
         if daemon.unit.group:
             return GROUP.encode()
@@ -416,7 +415,7 @@ class World:
 
     # ------------------------------------------------------------ what is done
 
-    def guest(self) -> Daemon:
+    def guest(self) -> Supervised:
         """Start one more scorer."""
         daemon = self._scorer(f"scorer-guest-{len(self.guests) + 1}")
         self.guests.append(daemon)
@@ -432,7 +431,7 @@ class World:
         found = [topic for topic in self.inputs() if _model(topic) in MADE_AGAIN]
         return [*found, *([POINTS] if self.plan.scorers else [])] or self.inputs()
 
-    def readers_of(self, topic: str) -> list[Daemon]:
+    def readers_of(self, topic: str) -> list[Supervised]:
         """Return the daemons that read one of these topics."""
         if topic == POINTS:
             return self.scorers
@@ -542,11 +541,6 @@ class World:
         for daemon in [*self.daemons, *self.guests]:
             daemon.stop()
         self.brokers.stop()
-
-
-def rival_of(unit: Unit) -> Unit:
-    """Return the same unit, started again only after a good while: two that compete take the id from each other."""
-    return Unit(name=unit.name, command=unit.command, writes=unit.writes, group=unit.group, pause_s=12.0)
 
 
 def _input(model: str) -> str:

@@ -39,7 +39,7 @@ from streamsvm.registry.loading import load_record, load_version
 from streamsvm.registry.signing import Signer
 from streamsvm.registry.subscriber import ModelSubscriber
 from tests.brokers.fixtures import TestBroker
-from tests.consumers.cli.test_cli import error_of, run
+from tests.consumers.command import error_of, run
 from tests.kafka.foreign import delete_records
 from tests.registry.test_subscriber import DEADLINE_S, NAME, version_of
 

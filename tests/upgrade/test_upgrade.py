@@ -23,7 +23,7 @@ from streamsvm.model import message
 from streamsvm.model.version import Version
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.trainers import produce, records, settings_for, topic, versions
-from tests.faults.workers import command as worker_command
+from tests.live.adopting import command as worker_command
 from tests.live.process import Daemon, arguments
 from tests.live.stage import Stage
 from tests.registry.test_subscriber import eventually

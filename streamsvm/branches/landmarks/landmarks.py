@@ -1,7 +1,7 @@
 r"""A rough RBF machine of a few landmarks, and what a row is worth to a kernel machine under it.
 
 A kernel machine of thousands of support vectors is too dear to ask about every row of a stream. A machine of a hundred
-landmarks, fitted to the same points, orders rows by their margins nearly as well (`tests/benchmarks/kernels.py`):
+landmarks, fitted to the same points, orders rows by their margins nearly as well:
 
     f(z) = sum_k c_k 2^(<s, l_k> - |s|^2 / 2 - |l_k|^2 / 2) + b,    s = (x - centre) * inverse,
 

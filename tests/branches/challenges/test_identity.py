@@ -9,7 +9,7 @@ from consumers.settings import Settings
 from streamsvm.ingest.decoder import encode
 from streamsvm.kafka import Cluster, Connection, Recreated
 from tests.brokers.fixtures import TestBroker
-from tests.consumers.scorer.test_scorer import Running as Scoring
+from tests.consumers.scorers import Running as Scoring
 from tests.consumers.streams.test_identity import WAY_OUT, AtTheQuestion, asking_always, recreate
 from tests.consumers.trainers import produce
 from tests.registry.test_subscriber import eventually

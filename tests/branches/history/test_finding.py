@@ -18,7 +18,7 @@ from streamsvm.ingest.decoder import encode
 from streamsvm.kafka import Cluster, Connection, TopicSpec
 from streamsvm.points import Position
 from tests.brokers.fixtures import TestBroker
-from tests.consumers.cli.test_cli import run
+from tests.consumers.command import run
 from tests.consumers.trainers import run_until, settings_for
 from tests.streams import DIMENSION, gaussian
 

@@ -23,10 +23,10 @@ from streamsvm.model import message as model_codec
 from streamsvm.model.version import Version, positions
 from streamsvm.points import Position
 from tests import streams
-from tests.branches.workers import coreset_check
-from tests.branches.workers.coreset_check import Checked
 from tests.consumers.trainers import DEADLINE_S, produce, topic, versions
 from tests.deadline import Late
+from tests.promise.states import Left, look
+from tests.promise.topics import hold, of_records
 from tests.streams import gaussian
 
 PARTITIONS = 4
@@ -93,14 +93,13 @@ class WorkerRunning:
             waited_s += 0.02
 
 
-def check_topic(connection: Connection, settings: Settings, partitions: int) -> list[Checked]:
+def check_topic(connection: Connection, settings: Settings, partitions: int) -> list[Left]:
     """Check that at every prefix of every partition's log the highest manifest is complete; return what was found."""
-    cluster, found = Cluster(connection), list[Checked]()
+    cluster, found = Cluster(connection), list[Left]()
     for partition in range(partitions):
         records = cluster.read_to_end(coresets_topic(settings), partition, timeout_s=30.0)
-        found.append(coreset_check.check((one.offset, one.key or b"", one.value) for one in records))
-    faults = [fault for one in found for fault in one.faults]
-    assert not faults, faults[0]
+        found.append(look(of_records(records)))
+    hold(anomaly for one in found for anomaly in one.anomalies())
     return found
 
 

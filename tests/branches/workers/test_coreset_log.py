@@ -23,8 +23,9 @@ from streamsvm.learning.cutting import LearnerState
 from streamsvm.learning.learner import Learner
 from streamsvm.learning.partition_state import PartitionState
 from streamsvm.points import Position, Rows
-from tests.branches.workers.coreset_check import check
 from tests.branches.workers.test_combiner import MEMORIES_AND_SHAPES, config_of, stream
+from tests.promise.records import of_bytes
+from tests.promise.states import Left, look
 from tests.streams import DIMENSION
 
 NEVER = 1 << 30
@@ -53,6 +54,10 @@ def read(log: Log, name: str = "m") -> PartitionLog:
     for offset, key, value in log:
         found.feed(offset, key, value, {})
     return found
+
+
+def check(log: Log) -> Left:
+    return look(of_bytes("coresets", 1, offset, key, value) for offset, key, value in log)
 
 
 def append(log: Log, key: bytes, value: bytes | None) -> None:
@@ -143,7 +148,7 @@ def test_at_every_prefix_the_highest_manifest_is_complete(coreset: dict[str, Any
         while one._todo or one.position.offset < ROWS:
             one.step(200)
     found = check(log)
-    assert not found.faults
+    assert not found.lacking
     assert found.manifests >= 2
     highest = read(log).highest()
     assert highest is not None
@@ -174,10 +179,10 @@ def test_a_manifest_before_its_parts_is_found() -> None:
     append(log, *first.manifest)
     for key, value in first.parts:
         append(log, key, value)
-    assert check(log).faults
-    assert not check(log[1:]).faults
+    assert check(log).lacking
+    assert not check(log[1:]).lacking
     early = [*log[1:], (9, first.manifest[0], first.manifest[1]), (10, first.parts[0][0], None)]
-    assert len(check(early).faults) == 1
+    assert len(check(early).lacking) == 1
 
 
 def test_two_writers_write_the_same_bytes() -> None:
@@ -197,7 +202,7 @@ def test_two_writers_write_the_same_bytes() -> None:
             one.step(100)
         written.append({key: value for _, key, value in log[begun:] if value is not None})
     assert written[0] == written[1]
-    assert check(log).rewritten == 0
+    assert not check(log).rewritten
 
 
 def faults_of(log: Log) -> str:

@@ -1,6 +1,6 @@
 """Mistakes that people make with the configuration, each made for real, and what the command line says to them.
 
-``python -m tests.consumers.cli.mistakes`` prints the table. None takes a broker.
+None takes a broker.
 """
 
 from __future__ import annotations
@@ -15,11 +15,10 @@ import re
 import shlex
 import signal
 import sys
-import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 from unittest import mock
 
 from consumers.cli import app as cli
@@ -56,7 +55,7 @@ class Mistake:
     remedy: str
     toml: str = ""
     environment: Mapping[str, str] = field(default_factory=dict)
-    prepare: Callable[[Path], contextlib.AbstractContextManager[object]] = lambda _: contextlib.nullcontext()
+    prepare: Callable[[Path], contextlib.AbstractContextManager[object]] = contextlib.nullcontext
 
 
 @dataclass(frozen=True)
@@ -131,257 +130,105 @@ def _file(directory: Path) -> Iterator[None]:
     yield
 
 
-def _one(what: str, arguments: str, status: int, happened: str, remedy: str, **more: Any) -> Mistake:
-    return Mistake(what=what, arguments=arguments, status=status, happened=happened, remedy=remedy, **more)
+TABLE: Final = r"""
+a flag misspelt :: 2 :: train --input-topik t :: No such option: --input-topik :: --input-topic
+a TOML key misspelt :: 78 :: train :: input.topik: there is no such option :: did you mean input.topic
+a TOML section misspelt :: 78 :: train :: inputs: there is no such option :: did you mean input
+a variable misspelt :: 78 :: + :: input.topik: there is no such option :: did you mean input.topic
+a section of a variable misspelt :: 78 :: +
+    :: STREAMSVM_INPT__TOPIC does not name an option :: an example is STREAMSVM_INPUT__TOPIC
+a number that is none :: 78 :: train --points-dimension many :: points.dimension.*'many' :: must be an integer
+three faults at once :: 78 :: train
+    :: points.dimension.*svm.kernel.*svm.alpha :: must be at least 1 .*must be 'linear' or 'rbf'
+TOML that is none :: 78 :: train :: streamsvm\.toml is not valid TOML: .*line 1 :: Correct that line
+a file that is not there :: 78 :: train --config nowhere.toml :: nowhere.toml does not exist :: Correct the path
+no dimension :: 78 :: train :: points.dimension is not given :: --points-dimension N
+C and alpha :: 78 :: + --svm-c 1 --svm-alpha 0.1
+    :: svm.alpha = 0.1, and svm.C = 1.0: both set the same trade-off :: Give only one
+one label :: 78 :: + --points-labels 1 :: holds 1 label :: there must be 2 to 128
+one label twice :: 78 :: + --points-labels 1,1 :: the same label twice: 1 :: points.labels
+labels of two types :: 78 :: + --points-labels 1,yes :: mixes two types: 1 and 'yes' :: points.labels
+too many names :: 78 :: + --points-feature-names a,b,c :: has 3 names :: points.dimension is 2
+a negative C :: 78 :: + --svm-c -1 :: svm.C :: must be at least 1e-100
+a start that is no time :: 78 :: + --input-start yesterday
+    :: input.start.*'yesterday' :: 'earliest' or 'latest' or a time such as
+a kernel that there is not :: 78 :: + --svm-kernel poly :: svm.kernel.*'poly' :: 'linear' or 'rbf'
+a log level that there is not :: 78 :: + --log-level loud :: log.level.*'loud' :: 'debug', 'info'
+a name with a slash :: 78 :: + --name a/b :: name: .*'a/b' :: letters, digits
+a password on the command line :: 78 :: + --kafka sasl.password=x
+    :: would show a secret :: STREAMSVM_KAFKA__SASL_PASSWORD
+a broker option without a value :: 78 :: + --kafka acks :: acks has no value :: --kafka OPTION=VALUE
+a broker option that there is not :: 78 :: + --kafka no.such.option=1 :: no.such.option :: Correct the broker options
+a broker option that would lose records :: 78 :: + --kafka enable.idempotence=false
+    :: enable.idempotence may not be set :: Remove it
+a protocol that there is not :: 78 :: + --kafka security.protocol=tls
+    :: "tls" for configuration property "security.protocol" :: Correct the broker options
+no broker's address :: 78 :: + --bootstrap-servers '' :: bootstrap.servers is not given :: host:port
+a port beyond all :: 78 :: + --http-port 99999 :: http.port.*'99999' :: must be at most 65535
+a host to listen on that there is not :: 78 :: + --http-host 'no such host'
+    :: cannot listen on no such host :: --http-port
+one topic for two uses :: 78 :: + --input-topic models
+    :: both for input.topic and for output.models_topic :: a different topic for each
+a signing key that is not there :: 78 :: + --output-signing-key-file nope.pem
+    :: the signing key file .*nope.pem cannot be read :: Give a file
+a checkpoint directory below a file :: 78 :: + --checkpoint-directory DIRECTORY/file/c
+    :: file/c :: --checkpoint-directory
+a checkpoint directory in use :: 78 :: + --checkpoint-directory DIRECTORY/checkpoint
+    :: another process holds :: [Oo]ne trainer|Stop|directory
+no broker there :: 75 :: + --bootstrap-servers 127.0.0.1:1
+    :: no broker answered at 127.0.0.1:1 :: Check bootstrap.servers
+nothing to evaluate :: 78 :: evaluate :: needs either a file or --dataset :: For example: streamsvm evaluate
+a file of points that is not there :: 78 :: evaluate nope.csv :: nope.csv does not exist :: Give the path
+a data set that there is not :: 78 :: evaluate --dataset higgs :: unknown data set higgs :: htru2
+no topic to replay to :: 2 :: replay --dataset htru2 :: Missing option '--topic' :: streamsvm replay -h
+a replay of nothing :: 78 :: replay --topic t :: either a file or --dataset :: file|--dataset
+a replay of a data set that there is not :: 78 :: replay --dataset nothing --topic t :: unknown data set :: htru2
+features of nothing :: 78 :: features infer :: a file or a topic :: Give either FILE
+features of a file and a topic :: 78 :: features infer a.csv --topic t :: a file or a topic :: Give either FILE
+a format of topics for a file :: 78 :: features infer a.csv --format avro :: avro is not a format of a file :: csv
+a format of files for a topic :: 78 :: features infer --topic t --format csv :: csv is not a format of a topic :: json
+an envelope of a file :: 78 :: features infer a.csv --envelope connect :: --envelope has no meaning with a file :: .
+a delimiter of a topic :: 78 :: features infer --topic t --delimiter ';'
+    :: --delimiter has no meaning with a topic :: .
+since a time that is none :: 78 :: dead-letters --since yesterday :: --since is 'yesterday' :: 30min
+a reason that there is not :: 78 :: dead-letters --reason nonsense
+    :: unknown reason 'nonsense' :: Give one of empty_record
+mended letters, and nowhere to send them :: 78 :: dead-letters --mended x :: --resend is not given :: --resend TOPIC
+mended letters that are not there :: 78 :: dead-letters --resend t --mended nope.jsonl
+    :: nope.jsonl cannot be read :: that --json printed
+a command misspelt :: 2 :: trane :: No such command 'trane' :: Did you mean 'train'
+"""
+"""What it is :: exit status :: arguments :: what the message names :: what it says to do. `+` is `train` with points of
+two features and no page; a line that begins with blanks goes on with the one before it."""
+
+TOML: Final = {
+    "a TOML key misspelt": "[input]\ntopik='a'\n[points]\ndimension=2",
+    "a TOML section misspelt": "[inputs]\ntopic='a'\n[points]\ndimension=2",
+    "three faults at once": "[points]\ndimension=0\n[svm]\nalpha=-1\nkernel='poly'",
+    "TOML that is none": "[points\ndimension=2",
+}
+VARIABLES: Final = {
+    "a variable misspelt": {"STREAMSVM_INPUT__TOPIK": "x"},
+    "a section of a variable misspelt": {"STREAMSVM_INPT__TOPIC": "x"},
+}
+CIRCUMSTANCES: Final = {
+    "a checkpoint directory below a file": _file,
+    "a checkpoint directory in use": _held,
+}
 
 
-MISTAKES: Final = (
-    _one("a flag misspelt", "train --input-topik t", 2, r"No such option: --input-topik", "--input-topic"),
-    _one(
-        "a TOML key misspelt",
-        "train",
-        78,
-        r"input.topik: there is no such option",
-        "did you mean input.topic",
-        toml="[input]\ntopik='a'\n[points]\ndimension=2",
-    ),
-    _one(
-        "a TOML section misspelt",
-        "train",
-        78,
-        r"inputs: there is no such option",
-        "did you mean input",
-        toml="[inputs]\ntopic='a'\n[points]\ndimension=2",
-    ),
-    _one(
-        "a variable misspelt",
-        "train --points-dimension 2",
-        78,
-        r"input.topik: there is no such option",
-        "did you mean input.topic",
-        environment={"STREAMSVM_INPUT__TOPIK": "x"},
-    ),
-    _one(
-        "a section of a variable misspelt",
-        "train --points-dimension 2",
-        78,
-        r"STREAMSVM_INPT__TOPIC does not name an option",
-        "an example is STREAMSVM_INPUT__TOPIC",
-        environment={"STREAMSVM_INPT__TOPIC": "x"},
-    ),
-    _one(
-        "a number that is none", "train --points-dimension many", 78, r"points.dimension.*'many'", "must be an integer"
-    ),
-    _one(
-        "three faults at once",
-        "train",
-        78,
-        r"points.dimension.*svm.kernel.*svm.alpha",
-        "must be at least 1 .*must be 'linear' or 'rbf'",
-        toml="[points]\ndimension=0\n[svm]\nalpha=-1\nkernel='poly'",
-    ),
-    _one(
-        "TOML that is none",
-        "train",
-        78,
-        r"streamsvm\.toml is not valid TOML: .*line 1",
-        "Correct that line",
-        toml="[points\ndimension=2",
-    ),
-    _one(
-        "a file that is not there",
-        "train --config nowhere.toml",
-        78,
-        r"nowhere.toml does not exist",
-        "Correct the path",
-    ),
-    _one("no dimension", "train", 78, r"points.dimension is not given", "--points-dimension N"),
-    _one(
-        "C and alpha",
-        "train --points-dimension 2 --svm-c 1 --svm-alpha 0.1",
-        78,
-        r"svm.alpha = 0.1, and svm.C = 1.0: both set the same trade-off",
-        "Give only one",
-    ),
-    _one("one label", "train --points-dimension 2 --points-labels 1", 78, r"holds 1 label", "there must be 2 to 128"),
-    _one(
-        "one label twice",
-        "train --points-dimension 2 --points-labels 1,1",
-        78,
-        r"the same label twice: 1",
-        "points.labels",
-    ),
-    _one(
-        "labels of two types",
-        "train --points-dimension 2 --points-labels 1,yes",
-        78,
-        r"mixes two types: 1 and 'yes'",
-        "points.labels",
-    ),
-    _one(
-        "too many names",
-        "train --points-dimension 2 --points-feature-names a,b,c",
-        78,
-        r"has 3 names",
-        "points.dimension is 2",
-    ),
-    _one("a negative C", "train --points-dimension 2 --svm-c -1", 78, r"svm.C", "must be at least 1e-100"),
-    _one(
-        "a start that is no time",
-        "train --points-dimension 2 --input-start yesterday",
-        78,
-        r"input.start.*'yesterday'",
-        "'earliest' or 'latest' or a time such as",
-    ),
-    _one(
-        "a kernel that there is not",
-        "train --points-dimension 2 --svm-kernel poly",
-        78,
-        r"svm.kernel.*'poly'",
-        "'linear' or 'rbf'",
-    ),
-    _one(
-        "a log level that there is not",
-        "train --points-dimension 2 --log-level loud",
-        78,
-        r"log.level.*'loud'",
-        "'debug', 'info'",
-    ),
-    _one("a name with a slash", "train --points-dimension 2 --name a/b", 78, r"name: .*'a/b'", "letters, digits"),
-    _one(
-        "a password on the command line",
-        "train --points-dimension 2 --kafka sasl.password=x",
-        78,
-        r"would show a secret",
-        "STREAMSVM_KAFKA__SASL_PASSWORD",
-    ),
-    _one(
-        "a broker option without a value",
-        "train --points-dimension 2 --kafka acks",
-        78,
-        r"acks has no value",
-        "--kafka OPTION=VALUE",
-    ),
-    _one(
-        "a broker option that there is not",
-        "train --points-dimension 2 --http-port 0 --kafka no.such.option=1",
-        78,
-        r"no.such.option",
-        "Correct the broker options",
-    ),
-    _one(
-        "a broker option that would lose records",
-        "train --points-dimension 2 --http-port 0 --kafka enable.idempotence=false",
-        78,
-        r"enable.idempotence may not be set",
-        "Remove it",
-    ),
-    _one(
-        "a protocol that there is not",
-        "train --points-dimension 2 --http-port 0 --kafka security.protocol=tls",
-        78,
-        r'"tls" for configuration property "security.protocol"',
-        "Correct the broker options",
-    ),
-    _one(
-        "no broker's address",
-        "train --points-dimension 2 --bootstrap-servers ''",
-        78,
-        r"bootstrap.servers is not given",
-        "host:port",
-    ),
-    _one(
-        "a port beyond all",
-        "train --points-dimension 2 --http-port 99999",
-        78,
-        r"http.port.*'99999'",
-        "must be at most 65535",
-    ),
-    _one(
-        "a host to listen on that there is not",
-        "train --points-dimension 2 --http-host 'no such host'",
-        78,
-        r"cannot listen on no such host",
-        "--http-port",
-    ),
-    _one(
-        "one topic for two uses",
-        "train --points-dimension 2 --http-port 0 --input-topic models",
-        78,
-        r"both for input.topic and for output.models_topic",
-        "a different topic for each",
-    ),
-    _one(
-        "a signing key that is not there",
-        "train --points-dimension 2 --http-port 0 --output-signing-key-file nope.pem",
-        78,
-        r"the signing key file .*nope.pem cannot be read",
-        "Give a file",
-    ),
-    _one(
-        "a checkpoint directory below a file",
-        "train --points-dimension 2 --http-port 0 --checkpoint-directory DIRECTORY/file/c",
-        78,
-        r"file/c",
-        "--checkpoint-directory",
-        prepare=_file,
-    ),
-    _one(
-        "a checkpoint directory in use",
-        "train --points-dimension 2 --http-port 0 --checkpoint-directory DIRECTORY/checkpoint",
-        78,
-        r"another process holds",
-        "[Oo]ne trainer|Stop|directory",
-        prepare=_held,
-    ),
-    _one(
-        "no broker there",
-        "train --points-dimension 2 --http-port 0 --bootstrap-servers 127.0.0.1:1",
-        75,
-        r"no broker answered at 127.0.0.1:1",
-        "Check bootstrap.servers",
-    ),
-    _one("nothing to evaluate", "evaluate", 78, r"needs either a file or --dataset", "For example: streamsvm evaluate"),
-    _one("a file of points that is not there", "evaluate nope.csv", 78, r"nope.csv does not exist", "Give the path"),
-    _one("a data set that there is not", "evaluate --dataset higgs", 78, r"unknown data set higgs", "htru2"),
-    _one("no topic to replay to", "replay --dataset htru2", 2, r"Missing option '--topic'", "streamsvm replay -h"),
-    _one("a replay of nothing", "replay --topic t", 78, r"either a file or --dataset", "file|--dataset"),
-    _one("since a time that is none", "dead-letters --since yesterday", 78, r"--since is 'yesterday'", "30min"),
-    _one(
-        "a reason that there is not",
-        "dead-letters --reason nonsense",
-        78,
-        r"unknown reason 'nonsense'",
-        "Give one of empty_record",
-    ),
-    _one(
-        "mended letters, and nowhere to send them",
-        "dead-letters --mended x",
-        78,
-        r"--resend is not given",
-        "--resend TOPIC",
-    ),
-    _one(
-        "mended letters that are not there",
-        "dead-letters --resend t --mended nope.jsonl",
-        78,
-        r"nope.jsonl cannot be read",
-        "that --json printed",
-    ),
-    _one("a command misspelt", "trane", 2, r"No such command 'trane'", "Did you mean 'train'"),
-)
+def _mistake(line: str) -> Mistake:
+    what, status, arguments, happened, remedy = line.split(" :: ")
+    return Mistake(
+        what=what,
+        arguments=re.sub(r"^\+", "train --points-dimension 2 --http-port 0", arguments),
+        status=int(status),
+        happened=happened,
+        remedy=remedy,
+        toml=TOML.get(what, ""),
+        environment=VARIABLES.get(what, {}),
+        prepare=CIRCUMSTANCES.get(what, contextlib.nullcontext),
+    )
 
 
-def main() -> None:
-    """Make every mistake, and print what was said to it."""
-    print("| mistake | command | exit | message |\n|---|---|---|---|")
-    for mistake in MISTAKES:
-        with tempfile.TemporaryDirectory() as directory:
-            answer = make(mistake, Path(directory))
-        given = [mistake.arguments, mistake.toml.replace("\n", "; "), *map("=".join, mistake.environment.items())]
-        told = answer.message.replace(directory, "DIRECTORY").replace("|", "\\|")
-        print(f"| {mistake.what} | `{' '.join(part for part in given if part)}` | {answer.status} | {told} |")
-
-
-if __name__ == "__main__":
-    main()
+MISTAKES: Final = tuple(map(_mistake, re.sub(r"\n +", " ", TABLE).strip().splitlines()))

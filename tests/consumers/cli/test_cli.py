@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 from typer.main import get_command
 from typer.testing import CliRunner
 
@@ -22,28 +21,12 @@ from consumers.cli.app import COMMANDS, app, commands
 from consumers.help_texts import Command, Commands
 from consumers.host.exit_codes import EXIT_UNFORESEEN
 from consumers.on_demand import OptionsOnDemand
-from consumers.options import fields, flag, sections, variable
-from streamsvm.checkpoint.directory import CheckpointDirectory
-from streamsvm.checkpoint.disk import FileSystem
+from consumers.options import fields, flag
 from streamsvm.secrecy import is_secret
 from tests.brokers.fixtures import TestBroker
-from tests.consumers.command import run
+from tests.consumers.command import error_of, run
 from tests.forked import ROOT
 from tests.live.process import DEADLINE_S, Daemon
-
-
-def error_of(finished: subprocess.CompletedProcess[str]) -> str:
-    """Return the one line of the error, having checked that it is one, without a traceback; of JSON, what it says."""
-    assert "Traceback" not in finished.stderr
-    begins = ("streamsvm: error: ", '{"event": "fatal"')
-    lines = [line for line in finished.stderr.splitlines() if line.startswith(begins)]
-    assert len(lines) == 1, finished.stderr
-    assert finished.stderr.splitlines()[-1] == lines[0]
-    if lines[0].startswith("{"):
-        line = json.loads(lines[0])
-        assert (line["level"], line["exit_status"]) == ("critical", finished.returncode)
-        return f"streamsvm: error: {line['what']}"
-    return lines[0]
 
 
 def test_the_last_line_is_json_where_the_log_is() -> None:
@@ -79,34 +62,6 @@ def test_a_start_that_waits_for_a_broker_hears_a_signal(command: list[str], tmp_
             daemon.kill()
     assert daemon.events("stopped")
     assert not daemon.events("fatal")
-
-
-def test_pages_name_options_that_their_command_has() -> None:
-    """Each option behind `streamsvm COMMAND` in a page is one of that command."""
-    root = typer.main.get_command(app)
-    known: dict[str, set[str]] = {}
-
-    def collect(command: Any, path: tuple[str, ...]) -> None:
-        context = command.make_context(" ".join(path), [], resilient_parsing=True)
-        if subcommands := getattr(command, "commands", None):
-            for name, one in subcommands.items():
-                collect(one, (*path, name))
-            return
-        given = command.get_params(context)
-        known[" ".join(path)] = {option for one in given for option in (*one.opts, *one.secondary_opts)}
-
-    collect(root, ())
-    pages = [page for folder in (".", "deploy", "streamsvm") for page in (ROOT / folder).glob("*.md")]
-    found = []
-    for page in pages:
-        for words, rest in re.findall(r"streamsvm ((?:[a-z-]+ ?){1,2})([^`\n|]*)", page.read_text()):
-            first, _, second = words.strip().partition(" ")
-            command = next((name for name in (f"{first} {second}", first) if name in known), None)
-            if command is not None:
-                options = re.findall(r"(?<![\w-])--[a-z][\w-]+", rest)
-                found += [(page.name, command, option) for option in options if option != "--help"]
-    assert len(found) > 50
-    assert [one for one in found if one[2] not in known[one[1]]] == []
 
 
 def test_help_explains_every_option_of_a_trainer() -> None:
@@ -256,17 +211,6 @@ def test_help_of_a_client_has_no_options_of_a_daemon(command: list[str]) -> None
     assert "--coreset-" not in text
 
 
-def test_the_reference_lists_every_option_with_flag_and_variable() -> None:
-    """`streamsvm config` is made from the typed settings."""
-    text = run("config").stdout
-    for section in sections():
-        for name, info in fields(section).items():
-            assert is_secret(name) or flag(section, name) in text
-            assert variable(section, name) in text
-            assert info.description
-            assert info.description in text
-
-
 def test_effective_configuration_masks_secrets() -> None:
     """What is in force, as JSON, without the password."""
     finished = run(
@@ -282,51 +226,6 @@ def test_effective_configuration_masks_secrets() -> None:
     assert "hush" not in finished.stdout
 
 
-@pytest.mark.parametrize(
-    ("arguments", "status", "named"),
-    [
-        (["train"], 78, "points.dimension is not given"),
-        (["train", "--points-dimension", "0"], 78, "points.dimension"),
-        (
-            ["train", "--points-dimension", "2", "--svm-c", "1", "--svm-alpha", "0.1"],
-            78,
-            "svm.alpha = 0.1, and svm.C",
-        ),
-        (["train", "--config", "absent.toml"], 78, "absent.toml does not exist"),
-        (["train", "--kafka", "sasl.password=x"], 78, "would show a secret"),
-        (["train", "--points-dimension", "2", "--kafka", "no.such.option=1", "--http-port", "0"], 78, "no.such.option"),
-        (
-            ["train", "--points-dimension", "2", "--kafka", "enable.idempotence=false", "--http-port", "0"],
-            78,
-            "enable.idem",
-        ),
-        (
-            ["train", "--points-dimension", "2", "--input-topic", "models", "--http-port", "0"],
-            78,
-            "both for input.topic",
-        ),
-        (["train", "--points-dimension", "2", "--http-host", "no such host"], 78, "--http-port"),
-        (["replay", "--topic", "t"], 78, "either a file or --dataset"),
-        (["replay", "absent.csv", "--topic", "t"], 78, "absent.csv"),
-        (["replay", "--dataset", "nothing", "--topic", "t"], 78, "htru2"),
-        (["evaluate"], 78, "either a file or --dataset"),
-        (["features", "infer"], 78, "a file or a topic"),
-        (["features", "infer", "a.csv", "--topic", "t"], 78, "a file or a topic"),
-        (["features", "infer", "a.csv", "--format", "avro"], 78, "avro is not a format of a file"),
-        (["features", "infer", "--topic", "t", "--format", "csv"], 78, "csv is not a format of a topic"),
-        (["features", "infer", "a.csv", "--envelope", "connect"], 78, "--envelope has no meaning with a file"),
-        (["features", "infer", "--topic", "t", "--delimiter", ";"], 78, "--delimiter has no meaning with a topic"),
-        (["evaluate", "absent.csv"], 78, "absent.csv does not exist"),
-    ],
-)
-def test_configuration_errors(arguments: list[str], status: int, named: str, tmp_path: Path) -> None:
-    """One line that names the fault, and status 78, before anything is written."""
-    directory = ["--checkpoint-directory", str(tmp_path / "c")] if arguments[0] == "train" else []
-    finished = run(*arguments, *directory)
-    assert finished.returncode == status, finished.stderr
-    assert named in error_of(finished)
-
-
 def test_an_error_that_nobody_foresaw_has_a_status_of_its_own() -> None:
     """Status 1, the traceback, and a last line that says what it is; what a supervisor restarts."""
     program = "import consumers.cli.app as c; c.app = lambda: [][0]; c.main()"
@@ -338,42 +237,6 @@ def test_an_error_that_nobody_foresaw_has_a_status_of_its_own() -> None:
     last = finished.stderr.splitlines()[-1]
     assert last.startswith("streamsvm: error: unexpected IndexError: list index out of range. ")
     assert "traceback" in last
-
-
-def test_an_unknown_option_is_wrong_usage() -> None:
-    """Status 2, and the option is named."""
-    finished = run("train", "--no-such-option")
-    assert finished.returncode == 2
-    assert "--no-such-option" in finished.stderr
-
-
-@pytest.mark.long
-def test_an_unreachable_broker_is_retryable(tmp_path: Path) -> None:
-    """Status 75: a supervisor may try again."""
-    finished = run(
-        "train", "--points-dimension", "2", "--bootstrap-servers", "127.0.0.1:1", "--http-port", "0",
-        "--checkpoint-directory", str(tmp_path),
-    )  # fmt: skip
-    assert finished.returncode == 75
-    assert "no broker answered at 127.0.0.1:1" in error_of(finished)
-
-
-def test_an_unwritable_checkpoint_directory(tmp_path: Path) -> None:
-    """Named, with the option that changes it."""
-    (tmp_path / "file").touch()
-    finished = run(
-        "train", "--points-dimension", "2", "--http-port", "0", "--checkpoint-directory", str(tmp_path / "file" / "c")
-    )
-    assert finished.returncode == 78
-    assert "--checkpoint-directory" in error_of(finished)
-
-
-def test_a_locked_checkpoint_directory(tmp_path: Path) -> None:
-    """A second trainer on one directory is told so."""
-    with CheckpointDirectory(FileSystem(tmp_path), 3):
-        finished = run("train", "--points-dimension", "2", "--http-port", "0", "--checkpoint-directory", str(tmp_path))
-    assert finished.returncode == 78
-    assert "another process holds" in error_of(finished)
 
 
 @pytest.mark.long
@@ -434,9 +297,3 @@ def test_a_wrong_name_or_number_is_one_line(command: list[str], said: str, real_
     finished = run(*command, "--bootstrap-servers", servers)
     assert said in error_of(finished)
     assert finished.returncode == 78
-
-
-def test_no_broker_is_not_the_default_broker() -> None:
-    """An empty --bootstrap-servers, as from an unset variable in a script, is refused."""
-    finished = run("model", "show", "--bootstrap-servers", "")
-    assert "bootstrap.servers is not given" in error_of(finished)

@@ -88,16 +88,6 @@ def test_evaluate_leaves_out_incomplete_rows_if_told_to(tmp_path: Path) -> None:
     assert "2 incomplete rows skipped" in shown.output
 
 
-def test_the_options_stay_those_of_the_library(tmp_path: Path) -> None:
-    """Every parameter that is renamed in messages is one that the library has."""
-    from inspect import signature
-
-    from consumers.cli.file_options import FLAGS
-    from consumers.replay.replay import prepare_topic
-
-    assert FLAGS.keys() <= signature(open_source).parameters.keys() | signature(prepare_topic).parameters.keys()
-
-
 EVENTS = "flight,carrier,km,minutes,due,late\n"
 
 

@@ -9,7 +9,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import pytest
 import typer
 
 from consumers.cli.app import app
@@ -114,46 +113,35 @@ def strings_of(path: Path) -> Iterator[str]:
             yield node.value
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_pages_name_options_that_exist(page: Path) -> None:
-    """Also where a command goes on in the next line."""
-    assert not list(wrong_in(re.sub(r"\\\n\s*", " ", page.read_text())))
+def test_pages_name_commands_and_options_that_exist() -> None:
+    """In code, be it within a sentence or in a block; also where a command goes on in the next line."""
+    for page in PAGES:
+        text = page.read_text()
+        assert not list(wrong_in(re.sub(r"\\\n\s*", " ", text))), page
+        assert set(unknown_in(text)) <= GONE, page
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_pages_name_commands_that_exist(page: Path) -> None:
-    """In code, be it within a sentence or in a block."""
-    assert set(unknown_in(page.read_text())) <= GONE
-
-
-def test_messages_and_help_texts_name_commands_that_exist() -> None:
-    """And so do docstrings."""
-    assert not {found for path in SOURCES for text in strings_of(path) for found in unknown_in(text)}
-
-
-def test_an_unknown_command_is_found() -> None:
-    """The test can fail: of a command that there never was, and of one that is in no group."""
-    assert list(unknown_in("Run `streamsvm learn` or\n\n```sh\nstreamsvm history forget\nstreamsvm served\n```\n")) == [
-        "streamsvm learn",
-        "streamsvm served",
-    ]
-    assert list(unknown_in("$ streamsvm model unpin --name x")) == ["streamsvm model unpin"]
-
-
-def test_messages_and_help_texts_name_options_that_exist() -> None:
-    """With a command: on that command. Without one: on some."""
+def test_messages_and_help_texts_name_commands_and_options_that_exist() -> None:
+    """With a command: on that command. Without one: on some. Docstrings, too."""
     every = frozenset[str]().union(*options().values()) | OF_OTHERS
     wrong = set[str]()
     for path in SOURCES:
         for text in strings_of(path):
             lines = " ".join(text.split())
-            wrong |= {f"{path.relative_to(ROOT)}: {found}" for found in wrong_in(lines)}
-            wrong |= {f"{path.relative_to(ROOT)}: {name}" for name in OPTION.findall(lines) if name not in every}
+            found = [
+                *unknown_in(text),
+                *wrong_in(lines),
+                *(name for name in OPTION.findall(lines) if name not in every),
+            ]
+            wrong |= {f"{path.relative_to(ROOT)}: {one}" for one in found}
     assert not wrong
 
 
-def test_a_wrong_option_is_found() -> None:
-    """The test can fail: of an option of another command, and of one that a text calls the trainer's."""
+def test_a_wrong_command_or_option_is_found() -> None:
+    """The tests can fail: of what there never was, what is in no group, and what another command has."""
+    text = "Run `streamsvm learn` or\n\n```sh\nstreamsvm history forget\nstreamsvm served\n```\n"
+    assert list(unknown_in(text)) == ["streamsvm learn", "streamsvm served"]
+    assert list(unknown_in("$ streamsvm model unpin --name x")) == ["streamsvm model unpin"]
     assert list(wrong_in("run `streamsvm history forget --alias x`")) == ["streamsvm history forget --alias"]
     assert list(wrong_in("with the trainer's --no-such-thing x")) == ["streamsvm train --no-such-thing"]
     assert not list(wrong_in("streamsvm train --checkpoint-directory x; then --as"))

@@ -54,14 +54,6 @@ def again(connection: Connection, source: str, target: str, wanted: Chosen = EVE
     return resend(Cluster(connection), source, target, wanted, NOW, mended=given or None)
 
 
-def test_two_models_letters_of_one_record_are_two() -> None:
-    """The id and a header name the model."""
-    one, other = message("t", 7, b"x", UNLABELED), message("t", 7, b"x", UNLABELED, model="n")
-    assert [dict(sent.headers)["streamsvm.deadletter.id"] for sent in (one, other)] == [b"m/in/0/7", b"n/in/0/7"]
-    read = deadletter.decode(one.value, one.headers)
-    assert (read.model, read.id) == ("m", "m/in/0/7")
-
-
 @pytest.mark.parametrize(
     ("value", "rejected", "listed", "expected"),
     [
@@ -95,19 +87,6 @@ def test_only_what_was_rejected_is_sent_again(
     else:
         assert found is None
         assert expected in why
-
-
-def test_a_cut_value_is_not_sent_again() -> None:
-    """The rest of it is nowhere."""
-    rows = (RejectedRow(0, "wrong_type", "w"),)
-    assert again_of(
-        DecodedDeadLetter(
-            topic="in", partition=0, offset=1, rejected="1 of 1", rows=rows, value=b"be", value_bytes=900, model="m"
-        )
-    ) == (
-        None,
-        "only the first 2 of the value's 900 bytes were kept",
-    )
 
 
 def test_each_letter_is_sent_once_however_often_it_is_asked_for(real_broker: TestBroker) -> None:

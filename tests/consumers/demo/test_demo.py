@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tests.consumers.cli.test_cli import run
+from tests.consumers.command import run
 
 
 def test_the_demo_shows_models_that_came_over_the_topic() -> None:

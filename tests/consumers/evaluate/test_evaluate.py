@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import json
 import sys
-from collections.abc import Callable
 from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
@@ -43,7 +42,7 @@ from streamsvm.errors import ConfigurationError
 from streamsvm.ingest.files.array_files import from_arrays
 from streamsvm.ingest.files.opening import open_source
 from streamsvm.ingest.files.source import PointSource
-from tests.consumers.cli.test_cli import error_of, run
+from tests.consumers.command import run
 
 Arrays = tuple[np.ndarray, np.ndarray]
 PLAN = Plan(points=200, C=1.0)
@@ -216,28 +215,6 @@ def test_a_feature_that_no_model_holds_is_named_by_row_and_column(
         evaluate(open_source(path), PLAN)
 
 
-def test_the_command_names_a_feature_that_is_too_large(tmp_path: Path) -> None:
-    """In one line, with the exit status of a configuration error."""
-    path = tmp_path / "big.csv"
-    rows = np.random.default_rng(0).standard_normal((100, 2)).tolist()
-    rows[7][0] = 1e301
-    path.write_text("a,b,y\n" + "".join(f"{a},{b},{int(a > b)}\n" for a, b in rows))
-    finished = run("evaluate", str(path))
-    assert finished.returncode == 78
-    assert "row 8, column a: 1e+301 is too large" in error_of(finished)
-
-
-def test_progress_counts_the_points_of_the_pass(source: PointSource) -> None:
-    """Steps of the pass rise to the number of training points."""
-    seen: list[tuple[str, int, int | None]] = []
-    evaluate(source, PLAN, step=lambda *step: seen.append(step))
-    assert [step[1:] for step in seen if step[0] == "streamsvm, 200 points"] == [
-        (1_000, 2_400),
-        (2_000, 2_400),
-        (2_400, 2_400),
-    ]
-
-
 @pytest.mark.parametrize(
     ("plan", "named"),
     [
@@ -319,15 +296,6 @@ def test_the_figures_of_three_labels_are_those_computed_by_hand(three: Arrays) -
     assert all(row.scores is not None and row.scores.accuracy > 0.75 for row in found.rows)
 
 
-def test_three_labels_under_rbf_have_gaps(three: Arrays) -> None:
-    """Ours, the reservoir's and the optimum's; SGD has scores only."""
-    plan = replace(PLAN, kernel="rbf", points=400)
-    found = evaluate(from_arrays("animals", three[0][:1_200], three[1][:1_200]), plan)
-    gaps = {row.name: row.gap for row in found.rows}
-    assert 0.0 == gaps["optimum"] < gaps["streamsvm"] < gaps["reservoir"]
-    assert gaps["SGD"] is None
-
-
 def test_the_table_shows_every_row(report: EvaluationReport, capsys: pytest.CaptureFixture[str]) -> None:
     """Figures or dashes; gaps that the optimum is too uncertain for are shown as bounds."""
     Console(width=100, no_color=True).print(describe(report))
@@ -354,13 +322,6 @@ def test_the_command_prints_json(arrays: Arrays, tmp_path: Path) -> None:
     assert shown["labels"] == [-1, 1]
     assert [row["contender"] for row in shown["rows"]] == ["streamsvm", "balanced", "reservoir", "SGD", "optimum"]
     assert shown["rows"][0]["accuracy"] > 0.9
-
-
-def test_the_command_refuses_in_one_line() -> None:
-    """With the exit status of a configuration error."""
-    finished = run("evaluate", "--dataset", "htru2", "--points", "3")
-    assert finished.returncode == 78
-    assert "--points is 3" in error_of(finished)
 
 
 def test_probabilities_are_judged_where_they_are_asked_for(arrays: Arrays, source: PointSource) -> None:
@@ -472,30 +433,6 @@ def test_a_field_that_is_known_too_late_is_named(*, twice: bool) -> None:
     assert not any("known too late" in note for note in notes(honest))
 
 
-def test_a_field_that_only_the_optimum_finds_is_named_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where a small coreset ranks worse than all rows do, the question is asked of the optimum."""
-    random = np.random.default_rng(0)
-    y = random.integers(0, 2, 1_500)
-    X = random.normal(size=(len(y), 4))
-    X[:, 2] = y
-    late = from_arrays("late", X, y)
-    best = named(evaluate(late, PLAN), "optimum")
-    assert "known too late" not in best.note
-    monkeypatch.setattr(passes, "_streamsvm", worse(passes._streamsvm))
-    best = named(evaluate(late, PLAN), "optimum")
-    assert best.note.startswith("all rows right: is a field known too late? x[2] decides")
-
-
-def worse(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a method whose row has a mediocre area under the curve."""
-
-    def measured(*arguments: Any) -> Any:
-        row, thresholds = method(*arguments)
-        return replace(row, scores=replace(row.scores, auc=0.9)), thresholds
-
-    return measured
-
-
 def test_a_gap_is_told_in_errors_too(report: EvaluationReport) -> None:
     """The difference of the rows that are answered right, of the reservoir's model and of the optimum."""
     reservoir, best = named(report, "reservoir"), named(report, "optimum")
@@ -506,18 +443,6 @@ def test_a_gap_is_told_in_errors_too(report: EvaluationReport) -> None:
     said = f"{abs(errors)} {'more' if errors > 0 else 'fewer'}" if errors else "no"
     assert f"its gap of {reservoir.gap:.2g} goes with {said} errors on 600 held-out rows" in reservoir.note
     assert "goes with" not in best.note
-
-
-def test_each_phase_has_a_line_where_there_is_no_terminal(
-    source: PointSource, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Once each, on standard error, while it happens."""
-    with progress_bar() as step:
-        evaluate(source, PLAN, step=step)
-    lines = capsys.readouterr().err.splitlines()
-    assert len(lines) == len(set(lines))
-    optimum = "the optimum on all training points (--no-optimum leaves it out)"
-    assert {"streamsvm, 200 points", "SGD", optimum} <= set(lines)
 
 
 def test_an_optimum_that_is_left_out_is_said_first_and_stays(

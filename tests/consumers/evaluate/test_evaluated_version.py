@@ -26,8 +26,7 @@ from streamsvm.kafka import Cluster, TopicSpec
 from streamsvm.model.message import content_sha256
 from streamsvm.model.version import Version
 from tests.brokers.fixtures import TestBroker
-from tests.consumers.cli.test_cli import error_of
-from tests.consumers.command import run
+from tests.consumers.command import error_of, run
 from tests.consumers.trainers import run_until, versions
 
 PARTITIONS = 4

@@ -23,9 +23,8 @@ from typer.testing import CliRunner
 from consumers.cli.app import app
 from consumers.evaluate import PrequentialPlan, evaluate_prequentially
 from consumers.evaluate.plan import REMARK
-from consumers.evaluate.predict_then_train import LEAF_ROWS, MOST_VERSIONS, Stream, contenders
+from consumers.evaluate.predict_then_train import Stream, contenders
 from consumers.evaluate.prequential_contenders import Due, shares_before
-from consumers.evaluate.results_table import LINE_EVERY_S, line_progress
 from streamsvm.config import SvmConfig
 from streamsvm.errors import ConfigurationError
 from streamsvm.ingest.files.opening import open_source
@@ -135,15 +134,6 @@ def test_a_model_is_made_after_the_first_leaf_and_then_after_each_so_many() -> N
     assert made == [100, 300, 600, 900]
 
 
-def test_a_long_file_has_fewer_versions_unless_somebody_says_otherwise() -> None:
-    """A leaf each up to 200,000 rows."""
-    most = LEAF_ROWS * MOST_VERSIONS
-    assert PrequentialPlan().version_rows(most) == LEAF_ROWS
-    assert PrequentialPlan().version_rows(581_000) == 3 * LEAF_ROWS
-    assert PrequentialPlan(leaf_rows=200).version_rows(581_000) == 200
-    assert PrequentialPlan(every_leaves=4).version_rows(581_000) == 4 * LEAF_ROWS
-
-
 def test_each_contender_is_told_before_the_next_begins(turning: Path) -> None:
     """Nobody waits for the last one to see the first."""
     told = list[tuple[str, int | None]]()
@@ -154,17 +144,6 @@ def test_each_contender_is_told_before_the_next_begins(turning: Path) -> None:
     names = [what.partition(":")[0] for what, _ in told if what.partition(":")[0] in OURS]
     assert list(dict.fromkeys(names)) == OURS
     assert "AUC" not in remarks[0]
-
-
-def test_lines_say_how_far_a_long_phase_is(capsys: pytest.CaptureFixture[str]) -> None:
-    """One when it begins, and one every ten seconds, where there is no terminal."""
-    now = [0.0]
-    step = line_progress(lambda: now[0])
-    for done in range(0, 50, 10):
-        step("all", done, 50)
-        now[0] += LINE_EVERY_S / 2
-    step("window", 0, None)
-    assert capsys.readouterr().err.splitlines() == ["all", "all: 20 of 50", "all: 40 of 50", "window"]
 
 
 def test_the_command_prints_json(turning: Path) -> None:

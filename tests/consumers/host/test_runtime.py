@@ -8,11 +8,9 @@ import logging
 import signal
 import subprocess
 import sys
-import threading
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Literal
 
 import pytest
@@ -23,11 +21,10 @@ from consumers.host.exit_codes import exit_code
 from consumers.host.runtime import Health, configure_logging, log_start
 from consumers.host.web.server import HttpServer
 from consumers.loader import load
-from consumers.metrics import SCORER, TRAINER, Metrics
+from consumers.metrics import TRAINER, Metrics
 from consumers.settings import HttpConfig, LogConfig
 from streamsvm.errors import BrokerUnavailable, ConfigurationError, CorruptCheckpoint, Fenced, StreamsvmError
 from streamsvm.kafka.client import ClientLog
-from tests.kafka.steps import eventually
 
 
 class Clock:
@@ -73,12 +70,6 @@ def test_metrics_answer(server: HttpServer) -> None:
     assert "_created" not in text
 
 
-def test_unknown_paths_are_not_found(server: HttpServer) -> None:
-    """A mistyped probe fails instead of passing for ever."""
-    assert get(server, "/healthy")[0] == 404
-    assert get(server, "/")[0] == 404
-
-
 def test_health_turns_red_when_the_loop_stands_still(server: HttpServer, health: Health, clock: Clock) -> None:
     """Without a beat for the configured time: 503 and how long; a beat heals."""
     assert get(server, "/healthz")[0] == 200
@@ -88,13 +79,6 @@ def test_health_turns_red_when_the_loop_stands_still(server: HttpServer, health:
     assert "61 s" in json.loads(text)["why"]
     health.beat()
     assert get(server, "/healthz")[0] == 200
-
-
-def test_a_fatal_error_stays_red(server: HttpServer, health: Health) -> None:
-    """What cannot be mended is said until the process ends."""
-    health.fail("fenced")
-    health.beat()
-    assert get(server, "/healthz") == (503, '{"healthy": false, "why": "fenced"}\n')
 
 
 def test_readiness_names_what_is_missing(server: HttpServer, health: Health, clock: Clock) -> None:
@@ -186,48 +170,6 @@ def test_a_start_tells_people_what_they_changed_and_machines_everything(
     assert "hush" not in shown
 
 
-@pytest.mark.parametrize("stream", [Terminal(), io.StringIO()])
-def test_a_start_does_not_list_the_columns_of_features(stream: io.StringIO, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They follow from the features, which are logged: a hash alone would add 128 names to the first line."""
-    monkeypatch.setattr(sys, "stderr", stream)
-    settings = load({"features": {"shop": {"as": "hash", "bits": 7}}})
-    configure_logging(settings.log)
-    log_start(settings, "")
-    shown = stream.getvalue()
-    assert "bits" in shown
-    assert "dimension" in shown
-    assert "shop#" not in shown
-
-
-@pytest.mark.parametrize("definitions", [TRAINER, SCORER])
-def test_every_metric_is_described(definitions: tuple[object, ...]) -> None:
-    """Meaning and advice are sentences; names are ours and unique; labels come from a short list."""
-    names = [definition.name for definition in definitions]  # type: ignore[attr-defined]
-    assert len(names) == len(set(names))
-    for definition in definitions:
-        assert definition.name.startswith("streamsvm_")  # type: ignore[attr-defined]
-        assert definition.meaning.endswith(".")  # type: ignore[attr-defined]
-        assert definition.advice.endswith(".")  # type: ignore[attr-defined]
-        assert set(definition.labels) <= {  # type: ignore[attr-defined]
-            *(
-                "partition",
-                "level",
-                "reason",
-                "outcome",
-                "scorer",
-                "label",
-                "sample",
-                "of",
-                "worker",
-                "kind",
-                "end",
-                "what",
-                "step",
-                "log",
-            )
-        }
-
-
 def test_readiness_is_not_answered_from_memory(server: HttpServer, health: Health, clock: Clock) -> None:
     """A loop that hangs in a publish cannot know that the broker is there: not ready, long before it is unhealthy."""
     health.require("broker", "")
@@ -277,37 +219,3 @@ def test_a_risky_connection_is_warned_of_at_each_start() -> None:
     assert [(line["event"], line["log_level"]) for line in logs] == [("insecure_connection", "warning")]
     with pytest.raises(ConfigurationError, match="disables a security check"):
         runtime.connect(load({"kafka": unchecked}), "trainer")
-
-
-def test_a_loop_stuck_in_a_call_is_seen_from_outside() -> None:
-    """A real thread that hangs, a real clock: /healthz answers 503 while it hangs, 200 when it turns again."""
-    health = Health(stuck_after_s=0.3)
-    turning, released, stop = threading.Event(), threading.Event(), threading.Event()
-
-    def loop() -> None:
-        while not stop.wait(0.01):
-            health.beat()
-            if turning.is_set():
-                released.wait()
-
-    thread = threading.Thread(target=loop)
-    with HttpServer(HttpConfig(port=0), health, Metrics(TRAINER).registry) as server:
-        thread.start()
-        eventually(lambda: get(server, "/healthz")[0] == 200, "the loop turns")
-        turning.set()
-        eventually(lambda: get(server, "/healthz")[0] == 503, "the loop hangs")
-        assert "has not turned" in get(server, "/healthz")[1]
-        turning.clear()
-        released.set()
-        eventually(lambda: get(server, "/healthz")[0] == 200, "the loop turns again")
-        stop.set()
-        thread.join()
-
-
-def test_a_file_that_is_no_toml_is_named(tmp_path: Path) -> None:
-    """With its line, and no other source beside it: only a file can be wrong in that way."""
-    file = tmp_path / "own.toml"
-    file.write_text("[svm\nalpha = 1\n")
-    with pytest.raises(ConfigurationError, match=r"own\.toml is not valid TOML: .*line 1") as refused:
-        load(file=file)
-    assert "Sources read" not in str(refused.value)

@@ -25,7 +25,7 @@ from consumers.host.web import server
 from consumers.host.web.answers import GUARD, HttpAnswer
 from consumers.host.web.connections import MOST_CONNECTIONS, Connections, HttpConnection, Phase, address_of
 from consumers.host.web.head import MOST_HEAD_BYTES, MOST_HEADERS, HttpRequest, end_of_head, parse
-from consumers.host.web.server import MOST_WAITING, MOST_WAITING_OF_ONE, HttpServer
+from consumers.host.web.server import MOST_WAITING_OF_ONE, HttpServer
 from consumers.loader import load
 from consumers.metrics import TRAINER, Metrics
 from consumers.settings import HttpConfig
@@ -142,25 +142,6 @@ def test_an_end_is_found_wherever_the_pieces_end(parts: list[bytes], size: int) 
     assert found == end_of_head(whole)
 
 
-def test_a_head_of_blanks_costs_nothing_special() -> None:
-    """No regular expression here looks at one letter more than a few times: the cost grows as the head does."""
-    short, long = (cost_of_blanks((MOST_HEAD_BYTES - 100) // part) for part in (8, 1))
-    growth = long / short
-    assert growth < 24, "eight times the blanks cost about 8 times as much; quadratic, it would be 64"
-
-
-def cost_of_blanks(count: int) -> float:
-    """Return the least processor time of several tries at a head with so many blanks."""
-    head = b"GET / HTTP/1.1\r\nA: " + b" " * count + b"\x01\r\n\r\n"
-    costs = []
-    for _ in range(5):
-        begun = time.process_time()
-        for _ in range(100):
-            assert parse(head) is HTTPStatus.BAD_REQUEST
-        costs.append(time.process_time() - begun)
-    return min(costs)
-
-
 # ------------------------------------------------------------------- slow and many clients
 
 
@@ -221,13 +202,6 @@ def test_an_answer_that_nobody_takes_is_given_up(
     assert healthy(running)
 
 
-def test_a_large_answer_comes_whole(running: HttpServer, gate: Gate) -> None:
-    """One that does not fit into the socket's buffer is sent on as the client takes it."""
-    gate.size = 5_000_000
-    answer = speak(running, b"GET /page HTTP/1.1\r\n\r\n")
-    assert answer.endswith(b"\r\n\r\n" + b"x" * gate.size)
-
-
 def test_probes_do_not_wait_for_pages(running: HttpServer, gate: Gate) -> None:
     """While a page takes for ever, probes and metrics are answered; what piles up behind it is bounded."""
     gate.opened.clear()
@@ -242,19 +216,6 @@ def test_probes_do_not_wait_for_pages(running: HttpServer, gate: Gate) -> None:
         assert status(running, "/metrics") == 200
     gate.opened.set()
     eventually(lambda: status(running, "/page-too") == 200, "answered again")
-
-
-def test_one_address_does_not_take_the_place_of_all(gate: Gate) -> None:
-    """A share of the queue is kept for others."""
-    assert MOST_WAITING_OF_ONE < MOST_WAITING
-    maker, gone = server._Maker("test"), threading.Event()
-    accepted = [maker.make("here", lambda: bytes(gone.wait(20)), lambda _: None) for _ in range(MOST_WAITING)]
-    assert sum(accepted) == MOST_WAITING_OF_ONE
-    done: list[bytes] = []
-    assert maker.make("there", lambda: b"", done.append)
-    gone.set()
-    maker.stop()
-    eventually(lambda: done == [b""], "made")
 
 
 def test_a_page_that_fails_is_one_warning(running: HttpServer, gate: Gate, caplog: pytest.LogCaptureFixture) -> None:

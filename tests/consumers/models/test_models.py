@@ -40,18 +40,13 @@ from streamsvm.registry.aliases import Aliases
 from streamsvm.registry.loading import load_version
 from streamsvm.registry.subscriber import ModelSubscriber
 from tests.brokers.fixtures import TestBroker
-from tests.consumers.cli.test_cli import error_of, run
+from tests.consumers.command import error_of, run
 from tests.consumers.trainers import topic
 from tests.registry.test_subscriber import DEADLINE_S, NAME, Trainer, version_of
 
 pytestmark = pytest.mark.enough("embedded")
 
 ANN = "ann@desk"
-
-
-@pytest.fixture
-def connection(broker: TestBroker) -> Connection:
-    return broker.connect(fetch_wait_max_ms=10)
 
 
 @pytest.fixture
@@ -238,13 +233,6 @@ def test_a_version_that_is_not_there_is_refused_with_those_that_are(
     with pytest.raises(ConfigurationError, match=f"{NAME}@2 was retired"):
         do(records, pin(records, 2))
     assert len(audited(records)) == 1
-
-
-@pytest.mark.parametrize("alias", ["current", "head", "owner", "retired", "current#pin", "7", ""])
-def test_what_is_not_peoples_to_move_is_refused(records: Records, alias: str) -> None:
-    """Without a look at the broker."""
-    with pytest.raises(ConfigurationError, match=r"only the trainer may move the alias current|is not a valid alias"):
-        set_alias(records, alias, 1)
 
 
 @pytest.mark.usefixtures("trainer")

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from consumers.page.past import MOST_CHARACTERS, MOST_VERSIONS, NEAR, Past, letter_of, past_of
+from consumers.page.past import MOST_CHARACTERS, NEAR, Past, letter_of, past_of
 from consumers.page.site import Site
 from consumers.page.status import TrainerStatus
-from consumers.settings import Settings, TrainingConfig
+from consumers.settings import Settings
 from consumers.trainer import observer
 from streamsvm.ingest.decoder import RejectedRecord, Rejection
 from streamsvm.kafka import Cluster, Connection, Message, Outbox, Record, TopicSpec
@@ -177,22 +177,3 @@ def test_a_letter_is_short_and_steers_nothing() -> None:
     assert len(letter.message) == MOST_CHARACTERS
     assert "\x1b" not in letter.message
     assert letter.message.startswith("y is '\\x1b[2J")
-
-
-def test_no_more_versions_than_are_shown_are_read(settings: Settings, connection: Connection) -> None:
-    """A topic of many versions costs a start a bounded number of reads."""
-    settings = settings.model_copy(update={"training": TrainingConfig(policy="every", every_leaves=1)})
-    produce(connection, settings.input.topic, records(20 * (MOST_VERSIONS + 5)))
-    run_until(settings, connection, 20 * (MOST_VERSIONS + 5))
-    published = versions(connection, settings)
-    assert len(published) > MOST_VERSIONS
-    stood = [record for record in topic(connection, settings.output.models_topic) if record.value is not None]
-    found = past_of(
-        Cluster(connection),
-        settings.name,
-        settings.output.models_topic,
-        settings.input.dead_letters,
-        _head(published[-1].number, stood[-1]),
-    )
-    assert len(found.versions) == MOST_VERSIONS
-    assert [moment.time for moment in found.moments] == sorted(moment.time for moment in found.moments)

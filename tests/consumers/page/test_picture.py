@@ -31,17 +31,6 @@ def test_axes_are_the_principal_components() -> None:
     assert all(axis[np.argmax(np.abs(axis))] > 0 for axis in projection.axes)
 
 
-def test_more_features_than_points_give_the_same_plane() -> None:
-    """The small side of the matrix is decomposed, whichever it is: the variance held is that of scikit-learn."""
-    points = gaussian(20, dimension=50)
-    points = points.reweighted(np.ones(20))
-    model = linear(50)
-    projection = project(points, model)
-    reference = PCA(2).fit(model.scaler.transform(points.X))
-    np.testing.assert_allclose(np.abs(projection.axes @ reference.components_.T), np.eye(2), atol=1e-7)
-    np.testing.assert_allclose(projection.share, reference.explained_variance_ratio_, atol=1e-9)
-
-
 @pytest.mark.parametrize("dimension", [1, 3, 5_000])
 def test_the_work_is_bounded(dimension: int) -> None:
     """However many points and features there are, so many are drawn at most, and the frame holds nearly all of them."""
@@ -50,14 +39,6 @@ def test_the_work_is_bounded(dimension: int) -> None:
     assert len(projection.xy) <= 50 or projection.xy.shape[0] * dimension <= MOST_NUMBERS
     assert np.isfinite(projection.xy).all()
     assert projection.inside.mean() > 0.9
-
-
-def test_one_point_has_a_picture() -> None:
-    """A training set of one point, or of equal ones, has a frame that is not empty."""
-    points = Points(np.ones((3, 2), np.float32), np.array([1, 1, 1], np.int8), np.ones(3))
-    left, right, bottom, top = project(points, linear(2)).frame
-    assert left < right
-    assert bottom < top
 
 
 @pytest.mark.parametrize("level", [-0.2, 0.0, 0.5])
@@ -69,13 +50,6 @@ def test_a_linear_border_is_where_the_decision_value_is_the_level(level: float) 
     assert len(segments) == 1
     values = model.machine.decide(projection.centre + segments[0] @ projection.axes)
     np.testing.assert_allclose(values, level, atol=1e-9)
-
-
-def test_a_border_outside_of_the_frame_is_not_drawn() -> None:
-    """A line that the frame does not hold gives no piece, and neither does a machine without coefficients."""
-    projection = project(gaussian(50), linear(3))
-    assert not len(border(projection, LinearMachine(np.ones(3), 1e6)))
-    assert not len(border(projection, LinearMachine(np.zeros(3), 1.0)))
 
 
 def test_a_kernel_border_is_where_the_decision_value_is_zero() -> None:

@@ -20,9 +20,8 @@ from consumers.host.runtime import Health
 from consumers.host.web.server import HttpServer
 from consumers.metrics import SCORER, TRAINER, Metrics
 from consumers.page.board import MOMENT_EVERY_S, MOST_MOMENTS, MomentSeries, ScorerBoard, Subject, TrainerBoard
-from consumers.page.drawings import lines
 from consumers.page.site import Site, etag
-from consumers.page.status import FORMAT, Figures, Moment, ScorerStatus, Status, TrainerStatus, encode
+from consumers.page.status import Figures, Moment, ScorerStatus, TrainerStatus, encode
 from consumers.settings import HttpConfig, Settings
 from streamsvm.model import message as model_codec
 from streamsvm.model.kernels import RbfKernel
@@ -142,23 +141,6 @@ def test_the_page_says_what_is_answered_and_why_a_row_was_rejected() -> None:
         assert part in text, part
 
 
-def test_until_newer_points_are_scored_the_figures_of_the_newest_version_stand_beside() -> None:
-    """After a restart the tiles say how good it was when it was published, instead of nothing."""
-    text = " ".join(text_of(boards.site(boards.snapshot(PICTURE))).split())
-    assert "0.900 when published" in text
-    assert "12.00% when published" in text
-
-
-def test_the_method_is_under_a_fold() -> None:
-    """Objective, hashes, structure and memory come after what a user asks, inside of details that are closed."""
-    answer = boards.site(boards.snapshot(PICTURE)).answer("/")
-    assert answer is not None
-    first, fold = answer.body.decode().split('<details class="method">')
-    for word in ("Objective", "The structure", "Hash", "Memory of this process", "Hinge loss"):
-        assert word not in first
-        assert word in fold
-
-
 def test_every_chart_has_times() -> None:
     """Where each begins and ends; the day, too, where it spans more than one."""
     text = text_of(boards.site(boards.snapshot(PICTURE))).split("Figures of")[0]
@@ -171,19 +153,6 @@ def test_every_chart_has_times() -> None:
     assert text.count("01 Mar 12:00") == text.count("03 Mar 12:00 UTC") == 3
 
 
-def test_levels_of_a_chart_are_numbers_as_people_write_them() -> None:
-    """From a share of almost nothing to one of all: 0 and 1, not -0. and 1. with a point after them."""
-    moments = tuple(
-        Moment(T0 + timedelta(hours=place), Figures(1.0 - place), 100 * place, place, 0.0005, 1.0) for place in range(2)
-    )
-    page = boards.site(replace(boards.snapshot(PICTURE), history=moments)).answer("/")
-    assert page is not None
-    ticks = re.findall(r'class="tick"[^>]*>([^<]*)<', page.body.decode())
-    levels = [tick for tick in ticks if ":" not in tick]
-    assert {"0", "1", "0.2"} <= set(levels)
-    assert all(re.fullmatch(r"0|1|0\.\d*[1-9]", level) for level in levels), levels
-
-
 def test_nothing_is_asked_of_another_host() -> None:
     """Every reference of page, style and script is a path of this server."""
     page = page_of(boards.site(boards.snapshot(PICTURE)))
@@ -191,13 +160,6 @@ def test_nothing_is_asked_of_another_host() -> None:
     assert all(str(reference).startswith(("/", "#")) for reference in references)
     for file in ("style.css", "script.js"):
         assert not re.search(r"https?:|url\(|@import|//[a-z]", files("consumers.page").joinpath(file).read_text())
-
-
-def test_a_page_before_anything_happened_is_complete() -> None:
-    """No snapshot, no version, no partition: it says so, with dashes for numbers."""
-    page = page_of(boards.site(None))
-    assert page.open == []
-    assert page.numbers()["versions.0.number"] == ""
 
 
 def test_a_scorer_shows_the_version_that_serves() -> None:
@@ -242,14 +204,6 @@ def test_many_partitions_fold() -> None:
     assert ("details", {"class": "more"}) in page.elements
 
 
-def test_the_figures_read_back() -> None:
-    """What is served is of the format that it names, and reads back as the same figures."""
-    status = boards.site(boards.snapshot(None)).status()
-    assert msgspec.json.decode(encode(status), type=Status) == status
-    document = json.loads(encode(status))
-    assert (document["format"], document["role"]) == (FORMAT, "trainer")
-
-
 def test_the_tag_ignores_only_when_it_was_taken() -> None:
     """The same figures a second later have the same tag; one record more has another."""
     board = boards.snapshot(PICTURE)
@@ -287,33 +241,6 @@ def test_a_history_is_of_the_newest_moments() -> None:
     assert len(seconds) == MOST_MOMENTS
     assert set(np.diff(seconds)) == {MOMENT_EVERY_S}
     assert seconds[-1] >= n - MOMENT_EVERY_S
-
-
-def test_a_quiet_stream_does_not_push_out_a_busy_one() -> None:
-    """After a file was learned, hours of nothing are two moments, and every busy one is still there."""
-    history: MomentSeries[Moment] = MomentSeries()
-    busy = 60
-    for second in range(20 * MOST_MOMENTS):
-        if history.due(float(second)):
-            rows = min(second, busy)
-            history.add(Moment(T0 + timedelta(seconds=second), Figures(), rows, None), float(second))
-    step = round(MOMENT_EVERY_S)
-    assert [moment.rows for moment in history.moments] == [*range(0, busy + 1, step), busy]
-
-
-def test_the_axis_fits_what_there_is() -> None:
-    """A day before the first scored point and a day after the last row take no room of the charts of quality."""
-    busy = tuple(
-        Moment(T0 + timedelta(days=1, seconds=place), Figures(0.8 + place / 100), 100 * place, place, 0.1, 0.2)
-        for place in range(5)
-    )
-    idle = (Moment(T0, Figures(), 0, 0), *busy, msgspec.structs.replace(busy[-1], time=T0 + timedelta(days=2)))
-    drawn = [
-        lines("quality", "", moments, {"model": [moment.balanced_accuracy.model for moment in moments]})
-        for moments in (busy, idle)
-    ]
-    assert drawn[0] is not None
-    assert drawn[0] == drawn[1]
 
 
 @pytest.fixture

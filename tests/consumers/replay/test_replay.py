@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import io
 import json
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import closing
@@ -16,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from consumers.replay.replay import ReplayResult, Sent, expected_points, prepare_topic, progress_bar, replay
+from consumers.replay.replay import Sent, prepare_topic, replay
 from streamsvm.config import PointsConfig
 from streamsvm.datasets import dataset_source
 from streamsvm.errors import ConfigurationError, TopicMissing, TransientError
@@ -180,13 +178,6 @@ def test_a_stall_is_not_made_up_for_by_a_flood() -> None:
     assert result.seconds == pytest.approx(10.0 + 1.1 - 0.1, abs=0.01)
 
 
-def test_without_a_rate_nothing_waits() -> None:
-    """Only the outbox may hold it up."""
-    time = FakeTime()
-    replay(points(10), FakeOutbox(), "t", clock=time.clock, sleep=time.sleep)
-    assert time.slept == 0
-
-
 def test_failed_deliveries_are_noticed_during_a_long_wait() -> None:
     """At one point in ten seconds the outbox is still asked every second."""
     time, outbox = FakeTime(), FakeOutbox()
@@ -278,33 +269,6 @@ def test_progress_is_told_now_and_then_and_at_the_end() -> None:
     assert seen[-1] == Sent(result.points, result.records, result.bytes)
 
 
-@pytest.mark.parametrize("total", [100, None])
-def test_a_bar_is_drawn_on_a_terminal_only(monkeypatch: pytest.MonkeyPatch, total: int | None) -> None:
-    """On a terminal it says how many points and bytes have gone; elsewhere nothing is written."""
-    shown = io.StringIO()
-    monkeypatch.setattr(sys, "stderr", shown)
-    with progress_bar(total, "t") as progress:
-        assert progress is None
-    assert shown.getvalue() == ""
-    monkeypatch.setattr(shown, "isatty", lambda: True, raising=False)
-    monkeypatch.setenv("COLUMNS", "200")
-    monkeypatch.setenv("TERM", "xterm")
-    with progress_bar(total, "t") as progress:
-        assert progress is not None
-        progress(Sent(50, 50, 7_500_000))
-    assert "50 of 100 points" in shown.getvalue() if total else "50 points" in shown.getvalue()
-    assert "7.5 MB" in shown.getvalue()
-
-
-def test_the_expected_number_is_the_source_or_the_limit(tmp_path: Path) -> None:
-    """A source that does not know its size leaves it open."""
-    assert expected_points(points(10), None) == 10
-    assert expected_points(points(10), 4) == 4
-    assert expected_points(points(10), 40) == 10
-    (tmp_path / "a.csv").write_text("1,2\n")
-    assert expected_points(open_source(tmp_path / "a.csv"), 4) is None
-
-
 # With a broker
 
 
@@ -344,24 +308,6 @@ def test_records_without_a_key_go_to_the_partitions_in_turn(broker: EmbeddedBrok
         held = [json.loads(record.value or b"") for record in records]
         rows = [row["id"] for one in held for row in (one if isinstance(one, list) else [one])]
         assert rows == [row for row in range(500) if row // rows_per_record % 4 == partition]
-
-
-def test_points_spread_over_the_partitions(broker: EmbeddedBroker) -> None:
-    """Without key and partition the client chooses; nothing is lost or doubled."""
-    outbox = Outbox(broker.connection)
-    try:
-        result: ReplayResult = replay(points(2_000, ids=list(range(2_000))), outbox, "spread", key="id")
-    finally:
-        outbox.close()
-    parts = [
-        [
-            json.loads(record.value or b"")["id"]
-            for record in Cluster(broker.connection).read_to_end("spread", p, timeout_s=30)
-        ]
-        for p in prepare_topic(Cluster(broker.connection), "spread")
-    ]
-    assert all(parts)
-    assert sorted(mark for part in parts for mark in part) == list(range(result.points))
 
 
 def test_a_partition_that_does_not_exist_is_refused(broker: EmbeddedBroker) -> None:

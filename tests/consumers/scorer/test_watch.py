@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
-from contextlib import closing
 
 import numpy as np
 import pytest
@@ -19,31 +17,16 @@ from streamsvm.ingest.scored import scores_of
 from streamsvm.kafka import Connection
 from streamsvm.model import deciles_header as deciles_codec
 from streamsvm.model.deciles import deciles_of
-from tests.brokers.fixtures import TestBroker
-from tests.consumers.scorer.test_scorer import Running, points, produce, settings_for, stored
+from tests.consumers.scorers import Running, points, produce, stored
 from tests.registry.test_subscriber import Trainer, eventually, version_of
 
-
-@pytest.fixture
-def connection(broker: TestBroker) -> Connection:
-    return broker.connect(fetch_wait_max_ms=10)
+pytestmark = pytest.mark.enough("embedded")
 
 
-@pytest.fixture
-def settings(connection: Connection, monkeypatch: pytest.MonkeyPatch) -> Settings:
-    """Return settings under which thirty rejected records in a row are too many."""
+@pytest.fixture(autouse=True)
+def limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Thirty rejected records in a row are too many."""
     monkeypatch.setattr(constants, "MOST_REJECTED_IN_A_ROW", 30)
-    return settings_for(connection)
-
-
-@pytest.fixture
-def trainer(connection: Connection, settings: Settings) -> Iterator[Trainer]:
-    with closing(Trainer(connection, settings.output.models_topic)) as made:
-        yield made
-
-
-def limited(settings: Settings, **options: object) -> Settings:
-    return settings.model_copy(update={"scoring": settings.scoring.model_copy(update=options)})
 
 
 def committed_dead_letters(connection: Connection, settings: Settings) -> int:

@@ -23,9 +23,9 @@ from streamsvm.ingest.decoder import encode
 from streamsvm.kafka import Cluster, Connection, Recreated, TopicSpec
 from streamsvm.verification.report import Outcome
 from tests.brokers.fixtures import TestBroker
-from tests.consumers.scorer.test_scorer import Running as Scoring
-from tests.consumers.scorer.test_scorer import scores
-from tests.consumers.scorer.test_scorer import settings_for as scoring_settings
+from tests.consumers.scorers import Running as Scoring
+from tests.consumers.scorers import scores
+from tests.consumers.scorers import settings_for as scoring_settings
 from tests.consumers.trainers import Running, produce, records, run_until, settings_for, versions
 from tests.kafka import foreign
 from tests.registry.test_subscriber import Trainer, eventually, version_of
@@ -170,19 +170,6 @@ def test_no_version_of_a_recreated_input_is_published(
             running.wait_until(lambda: False)
         running.failure = None
     assert [version.stream.points for version in versions(connection, settings)] == [40]
-
-
-def test_a_recreated_input_that_is_still_shorter_is_named_by_both_ids(
-    settings: Settings, connection: Connection
-) -> None:
-    """There the reader meets a position that does not exist, before anybody asks for the id."""
-    produce(connection, settings.input.topic, records(50))
-    with Running(settings, connection) as running:
-        running.wait_until(lambda: running.value("streamsvm_model_version") == 1)
-        recreate(connection, settings.input.topic)
-        with pytest.raises(Recreated, match=rf"{WAY_OUT}.*--reset m/1"):
-            running.wait_until(lambda: False)
-        running.failure = None
 
 
 def refuse_to_say() -> None:

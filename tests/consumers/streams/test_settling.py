@@ -25,7 +25,7 @@ from streamsvm.model import message as model_codec
 from streamsvm.model.pointers import decode_head, head_key
 from streamsvm.places import rejected_source_of
 from tests.brokers.jvm import CannotRun, JvmBroker
-from tests.consumers.scorer.test_scorer import Running as Scoring
+from tests.consumers.scorers import Running as Scoring
 from tests.consumers.trainers import Running, produce, records, settings_for, topic, versions
 from tests.live.proxy import ADD_OFFSETS_TO_TXN, END_TXN, PRODUCE, Proxy
 from tests.live.unmarked import UNVERIFIED, Unmarked

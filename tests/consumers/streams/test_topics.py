@@ -13,8 +13,8 @@ from consumers.cli.app import app
 from consumers.streams.topics import output_topics, unfit, unfit_input
 from streamsvm.kafka import Cluster, TopicInfo, TopicSpec
 from tests.brokers.fixtures import TestBroker
-from tests.consumers.cli.test_cli import commands_of, error_of
-from tests.consumers.command import run
+from tests.consumers.cli.test_cli import commands_of
+from tests.consumers.command import error_of, run
 from tests.consumers.trainers import settings_for
 
 DAEMONS = {("train",), ("scale", "worker"), ("compile",), ("score",)}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import replace
 from datetime import UTC, datetime
 from html import unescape
 from pathlib import Path
@@ -12,11 +11,9 @@ from typing import Any, Final
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from structlog.testing import capture_logs
 
 from consumers.loader import load
-from consumers.models.moving import Records, RollBack, perform, set_alias
 from consumers.models.show import describe
 from consumers.page.page import page_of
 from consumers.page.site import Site
@@ -39,9 +36,8 @@ from streamsvm.model.version import Version
 from streamsvm.points import Points, Position
 from streamsvm.registry.loading import load_version
 from tests.brokers.fixtures import TestBroker
-from tests.consumers.scorer import test_scorer
+from tests.consumers import scorers
 from tests.consumers.trainers import Running, produce, run_until, settings_for, versions
-from tests.consumers.verify.test_verify import Forged
 from tests.golden import model as golden
 from tests.registry.test_subscriber import eventually
 from tests.streams import DIMENSION, rows_of
@@ -144,32 +140,6 @@ def test_seven_labels_from_the_topic_to_every_reader(settings: Settings, connect
     assert _page(running, settings).count("Balanced accuracy") >= 1
 
 
-@pytest.mark.long(keep=("embedded",))
-def test_seven_labels_are_rolled_back_and_named(broker: TestBroker, tmp_path: Path) -> None:
-    """Readers of `current` have the older version, those of an alias the one that it names; verify is clean."""
-    settings = seven(settings_for(broker.name("k"), tmp_path / "checkpoint"), kernel="linear")
-    connection = broker.connect(fetch_wait_max_ms=10)
-    cluster, models_topic = Cluster(connection), settings.output.models_topic
-    cluster.create([TopicSpec(settings.input.topic, 4)])
-    produce(connection, settings.input.topic, records_of(several(ROWS)))
-    run_until(settings, connection, ROWS)
-    older, newest = versions(connection, settings)[-2:]
-    records = Records(cluster, settings, "ann@desk", "because", datetime(2026, 1, 1, tzinfo=UTC))
-    perform(cluster, settings, set_alias(records, "stable", newest.number))
-    perform(cluster, settings, RollBack(records))
-    X = several(200, seed=5).X
-    for alias, version in (("current", older), ("stable", newest)):
-        loaded = load_version(connection, settings.name, models_topic=models_topic, alias=alias)
-        assert (loaded.version.number, loaded.version.labels) == (version.number, LABELS)
-        assert loaded.decision_function(X).tobytes() == _decided(connection, settings, version.number, X)
-    assert verify(cluster, settings).clean
-
-
-def _decided(connection: Connection, settings: Settings, number: int, X: NDArray[np.float32]) -> bytes:
-    named = load_version(connection, settings.name, models_topic=settings.output.models_topic, number=number)
-    return bytes(named.decision_function(X).tobytes())
-
-
 def bytes_of(model: Any) -> list[bytes]:
     """Return every array of a model, as bytes."""
     arrays = [model.scaler.mean, model.scaler.scale, model.machine.intercepts]
@@ -199,27 +169,6 @@ def _page(running: Running, settings: Settings) -> str:
     status = Site(settings, running.board, running.metrics, running.health).status()
     assert isinstance(status, TrainerStatus)
     return page_of(status, None, None, now).decode()
-
-
-def test_a_version_of_seven_labels_that_was_changed_is_found(settings: Settings, connection: Connection) -> None:
-    """One bit of one machine's intercept: verify says where."""
-    produce(connection, settings.input.topic, records_of(several(300)))
-    run_until(settings, connection, 300)
-    forged = Forged(settings, connection)
-
-    def nudged(version: Version) -> Version:
-        assert isinstance(version.model, ClassModel)
-        intercepts = version.model.machine.intercepts.copy()
-        intercepts[3] = np.nextafter(intercepts[3], np.inf)
-        return replace(
-            version, model=replace(version.model, machine=replace(version.model.machine, intercepts=intercepts))
-        )
-
-    forged.change(2, nudged)
-    forged.rechain()
-    report = verify(Cluster(connection), forged.store())
-    assert not report.clean
-    assert "intercepts" in "; ".join(report.lines())
 
 
 def test_a_label_that_comes_late_is_told_and_then_answered(broker: TestBroker, tmp_path: Path) -> None:
@@ -262,11 +211,11 @@ def test_a_scorer_of_seven_labels_counts_each(broker: TestBroker, tmp_path: Path
     test = several(200, seed=5)
     answers = loaded.predict(test.X).tolist()
     produce(broker.connection, topics["topic"], [encode(x, id=at) for at, x in enumerate(test.X)])
-    with test_scorer.Running(settings, broker.connection) as running:
+    with scorers.Running(settings, broker.connection) as running:
         eventually(lambda: sum(_counted(running).values()) == 200, "every score is counted")
         status = Site(settings, running.board, running.metrics, running.health).status()
     assert _counted(running) == {f'"{label}"': answers.count(label) for label in LABELS}
-    found = {one["id"]: one["label"] for one in test_scorer.scores(broker.connection, settings)}
+    found = {one["id"]: one["label"] for one in scorers.scores(broker.connection, settings)}
     assert [found[at] for at in range(200)] == answers
     assert isinstance(status, ScorerStatus)
     assert status.scoring is not None
@@ -275,7 +224,7 @@ def test_a_scorer_of_seven_labels_counts_each(broker: TestBroker, tmp_path: Path
     assert loaded.audit_scores is not None
 
 
-def _counted(running: test_scorer.Running) -> dict[str, int]:
+def _counted(running: scorers.Running) -> dict[str, int]:
     return {f'"{label}"': int(running.value("streamsvm_scores_total", label=f'"{label}"')) for label in LABELS}
 
 
@@ -309,14 +258,6 @@ def test_what_has_no_meaning_for_several_labels_is_refused_by_name(options: dict
         load({"name": "m", **options, "points": points})
     assert what in str(error.value)
     assert "\n" not in str(error.value).strip()
-
-
-def test_two_labels_are_configured_as_they_were() -> None:
-    """The hash of a configuration, and so every version's bytes, is what it was before there were more."""
-    config = ModelConfig(points=PointsConfig(dimension=2), svm=SvmConfig(class_weight=(1.0, 3.0)))
-    assert config.canonical()["points"]["labels"] == [-1, 1]
-    assert config.canonical()["svm"]["class_weight"] == [1.0, 3.0]
-    assert ModelConfig.of_canonical(config.canonical()) == config
 
 
 def test_128_labels_of_two_points_each_make_a_version() -> None:

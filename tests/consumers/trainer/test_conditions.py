@@ -8,13 +8,12 @@ import numpy as np
 import pytest
 import structlog
 
-from consumers.trainer.coreset_conditions import OF_AGE, REMEDIES, Conditions
+from consumers.trainer.coreset_conditions import REMEDIES, Conditions
 from consumers.trainer.startup import few_points
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
 from streamsvm.coreset.conditions import MEANINGS
 from streamsvm.coreset.reducers.base import Observed
 from streamsvm.datasets import load_htru2
-from streamsvm.estimators import stream
 from streamsvm.learning.learner import Learner
 from streamsvm.points import Points, Position
 from tests.config.sizes import sized
@@ -66,12 +65,6 @@ def test_a_turn_inside_a_window_is_told_until_it_has_passed(memory: dict[str, ob
     assert (
         any("coreset.memory = adaptive" in line["remedy"] and "chain" not in line["remedy"] for line in logs) is turns
     )
-
-
-def test_remedies_by_age_cover_the_same_conditions() -> None:
-    """In the trainer and in the estimator."""
-    assert REMEDIES.keys() == OF_AGE.keys() == stream.OF_AGE.keys()
-    assert not any("chain" in remedy for name, remedy in OF_AGE.items() if REMEDIES[name] != remedy)
 
 
 def test_a_condition_is_told_once_and_again_as_its_count_grows_tenfold() -> None:

@@ -26,8 +26,6 @@ from streamsvm.ingest.avro import AvroWriter
 from streamsvm.ingest.decoder import PointDecoder
 from streamsvm.ingest.files.array_files import from_arrays
 from streamsvm.kafka import Cluster, Message, Outbox, RegistryUnavailable, SchemaRegistry
-from streamsvm.learning.learner import Learner
-from streamsvm.points import Position
 from tests.branches.events.payments import ROW, in_arrow
 from tests.branches.events.protobuf_payments import INSTALLED, message_of, payment_class
 from tests.branches.events.recipes import payment, payments
@@ -37,7 +35,7 @@ from tests.brokers.registry import Registry
 from tests.consumers.trainers import Running, run_until, settings_for, topic, versions
 from tests.ingest.rows import Raw
 from tests.kafka.hostile_registry import hostile_registry, text
-from tests.streams import DIMENSION, gaussian, small_config
+from tests.streams import DIMENSION, gaussian
 
 FORMATS: tuple[RecordFormat, ...] = ("json-array", "arrow", "avro")
 Client = Callable[[str], SchemaRegistry]
@@ -89,16 +87,6 @@ def send(broker: TestBroker, to: str, format_: RecordFormat, schemas: SchemaRegi
         outbox.close()
 
 
-def cut_hash(broker: TestBroker, of: str, schemas: SchemaRegistry) -> str:
-    """Return the hash of the training set that a topic's partition 0 gives."""
-    config = small_config()
-    learner = Learner(config, {0: Position(0)}, every_leaves=10**6)
-    decoder = PointDecoder(config.points, schemas=schemas)
-    for rows in decoder.decode(list(Cluster(broker.connection).read_to_end(of, 0, timeout_s=30.0))).rows:
-        assert learner.learn(rows) == len(rows) == N
-    return learner.cut().points.sha256()
-
-
 def test_the_registry_is_asked_and_told(registry: Registry, client: Client) -> None:
     """A schema comes back as it was registered, and only the registry's own word makes an id unknown."""
     schemas, text = client(registry.url), '{"type":"array","items":"double"}'
@@ -110,19 +98,6 @@ def test_the_registry_is_asked_and_told(registry: Registry, client: Client) -> N
         client(f"http://127.0.0.1:{free_ports(1)[0]}").schema(1)
     with pytest.raises(ConfigurationError):
         schemas.register("asked-value", '{"type": "no-such-type"}')
-
-
-@pytest.mark.embedded_broker
-def test_the_same_rows_give_the_same_cut_in_every_format(
-    broker: TestBroker, registry: Registry, client: Client
-) -> None:
-    """The training set's hash is that of the JSON arrays, bit for bit."""
-    schemas, hashes = client(registry.url), {}
-    for format_ in FORMATS:
-        name = broker.topic()
-        send(broker, name, format_, schemas)
-        hashes[format_] = cut_hash(broker, name, schemas)
-    assert len(set(hashes.values())) == 1, hashes
 
 
 def started(broker: TestBroker, directory: Path, url: str) -> Settings:

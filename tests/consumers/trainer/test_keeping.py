@@ -12,7 +12,6 @@ import pytest
 
 from consumers.models.moving import Records, moves_id, perform, pin, set_alias, unpin
 from consumers.settings import Settings
-from consumers.streams.topics import output_topics
 from consumers.trainer import retention as keeping
 from consumers.trainer.retention import MOST_AT_ONCE, due
 from consumers.verify.verify import verify
@@ -33,11 +32,6 @@ pytestmark = pytest.mark.enough("embedded")
 KEPT = 3
 ROWS = 40
 """Of one version."""
-
-
-@pytest.fixture
-def connection(broker: TestBroker) -> Connection:
-    return broker.connect(fetch_wait_max_ms=10)
 
 
 @pytest.fixture
@@ -171,14 +165,6 @@ def test_a_long_past_goes_in_several_steps() -> None:
 def test_an_alias_that_cannot_be_read_keeps_everything() -> None:
     """It may name anything."""
     assert due(Aliases(None, {}, ("the alias m@x cannot be read",)), 50) == ([], Retired(1, (), ()))
-
-
-def test_models_are_compacted_and_a_hundred_are_kept() -> None:
-    """Without being asked: else the topic grows for ever, and erased rows live on in retired versions."""
-    settings = Settings()
-    policy = {spec.name: spec.config.get("cleanup.policy") for spec in output_topics(settings)}
-    assert policy[settings.output.models_topic] == "compact"
-    assert settings.output.keep_versions == 100
 
 
 @pytest.mark.parametrize("told", [True, False])

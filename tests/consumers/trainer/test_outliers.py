@@ -23,11 +23,6 @@ FAR = encode([1e30] * DIMENSION, 1, 1.0)
 
 
 @pytest.fixture
-def connection(broker: TestBroker) -> Connection:
-    return broker.connect(fetch_wait_max_ms=10)
-
-
-@pytest.fixture
 def settings(broker: TestBroker, tmp_path: Path) -> Settings:
     made = settings_for(broker.name("far"), tmp_path / "checkpoint")
     Cluster(broker.connection).create([TopicSpec(made.input.topic)])

@@ -39,15 +39,6 @@ def figure(running: Running, name: str, scorer: str) -> float:
     return running.value(f"streamsvm_prequential_{name}", scorer=scorer)
 
 
-def test_points_are_scored_from_the_first_version_on(embedded_broker: TestBroker, tmp_path: Path) -> None:
-    """The first cut's points are not, and at most those of one more cut pass while the first model trains."""
-    prefix = embedded_broker.name()
-    settings = settings_for(prefix, tmp_path)
-    produce(embedded_broker.connection, settings.input.topic, records(400))
-    running = run_until(settings, embedded_broker.connection, 400)
-    assert 400 - 2 * CUT_ROWS <= scored(running) <= 400 - CUT_ROWS
-
-
 def test_figures_are_of_the_current_version_on_points_it_has_not_learned(
     embedded_broker: TestBroker, tmp_path: Path
 ) -> None:

@@ -23,7 +23,6 @@ from streamsvm.ingest.scored import BatchScorer
 from streamsvm.kafka import Cluster, Connection, Record, TopicSpec
 from streamsvm.learning.learner import Learner
 from streamsvm.learning.recipe import make
-from streamsvm.model import message as model_codec
 from streamsvm.model.threshold import Threshold, described
 from streamsvm.model.version import Version
 from streamsvm.points import Position
@@ -32,10 +31,9 @@ from streamsvm.quality.prequential import Prequential
 from streamsvm.quality.skill import Answered, skill_of
 from streamsvm.registry.loading import load_version
 from tests.brokers.fixtures import TestBroker
-from tests.consumers.cli.test_cli import error_of
 from tests.consumers.command import run
+from tests.consumers.forged import Forged
 from tests.consumers.trainers import produce, records, run_until, settings_for, versions
-from tests.consumers.verify.test_verify import Forged
 from tests.golden import model as golden
 from tests.streams import gaussian, rows_of
 
@@ -180,14 +178,6 @@ def test_what_makes_no_sense_is_refused(svm: dict[str, Any], said: str) -> None:
         load({"points": {"dimension": 2}, "svm": svm})
 
 
-def test_a_configuration_file_has_them(tmp_path: Path) -> None:
-    """What an estimator writes, a trainer reads."""
-    for svm in ({"cost": (50.0, 1.0)}, {"target": {"recall": 0.9}}):
-        made = config_of(**svm)
-        (tmp_path / "model.toml").write_text(made.toml())
-        assert load(file=tmp_path / "model.toml").models() == made
-
-
 # ---------------------------------------------------------------- what follows by itself
 
 
@@ -261,27 +251,3 @@ def test_evaluate_shows_it_on_held_out_rows(goal: list[str]) -> None:
     recalls = [one["recall"] for one in report["thresholds"]]
     assert recalls == sorted(recalls, reverse=True)
     assert "threshold" not in next(row for row in report["rows"] if row["contender"] == "SGD")
-
-
-@pytest.mark.parametrize(
-    ("goal", "said"),
-    [
-        (["--cost", "10,1", "--target", "recall=0.9"], "both set the same threshold"),
-        (["--target", "recall=2"], "recall is 2"),
-    ],
-)
-def test_evaluate_refuses_what_makes_no_sense(goal: list[str], said: str) -> None:
-    """In a line."""
-    assert said in error_of(run("evaluate", "--dataset", "htru2", *goal))
-
-
-def test_a_version_has_the_part_only_with_it() -> None:
-    """What is published without an option carries nothing of it."""
-    points = gaussian(500)
-    version = golden.handmade("linear")
-    for svm, expected in (({}, False), ({"cost": (5.0, 1.0)}, True)):
-        machine = CoresetSVC(points=1_000, **svm).fit(points.X, points.y)
-        model = machine.model_
-        assert not isinstance(model, tuple)
-        value = json.loads(model_codec.encode(replace(version, model=model, feature_names=())))
-        assert ("threshold" in golden.parts_of(value)) == expected

@@ -17,9 +17,9 @@ from streamsvm.model.pointers import Head, decode_head, head_key
 from streamsvm.model.version import Version
 from streamsvm.verification.report import Outcome
 from tests.brokers.fixtures import TestBroker
+from tests.consumers.forged import Forged, faults, outcomes, with_lineage
 from tests.consumers.trainer.test_classes import records_of, seven, several
 from tests.consumers.trainers import produce, records, run_until, settings_for, topic, versions
-from tests.consumers.verify.test_verify import Forged, faults, outcomes, with_lineage
 
 pytestmark = pytest.mark.enough("embedded")
 
@@ -118,31 +118,6 @@ def test_verify_chooses_again_for_seven_labels(
         assert tuning.applied(settings.svm).penalty(version.stream.weight) == pytest.approx(version.fit.C, rel=1e-12)
     report = verify(Cluster(connection), settings)
     assert report.clean, list(report.lines())
-
-
-@pytest.mark.parametrize("policy", ["every", "latest"])
-def test_lives_that_end_anywhere_go_on_by_the_same_tuning(
-    policy: str, make: Callable[..., Settings], connection: Connection, tmp_path: Path
-) -> None:
-    """Stopped in the middle of leaves and of what a tuning is in force for: what is published recomputes, and is what
-    one life would have published where no cut is skipped."""
-    settings = make(policy=policy)
-    for part in range(4):
-        produce(connection, settings.input.topic, records(70, part))
-        run_until(settings, connection, 70)
-    report = verify(Cluster(connection), settings)
-    assert report.clean, list(report.lines())
-    if policy == "latest":
-        return
-    output = settings.output.model_copy(update={"models_topic": f"{settings.output.models_topic}-once"})
-    checkpoint = settings.checkpoint.model_copy(update={"directory": tmp_path / "once"})
-    once = settings.model_copy(update={"output": output, "checkpoint": checkpoint})
-    run_until(once, connection, 280)
-    several, one = (
-        [record.value for record in topic(connection, each.output.models_topic)] for each in (settings, once)
-    )
-    assert several == one
-    assert len(one) == 7
 
 
 def test_a_new_incarnation_tunes_anew(make: Callable[..., Settings], connection: Connection) -> None:

@@ -8,47 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.live.history import Entry
+from tests.promise.records import Record
 
 Place = tuple[str, int]
 """Topic and partition."""
-
-
-@dataclass(frozen=True, slots=True)
-class Read:
-    """A record as a reader got it.
-
-    Attributes
-    ----------
-    t : float
-        When.
-    place : (str, int)
-        Topic and partition.
-    offset : int
-    key : str or None
-    sha256 : str or None
-        Of the value; None of a tombstone.
-    headers : mapping of str to str
-    value : Any
-        The value's JSON, or the part of it that matters; None of a tombstone or where it is no JSON.
-    """
-
-    t: float
-    place: Place
-    offset: int
-    key: str | None
-    sha256: str | None
-    headers: Mapping[str, str]
-    value: Any
-
-    @property
-    def at(self) -> str:
-        """Where it stands, for people."""
-        return f"{self.place[0]}[{self.place[1]}]@{self.offset}"
-
-    @property
-    def content(self) -> tuple[str | None, str | None]:
-        """What makes it this record and no other."""
-        return self.key, self.sha256
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +26,15 @@ class Fed:
     id : str, int or None
         Of its point, or of the point that it labels; None of a record that only tells the time.
     y : int or None
-        Its label; None of a point without.
+        Its label; None of a point without, and of what is no point.
+    weight : float
     """
 
     offset: int
     time_ms: int
     id: str | int | None
     y: int | None
+    weight: float = 1.0
 
 
 @dataclass
@@ -158,9 +123,9 @@ class Evidence:
         self.facts: Mapping[str, Any] = {}
         self.sites: list[Site] = []
         self.scorings: list[Scoring] = []
-        self.committed: dict[Place, dict[int, Read]] = defaultdict(dict)
-        self.uncommitted: dict[Place, dict[int, Read]] = defaultdict(dict)
-        self.live: dict[tuple[str, Place], list[Read]] = defaultdict(list)
+        self.committed: dict[Place, dict[int, Record]] = defaultdict(dict)
+        self.uncommitted: dict[Place, dict[int, Record]] = defaultdict(dict)
+        self.live: dict[tuple[str, Place], list[Record]] = defaultdict(list)
         self.told: dict[str, list[Entry]] = defaultdict(list)
         self._generations: dict[str, list[Generation]] = defaultdict(list)
         self._views: dict[str, tuple[str, str]] = {}
@@ -213,14 +178,15 @@ class Evidence:
         return list(self._generations.values())
 
     def _take_read(self, entry: Entry) -> None:
-        read = Read(
-            entry.t,
-            (entry["topic"], entry["partition"]),
-            entry["offset"],
-            entry["key"],
-            entry["sha256"],
-            entry.get("headers", {}),
-            entry.get("value"),
+        read = Record(
+            topic=entry["topic"],
+            partition=entry["partition"],
+            offset=entry["offset"],
+            key=entry["key"],
+            value=entry.get("value"),
+            sha256=entry["sha256"],
+            headers=entry.get("headers", {}),
+            t=entry.t,
         )
         isolation, view = self._views[entry.client]
         if view == "live":
@@ -230,12 +196,12 @@ class Evidence:
         else:
             self.uncommitted[read.place][read.offset] = read
 
-    def log(self, topic: str) -> list[Read]:
+    def log(self, topic: str) -> list[Record]:
         """Return what is committed in a topic in the end, each partition in its order."""
         places = sorted(place for place in self.committed if place[0] == topic)
         return [self.committed[place][offset] for place in places for offset in sorted(self.committed[place])]
 
-    def aborted(self, topic: str) -> list[Read]:
+    def aborted(self, topic: str) -> list[Record]:
         """Return what is in a topic in the end, and is not committed."""
         return [
             read
@@ -245,7 +211,7 @@ class Evidence:
             if offset not in self.committed[place]
         ]
 
-    def live_committed(self) -> Iterator[tuple[str, Place, list[Read]]]:
+    def live_committed(self) -> Iterator[tuple[str, Place, list[Record]]]:
         """Return what each reader of committed records saw in each partition, in the order in which it saw it."""
         for (client, place), reads in self.live.items():
             if self._views[client][0] == "read_committed":

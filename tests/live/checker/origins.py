@@ -8,21 +8,22 @@ whole logs with whatever timestamps they hold.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from functools import cache
 from itertools import product
+from math import isclose
 from typing import Any
 
 from tests.joining import reference
-from tests.live.checker.anomalies import Anomaly, each
-from tests.live.checker.evidence import Evidence, Generation, Join, Read, Site
+from tests.live.checker.evidence import Evidence, Generation, Join, Site
 from tests.live.checker.versions import published
+from tests.promise.anomalies import Anomaly, each
+from tests.promise.records import Record
 
 REASON = "__streams.errors.exception"
 OFFSET = "__streams.errors.offset"
-Counts = tuple[int, int]
-"""Points of the negative and of the positive label."""
+Counts = tuple[float, float]
+"""Weights of the points of the negative and of the positive label."""
 
 
 def check(evidence: Evidence) -> list[Anomaly]:
@@ -40,44 +41,47 @@ def check(evidence: Evidence) -> list[Anomaly]:
     return found
 
 
-def ids_of(read: Read) -> tuple[str, ...]:
+def ids_of(read: Record) -> tuple[str, ...]:
     """Return the ids of the topics that a version names: of its features, and of its labels where these come later."""
     lineage = read.value["lineage"]
     return lineage["topic_id"], *([lineage["labels"]["topic_id"]] if lineage.get("labels") else [])
 
 
-def _differing(versions: Iterable[Read], made_of: Any) -> Iterable[str]:
+def _differing(versions: Iterable[Record], made_of: Any) -> Iterable[str]:
     """Name each version whose counts are not those that `made_of` finds for it; None if its topics never were."""
     for read in versions:
         if read.value is None:
             continue
-        weights = tuple(map(round, read.value["stream"]["class_weight"]))
+        weights = read.value["stream"]["class_weight"]
         found = made_of(read)
-        if found != weights:
+        if found is None or not all(isclose(*pair, abs_tol=1e-6) for pair in zip(found, weights, strict=True)):
             ids = " and ".join(ids_of(read))
-            yield f"{read.key} of {ids}: {weights} points, not {found or 'of a topic that was there'}"
+            yield f"{read.key} of {ids}: weights {weights}, not {found or 'of a topic that was there'}"
 
 
-def _learned(read: Read, known: Mapping[str, Generation]) -> Counts | None:
+def _learned(read: Record, known: Mapping[str, Generation]) -> Counts | None:
     """Count what was fed below a version's cut, in the topic that it names."""
     if ids_of(read)[0] not in known:
         return None
     records = known[ids_of(read)[0]].records
     cut = {part["partition"]: part["offset"] for part in read.value["lineage"]["cut"]}
     return _counts(
-        record.y for partition, end in cut.items() for offset, record in records[partition].items() if offset < end
+        (record.y, record.weight)
+        for partition, end in cut.items()
+        for offset, record in records[partition].items()
+        if offset < end
     )
 
 
-def _counts(labels: Iterable[int | None]) -> Counts:
-    counts = Counter(labels)
-    return counts[-1], counts[1]
+def _counts(points: Iterable[tuple[int | None, float]]) -> Counts:
+    known = [*points]
+    return sum(weight for y, weight in known if y == -1), sum(weight for y, weight in known if y == 1)
 
 
 # ------------------------------------------------------------------- joins
 
 
-def _joined(evidence: Evidence, site: Site, name: str, versions: list[Read]) -> list[Anomaly]:
+def _joined(evidence: Evidence, site: Site, name: str, versions: list[Record]) -> list[Anomaly]:
     rule, topic = site.joins[name], site.inputs[name]
     features, labels = ({one.topic_id: one for one in evidence.generations(each_)} for each_ in (topic, rule.labels))
 
@@ -85,12 +89,12 @@ def _joined(evidence: Evidence, site: Site, name: str, versions: list[Read]) -> 
     def join(of: str, with_: str, partition: int) -> tuple[list[reference.Joined], list[reference.Told]]:
         return _join(rule, partition, features[of], labels[with_])
 
-    def made_of(read: Read) -> Counts | None:
+    def made_of(read: Record) -> Counts | None:
         of, with_ = ids_of(read)
         if of not in features or with_ not in labels:
             return None
         return _counts(
-            sign
+            (sign, 1.0)
             for part in read.value["lineage"]["cut"]
             for place, since, _, sign in join(of, with_, part["partition"])[0]
             if (place, since) < (part["offset"], part["row"])

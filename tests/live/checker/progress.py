@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections import defaultdict
 from itertools import pairwise
 
-from tests.live.checker.anomalies import Anomaly, each
 from tests.live.checker.evidence import Evidence, Place, Scoring, Site
 from tests.live.checker.origins import ids_of
-from tests.live.checker.scores import answers, is_answered, point_of, points_of, source_of
-from tests.live.checker.versions import published, split
+from tests.live.checker.scores import answers, points_of
+from tests.live.checker.versions import published
 from tests.live.history import Entry
+from tests.promise.anomalies import Anomaly, each
+from tests.promise.answers import is_answered, point_of, source_of
+from tests.promise.records import split
 
 REFUSED = 78
 AWAY_S = 5.0

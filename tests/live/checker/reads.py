@@ -9,8 +9,9 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from itertools import pairwise
 
-from tests.live.checker.anomalies import Anomaly, each
-from tests.live.checker.evidence import Evidence, Place, Read
+from tests.live.checker.evidence import Evidence, Place
+from tests.promise.anomalies import Anomaly, each
+from tests.promise.records import Record
 
 
 def check(evidence: Evidence) -> list[Anomaly]:
@@ -22,13 +23,13 @@ def check(evidence: Evidence) -> list[Anomaly]:
     return found + _contents(evidence) + _served(evidence)
 
 
-def _aborted(evidence: Evidence, client: str, place: Place, reads: list[Read]) -> list[Anomaly]:
+def _aborted(evidence: Evidence, client: str, place: Place, reads: list[Record]) -> list[Anomaly]:
     final = evidence.committed[place]
     gone = [read.at for read in reads if read.offset not in final]
     return each("aborted-read", f"{client} read it as committed, and in the end it is not", gone)
 
 
-def _order(evidence: Evidence, client: str, place: Place, reads: list[Read]) -> list[Anomaly]:
+def _order(evidence: Evidence, client: str, place: Place, reads: list[Record]) -> list[Anomaly]:
     back = [after.at for before, after in pairwise(reads) if after.offset <= before.offset]
     found = each("inconsistent-read", f"offsets went back under {client}", back)
     there = sorted(evidence.committed[place])
@@ -41,14 +42,14 @@ def _order(evidence: Evidence, client: str, place: Place, reads: list[Read]) -> 
 
 def _contents(evidence: Evidence) -> list[Anomaly]:
     """Compare what everybody, committed or not, found at an offset."""
-    known: dict[tuple[Place, int], Read] = {}
+    known: dict[tuple[Place, int], Record] = {}
     groups = [*evidence.live.values(), *(list(reads.values()) for reads in evidence.committed.values())]
     groups += [list(reads.values()) for reads in evidence.uncommitted.values()]
     differ = [
         read.at
         for reads in groups
         for read in reads
-        if known.setdefault((read.place, read.offset), read).content != read.content
+        if known.setdefault((read.place, read.offset), read).identity != read.identity
     ]
     return each("inconsistent-read", "two readers found different records there", differ)
 

@@ -13,9 +13,10 @@ import pytest
 
 from tests.joining import reference
 from tests.live import history
-from tests.live.checker import check, transactions
-from tests.live.checker.anomalies import NAMES, Anomaly
+from tests.live.checker import check
 from tests.live.history import Entry, Recorder, load
+from tests.promise import test_promise
+from tests.promise.anomalies import NAMES, Anomaly
 
 MODELS, ALIASES, AUDIT, INPUT = "models", "models.aliases", "models.audit", "labeled"
 POINTS, SCORES, LETTERS = "points", "scores", "points.dlq"
@@ -25,7 +26,7 @@ IDS = {INPUT: "input-1", POINTS: "points-1", ROWS: "rows-1", LABELS: "labels-1",
 HORIZON_MS = 1_000
 BOUND_S = 60.0
 OWN = {path.name: path for path in Path(__file__).parent.glob("[!t]*.py")} | {
-    Path(module.__file__ or "").name: Path(module.__file__ or "") for module in (history, reference, transactions)
+    Path(module.__file__ or "").name: Path(module.__file__ or "") for module in (history, reference)
 }
 """The checker's files, and what it shares with others."""
 OPEN = 1_000
@@ -131,13 +132,12 @@ class Story:
         last = first + len(records) - 1
         self.tell("feeder", "ok", "feed", topic=topic, partition=0, first=first, last=last, records=records)
 
-    def leave(self, rows: int, *, part: str = "part", first: str = "part") -> None:
-        """Leave a state as a worker does: a part, then its manifest, or the other way round."""
+    def leave(self, rows: int) -> None:
+        """Leave a state as a worker does: a part, then its manifest."""
         where = f"{rows:020d}.{0:010d}"
-        named = {"name": f"l/{where}#{part}", "size": 100}
+        named = {"name": f"l/{where}#part", "size": 100}
         manifest = {"position": [rows, 0], "rows": rows, "buckets": [], "rest": named, "newest": None}
-        both = [(f"l/{where}#{part}/0", part), (f"m/{where}", manifest)]
-        for key, value in both if first == "part" else reversed(both):
+        for key, value in ((f"l/{where}#part/0", "part"), (f"m/{where}", manifest)):
             self.put(CORESETS, f"w/00000001-ab/{key}", value)
 
     def worked_version(self) -> str:
@@ -256,16 +256,8 @@ def test_a_sound_history_has_no_anomaly() -> None:
 # ------------------------------------------------------------------ the anomalies
 
 
-def a_manifest_comes_before_its_part(told: Story) -> None:
-    told.leave(34, first="manifest")
-
-
 def a_part_that_is_needed_is_removed(told: Story) -> None:
     told.put(CORESETS, f"w/00000001-ab/l/{20:020d}.{0:010d}#part/0", None)
-
-
-def two_workers_leave_different_states(told: Story) -> None:
-    told.leave(20, part="other")
 
 
 def a_version_of_what_no_worker_left(told: Story) -> None:
@@ -304,36 +296,8 @@ def a_pin_without_its_entry(told: Story) -> None:
     told.put(ALIASES, "m@current#pin", None)
 
 
-def an_entry_without_its_pin(told: Story) -> None:
-    entry = {
-        "event": "unpinned",
-        "name": "m",
-        "by": "root@host",
-        "reason": "op-9",
-        "alias": "m@current#pin",
-        "to": None,
-    }
-    told.put(AUDIT, "m@current#pin", entry)
-
-
 def a_version_without_its_head(told: Story) -> None:
     told.take(ALIASES, 2)
-
-
-def a_version_without_its_alias(told: Story) -> None:
-    told.take(ALIASES, 3)
-
-
-def a_version_without_its_entry(told: Story) -> None:
-    told.take(AUDIT, 1)
-
-
-def a_head_without_its_version(told: Story) -> None:
-    told.put(ALIASES, "m@head", {"number": 4, "sha256": "0" * 64, "offset": 3, "incarnation": 1})
-
-
-def an_alias_that_names_what_is_not_there(told: Story) -> None:
-    told.put(ALIASES, "m@current", {"number": 4, "sha256": "0" * 64, "offset": 3})
 
 
 def a_number_is_there_twice(told: Story) -> None:
@@ -350,11 +314,6 @@ def a_number_is_left_out(told: Story) -> None:
     for topic, offsets in {MODELS: [1], ALIASES: [2, 3], AUDIT: [1]}.items():
         for offset in offsets:
             told.take(topic, offset)
-
-
-def the_head_goes_back(told: Story) -> None:
-    records = told.logs[ALIASES]
-    records[2], records[4] = records[4], records[2]
 
 
 def a_cut_goes_back(told: Story) -> None:
@@ -408,17 +367,6 @@ def a_header_is_forged(told: Story) -> None:
     record = told.logs[MODELS][2]
     assert record is not None
     record["headers"] = {**record["headers"], "streamsvm.sha256": "f" * 64}
-
-
-def an_incarnation_is_forged(told: Story) -> None:
-    record = told.logs[MODELS][2]
-    assert record is not None
-    record["headers"] = {**record["headers"], "streamsvm.incarnation": "7"}
-
-
-def a_parent_is_forged(told: Story) -> None:
-    told.feed(INPUT, 35, 50)
-    told.version(4, parent="a" * 64)
 
 
 def a_score_by_another_hash(told: Story) -> None:
@@ -526,9 +474,7 @@ def a_daemon_refuses_to_start(told: Story) -> None:
 
 
 SPOILT: list[tuple[Callable[[Story], None], set[str]]] = [
-    (a_manifest_comes_before_its_part, {"incomplete-manifest"}),
     (a_part_that_is_needed_is_removed, {"incomplete-manifest"}),
-    (two_workers_leave_different_states, {"rewritten-state"}),
     (a_version_of_what_no_worker_left, {"adopted-incomplete"}),
     (a_version_is_lost, {"lost-version", "aborted-read"}),
     (a_version_is_lost_behind_the_group, {"lost-score", "stuck-scorer", "aborted-read"}),
@@ -537,16 +483,10 @@ SPOILT: list[tuple[Callable[[Story], None], set[str]]] = [
     (a_refused_move_was_done, {"refused-but-done"}),
     (a_move_is_done_twice, {"doubled-move"}),
     (a_pin_without_its_entry, {"torn-move"}),
-    (an_entry_without_its_pin, {"torn-move"}),
     (a_version_without_its_head, {"torn-version", "aborted-read"}),
-    (a_version_without_its_alias, {"torn-version", "aborted-read"}),
-    (a_version_without_its_entry, {"torn-version", "aborted-read"}),
-    (a_head_without_its_version, {"torn-version"}),
-    (an_alias_that_names_what_is_not_there, {"torn-version"}),
     (a_number_is_there_twice, {"doubled-version", "reordered"}),
     (a_point_is_scored_twice, {"doubled-score"}),
     (a_number_is_left_out, {"missing-version", "lost-version", "aborted-read"}),
-    (the_head_goes_back, {"reordered", "inconsistent-read"}),
     (a_cut_goes_back, {"reordered", "stuck-trainer", "mixed"}),
     (a_cut_beyond_the_input, {"phantom", "mixed"}),
     (a_process_comes_back, {"zombie"}),
@@ -556,8 +496,6 @@ SPOILT: list[tuple[Callable[[Story], None], set[str]]] = [
     (a_reader_was_sent_back, {"inconsistent-read"}),
     (two_readers_disagree, {"inconsistent-read"}),
     (a_header_is_forged, {"forged"}),
-    (an_incarnation_is_forged, {"forged"}),
-    (a_parent_is_forged, {"forged"}),
     (a_score_by_another_hash, {"forged-score"}),
     (a_score_of_nothing, {"phantom"}),
     (a_point_waits, {"stuck-scorer"}),
@@ -587,49 +525,9 @@ def test_an_anomaly_is_found_and_explained(spoil: Callable[[Story], None], wante
     assert all(anomaly.records and anomaly.why for anomaly in found)
 
 
-BARE = [
-    ("committed", 4, set()),
-    ("aborted", 0, set()),
-    ("unknown", 0, set()),
-    ("unknown", 4, set()),
-    ("unknown", 3, {"torn-transaction"}),
-    ("committed", 0, {"lost-transaction"}),
-    ("committed", 2, {"torn-transaction", "lost-transaction"}),
-    ("aborted", 4, {"aborted-read"}),
-    ("aborted", 2, {"torn-transaction", "aborted-read"}),
-]
-"""What the bare client was told, how many of four records are committed, and what is wrong with that."""
-
-
-def bare(outcome: str, committed: int) -> list[Entry]:
-    """Return the history of one transaction of the bare client."""
-    told = Story()
-    type_ = {"committed": "ok", "aborted": "fail"}.get(outcome, "info")
-    told.tell("bare", type_, "transact", name="1-second", outcome=outcome)
-    for at in range(committed):
-        record: dict[str, Any] = {"key": "1-second", "sha256": "0" * 64, "headers": {}, "value": None}
-        told.read("final", transactions.TOPICS[at % 2], at // 2, record)
-    return told.entries
-
-
-@pytest.mark.parametrize(("outcome", "committed", "wanted"), BARE)
-def test_a_transaction_is_whole_and_as_its_client_was_told(outcome: str, committed: int, wanted: set[str]) -> None:
-    """The bare client's transactions are judged by what is committed of them and by what was said."""
-    assert names(transactions.check(bare(outcome, committed))) == wanted
-
-
-def test_a_marker_within_a_transaction_is_seen() -> None:
-    """Records of one name that another transaction's marker parts were committed one after the other."""
-    told = Story()
-    for offset in (0, 2):
-        told.read("final", transactions.TOPICS[0], offset, {"key": "1-second", "sha256": "0" * 64})
-    assert transactions.split(told.entries) == ["1-second"]
-    assert transactions.split(bare("committed", 4)) == []
-
-
 def test_every_anomaly_has_a_story() -> None:
-    """No name stands in the list that no history shows."""
-    shown = [wanted for _, wanted in SPOILT] + [wanted for _, _, wanted in BARE]
+    """No name stands in the list that no history, and no story of logs alone, shows."""
+    shown = [wanted for *_, wanted in (*SPOILT, *test_promise.SPOILT)]
     assert set().union(*shown) == set(NAMES)
 
 
@@ -719,5 +617,5 @@ def test_the_checker_shares_no_code_with_what_it_judges(file: Path) -> None:
     foreign = {
         name for name in imported if name.split(".")[0] in ("streamsvm", "consumers", "tests", "confluent_kafka")
     }
-    own = ("tests.live.checker", "tests.live.history", "tests.joining")
+    own = ("tests.live.checker", "tests.live.history", "tests.joining", "tests.promise")
     assert {name for name in foreign if not name.startswith(own)} == set()

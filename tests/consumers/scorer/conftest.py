@@ -1,0 +1,24 @@
+"""What each scorer under test has: topics of its own, and who publishes versions there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+
+from consumers.settings import Settings
+from streamsvm.kafka import Connection
+from tests.consumers.scorers import settings_for
+from tests.registry.test_subscriber import Trainer
+
+
+@pytest.fixture
+def settings(connection: Connection) -> Settings:
+    return settings_for(connection)
+
+
+@pytest.fixture
+def trainer(connection: Connection, settings: Settings) -> Iterator[Trainer]:
+    with closing(Trainer(connection, settings.output.models_topic)) as made:
+        yield made

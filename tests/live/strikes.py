@@ -323,11 +323,11 @@ def same(play: Play, /, **options: Any) -> None:
 
 @step
 def refused(play: Play, *words: str) -> None:
-    """The process ends with 78 and one line, which holds these words and `{input}`'s name."""
+    """The process ends with 78 and one line, which holds these words; `{input}` stands for the input's name."""
     daemon = play.daemon
     assert not daemon.reaches_version(play.due + 1), "it goes on as if nothing had happened"
     assert daemon.wait() == REFUSED, daemon.said
-    wanted = [word.format(input=play.topic) for word in ("{input}", *words)]
+    wanted = [word.format(input=play.topic) for word in words]
     assert [word for word in wanted if word not in daemon.log[-1]] == [], daemon.log[-1]
     assert "Traceback" not in daemon.said
 

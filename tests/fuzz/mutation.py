@@ -44,9 +44,7 @@ class Mutator:
     words: Sequence[bytes]
 
     def case(self, seed: int, index: int) -> bytes:
-        """Return a case; the first ones are the values of the corpus as they are."""
-        if index < len(self.corpus):
-            return self.corpus[index]
+        """Return a case."""
         chance = random.Random(seed << 40 | index)
         value = bytearray(chance.choice(self.corpus))
         changes = (_replace, _replace, _number, self._word, self._word, self._over, _cut, _double, self._splice)

@@ -181,13 +181,8 @@ def test_a_number_with_zeros_before_it_is_another_label(padded: str, tmp_path: P
     points, labels = load(open_source(path))
     assert labels == tuple(sorted({"1", padded, "2"}))
     assert [labels[code] for code in points.y] == cells
-
-
-def test_numbers_in_a_csv_stay_numbers(tmp_path: Path) -> None:
-    """A sign or a fraction of 0 is a way to write the number; nothing before the point is a zero too many."""
-    path = tmp_path / "numbers.csv"
     path.write_text("a,y\n1,+1\n2,-1\n3,1.0\n4,0\n5,0.0\n6,10\n")
-    assert load(open_source(path))[1] == (-1, 0, 1, 10)
+    assert load(open_source(path))[1] == (-1, 0, 1, 10), "a sign or a fraction of 0 is a way to write the number"
 
 
 def test_labels_of_two_types_do_not_merge(tmp_path: Path) -> None:

@@ -22,7 +22,6 @@ from typer.testing import CliRunner
 
 from consumers.cli.app import app
 from consumers.evaluate import PrequentialPlan, evaluate_prequentially
-from consumers.evaluate.plan import REMARK
 from consumers.evaluate.predict_then_train import Stream, contenders
 from consumers.evaluate.prequential_contenders import Due, shares_before
 from streamsvm.config import SvmConfig
@@ -132,18 +131,6 @@ def test_a_model_is_made_after_the_first_leaf_and_then_after_each_so_many() -> N
     due = Due(100, 300)
     made = [due.rows for _ in range(20) if due.after(50)]
     assert made == [100, 300, 600, 900]
-
-
-def test_each_contender_is_told_before_the_next_begins(turning: Path) -> None:
-    """Nobody waits for the last one to see the first."""
-    told = list[tuple[str, int | None]]()
-    plan = PrequentialPlan(leaf_rows=100)
-    evaluate_prequentially(open_source(turning), plan, lambda what, done, total: told.append((what, total)))
-    remarks = [what.partition(":")[0] for what, total in told if total == REMARK]
-    assert remarks[: len(OURS)] == OURS
-    names = [what.partition(":")[0] for what, _ in told if what.partition(":")[0] in OURS]
-    assert list(dict.fromkeys(names)) == OURS
-    assert "AUC" not in remarks[0]
 
 
 def test_the_command_prints_json(turning: Path) -> None:

@@ -134,7 +134,7 @@ class ScorePublisher(ports.Publisher):
         self._world.excuses.remove(REPAIR_FAILED)
         return offsets
 
-    def place(self, progress: Progress, attempt: str) -> None:
+    def _place(self, progress: Progress, attempt: str) -> None:
         """Add positions, unless their member was replaced meanwhile."""
         self._point("scores.sent")
         group: Group = self._world.group
@@ -150,7 +150,7 @@ class ScorePublisher(ports.Publisher):
             self._sent = True
         self._point("scores.placed")
 
-    def entry(self, message: Message) -> Entry:
+    def _entry(self, message: Message) -> Entry:
         return Entry(message.value, message.key, message.headers, time_ms=self._now_ms())
 
     def poll(self) -> None: ...

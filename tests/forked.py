@@ -34,9 +34,8 @@ LOADED: Final = (
     "consumers.trainer.trainer",
     "consumers.verify.verify",
     "rich.console",
+    "tests.defects.process",
     "tests.forked",
-    "tests.faults.altered",
-    "tests.faults.planted",
     "tests.loaded",
     "tests.live.later",
 )

@@ -1,4 +1,4 @@
-"""`CoresetSVC` against scikit-learn's checks, against the learner and the trainer, and against the full data."""
+"""`CoresetSVC` against scikit-learn's checks and against the full data; `tests/conformance` has it beside a trainer."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import pickle
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -25,19 +24,14 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from consumers.loader import load
 from streamsvm import CoresetSVC
 from streamsvm.coreset.conditions import MEANINGS
 from streamsvm.datasets import load_htru2
 from streamsvm.estimators import coresetsvc
 from streamsvm.estimators.stream import REMEDIES, CoresetWarning
-from streamsvm.ingest.decoder import encode
-from streamsvm.kafka import Cluster, TopicSpec
 from streamsvm.model.kernels import RbfKernel
 from streamsvm.model.machine import KernelMachine, Packing
 from streamsvm.model.packing import Grid
-from tests.brokers.fixtures import TestBroker
-from tests.consumers.trainers import produce, run_until, versions
 from tests.estimators.checks import LEAST_CHAIN, LEAST_TREE, REASONS, failed_seeds
 
 pytestmark = pytest.mark.filterwarnings("ignore::streamsvm.estimators.stream.CoresetWarning")
@@ -227,43 +221,6 @@ def test_a_weight_is_worth_repetitions_on_average(htru2) -> None:
 def objective(Z, y, w, b, weight=1.0) -> float:
     """1/2 |w|^2 + sum of weight times hinge, C = 1."""
     return 0.5 * float(w @ w) + float((weight * np.maximum(0.0, 1.0 - y * (Z @ w + b))).sum())
-
-
-def test_the_trainer_publishes_the_same_bits(broker: TestBroker, tmp_path: Path, htru2) -> None:
-    """A trainer under a file of the estimator's configuration publishes the same training set, scaler, coefficients and
-    probabilities to the last bit."""
-    X, y = htru2[0][:4_000], htru2[1][:4_000]
-    options = {"points": 2_000, "probability": "sigmoid"}
-    connection, config = broker.connection, CoresetSVC(**options).fit(X[:500], y[:500]).model_config
-    file = tmp_path / "streamsvm.toml"
-    file.write_text(config.toml())
-    elsewhere = {
-        "name": "m",
-        "kafka": {"bootstrap.servers": "unused:1"},
-        "input": {"topic": broker.name("in")},
-        "output": {"models_topic": broker.name("models")},
-        "training": {"policy": "every"},
-        "checkpoint": {"directory": tmp_path},
-    }
-    settings = load(elsewhere, file=file)
-    Cluster(connection).create([TopicSpec(settings.input.topic, 4)])
-    produce(connection, settings.input.topic, [encode(x, int(sign), 1.0) for x, sign in zip(X, y, strict=True)])
-    run_until(settings, connection, len(y))
-    published = versions(connection, settings)
-    assert len(published) > 5
-    for version in published:
-        covered = version.lineage.cut[0].offset
-        ours = CoresetSVC(**options).fit(X[:covered], y[:covered])
-        assert version.lineage.training_set_sha256 == ours.training_set_sha256_
-        made = ours.model_
-        assert version.model.machine.coefficients.tobytes() == made.machine.coefficients.tobytes()
-        assert version.model.machine.intercept == made.machine.intercept
-        assert version.model.scaler.mean.tobytes() == made.scaler.mean.tobytes()
-        assert version.model.scaler.scale.tobytes() == made.scaler.scale.tobytes()
-        assert (version.model.probability is None) == bool(ours._stream.made().machines[0].no_probability)
-        if version.model.probability is not None:
-            assert version.model.predict_proba(X).tobytes() == ours.predict_proba(X).tobytes()
-    assert published[-1].model.probability is not None
 
 
 PERSISTED = [

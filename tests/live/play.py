@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from streamsvm.kafka import Cluster, Connection
 from tests.deadline import eventually
-from tests.faults.planted import CLOCK_FILE, EIO_FILE
+from tests.defects.disturbances import CLOCK_FILE, EIO_FILE
 from tests.live.checker import check
 from tests.live.cluster import Brokers
 from tests.live.history import Recorder, load
@@ -52,7 +52,7 @@ class Play:
     brokers : Brokers or None
         Those that may be ill-treated; None where the broker is everybody's.
     planted : tuple of str
-        Names of what is changed in each process of the trainer, see `tests.faults.planted` and `tests.faults.altered`.
+        Names of what is changed in each process of the trainer, see `tests.defects`.
     rows : Counter of int
         How many records each partition of the input was fed.
     first : Counter of int

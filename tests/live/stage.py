@@ -47,7 +47,7 @@ class Stage:
     def start(
         self, planted: str = "", environment: Mapping[str, str] | None = None, build: str = "", **options: Any
     ) -> Daemon:
-        """Start a process; `planted` names what of `tests.faults.planted` is done to it, `build` a later release."""
+        """Start a process; `planted` names what of `tests.defects` is done to it, `build` a later release."""
         command = arguments(self.settings, self.connection, **{**self.options, **options})
         return self.start_command(command, planted, environment, build)
 
@@ -59,7 +59,7 @@ class Stage:
         build: str = "",
     ) -> Daemon:
         """Start a process of any command."""
-        module = "tests.faults.planted" if planted else "tests.live.later" if build else PROGRAM
+        module = "tests.defects.process" if planted else "tests.live.later" if build else PROGRAM
         daemon = Daemon([*filter(None, (planted or build,)), *command], environment, module)
         self.started.append(daemon)
         return daemon

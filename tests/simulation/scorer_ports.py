@@ -280,6 +280,10 @@ class Subscription(ports.Input):
     def progress(self, positions: Mapping[int, int]) -> Progress:
         return Progress(positions, self._slot, self._life, self._generation, self._topic_id)
 
+    def commit(self, positions: Mapping[int, int]) -> None:
+        for partition, offset in positions.items():
+            self._broker.produce(POSITIONS, Entry(json.dumps([offset, ""]).encode(), str(partition).encode()))
+
     def backlog(self) -> dict[int, int]:
         return {}
 

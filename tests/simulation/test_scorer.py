@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 
 from streamsvm.crashpoints import POINTS
+from tests.defects import Simulated
+from tests.defects.worlds import profile_of
 from tests.simulation import scorer_world
 from tests.simulation.choices import Chance
-from tests.simulation.planting import Defect
 from tests.simulation.ports import quiet
 from tests.simulation.running import small_worlds
 from tests.simulation.scorer_world import NOT_YET_PROMISED, ScorerWorld
@@ -59,5 +61,7 @@ def harmed(world: ScorerWorld) -> bool:
 
 def test_scorers_of_two_topics_of_a_name_break_nothing() -> None:
     """The topic of points is made again while two scorers read it."""
-    defect = Defect("", "", {"points recreated": 2, "kill": 2}, two=True, records=8, partitions=2, scorer=True)
-    assert small_worlds(defect.profile, range(60)).violations == []
+    small = Simulated(
+        breach="", faults={"points recreated": 2, "kill": 2}, two=True, records=8, partitions=2, scorer=True
+    )
+    assert small_worlds(partial(profile_of, small), range(60)).violations == []

@@ -5,24 +5,22 @@ from __future__ import annotations
 import hashlib
 import uuid
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any
 
 from consumers.scorer.scorer import Scorer
 from consumers.scorer.seat import Seat
 from consumers.streams import score_settlement
-from consumers.streams.identity import TopicIdentity
 from consumers.streams.score_settlement import ScoreSettlement
 from streamsvm.crashpoints import crash_point
 from streamsvm.errors import Fenced
 from streamsvm.ingest import scored as scores_codec
 from streamsvm.kafka import Input, OutcomeUnknown, Publisher, Slot, Subscription
 from tests.defects.planting import TABLE, Live, Simulated, replace_part, wrap
-
-LOST: Final = {"markers lost": 2, "markers late": 1, "markers arrive": 2, "kill": 1}
+from tests.defects.publishing import LOST
 
 
 @TABLE.defect(
-    simulated=Simulated(breach="doubled-score", faults={"kill": 2}, scorer=True),
+    Simulated(breach="doubled-score", faults={"kill": 2}, scorer=True, world=True),
     live=Live(part="score", nemeses=("kill-scorer",), shows=("doubled-score",)),
 )
 def commits_beside_its_scores() -> None:
@@ -45,7 +43,17 @@ def commits_beside_its_scores() -> None:
     wrap(Scorer, "_hand_over", hand_over)
 
 
-@TABLE.defect(live=Live(part="score", nemeses=("stop-scorer",), shows=("doubled-score", "lost-score")))
+@TABLE.defect(
+    Simulated(
+        breach="doubled-score|reordered",
+        faults={"session expires": 3},
+        scorer=True,
+        world=True,
+        two=True,
+        partitions=2,
+    ),
+    live=Live(part="score", nemeses=("stop-scorer",), shows=("doubled-score", "lost-score")),
+)
 def names_no_member() -> None:
     """Positions are committed in the name of the group alone, so that nobody asks whether the scorer is still in it."""
     strangers: dict[Subscription, Input] = {}
@@ -61,7 +69,7 @@ def names_no_member() -> None:
 
 
 @TABLE.defect(
-    simulated=Simulated(breach="lost-score", faults={"failed": 2}, scorer=True),
+    Simulated(breach="lost-score", faults={"failed": 2}, scorer=True, world=True),
     live=Live(part="score", nemeses=("kill-broker",), shows=("lost-score", "stuck-scorer")),
 )
 def passes_over_what_failed() -> None:
@@ -102,54 +110,11 @@ def has_random_ids() -> None:
     replace_part(Slot, "transactional_id", property(lambda slot: f"{own}-{slot.number}"))
 
 
-# ------------------------------------------------------- settling what is open
-
-
 @TABLE.defect(
-    simulated=Simulated(
-        breach="doubled-score|lost-score|are held up|are in doubt|points of partition|there is no rest",
-        faults=LOST,
-        scorer=True,
-    )
+    Simulated(breach="doubled-score", faults={"failed": 3, "markers lost": 2}, scorer=True),
 )
-def settles_no_slot() -> None:
-    """A slot is taken, and what its last owner left open stays open."""
-    replace_part(ScoreSettlement, "settle", lambda self, publisher: None)
-
-
-@TABLE.defect(simulated=Simulated(breach="lost-score|doubled-score|are in doubt|no rest", faults=LOST, scorer=True))
-def completes_no_batch() -> None:
-    """Of a batch that readers see a part of, the rest is not published again."""
-    wrap(ScoreSettlement, "_complete", lambda original, settlement, publisher, left_open: None)
-
-
-@TABLE.defect(simulated=Simulated(breach="lost-score|doubled-score", faults=LOST, scorer=True))
-def trusts_its_group() -> None:
-    """What the group's positions say is done counts as done, whatever the scorer's own scores say."""
-    wrap(
-        ScoreSettlement,
-        "_complete",
-        lambda original, settlement, publisher, left_open: settlement._give_positions_back(publisher),
-    )
-
-
-@TABLE.defect(simulated=Simulated(breach="doubled-score", faults=LOST, scorer=True))
-def commits_no_positions_again() -> None:
-    """Positions in doubt are not committed again where readers see scores of their batch."""
-    wrap(score_settlement, "positions_of", lambda original, parts, input_topic: {})
-
-
-@TABLE.defect(
-    simulated=Simulated(breach="are in doubt|no rest", faults={**LOST, "failed": 2, "expire": 1}, scorer=True)
-)
-def gives_no_positions_back() -> None:
-    """Positions in doubt of whose batch readers see nothing stay in doubt."""
-    wrap(ScoreSettlement, "_give_positions_back", lambda original, settlement, publisher: None)
-
-
-@TABLE.defect(simulated=Simulated(breach="doubled-score", faults={"failed": 3, "markers lost": 2}, scorer=True))
-def goes_on_after_an_abort() -> None:
-    """A publisher whose transaction failed publishes the next batch, too."""
+def keeps_its_publisher() -> None:
+    """After an abort the same publisher goes on."""
 
     def put_back(original: Any, scorer: Scorer, seat: Seat, error: Any) -> None:
         scorer._trouble = error.what
@@ -161,37 +126,25 @@ def goes_on_after_an_abort() -> None:
     wrap(Scorer, "_put_back", put_back)
 
 
+@TABLE.defect(Simulated(breach="lost-score|doubled-score", faults=LOST, scorer=True))
+def trusts_its_group() -> None:
+    """What the group's positions say is done, whatever the scores say."""
+
+    def complete(original: Any, settlement: ScoreSettlement, publisher: Any, left_open: Any) -> None:
+        settlement._give_positions_back(publisher)
+
+    wrap(ScoreSettlement, "_complete", complete)
+
+
+@TABLE.defect(Simulated(breach="doubled-score", faults=LOST, scorer=True))
+def commits_no_positions_again() -> None:
+    """The positions of an attempt that readers see are not committed again where they are in doubt."""
+    wrap(score_settlement, "positions_of", lambda original, *given: {})
+
+
 @TABLE.defect(
-    simulated=Simulated(
-        breach="doubled-score|lost-score", faults={"points recreated": 2, "unnoticed": 4}, records=8, scorer=True
-    )
+    Simulated(breach="are in doubt|there is no rest", faults={**LOST, "failed": 2, "expire": 1}, scorer=True),
 )
-def asks_no_id_before_a_batch() -> None:
-    """A batch is committed, and nobody asks whether its topic is still the one that was read."""
-    wrap(TopicIdentity, "confirm", lambda original, identity, reached: None)
-
-
-@TABLE.defect_of_world(
-    breach="doubled-score|reordered", faults={"session expires": 3}, two=True, partitions=2, scorer=True
-)
-def commits_for_whom_the_group_replaced() -> None:
-    """The group's generation is not compared."""
-
-
-@TABLE.defect_of_world(breach="doubled-score", faults={"unanswered": 2}, scorer=True)
-def resends_scores() -> None:
-    """A batch is sent again after a commit of unknown outcome."""
-
-
-@TABLE.defect_of_world(
-    breach="doubled-score|phantom|points of partition|without a reason", faults={**LOST, "failed": 2}, scorer=True
-)
-def commits_what_failed() -> None:
-    """What is to be aborted is committed."""
-
-
-@TABLE.defect_of_world(
-    breach="doubled-score|lost-score|are held up|are in doubt", faults={**LOST, "failed": 2}, scorer=True
-)
-def waits_for_no_marker_of_scores() -> None:
-    """A batch whose commit was answered counts as one that readers have passed."""
+def gives_no_positions_back() -> None:
+    """What moves positions and hangs is not aborted."""
+    wrap(ScoreSettlement, "_give_positions_back", lambda original, *given: None)

@@ -61,7 +61,6 @@ def harmed(world: ScorerWorld) -> bool:
 
 def test_scorers_of_two_topics_of_a_name_break_nothing() -> None:
     """The topic of points is made again while two scorers read it."""
-    small = Simulated(
-        breach="", faults={"points recreated": 2, "kill": 2}, two=True, records=8, partitions=2, scorer=True
-    )
-    assert small_worlds(partial(profile_of, small), range(60)).violations == []
+    faults = {"points recreated": 2, "kill": 2}
+    place = Simulated(breach="", faults=faults, two=True, records=8, partitions=2, scorer=True)
+    assert small_worlds(partial(profile_of, place), range(60)).violations == []

@@ -185,6 +185,7 @@ def takes_refusals_for_outages() -> None:
 def takes_every_topic_for_the_same() -> None:
     """A topic is known by its name only."""
     wrap(Cluster, "describe", lambda original, *given: replace(original(*given), topic_id="the-same"))
+    wrap(Cluster, "topic_id", lambda original, *given: "the-same")
 
 
 def jumps_over_removed_records() -> None:

@@ -15,7 +15,7 @@ TOOLS_STAMP := $(TOOLS)/.made
 SHIPPED := requirements/extras.txt requirements/runtime.txt
 SOURCES := streamsvm consumers tests
 
-.PHONY: before wheel reader-wheel env demo broker test test-quick test-long fuzz simulation faults mutants papers lint requirements sbom release audit clean test-deploy readers budget
+.PHONY: before wheel reader-wheel env demo broker test test-quick test-long nightly fuzz simulation faults mutants papers lint requirements sbom release audit clean test-deploy readers budget
 
 env: $(STAMP)
 
@@ -48,16 +48,22 @@ PYTEST := $(BIN)/pytest -n 6 --dist loadfile --no-loadscope-reorder
 # Compiled tests are kept, else each of those processes compiles them all.
 test test-quick test-long budget: export PYTHONDONTWRITEBYTECODE :=
 
+# Folders that start no broker and compile little: a minute.
+QUICK := $(addprefix tests/,config contract delivery joining live/checker promise quality simulation)
+test-quick: env
+	$(BIN)/pytest -q $(QUICK)
+
 # Every test but the long ones: minutes. With STREAMSVM_TEST_SHARE=COMMIT (.ci/run) also a share of those.
 test: env
 	$(PYTEST) $(if $(STREAMSVM_TEST_SHARE),-m "long or not long")
 
-# What does no I/O and compiles little: one to two minutes, also in a bare clone.
-test-quick: env
-	$(BIN)/pytest -q -m quick $$($(BIN)/python -m tests.marks)
+# What `make test` leaves, part by part: hours. A part that failed does not keep the others from running. The package of
+# which mutants are played is drawn.
+nightly: env
+	$(MAKE) --keep-going test-long simulation fuzz mutants DRAW=20 \
+		PACKAGE=$$(dirname */*/__init__.py | grep -v ^tests | tr / . | shuf -n 1)
 
-# What is marked as long, and left out of `make test`: more schedules and cases, clusters, commands as processes, real
-# brokers where an embedded one will do, small runs of the benchmarks, ten times as many cases of hypothesis.
+# What is marked as long, and ten times as many cases of hypothesis.
 test-long: env
 	$(PYTEST) -m long
 	STREAMSVM_TEST_EXAMPLES=all $(PYTEST) tests/model tests/ingest
@@ -67,8 +73,8 @@ simulation: env
 	$(BIN)/python -m tests.simulation --exhaustive 2
 	$(BIN)/python -m tests.simulation --schedules 100000
 
-# That, and every scenario of a live system on real brokers: hours.
-faults: simulation
+# Every scenario of a live system on real brokers, one after the other: hours.
+faults: env
 	$(BIN)/pytest -m "long or not long" --timeout 3600 tests/live
 
 # How many of DRAW faults, drawn anew from a package by a seed, its tests find: PACKAGE=streamsvm.quality. It goes on from what
@@ -76,7 +82,7 @@ faults: simulation
 mutants: env
 	$(BIN)/python -m tests.mutants $(PACKAGE) $(if $(DRAW),--draw $(DRAW)) $(if $(SEED),--seed $(SEED))
 
-# An hour or so of hostile bytes; what was counted stays in .fuzz, and the next run goes on from there.
+# Hostile bytes; what was counted stays in .fuzz, and the next run goes on from there.
 fuzz: env
 	mkdir -p .fuzz
 	$(BIN)/python -m tests.fuzz all --more 1000000 --json .fuzz

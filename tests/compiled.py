@@ -17,7 +17,7 @@ from typing import Final
 
 ROOT: Final = Path(__file__).parent.parent
 STAMP: Final = "compiled-for-tests.json"
-PARTS: Final = ("linear", "rbf", "paper", "tight")
+PARTS: Final = ("linear", "rbf")
 """Of `tests.kernels`, each for a process of its own: numba compiles on one processor only."""
 
 

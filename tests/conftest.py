@@ -46,12 +46,15 @@ PROMETHEUS: Final = "Debian: apt install prometheus"
 LOGS: Final = ("root", "streamsvm.kafka.client", "httpx", "httpx2", "httpcore", "httpcore2")
 """Loggers whose level a command sets for its process."""
 
+LATE: Final = "again/failures"
 FAILURES: Final[dict[str, bool]] = {}
 """Whether each test that failed in this run only missed a deadline."""
 
 LEFT: Final = pytest.StashKey[int]()
 TRAINING: Final = ("tests/live/", "tests/consumers/")
 """Where trainers are started."""
+BROKERS: Final = frozenset({"broker", "real_broker", "embedded_broker", "stage", "open_browser"})
+"""Fixtures that start a process, or threads of one."""
 
 
 @pytest.fixture(autouse=True)
@@ -73,6 +76,8 @@ def few_at_once(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
 
 def pytest_configure(config: pytest.Config) -> None:
     """Compile before the processes of a parallel run begin, in the one that begins them."""
+    if getattr(config, "cache", None) is not None and not hasattr(config, "workerinput"):
+        config.cache.set(LATE, {})  # a run that ends before its summary must not leave the failures of another
     refuse_the_tree_where_the_wheel_is_tested()
     if not hasattr(config, "workerinput") and config.getoption("numprocesses", None) and not config.option.collectonly:
         compile_for_trainers()
@@ -86,7 +91,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     config = session.config
     parallel = hasattr(config, "workerinput") or config.getoption("numprocesses", None)
     starts = any(
-        item.nodeid.startswith(TRAINING) and not marks.SLOW.isdisjoint(getattr(item, "fixturenames", ()))
+        item.nodeid.startswith(TRAINING) and not BROKERS.isdisjoint(getattr(item, "fixturenames", ()))
         for item in session.items
     )
     if starts and not parallel and not config.option.collectonly:
@@ -137,7 +142,7 @@ def _logging_as_it_was() -> Iterator[None]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark what is long and what is quick, leave the long tests of other commits to them, begin with what takes long.
+    """Mark what is long, leave the long tests of other commits to them, begin with what takes long.
 
     Raises
     ------
@@ -155,8 +160,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker("long")
             if not item.get_closest_marker("timeout"):
                 item.add_marker(pytest.mark.timeout(LONG_TIMEOUT_S))
-        elif marks.is_quick(item.nodeid, getattr(item, "fixturenames", ())):
-            item.add_marker("quick")
     commit = os.environ.get(SHARE, "")
     if commit:
         left = {item for item in items if item.get_closest_marker("long") and _part(item.nodeid) != _part(commit)}
@@ -167,13 +170,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def _part(name: str) -> int:
     return int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big") % SHARES
-
-
-def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Do not import what `-m quick` would leave out: that alone would take as long as the quick tests."""
-    if config.option.markexpr != "quick" or not collection_path.name.startswith("test_"):
-        return None
-    return None if str(collection_path.relative_to(ROOT)).startswith(marks.QUICK) else True
 
 
 def pytest_deselected(items: list[pytest.Item]) -> None:
@@ -205,8 +201,8 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
     """Say how many long tests are left, and who runs them."""
-    if config.cache is not None and not hasattr(config, "workerinput"):
-        config.cache.set("again/failures", FAILURES)
+    if getattr(config, "cache", None) is not None and not hasattr(config, "workerinput"):
+        config.cache.set(LATE, FAILURES)
     left = config.stash.get(LEFT, 0)
     if left:
         terminalreporter.write_line(f"long: {left} tests are left to `make test-long`; for one: pytest -m long NAME")

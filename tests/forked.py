@@ -34,11 +34,10 @@ LOADED: Final = (
     "consumers.trainer.trainer",
     "consumers.verify.verify",
     "rich.console",
+    "tests.defects.process",
     "tests.forked",
-    "tests.faults.altered",
-    "tests.faults.planted",
     "tests.loaded",
-    "tests.upgrade.later",
+    "tests.live.later",
 )
 """What processes import, most of it when they run. One that is not named here is imported by each process; so is one
 whose import failed in the server, which says nothing of it: then the process does."""

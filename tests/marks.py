@@ -1,4 +1,4 @@
-"""What the marks of the tests mean: which tests `make test` leaves to `make test-long`, and which are quick.
+"""What the marks of the tests mean: which tests `make test` leaves to `make test-long`.
 
 A test is long where a shorter one touches what it protects, and length only makes it likelier that something is found:
 more schedules, every kind of loss, each point of a program, a cluster instead of a broker. Its mark says which of its
@@ -10,8 +10,6 @@ cases `make test` runs all the same; `.ci/run` runs a share of the long cases, a
   those on the embedded broker. They are about what stands in topics; how a real broker keeps topics is what
   `tests/kafka` and the daemons' tests show. Daemons' files have `enough("real")`: that broker where one can be had. A
   test with a mark of its own, `enough("embedded", "real")`, runs on both.
-
-Which tests are quick is decided by the folder or file, because the other files are not even imported.
 """
 
 from __future__ import annotations
@@ -19,35 +17,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from fnmatch import fnmatchcase
 from typing import Any, Final, Protocol
-
-QUICK: Final = (
-    "tests/ingest/",
-    "tests/model/",
-    "tests/delivery/",
-    "tests/live/checker/test_checker.py",
-    "tests/kafka/test_backoff.py",
-    "tests/kafka/test_failures.py",
-    "tests/config/test_config.py",
-    "tests/quality/test_drift.py",
-    "tests/quality/test_gate.py",
-)
-"""Where nothing takes long, compiled or not: what does no I/O and runs next to no kernels of coresets and solvers."""
-
-SLOW: Final = frozenset({"broker", "real_broker", "embedded_broker", "stage", "open_browser"})
-"""Fixtures that start a process, or threads of one."""
-
-NOT_QUICK: Final = (
-    "tests/model/test_bounds.py::test_no_bomb_goes_off",
-    "tests/model/test_packing.py",
-    "tests/model/test_large_models.py::test_decoding_takes_a_multiple_of_the_message",
-    "tests/model/test_model.py",
-    "tests/model/test_onnx.py",
-    "tests/model/test_parts.py",
-    "tests/ingest/test_points.py::test_far_exponents_have_one_value",
-    "tests/delivery/test_pipeline.py::test_a_cut_that_nobody_trains_costs_no_pilot_and_no_reduction",
-    "tests/config/test_config.py::test_a_budget_of_bytes_is_kept_and_used",
-)
-"""Tests and files of those that start a process all the same, compute for seconds, or compile a solver."""
 
 OTHER_BROKER: Final = {"embedded": "real", "real": "embedded"}
 """What stands in the id of a case on one broker, and of the same case on the other one."""
@@ -101,12 +70,6 @@ def unmatched(tests: Iterable[Marked]) -> list[str]:
     ]
 
 
-def is_quick(nodeid: str, fixtures: Collection[str]) -> bool:
-    """Return whether `pytest -m quick` runs a test that is not long, by its id and the names of its fixtures."""
-    name, _ = _split(nodeid)
-    return name.startswith(QUICK) and not name.startswith(NOT_QUICK) and SLOW.isdisjoint(fixtures)
-
-
 def _split(nodeid: str) -> tuple[str, str]:
     name, _, case = nodeid.partition("[")
     return name, case.removesuffix("]")
@@ -114,7 +77,3 @@ def _split(nodeid: str) -> tuple[str, str]:
 
 def _any(patterns: Iterable[str], case: str) -> bool:
     return any(fnmatchcase(case, pattern) for pattern in patterns)
-
-
-if __name__ == "__main__":  # for `make test-quick`: to collect all others takes longer than to run these
-    print(*QUICK)

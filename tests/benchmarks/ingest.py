@@ -9,7 +9,7 @@ the same topics: the same records, formats and partitions. Contenders take turns
 Processor time is that of the consumer's whole process, the client's threads among them: on a machine that others use it
 tells more than the wall. `events` are raw events by README's example of `[features]`, whatever `--dimension` says.
 
-Of our loop each row has the longest turn and the 99th percentile of turns, over all runs.
+Of our loop each row has the longest turn over all runs.
 
 Avro's schemas come from a stand-in, asked once a run. Decoding alone is timed in this process, without a broker.
 """
@@ -33,14 +33,13 @@ import numpy as np
 from confluent_kafka import Producer
 
 from consumers.settings import CheckpointConfig, HttpConfig, InputConfig, OutputConfig, Settings
-from consumers.trainer import observer
 from streamsvm.branches.events.options import points_of, recipe_from
 from streamsvm.config import PointsConfig
 from streamsvm.ingest import arrow, avro
 from streamsvm.ingest.decoder import PointDecoder, encode
 from streamsvm.kafka import Cluster, Connection, Record, TopicSpec
 from tests.benchmarks.runner import Child, Interval, make_environment, numbers, parser_of, turns, words, written
-from tests.benchmarks.trainers import NotedTurns, serve, trained
+from tests.benchmarks.trainers import serve, trained
 from tests.brokers.jvm import JvmBroker
 
 HERE: Final = Path(__file__).parent
@@ -207,7 +206,6 @@ def fill(connection: Connection, n: int, cases: Sequence[tuple[str, int, int]]) 
 
 def train(connection: Connection, format_: str, n: int, dimension: int, partitions: int, run: int) -> dict[str, Any]:
     """Run the trainer from the topic's beginning until the model of all points is published."""
-    vars(observer)["Turns"] = NotedTurns
     with tempfile.TemporaryDirectory() as directory:
         settings = Settings(
             name=f"ingest-{run}",
@@ -227,7 +225,7 @@ def train(connection: Connection, format_: str, n: int, dimension: int, partitio
         "learned_s": learned.wall_s,
         "loop_s": learned.loop_s,
         "versions": metrics.versions,
-        "turns_s": list(NotedTurns.lengths),
+        "longest_turn_s": metrics.longest_turn_s,
     }
 
 
@@ -334,9 +332,7 @@ def row(name: str, format_: str, dimension: int, partitions: int, laps: Sequence
         loop = Interval.of([lap["loop_s"] / lap["points"] * 1e6 for lap in laps])
         found |= {"learned_per_s": round(learned.median), "loop_us_per_point": round(loop.median, 3)}
         found["versions"] = sorted({lap["versions"] for lap in laps})
-        lengths = np.concatenate([np.array(lap["turns_s"]) for lap in laps])
-        found["longest_turn_s"] = round(float(lengths.max()), 4)
-        found["p99_turn_s"] = round(float(np.quantile(lengths, 0.99)), 4)
+        found["longest_turn_s"] = round(max(lap["longest_turn_s"] for lap in laps), 4)
     return found
 
 
@@ -356,7 +352,7 @@ def lines(
     yield (
         f"{'contender':<10} {'format':<11}{'d':>3}{'part.':>6} {'thousand points/s':>26} {'before':>8} "
         f"{'x sgd':>7} {'x river':>8} {'x bare':>7} {'CPU us/pt':>10} {'sgd CPU x':>10} {'learned k/s':>12} "
-        f"{'decode us':>10} {'versions':>9} {'turn ms':>8} {'p99 ms':>7}"
+        f"{'decode us':>10} {'versions':>9} {'turn ms':>8}"
     )
     order = (*FORMATS, "streamsvm", *PEERS).index
     for one in sorted(
@@ -376,13 +372,11 @@ def lines(
         learned = f"{one['learned_per_s'] / 1e3:,.0f}" if ours else "-"
         versions = "-".join(map(str, (one["versions"][0], one["versions"][-1]))) if ours else "-"
         turn = f"{one['longest_turn_s'] * 1e3:,.0f}" if ours else "-"
-        p99 = f"{one['p99_turn_s'] * 1e3:,.0f}" if ours else "-"
         yield (
             f"{one['contender']:<10} {one['format']:<11}{d:>3}{one['partitions']:>6} "
             f"{one['rate'] / 1e3:>11,.0f} {interval:>14} {'-' if was is None else f'{was / 1e3:,.0f}':>8} "
             f"{ratio('sgd'):>7} {ratio('river'):>8} {ratio('bare'):>7} {one['cpu_us_per_point']:>10.2f} {cpu:>10} "
-            f"{learned:>12} {'-' if alone is None else f'{alone:.3f}':>10} {versions:>9} {turn:>8} "
-            f"{p99:>7}"
+            f"{learned:>12} {'-' if alone is None else f'{alone:.3f}':>10} {versions:>9} {turn:>8}"
         )
 
 

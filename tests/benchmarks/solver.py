@@ -43,7 +43,7 @@ from streamsvm.svm.objective import optimality, primal_objective
 from streamsvm.svm.problem import Problem, Solution
 from streamsvm.svm.solvers import StdaSolver
 from tests.benchmarks.runner import Interval, Kept, Lap, Stopwatch, in_turns, known, load, parser_of, sets_in, words
-from tests.papers.foreign import LiblinearSolver
+from tests.svm.foreign import LiblinearSolver
 
 SCALED: Final = 10.0
 TOLERANCE: Final = 1e-3

@@ -145,7 +145,7 @@ def test_every_format_comes_from_topic_to_model(
 
 def test_ratios_are_to_the_same_topic() -> None:
     """Speeds, and processor times, are compared with the SGD loop's of the same format, features and partitions."""
-    lap = {"points": 100_000, "learned_s": 1.0, "loop_s": 1.0, "versions": 8, "turns_s": [0.1, 0.3]}
+    lap = {"points": 100_000, "learned_s": 1.0, "loop_s": 1.0, "versions": 8, "longest_turn_s": 0.3}
     slow = lap | {"wall_s": 9.0, "cpu_s": 9.0}
     rows = [
         ingest.row("streamsvm", "json", 8, 16, [lap | {"wall_s": 1.0, "cpu_s": 0.5}]),

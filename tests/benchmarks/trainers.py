@@ -15,7 +15,6 @@ from consumers.host.runtime import Health, configure_logging, spare_the_collecto
 from consumers.metrics import TRAINER, Metrics
 from consumers.settings import LogConfig, Settings
 from consumers.trainer.components import Components
-from consumers.trainer.gauges import Turns
 from consumers.trainer.trainer import Trainer
 from streamsvm.kafka import Cluster, Connection
 from tests.benchmarks.runner import Lap, Stopwatch
@@ -50,6 +49,8 @@ class Finish(Metrics):
     Attributes
     ----------
     seen, versions : int
+    longest_turn_s : float
+        Of the main loop.
     laps : dict of str to Lap
         From when the trainer began to read; `first` is when the first records were at hand.
     """
@@ -58,6 +59,7 @@ class Finish(Metrics):
         super().__init__(TRAINER)
         self.stop, self.laps = threading.Event(), dict[str, Lap]()
         self.seen = self.versions = 0
+        self.longest_turn_s = 0.0
         self._n, self._start, self._stops_at = n, start, stops_at
 
     def increase(self, name: str, amount: float = 1.0, **labels: str) -> None:
@@ -70,6 +72,8 @@ class Finish(Metrics):
 
     def put(self, name: str, value: float, **labels: str) -> None:
         super().put(name, value, **labels)
+        if name == "streamsvm_loop_longest_turn_seconds":
+            self.longest_turn_s = max(self.longest_turn_s, value)
         if name == "streamsvm_coreset_weight":
             self._note("adopted", value >= self._n)
         if name == "streamsvm_model_points_covered":
@@ -86,21 +90,6 @@ class Finish(Metrics):
         """Return the time from when the first records were at hand."""
         first, then = self.laps["first"], self.laps[what]
         return Lap(then.wall_s - first.wall_s, then.cpu_s - first.cpu_s, then.loop_s - first.loop_s)
-
-
-class NotedTurns(Turns):
-    """Turns of the loop whose lengths are kept; those before the last start of a life are not."""
-
-    lengths: Final[list[float]] = []
-
-    def __init__(self, now: float) -> None:
-        super().__init__(now)
-        self.lengths.clear()
-
-    def next(self, now: float) -> None:
-        """Note how long the turn took that ended."""
-        self.lengths.append(now - self._began)
-        super().next(now)
 
 
 def trained(settings: Settings, connection: Connection, n: int, stops_at: str, **more: Any) -> Finish:

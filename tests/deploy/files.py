@@ -20,7 +20,6 @@ PROMETHEUS = DEPLOY / "prometheus" / "prometheus.yml"
 RULES = DEPLOY / "prometheus" / "rules.yml"
 GENERATOR = DEPLOY / "grafana" / "generate.py"
 DASHBOARDS = DEPLOY / "grafana" / "dashboards"
-PROVISIONING = DEPLOY / "grafana" / "provisioning"
 BY_TAG = {"prom/prometheus": "v2.42.0"}
 """Images of which no digest is known here, with their exact tags; deploy/README.md says so."""
 TARGET_LABELS = {"instance", "job"}

@@ -148,11 +148,6 @@ class Live:
         series: Series = self._asked("query", query=promql)["result"]
         return [one for one in series if not math.isnan(float(one["value"][1]))]
 
-    def history(self, promql: str, start: float, end: float, step_s: float) -> Series:
-        """Return the series of a query over a span of time."""
-        series: Series = self._asked("query_range", query=promql, start=start, end=end, step=step_s)["result"]
-        return series
-
     def rules(self) -> Series:
         """Return every rule with its health and its last error."""
         return [rule for group in self._asked("rules")["groups"] for rule in group["rules"]]

@@ -13,9 +13,6 @@ from tests.deploy.checkers import promtool
 from tests.deploy.files import (
     DASHBOARDS,
     GENERATOR,
-    PROMETHEUS,
-    PROVISIONING,
-    parsed,
     queries,
     selectors,
     series,
@@ -43,15 +40,6 @@ def test_file_is_what_the_generator_makes() -> None:
     assert set(DASHBOARDS.glob("*")) == made.keys()
     for path, text in made.items():
         assert path.read_text() == text, "run python deploy/grafana/generate.py"
-
-
-def test_datasource_is_provisioned_where_compose_runs_it() -> None:
-    """The provisioned datasource is the compose file's Prometheus, read at its scrape interval."""
-    (source,) = parsed(PROVISIONING / "datasources" / "prometheus.yml")["datasources"]
-    scrapes = parsed(PROMETHEUS)["global"]
-    assert source["url"] == "http://prometheus:9090"
-    assert source["isDefault"]
-    assert source["jsonData"]["timeInterval"] == scrapes["scrape_interval"]
 
 
 def test_queries_parse(tmp_path: Path) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
-import subprocess
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -15,8 +13,8 @@ import yaml  # type: ignore[import-untyped]
 from consumers.loader import load
 from consumers.settings import Settings
 from consumers.streams.topics import output_topics
-from tests.deploy.checkers import documents, faults, kubectl, rule
-from tests.deploy.files import DEPLOY, DOCKERFILE, PROMETHEUS, RULES, parsed
+from tests.deploy.checkers import documents, rule
+from tests.deploy.files import DEPLOY, DOCKERFILE, RULES, parsed
 from tests.permissions import listed
 
 KUBERNETES = DEPLOY / "kubernetes"
@@ -125,37 +123,6 @@ def test_rules_are_those_of_prometheus() -> None:
     assert printed["metadata"]["labels"] == {"app.kubernetes.io/part-of": "streamsvm", "release": "prometheus"}
 
 
-def test_rules_can_be_applied_with_an_overlay(tmp_path: Path) -> None:
-    """What the generator prints is a resource to kustomize, and stays what the operator takes."""
-    shutil.copytree(KUBERNETES, tmp_path / "kubernetes")
-    overlay = tmp_path / "kubernetes" / "overlays" / "example"
-    (overlay / "prometheus-rule.yaml").write_text(rule(DEPLOY))
-    file = overlay / "kustomization.yaml"
-    file.write_text(file.read_text().replace("  - ../../base\n", "  - ../../base\n  - prometheus-rule.yaml\n"))
-    built = subprocess.run([kubectl(), "kustomize", overlay], capture_output=True, text=True, check=True).stdout
-    (made,) = [one for one in yaml.safe_load_all(built) if one["kind"] == "PrometheusRule"]
-    assert made["spec"] == parsed(RULES)
-    assert made["metadata"]["namespace"] == "kafka"
-    assert not list(faults([made]))
-
-
-def test_metrics_are_found_under_the_names_that_the_rules_know() -> None:
-    """The operator's jobs are named as in Prometheus's own configuration."""
-    monitor = named("ServiceMonitor", "streamsvm")["spec"]
-    jobs = {one["job_name"] for one in parsed(PROMETHEUS)["scrape_configs"]}
-    services = [one for one in RESOURCES if one["kind"] == "Service"]
-    assert {service["metadata"]["labels"][monitor["jobLabel"]] for service in services} == jobs
-    (endpoint,) = monitor["endpoints"]
-    for service in services:
-        (port,) = service["spec"]["ports"]
-        daemon = service["metadata"]["labels"]["app.kubernetes.io/component"]
-        assert port["name"] == endpoint["port"]
-        assert container(daemon)["ports"] == [{"name": port["targetPort"], "containerPort": 9464}]
-        labels = named({"trainer": "StatefulSet", "scorer": "Deployment"}[daemon], service["metadata"]["name"])
-        assert service["spec"]["selector"].items() <= labels["spec"]["template"]["metadata"]["labels"].items()
-    assert "EXPOSE 9464" in DOCKERFILE.read_text()
-
-
 @pytest.mark.parametrize("daemon", DAEMONS)
 def test_pods_are_confined(daemon: str) -> None:
     """A daemon that is taken over has no root, no capability, no token, and nowhere to write but its own volumes."""
@@ -171,42 +138,6 @@ def test_pods_are_confined(daemon: str) -> None:
     }
     assert spec["automountServiceAccountToken"] is False
     assert {"memory"} == only["resources"]["limits"].keys()
-
-
-@pytest.mark.parametrize("daemon", DAEMONS)
-def test_pods_may_write_where_the_image_writes(daemon: str) -> None:
-    """With a read-only root, each directory that the image writes to is a volume."""
-    (image,) = re.findall(r"(?m)^ENV (?:.*\\\n)+.*", DOCKERFILE.read_text().partition("\nLABEL")[2])
-    image = dict(re.findall(r"(\w+)=(\S+)", image))
-    assert mounted(daemon, "kernels") == image["NUMBA_CACHE_DIR"]
-    if daemon == "trainer":
-        assert mounted(daemon, "checkpoint") == image["STREAMSVM_CHECKPOINT__DIRECTORY"]
-
-
-@pytest.mark.parametrize("daemon", DAEMONS)
-def test_pods_are_asked_what_they_answer_and_stopped_with_patience(daemon: str) -> None:
-    """The probes ask for health and readiness; a stop has as long as systemd grants."""
-    only = container(daemon)
-    asked = {probe: only[probe]["httpGet"]["path"] for probe in ("startupProbe", "livenessProbe", "readinessProbe")}
-    assert asked == {"startupProbe": "/healthz", "livenessProbe": "/healthz", "readinessProbe": "/readyz"}
-    unit = (DEPLOY / "systemd" / f"streamsvm-{daemon}@.service").read_text()
-    (patience,) = re.findall(r"(?m)^TimeoutStopSec=(\d+)$", unit)
-    assert pod(daemon)["terminationGracePeriodSeconds"] == int(patience)
-
-
-def test_every_file_is_taken_in() -> None:
-    """No manifest lies beside its kustomization unused."""
-    for kustomization in KUBERNETES.rglob("kustomization.yaml"):
-        listed = set(parsed(kustomization)["resources"])
-        beside = {path.name for path in kustomization.parent.glob("*.yaml")} - {kustomization.name}
-        assert {name for name in listed if name.endswith(".yaml")} == beside
-
-
-def test_network_policy_reaches_the_pods() -> None:
-    """The label by which the policy chooses pods is one that kustomize gives to pods, too."""
-    (given,) = parsed(KUBERNETES / "base" / "kustomization.yaml")["labels"]
-    assert given["includeTemplates"]
-    assert named("NetworkPolicy", "streamsvm")["spec"]["podSelector"]["matchLabels"] == given["pairs"]
 
 
 def test_there_is_no_secret_in_the_repository() -> None:

@@ -80,11 +80,6 @@ def test_every_panel_has_an_answer(live: Live, capsys: pytest.CaptureFixture[str
             print(f"\n{table(answers)}")
 
 
-def test_a_query_of_nothing_is_empty(live: Live) -> None:
-    """The check can fail: a metric that nobody tells has no answer."""
-    assert live.query("streamsvm_there_is_no_such_metric") == []
-
-
 def test_rules_evaluate_without_errors(live: Live) -> None:
     """Prometheus evaluates every shipped rule over what it scraped."""
     live.feed_until("every rule evaluated", lambda: all(rule["health"] != "unknown" for rule in live.rules()))
@@ -100,10 +95,3 @@ def test_promtool_likes_what_is_scraped(live: Live, daemon: str) -> None:
     declared = {one.name for one in (*PLAIN[daemon], *PROCESS)}
     told = {line.split()[2].removesuffix("_total") for line in text.splitlines() if line.startswith("# TYPE")}
     assert told == declared
-
-
-def test_promtool_refuses_a_counter_of_a_wrong_name() -> None:
-    """The check can fail: a counter must end in _total."""
-    text = "# HELP wrong A counter.\n# TYPE wrong counter\nwrong 1\n"
-    checked = subprocess.run(["promtool", "check", "metrics"], input=text, capture_output=True, text=True, check=False)
-    assert checked.returncode != 0

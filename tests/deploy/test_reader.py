@@ -48,10 +48,11 @@ import sys
 from pathlib import Path
 from streamsvm.model import message
 from streamsvm.registry.subscriber import Loaded
-value = Path(sys.argv[1]).read_bytes()
-version = message.decode(value)
-X = [[0.25 * (row - column) for column in range(version.model.dimension)] for row in range(5)]
-print(Loaded(version=version, sha256=message.sha256(value), offset=0, loaded_at=0.0).decision_function(X).tolist())
+for path in map(Path, sys.argv[1:]):
+    value = path.read_bytes()
+    version = message.decode(value)
+    X = [[0.25 * (row - column) for column in range(version.model.dimension)] for row in range(5)]
+    print(Loaded(version=version, sha256=message.sha256(value), offset=0, loaded_at=0.0).decision_function(X).tolist())
 """
 
 
@@ -171,17 +172,15 @@ def test_every_module_of_the_wheel_can_be_imported(python: Path, reader: Path, t
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("golden", GOLDEN, ids=lambda path: path.stem)
-def test_it_scores_a_kept_message(golden: Path, python: Path, tmp_path: Path) -> None:
-    """A golden message gives the decision values that the whole gives, to the last bit."""
-    done = run(python, SCORING, golden, folder=tmp_path)
+def test_it_scores_kept_messages(python: Path, tmp_path: Path) -> None:
+    """Each golden message gives the decision values that the whole gives, to the last bit."""
+    done = run(python, SCORING, *GOLDEN, folder=tmp_path)
     assert done.returncode == 0, done.stderr
-    version = model_codec.decode(golden.read_bytes())
-    points = 0.25 * (np.arange(5)[:, None] - np.arange(version.model.dimension))
-    assert (
-        json.loads(done.stdout)
-        == Loaded(version=version, sha256="ab", offset=0, loaded_at=0.0).decision_function(points).tolist()
-    )
+    for golden, told in zip(GOLDEN, done.stdout.splitlines(), strict=True):
+        version = model_codec.decode(golden.read_bytes())
+        points = 0.25 * (np.arange(5)[:, None] - np.arange(version.model.dimension))
+        loaded = Loaded(version=version, sha256="ab", offset=0, loaded_at=0.0)
+        assert json.loads(told) == loaded.decision_function(points).tolist(), golden
 
 
 @pytest.mark.parametrize("name", ["CoresetSVC", "STDASVC"])

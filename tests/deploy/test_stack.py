@@ -16,7 +16,6 @@ import os
 import secrets
 import socket
 import subprocess
-import sys
 import time
 import urllib.parse
 import urllib.request
@@ -35,7 +34,7 @@ from streamsvm.errors import TransientError
 from streamsvm.kafka import Cluster, Connection, Record
 from streamsvm.model import message as model_codec
 from streamsvm.model.pointers import decode_head, head_key
-from tests.deploy.files import COMPOSE, PROVISIONING, dashboards, images, parsed
+from tests.deploy.files import COMPOSE, images
 
 pytestmark = [
     pytest.mark.deploy,
@@ -54,18 +53,6 @@ KILLED = LASTING * int(os.environ.get("STREAMSVM_TEST_DEPLOY_KILLS", "1"))
 """In the order in which they are killed."""
 MALFORMED = (b"not json", b'{"x": [1.0], "y": 1}', b'{"x": [1, 2, 3, 4, 5, 6, 7, 8], "y": 7}')
 UNSCORABLE = MALFORMED[:2]
-GRAFANAS_VIEW = """
-import json, os, urllib.request
-from pathlib import Path
-def texts(folder):
-    return {path.name: path.read_text() for path in Path(folder).iterdir()}
-with urllib.request.urlopen(os.environ["ASKED"], timeout=10) as answer:
-    up = json.load(answer)["data"]["result"]
-home = os.environ["GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"]
-print(json.dumps({"dashboards": texts(os.environ["FOLDER"]), "home": Path(home).read_text(), "up": len(up),
-                  "provisioned": sorted(path.name for path in Path("/etc/grafana/provisioning").rglob("*.yml"))}))
-"""
-"""What a container with Grafana's mounts, network and user can read."""
 UP_S, ANSWER_S, STOP_S = 900.0, 240.0, 90.0
 
 Found = TypeVar("Found")
@@ -214,21 +201,6 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
         yield started
 
 
-def test_grafana_would_find_what_is_provisioned(stack: Stack) -> None:
-    """From Grafana's place in the stack: its mounts hold the provisioning and both dashboards, its source answers."""
-    (source,) = parsed(PROVISIONING / "datasources" / "prometheus.yml")["datasources"]
-    (provider,) = parsed(PROVISIONING / "dashboards" / "streamsvm.yml")["providers"]
-    given = {"ASKED": f"{source['url']}/api/v1/query?query=up", "FOLDER": provider["options"]["path"]}
-    options = [part for name, value in given.items() for part in ("-e", f"{name}={value}")]
-    run = ["run", "--rm", "--no-deps", "-T", "--entrypoint", "python", *options, "grafana", "-c", GRAFANAS_VIEW]
-    seen = json.loads(stack.compose(*run))
-    read = {json.loads(text)["uid"]: json.loads(text) for text in seen["dashboards"].values()}
-    assert read == dashboards()
-    assert json.loads(seen["home"]) == read["streamsvm-model"]
-    assert seen["provisioned"] == ["prometheus.yml", "streamsvm.yml"]
-    assert seen["up"] == 2
-
-
 @pytest.mark.parametrize("daemon", ["trainer", "scorer"])
 def test_daemon_is_healthy_and_confined(stack: Stack, daemon: str) -> None:
     """The image's health check passes; the daemon is not root, and may not write to its root."""
@@ -243,32 +215,6 @@ def test_daemon_is_healthy_and_confined(stack: Stack, daemon: str) -> None:
         return bool(said["ready"])
 
     eventually("ready", ANSWER_S, ready)
-
-
-@pytest.mark.parametrize("daemon", ["trainer", "scorer"])
-def test_live_page_can_be_read_from_outside(stack: Stack, daemon: str) -> None:
-    """The page at `/` of the published port is HTML that names the model, and its numbers stand beside it as JSON."""
-    address = f"http://localhost:{stack.ports[f'{daemon.upper()}_PORT']}"
-    with urllib.request.urlopen(address, timeout=10) as answer:
-        kind, page = answer.headers.get_content_type(), answer.read().decode()
-    assert (kind, "pulsars" in page) == ("text/html", True)
-    with urllib.request.urlopen(f"{address}/status.json", timeout=10) as answer:
-        status = json.load(answer)
-    assert (status["role"], status["name"]) == (daemon, "pulsars")
-
-
-def test_model_can_be_read_from_outside(stack: Stack) -> None:
-    """The command line on this machine shows the model that the containers made."""
-    command = [str(Path(sys.executable).parent / "streamsvm"), "model", "show", "--name", "pulsars"]
-    shown = subprocess.run(
-        [*command, "--bootstrap-servers", f"localhost:{stack.ports['KAFKA_PORT']}"],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
-    assert shown.returncode == 0, shown.stderr
-    assert "pulsars@" in shown.stdout
 
 
 def test_stopped_trainer_ends_clean_and_goes_on(stack: Stack) -> None:
@@ -356,13 +302,6 @@ def verify(stack: Stack) -> int:
     report = json.loads(stack.compose(*run))
     assert report["clean"], report
     return int(report["counts"]["identical"])
-
-
-def test_daemons_compile_nothing(stack: Stack) -> None:
-    """Whatever ran up to here, numba loaded from what the image was built with, and never saved."""
-    trainer, scorer = (stack.compose("logs", "--no-color", daemon) for daemon in ("trainer", "scorer"))
-    assert "data loaded from" in trainer
-    assert "data saved to" not in trainer + scorer
 
 
 def test_topics_hold_each_thing_once(stack: Stack, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import copy
 import warnings
 
 import numpy as np
 import pytest
-from sklearn.base import clone
 from sklearn.datasets import load_digits, load_iris
 from sklearn.metrics import log_loss
 from sklearn.model_selection import GridSearchCV
@@ -24,12 +22,6 @@ from streamsvm.points import Points
 
 pytestmark = pytest.mark.filterwarnings("ignore::streamsvm.estimators.stream.CoresetWarning")
 Arrays = tuple[np.ndarray, np.ndarray]
-OPTIONS = [
-    {},
-    {"kernel": "rbf", "multiclass": "one_vs_rest"},
-    {"structure": "tree", "class_weight": "balanced"},
-    {"reducer": "sensitivity", "multiclass": "one_vs_rest"},
-]
 REST = "one_vs_rest"
 
 
@@ -71,39 +63,6 @@ def test_planes_are_over_raw_features(digits) -> None:
     assert machine.intercept_.shape == (10,)
     np.testing.assert_allclose(X @ machine.coef_.T + machine.intercept_, machine.decision_function(X), atol=1e-8)
     assert len(machine.fit_) == machine.model_.machines == 10
-
-
-@pytest.mark.long(keep=("options0",))
-@pytest.mark.parametrize("options", OPTIONS)
-def test_portions_do_not_matter(digits, options) -> None:
-    """Any portions, with predictions and copies in between, give the same bits within the memory chosen."""
-    X, y = digits
-    whole = CoresetSVC(points=400, **options).fit(X[:1_200], y[:1_200])
-    parts, start = clone(whole), 0
-    for size in (1, 299, 7, 893):
-        part = slice(start, start + size)
-        parts = copy.deepcopy(parts.partial_fit(X[part], y[part], classes=range(10)))
-        parts.predict(X[:2])
-        start += size
-    assert parts.training_set_sha256_ == whole.training_set_sha256_
-    assert parts.decision_function(X).tobytes() == whole.decision_function(X).tobytes()
-    assert parts._stream.learner.points_held <= 400
-
-
-@pytest.mark.long(keep=("options0",))
-@pytest.mark.parametrize("options", OPTIONS)
-def test_skops_brings_it_back(digits, options) -> None:
-    """Through skops all machines come back to the last bit, learn on, and the estimator is the only type to trust."""
-    skops = pytest.importorskip("skops.io")
-    X, y = digits
-    machine = CoresetSVC(points=300, **options).fit(X[:600], y[:600])
-    kept = skops.dumps(machine)
-    trusted = skops.get_untrusted_types(data=kept)
-    assert trusted == ["streamsvm.estimators.coresetsvc.CoresetSVC"]
-    loaded = skops.loads(kept, trusted=trusted)
-    for one in (machine, loaded):
-        one.partial_fit(X[600:1_000], y[600:1_000])
-    assert loaded.decision_function(X).tobytes() == machine.decision_function(X).tobytes()
 
 
 def test_sharing_beats_dividing_and_a_reservoir(clouds) -> None:

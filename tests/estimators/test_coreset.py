@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 import pytest
-from lightgbm import LGBMClassifier
 from sklearn.linear_model import SGDClassifier
 from sklearn.metrics import balanced_accuracy_score
 from sklearn.svm import SVC, LinearSVC
@@ -19,7 +19,7 @@ SOLVERS: dict[str, Callable[[], Any]] = {
     "LinearSVC": lambda: LinearSVC(C=1e-3, random_state=0),
     "SVC": lambda: SVC(kernel="linear", C=1e-3),
     "SGDClassifier": lambda: SGDClassifier(alpha=1e-3, average=True, max_iter=200, tol=None, random_state=0),
-    "LightGBM": lambda: LGBMClassifier(n_estimators=50, verbose=-1, random_state=0),
+    "LightGBM": lambda: import_module("lightgbm").LGBMClassifier(n_estimators=50, verbose=-1, random_state=0),
 }
 
 
@@ -32,6 +32,7 @@ def learned() -> tuple[CoresetSVC, np.ndarray, np.ndarray]:
     return CoresetSVC(points=2_000).fit(X[:12_000], labels[:12_000]), X, labels
 
 
+@pytest.mark.long(keep=("LinearSVC", "SGDClassifier"))
 @pytest.mark.parametrize("name", SOLVERS)
 def test_any_solver_learns_from_the_weighted_points(name: str, learned) -> None:
     """On rows set aside it is about as good as the same solver after all rows."""

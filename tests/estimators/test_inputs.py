@@ -45,8 +45,11 @@ MEMORIES: list[dict[str, Any]] = [
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("options", MEMORIES, ids=str)
-@pytest.mark.parametrize(("size", "begin"), [(1, 0), (10, 20)])
+@pytest.mark.parametrize(
+    ("options", "size", "begin"),
+    [(one, *((1, 0), (10, 20))[at % 2]) for at, one in enumerate([{}, *MEMORIES])],
+    ids=str,
+)
 def test_portions_of_weight_0_are_ignored(options, size, begin) -> None:
     """Portions in which no row counts, the first included, change nothing: the model is that of the other rows."""
     random = np.random.default_rng(0)
@@ -139,8 +142,7 @@ def test_a_class_without_weight_is_named(iris, estimator, classes) -> None:
         clone(estimator).fit(X, labels, sample_weight=(labels != "b").astype(float))
 
 
-@pytest.mark.parametrize("kernel", ["linear", "rbf"])
-@pytest.mark.parametrize("n", [150, 2_000])
+@pytest.mark.parametrize(("kernel", "n"), [("linear", 150), ("rbf", 2_000)])
 def test_balanced_counts_weights(kernel, n) -> None:
     """The machine of weighted rows is SVC's of as many copies of each."""
     random = np.random.default_rng(0)
@@ -186,22 +188,22 @@ def test_a_class_weight_of_an_absent_class_is_named(iris, estimator, labels, cla
 
 
 @pytest.mark.parametrize("estimator", CLASSIFIERS, ids=told)
-@pytest.mark.parametrize("factor", [np.nan, -1.0, 0.0, np.inf])
-def test_a_class_weight_without_a_meaning_is_refused(iris, estimator, factor) -> None:
+def test_a_class_weight_without_a_meaning_is_refused(iris, estimator) -> None:
     """A factor that leaves a class without weight, or has none, is refused."""
-    with pytest.raises(ValueError, match="class_weight"):
-        clone(estimator).set_params(class_weight={1: factor}).fit(*iris)
+    for factor in (np.nan, -1.0, 0.0, np.inf):
+        with pytest.raises(ValueError, match="class_weight"):
+            clone(estimator).set_params(class_weight={1: factor}).fit(*iris)
 
 
 @pytest.mark.parametrize("estimator", CLASSIFIERS, ids=told)
-@pytest.mark.parametrize("missing", [pd.NA, None, np.nan])
-@pytest.mark.parametrize("kind", [lambda y: pd.Series(y, dtype="string"), lambda y: np.array(y, object), list])
-def test_a_missing_label_is_named(iris, estimator, missing, kind) -> None:
+def test_a_missing_label_is_named(iris, estimator) -> None:
     """A label that pandas calls missing is refused by its place, in every array of text."""
     labels: list[Any] = np.array(["a", "b", "c"])[iris[1]].tolist()
-    labels[3] = missing
-    with pytest.raises(ValueError, match=r"y contains NaN: y\[3\]"):
-        clone(estimator).fit(iris[0], kind(labels))
+    for missing in (pd.NA, None, np.nan):
+        labels[3] = missing
+        for given in (pd.Series(labels, dtype="string"), np.array(labels, object), labels):
+            with pytest.raises(ValueError, match=r"y contains NaN: y\[3\]"):
+                clone(estimator).fit(iris[0], given)
 
 
 @pytest.mark.parametrize("estimator", CLASSIFIERS, ids=told)
@@ -256,9 +258,14 @@ def parts_of(X: Any) -> list[np.ndarray]:
 
 
 @pytest.mark.parametrize(
-    ("form", "n"), [*((name, 100) for name in FORMS), ("unordered csr_array", 900), ("int64", 900)], ids=str
+    ("form", "n", "kernel"),
+    [
+        *((name, 100, ("linear", "rbf")[at % 2]) for at, name in enumerate(FORMS)),
+        ("unordered csr_array", 900, "rbf"),
+        ("int64", 900, "linear"),
+    ],
+    ids=str,
 )
-@pytest.mark.parametrize("kernel", ["linear", "rbf"])
 def test_every_form_of_sparse_rows_is_one_machine(form, n, kernel) -> None:
     """Fit, predict and decision_function are those of sorted CSR, and near those of dense rows; X stays as it was."""
     dense, y = numbers(n)

@@ -1,15 +1,18 @@
-"""Stand-ins for other people's clients: the only test module that uses the client library itself."""
+"""Stand-ins for other people's clients and for administrators, by the client library's own calls."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future
 from contextlib import contextmanager
+from typing import Any
 
 from confluent_kafka import Consumer, ConsumerGroupState, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewPartitions
 
-from streamsvm.kafka import Connection
+from streamsvm.errors import TopicMissing
+from streamsvm.kafka import Cluster, Connection
 
 TIMEOUT_S = 20.0
 
@@ -105,37 +108,47 @@ def instances(connection: Connection, group: str) -> dict[str, str]:
     return {member.group_instance_id: member.client_id for member in future.result().members}
 
 
-def delete_records(connection: Connection, topic: str, partition: int, before: int) -> None:
-    """Remove what lies before an offset, as retention does."""
+def _ask(connection: Connection, question: Callable[[AdminClient], Mapping[Any, Future[Any]]]) -> None:
+    """Put a question and wait for its answers: a client that is let go of before them never gives them."""
     admin = AdminClient(dict(connection.options), logger=Silent())
-    for future in admin.delete_records([TopicPartition(topic, partition, before)]).values():
-        assert future.result().low_watermark == before
-
-
-def add_partitions(connection: Connection, topic: str, partitions: int) -> None:
-    """Raise a topic's number of partitions, and wait until it shows."""
-    admin = AdminClient(dict(connection.options), logger=Silent())
-    for future in admin.create_partitions([NewPartitions(topic, partitions)]).values():
-        future.result()
-    deadline = time.monotonic() + TIMEOUT_S
-    while len(admin.list_topics(topic, timeout=TIMEOUT_S).topics[topic].partitions) < partitions:
-        assert time.monotonic() < deadline, "the new partitions do not appear"
+    for future in question(admin).values():
+        future.result(TIMEOUT_S)
 
 
 def delete_topic(connection: Connection, topic: str) -> None:
-    """Delete a topic, and wait until it is gone."""
-    admin = AdminClient(dict(connection.options), logger=Silent())
-    for future in admin.delete_topics([topic]).values():
-        future.result()
+    """Delete a topic, and wait until nobody is told of it any more."""
+    _ask(connection, lambda admin: admin.delete_topics([topic], operation_timeout=TIMEOUT_S))
     deadline = time.monotonic() + TIMEOUT_S
-    while topic in admin.list_topics(timeout=TIMEOUT_S).topics:
-        assert time.monotonic() < deadline, "the topic does not go away"
+    while time.monotonic() < deadline:
+        try:
+            Cluster(connection).describe(topic)
+        except TopicMissing:
+            return
+        time.sleep(0.05)
+    raise AssertionError(f"{topic} was not deleted")
 
 
-def alter_topic(connection: Connection, topic: str, setting: str, value: str) -> None:
-    """Change one setting of a topic."""
-    entry = ConfigEntry(setting, value, incremental_operation=AlterConfigOpType.SET)
+def delete_records(connection: Connection, topic: str, partition: int, before: int) -> None:
+    """Remove the records of a partition below an offset, as retention does."""
+    at = TopicPartition(topic, partition, before)
+    _ask(connection, lambda admin: admin.delete_records([at]))
+
+
+def add_partitions(connection: Connection, topic: str, total: int) -> None:
+    """Give a topic more partitions, and wait until they can be seen."""
+    _ask(connection, lambda admin: admin.create_partitions([NewPartitions(topic, total)]))
+    deadline = time.monotonic() + TIMEOUT_S
+    while len(Cluster(connection).describe(topic).partitions) != total:
+        assert time.monotonic() < deadline, f"{topic} has no more partitions"
+        time.sleep(0.05)
+
+
+def set_option(connection: Connection, topic: str, name: str, value: str) -> None:
+    """Change one setting of a topic, and wait until the broker says so."""
+    entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
     resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[entry])
-    admin = AdminClient(dict(connection.options), logger=Silent())
-    for future in admin.incremental_alter_configs([resource]).values():
-        future.result()
+    _ask(connection, lambda admin: admin.incremental_alter_configs([resource]))
+    deadline = time.monotonic() + TIMEOUT_S
+    while Cluster(connection).describe(topic).config[name] != value:
+        assert time.monotonic() < deadline, f"{name} of {topic} is not {value}"
+        time.sleep(0.05)

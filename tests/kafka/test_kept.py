@@ -90,6 +90,7 @@ def test_a_question_that_fails_costs_its_client(real_broker: TestBroker, made: l
         assert len(made) == 4
 
 
+@pytest.mark.long
 def test_a_broker_that_came_back_is_asked_by_a_new_client() -> None:
     """A kept client whose connection is gone would fail, where a new one waits for the broker."""
     with restartable_broker() as broker:

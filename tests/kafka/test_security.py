@@ -136,7 +136,7 @@ class Site:
     def daemon(self, command: list[str], user: str, password: str | None = None, planted: str = "") -> Daemon:
         """Start a process as a user, whose password is in a file."""
         self.started.append(user)
-        module = "tests.faults.planted" if planted else PROGRAM
+        module = "tests.defects.process" if planted else PROGRAM
         given = [*command, *self._client(user)]
         return Daemon([planted, *given][not planted :], {"STREAMSVM_SECRETS": self._secrets(user, password)}, module)
 

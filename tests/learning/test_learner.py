@@ -27,8 +27,8 @@ from streamsvm.points import Points, Position, Rows
 from streamsvm.process_wide import one_algebra_thread
 from streamsvm.svm.objective import primal_objective
 from streamsvm.svm.solvers import Problem
-from tests.papers.foreign import LibsvmSolver
 from tests.streams import gaussian, rows_of, small_config, snapshot_of
+from tests.svm.foreign import LibsvmSolver
 
 STRUCTURES = ("tree", "chain")
 
@@ -424,6 +424,7 @@ print(len(parts), [name for name, part in parts.items() if len(part.signatures) 
 """
 
 
+@pytest.mark.long(keep=("calibrated-*",))
 @pytest.mark.parametrize(
     ("reducer", "structure", "kernel"),
     [("calibrated", "tree", "linear"), ("calibrated", "chain", "rbf"), ("sensitivity", "counter", "linear")],

@@ -7,13 +7,11 @@ import pytest
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
-from streamsvm.config import ModelConfig, PointsConfig, SvmConfig
+from streamsvm.config import SvmConfig
 from streamsvm.coreset.moments import Moments
-from streamsvm.learning.learner import Learner
 from streamsvm.learning.pilots import kernel_pilot, linear_pilot
-from streamsvm.points import Points, Position
-from tests.config.sizes import sized
-from tests.streams import DIMENSION, gaussian, rows_of
+from streamsvm.points import Points
+from tests.streams import gaussian
 
 
 def moments_of(points: Points) -> Moments:
@@ -59,29 +57,6 @@ def test_one_label_is_told_by_a_bound_of_zero() -> None:
     alone = Points(points.X, np.ones(30, np.int8), points.weight)
     pilot = kernel_pilot(alone, 1.0, moments_of(alone), SvmConfig(kernel="rbf"))
     assert (pilot.lower_bound, pilot.intercept, pilot.decisions) == (0.0, 1.0, None)
-
-
-@pytest.mark.parametrize("structure", ["tree", "chain"])
-def test_neither_batches_nor_a_restart_change_what_an_rbf_machine_is_trained_on(structure: str) -> None:
-    """The same cut to the last bit, with balanced class weights and a union that is reduced once more."""
-    config = ModelConfig(
-        points=PointsConfig(dimension=DIMENSION),
-        coreset=sized(structure=structure, leaf_rows=60, bucket_points=40, train_points=50),
-        svm=SvmConfig(kernel="rbf", class_weight="balanced"),
-    )
-    rows = rows_of(gaussian(700))
-    whole = Learner(config, {0: Position(0)}, every_leaves=1 << 40)
-    whole.learn(rows)
-    learner = Learner(config, {0: Position(0)}, every_leaves=1 << 40)
-    for start, stop in ((0, 1), (1, 250), (250, 420), (420, 700)):
-        state, learner = learner.state(), Learner(config, {0: Position(0)}, every_leaves=1 << 40)
-        learner.restore(state)
-        learner.learn(rows.slice(start, stop))
-    assert whole.observed().reductions > 5
-    one, other = whole.cut(), learner.cut()
-    assert len(one.points) == 50
-    assert one.points.sha256() == other.points.sha256()
-    np.testing.assert_allclose(one.points.weight.sum(), one.moments.weight, rtol=1e-9)
 
 
 @pytest.mark.parametrize(("dimension", "count", "gap"), [(8, 600, 0.002), (80, 2_000, 0.002), (80, 800, 0.03)])

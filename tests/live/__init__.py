@@ -23,10 +23,10 @@ A scenario is a row of a table (`scenarios.py`), some ten lines of data:
   A new verb is a function there under `@step`; what only one row needs may stand beside that row as a plain function of
   the play. `play.daemon` is the life that was begun last, `play.due` the newest version that all rows fed are good for.
 - What a row lets happen that is no fault of the trainer's goes into `but`: names of `checker/anomalies.py`.
-- A scenario that plants a defect names it as in `tests.faults.planted` and `tests.faults.altered`.
+- A scenario that plants a defect names it as in `tests.defects`.
 - Rows that differ in a point, a signal or a moment are made by a loop over these.
 
 `python -m tests.live` runs what `pytest tests/live` runs, and more: `--only`, `--kafka`, `--hours` (`__main__.py`).
 `process.py` is a command as a process, `cluster.py` brokers behind networks that can be ill-treated (`proxy.py`),
-`admin.py` what administrators do, `workload.py` what is fed, `history.py` what is written down of it.
+`tests/kafka/foreign.py` what administrators do, `workload.py` what is fed, `history.py` what is written down of it.
 """

@@ -127,15 +127,15 @@ def judge(file: Path) -> int:
 
 def defects(names: Sequence[str]) -> int:
     """Run each defect, or these, under its nemesis; return 1 unless all were found."""
-    from tests.live.defects import DEFECTS
+    from tests.defects import LIVE
     from tests.live.running import plan_of
 
     missed = []
-    for name in names or DEFECTS:
+    for name in names or LIVE:
         found: Counter[str] = Counter()
         for seed in range(1, TRIES + 1):
             found.update(anomaly.name for anomaly in _run(plan_of(name, seed), KEEP).anomalies)
-            if shown := {*found} & {*DEFECTS[name].shows}:
+            if shown := {*found} & {*LIVE[name].shows}:
                 print(f"{name}: found by {', '.join(sorted(shown))}", flush=True)
                 break
         else:

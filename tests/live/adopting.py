@@ -114,7 +114,7 @@ class Adopting:
         given = {f"worker_{name}": value for name, value in options.items()}
         line = command(self.adopting.settings, self.stage.connection, {**self.adopting.options, **given})
         names = "+".join(filter(None, ("publishes-often", self.planted)))
-        self.stage.started.append(Daemon([names, *line], environment, "tests.faults.planted"))
+        self.stage.started.append(Daemon([names, *line], environment, "tests.defects.process"))
         return self.stage.started[-1]
 
     def _started(self, event: str, start: Callable[[], Daemon]) -> Daemon:

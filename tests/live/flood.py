@@ -149,7 +149,7 @@ class Flooded:
         }
         words = [part for name, value in options.items() for part in (f"--{name}", str(value))]
         command = [*flags(SCORERS), "score", *words]
-        module = "tests.faults.planted" if self._planted else PROGRAM
+        module = "tests.defects.process" if self._planted else PROGRAM
         self.scorer = Daemon([self._planted, *command] if self._planted else command, None, module)
         self._stage.started.append(self.scorer)
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from tests.defects import LIVE
 from tests.live.checker import check
 from tests.live.checker.evidence import Evidence
-from tests.live.defects import DEFECTS
 from tests.live.history import Recorder, load
 from tests.live.nemesis import Conductor
 from tests.live.world import Plan, World
@@ -148,7 +148,7 @@ def counts_of(evidence: Evidence) -> Counter[str]:
 
 def plan_of(name: str, seed: int, **more: Any) -> Plan:
     """Return the run that must bring a defect to light."""
-    defect = DEFECTS[name]
+    defect = LIVE[name]
     scorers = 2 if defect.part == "score" else 0
     usual: dict[str, Any] = {"bound_s": 60.0, "most_s": 240.0, "rate": RATE, "scorers": scorers}
     return Plan(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.live import scenarios_broker, scenarios_kills, scenarios_world
+from tests.live import scenarios_broker, scenarios_kills, scenarios_upgrade, scenarios_world
 
-SCENARIOS: Final = (*scenarios_kills.SCENARIOS, *scenarios_broker.SCENARIOS, *scenarios_world.SCENARIOS)
+TABLES: Final = (scenarios_kills, scenarios_broker, scenarios_world, scenarios_upgrade)
+SCENARIOS: Final = (*(one for table in TABLES for one in table.SCENARIOS),)

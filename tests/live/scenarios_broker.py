@@ -15,7 +15,7 @@ from confluent_kafka import Producer
 
 from streamsvm.errors import TransientError
 from streamsvm.kafka import Cluster, Marks, Place, Tail, TopicSpec, Watermarks
-from tests.faults.planted import TRANSACTION_TIMEOUT
+from tests.defects.disturbances import TRANSACTION_TIMEOUT
 from tests.kafka.foreign import TIMEOUT_S, Silent, open_transaction
 from tests.live.play import BAD, Play
 from tests.live.process import Daemon, lag, metrics
@@ -108,7 +108,7 @@ BROKER: Final = (
         steps=under_work(*OUTAGE),
         end=survived(),
         on="own",
-        planted=("steady", "gives_up"),
+        planted=("steady", "gives-up"),
         found=ENDED,
     ),
     Scenario(
@@ -158,7 +158,7 @@ NETWORK: Final = (
         steps=under_work(*LONG_CUT),
         end=survived(),
         on="own",
-        planted=("steady", "impatient", "gives_up"),
+        planted=("steady", "impatient", "gives-up"),
         found=ENDED,
     ),
     *(
@@ -300,7 +300,7 @@ THREE: Final = (
         steps=under_work(_below_the_minimum("publish")),
         end=survived(),
         on="three",
-        planted=("steady", "impatient", "gives_up"),
+        planted=("steady", "impatient", "gives-up"),
         found=ENDED,
     ),
     Scenario(
@@ -308,7 +308,7 @@ THREE: Final = (
         steps=under_work(_below_the_minimum()),
         end=survived(),
         on="three",
-        planted=("steady", "always_ready"),
+        planted=("steady", "always-ready"),
         found="it is not ready",
     ),
     Scenario(
@@ -497,7 +497,7 @@ TRANSACTIONS: Final = (
         steps=(feed(AMID), _die_before_a_commit()),
         end=same(),
         on="own",
-        planted=("reads_what_is_uncommitted",),
+        planted=("reads-uncommitted",),
         found=f"{NUMBERS}|not the models|{ENDED}",
     ),
     Scenario(
@@ -519,7 +519,7 @@ TRANSACTIONS: Final = (
         steps=(feed(AMID), _start_without_waiting()),
         end=same(),
         on="own",
-        planted=("steady", "settles_nothing", "believes_every_answer", "reads_to_the_stable_offset"),
+        planted=("steady", "settles-nothing", "believes-every-answer", "reads-to-the-stable-offset"),
         found=ENDED,
     ),
     *(
@@ -552,14 +552,14 @@ TRANSACTIONS: Final = (
     ),
     *(
         Scenario(
-            name=f"a trainer that {defect} an unanswered commit is found".replace("_", " "),
+            name=f"a trainer that {defect} an unanswered commit is found".replace("-", " "),
             steps=(lose_answers(applied=applied, skip=SKIPPED), feed(AMID), begin(), answer_lost()),
             end=survived(),
             on="own",
             planted=("impatient", defect),
             found=f"{NUMBERS}|not the models|{ENDED}",
         )
-        for defect, applied in (("resends", True), ("assumes_success", False))
+        for defect, applied in (("resends", True), ("assumes-success", False))
     ),
 )
 
@@ -624,7 +624,7 @@ EXPIRED: Final = (
         steps=under_work(freeze(), _forgotten(), thaw()),
         end=survived(),
         on="forgetful",
-        planted=("steady", "impatient", "gives_up"),
+        planted=("steady", "impatient", "gives-up"),
         found=ENDED,
     ),
     Scenario(
@@ -640,7 +640,7 @@ EXPIRED: Final = (
         steps=under_work(freeze(), _outlive_a_rival()),
         end=_nothing_more,
         on="forgetful",
-        planted=("steady", "impatient", "renews_unread"),
+        planted=("steady", "impatient", "renews-unread"),
         found="it publishes what|doubled-version",
     ),
 )
@@ -718,13 +718,13 @@ PACE: Final = (
         name="an input that is paused loses nothing",
         steps=(feed(2 * AMID), begin()),
         end=_paused,
-        planted=("trains_slowly",),
+        planted=("trains-slowly",),
     ),
     Scenario(
         name="a trainer that loses what it fetched before a pause is found",
         steps=(feed(2 * AMID), begin()),
         end=_paused,
-        planted=("trains_slowly", "drops_when_pausing"),
+        planted=("trains-slowly", "drops-when-pausing"),
         found="counts|recomputed|not the models|different|mixed|says nothing",
     ),
     *(

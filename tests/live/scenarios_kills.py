@@ -14,8 +14,8 @@ from streamsvm.verification.report import Outcome
 from tests.brokers.settings import COMPACT_AT_ONCE
 from tests.consumers.trainers import records, versions
 from tests.deadline import eventually
+from tests.kafka import foreign
 from tests.kafka.foreign import aborted
-from tests.live import admin
 from tests.live.lives import (
     EVENTS,
     KINDS,
@@ -193,7 +193,7 @@ def _past_removed(play: Play) -> None:
     assert isinstance(memory, Memory)
     oldest = memory.partitions[0].oldest[0]
     assert oldest >= (6 * LIFE - 8 * 20) // 2
-    admin.delete_records(play.direct, play.topic, oldest)
+    foreign.delete_records(play.direct, play.topic, 0, oldest)
     play.whole = False
 
 
@@ -262,7 +262,7 @@ def _compacted(play: Play) -> None:
     become()(play)
     play.counted = False
     for name, value in COMPACT_AT_ONCE.items():
-        admin.set_option(play.direct, play.topic, name, value)
+        foreign.set_option(play.direct, play.topic, name, value)
     values = records(LOGGED)
     for first in range(0, LOGGED, 200):
         _keyed(play, values[first : first + 200])
@@ -272,7 +272,7 @@ def _compacted(play: Play) -> None:
         return len(_offsets(play)) < LOGGED
 
     eventually(compacted, "the input is compacted", DEADLINE_S, LOOK_S)
-    admin.set_option(play.direct, play.topic, "cleanup.policy", "delete")
+    foreign.set_option(play.direct, play.topic, "cleanup.policy", "delete")
     play.rows[0] = len(_offsets(play))
 
 

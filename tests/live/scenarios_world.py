@@ -25,8 +25,8 @@ from streamsvm.model.version import version_key
 from streamsvm.registry.loading import load_version
 from streamsvm.registry.subscriber import ModelSubscriber
 from tests.consumers.trainers import topic, versions
+from tests.kafka import foreign
 from tests.kafka.foreign import committed
-from tests.live import admin
 from tests.live.play import REFUSED, Play
 from tests.live.process import Daemon, ask
 from tests.live.scenario import Scenario
@@ -352,7 +352,7 @@ def _pin_while_publishing(play: Play) -> None:
 @step
 def _allow(play: Play, limit: str) -> None:
     """Set the largest message of the models topic."""
-    admin.set_option(play.direct, play.stage.settings.output.models_topic, "max.message.bytes", limit)
+    foreign.set_option(play.direct, play.stage.settings.output.models_topic, "max.message.bytes", limit)
 
 
 @step

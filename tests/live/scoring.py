@@ -23,7 +23,7 @@ from streamsvm.kafka import Cluster, Connection, Message, Outbox, Record, TopicS
 from streamsvm.kafka.group_slots import members_of
 from tests.constants import flags
 from tests.deadline import eventually
-from tests.faults.planted import TRANSACTION_TIMEOUT
+from tests.defects.disturbances import TRANSACTION_TIMEOUT
 from tests.forked import PROGRAM
 from tests.live.process import DEADLINE_S, Daemon, metrics
 from tests.registry.test_subscriber import NAME, Trainer, version_of
@@ -90,7 +90,7 @@ class Scoring:
         environment = {TRANSACTION_TIMEOUT: str(SHORT_TRANSACTION_S)}
         if crash_at:
             environment["STREAMSVM_TEST_CRASH_AT"] = crash_at
-        module = "tests.faults.planted" if names else PROGRAM
+        module = "tests.defects.process" if names else PROGRAM
         self.scorers[name] = Daemon([names, *command] if names else command, environment, module)
         self._started.append(self.scorers[name])
         self.counts["processes"] += 1

@@ -10,6 +10,7 @@ from typing import Any
 from consumers.settings import Settings
 from streamsvm.kafka import Cluster, Connection, TopicSpec
 from tests.consumers.trainers import produce
+from tests.forked import PROGRAM
 from tests.live.process import Daemon, arguments
 from tests.promise.topics import published
 
@@ -43,13 +44,23 @@ class Stage:
         """Store records in the input topic."""
         produce(self.connection, self.settings.input.topic, values, partition)
 
-    def start(self, planted: str = "", environment: Mapping[str, str] | None = None, **options: Any) -> Daemon:
-        """Start a process; `planted` names what of `tests.faults.planted` is done to it."""
+    def start(
+        self, planted: str = "", environment: Mapping[str, str] | None = None, build: str = "", **options: Any
+    ) -> Daemon:
+        """Start a process; `planted` names what of `tests.defects` is done to it, `build` a later release."""
         command = arguments(self.settings, self.connection, **{**self.options, **options})
-        if planted:
-            daemon = Daemon([planted, *command], environment, "tests.faults.planted")
-        else:
-            daemon = Daemon(command, environment)
+        return self.start_command(command, planted, environment, build)
+
+    def start_command(
+        self,
+        command: Sequence[str],
+        planted: str = "",
+        environment: Mapping[str, str] | None = None,
+        build: str = "",
+    ) -> Daemon:
+        """Start a process of any command."""
+        module = "tests.defects.process" if planted else "tests.live.later" if build else PROGRAM
+        daemon = Daemon([*filter(None, (planted or build,)), *command], environment, module)
         self.started.append(daemon)
         return daemon
 

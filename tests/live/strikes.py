@@ -14,7 +14,7 @@ from typing import Any, Concatenate, Final, ParamSpec
 
 from tests.brokers.jvm import JvmBroker
 from tests.consumers.trainers import records
-from tests.live import admin
+from tests.kafka import foreign
 from tests.live.play import BAD, REFUSED, Play
 from tests.live.process import ask
 from tests.live.proxy import Loss, Proxy
@@ -53,7 +53,7 @@ def feed(play: Play, rows: int, seed: int = 0, bad: Collection[int] = (), partit
 @step
 def add_partition(play: Play) -> None:
     """Give the input a second partition."""
-    admin.add_partitions(play.direct, play.topic, 2)
+    foreign.add_partitions(play.direct, play.topic, 2)
 
 
 @step
@@ -61,7 +61,7 @@ def delete_topic(play: Play) -> None:
     """Delete the input."""
     play.recorder.tell("feeder", "info", "topic", topic=play.topic)
     play.whole = False
-    admin.delete_topic(play.direct, play.topic)
+    foreign.delete_topic(play.direct, play.topic)
 
 
 @step
@@ -76,7 +76,7 @@ def recreate(play: Play, rows: int) -> None:
 def delete_records(play: Play, before: int) -> None:
     """Remove the records of the input below an offset, as retention does."""
     play.whole = False
-    admin.delete_records(play.direct, play.topic, before)
+    foreign.delete_records(play.direct, play.topic, 0, before)
 
 
 # ---------------------------------------------------------------- the process
@@ -338,11 +338,11 @@ def as_clean(play: Play) -> None:
 
 @step
 def refused(play: Play, *words: str, instead_of: int = 0) -> None:
-    """The process ends with 78, instead of publishing more, and one line with these words and `{input}`'s name."""
+    """The process ends with 78 and one line, which holds these words; `{input}` stands for the input's name."""
     daemon = play.daemon
     assert not daemon.reaches_version(instead_of or play.due + 1), "it goes on as if nothing had happened"
     assert daemon.wait() == REFUSED, daemon.said
-    wanted = [word.format(input=play.topic) for word in ("{input}", *words)]
+    wanted = [word.format(input=play.topic) for word in words]
     assert [word for word in wanted if word not in daemon.log[-1]] == [], daemon.log[-1]
     assert "Traceback" not in daemon.said
 

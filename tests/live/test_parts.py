@@ -10,7 +10,7 @@ from subprocess import TimeoutExpired
 import pytest
 
 from tests.brokers.jvm import CannotRun, JvmBroker
-from tests.live.defects import DEFECTS
+from tests.defects import LIVE
 from tests.live.nemesis import NEMESES
 from tests.live.proxy import END_TXN, PRODUCE, Late
 from tests.live.readers import gist
@@ -65,7 +65,7 @@ def test_of_a_version_its_lineage_is_kept() -> None:
 
 def test_every_defect_has_a_nemesis_that_exists() -> None:
     """What is to bring a defect to light can be brought about."""
-    assert {name for defect in DEFECTS.values() for name in defect.nemeses} <= set(NEMESES)
+    assert {name for defect in LIVE.values() for name in defect.nemeses} <= set(NEMESES)
 
 
 def test_a_broker_that_a_fault_started_again_outlives_the_fault() -> None:

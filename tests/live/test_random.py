@@ -10,7 +10,7 @@ from typing import Any, Final
 import pytest
 
 from tests.brokers.jvm import CannotRun
-from tests.live.defects import DEFECTS
+from tests.defects import LIVE
 from tests.live.running import Outcome, plan_of, run
 from tests.live.world import Plan
 
@@ -49,6 +49,6 @@ def test_nothing_is_wrong_with_a_short_run(nemesis: str, tmp_path: Path) -> None
 def test_a_planted_defect_is_found(name: str, tmp_path: Path) -> None:
     """What each replaces is what the short runs above are sound by."""
     short = {"transactions": 20, "bound_s": 20.0, "most_s": 120.0, "rate": 20.0}
-    plan = plan_of(name, seed=1, **short, scorers=1 if DEFECTS[name].part == "score" else 0)
+    plan = plan_of(name, seed=1, **short, scorers=1 if LIVE[name].part == "score" else 0)
     found = {anomaly.name for anomaly in ran(plan, tmp_path).anomalies}
-    assert found & set(DEFECTS[name].shows), found
+    assert found & set(LIVE[name].shows), found

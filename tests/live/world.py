@@ -271,7 +271,7 @@ class World:
     def _unit(self, part: str, name: str, command: Sequence[str], **more: Any) -> Supervised:
         planted = self.plan.defect and self.plan.planted_in == part
         fixed = flags({"WATCH_INTERVAL_S": 5.0, "SCORED_AT_ONCE": 5, "LABEL_EARLY_S": EARLY_MS / 1_000})
-        module, given = ("tests.live.defects", [self.plan.defect]) if planted else (PROGRAM, [])
+        module, given = ("tests.defects.process", [self.plan.defect]) if planted else (PROGRAM, [])
         unit = Unit(name=name, command=[*given, *fixed, part, *command], module=module, **more)
         return Supervised(unit, self.recorder, self._logs, random.Random(self._chance.random()), self._may_go_on)
 
@@ -356,7 +356,7 @@ class World:
         self._readers.append(TailReader("tail", direct, self.outputs, self.recorder, self.seen.take))
         self._readers.append(Watcher(direct, self.outputs, self.recorder))
         follow = [
-            "tests.live.defects" if self.plan.planted_in == "read" else "tests.live.subscriber",
+            "tests.defects.process" if self.plan.planted_in == "read" else "tests.live.subscriber",
             *([self.plan.defect, "read"] if self.plan.planted_in == "read" else []),
         ]
         given = [self.brokers.through, MODELS, "a"]

@@ -1,6 +1,6 @@
-"""Tukan, Baykal, Feldman and Rus 2020 measured again: Table 1 and Figures 1, 2, 3 and 5.
+"""Tukan, Baykal, Feldman and Rus 2020 measured again: Table 1, and the errors of Figures 1 and 3.
 
-    python -m tests.papers.paper_a [--data DIR] [--trials 10] [--sets htru2 ...] [--json FILE] [--out DIR]
+    python -m tests.papers.paper_a [--data DIR] [--rounds 10] [--sets htru2,...] [--json FILE]
 
 As in the paper: features standardised, every weight 1, lambda = 1, 15 sizes m spaced geometrically from ln n to
 n^(4/5), relative error |F(P, w_S) - F(P, w*)| / F(P, w*) of the model trained on the subset S. Where it differs:
@@ -15,17 +15,20 @@ n^(4/5), relative error |F(P, w_S) - F(P, w*)| / F(P, w*) of the model trained o
 - Pathological is built from its description: two far clusters of different labels and, between them, two points of
   different labels close to each other.
 
-Without `--data` the sets are HTRU2, which is shipped, and Pathological. A run that was stopped goes on where it was:
-what stands in the file is not measured again.
+- The theory of one reduction, Theorem 5.3 with c = 1, asks for t / epsilon^2 ((d + 1) ln t + ln(1 / delta)) draws. The
+  paper leaves c open: a size that fails at c = 1 fails for certain.
+
+Without `--data` the sets are HTRU2, which is shipped, and Pathological.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import math
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any, Final
 
@@ -35,7 +38,6 @@ from numpy.typing import NDArray
 from streamsvm.config import ModelConfig, PointsConfig, SvmConfig
 from streamsvm.coreset.reducers.base import Pilot, Purpose, Reducer, UniformReducer, generator
 from streamsvm.coreset.sensitivity import direct_bound, dual_bound
-from streamsvm.datasets import load_htru2
 from streamsvm.learning.learner import Learner
 from streamsvm.model.kernels import LinearKernel
 from streamsvm.papers.clustered import lemma_bound, sensitivities
@@ -43,8 +45,9 @@ from streamsvm.papers.reducers import SensitivityReducer
 from streamsvm.points import Points, Position
 from streamsvm.svm.block.interior_point import MOST_STEPS, InteriorPointSolver
 from streamsvm.svm.problem import Problem
+from tests.benchmarks.runner import Kept, known, parser_of
+from tests.benchmarks.runner import load as read
 from tests.config.sizes import sized
-from tests.papers.sample_size import coreset_size
 from tests.streams import rows_of
 
 Float = NDArray[np.float64]
@@ -81,12 +84,8 @@ CERTAIN: Final = 1e-3
 """Certified relative gap beyond which an optimum on a subset is no measurement."""
 SETTINGS: Final = ("offline", "streaming")
 METHODS: Final = ("uniform", "sensitivity")
-FIGURES: Final = {
-    1: ("offline", "error"),
-    2: ("offline", "seconds"),
-    3: ("streaming", "error"),
-    5: ("streaming", "seconds"),
-}
+THEORY: Final = 0.1
+"""Epsilon and delta of the theorem."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,9 +174,8 @@ class DataSet:
 
 def load(name: str, directory: Path | None) -> DataSet:
     """Read, shuffle, standardise and solve a set."""
-    X, y = _read(name, directory)
-    order = np.random.Generator(np.random.PCG64(SHUFFLE_SEED)).permutation(len(y))
-    points = Points(X[order].astype(np.float32), y[order].astype(np.int8), np.ones(len(y)))
+    points = pathological() if name == "pathological" else read(name, directory)
+    points = points.take(np.random.Generator(np.random.PCG64(SHUFFLE_SEED)).permutation(len(points)))
     exact = points.X.astype(np.float64)
     mean, deviation = exact.mean(axis=0), exact.std(axis=0)
     scale = np.where(deviation > 1e-9 * (1 + np.abs(mean)), deviation, 1.0)
@@ -185,23 +183,13 @@ def load(name: str, directory: Path | None) -> DataSet:
     return DataSet(name, points, Z, mean, scale, fit(Z, points.y, points.weight))
 
 
-def _read(name: str, directory: Path | None) -> tuple[NDArray[Any], NDArray[Any]]:
-    if name == "pathological":
-        return pathological()
-    if directory is None:
-        assert name == "htru2"
-        return load_htru2()[:2]
-    with np.load(directory / f"{name}.npz") as arrays:
-        return arrays["X"], arrays["y"]
-
-
-def pathological() -> tuple[Float, NDArray[np.int8]]:
+def pathological() -> Points:
     """Return 1,000 points: 499 about (10, 10), 499 about (-10, -10), and two of different labels 0.4 apart between."""
     random = np.random.Generator(np.random.PCG64(1))
     y = np.repeat(np.array([1, -1], np.int8), 500)
     X = 10.0 * y[:, None] + random.normal(size=(1_000, 2))
     X[[0, -1]] = [[-0.2, 0.2], [0.2, -0.2]]
-    return X, y
+    return Points(X.astype(np.float32), y, np.ones(1_000))
 
 
 def table_row(data: DataSet) -> dict[str, Any]:
@@ -235,10 +223,8 @@ def table_row(data: DataSet) -> dict[str, Any]:
         "t_least": round(least, 1),
         "t_least_k": least_k,
         "t_ours": round(ours, 1),
-        "optimum_at_least": data.full.lower_bound,
         "optimum_gap": data.full.gap,
-        "optimum_seconds": round(data.full.seconds, 2),
-        "theory_at_0.1": str(coreset_size(ours, 0.1, 0.1, data.points.dimension, n)),
+        "draws": math.ceil(ours / THEORY**2 * ((data.points.dimension + 1) * math.log(ours) - math.log(THEORY))),
     }
 
 
@@ -276,146 +262,56 @@ def _streaming(data: DataSet, method: str, m: int, trial: int) -> Points:
     return learner.cut().points
 
 
-def run(
-    directory: Path | None, names: list[str], settings: list[str], trials: int, count: int, file: Path
-) -> dict[str, Any]:
-    """Measure what the file does not hold yet; return all it holds then."""
-    held: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {"table": {}, "cells": {}}
-    for name in names:
-        wanted = [
-            (setting, method, m)
-            for m in sizes(_count(name, directory), count)
-            for setting in settings
-            for method in METHODS
-            if setting == "offline" or _count(name, directory) <= 2 * m * MOST_LEAVES
-        ]
-        keys = {case: "/".join(map(str, (name, *case))) for case in wanted}
-        missing = [case for case in wanted if len(held["cells"].get(keys[case], {}).get("error", [])) < trials]
-        if not missing and name in held["table"]:
-            continue
-        data = load(name, directory)
-        if name not in held["table"]:
-            held["table"][name] = table_row(data)
-            _save(file, held)
-        for case in missing:
-            cell = held["cells"].setdefault(keys[case], {"error": [], "seconds": []})
-            for trial in range(len(cell["error"]), trials):
-                error, seconds = measure(data, *case, trial)
-                cell["error"].append(float(f"{error:.4g}"))
-                cell["seconds"].append(float(f"{seconds:.3g}"))
-            _save(file, held)
-            print(f"{keys[case]:<40} error {np.mean(cell['error']):.4g}, {np.mean(cell['seconds']):.3g} s", flush=True)
-    return held
-
-
-def _count(name: str, directory: Path | None) -> int:
-    return len(_read(name, directory)[1])
-
-
-def _save(file: Path, held: dict[str, Any]) -> None:
-    """Write as a whole or not at all: a stopped run loses one cell."""
-    fresh = file.with_suffix(".tmp")
-    fresh.write_text(json.dumps(held, indent=1, sort_keys=True) + "\n")
-    fresh.replace(file)
-
-
-def table(held: dict[str, Any]) -> str:
+def table(rows: dict[str, dict[str, Any]]) -> str:
     """Return Table 1 as text, theirs beside ours."""
     lines = [
         f"{'set':<15} {'n':>8} {'k':>3} {'paper n':>8} {'paper t':>9} {'lemma':>9} {'least':>9} {'at k':>5} {'ours':>9}"
-        f" {'ours/n':>7}"
+        f" {'ours/n':>7} {'draws':>15}"
     ]
-    for name, row in held["table"].items():
+    for name, row in rows.items():
         lines.append(
             f"{name:<15} {row['n']:>8,} {row['k']:>3} {row['paper_n']:>8,} {row['paper_t']:>9,.1f} "
             f"{row['t_lemma']:>9,.1f} {row['t_least']:>9,.1f} {row['t_least_k']:>5} {row['t_ours']:>9,.1f} "
-            f"{row['t_ours'] / row['n']:>7.1%}"
+            f"{row['t_ours'] / row['n']:>7.1%} {row['draws']:>15,}"
         )
-    if held["table"]:
-        worst = max(row["optimum_gap"] for row in held["table"].values())
-        lines.append(f"Every optimum on all points is certified: a relative gap of {worst:.1e} or less.")
-    lines += [f"{name}: {NOTES[name]}." for name in held["table"] if name in NOTES]
-    lines += [
-        f"{name}: Theorem 5.3 at epsilon = delta = 0.1: {row['theory_at_0.1']}" for name, row in held["table"].items()
-    ]
-    return "\n".join([*lines, WHY])
+    worst = max(row["optimum_gap"] for row in rows.values())
+    lines.append(f"Every optimum on all points is certified: a relative gap of {worst:.1e} or less.")
+    lines += [f"{name}: {NOTES[name]}." for name in rows if name in NOTES]
+    return "\n".join([*lines, f"Draws: what Theorem 5.3 asks for at epsilon = delta = {THEORY}.", WHY])
 
 
-def ratios(held: dict[str, Any]) -> str:
-    """Return, for each set and setting, how many times smaller the error of Alg. 1 is than that of uniform sampling."""
-    lines = ["mean error of uniform sampling / mean error of Alg. 1, by m:"]
-    for name in held["table"]:
-        for setting in SETTINGS:
-            cells = _curves(held, name, setting)
-            if cells:
-                both = sorted(set(cells["uniform"]) & set(cells["sensitivity"]))
-                shown = " ".join(
-                    f"{m}:{np.mean(cells['uniform'][m]['error']) / np.mean(cells['sensitivity'][m]['error']):.2f}"
-                    for m in both
-                )
-                lines.append(f"{name:<15} {setting:<9} {shown}")
-    return "\n".join(lines)
-
-
-def _curves(held: dict[str, Any], name: str, setting: str) -> dict[str, dict[int, dict[str, list[float]]]]:
-    curves: dict[str, dict[int, dict[str, list[float]]]] = {}
-    for key, cell in held["cells"].items():
-        own, where, method, m = key.split("/")
-        if (own, where) == (name, setting) and cell["error"]:
-            curves.setdefault(method, {})[int(m)] = cell
-    return curves
-
-
-def draw(held: dict[str, Any], directory: Path) -> list[Path]:
-    """Draw the figures that there are numbers for; return the files."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    files = []
-    for number, (setting, quantity) in FIGURES.items():
-        names = [name for name in held["table"] if _curves(held, name, setting)]
-        if not names:
+def errors_of(data: DataSet, kept: Kept, rounds: int, count: int) -> dict[str, dict[str, Any]]:
+    """Return mean error and seconds by setting, method and size."""
+    found = {}
+    for m, setting, method in product(sizes(len(data.points), count), SETTINGS, METHODS):
+        if setting == "streaming" and len(data.points) > 2 * m * MOST_LEAVES:
             continue
-        figure = Figure(figsize=(3.4 * len(names), 3.0), layout="constrained")
-        FigureCanvasAgg(figure)
-        for axes, name in zip(figure.subplots(1, len(names), squeeze=False)[0], names, strict=True):
-            for method, curve in sorted(_curves(held, name, setting).items()):
-                m = sorted(curve)
-                mean = np.array([np.mean(curve[size][quantity]) for size in m])
-                spread = np.array([np.std(curve[size][quantity]) for size in m])
-                axes.plot(m, mean, marker=".", label="Alg. 1" if method == "sensitivity" else "uniform")
-                axes.fill_between(m, np.maximum(mean - spread, mean / 10), mean + spread, alpha=0.2)
-            if quantity == "seconds":
-                axes.axhline(held["table"][name]["optimum_seconds"], color="0.5", linestyle=":", label="all points")
-            axes.set(xscale="log", yscale="log", title=name, xlabel="points m")
-            axes.set_ylabel("relative error" if quantity == "error" else "seconds, construction and training")
-            axes.legend()
-        files.append(directory / f"paper_a_figure_{number}.png")
-        figure.savefig(files[-1], dpi=80)
-    return files
+        case = f"{data.name}/{setting}/{method}/{m}"
+        cells = [kept.get(f"{case}/{t}", partial(measure, data, setting, method, m, t)) for t in range(rounds)]
+        error, seconds = np.mean(cells, axis=0)
+        found[case] = {"error": float(error), "seconds": float(seconds)}
+        print(f"{case:<40} error {error:.4g}, {seconds:.3g} s", flush=True)
+    return found
 
 
-def main(arguments: list[str] | None = None) -> None:
-    """Measure, then show the table and draw the figures."""
-    parser = argparse.ArgumentParser(description="Tukan et al. 2020 measured again: Table 1, Figures 1, 2, 3 and 5.")
-    parser.add_argument("--data", type=Path, help="directory of the .npz files; default: the sets that need none")
-    parser.add_argument("--trials", type=int, default=10, help="samples of each size (the paper: 100)")
-    parser.add_argument("--sets", nargs="+", choices=sorted(PAPER), help="sets to measure; default: all there are")
-    parser.add_argument("--settings", nargs="*", choices=SETTINGS, default=list(SETTINGS), help="empty: the table only")
-    parser.add_argument("--sizes", type=int, default=15, help="sizes from ln n to n^(4/5)")
-    parser.add_argument(
-        "--json", type=Path, default=Path("paper_a.json"), help="results, which a stopped run goes on from"
-    )
-    parser.add_argument("--out", type=Path, default=Path(), help="directory of the figures")
-    options = parser.parse_args(arguments)
-    options.out.mkdir(parents=True, exist_ok=True)
-    sets = options.sets or (list(PAPER) if options.data else list(SHIPPED))
-    held = run(options.data, sets, options.settings, options.trials, options.sizes, options.json)
-    report = f"{table(held)}\n\n{ratios(held)}\n"
-    (options.out / "paper_a.txt").write_text(report)
-    print(report)
-    for file in draw(held, options.out):
-        print(file)
+def main(arguments: Sequence[str] | None = None) -> dict[str, dict[str, Any]]:
+    """Measure, then show the table, and how many times smaller the errors of Alg. 1 are than those of uniform ones."""
+    parser = parser_of("paper_a", __doc__, data=False, rounds=10)
+    parser.add_argument("--sizes", type=int, default=15, help="sizes from ln n to n^(4/5); 0: the table only")
+    asked = parser.parse_args(arguments)
+    known(parser, "--sets", asked.sets, sorted(PAPER))
+    kept, rows, errors = Kept(asked.json), dict[str, dict[str, Any]](), dict[str, dict[str, Any]]()
+    for name in asked.sets or (list(PAPER) if asked.data else list(SHIPPED)):
+        data = load(name, asked.data)
+        rows[name] = kept.get(f"{name}/table", partial(table_row, data))
+        errors |= errors_of(data, kept, asked.rounds, asked.sizes)
+    print(table(rows), "\n\nmean error of uniform sampling / mean error of Alg. 1, by m:")
+    for name, setting in product(rows, SETTINGS):
+        start = f"{name}/{setting}/uniform/"
+        uniform = {case.removeprefix(start): cell["error"] for case, cell in errors.items() if case.startswith(start)}
+        shown = (f"{m}:{e / errors[f'{name}/{setting}/sensitivity/{m}']['error']:.2f}" for m, e in uniform.items())
+        print(f"{name:<15} {setting:<9} {' '.join(shown)}")
+    return rows | errors
 
 
 if __name__ == "__main__":

@@ -14,22 +14,16 @@ from streamsvm.model.kernels import Float, Kernel, LinearKernel, RbfKernel
 from streamsvm.papers.stda import Descent, Method, PaperStdaSolver, StdaState, select_pairs, step_bounds
 from streamsvm.svm.objective import optimality, scores_without_bias
 from streamsvm.svm.problem import Problem
-from tests.papers.foreign import LibsvmSolver
+from tests.svm.foreign import LibsvmSolver
 from tests.svm.problems import Case, weights
 
 METHODS: tuple[Method, ...] = ("stda", "svmlight")
 
 CASES = [
-    Case("gaussian", 600, "linear", 1.0, 0.0),
     Case("gaussian", 600, "linear", 100.0, 3.0),
     Case("gaussian", 800, "rbf", 1.0, 3.0),
-    Case("gaussian", 800, "rbf", 100.0, 0.0),
-    Case("gaussian", 400, "rbf", 1e4, 3.0),
     Case("htru2", 1_500, "linear", 1.0, 3.0),
-    Case("htru2", 400, "linear", 100.0, 0.0),
-    Case("htru2", 1_500, "rbf", 1.0, 0.0),
-    Case("htru2", 1_500, "rbf", 100.0, 3.0),
-    Case("htru2", 400, "rbf", 1e4, 0.0),
+    Case("htru2", 1_500, "rbf", 100.0, 0.0),
     Case("htru2", 400, "rbf", 1e4, 3.0),
 ]
 
@@ -151,19 +145,6 @@ def test_a_run_in_parts_gives_the_bits_of_the_whole(seed: int, method: Method, p
     assert run.centred_intercept == whole.centred_intercept
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_a_tiny_cache_changes_the_work_not_the_optimum(method: Method) -> None:
-    """With room for five columns (two directions) the optimum is the same; q is cut to what the cache can hold."""
-    problem, _ = Case("gaussian", 100, "rbf", 5.0, 1.0).make(tolerance=1e-6)
-    objectives = []
-    for cache_bytes in (5 * 8 * 100, 1 << 20):
-        run = Descent(problem.Z, problem.y, problem.upper, problem.kernel, 1e-6, method, cache_bytes=cache_bytes)
-        run.advance(100_000)
-        assert run.converged
-        objectives.append(run.objective)
-    assert objectives[0] == pytest.approx(objectives[1], rel=1e-7)
-
-
 def test_the_first_level_saves_columns_and_eta_rules_it() -> None:
     """Small eta: most iterations run on cached columns; eta = 1: only those whose pairs all tie with the worst."""
     problem, _ = Case("htru2", 1_000, "rbf", 10.0, 0.0).make()
@@ -263,30 +244,12 @@ def test_an_offset_does_not_make_the_result_wrong(kernel: Kernel, shift: float) 
     np.testing.assert_allclose(far[1], near[1], atol=1e-3)
 
 
-def test_an_exhausted_run_says_so() -> None:
-    """The bound on iterations is met: not converged, and the iterate is feasible and no worse than the start."""
-    problem, _ = Case("htru2", 500, "linear", 1e4, 0.0).make(tolerance=1e-6, max_iterations=7)
-    found = PaperStdaSolver().solve(problem)
-    assert (found.iterations, found.converged) == (7, False)
-    assert 0 <= found.alpha.min() <= found.alpha.max() <= problem.upper.max()
-
-
 def test_the_last_iteration_allowed_may_converge() -> None:
     """A bound that is met by the very iteration that reaches the optimum counts as converged."""
     problem, _ = Case("gaussian", 200, "rbf", 1.0, 0.0).make()
     needed = PaperStdaSolver().solve(problem).iterations
     assert PaperStdaSolver().solve(replace(problem, max_iterations=needed)).converged
     assert not PaperStdaSolver().solve(replace(problem, max_iterations=needed - 1)).converged
-
-
-@pytest.mark.parametrize("scale", [1e-90, 1e90])
-@pytest.mark.parametrize("kernel", [LinearKernel(), RbfKernel(0.2)], ids=str)
-def test_features_of_any_size_stay_finite(kernel: Kernel, scale: float) -> None:
-    """Squares of what is let in do not overflow."""
-    problem, _ = Case("gaussian", 50, "linear", 1.0, 0.0).make(max_iterations=1_000)
-    found = PaperStdaSolver().solve(replace(problem, Z=problem.Z * scale, kernel=kernel))
-    assert np.isfinite(found.alpha).all()
-    assert np.isfinite(found.intercept)
 
 
 def test_weights_over_twelve_orders() -> None:

@@ -9,8 +9,8 @@ from typing import Any
 from tests.promise.anomalies import Anomaly, each
 from tests.promise.records import Record, split
 
-OWN_ALIASES = ("head", "owner", "retired", "current")
-"""Keys that trainers write; all others are people's."""
+OWN_ALIASES = ("head", "owner", "retired", "current", "erased")
+"""Keys that name no version that people chose; all others are people's moves."""
 
 
 def entries_of(audit: Iterable[Record]) -> list[Record]:

@@ -5,17 +5,19 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 
 from consumers.host.runtime import Health
 from consumers.streams.abandonable import heeding
 from streamsvm import kafka
+from tests.defects import SIMULATED
+from tests.defects.worlds import alone, defective, profile_of
 from tests.simulation import ports
 from tests.simulation.__main__ import SMALLEST
 from tests.simulation.broker import Entry
 from tests.simulation.choices import Script
-from tests.simulation.defects import DEFECTS
 from tests.simulation.invariants import nobody_is_in_doubt, nothing_hangs
 from tests.simulation.ports import Ports, quiet
 from tests.simulation.running import (
@@ -110,32 +112,31 @@ def test_the_promise_holds_in_every_schedule_of_the_smallest_worlds(name: str) -
 
 @pytest.mark.long(
     only=(
-        "10 the end is the last stable offset",
-        "6 the transactional id names the incarnation",
-        "9 checkpoints are ordered by the producer's epoch",
-        "a label that comes twice is learned twice",
-        "joined rows that are not learned are forgotten",
-        "rows that wait for their labels are read again",
-        "the tuning in force ends with the process",
-        "who was fenced does not wait for the owner record",
+        "reads-to-the-stable-offset",
+        "names-its-id-by-incarnation",
+        "orders-checkpoints-by-epoch",
+        "learns-a-label-twice",
+        "forgets-what-is-joined",
+        "forgets-what-waits",
+        "remembers-its-tuning",
+        "takes-its-id-back",
     )
 )
-@pytest.mark.parametrize("name", DEFECTS)
+@pytest.mark.parametrize("name", SIMULATED)
 def test_a_planted_defect_is_found(name: str) -> None:
     """The simulation can fail: without this part of the code or its world, a schedule breaks the promise."""
-    defect = DEFECTS[name]
-    with defect.alone(), defect.planted():
-        tally = small_worlds(defect.profile, range(SMALL_WORLDS), defect.design)
+    with defective(name) as design:
+        tally = small_worlds(partial(profile_of, SIMULATED[name]), range(SMALL_WORLDS), design)
     assert tally.violations, f"not found in {tally.schedules} schedules"
-    assert re.search(defect.breach, tally.violations[0].what), tally.violations[0].what
+    assert re.search(SIMULATED[name].breach, tally.violations[0].what), tally.violations[0].what
 
 
-@pytest.mark.long(keep=("1 a pending cut is kept as positions only",))
-@pytest.mark.parametrize("name", DEFECTS)
+@pytest.mark.long(keep=("keeps-a-pending-cut-as-positions",))
+@pytest.mark.parametrize("name", SIMULATED)
 def test_the_shipped_code_breaks_nothing_where_a_defect_is_found(name: str) -> None:
     """The same small worlds without the defect are without violation."""
-    with DEFECTS[name].alone():
-        tally = small_worlds(DEFECTS[name].profile, range(CLEAN_WORLDS))
+    with alone(name):
+        tally = small_worlds(partial(profile_of, SIMULATED[name]), range(CLEAN_WORLDS))
     assert broken(tally) == []
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from streamsvm.model.kernels import Float, RbfKernel
+from streamsvm.model.kernels import RbfKernel
 from streamsvm.svm.block import descent as fast
 from streamsvm.svm.block import newton as face
 from streamsvm.svm.block import working_set as inner
@@ -169,21 +169,6 @@ def test_at_the_optimum_nothing_changes() -> None:
     assert block.descend_face(stop=0.0) == 0
     assert (block.b == b).all()
     assert (block.F == F).all()
-
-
-def test_memory_does_not_matter_to_it() -> None:
-    """A run whose blocks need it gives the same bits for the same numbers elsewhere in memory."""
-    problem, _ = Case("htru2", 1_500, "rbf", 1e4, 3.0).make(tolerance=1e-3)
-    room = np.empty(problem.Z.size + 1)
-    shifted: Float = room[1:].reshape(problem.Z.shape)
-    shifted[:] = problem.Z
-    used: list[bytes] = []
-    for Z in (problem.Z.copy(), shifted, problem.Z.copy()):
-        run = BlockDescent(Z, problem.y, problem.upper, problem.kernel, problem.tolerance)
-        run.advance(problem.max_iterations)
-        assert run.converged
-        used.append(run.b.tobytes())
-    assert len(set(used)) == 1
 
 
 def test_large_boxes_take_it(monkeypatch: pytest.MonkeyPatch) -> None:

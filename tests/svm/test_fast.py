@@ -16,9 +16,9 @@ from streamsvm.svm.block.descent import BlockDescent
 from streamsvm.svm.objective import optimality
 from streamsvm.svm.problem import Problem, Solution
 from streamsvm.svm.solvers import StdaSolver
-from tests.papers.foreign import LibsvmSolver
 from tests.papers.test_stda import CASES, brute_force
 from tests.streams import gaussian
+from tests.svm.foreign import LibsvmSolver
 from tests.svm.problems import Case, copies, weights
 
 LARGER = [
@@ -45,32 +45,26 @@ def certified(problem: Problem, found: Solution) -> tuple[float, float, float]:
 
 
 @pytest.mark.parametrize("case", [*CASES, *LARGER], ids=str)
-def test_the_optimum_is_libsvms_or_better(case: Case) -> None:
-    """At an equal tolerance no dual objective is 1e-6 below LIBSVM's, and signs on fresh points are the same."""
+def test_the_optimum_is_libsvms_or_better_and_what_a_solution_says_of_itself_is_true(case: Case) -> None:
+    """At an equal tolerance no dual objective is 1e-6 below LIBSVM's, and signs on fresh points are the same; gap and
+    both objectives are those of an independent computation, and the gap meets the tolerance."""
     problem, fresh = case.make(tolerance=1e-3)
     ours, theirs = StdaSolver().solve(problem), LibsvmSolver().solve(problem)
-    dual, other = certified(problem, ours)[1], certified(problem, theirs)[1]
+    primal, dual, gap = certified(problem, ours)
+    other = certified(problem, theirs)[1]
     assert ours.converged
     assert dual >= other - 1e-6 * abs(other)
     K = problem.kernel.gram(fresh, problem.Z)
     signs = [np.sign(K @ (problem.y * found.alpha) + found.intercept) for found in (ours, theirs)]
     assert np.mean(signs[0] == signs[1]) > 0.999
-
-
-@pytest.mark.parametrize("case", [*CASES, *LARGER], ids=str)
-def test_what_the_solution_says_of_itself_is_true(case: Case) -> None:
-    """Gap and both objectives are those of an independent computation, and the gap meets the tolerance."""
-    problem, _ = case.make(tolerance=1e-3)
-    found = StdaSolver().solve(problem)
-    assert found.optimality is not None
-    primal, dual, gap = certified(problem, found)
-    assert gap == pytest.approx(found.optimality.kkt_gap, abs=1e-9 * max(1.0, case.box))
+    assert ours.optimality is not None
+    assert gap == pytest.approx(ours.optimality.kkt_gap, abs=1e-9 * max(1.0, case.box))
     assert gap <= 1e-3
-    assert primal == pytest.approx(found.optimality.primal, rel=1e-9)
-    assert dual == pytest.approx(found.optimality.dual, rel=1e-9)
+    assert primal == pytest.approx(ours.optimality.primal, rel=1e-9)
+    assert dual == pytest.approx(ours.optimality.dual, rel=1e-9)
 
 
-@pytest.mark.parametrize("tolerance", [1e-5, 1e-7, 1e-9])
+@pytest.mark.parametrize("tolerance", [1e-5, 1e-9])
 @pytest.mark.parametrize("case", [case for case in CASES if case.box == 1.0], ids=str)
 def test_tight_tolerances_are_met(case: Case, tolerance: float) -> None:
     """Where float32 kernel values end, float64 ones go on: primal and dual objective meet."""
@@ -144,13 +138,16 @@ def test_an_interior_start_that_was_cut_short_is_not_taken(monkeypatch: pytest.M
         last = f
 
 
-@pytest.mark.parametrize("dimension", [3, 20, 60])
-@pytest.mark.parametrize("kernel", ["linear", "rbf"])
-def test_memory_does_not_matter(kernel: str, dimension: int) -> None:
-    """The same numbers give the same bits, wherever and in which order they lie, in fresh buffers or used ones."""
+@pytest.mark.parametrize(
+    ("kernel", "dimension", "box"),
+    [("linear", 3, 10.0), ("linear", 60, 10.0), ("rbf", 3, 1e4), ("rbf", 20, 10.0), ("rbf", 60, 10.0)],
+)
+def test_memory_does_not_matter(kernel: str, dimension: int, box: float) -> None:
+    """The same numbers give the same bits, wherever and in which order they lie, in fresh buffers or used ones; large
+    boxes take Newton's method inside a block."""
     points = gaussian(1_500, seed=3, dimension=dimension)
     made: Kernel = LinearKernel() if kernel == "linear" else RbfKernel(1.0 / dimension)
-    upper = weights(1_500, 3.0, 10.0)
+    upper = weights(1_500, 3.0, box)
     problem = Problem(
         Z=points.X.astype(np.float64), y=points.y, upper=upper, kernel=made, tolerance=1e-3, max_iterations=10**6
     )
@@ -253,16 +250,6 @@ def test_without_a_clock_no_time_is_told() -> None:
     assert np.count_nonzero(found.alpha) <= found.columns
 
 
-def test_sorted_labels_do_no_harm() -> None:
-    """All of one class first, then all of the other."""
-    problem, _ = Case("htru2", 3_000, "rbf", 5.0, 1.0).make(tolerance=1e-3)
-    order = np.argsort(problem.y, kind="stable")
-    ordered = replace(problem, Z=problem.Z[order], y=problem.y[order], upper=problem.upper[order])
-    one, two = StdaSolver().solve(problem), StdaSolver().solve(ordered)
-    assert two.converged
-    assert certified(ordered, two)[1] == pytest.approx(certified(problem, one)[1], rel=1e-6)
-
-
 @pytest.mark.parametrize("kernel", [LinearKernel(), RbfKernel(0.125)], ids=str)
 def test_weights_over_twelve_orders(kernel: Kernel) -> None:
     """Tiny boxes beside huge ones: feasible, converged, and certified by the duality gap."""
@@ -274,16 +261,6 @@ def test_weights_over_twelve_orders(kernel: Kernel) -> None:
     assert found.converged
     assert gap <= 1e-4
     assert primal == pytest.approx(dual, rel=1e-3)
-
-
-@pytest.mark.parametrize("scale", [1e-90, 1e-4, 1e4, 1e90])
-@pytest.mark.parametrize("kernel", [LinearKernel(), RbfKernel(0.2)], ids=str)
-def test_features_of_any_size_stay_finite(kernel: Kernel, scale: float) -> None:
-    """Squares of what is let in do not overflow, in either precision."""
-    problem, _ = Case("gaussian", 500, "linear", 1.0, 1.0).make(max_iterations=20_000)
-    found = StdaSolver().solve(replace(problem, Z=problem.Z * scale, kernel=kernel))
-    assert np.isfinite(found.alpha).all()
-    assert np.isfinite(found.intercept)
 
 
 def test_float32_hands_over_to_float64() -> None:

@@ -36,12 +36,12 @@ from streamsvm.model.left_out import left_out_key
 from streamsvm.model.version import Version
 from streamsvm.points import Points, Position
 from streamsvm.verification.report import Outcome
+from tests.branches.history.traces import left, sought, topics_of, traces_of
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.command import run
 from tests.consumers.trainers import encoded, run_until, settings_for, topic, versions
 from tests.kafka.foreign import delete_records
 from tests.streams import gaussian
-from tests.traces import left, sought, topics_of, traces_of
 
 ROWS, FIRST = 230, 150
 PLACES = (3, 77, 148)

@@ -26,6 +26,7 @@ from streamsvm.points import Points, Position, Rows
 from streamsvm.verification.report import Outcome
 from tests import streams
 from tests.branches.history.test_erasing import agreed, newest
+from tests.branches.history.traces import sought, traces_of
 from tests.branches.late_labels.test_labels import (
     BEGUN_MS,
     Timed,
@@ -42,7 +43,6 @@ from tests.consumers.trainers import Running, encoded, run_until, topic, version
 from tests.joining.reference import Feature, Label, join
 from tests.kafka.foreign import delete_records
 from tests.streams import gaussian
-from tests.traces import sought, traces_of
 
 BAD = (3, 40, 77)
 """Of each partition that workers learn."""

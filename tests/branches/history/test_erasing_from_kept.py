@@ -35,12 +35,12 @@ from tests.branches.history.test_erasing import (
     settings_of,
     started,
 )
+from tests.branches.history.traces import left, sought
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.command import run
 from tests.consumers.trainers import encoded, run_until, versions
 from tests.kafka.foreign import delete_records
 from tests.streams import gaussian
-from tests.traces import left, sought
 
 ROWS, STEP = 230, 30
 POINTS = gaussian(ROWS, 5)

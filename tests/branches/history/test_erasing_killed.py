@@ -20,11 +20,11 @@ from consumers.verify.verify import verify
 from streamsvm.kafka import Cluster
 from streamsvm.points import Points
 from tests.branches.history.test_erasing import content, given_to, newest, plain, produce, record_of, rejected
+from tests.branches.history.traces import left, sought
 from tests.consumers.trainers import encoded, versions
 from tests.live.process import Daemon
 from tests.live.stage import NO_LIMITS, Stage
 from tests.streams import gaussian
-from tests.traces import left, sought
 
 Note = Callable[[str, object], None]
 ROWS_A_VERSION: Final = 40

@@ -151,7 +151,6 @@ def test_versions_of_the_rows_and_a_pin_to_one_are_named_and_a_person_retires_th
     assert [row.outcome for row in found.rows] == [Outcome.RETIRED] * newest + [Outcome.IDENTICAL]
 
 
-@pytest.mark.quick
 def test_what_the_gate_would_have_said_stands_in_the_verdict() -> None:
     """Both reasons are told, and the version passes; a verdict that passes keeps its outcome."""
     verdict = nevertheless(REFUSED, "rows were erased")

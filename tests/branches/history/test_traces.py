@@ -10,9 +10,9 @@ import pytest
 from confluent_kafka import Producer
 
 from streamsvm.kafka import Cluster, TopicSpec
+from tests.branches.history.traces import FORMS, Sought, forms_of, left, topics_of
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.trainers import settings_for
-from tests.traces import FORMS, Sought, forms_of, left, topics_of
 
 RANDOM = np.random.default_rng(3)
 ROW = Sought(RANDOM.standard_normal(8), "customer-17", b'{"id": "customer-17"}')

@@ -17,7 +17,7 @@ import pytest
 from typer.main import get_command
 from typer.testing import CliRunner
 
-from consumers.cli.app import COMMANDS, app, commands
+from consumers.cli.app import COMMANDS, app
 from consumers.help_texts import Command, Commands
 from consumers.host.exit_codes import EXIT_UNFORESEEN
 from consumers.on_demand import OptionsOnDemand
@@ -160,13 +160,6 @@ def test_help_is_a_page_and_says_where_the_rest_is(words: tuple[str, ...], monke
     assert "more options" not in whole
 
 
-def test_commands_are_listed_as_one_meets_them() -> None:
-    """A newcomer's first are at the top, and none is missing from the order."""
-    listed = get_command(app).list_commands(None)  # type: ignore[attr-defined]
-    assert listed[:4] == ["demo", "train", "score", "features"]
-    assert listed == [command.name for command in commands() if not command.group]
-
-
 def listed_by(*words: str) -> list[str]:
     """Return the commands that a help text lists."""
     _, found, text = CliRunner().invoke(app, [*words]).stdout.partition(" Commands ")
@@ -200,15 +193,6 @@ def test_the_list_says_what_a_command_says_itself(command: Command) -> None:
     whole = inspect.getdoc(command.run.complete())  # type: ignore[union-attr]
     assert whole is not None
     assert command.run.__doc__ == " ".join(whole.split("\n\n")[0].split())
-
-
-@pytest.mark.parametrize("command", [["replay"], ["dead-letters"], ["verify"], ["model", "pin"]])
-def test_help_of_a_client_has_no_options_of_a_daemon(command: list[str]) -> None:
-    """What a command has no use for would hide the options that it has."""
-    text = run(*command, "--help").stdout
-    assert "--bootstrap-servers" in text
-    assert "--http-port" not in text
-    assert "--coreset-" not in text
 
 
 def test_effective_configuration_masks_secrets() -> None:

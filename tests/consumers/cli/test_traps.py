@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import json
 import random
+import re
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -37,7 +38,6 @@ class Plant:
 
     cells: Planted
     said: str
-    kind: str = "csv"
 
 
 def _too_late(chance: random.Random, _: int, label: bool) -> Cells:
@@ -70,63 +70,61 @@ def _namibia(chance: random.Random, _: int, __: bool) -> Cells:
 
 
 LEAKS: Final = {
-    "present for one label only": Plant(
+    "present": Plant(
         lambda chance, _, label: {"planted": chance.choice("ab") if label else None},
         SUSPECTED + "it is present for 'yes' only",
     ),
-    "missing for one label only": Plant(
+    "absent": Plant(
         lambda chance, _, label: {"planted": chance.random() if not label or chance.random() < 0.5 else None},
         SUSPECTED + "it is missing for 'yes' only",
     ),
-    "a number that alone tells all": Plant(
+    "number": Plant(
         lambda chance, _, label: {"planted": chance.random() - label},
         SUSPECTED + "alone it separates the labels (AUC 1.000)",
     ),
-    "a category that alone tells all": Plant(
+    "category": Plant(
         lambda chance, _, label: {"planted": chance.choice("ab" if label else "cd")},
         SUSPECTED + "alone it separates the labels (AUC 1.000)",
     ),
-    "a text of many values that alone tells all": Plant(_pure, SUSPECTED + "alone it separates the labels (AUC 1.000)"),
-    "a time that orders the labels": Plant(_ordered, SUSPECTED + "alone it separates the labels (AUC 1.000)"),
-    "an identifier that orders the labels": Plant(
+    "pure": Plant(_pure, SUSPECTED + "alone it separates the labels (AUC 1.000)"),
+    "ordered": Plant(_ordered, SUSPECTED + "alone it separates the labels (AUC 1.000)"),
+    "identifier": Plant(
         lambda _, row, label: {"planted": 7 * row + label * 10 * ROWS},
         SUSPECTED + "alone it separates the labels (AUC 1.000)",
     ),
 }
 TRAPS: Final = {
-    "thousands separators": Plant(_with_thousands, "numbers as text with thousands separators; "),
-    "99.9 % unique text": Plant(_nearly_unique, "nearly an identifier: 99.9% of its values differ"),
-    "NA in a vocabulary": Plant(_namibia, "taken as missing; what is a value must be among the values of a category"),
+    "thousands": Plant(_with_thousands, "numbers as text with thousands separators; "),
+    "unique": Plant(_nearly_unique, "nearly an identifier: 99.9% of its values differ"),
+    "vocabulary": Plant(_namibia, "taken as missing; what is a value must be among the values of a category"),
 }
 
 
-def write(directory: Path, plant: Plant) -> Path:
-    """Write events with two honest fields beside what is planted."""
-    chance, path = random.Random(7), directory / f"events.{plant.kind}"
-    events = []
+def write(directory: Path, plants: Mapping[str, Plant]) -> Path:
+    """Write events with two honest fields beside what is planted; one plant's fields bear its name."""
+    chances = {name: random.Random(7) for name in ("", *plants)}
+    path, events = directory / "events.csv", []
     for row in range(ROWS):
-        label = chance.random() < POSITIVE
-        honest = {"amount": round(chance.gauss(50.0 + 10.0 * label, 20.0), 2), "card": chance.choice("xyz")}
-        events.append({**honest, **plant.cells(chance, row, label), "y": "yes" if label else "no"})
+        label = chances[""].random() < POSITIVE
+        event = {"amount": round(chances[""].gauss(50.0 + 10.0 * label, 20.0), 2), "card": chances[""].choice("xyz")}
+        for name, plant in plants.items():
+            for field, value in plant.cells(chances[name], row, label).items():
+                event[field.replace("planted", name)] = value
+        events.append({**event, "y": "yes" if label else "no"})
     with path.open("w", newline="") as out:
-        if plant.kind == "csv":
-            table = csv.DictWriter(out, events[0])
-            table.writeheader()
-            table.writerows(events)
-        else:
-            out.writelines(
-                json.dumps({name: v for name, v in event.items() if v is not None}) + "\n" for event in events
-            )
+        table = csv.DictWriter(out, events[0])
+        table.writeheader()
+        table.writerows(events)
     return path
 
 
-def inferred(path: Path) -> tuple[dict[str, Any], str]:
-    """Return the features that are proposed, and the line on the planted field."""
+def inferred(path: Path, *fields: str) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return the features that are proposed, and the line on each planted field."""
     done = run("features", "infer", str(path))
     assert done.returncode == 0, done.stderr
-    (line,) = (line for line in done.stdout.splitlines() if line.removeprefix("# ").startswith("planted"))
     path.with_name("config.toml").write_text(done.stdout)
-    return tomllib.loads(done.stdout)["features"], line
+    lines = {field: line for line in done.stdout.splitlines() for field in fields if re.match(rf"(# )?{field}\b", line)}
+    return tomllib.loads(done.stdout)["features"], lines
 
 
 def evaluated(path: Path, *options: str) -> Any:
@@ -137,18 +135,18 @@ def evaluated(path: Path, *options: str) -> Any:
     return json.loads(done.stdout)
 
 
-@pytest.mark.parametrize("kind", LEAKS)
-def test_a_planted_leak_is_left_out(kind: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", LEAKS)
+def test_a_planted_leak_is_left_out(name: str, tmp_path: Path) -> None:
     """Commented out, with what was seen; the honest fields are proposed."""
-    features, line = inferred(write(tmp_path, LEAKS[kind]))
+    features, lines = inferred(write(tmp_path, {name: LEAKS[name]}), name)
     assert set(features) == {"amount", "card"}
-    assert line.startswith("# planted: ")
-    assert LEAKS[kind].said in line
+    assert lines[name].startswith(f"# {name}: ")
+    assert LEAKS[name].said in lines[name]
 
 
 def test_what_only_two_fields_know_is_named_by_evaluate(tmp_path: Path) -> None:
     """A leak that no field is by itself: its two fields are proposed, and nearly all rows are right by them."""
-    path = write(tmp_path, Plant(_too_late, ""))
+    path = write(tmp_path, {"": Plant(_too_late, "")})
     done = run("features", "infer", str(path))
     assert SUSPECTED not in done.stdout
     path.with_name("config.toml").write_text(done.stdout)
@@ -157,20 +155,16 @@ def test_what_only_two_fields_know_is_named_by_evaluate(tmp_path: Path) -> None:
     assert said.startswith(("due decides: ", "paid decides: "))
 
 
-@pytest.mark.parametrize("kind", TRAPS)
-def test_a_planted_trap_is_not_learned_without_a_word(kind: str, tmp_path: Path) -> None:
-    """Read as what it is, or left out; what is proposed can be evaluated."""
-    path = write(tmp_path, TRAPS[kind])
-    features, line = inferred(path)
-    assert TRAPS[kind].said in line
-    proposed = features.get("planted")
-    if kind == "thousands separators":
-        assert proposed == {"as": "number", "parse": "text", "thousands": ","}
-    elif kind == "NA in a vocabulary":
-        assert set(proposed["values"]) == {"DE", "FR"}
-        _check_that_a_listed_value_is_that_value(path)
-    else:
-        assert proposed is None
+def test_planted_traps_are_not_learned_without_a_word(tmp_path: Path) -> None:
+    """Read as what they are, or left out; what is proposed can be evaluated."""
+    path = write(tmp_path, TRAPS)
+    features, lines = inferred(path, *TRAPS)
+    for name, trap in TRAPS.items():
+        assert trap.said in lines[name]
+    assert features["thousands"] == {"as": "number", "parse": "text", "thousands": ","}
+    assert set(features["vocabulary"]["values"]) == {"DE", "FR"}
+    assert "unique" not in features
+    _check_that_a_listed_value_is_that_value(path)
     evaluated(path)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import sys
 from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
@@ -35,7 +34,6 @@ from consumers.evaluate import (
 from consumers.evaluate import (
     run as passes,
 )
-from consumers.evaluate.results_table import progress_bar
 from streamsvm import CoresetSVC
 from streamsvm.datasets import load_htru2
 from streamsvm.errors import ConfigurationError
@@ -348,13 +346,6 @@ def test_probabilities_are_judged_where_they_are_asked_for(arrays: Arrays, sourc
     assert all(shown in text for shown in ("streamsvm", "reservoir", f"{said.brier:.4f}", "log loss", "balanced"))
 
 
-def test_probabilities_without_ground_are_a_note(source: PointSource) -> None:
-    """A memory whose audit sample has too few pulsars gives no figures, and says why."""
-    found = evaluate(source, replace(PLAN, points=180, probability="sigmoid", find_optimum=False))
-    assert named(found, "streamsvm").probabilities is None
-    assert "too few points of a label" in named(found, "streamsvm").note
-
-
 @pytest.mark.parametrize("weights", ["balanced", (1.0, 5.0)])
 def test_class_weights_count_in_every_method(arrays: Arrays, source: PointSource, weights: Any) -> None:
     """The optimum is SVC's of the same weights; SGD gets them as weights of its rows."""
@@ -431,30 +422,3 @@ def test_a_field_that_is_known_too_late_is_named(*, twice: bool) -> None:
     assert said.startswith("streamsvm: all rows right: is a field known too late? x[2] decides")
     honest = evaluate(from_arrays("honest", X[:, :2], y), replace(PLAN, find_optimum=False))
     assert not any("known too late" in note for note in notes(honest))
-
-
-def test_a_gap_is_told_in_errors_too(report: EvaluationReport) -> None:
-    """The difference of the rows that are answered right, of the reservoir's model and of the optimum."""
-    reservoir, best = named(report, "reservoir"), named(report, "optimum")
-    assert reservoir.scores is not None
-    assert best.scores is not None
-    assert reservoir.gap is not None
-    errors = round(600 * best.scores.accuracy) - round(600 * reservoir.scores.accuracy)
-    said = f"{abs(errors)} {'more' if errors > 0 else 'fewer'}" if errors else "no"
-    assert f"its gap of {reservoir.gap:.2g} goes with {said} errors on 600 held-out rows" in reservoir.note
-    assert "goes with" not in best.note
-
-
-def test_an_optimum_that_is_left_out_is_said_first_and_stays(
-    source: PointSource, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Before anything is learned; on a terminal it stands above the bar, which is wiped in the end."""
-    said = "the optimum is left out: not computed"
-    with progress_bar() as step:
-        evaluate(source, replace(PLAN, find_optimum=False), step=step)
-    lines = capsys.readouterr().err.splitlines()
-    assert lines.index(said) < lines.index("streamsvm, 200 points")
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    with progress_bar() as step:
-        evaluate(source, replace(PLAN, find_optimum=False), step=step)
-    assert f"\x1b[2K{said}\n" in capsys.readouterr().err

@@ -245,22 +245,6 @@ def test_points_that_a_trainer_would_reject_are_named(
     assert says in caught.value.what
 
 
-def test_points_are_evaluated_by_a_configuration_too(tmp_path: Path) -> None:
-    """One without features; what `points` does not say is as the file has it."""
-    random = np.random.default_rng(1)
-    path, config = tmp_path / "points.csv", tmp_path / "points.toml"
-    X = random.standard_normal((300, 2))
-    lines = (f"{a:.6f},{b:.6f},{'yes' if a > b else 'no'}\n" for a, b in X)
-    path.write_text("a,b,y\n" + "".join(lines))
-    config.write_text("[svm]\nC = 3.0\n")
-    bare = json.loads(run("evaluate", str(path), "--config", str(config), "--json").stdout)
-    assert (bare["C"], bare["labels"], bare["version"]["rows"]) == (3.0, ["no", "yes"], 300)
-    config.write_text('[svm]\nC = 3.0\n[points]\ndimension = 2\nlabels = ["yes", "no"]\n')
-    turned = json.loads(run("evaluate", str(path), "--config", str(config), "--json").stdout)
-    assert turned["labels"] == ["yes", "no"]
-    assert turned["rows"][0]["accuracy"] == pytest.approx(bare["rows"][0]["accuracy"], abs=0.05)
-
-
 @pytest.mark.parametrize(
     ("more", "says"),
     [

@@ -15,15 +15,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-import pytest
-
 from consumers.host.runtime import Health
-from consumers.host.web.connections import MOST_CONNECTIONS, Connections
+from consumers.host.web.connections import MOST_CONNECTIONS
 from consumers.host.web.head import MOST_HEAD_BYTES
 from consumers.host.web.server import HttpServer
 from consumers.metrics import TRAINER, Metrics
 from consumers.settings import HttpConfig
-from tests.faults.planted import DEFECTS
+from tests.defects import planted
 
 CLIENTS: Final = 2_000
 AT_ONCE: Final = 600
@@ -195,9 +193,7 @@ def test_probes_are_answered_among_hostile_connections() -> None:
     assert descriptors() <= before + 3, "connections are left open"
 
 
-def test_a_server_that_turns_newcomers_away_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_turns_newcomers_away_is_found() -> None:
     """Planted: whoever came first keeps his place, as slow clients wish; probes fail."""
-    monkeypatch.setattr(Connections, "add", Connections.add)  # undone when the test ends
-    DEFECTS["turns-away-newcomers"]()
-    with attacked() as (prober, _):
+    with planted("turns-away-newcomers"), attacked() as (prober, _):
         assert prober.failures

@@ -145,19 +145,6 @@ def test_an_end_is_found_wherever_the_pieces_end(parts: list[bytes], size: int) 
 # ------------------------------------------------------------------- slow and many clients
 
 
-@pytest.mark.parametrize("said", [b"", b"GET /healthz HTTP/1.1\r\n", b"X"])
-def test_slow_clients_do_not_starve_the_probes(running: HttpServer, said: bytes) -> None:
-    """With three times as many connections as there may be, each unfinished, every probe is answered."""
-    with ExitStack() as stack:
-        for number in range(3 * MOST_CONNECTIONS):
-            slow = stack.enter_context(socket.create_connection(("127.0.0.1", running.port), 20.0))
-            slow.sendall(said)
-            if number % 32 == 31:
-                assert healthy(running), number
-        for _ in range(10):
-            assert healthy(running)
-
-
 def test_the_oldest_unfinished_request_goes_first(running: HttpServer) -> None:
     """When one too many comes, it is the first that is hung up on, not the newest."""
     with ExitStack() as stack:
@@ -224,27 +211,6 @@ def test_a_page_that_fails_is_one_warning(running: HttpServer, gate: Gate, caplo
         assert [status(running, "/broken") for _ in range(3)] == [500] * 3
     assert [record.message for record in caplog.records] == ["failed to create an answer"]
     assert status(running, "/page") == 200
-
-
-def open_descriptors() -> int:
-    return len(list(Path("/proc/self/fd").iterdir()))
-
-
-def test_hanging_up_at_any_point_leaves_nothing_behind(running: HttpServer) -> None:
-    """Reset, half a head, a closed side: no descriptor, no thread and no connection stays."""
-    assert healthy(running)
-    descriptors, threads = open_descriptors(), threading.active_count()
-    for number in range(300):
-        with socket.create_connection(("127.0.0.1", running.port), 20.0) as one, suppress(ConnectionError):
-            if number % 3 == 0:
-                one.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
-            one.sendall((PLAIN * 3)[: number % 60])
-            if number % 3 == 1:
-                one.shutdown(socket.SHUT_WR)
-    eventually(lambda: not running._loop._connections.all(), "all gone")
-    eventually(lambda: open_descriptors() <= descriptors, "every descriptor closed")
-    assert threading.active_count() <= threads
-    assert healthy(running)
 
 
 def test_a_client_that_closes_its_side_is_still_answered(running: HttpServer) -> None:

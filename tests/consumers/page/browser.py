@@ -65,13 +65,3 @@ def chromium(
         yield chrome
     finally:
         chrome.quit()
-
-
-def photograph(chrome: webdriver.Chrome, file: Path, width: int, scale: float = 1.0) -> None:
-    """Save the whole page, however long it is."""
-    height = chrome.execute_cdp_cmd("Page.getLayoutMetrics", {})["cssContentSize"]["height"]
-    clip = {"x": 0, "y": 0, "width": width, "height": height, "scale": scale}
-    picture = chrome.execute_cdp_cmd("Page.captureScreenshot", {"clip": clip, "captureBeyondViewport": True})
-    import base64
-
-    file.write_bytes(base64.b64decode(picture["data"]))

@@ -124,18 +124,13 @@ def _requests(chrome: webdriver.Chrome) -> int:
 
 
 @pytest.mark.parametrize(("width", "scheme"), LOOKS)
-def test_the_page_fits(stage: Stage, open_browser: Open, width: int, scheme: str) -> None:
-    """Wide and narrow, light and dark: no scrolling sideways, no complaint, and the scheme is the one asked for."""
+def test_the_page_fits_and_the_checker_of_accessibility_finds_nothing(
+    stage: Stage, open_browser: Open, width: int, scheme: str
+) -> None:
+    """Wide and narrow, light and dark: no scrolling sideways, no complaint, and no violation of WCAG 2.2 A and AA."""
     chrome = open_browser(width, 900, scheme=scheme)
     chrome.get(stage.url)
     assert_fits(chrome, width, scheme)
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_the_checker_of_accessibility_finds_nothing(stage: Stage, open_browser: Open, scheme: str) -> None:
-    """axe-core, all of its rules for WCAG 2.2 A and AA and its best practices: no violation."""
-    chrome = open_browser(1280, 1000, scheme=scheme)
-    chrome.get(stage.url)
     chrome.find_element(By.CSS_SELECTOR, "details summary").click()
     assert violations(chrome) == []
 

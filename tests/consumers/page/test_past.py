@@ -105,22 +105,6 @@ def test_the_past_stands_behind_what_was_published_before_it_was_read(
         assert again.value("streamsvm_model_points_covered") == shown.versions[0].rows
 
 
-def test_a_dead_letter_is_shown_as_it_comes(settings: Settings, connection: Connection) -> None:
-    """The newest, with its place and its reason; before it none."""
-    produce(connection, settings.input.topic, records(20))
-    with Running(settings, connection) as running:
-        running.wait_for_rows(20)
-        letters = status_of(running, settings).input.letters
-        assert letters is None or letters.newest is None
-        produce(connection, settings.input.topic, [b"nonsense", b'{"x": [1, 2], "y": "odd"}'])
-
-        def shown() -> bool:
-            found = status_of(running, settings).input.letters
-            return found is not None and found.newest is not None and found.newest.offset == 21
-
-        running.wait_until(shown)
-
-
 def test_a_version_with_another_hash_ends_the_walk(settings: Settings, connection: Connection) -> None:
     """What does not follow from the head's hash is not shown, and nothing fails: the trainer starts all the same."""
     produce(connection, settings.input.topic, records(130))

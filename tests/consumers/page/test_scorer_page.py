@@ -49,16 +49,11 @@ def test_without_javascript_the_numbers_are_those_of_the_status(url: str, open_b
 
 
 @pytest.mark.parametrize(("width", "scheme"), LOOKS)
-def test_the_page_fits(url: str, open_browser: Open, width: int, scheme: str) -> None:
-    """Wide and narrow, light and dark: no scrolling sideways, no complaint, and the scheme is the one asked for."""
+def test_the_page_fits_and_the_checker_of_accessibility_finds_nothing(
+    url: str, open_browser: Open, width: int, scheme: str
+) -> None:
+    """Wide and narrow, light and dark: no scrolling sideways, no complaint, and no violation of WCAG 2.2 A and AA."""
     chrome = open_browser(width, 900, scheme=scheme)
     chrome.get(url)
     assert_fits(chrome, width, scheme)
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_the_checker_of_accessibility_finds_nothing(url: str, open_browser: Open, scheme: str) -> None:
-    """axe-core, all of its rules for WCAG 2.2 A and AA and its best practices: no violation."""
-    chrome = open_browser(1280, 1000, scheme=scheme)
-    chrome.get(url)
     assert violations(chrome) == []

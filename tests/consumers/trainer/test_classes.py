@@ -22,8 +22,7 @@ from consumers.settings import ScoringConfig, Settings
 from consumers.verify.verify import verify
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig, sizes
 from streamsvm.errors import ConfigurationError
-from streamsvm.ingest import arrow
-from streamsvm.ingest.decoder import PointDecoder, encode
+from streamsvm.ingest.decoder import encode
 from streamsvm.ingest.scored import BatchScorer
 from streamsvm.kafka import Cluster, Connection, Record, TopicSpec
 from streamsvm.learning.learner import Learner
@@ -274,26 +273,6 @@ def test_128_labels_of_two_points_each_make_a_version() -> None:
     assert isinstance(model, ClassModel)
     assert model.classes == len(made.machines) == 128
     assert model.decision_function(points.X).shape == (256, 128)
-
-
-def test_codes_of_labels_are_the_same_in_every_format() -> None:
-    """JSON by the compiled parser, JSON one by one, and Arrow: integer labels, in an order of their own."""
-    labels = (30, -4, 7, 1_000_000)
-    decoder = PointDecoder(PointsConfig(dimension=2, labels=labels))
-    told = [7, 30, 1_000_000, -4, 7]
-    singles = [encode([1.0, 2.0], label) for label in told]
-    array = b"[" + b",".join(singles) + b"]"
-    strange = [encode([1.0, 2.0], label, id="x") for label in told]
-    batch = arrow.encode(np.tile([1.0, 2.0], (5, 1)), told)
-    headers = (("content-type", arrow.CONTENT_TYPE.encode()),)
-    for values, own in ((singles, ()), ([array], ()), (strange, ()), ([batch], headers)):
-        found = decoder.decode([Record("in", 0, at, None, value, own, -1, None) for at, value in enumerate(values)])
-        assert np.concatenate([rows.points.y for rows in found.rows]).tolist() == [2, 0, 3, 1, 2]
-    for wrong in (8, "30"):  # one that is not configured, and one of another type
-        bad = decoder.decode([Record("in", 0, 0, None, encode([1.0, 2.0], wrong), (), -1, None)])
-        (rejection,) = bad.rejected[0].rejections
-        assert rejection.reason == "unknown_label"
-        assert "points.labels are 30, -4, 7 and 1000000" in rejection.what
 
 
 def test_a_message_of_seven_labels_is_checked() -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import tomllib
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
@@ -13,9 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from confluent_kafka.schema_registry import SchemaRegistryClient
-from typer.testing import CliRunner
 
-from consumers.cli.app import app
 from consumers.replay.replay import RecordFormat, replay
 from consumers.settings import RegistryConfig, Settings
 from streamsvm.branches.events.features.inference import proposal
@@ -293,33 +289,3 @@ def test_features_are_proposed_from_a_topic_of_every_format(
     recipe_from(
         {"_".join(path): {**options, "field": list(path)} for path, options in proposals["json"].items() if options}, {}
     )
-
-
-def test_the_proposal_of_a_topic_is_a_configuration(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the format and the envelope that it was read by, and the command that trains."""
-    from consumers.branches.events import sampling
-
-    events = [payment(index) for index in range(50)]
-    monkeypatch.setattr(sampling, "newest_events", lambda *_: (events, Counter()))
-    given = [
-        "features",
-        "infer",
-        "--topic",
-        "payments",
-        "--label",
-        "is_fraud",
-        "--format",
-        "avro",
-        "--envelope",
-        "debezium",
-    ]
-    done = CliRunner().invoke(app, given)
-    assert done.exit_code == 0, done.output
-    assert "# Train: streamsvm train --config THIS_FILE --input-topic payments" in done.stdout
-    made = Settings(**tomllib.loads(done.stdout)).models()
-    assert made.features is not None
-    assert (made.features.envelope, made.points.format) == ("debezium", "avro")
-    monkeypatch.setattr(sampling, "newest_events", lambda *_: ([], Counter({"malformed_json": 7})))
-    done = CliRunner().invoke(app, ["features", "infer", "--topic", "payments"])
-    assert isinstance(done.exception, ConfigurationError)
-    assert "malformed_json: 7" in str(done.exception)

@@ -189,26 +189,6 @@ def test_while_the_current_version_cannot_be_read_nothing_passes(settings: Setti
     assert current(connection, settings) == [1, 3]
 
 
-@pytest.mark.embedded_broker
-def test_a_current_version_is_read_again_once_that_is_possible(settings: Settings, connection: Connection) -> None:
-    """A fetch that failed at the start does not hold every later version back."""
-
-    class Late(Cluster):
-        asked = 0
-
-        def record(self, topic: str, offset: int, timeout_s: float) -> Record | None:
-            Late.asked += 1
-            if Late.asked == 1:
-                raise ConfigurationError("not yet")
-            return super().record(topic, offset, timeout_s)
-
-    produce(connection, settings.input.topic, records(ROWS))
-    run_until(settings, connection, ROWS)
-    produce(connection, settings.input.topic, records(ROWS, seed=1))
-    run_until(settings, connection, ROWS, cluster=Late(connection))
-    assert current(connection, settings) == [1, 2]
-
-
 def tilting(*shares: float) -> Callable[..., Trained]:
     """Return a training whose n-th model is shifted by its share, so that it is a bit worse."""
     made = [0]

@@ -10,20 +10,13 @@ import numpy as np
 import pytest
 from sklearn.metrics import accuracy_score, balanced_accuracy_score, hinge_loss
 
-from consumers.metrics import TRAINER, Metrics
-from consumers.trainer.gatekeeping import Open
-from consumers.trainer.stream_quality import QualityWatch
 from streamsvm.config import CoresetConfig, SvmConfig
 from streamsvm.ingest.decoder import encode
-from streamsvm.kafka import Cluster
 from streamsvm.model import skill_header as header
-from streamsvm.model.pointers import Alias, Gate
-from streamsvm.points import Points
-from streamsvm.quality.prequential import Prequential
 from tests.brokers.fixtures import TestBroker
 from tests.config.sizes import sized
 from tests.consumers.trainers import Running, produce, records, run_until, settings_for, topic, versions
-from tests.streams import DIMENSION, gaussian, rows_of
+from tests.streams import DIMENSION, gaussian
 
 pytestmark = pytest.mark.enough("real")
 
@@ -92,65 +85,6 @@ def test_freshness_is_told(embedded_broker: TestBroker, tmp_path: Path, monkeypa
     assert running.value("streamsvm_model_rows_behind") == 210 % CUT_ROWS
     assert running.value("streamsvm_model_rows_between_cuts") == CUT_ROWS
     assert running.value("streamsvm_coreset_weight") == pytest.approx(float(gaussian(210).weight.sum()))
-
-
-def test_a_refused_version_does_not_score(embedded_broker: TestBroker, tmp_path: Path) -> None:
-    """What the gate keeps from becoming current scores nothing; what it lets pass does from then on."""
-    connection, settings = embedded_broker.connection, settings_for(embedded_broker.name(), tmp_path)
-    produce(connection, settings.input.topic, records(CUT_ROWS))
-    run_until(settings, connection, CUT_ROWS)
-    (version,) = versions(connection, settings)
-    metrics = Metrics(TRAINER)
-    watch = QualityWatch(settings, Cluster(connection), None, Open(), metrics)
-    rows = rows_of(gaussian(50, 8), accepted=np.arange(50) % 5 > 0)
-    for outcome, expected in (("refused", 0.0), ("passed", 40.0)):
-        watch.published(
-            version,
-            Gate(
-                outcome=outcome,
-                why="",
-                scored_on="",
-                points=0,
-                candidate=None,
-                present=None,
-                against=None,
-                margin=0.1,
-                window=(),
-                recent=(),
-            ),
-            Alias(1, "ab", 0),
-        )
-        watch.learned(rows, again=False)
-        watch.show()
-        assert metrics.registry.get_sample_value("streamsvm_prequential_points_total") == expected
-
-
-def test_rows_are_scored_together_by_what_was_current_when_they_came(
-    embedded_broker: TestBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """In their order, when there are enough of them, at a new version, and when somebody looks."""
-    connection, settings = embedded_broker.connection, settings_for(embedded_broker.name(), tmp_path)
-    produce(connection, settings.input.topic, records(2 * CUT_ROWS))
-    run_until(settings, connection, 2 * CUT_ROWS)
-    first, second = versions(connection, settings)
-    watch = QualityWatch(settings, Cluster(connection), None, Open(), Metrics(TRAINER))
-    prequential, added = watch.prequential, list[tuple[object, Points]]()
-    assert isinstance(prequential, Prequential)
-    monkeypatch.setattr(prequential, "add", lambda points: added.append((prequential._model, points)))
-    rows = [rows_of(gaussian(n, seed)) for seed, n in enumerate((30, 20, 3_000, 2_000, 10, 5))]
-    for one in rows[:2]:
-        watch.learned(one, again=False)
-    watch.published(first, None, Alias(1, "ab", 0))
-    for one in rows[2:5]:
-        watch.learned(one, again=False)
-    watch.published(second, None, Alias(2, "ab", 0))
-    watch.learned(rows[5], again=False)
-    watch.show()
-    together = ((None, rows[:2]), (first.model, rows[2:4]), (first.model, rows[4:5]), (second.model, rows[5:]))
-    assert [len(points) for _, points in added] == [50, 5_000, 10, 5]
-    for (model, points), (expected, ones) in zip(added, together, strict=True):
-        assert model is expected
-        np.testing.assert_array_equal(points.X, np.concatenate([one.points.X for one in ones]))
 
 
 def noise(n: int, positive: float, seed: int = 3) -> list[bytes]:

@@ -15,27 +15,23 @@ from typing import Any
 
 import pytest
 
-import consumers.trainer.warming
 from consumers import constants
-from consumers.host.clock import Clock
-from consumers.host.runtime import Health
 from consumers.settings import Settings
 from consumers.streams.dead_letters import HANDFUL
 from consumers.streams.topics import output_topics
 from consumers.trainer import kernels, owner_watch
 from consumers.trainer.owner_watch import OwnerWatch
 from streamsvm.checkpoint.format import decode
-from streamsvm.config import ModelConfig, PointsConfig
-from streamsvm.errors import ConfigurationError, Fenced, LogGap, StateError, TopicMissing, TransientError
+from streamsvm.config import PointsConfig
+from streamsvm.errors import ConfigurationError, Fenced, StateError, TopicMissing, TransientError
 from streamsvm.ingest import dead_letter as deadletter
 from streamsvm.ingest.decoder import REMEDIES
-from streamsvm.kafka import Cluster, Connection, Message, OffsetOutOfRange, Publisher, Record, TopicSpec
+from streamsvm.kafka import Cluster, Connection, Message, Publisher, Record, TopicSpec
 from streamsvm.learning.training import train
 from streamsvm.model.pointers import Owner
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.trainers import Running, produce, records, run_until, settings_for, topic, versions
 from tests.kafka import foreign
-from tests.live.admin import set_option
 
 pytestmark = pytest.mark.real_broker
 
@@ -94,10 +90,10 @@ def test_a_refused_version_is_audited_and_its_number_used_by_the_next(
     produce(connection, settings.input.topic, values[:50])
     with Running(settings, connection) as running:
         running.wait_until(lambda: running.value("streamsvm_model_version") == 1)
-        foreign.alter_topic(connection, settings.output.models_topic, "max.message.bytes", "200")
+        foreign.set_option(connection, settings.output.models_topic, "max.message.bytes", "200")
         produce(connection, settings.input.topic, values[50:90])
         running.wait_until(lambda: running.value("streamsvm_publishes_total", outcome="refused") == 1)
-        foreign.alter_topic(connection, settings.output.models_topic, "max.message.bytes", "1000000")
+        foreign.set_option(connection, settings.output.models_topic, "max.message.bytes", "1000000")
         produce(connection, settings.input.topic, values[90:])
         running.wait_until(lambda: running.value("streamsvm_model_version") == 2)
     assert numbers(connection, settings) == [(1, 40), (2, 120)]
@@ -154,22 +150,6 @@ def recreate(settings: Settings, connection: Connection) -> None:
     Cluster(connection).create([TopicSpec(settings.input.topic, 1)])
 
 
-@pytest.mark.usefixtures("watchful")
-def test_a_recreated_topic_stops_the_trainer(settings: Settings, connection: Connection) -> None:
-    """Its offsets mean other records: the line says so, and so does the next start, with the way out."""
-    produce(connection, settings.input.topic, records(50))
-    with Running(settings, connection) as running:
-        running.wait_until(lambda: running.value("streamsvm_model_version") == 1)
-        recreate(settings, connection)
-        # Where the fetch comes before the look at the topic, it names both causes.
-        with pytest.raises((LogGap, OffsetOutOfRange), match=r"was recreated|does not exist"):
-            running.wait_until(lambda: False)
-        assert not running.health.healthy()[0]
-        running.failure = None
-    with pytest.raises(StateError, match=r"the topic was recreated.*--reset m/1"):
-        run_until(settings, connection, 0)
-
-
 @pytest.mark.parametrize("on_gap", ["fail", "reset"])
 def test_records_removed_before_they_were_read(on_gap: str, settings: Settings, connection: Connection) -> None:
     """At a start: refused with both offsets, or begun anew from what there is."""
@@ -216,7 +196,7 @@ def test_output_topics_that_are_unfit_are_refused(settings: Settings, connection
 
 def test_a_compacted_input_is_refused(settings: Settings, connection: Connection) -> None:
     """Before anything is made of it: no version could be recomputed, and a later start would find a gap."""
-    set_option(connection, settings.input.topic, "cleanup.policy", "compact,delete")
+    foreign.set_option(connection, settings.input.topic, "cleanup.policy", "compact,delete")
     with pytest.raises(ConfigurationError, match=f"{settings.input.topic}: cleanup.policy is compact,del") as refused:
         run_until(settings, connection, 0)
     assert f"--entity-name {settings.input.topic} --add-config cleanup.policy=delete" in refused.value.remedy
@@ -248,43 +228,6 @@ def test_a_stop_while_it_compiles_takes_nothing_over(
     predecessor.close()
     assert topic(connection, settings.output.aliases_topic) == []
     assert not list(settings.checkpoint.directory.glob("checkpoint-*"))
-
-
-def test_compiling_is_said_while_the_first_part_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A first start compiles for half a minute in one call: readiness says so meanwhile, and the log how far it is.
-
-    A quick start says neither.
-    """
-    told, progress = threading.Event(), threading.Semaphore(0)
-
-    class Told(Health):
-        def require(self, condition: str, why: str) -> None:
-            super().require(condition, why)
-            if why == consumers.trainer.warming.COMPILING:
-                told.set()
-
-    def compile_it(_: object, say: Callable[[str], None], **named: object) -> None:
-        say("the first part")
-        assert told.wait(30.0)
-        for _ in range(3):
-            assert progress.acquire(timeout=30.0)
-
-    def note(event: str, **said: object) -> None:
-        assert (event, said["what"]) == ("compiling", "the first part")
-        progress.release()
-
-    health, config = Told(stuck_after_s=60.0), ModelConfig(points=PointsConfig(dimension=2))
-    monkeypatch.setattr(consumers.trainer.warming, "LONG_COMPILE_S", 0.01)
-    monkeypatch.setattr(consumers.trainer.warming, "PROGRESS_EVERY_S", 0.01)
-    monkeypatch.setattr(consumers.trainer.warming.log, "info", note)
-    monkeypatch.setattr(kernels, "prepare", compile_it)
-    consumers.trainer.warming.WarmUp(config, health, threading.Event(), Clock()).run()
-    assert "compiling" in health.ready()[1]["waiting_for"]["start"]
-    told.clear()
-    monkeypatch.setattr(consumers.trainer.warming, "LONG_COMPILE_S", 600.0)
-    monkeypatch.setattr(kernels, "prepare", lambda config, say, registry: say("the first part"))
-    consumers.trainer.warming.WarmUp(config, health, threading.Event(), Clock()).run()
-    assert not told.is_set()
 
 
 def test_what_can_be_refused_is_refused_before_it_compiles(

@@ -17,10 +17,10 @@ import pytest
 from consumers.host.memory_limit import container_limit
 from consumers.settings import Settings
 from streamsvm.config import CoresetConfig, ModelConfig, SvmConfig
-from streamsvm.errors import ConfigurationError, FatalError, StateError, TopicMissing
+from streamsvm.errors import ConfigurationError, StateError, TopicMissing
 from streamsvm.kafka import Batch, Cluster, Connection, Input, Message, Outbox, Record, TopicSpec
 from streamsvm.learning.learner import Learner
-from streamsvm.learning.training import Trained, audited, train
+from streamsvm.learning.training import audited, train
 from streamsvm.model import message as model_codec
 from streamsvm.model.fit import Audit
 from streamsvm.model.pointers import decode_alias, decode_head, encode_head
@@ -89,19 +89,6 @@ def test_versions_are_those_of_the_stream(settings: Settings, connection: Connec
     assert shown == [newest.audit.low, newest.audit.objective, newest.audit.high]
     assert newest.audit.points == settings.coreset.audit_points
     assert running.value("streamsvm_model_objective") == newest.fit.objective
-
-
-@pytest.mark.parametrize("first_life", [40, 95])
-def test_stopping_and_starting_changes_nothing(first_life: int, settings: Settings, connection: Connection) -> None:
-    """Stopped anywhere and started again: the same models, none twice, numbers without a gap."""
-    values = records(250)
-    produce(connection, settings.input.topic, values[:first_life])
-    run_until(settings, connection, first_life)
-    produce(connection, settings.input.topic, values[first_life:])
-    run_until(settings, connection, 250 - first_life)
-    found = versions(connection, settings)
-    assert [version.number for version in found] == [1, 2, 3, 4, 5, 6]
-    assert seen(found) == oracle(settings.models(), 250)
 
 
 def dead_letters(connection: Connection, settings: Settings) -> list[Record]:
@@ -460,26 +447,3 @@ def test_a_large_bad_record_does_not_stop_a_small_client(settings: Settings, bro
     (letter,) = dead_letters(broker.connection, settings)
     assert dict(letter.headers)["streamsvm.deadletter.value.bytes"] == b"600006"
     assert len(versions(broker.connection, settings)) == 1
-
-
-@pytest.mark.embedded_broker
-def test_health_is_red_before_anything_is_closed(
-    settings: Settings, connection: Connection, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """An error that ends the trainer from its training thread is on /healthz while clients are still being closed."""
-    answers = []
-    close = Input.close
-
-    def observed(self: Input) -> None:
-        answers.append(running.health.healthy())
-        close(self)
-
-    def broken(*_: object) -> Trained:
-        raise FatalError("the solver is broken")
-
-    monkeypatch.setattr(Input, "close", observed)
-    produce(connection, settings.input.topic, records(50))
-    running = Running(settings, connection, train=broken)
-    with pytest.raises(FatalError), running:
-        running.wait_until(lambda: False)
-    assert answers == [(False, {"healthy": False, "why": "the solver is broken"})]

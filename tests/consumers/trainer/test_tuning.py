@@ -15,9 +15,8 @@ from streamsvm.learning import naming
 from streamsvm.learning.tuning import STEPS, Tuning
 from streamsvm.model.pointers import Head, decode_head, head_key
 from streamsvm.model.version import Version
-from streamsvm.verification.report import Outcome
 from tests.brokers.fixtures import TestBroker
-from tests.consumers.forged import Forged, faults, outcomes, with_lineage
+from tests.consumers.forged import Forged, faults, with_lineage
 from tests.consumers.trainer.test_classes import records_of, seven, several
 from tests.consumers.trainers import produce, records, run_until, settings_for, topic, versions
 
@@ -79,21 +78,6 @@ def test_cuts_at_or_past_a_multiple_are_tuned_and_the_others_keep_it(
     }
     assert len({(version.fit.C * version.stream.weight, version.fit.gamma) for version in found}) > 1
     assert running.value("streamsvm_training_seconds_count", step="tune") == 3
-
-
-@pytest.mark.enough("embedded", "real")
-def test_verify_chooses_again(make: Callable[..., Settings], connection: Connection) -> None:
-    """All versions are recomputed, each choice made once and the log read once; so is one alone that chose nothing."""
-    settings = make()
-    produce(connection, settings.input.topic, records(200))
-    run_until(settings, connection, 200)
-    report = verify(Cluster(connection), settings)
-    assert report.clean, list(report.lines())
-    assert report.input_rows == 200
-    alone = verify(Cluster(connection), settings, number=5)
-    assert alone.clean, list(alone.lines())
-    assert outcomes(alone)[-1] == (5, Outcome.IDENTICAL)
-    assert alone.input_rows == 200
 
 
 @pytest.mark.parametrize("multiclass", ["one_vs_one", "one_vs_rest"])

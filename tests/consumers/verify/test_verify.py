@@ -37,7 +37,7 @@ from tests.consumers.trainers import Running, produce, records, run_until, setti
 from tests.deadline import eventually
 from tests.golden.every_model import KINDS, handmade
 from tests.golden.model import path_of
-from tests.kafka.foreign import add_partitions, alter_topic, delete_records
+from tests.kafka.foreign import add_partitions, delete_records, set_option
 
 pytestmark = pytest.mark.enough("embedded")
 
@@ -473,7 +473,7 @@ def test_an_incarnation_behind_the_removed_range_is_still_checked(alone: Setting
 def test_versions_removed_from_the_models_topic_are_said(alone: Settings, connection: Connection) -> None:
     """Those that are left are recomputed, but it is not all of them."""
     second = topic(connection, alone.output.models_topic)[2].offset
-    alter_topic(connection, alone.output.models_topic, "cleanup.policy", "delete")  # of a compacted one none is taken
+    set_option(connection, alone.output.models_topic, "cleanup.policy", "delete")  # of a compacted one none is taken
 
     def removed() -> bool:
         with suppress(KafkaException):  # the broker may not know the policy yet

@@ -1,4 +1,4 @@
-"""streamsvm 0.1.1, as it might be: `python -m tests.upgrade.later optional|required COMMAND ...`.
+"""streamsvm 0.1.1, as it might be: `python -m tests.live.later optional|required COMMAND ...`.
 
 It is this build with another version, and with one part more in every version and in every partition of a checkpoint
 and of the coresets topic, at the sockets where a branch would plug it in. The part's name says that builds before it

@@ -1,31 +1,34 @@
-"""Every planted defect, and who finds it: ``python -m tests.defects``.
+"""Every planted defect, and who finds it: `python -m tests.defects`.
 
-A defect is planted to show that a test can fail. Most stand in tables, of which a test takes each row: such a test says
-in its name that a defect, a mistake or a fault is planted, or that something would be found. Defects of whole daemons
-stand in `tests.faults`; a test finds those that it names. What only a longer run finds has a command instead.
+Besides those of `tests.defects` there are mistakes that tests make for themselves, in a file, a message or a decoder,
+and of which a test takes each row: such a test says in its name that a defect, a mistake or a fault is planted, or that
+something would be found.
 
-A line is a defect, and the test or the command, with a tab between them: two trees are compared by `diff`.
+A line is a defect, the test or the command, and what the defect does, with tabs between them.
 """
 
 from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from itertools import product
 from pathlib import Path
 from typing import Any, Final
 
-TESTS: Final = Path(__file__).parent
+from tests.defects import DEFECTS
+
+TESTS: Final = Path(__file__).parents[1]
 PLANTING: Final = re.compile("planted_(defect|mistake|fault)|missing_fsync|would_be_found")
 """Names of tests that find what is planted, row by row."""
-HISTORIES: Final = "tests.live"
 SCENARIOS: Final = "tests/live/test_scenarios.py"
-"""The test of the scenarios, which stand in files of their own."""
-NO_DEFECT: Final = re.compile("no defect|^A disturbance")
-"""What the docstring of an alteration says that only brings a situation about."""
+SHOWN: Final[Mapping[str, str]] = {
+    "tests/simulation/test_simulation.py::test_a_planted_defect_is_found": "simulated",
+    "tests/joining/test_planted.py::test_a_planted_defect_is_found": "joined",
+}
+"""Tests of every defect that shows in one place."""
 
 
 @dataclass(frozen=True, order=True)
@@ -39,8 +42,7 @@ class Found:
 def every(tests: Path = TESTS) -> list[Found]:
     """Return all defects of a tree of tests, which must be the one that is imported."""
     rows = [one for path, name in planting(tests) for one in of_table(path.relative_to(tests.parent), name)]
-    listed = {one.defect for one in rows}
-    return sorted({*rows, *of_daemons(tests), *of_histories(listed)})
+    return sorted({*(one for one in rows if one.defect not in DEFECTS), *of_daemons(tests)})
 
 
 def planting(tests: Path) -> Iterator[tuple[Path, str]]:
@@ -75,25 +77,22 @@ def _words(row: Any) -> list[str]:
 
 
 def of_daemons(tests: Path = TESTS) -> Iterator[Found]:
-    """Yield the defects of whole daemons, each with every test or scenario that names it; nobody finds the others."""
-    named = {str(path.relative_to(tests.parent)): _named(path) for path in sorted(tests.rglob("test_*.py"))}
-    if (tests / "live" / "scenarios.py").exists():
-        table = import_module("tests.live.scenarios").SCENARIOS
-        named[SCENARIOS] = [(f"test_scenario[{one.id}]", {*one.planted}) for one in table if one.found]
-    for name in defects_of_daemons():
-        tests_of_it = [f"{path}::{test}" for path, found in named.items() for test, words in found if name in words]
-        yield from (Found(name, by) for by in tests_of_it or [""])
+    """Yield the defects of the table, each with every test and scenario that names it; nobody finds one without."""
+    files = [path for path in sorted(tests.rglob("test_*.py")) if path.parent != Path(__file__).parent]
+    named = {str(path.relative_to(tests.parent)): _named(path) for path in files}
+    if tests == TESTS:
+        named[SCENARIOS] = [(f"test_scenario[{one.id}]", {*one.planted}) for one in _scenarios() if one.found]
+    for name, defect in DEFECTS.items():
+        by = [f"{path}::{test}" for path, found in named.items() for test, words in found if name in words]
+        by += [f"{test}[{name}]" for test, shows in SHOWN.items() if getattr(defect, shows)] if tests == TESTS else []
+        by += [f"python -m tests.live defects {name}"] if defect.live and not by else []
+        yield from (Found(name, one) for one in by or [""])
 
 
-def defects_of_daemons() -> list[str]:
-    """Return what can be planted in a daemon and is no mere disturbance."""
-    tables: tuple[Mapping[str, Callable[[], None]], ...] = (
-        import_module("tests.faults.planted").DEFECTS,
-        import_module("tests.faults.altered").ALTERATIONS,
-    )
-    return [
-        name for table in tables for name, plant in table.items() if not NO_DEFECT.search((plant.__doc__ or "").strip())
-    ]
+def _scenarios() -> list[Any]:
+    from tests.live.scenarios import SCENARIOS
+
+    return [*SCENARIOS]
 
 
 def _named(path: Path) -> list[tuple[str, set[str]]]:
@@ -111,18 +110,11 @@ def _words_of(tree: ast.AST) -> set[str]:
     return {word for text in texts for word in re.split("[+,]", text)}
 
 
-def of_histories(listed: Iterable[str]) -> Iterator[Found]:
-    """Yield the defects of live systems that no test plants: a command runs them, as it takes minutes for each."""
-    for name in import_module(f"{HISTORIES}.defects").DEFECTS:
-        if name not in listed:
-            yield Found(name, f"python -m {HISTORIES} defects {name}")
-
-
 def main() -> int:
     """Print them; the exit status is 1 if nobody finds one."""
     found = every()
     for one in found:
-        print(f"{one.defect}\t{one.by or 'nobody'}")
+        print(f"{one.defect}\t{one.by or 'nobody'}\t{DEFECTS[one.defect].behaviour if one.defect in DEFECTS else ''}")
     return 0 if all(one.by for one in found) else 1
 
 

@@ -5,7 +5,6 @@ name        method                                 kernels  what it gives
 =========== =====================================  =======  ====================================================
 `libsvm`    SVC: SMO, second-order selection       RBF too  the optimum, but for float32 kernel values
 `liblinear` LinearSVC: dual coordinate descent     linear   near it: its bias is regularised, then refitted
-`pegasos`   SGDClassifier: stochastic subgradients linear   near it: a rough answer, cheap for many points
 =========== =====================================  =======  ====================================================
 """
 
@@ -15,7 +14,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.linear_model import SGDClassifier
 from sklearn.svm import SVC, LinearSVC
 
 from streamsvm.model.kernels import Float, LinearKernel, RbfKernel
@@ -112,50 +110,6 @@ class LiblinearSolver(CheckedSolver):
         )
         with silenced(ConvergenceWarning):
             machine.fit(problem.Z - centre, problem.y, sample_weight=problem.upper)
-        iterations = int(machine.n_iter_)
-        return _from_coefficients(problem, machine.coef_[0], centre, iterations, iterations < passes)
-
-
-@dataclass(frozen=True, slots=True)
-class PegasosSolver(CheckedSolver):
-    """scikit-learn's SGDClassifier with the hinge loss, in the manner of Pegasos; linear kernel only.
-
-    A step takes one point's subgradient at the rate 1 / (lambda (t + t_0)), lambda = 1 / sum_i upper_i, weights scale
-    the step (Shalev-Shwartz et al. 2007, and Bottou's t_0); then the bias is refitted exactly for the w found. The
-    answer is rough: on HTRU2 between 0.3 % and 100 % above the optimum, the more so the larger and the more unequal the
-    boxes. `converged` says only that the loss had stopped falling, by more than the tolerance in five passes.
-
-    Attributes
-    ----------
-    averaged : bool
-        Whether w is the mean over all steps, the first and worst included, instead of the last; was never better.
-    seed : int
-        Order of the points.
-    most_passes : int
-        Bound on the passes, besides `max_iterations` points visited.
-    """
-
-    averaged: bool = False
-    seed: int = 0
-    most_passes: int = 1_000
-
-    def solve_checked(self, problem: Problem) -> Solution:
-        """Solve; see `CheckedSolver`."""
-        assert isinstance(problem.kernel, LinearKernel)
-        centre = problem.Z.mean(axis=0)
-        passes = min(self.most_passes, _passes(problem))
-        total = float(problem.upper.sum())
-        machine = SGDClassifier(
-            loss="hinge",
-            alpha=1.0 / total,
-            learning_rate="optimal",
-            average=self.averaged,
-            tol=problem.tolerance,
-            max_iter=passes,
-            random_state=self.seed,
-        )
-        with silenced(ConvergenceWarning):
-            machine.fit(problem.Z - centre, problem.y, sample_weight=problem.upper * (len(problem.y) / total))
         iterations = int(machine.n_iter_)
         return _from_coefficients(problem, machine.coef_[0], centre, iterations, iterations < passes)
 

@@ -1,17 +1,17 @@
-"""Defects and a disturbance of workers, and of who adopts what they learn, for the fault matrix."""
+"""Defects of workers, and of who adopts what they learn."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any
 
-from consumers.branches.workers import group_worker
 from consumers.branches.workers.coresets_topic import CoresetsWriter, Due
 from streamsvm.branches.workers.combiner import Combiner
-from tests.faults.wrapping import wrap
+from tests.defects.planting import TABLE, Live, wrap
 
 
+@TABLE.defect()
 def adopts_a_point_less() -> None:
     """Of each open leaf that a worker hands over, the trainer loses a point."""
 
@@ -25,6 +25,9 @@ def adopts_a_point_less() -> None:
     wrap(Combiner, "adopt", adopt)
 
 
+@TABLE.defect(
+    live=Live(part="scale", nemeses=("kill-worker",), shows=("incomplete-manifest",), models=("e",)),
+)
 def manifest_first() -> None:
     """A worker writes manifests before the parts that they name."""
 
@@ -34,13 +37,3 @@ def manifest_first() -> None:
         original(writer, due)
 
     wrap(CoresetsWriter, "publish", publish)
-
-
-def publishes_often() -> None:
-    """A disturbance: a worker leaves states many times a second."""
-    group_worker.PUBLISH_INTERVAL_S, group_worker.PUBLISH_AFTER_S = 0.05, 0.3  # type: ignore[misc]
-
-
-DEFECTS: Final = (adopts_a_point_less, manifest_first, publishes_often)
-HISTORIES: Final = ((manifest_first, "e", "scale", "kill-worker", "incomplete-manifest"),)
-"""Of those, what the checker of histories finds: with which model, where, under which faults, by which anomaly."""

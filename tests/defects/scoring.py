@@ -1,0 +1,93 @@
+"""Defects of who scores: positions beside scores, members, batches that failed."""
+
+from __future__ import annotations
+
+import hashlib
+import uuid
+from dataclasses import replace
+from typing import Any
+
+from consumers.scorer.scorer import Scorer
+from consumers.scorer.seat import Seat
+from streamsvm.crashpoints import crash_point
+from streamsvm.ingest import scored as scores_codec
+from streamsvm.kafka import Input, Publisher, Slot, Subscription
+from tests.defects.planting import TABLE, Live, replace_part, wrap
+
+
+@TABLE.defect(live=Live(part="score", nemeses=("kill-scorer",), shows=("doubled-score",)))
+def commits_beside_its_scores() -> None:
+    """A batch's positions are committed after the transaction of its scores, not in it."""
+
+    def hand_over(
+        _: Any,
+        scorer: Scorer,
+        seat: Seat,
+        publisher: Publisher,
+        messages: Any,
+        progress: Any,
+        positions: Any,
+        *more: Any,
+    ) -> None:
+        publisher.publish(messages)
+        crash_point("scores.placed")
+        seat.subscription.commit(positions)
+
+    wrap(Scorer, "_hand_over", hand_over)
+
+
+@TABLE.defect(live=Live(part="score", nemeses=("stop-scorer",), shows=("doubled-score", "lost-score")))
+def names_no_member() -> None:
+    """Positions are committed in the name of the group alone, so that nobody asks whether the scorer is still in it."""
+    strangers: dict[Subscription, Input] = {}
+
+    def progress(original: Any, subscription: Subscription, positions: Any) -> Any:
+        made = original(subscription, positions)
+        if subscription not in strangers:
+            connection, topic = subscription._feed._connection, subscription._topic
+            strangers[subscription] = Input(connection, topic, group=subscription._group)
+        return replace(made, member=strangers[subscription]._consumer.consumer_group_metadata())
+
+    wrap(Subscription, "progress", progress)
+
+
+@TABLE.defect(live=Live(part="score", nemeses=("kill-broker",), shows=("lost-score", "stuck-scorer")))
+def passes_over_what_failed() -> None:
+    """A batch that was not committed is not read again."""
+
+    def put_aside(original: Any, scorer: Scorer, seat: Seat, error: Any) -> None:
+        rewind, seat.subscription.rewind = seat.subscription.rewind, lambda: None  # type: ignore[method-assign]
+        try:
+            original(scorer, seat, error)
+        finally:
+            seat.subscription.rewind = rewind  # type: ignore[method-assign]
+
+    wrap(Scorer, "_put_back", put_aside)
+
+
+@TABLE.defect(live=Live(part="score", nemeses=("rebalance",), shows=("forged-score",), faults=1))
+def names_another_model() -> None:
+    """Every tenth batch of scores carries a hash that is not its version's."""
+    made = [0]
+
+    def score(original: Any, scorer: Any, records: Any) -> Any:
+        made[0] += 1
+        scored = original(scorer, records)
+        if made[0] % 10:
+            return scored
+        other = hashlib.sha256(b"another").hexdigest().encode()
+        for at, one in enumerate(scored.records):
+            headers = tuple((n, other if n == scores_codec.MODEL_SHA256_HEADER else v) for n, v in one.headers)
+            scored.records[at] = scores_codec.ScoreRecord(one.key, one.value, headers, one.rows)
+        return scored
+
+    wrap(scores_codec.BatchScorer, "score", score)
+
+
+@TABLE.defect(
+    live=Live(part="score", nemeses=("kill-both",), shows=("stuck-reader", "stuck-scorer"), faults=4),
+)
+def has_random_ids() -> None:
+    """Each process makes a transactional id up, which says neither slot nor group: nobody takes a dead one's over."""
+    own = uuid.uuid4().hex
+    replace_part(Slot, "transactional_id", property(lambda slot: f"{own}-{slot.number}"))

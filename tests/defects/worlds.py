@@ -1,0 +1,275 @@
+"""Simulated worlds that have a defect themselves: where the simulation has a part of its own, a patch changes nothing.
+
+Most remove what answers one of the ways in which simpler protocols broke under model checking; the decisions in
+`streamsvm/DESIGN.md` say which part answers what.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from typing import Any, Final
+from unittest import mock
+
+from consumers.host.runtime import Health
+from consumers.settings import Settings
+from consumers.trainer.trainer import Trainer
+from streamsvm.kafka import Message, OutcomeUnknown, Record
+from streamsvm.model.pointers import current_key, decode_head, head_key
+from streamsvm.model.version import version_key
+from tests.defects import SIMULATED
+from tests.defects.planting import Simulated, planted
+from tests.simulation import ports
+from tests.simulation.broker import EndTxn, Entry, Refused
+from tests.simulation.people import BY_PEOPLE
+from tests.simulation.running import SHIPPED, Design
+from tests.simulation.stream import ALIASES, MODELS, NAME
+from tests.simulation.world import Profile, World
+
+
+def _with_cluster(cluster: type[ports.Cluster]) -> Design:
+    """Return a world of another broker."""
+
+    class Ports(ports.Ports):
+        def __init__(self, world: World, life: Any) -> None:
+            super().__init__(world, life)
+            self.cluster = cluster(world, life)
+
+    return Design(ports=Ports)
+
+
+def _with_publisher(publisher: type[ports.Publisher]) -> Design:
+    class Cluster(ports.Cluster):
+        def publisher(self, transactional_id: str, writer: str = "") -> ports.Publisher:
+            return publisher(self._world, self._life, transactional_id, writer)
+
+    return _with_cluster(Cluster)
+
+
+class _Resending(ports.Publisher):
+    def publish(
+        self, messages: Sequence[Message], last: Callable[[Sequence[int]], Sequence[Message]] | None = None
+    ) -> list[int]:
+        try:
+            return super().publish(messages, last)
+        except OutcomeUnknown:
+            self._ended = None
+            self.start()
+            return super().publish(messages, last)
+
+
+class _KeepingItsProducer(ports.Publisher):
+    def start(self) -> None:
+        known = self._life.__dict__.setdefault("producer", None)
+        if known is None:
+            super().start()
+            self._life.__dict__["producer"] = self._producer
+        self._producer = self._life.__dict__["producer"]
+
+    def publish(
+        self, messages: Sequence[Message], last: Callable[[Sequence[int]], Sequence[Message]] | None = None
+    ) -> list[int]:
+        try:
+            return super().publish(messages, last)
+        except OutcomeUnknown:
+            self._ended = None
+            return super().publish(messages, last)
+
+
+class _IdByIncarnation(ports.Cluster):
+    incarnation = 1
+
+    def publisher(self, transactional_id: str, writer: str = "") -> ports.Publisher:
+        return super().publisher(f"{transactional_id}/{self.incarnation}", writer)
+
+
+class _PortsByIncarnation(ports.Ports):
+    def trainer(self, settings: Settings, health: Health, reset: str) -> Trainer:
+        self.cluster = _IdByIncarnation(self.world, self.life)
+        names = self.life.instance.disk.generations()
+        incarnation = int(names[-1].split("-")[1]) if names else 1
+        self.cluster.incarnation = int(reset.rsplit("/", 1)[1]) + 1 if reset else incarnation
+        return super().trainer(settings, health, reset)
+
+
+class _HeadOfWhatIsLeft(ports.Cluster):
+    """Takes the newest version that is not retired for the head."""
+
+    def newest(self, topic: str, keys: Any, timeout_s: float) -> dict[bytes, Record]:
+        found = super().newest(topic, keys, timeout_s)
+        key = head_key(NAME).encode()
+        found.pop(key, None)
+        retired = {entry.key for _, entry in self._broker.log(MODELS).committed() if entry.value is None}
+        log = self._broker.log(ALIASES)
+        for offset, entry in log.committed():
+            if entry.key == key and entry.value:
+                number = decode_head(entry.value).number
+                if version_key(NAME, number).encode() not in retired:
+                    found[key] = log.record(topic, 0, offset, entry)
+        return found
+
+
+class _OneKey(ports.Publisher):
+    """Moves `current` only if people have not pinned it under the same key, as far as it knows when it begins."""
+
+    def publish(
+        self, messages: Sequence[Message], last: Callable[[Sequence[int]], Sequence[Message]] | None = None
+    ) -> list[int]:
+        key = current_key(NAME).encode()
+        written = [entry for _, entry in self._broker.log(ALIASES).committed() if entry.key == key]
+        pinned = bool(written) and written[-1].headers == BY_PEOPLE and written[-1].value is not None
+
+        def without_current(offsets: Sequence[int]) -> Sequence[Message]:
+            assert last is not None
+            return [message for message in last(offsets) if not (pinned and message.key == key)]
+
+        return super().publish(messages, last and without_current)
+
+
+class _WorldOfOneKey(World):
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.people.pin_key = current_key(NAME)
+
+
+class _ByEpoch(ports.DiskPort):
+    """Names checkpoints by the producer's epoch first."""
+
+    def write(self, name: str, content: bytes) -> None:
+        super().write(self._named(name), content)
+
+    def sync(self, name: str) -> None:
+        super().sync(self._named(name))
+
+    def rename(self, old: str, new: str) -> None:
+        super().rename(self._named(old), self._named(new))
+
+    def _named(self, name: str) -> str:
+        identity = self._broker.identity_of(f"streamsvm/{NAME}/{MODELS}")
+        epoch = identity.epoch if identity else 0
+        return f"checkpoint-{epoch:06d}-{0:012d}-{name.rsplit('-', 1)[1]}"
+
+
+class _PortsByEpoch(ports.Ports):
+    def __init__(self, world: World, life: Any) -> None:
+        super().__init__(world, life)
+        self.disk = _ByEpoch(world, life)
+
+
+class _ToTheStableOffset(ports.Cluster):
+    def _end(self, topic: str) -> int:
+        return self._broker.log(topic).stable
+
+
+class _ReadingBefore(ports.Cluster):
+    """Reads the head once, before it takes the transactional id, and believes that ever after."""
+
+    _read: Record | None = None
+    _has_read = False
+
+    def newest(self, topic: str, keys: Any, timeout_s: float) -> dict[bytes, Record]:
+        found = super().newest(topic, keys, timeout_s)
+        key = head_key(NAME).encode()
+        if not self._has_read:
+            self._read, self._has_read = found.get(key), True
+        return {**found, key: self._read} if self._read else {k: record for k, record in found.items() if k != key}
+
+
+class _Unsynced(ports.DiskPort):
+    def sync(self, name: str) -> None: ...
+
+    def sync_names(self) -> None:
+        self._point("saved")
+
+
+class _PortsUnsynced(ports.Ports):
+    def __init__(self, world: World, life: Any) -> None:
+        super().__init__(world, life)
+        self.disk = _Unsynced(world, life)
+
+
+class _LossyOutbox(ports.Outbox):
+    def flush(self, timeout_s: float) -> None: ...
+
+
+class _LossyCluster(ports.Cluster):
+    def outbox(self, *, patience_s: float | None = None) -> ports.Outbox:
+        return _LossyOutbox(self._world, self._life)
+
+
+class _SweepingByCommit(ports.Publisher):
+    def _abort(self) -> None:
+        if self._sent:
+            self._sent = False
+            try:
+                self._broker.end(EndTxn(self._id, *self._producer, commit=True))
+            except Refused as refusal:
+                raise self._failure(refusal) from None
+
+
+class _Unconfirmed(ports.Publisher):
+    def confirm(self) -> None: ...
+
+
+class _InputPastRetention(ports.Input):
+    def _ready(self, partition: int) -> list[tuple[int, Entry]]:
+        self._at[partition] = max(self._at[partition], self._broker.log(self._name, partition).first)
+        return super()._ready(partition)
+
+
+class _PastRetention(ports.Cluster):
+    """Neither a start nor a poll notices that records are gone which were not read."""
+
+    def log_range(self, topic: str, partition: int) -> tuple[int, int]:
+        return 0, super().log_range(topic, partition)[1]
+
+    def input(self, topic: str, group: str) -> ports.Input:
+        return _InputPastRetention(self._world, self._life, topic)
+
+
+WORLDS: Final[Mapping[str, Design]] = {
+    "resends": _with_publisher(_Resending),
+    "keeps-its-producer": _with_publisher(_KeepingItsProducer),
+    "names-its-id-by-incarnation": Design(ports=_PortsByIncarnation),
+    "takes-what-is-left-for-the-head": _with_cluster(_HeadOfWhatIsLeft),
+    "shares-the-key-of-current": Design(ports=_with_publisher(_OneKey).ports, world=_WorldOfOneKey),
+    "orders-checkpoints-by-epoch": Design(ports=_PortsByEpoch),
+    "reads-to-the-stable-offset": _with_cluster(_ToTheStableOffset),
+    "reads-before-it-takes-the-id": _with_cluster(_ReadingBefore),
+    "syncs-no-checkpoint": Design(ports=_PortsUnsynced),
+    "flushes-no-dead-letters": _with_cluster(_LossyCluster),
+    "settles-by-commit": _with_publisher(_SweepingByCommit),
+    "believes-every-answer": _with_publisher(_Unconfirmed),
+    "jumps-over-removed-records": _with_cluster(_PastRetention),
+}
+"""By the name of the defect."""
+
+
+def profile_of(simulated: Simulated, number: int) -> Profile:
+    """Return the n-th of the small worlds in which a defect shows."""
+    policy = simulated.policies[number % len(simulated.policies)]
+    faults = {"slow training": 3, "late poll": 3, "small batch": 3, **simulated.faults}
+    if simulated.two:
+        faults |= {"copy": 1, "switch": 6, "survivor": 1}
+    return Profile(policy, 1, simulated.records, simulated.steps, faults, simulated.two, variants=simulated.variants)
+
+
+@contextmanager
+def defective(name: str) -> Iterator[Design]:
+    """Lend a world with a defect in it, or in the shipped code, for a while."""
+    with alone(name), nullcontext() if SIMULATED[name].world else planted(name):
+        yield WORLDS[name] if SIMULATED[name].world else SHIPPED
+
+
+@contextmanager
+def alone(name: str) -> Iterator[None]:
+    """Take out, for a while, what would make good what a defect breaks; the promise holds without it.
+
+    Who settles after each taking, and waits for the markers of each commit, has nothing of its own beyond the last
+    stable offset when it reads. Here only the reader waits for a transaction that is open.
+    """
+    if not SIMULATED[name].alone:
+        yield
+        return
+    with planted("settles-nothing"), mock.patch.object(ports.Publisher, "confirm", _Unconfirmed.confirm):
+        yield

@@ -155,7 +155,7 @@ NETWORK: Final = (
     ),
     Scenario(
         name="a trainer that gives up when it cannot publish is found",
-        steps=under_work(*LONG_CUT),
+        steps=under_work(cut(), not_ready("publish"), pause(15.0), mend()),
         end=survived(),
         on="own",
         planted=("steady", "impatient", "gives-up"),
@@ -173,14 +173,14 @@ NETWORK: Final = (
     ),
     Scenario(
         name="a slow network only delays",
-        steps=under_work(lean(slow_down(0.02, 40_000.0), reach()), mend()),
+        steps=(feed(400), begin(), amid(), lean(slow_down(0.02, 40_000.0), reach()), mend()),
         end=survived(),
         on="own",
         planted=("steady",),
     ),
     Scenario(
         name="a trainer that hoards while the network is slow is found",
-        steps=under_work(lean(slow_down(0.02, 40_000.0), reach()), mend()),
+        steps=(feed(400), begin(), amid(), lean(slow_down(0.02, 40_000.0), reach()), mend()),
         end=survived(),
         on="own",
         planted=("steady", "hoards"),

@@ -388,10 +388,11 @@ class Scorer:
         seat.members.confirm(positions)
 
     def _put_back(self, seat: Seat, error: StreamsvmError) -> None:
-        """Read the batch again; if the publisher ended or its outcome is in doubt, take another publisher first.
+        """Read the batch again; if the publisher ended, or a transaction of it failed, take another publisher first.
 
-        A publisher that was fenced took too long for a transaction, and the broker ended it; or another scorer has
-        taken the slot, which the next poll reports.
+        A transaction that failed was aborted, but the markers of an abort may be missing, too: the commit of the next
+        batch by the same publisher would show readers what was aborted. A publisher that was fenced took too long for a
+        transaction, and the broker ended it; or another scorer has taken the slot, which the next poll reports.
         """
         log.warning(
             "batch_put_back", what=error.what, remedy="the batch is read again from the group's committed positions"
@@ -399,9 +400,9 @@ class Scorer:
         self._components.metrics.increase("streamsvm_scored_batches", outcome="put_back")
         self._trouble = error.what
         seat.subscription.rewind()
-        if isinstance(error, OutcomeUnknown | Fenced):
-            if seat.publisher is not None:
-                seat.settlement.remember_at(seat.publisher.attempted, round(1000 * time.time()))
+        attempted = () if seat.publisher is None else seat.publisher.attempted
+        if attempted or isinstance(error, OutcomeUnknown | Fenced):
+            seat.settlement.remember_at(attempted, round(1000 * time.time()))
             self._let_go(seat)
         self._stop.wait(RETRY_S)
 

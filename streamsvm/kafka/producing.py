@@ -290,13 +290,16 @@ class Publisher:
             attempt = self._new_attempt()
             # Stored before the abort: a partition belongs to the transaction, and gets the marker of its end, only once
             # a record was produced to it.
-            self._store(self._stamped(messages, attempt, 1, len(messages)))
+            stored = self._store(self._stamped(messages, attempt, 1, len(messages)))
             if progress is not None:
                 self._add(progress, attempt)
         except BaseException as cause:
             self._abort(cause)
             raise
         self._abort(TransientError(f"the abort of a transaction of {self._id} did not finish", "Go on."))
+        # The marker of this abort may be lost as well. The commit of the next group would then show its records to
+        # readers, so the next `publish` waits until readers have passed them.
+        self._unmarked = _last(stored.places)
 
     def poll(self) -> None:
         """Serve the client's callbacks without blocking; call it regularly while nothing is published."""

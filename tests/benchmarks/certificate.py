@@ -31,10 +31,10 @@ from streamsvm.model.fit import Fit
 from streamsvm.model.machine import LinearMachine, Model, Scaler
 from streamsvm.points import Points
 from tests.benchmarks.coreset import ORDERS, divided, ordered
+from tests.benchmarks.optimum import Whole, fit, objective
 from tests.benchmarks.runner import in_turns, load, numbers, parser_of, sets_in, words, written
-from tests.benchmarks.summaries import Whole, learned, shipped
+from tests.benchmarks.summaries import learned, shipped
 from tests.certificate.hostile import case, violations, violations_of_reads, wild
-from tests.papers.paper_a import fit, objective
 
 BATCH: Final = 1_000
 WILD_ONE_OF: Final = 100

@@ -6,7 +6,7 @@
         [--kernel rbf --gamma G]
 
 One row in five, drawn with a fixed seed, is set aside for accuracy; *the full data* is the rest. Gaps are those of
-`tests.benchmarks.summaries`, certified to 1e-6; `ratio` is the peer's mean gap over ours: above 1, ours is nearer.
+`tests.benchmarks.optimum`, certified to 1e-6; `ratio` is the peer's mean gap over ours: above 1, ours is nearer.
 
 - `offline`: one reduction of all data to `--memory` points; peer `reservoir` is a uniform sample of as many.
 - `stream`: one pass. All memory counts: buckets, the open leaf and the audit sample together hold `--memory` points at
@@ -43,8 +43,9 @@ from streamsvm.coreset.reducers.base import Observed
 from streamsvm.learning.training import train
 from streamsvm.linalg import Float
 from streamsvm.points import Points
+from tests.benchmarks.optimum import Whole
 from tests.benchmarks.runner import Kept, known, load, numbers, parser_of, sets_in, words
-from tests.benchmarks.summaries import ONLINE, Method, Whole, learned, offline, reservoir, shipped, uniform
+from tests.benchmarks.summaries import ONLINE, Method, learned, offline, reservoir, shipped, uniform
 from tests.config.sizes import sized
 
 GAP: Final = 1e-6

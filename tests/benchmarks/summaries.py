@@ -1,9 +1,7 @@
-"""Ways to hold a stream in little memory, and how near to the optimum of all rows a machine of what was held comes.
+"""Ways to hold a stream in little memory, and to learn from what is held: the shipped learner, and its peers.
 
 Each takes a stream and returns what it kept, how much that was at its most, and the CPU time of keeping it. SGD, river
 and Vowpal Wabbit keep a model, not points; their time includes their training.
-
-The gap of a machine (w, b) is (F(w, b) - F*) / F*: F over all rows, standardised by their own scaler, F* certified.
 """
 
 from __future__ import annotations
@@ -27,7 +25,7 @@ from streamsvm.learning.pilots import linear_pilot
 from streamsvm.learning.tasks import REDUCERS
 from streamsvm.linalg import Float
 from streamsvm.points import Points, Position
-from tests.papers.paper_a import Fitted, fit, objective
+from tests.benchmarks.optimum import Model
 from tests.streams import rows_of, snapshot_of
 
 BATCH: Final = 1_000
@@ -36,14 +34,6 @@ RIVER_RATES: Final = (0.1, 0.01, 0.001)
 """Step sizes of river's plain SGD; 0.01 is its default."""
 VW_SETTINGS: Final = ("", "--sgd --decay_learning_rate 1 --power_t 0.5")
 """Vowpal Wabbit's default (adaptive, normalised, invariant updates), and its plain SGD."""
-
-
-@dataclass(frozen=True, slots=True)
-class Model:
-    """A linear rule over scaled features."""
-
-    w: Float
-    b: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,58 +72,6 @@ def shipped(structure: str, points: int, **shape: Any) -> CoresetConfig:
     """Return what a user gets who gives points and a structure."""
     given = {"reducer": "calibrated", "structure": structure, "points": points, "train_points": NO_REDUCTION}
     return CoresetConfig.model_validate(given | shape)
-
-
-@dataclass(frozen=True, slots=True)
-class Whole:
-    """The problem of all rows of a stream, solved.
-
-    Attributes
-    ----------
-    points : Points
-    svm : SvmConfig
-    mean, scale : ndarray of shape (d,)
-    Z : ndarray of shape (n, d)
-        The rows, standardised.
-    optimum, certified : float
-        Least objective, and the relative duality gap to which it is known.
-    """
-
-    points: Points
-    svm: SvmConfig
-    mean: Float
-    scale: Float
-    Z: Float
-    optimum: float
-    certified: float
-
-    @staticmethod
-    def of(points: Points, svm: SvmConfig, certified: float) -> Whole:
-        """Solve."""
-        exact = points.X.astype(np.float64)
-        mean, deviation = exact.mean(axis=0), exact.std(axis=0)
-        scale = np.where(deviation > 1e-9 * (1.0 + np.abs(mean)), deviation, 1.0)
-        Z = (exact - mean) / scale
-        found = fit(Z, points.y, svm.penalty(float(points.weight.sum())) * points.weight, certified)
-        assert found.gap <= 2 * certified, f"the optimum is certified to {found.gap:.1e} only"
-        return Whole(points, svm, mean, scale, Z, found.objective, certified)
-
-    @property
-    def penalty(self) -> float:
-        """C of the problem."""
-        return self.svm.penalty(float(self.points.weight.sum()))
-
-    def machine(self, kept: Points | Model) -> Fitted | Model:
-        """Return the machine of what a method kept."""
-        if isinstance(kept, Model):
-            return kept
-        scaled = (kept.X.astype(np.float64) - self.mean) / self.scale
-        return fit(scaled, kept.y, self.penalty * kept.weight, self.certified)
-
-    def gap(self, made: Fitted | Model) -> float:
-        """Return how far a machine is from the optimum; at least what is known of it."""
-        reached = objective(self.Z, self.points.y, self.penalty * self.points.weight, made.w, made.b)
-        return max(float(reached / self.optimum - 1.0), self.certified)
 
 
 def offline(reducer: str, m: int, svm: SvmConfig) -> Method:

@@ -10,7 +10,7 @@
   that becomes common, a scale that does).
 - *Strangers*, a few rows with 1e30 or a weight of 1e15 and the wrong label, are judged by the rows without them.
 
-The *gap* is that of `tests.benchmarks.summaries` over the judged rows, certified to 1e-8; less than 1e-7 counts as
+The *gap* is that of `tests.benchmarks.optimum` over the judged rows, certified to 1e-8; less than 1e-7 counts as
 1e-7.
 
 *Accuracy* and *AUC* are those of the model that the product trains on them, with the scaler and the weight of its cut,
@@ -41,9 +41,9 @@ from streamsvm.coreset.outliers import RowBound
 from streamsvm.learning.learner import Learner
 from streamsvm.learning.training import train
 from streamsvm.points import Points, Position
+from tests.benchmarks.optimum import Whole, fit
 from tests.benchmarks.runner import Kept, known, load, parser_of
-from tests.benchmarks.summaries import Whole, reservoir, shipped
-from tests.papers.paper_a import fit
+from tests.benchmarks.summaries import reservoir, shipped
 from tests.streams import rows_of
 
 Float = NDArray[np.float64]

@@ -11,8 +11,8 @@ import pytest
 
 from streamsvm.config import CoresetConfig, SvmConfig
 from tests.benchmarks import coreset
-from tests.benchmarks.summaries import ONLINE, Method, Model, learned, offline, reservoir, uniform
-from tests.papers.paper_a import fit, objective
+from tests.benchmarks.optimum import Model, fit, objective
+from tests.benchmarks.summaries import ONLINE, Method, learned, offline, reservoir, uniform
 from tests.streams import gaussian
 
 

@@ -833,3 +833,16 @@ def test_no_save_removes_another_models_checkpoint() -> None:
             directory.save(snapshot(sequence, incarnation=2))
     own = {f"checkpoint-000002-000000000000-{n:012d}.ssvm" for n in (4, 5)}
     assert set(disk.names()) == others.keys() | own
+
+
+def test_a_file_and_its_name_are_flushed_to_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each by its own call: a power loss before it may take what it flushes."""
+    flushed: list[int] = []
+    monkeypatch.setattr(os, "fsync", lambda handle: flushed.append(os.fstat(handle).st_ino))
+    disk = FileSystem(tmp_path)
+    disk.write("a", b"content")
+    assert flushed == []
+    disk.sync("a")
+    assert flushed == [(tmp_path / "a").stat().st_ino]
+    disk.sync_names()
+    assert flushed[1:] == [tmp_path.stat().st_ino]

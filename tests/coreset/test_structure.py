@@ -136,3 +136,13 @@ def test_a_bucket_outlives_the_leaf_it_came_from(structure: Structure) -> None:
     structure.insert(*leaf.seal())
     leaf.add(rows.slice(6, 12))
     np.testing.assert_array_equal(structure.buckets[0].points.X, points.X[:6])
+
+
+def test_the_extent_with_a_leaf_is_that_of_this_leaf() -> None:
+    """It is kept for the leaf that it was asked of last: not for another one, and not once the leaf is a bucket."""
+    tree, rows = grow(Tree(0, 3, 2, 10, UniformReducer()), 3), rows_of(gaussian(40))
+    leaf = Leaf(Position(18), 6, DIMENSION, np.dtype(np.float32))
+    for seen in (2, 5):
+        leaf.add(rows.slice(16 + seen, 18 + seen))
+        extent = leaf.extent
+        assert [tree.extent_with(extent).rows for _ in range(2)] == 2 * [18 + extent.rows]

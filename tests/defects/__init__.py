@@ -20,6 +20,10 @@ __all__ = ["DEFECTS", "LIVE", "SIMULATED", "TABLE", "Defect", "Live", "Simulated
 MODULES: Final = (publishing, reading, learning, scoring, joining, workers, disturbances)
 DEFECTS: Final[Mapping[str, Defect]] = TABLE.defects
 SIMULATED: Final[Mapping[str, Simulated]] = {
-    name: defect.simulated for name, defect in DEFECTS.items() if defect.simulated is not None
+    f"scorer-that-{name}" if place.scorer else name: place
+    for name, defect in DEFECTS.items()
+    for place in defect.simulated
 }
+"""Simulated worlds, by the name of the defect that shows there."""
+
 LIVE: Final[Mapping[str, Live]] = {name: defect.live for name, defect in DEFECTS.items() if defect.live is not None}

@@ -49,25 +49,25 @@ def _saves(change: Callable[[JoinState], JoinState]) -> None:
     _makes(state=lambda joiner: change(Joiner.state(joiner)))
 
 
-@TABLE.defect(simulated=_world({"kill": 1}), joined=True)
+@TABLE.defect(_world({"kill": 1}), joined=True)
 def throws_early_labels_away() -> None:
     """A label that comes before its row is thrown away, as if no row could follow it."""
     _with_rules(lambda rules: replace(rules, early_ms=-1))
 
 
-@TABLE.defect(simulated=_world({"kill": 1}), joined=True)
+@TABLE.defect(_world({"kill": 1}), joined=True)
 def learns_past_the_horizon() -> None:
     """A label counts until twice the horizon is over."""
     _with_rules(lambda rules: replace(rules, horizon_ms=2 * rules.horizon_ms))
 
 
-@TABLE.defect(simulated=_world({"kill": 3}), joined=True)
+@TABLE.defect(_world({"kill": 3}), joined=True)
 def learns_a_label_twice() -> None:
     """A checkpoint does not tell rows that have their label from rows that wait: a second label is learned, too."""
     _saves(lambda saved: replace(saved, row_sign=np.zeros_like(saved.row_sign)))
 
 
-@TABLE.defect(simulated=_world({"kill": 3}), joined=True)
+@TABLE.defect(_world({"kill": 3}), joined=True)
 def forgets_what_waits() -> None:
     """A checkpoint holds no rows within their horizon, as if their labels could not come."""
 
@@ -79,13 +79,13 @@ def forgets_what_waits() -> None:
     _saves(without_rows)
 
 
-@TABLE.defect(simulated=_world({"kill": 3}))
+@TABLE.defect(_world({"kill": 3}))
 def forgets_what_is_joined() -> None:
     """A checkpoint holds no rows that have their label and are not learned."""
     wrap(Reading, "waiting_rows", lambda original, reading: {})
 
 
-@TABLE.defect(simulated=_world({"kill": 1}), joined=True)
+@TABLE.defect(_world({"kill": 1}), joined=True)
 def merges_by_arrival() -> None:
     """Features at hand are merged without waiting for the labels of their time."""
 
@@ -115,7 +115,7 @@ def forgets_the_time() -> None:
 
 
 @TABLE.defect(
-    simulated=_world({"kill": 1}),
+    _world({"kill": 1}),
     live=Live(part="train", nemeses=("wrong-clock",), shows=("misjoined",), faults=2, models=("d",)),
     joined=True,
 )

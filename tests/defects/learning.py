@@ -38,7 +38,7 @@ def forgets_the_leaf() -> None:
     wrap(Learner, "restore", restore)
 
 
-@TABLE.defect(simulated=Simulated(breach="clean run|at rest no version", faults={"kill": 2}))
+@TABLE.defect(Simulated(breach="clean run|at rest no version", faults={"kill": 2}))
 def learns_a_row_twice() -> None:
     """The learner takes rows that it knows for new ones: the position inside a record is lost."""
 
@@ -54,7 +54,7 @@ def learns_a_row_twice() -> None:
 
 
 @TABLE.defect(
-    simulated=Simulated(breach="not what a clean run gives", faults={"kill": 2, "power loss": 1}),
+    Simulated(breach="not what a clean run gives", faults={"kill": 2, "power loss": 1}),
 )
 def keeps_a_pending_cut_as_positions() -> None:
     """Of a pending cut a checkpoint keeps the positions, and not the training set."""
@@ -81,12 +81,12 @@ def snapshot_models(snapshot: Snapshot) -> Any:
     return settings_for("every").models()
 
 
-@TABLE.defect_of_world(breach="older checkpoint", faults={"kill": 3, "expire": 2})
+@TABLE.defect_of_world(Simulated(breach="older checkpoint", faults={"kill": 3, "expire": 2}, world=True))
 def orders_checkpoints_by_epoch() -> None:
     """Checkpoints are ordered by the producer's epoch, and have no order of their own."""
 
 
-@TABLE.defect_of_world(breach="no checkpoint|older checkpoint", faults={"power loss": 3})
+@TABLE.defect_of_world(Simulated(breach="no checkpoint|older checkpoint", faults={"power loss": 3}, world=True))
 def syncs_no_checkpoint() -> None:
     """A checkpoint counts as saved before the disk has it."""
 
@@ -163,7 +163,7 @@ def loses_dead_letters() -> None:
     wrap(DeadLetters, "letters", letters)
 
 
-@TABLE.defect_of_world(breach="no dead letter", faults={"kill": 3})
+@TABLE.defect_of_world(Simulated(breach="lost-letter", faults={"kill": 3}, world=True))
 def flushes_no_dead_letters() -> None:
     """A checkpoint is saved before the dead letters of its rows are stored."""
 

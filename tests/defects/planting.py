@@ -37,6 +37,9 @@ class Simulated:
         Whether there are two instances.
     records, steps : int
     variants : tuple of str
+    scorer : bool
+        Whether it is a scorer's.
+    partitions : int
     """
 
     breach: str
@@ -48,6 +51,8 @@ class Simulated:
     records: int = 4
     steps: int = 150
     variants: tuple[str, ...] = ()
+    scorer: bool = False
+    partitions: int = 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,7 +89,9 @@ class Defect:
     ----------
     plant : callable
         Patches the product, unless a simulated world is all that has the defect.
-    simulated, live : where it shows; None where it does not
+    simulated : tuple of Simulated
+        Where it shows: in a world of a trainer, of a scorer, in none.
+    live : Live or None
         Tests and scenarios besides name the defects that they find.
     joined : bool
         Whether it shows where two logs are merged in memory (`tests/joining`).
@@ -93,7 +100,7 @@ class Defect:
     """
 
     plant: Callable[[], None]
-    simulated: Simulated | None = None
+    simulated: tuple[Simulated, ...] = ()
     live: Live | None = None
     joined: bool = False
     patches: bool = True
@@ -117,7 +124,7 @@ class Table:
     disturbances: dict[str, Callable[[], None]] = field(default_factory=dict)
 
     def defect(
-        self, *, simulated: Simulated | None = None, live: Live | None = None, joined: bool = False
+        self, *simulated: Simulated, live: Live | None = None, joined: bool = False
     ) -> Callable[[Callable[[], None]], Callable[[], None]]:
         """Add a function that plants a defect."""
 
@@ -127,12 +134,11 @@ class Table:
 
         return add
 
-    def defect_of_world(self, **simulated: Any) -> Callable[[Callable[[], None]], Callable[[], None]]:
-        """Add a defect that a simulated world alone has."""
+    def defect_of_world(self, *simulated: Simulated) -> Callable[[Callable[[], None]], Callable[[], None]]:
+        """Add a defect that simulated worlds alone have."""
 
         def add(plant: Callable[[], None]) -> Callable[[], None]:
-            found = Simulated(world=True, **simulated)
-            self.defects[name_of(plant)] = Defect(plant=plant, simulated=found, patches=False)
+            self.defects[name_of(plant)] = Defect(plant=plant, simulated=simulated, patches=False)
             return plant
 
         return add

@@ -18,6 +18,7 @@ import streamsvm.kafka.client
 import streamsvm.kafka.outbox
 import streamsvm.kafka.producing
 import streamsvm.kafka.reading
+from consumers.streams.score_settlement import ScoreSettlement
 from consumers.streams.settling import Settlement
 from consumers.streams.topics import READ_TIMEOUT_S, KnownPointers, read_pointers
 from consumers.streams.version_settlement import VersionSettlement
@@ -51,7 +52,10 @@ WINDOW_S: Final = 0.02
 
 DOUBTS: Final = {"unanswered": 2, "unsent": 1, "late": 2, "deliver": 2}
 HANGS: Final = {"markers lost": 2, "kill": 2, "unanswered": 1, "time out": 1}
-TORN: Final = "th version is|without a|ends at|readers do not get|audit trail|the head beside"
+NUMBERS: Final = "(doubled|missing)-version"
+TORN: Final = f"{NUMBERS}|torn-version|ends at"
+LOST: Final = {"markers lost": 2, "markers late": 1, "markers arrive": 2, "kill": 1}
+"""Of a scorer's transactions."""
 
 
 # ------------------------------------------------------------ outcomes unknown
@@ -95,7 +99,8 @@ def _careless(*, resends: bool) -> None:
 
 
 @TABLE.defect(
-    simulated=Simulated(breach="th version is", faults=DOUBTS, world=True),
+    Simulated(breach=NUMBERS, faults=DOUBTS, world=True),
+    Simulated(breach="doubled-score", faults={"unanswered": 2}, scorer=True, world=True),
     live=Live(part="train", nemeses=("lost-answer",), shows=("doubled-version",), faults=3),
 )
 def resends() -> None:
@@ -111,7 +116,7 @@ def assumes_success() -> None:
     _careless(resends=False)
 
 
-@TABLE.defect_of_world(breach="th version is|without a", faults={"late": 2, "deliver": 2})
+@TABLE.defect_of_world(Simulated(breach=f"{NUMBERS}|torn-version", faults={"late": 2, "deliver": 2}, world=True))
 def keeps_its_producer() -> None:
     """After a commit of unknown outcome the same producer goes on."""
 
@@ -244,8 +249,8 @@ def serves_what_is_uncommitted() -> None:
 
 
 @TABLE.defect(
-    simulated=Simulated(
-        breach="th version is|ends at|the models topic holds no",
+    Simulated(
+        breach=f"{NUMBERS}|ends at|the models topic holds no",
         faults={"foreign": 2, "end foreign": 2, "kill": 2},
         world=True,
         alone=True,
@@ -262,11 +267,17 @@ def reads_to_the_stable_offset() -> None:
 
 
 @TABLE.defect(
-    simulated=Simulated(
-        breach=f"{TORN}|compared .* with another",
+    Simulated(
+        breach=f"{TORN}|disobeyed-gate",
         faults={"markers lost": 2, "kill": 1, "failed": 2, "refused": 1},
         world=True,
-    )
+    ),
+    Simulated(
+        breach="doubled-score|lost-score|are held up|are in doubt",
+        faults={**LOST, "failed": 2},
+        scorer=True,
+        world=True,
+    ),
 )
 def believes_every_answer() -> None:
     """A commit that was answered counts as one that readers have passed: the next transaction waits for no markers."""
@@ -277,25 +288,34 @@ def believes_every_answer() -> None:
 
 
 @TABLE.defect(
-    simulated=Simulated(
-        breach="th version is|readers of|without a|did not come to rest|readers do not get|at rest no version",
+    Simulated(
+        breach=f"{NUMBERS}|readers of|torn-version|did not come to rest|at rest no version",
         faults=HANGS,
-    )
+    ),
+    Simulated(
+        breach="doubled-score|lost-score|are held up|are in doubt|points of partition|there is no rest",
+        faults=LOST,
+        scorer=True,
+    ),
 )
 def settles_nothing() -> None:
     """An id is taken, and what its partitions hold of a dead transaction stays open."""
     replace_part(Settlement, "settle", lambda self, publisher: None)
 
 
-@TABLE.defect(simulated=Simulated(breach=TORN, faults=HANGS))
+@TABLE.defect(
+    Simulated(breach=TORN, faults=HANGS),
+    Simulated(breach="lost-score|doubled-score|are in doubt|there is no rest", faults=LOST, scorer=True),
+)
 def completes_nothing_half_visible() -> None:
     """Of a commit whose markers are partly lost, the missing records are not published again."""
-    wrap(VersionSettlement, "_complete", lambda original, settlement, publisher, left_open: None)
+    for settlement in (VersionSettlement, ScoreSettlement):
+        wrap(settlement, "_complete", lambda original, settlement, publisher, left_open: None)
 
 
 @TABLE.defect(
-    simulated=Simulated(
-        breach=f"{TORN}|compared .* with another",
+    Simulated(
+        breach=f"{TORN}|disobeyed-gate",
         faults={"markers lost": 2, "kill": 3, "expire": 2, "abort by hand": 2},
     )
 )
@@ -305,17 +325,19 @@ def completes_nothing_aborted() -> None:
 
 
 @TABLE.defect_of_world(
-    breach="th version is|without a|readers do not get|had taken over|is not a version|see only a part of", faults=HANGS
+    Simulated(breach=f"{NUMBERS}|torn-version|zombie|is not a version|see only a part of", faults=HANGS, world=True),
+    Simulated(
+        breach="doubled-score|phantom|points of partition|ended without a reason",
+        faults={**LOST, "failed": 2},
+        scorer=True,
+        world=True,
+    ),
 )
 def settles_by_commit() -> None:
     """A dead transaction is committed, not aborted."""
 
 
-@TABLE.defect(
-    simulated=Simulated(
-        breach="th version is|without a|readers do not get|the head beside|had taken over|audit trail", faults=HANGS
-    )
-)
+@TABLE.defect(Simulated(breach=f"{NUMBERS}|torn-version|zombie", faults=HANGS))
 def owns_before_it_settles() -> None:
     """The owner record comes before the settling."""
 
@@ -349,18 +371,16 @@ def takes_an_id_of_its_own() -> None:
 
 
 @TABLE.defect_of_world(
-    breach="th version is|of incarnation|had taken over|readers do not get",
-    faults={"all lost": 1, "reset": 1},
-    two=True,
+    Simulated(
+        breach=f"{NUMBERS}|reordered|zombie|torn-version", faults={"all lost": 1, "reset": 1}, two=True, world=True
+    )
 )
 def names_its_id_by_incarnation() -> None:
     """Each incarnation has another transactional id, so that it does not fence the one before it."""
 
 
 @TABLE.defect(
-    simulated=Simulated(
-        breach="had taken over|now ends at|th version is", faults={**DOUBTS, "failed": 2, "unavailable": 1}, two=True
-    )
+    Simulated(breach=f"zombie|now ends at|{NUMBERS}", faults={**DOUBTS, "failed": 2, "unavailable": 1}, two=True)
 )
 def asks_for_no_owner() -> None:
     """Nobody asks whose the model is."""
@@ -368,19 +388,19 @@ def asks_for_no_owner() -> None:
 
 
 @TABLE.defect(
-    simulated=Simulated(breach="took the id back", faults={"time out": 1, "failed": 1}, two=True),
+    Simulated(breach="took the id back", faults={"time out": 1, "failed": 1}, two=True),
 )
 def takes_its_id_back() -> None:
     """Who was fenced does not wait for the owner record of who fenced it."""
     wrap(Session, "_may_be_taken_over", lambda original, session: False)
 
 
-@TABLE.defect_of_world(breach="th version is|ends at|has the cut", faults={"kill": 1}, two=True)
+@TABLE.defect_of_world(Simulated(breach=f"{NUMBERS}|ends at|reordered", faults={"kill": 1}, two=True, world=True))
 def reads_before_it_takes_the_id() -> None:
     """The head is read once, before the transactional id is taken, and believed ever after."""
 
 
-@TABLE.defect(simulated=Simulated(breach="and then refused to start", faults={"all lost": 1}))
+@TABLE.defect(Simulated(breach="and then refused to start", faults={"all lost": 1}))
 def fences_before_it_looks() -> None:
     """A start takes the id, and fences who is at work, before it looks whether it can start at all."""
     wrap(Startup, "_look", lambda original, startup: None)
@@ -389,13 +409,13 @@ def fences_before_it_looks() -> None:
 # ------------------------------------------------------ numbers, cuts, pointers
 
 
-@TABLE.defect(simulated=Simulated(breach="has the cut .* after", faults={"kill": 2, "newest lost": 1}))
+@TABLE.defect(Simulated(breach="reordered", faults={"kill": 2, "newest lost": 1}))
 def admits_every_cut() -> None:
     """A pending cut is published, however far the versions have come beyond the checkpoint."""
     wrap(Delivery, "admits", lambda original, delivery, cut: True)
 
 
-@TABLE.defect(simulated=Simulated(breach="has the cut .* after", faults={"kill": 2, "refused": 1, "newest lost": 1}))
+@TABLE.defect(Simulated(breach="reordered", faults={"kill": 2, "refused": 1, "newest lost": 1}))
 def knows_a_cut_by_its_identity() -> None:
     """An unfinished publish is known by being the head's cut, not by ending where the head does."""
 
@@ -405,7 +425,7 @@ def knows_a_cut_by_its_identity() -> None:
     wrap(Delivery, "admits", admits)
 
 
-@TABLE.defect(simulated=Simulated(breach="th version is", faults={"all lost": 1, "kill": 1}))
+@TABLE.defect(Simulated(breach=NUMBERS, faults={"all lost": 1, "kill": 1}))
 def begins_the_numbers_again() -> None:
     """A reset begins the numbers of versions again."""
 
@@ -415,12 +435,14 @@ def begins_the_numbers_again() -> None:
     replace_part(Delivery, "next_number", property(next_number))
 
 
-@TABLE.defect_of_world(breach="th version is|ends at", faults={"retire": 2, "kill": 2, "newest lost": 2})
+@TABLE.defect_of_world(
+    Simulated(breach=f"{NUMBERS}|ends at", faults={"retire": 2, "kill": 2, "newest lost": 2}, world=True)
+)
 def takes_what_is_left_for_the_head() -> None:
     """The newest version that is not retired is taken for the head."""
 
 
-@TABLE.defect_of_world(breach="people pinned|current does not follow", faults={"pin": 2})
+@TABLE.defect_of_world(Simulated(breach="people pinned|disobeyed-gate", faults={"pin": 2}, world=True))
 def shares_the_key_of_current() -> None:
     """People pin under the key of `current`, and a version moves it if it knew of no pin when it began."""
 
@@ -457,7 +479,7 @@ def takes_pins_back() -> None:
     wrap(Publisher, "publish", publish)
 
 
-@TABLE.defect(simulated=Simulated(breach="current does not follow", faults={"gate refuses": 2, "kill": 1}))
+@TABLE.defect(Simulated(breach="disobeyed-gate", faults={"gate refuses": 2, "kill": 1}))
 def moves_current_past_the_gate() -> None:
     """A version becomes current whatever the gate says."""
 
@@ -472,7 +494,7 @@ def moves_current_past_the_gate() -> None:
     wrap(publication, "pointers", pointers)
 
 
-@TABLE.defect(simulated=Simulated(breach="compared .* with another", faults={"gate refuses": 2, "kill": 1}))
+@TABLE.defect(Simulated(breach="disobeyed-gate", faults={"gate refuses": 2, "kill": 1}))
 def compares_with_what_it_refused() -> None:
     """The gate compares with the newest version, also where that one is not current."""
 
@@ -483,7 +505,7 @@ def compares_with_what_it_refused() -> None:
     wrap(MarginGate, "published", published)
 
 
-@TABLE.defect(simulated=Simulated(breach="is not tuned at the cut", faults={"kill": 2}))
+@TABLE.defect(Simulated(breach="is not tuned at the cut", faults={"kill": 2}))
 def remembers_its_tuning() -> None:
     """The tuning in force is kept in memory, not by the head, and ends with the process."""
     kept: dict[int, Any] = {}

@@ -31,7 +31,7 @@ def takes_every_topic_for_the_same() -> None:
 
 
 @TABLE.defect(
-    simulated=Simulated(
+    Simulated(
         breach="is not what a clean run gives|went back to incarnation",
         faults={"recreate": 2, "unnoticed": 4},
         records=8,
@@ -43,7 +43,15 @@ def looks_by_the_clock_only() -> None:
     wrap(Life, "confirm", lambda original, life: None)
 
 
-@TABLE.defect(live=Live(part="score", nemeses=("recreated",), shows=("lost-score", "unasked"), faults=2))
+@TABLE.defect(
+    Simulated(
+        breach="doubled-score|lost-score|phantom",
+        faults={"points recreated": 2, "unnoticed": 4},
+        records=8,
+        scorer=True,
+    ),
+    live=Live(part="score", nemeses=("recreated",), shows=("lost-score", "unasked"), faults=2),
+)
 def believes_its_positions() -> None:
     """The group's positions are taken for those of whatever topic has the name."""
     wrap(TopicIdentity, "confirm", lambda original, identity, reached: None)
@@ -51,7 +59,7 @@ def believes_its_positions() -> None:
 
 
 @TABLE.defect(
-    simulated=Simulated(
+    Simulated(
         breach="clean run|at rest no version|dead letter|refused without a reason",
         faults={"kill": 2, "trim": 6, OTHER_LOG: 9},
         world=True,

@@ -9,13 +9,20 @@ from typing import Any
 
 from consumers.scorer.scorer import Scorer
 from consumers.scorer.seat import Seat
+from consumers.streams import score_settlement
+from consumers.streams.score_settlement import ScoreSettlement
 from streamsvm.crashpoints import crash_point
+from streamsvm.errors import Fenced
 from streamsvm.ingest import scored as scores_codec
-from streamsvm.kafka import Input, Publisher, Slot, Subscription
-from tests.defects.planting import TABLE, Live, replace_part, wrap
+from streamsvm.kafka import Input, OutcomeUnknown, Publisher, Slot, Subscription
+from tests.defects.planting import TABLE, Live, Simulated, replace_part, wrap
+from tests.defects.publishing import LOST
 
 
-@TABLE.defect(live=Live(part="score", nemeses=("kill-scorer",), shows=("doubled-score",)))
+@TABLE.defect(
+    Simulated(breach="doubled-score", faults={"kill": 2}, scorer=True, world=True),
+    live=Live(part="score", nemeses=("kill-scorer",), shows=("doubled-score",)),
+)
 def commits_beside_its_scores() -> None:
     """A batch's positions are committed after the transaction of its scores, not in it."""
 
@@ -36,7 +43,17 @@ def commits_beside_its_scores() -> None:
     wrap(Scorer, "_hand_over", hand_over)
 
 
-@TABLE.defect(live=Live(part="score", nemeses=("stop-scorer",), shows=("doubled-score", "lost-score")))
+@TABLE.defect(
+    Simulated(
+        breach="doubled-score|reordered",
+        faults={"session expires": 3},
+        scorer=True,
+        world=True,
+        two=True,
+        partitions=2,
+    ),
+    live=Live(part="score", nemeses=("stop-scorer",), shows=("doubled-score", "lost-score")),
+)
 def names_no_member() -> None:
     """Positions are committed in the name of the group alone, so that nobody asks whether the scorer is still in it."""
     strangers: dict[Subscription, Input] = {}
@@ -51,7 +68,10 @@ def names_no_member() -> None:
     wrap(Subscription, "progress", progress)
 
 
-@TABLE.defect(live=Live(part="score", nemeses=("kill-broker",), shows=("lost-score", "stuck-scorer")))
+@TABLE.defect(
+    Simulated(breach="lost-score", faults={"failed": 2}, scorer=True, world=True),
+    live=Live(part="score", nemeses=("kill-broker",), shows=("lost-score", "stuck-scorer")),
+)
 def passes_over_what_failed() -> None:
     """A batch that was not committed is not read again."""
 
@@ -91,3 +111,43 @@ def has_random_ids() -> None:
     """Each process makes a transactional id up, which says neither slot nor group: nobody takes a dead one's over."""
     own = uuid.uuid4().hex
     replace_part(Slot, "transactional_id", property(lambda slot: f"{own}-{slot.number}"))
+
+
+@TABLE.defect(
+    Simulated(breach="doubled-score", faults={"failed": 3, "markers lost": 2}, scorer=True),
+)
+def keeps_its_publisher() -> None:
+    """After an abort the same publisher goes on."""
+
+    def put_back(original: Any, scorer: Scorer, seat: Seat, error: Any) -> None:
+        scorer._trouble = error.what
+        seat.subscription.rewind()
+        if isinstance(error, OutcomeUnknown | Fenced):
+            scorer._let_go(seat)
+        scorer._stop.wait(1.0)
+
+    wrap(Scorer, "_put_back", put_back)
+
+
+@TABLE.defect(Simulated(breach="lost-score|doubled-score", faults=LOST, scorer=True))
+def trusts_its_group() -> None:
+    """What the group's positions say is done, whatever the scores say."""
+
+    def complete(original: Any, settlement: ScoreSettlement, publisher: Any, left_open: Any) -> None:
+        settlement._give_positions_back(publisher)
+
+    wrap(ScoreSettlement, "_complete", complete)
+
+
+@TABLE.defect(Simulated(breach="doubled-score", faults=LOST, scorer=True))
+def commits_no_positions_again() -> None:
+    """The positions of an attempt that readers see are not committed again where they are in doubt."""
+    wrap(score_settlement, "positions_of", lambda original, *given: {})
+
+
+@TABLE.defect(
+    Simulated(breach="are in doubt|there is no rest", faults={**LOST, "failed": 2, "expire": 1}, scorer=True),
+)
+def gives_no_positions_back() -> None:
+    """What moves positions and hangs is not aborted."""
+    wrap(ScoreSettlement, "_give_positions_back", lambda original, *given: None)

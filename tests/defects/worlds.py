@@ -7,11 +7,13 @@ Most remove what answers one of the ways in which simpler protocols broke under 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from typing import Any, Final
 from unittest import mock
 
 from consumers.host.runtime import Health
+from consumers.scorer.seat import Members
 from consumers.settings import Settings
 from consumers.trainer.trainer import Trainer
 from streamsvm.kafka import Message, OutcomeUnknown, Record
@@ -23,6 +25,7 @@ from tests.simulation import ports
 from tests.simulation.broker import EndTxn, Entry, Refused
 from tests.simulation.people import BY_PEOPLE
 from tests.simulation.running import SHIPPED, Design
+from tests.simulation.scorer_ports import POSITIONS, Progress, ScorePublisher, ScorerCluster, ScorerPorts, Subscription
 from tests.simulation.stream import ALIASES, MODELS, NAME
 from tests.simulation.world import Profile, World
 
@@ -227,6 +230,55 @@ class _PastRetention(ports.Cluster):
         return _InputPastRetention(self._world, self._life, topic)
 
 
+Last = Callable[[Sequence[int]], Sequence[Message]] | None
+
+
+def _with_score_publisher(publisher: type[ScorePublisher]) -> Design:
+    cluster = type("Cluster", (ScorerCluster,), {"publishers": publisher})
+    return Design(ports=type("Ports", (ScorerPorts,), {"clusters": cluster}))
+
+
+class _Apart(ScorePublisher):
+    """Commits positions after the scores, by themselves."""
+
+    def publish(self, messages: Sequence[Message], last: Last = None, progress: Any = None) -> list[int]:
+        offsets = super().publish(messages, last)
+        self._point("scores are committed, and positions are not")
+        for partition, offset in progress.positions.items():
+            self._broker.produce(POSITIONS, Entry(f'[{offset}, ""]'.encode(), str(partition).encode()))
+        return offsets
+
+
+class _Unchecked(ScorePublisher):
+    """A coordinator that takes positions from members that were replaced."""
+
+    def place(self, progress: Progress, attempt: str) -> None:
+        group = self._world.group
+        group.members.setdefault(progress.slot, progress.life)
+        with mock.patch.dict(group.members, {progress.slot: progress.life}):
+            super().place(replace(progress, generation=group.generation), attempt)
+
+
+class _ResendingScores(ScorePublisher):
+    def publish(self, messages: Sequence[Message], last: Last = None, progress: Any = None) -> list[int]:
+        try:
+            return super().publish(messages, last, progress)
+        except OutcomeUnknown:
+            self._ended = None
+            self.start()
+            return super().publish(messages, last, progress)
+
+
+class _SweepingScoresByCommit(ScorePublisher):
+    def _abort(self) -> None:
+        self._sent = False
+        self._commit()
+
+
+class _UnconfirmedScores(ScorePublisher):
+    def confirm(self) -> None: ...
+
+
 WORLDS: Final[Mapping[str, Design]] = {
     "resends": _with_publisher(_Resending),
     "keeps-its-producer": _with_publisher(_KeepingItsProducer),
@@ -241,8 +293,23 @@ WORLDS: Final[Mapping[str, Design]] = {
     "settles-by-commit": _with_publisher(_SweepingByCommit),
     "believes-every-answer": _with_publisher(_Unconfirmed),
     "jumps-over-removed-records": _with_cluster(_PastRetention),
+    "scorer-that-resends": _with_score_publisher(_ResendingScores),
+    "scorer-that-settles-by-commit": _with_score_publisher(_SweepingScoresByCommit),
+    "scorer-that-believes-every-answer": _with_score_publisher(_UnconfirmedScores),
+    "scorer-that-commits-beside-its-scores": _with_score_publisher(_Apart),
+    "scorer-that-passes-over-what-failed": SHIPPED,
+    "scorer-that-names-no-member": _with_score_publisher(_Unchecked),
 }
-"""By the name of the defect."""
+"""By the names of `SIMULATED`."""
+
+BESIDES: Final[Mapping[str, tuple[Any, str]]] = {
+    "scorer-that-believes-every-answer": (Members, "confirm"),
+    "scorer-that-passes-over-what-failed": (Subscription, "rewind"),
+}
+"""What does nothing there."""
+
+
+def _nothing(*_: Any, **__: Any) -> None: ...
 
 
 def profile_of(simulated: Simulated, number: int) -> Profile:
@@ -251,14 +318,28 @@ def profile_of(simulated: Simulated, number: int) -> Profile:
     faults = {"slow training": 3, "late poll": 3, "small batch": 3, **simulated.faults}
     if simulated.two:
         faults |= {"copy": 1, "switch": 6, "survivor": 1}
-    return Profile(policy, 1, simulated.records, simulated.steps, faults, simulated.two, variants=simulated.variants)
+    return Profile(
+        policy,
+        simulated.partitions,
+        simulated.records,
+        simulated.steps,
+        faults,
+        simulated.two,
+        variants=simulated.variants,
+        scorer=simulated.scorer,
+    )
 
 
 @contextmanager
 def defective(name: str) -> Iterator[Design]:
     """Lend a world with a defect in it, or in the shipped code, for a while."""
-    with alone(name), nullcontext() if SIMULATED[name].world else planted(name):
-        yield WORLDS[name] if SIMULATED[name].world else SHIPPED
+    place = SIMULATED[name]
+    with alone(name), ExitStack() as stack:
+        if not place.world:
+            stack.enter_context(planted(name.removeprefix("scorer-that-")))
+        elif name in BESIDES:
+            stack.enter_context(mock.patch.object(*BESIDES[name], _nothing))
+        yield WORLDS[name] if place.world else SHIPPED
 
 
 @contextmanager
@@ -268,8 +349,8 @@ def alone(name: str) -> Iterator[None]:
     Who settles after each taking, and waits for the markers of each commit, has nothing of its own beyond the last
     stable offset when it reads. Here only the reader waits for a transaction that is open.
     """
-    if not SIMULATED[name].alone:
-        yield
-        return
-    with planted("settles-nothing"), mock.patch.object(ports.Publisher, "confirm", _Unconfirmed.confirm):
+    with ExitStack() as stack:
+        if SIMULATED[name].alone:
+            stack.enter_context(planted("settles-nothing"))
+            stack.enter_context(mock.patch.object(ports.Publisher, "confirm", _Unconfirmed.confirm))
         yield

@@ -26,31 +26,25 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from streamsvm.config import ModelConfig, PointsConfig, SvmConfig
 from streamsvm.coreset.reducers.base import Pilot, Purpose, Reducer, UniformReducer, generator
-from streamsvm.coreset.sensitivity import direct_bound, dual_bound
+from streamsvm.coreset.sensitivity import direct_bound
 from streamsvm.learning.learner import Learner
-from streamsvm.model.kernels import LinearKernel
 from streamsvm.papers.clustered import lemma_bound, sensitivities
 from streamsvm.papers.reducers import SensitivityReducer
 from streamsvm.points import Points, Position
-from streamsvm.svm.block.interior_point import MOST_STEPS, InteriorPointSolver
-from streamsvm.svm.problem import Problem
+from tests.benchmarks.optimum import Fitted, Whole
 from tests.benchmarks.runner import Kept, known, parser_of
 from tests.benchmarks.runner import load as read
 from tests.config.sizes import sized
 from tests.streams import rows_of
-
-Float = NDArray[np.float64]
 
 PAPER: Final[dict[str, tuple[str, int, float]]] = {
     "htru2": ("HTRU", 17_898, 475.8),
@@ -88,99 +82,32 @@ THEORY: Final = 0.1
 """Epsilon and delta of the theorem."""
 
 
-@dataclass(frozen=True, slots=True)
-class Fitted:
-    """A model over scaled features, and how good it is certified to be.
-
-    Attributes
-    ----------
-    w : ndarray of shape (d,)
-    b : float
-    objective, lower_bound : float
-        F of (w, b), and a dual objective.
-    seconds : float
-    """
-
-    w: Float
-    b: float
-    objective: float
-    lower_bound: float
-    seconds: float
-
-    @property
-    def gap(self) -> float:
-        """Certified relative distance from the optimum."""
-        return self.objective / self.lower_bound - 1 if self.lower_bound > 0 else math.inf
+def pilot_of(data: Whole) -> Pilot:
+    """Return lines 1 and 2 of Alg. 1, from the optimum on all points."""
+    full = data.full
+    return Pilot(
+        penalty=1.0,
+        mean=data.mean,
+        scale=data.scale,
+        coefficients=full.w,
+        intercept=full.b,
+        lower_bound=full.lower_bound,
+    )
 
 
-def objective(Z: Float, y: NDArray[np.int8], upper: Float, w: Float, b: float) -> float:
-    """Return F of a model on weighted points."""
-    return float(0.5 * (w @ w) + upper @ np.maximum(0.0, 1.0 - y * (Z @ w + b)))
+def error_of(data: Whole, subset: Points) -> float:
+    """Train on a subset; return the relative error of F on all points."""
+    model = data.machine(subset)
+    assert isinstance(model, Fitted)
+    assert model.gap < CERTAIN or not model.objective
+    return abs(data.reached(model) - data.optimum) / data.optimum
 
 
-def fit(Z: Float, y: NDArray[np.int8], upper: Float, gap: float = GAP) -> Fitted:
-    """Solve min 1/2 |w|^2 + sum upper hinge; the dual solution certifies how near the optimum it is."""
-    begun = time.perf_counter()
-    problem = Problem(Z=Z, y=y, upper=upper, kernel=LinearKernel(), tolerance=1.0, max_iterations=MOST_STEPS)
-    found = InteriorPointSolver(gap).solve(problem)
-    assert found.coefficients is not None
-    seconds = time.perf_counter() - begun
-    value = objective(Z, y, upper, found.coefficients, found.intercept)
-    return Fitted(found.coefficients, found.intercept, value, dual_bound(Z, y, upper, found.alpha), seconds)
-
-
-@dataclass(frozen=True, slots=True)
-class DataSet:
-    """One shuffled set, and the optimum on all of it.
-
-    Attributes
-    ----------
-    name : str
-    points : Points
-        Raw, shuffled with a fixed seed, weights 1.
-    Z : ndarray of shape (n, d)
-        Standardised over the whole set.
-    mean, scale : ndarray of shape (d,)
-    full : Fitted
-    """
-
-    name: str
-    points: Points
-    Z: Float
-    mean: Float
-    scale: Float
-    full: Fitted
-
-    @property
-    def pilot(self) -> Pilot:
-        """Lines 1 and 2 of Alg. 1, from the optimum on all points."""
-        return Pilot(
-            penalty=1.0,
-            mean=self.mean,
-            scale=self.scale,
-            coefficients=self.full.w,
-            intercept=self.full.b,
-            lower_bound=self.full.lower_bound,
-        )
-
-    def error(self, subset: Points) -> float:
-        """Train on a subset; return the relative error of F on all points."""
-        scaled = (subset.X.astype(np.float64) - self.mean) / self.scale
-        model = fit(scaled, subset.y, subset.weight)
-        assert model.gap < CERTAIN or not model.objective
-        reached = objective(self.Z, self.points.y, self.points.weight, model.w, model.b)
-        return abs(reached - self.full.objective) / self.full.objective
-
-
-def load(name: str, directory: Path | None) -> DataSet:
+def load(name: str, directory: Path | None) -> Whole:
     """Read, shuffle, standardise and solve a set."""
     points = pathological() if name == "pathological" else read(name, directory)
-    points = points.take(np.random.Generator(np.random.PCG64(SHUFFLE_SEED)).permutation(len(points)))
-    exact = points.X.astype(np.float64)
-    mean, deviation = exact.mean(axis=0), exact.std(axis=0)
-    scale = np.where(deviation > 1e-9 * (1 + np.abs(mean)), deviation, 1.0)
-    Z = (exact - mean) / scale
-    return DataSet(name, points, Z, mean, scale, fit(Z, points.y, points.weight))
+    order = np.random.Generator(np.random.PCG64(SHUFFLE_SEED)).permutation(len(points))
+    return Whole.of(points.take(order), SvmConfig(C=1.0), GAP)
 
 
 def pathological() -> Points:
@@ -192,10 +119,10 @@ def pathological() -> Points:
     return Points(X.astype(np.float32), y, np.ones(1_000))
 
 
-def table_row(data: DataSet) -> dict[str, Any]:
+def table_row(name: str, data: Whole) -> dict[str, Any]:
     """Return one row of Table 1."""
     n = len(data.points)
-    paper_name, paper_n, paper_t = PAPER[data.name]
+    paper_name, paper_n, paper_t = PAPER[name]
 
     def total(k: int | None, *, ours: bool) -> float:
         return sensitivities(
@@ -233,7 +160,7 @@ def sizes(n: int, count: int) -> list[int]:
     return [int(m) for m in np.unique(np.round(np.geomspace(math.log(n), n**0.8, count)).astype(int))]
 
 
-def measure(data: DataSet, setting: str, method: str, m: int, trial: int) -> tuple[float, float]:
+def measure(data: Whole, setting: str, method: str, m: int, trial: int) -> tuple[float, float]:
     """Return relative error and seconds of one subset of one trial."""
     begun = time.perf_counter()
     subset = _offline(data, method, m, trial) if setting == "offline" else _streaming(data, method, m, trial)
@@ -241,17 +168,17 @@ def measure(data: DataSet, setting: str, method: str, m: int, trial: int) -> tup
     if (setting, method) == ("offline", "sensitivity"):
         built += data.full.seconds
     begun = time.perf_counter()
-    error = data.error(subset)
+    error = error_of(data, subset)
     return error, built + time.perf_counter() - begun
 
 
-def _offline(data: DataSet, method: str, m: int, trial: int) -> Points:
+def _offline(data: Whole, method: str, m: int, trial: int) -> Points:
     reducer: Reducer = UniformReducer() if method == "uniform" else SensitivityReducer()
     random = generator(trial, Purpose.NODE, (0, 0, m))
-    return reducer.reduce(data.points, m, random, data.pilot if reducer.needs_pilot else None)
+    return reducer.reduce(data.points, m, random, pilot_of(data) if reducer.needs_pilot else None)
 
 
-def _streaming(data: DataSet, method: str, m: int, trial: int) -> Points:
+def _streaming(data: Whole, method: str, m: int, trial: int) -> Points:
     coreset = sized(reducer=method, leaf_rows=2 * m, bucket_points=m, train_points=max(2, m))
     config = ModelConfig(
         points=PointsConfig(dimension=data.points.dimension), coreset=coreset, svm=SvmConfig(C=1.0), seed=trial
@@ -280,13 +207,13 @@ def table(rows: dict[str, dict[str, Any]]) -> str:
     return "\n".join([*lines, f"Draws: what Theorem 5.3 asks for at epsilon = delta = {THEORY}.", WHY])
 
 
-def errors_of(data: DataSet, kept: Kept, rounds: int, count: int) -> dict[str, dict[str, Any]]:
+def errors_of(name: str, data: Whole, kept: Kept, rounds: int, count: int) -> dict[str, dict[str, Any]]:
     """Return mean error and seconds by setting, method and size."""
     found = {}
     for m, setting, method in product(sizes(len(data.points), count), SETTINGS, METHODS):
         if setting == "streaming" and len(data.points) > 2 * m * MOST_LEAVES:
             continue
-        case = f"{data.name}/{setting}/{method}/{m}"
+        case = f"{name}/{setting}/{method}/{m}"
         cells = [kept.get(f"{case}/{t}", partial(measure, data, setting, method, m, t)) for t in range(rounds)]
         error, seconds = np.mean(cells, axis=0)
         found[case] = {"error": float(error), "seconds": float(seconds)}
@@ -303,8 +230,8 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, dict[str, Any]]:
     kept, rows, errors = Kept(asked.json), dict[str, dict[str, Any]](), dict[str, dict[str, Any]]()
     for name in asked.sets or (list(PAPER) if asked.data else list(SHIPPED)):
         data = load(name, asked.data)
-        rows[name] = kept.get(f"{name}/table", partial(table_row, data))
-        errors |= errors_of(data, kept, asked.rounds, asked.sizes)
+        rows[name] = kept.get(f"{name}/table", partial(table_row, name, data))
+        errors |= errors_of(name, data, kept, asked.rounds, asked.sizes)
     print(table(rows), "\n\nmean error of uniform sampling / mean error of Alg. 1, by m:")
     for name, setting in product(rows, SETTINGS):
         start = f"{name}/{setting}/uniform/"

@@ -110,8 +110,13 @@ Row = tuple[str, int, int]
 
 def refused_rows(letters: Iterable[Record]) -> set[Row]:
     """Return the rows that dead letters are of."""
-    named = (source_of(one).rsplit("/", 2) for one in letters if one.committed)
-    return {(topic, int(partition), int(offset)) for topic, partition, offset in named}
+    return {row_of(source_of(one)) for one in letters if one.committed}
+
+
+def row_of(source: str) -> Row:
+    """Return the place that is written topic/partition/offset."""
+    topic, partition, offset = source.rsplit("/", 2)
+    return topic, int(partition), int(offset)
 
 
 def letters_below(letters: Iterable[Record], due: Iterable[Row], positions: Mapping[int, int]) -> list[Anomaly]:

@@ -298,6 +298,16 @@ def test_a_part_is_known_by_its_bytes() -> None:
     assert "other bytes" in left(whole + b"more")[0]
 
 
+def test_a_pointer_that_was_written_again_to_complete_its_attempt_counts_by_its_last_word() -> None:
+    """The marker of a version's record may be lost: it is published again elsewhere, and so is what names it."""
+    logs = Logs()
+    for offset in (6, 7):
+        old, stamp = logs.logs[ALIASES][offset], {versions.ATTEMPT: f"s1/1.4 {offset - 4}/4 streamsvm/m/models"}
+        logs.remake(ALIASES, offset, value={**old.value, "offset": 9}, headers=stamp)
+        logs.put(ALIASES, old.key, old.value, stamp)
+    assert logs.judged() == []
+
+
 def test_what_an_older_incarnation_left_may_be_taken_away_in_any_order() -> None:
     """Once a later one has begun, nothing is promised of it."""
     logs = Logs()

@@ -20,7 +20,7 @@ from tests.promise.records import (
     split,
 )
 
-SHA256, SESSION = "streamsvm.sha256", "streamsvm.session"
+SHA256, SESSION, ATTEMPT = "streamsvm.sha256", "streamsvm.session", "streamsvm.transaction"
 
 
 def check(
@@ -197,10 +197,15 @@ def _pointers_of(name: str, aliases: Iterable[Record], audit: Iterable[Record]) 
     written = [one for one in aliases if one.committed and one.value and split(one.key)[0] == name]
     return _Pointers(
         [one for one in written if split(one.key)[1] in ("head", "owner")],
-        [one for one in written if split(one.key)[1] == "head"],
-        [one for one in written if split(one.key)[1] == "current"],
+        _final(one for one in written if split(one.key)[1] == "head"),
+        _final(one for one in written if split(one.key)[1] == "current"),
         [one for one in audit if one.committed and _is_of_trainer(one.value, name)],
     )
+
+
+def _final(pointers: Iterable[Record]) -> list[Record]:
+    """Leave out what was written again to complete the attempt that it belongs to: its version has another offset."""
+    return list({one.headers.get(ATTEMPT, one.at).split()[0]: one for one in pointers}.values())
 
 
 def _is_of_trainer(entry: Any, name: str) -> bool:

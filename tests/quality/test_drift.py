@@ -61,6 +61,11 @@ def test_an_empty_bin_is_no_infinity() -> None:
     assert 1.0 < found.index < 10.0
 
 
+def test_as_many_scores_in_the_same_bins_drift_by_nothing() -> None:
+    """Both sides are smoothed alike, which shows where bins hold few scores or none."""
+    assert drift_of(np.array([7.0, 3.0, 0.0]), Deciles((0.0, 1.0), (0.7, 0.3, 0.0), 10.0)).index == pytest.approx(0.0)
+
+
 def test_the_chance_level_is_the_chi_squares() -> None:
     """Oracle: scipy's chi-square."""
     assert chance_level(10, 500.0, 2_000.0) == pytest.approx(chi2.isf(CHANCE, 9) * (1 / 500 + 1 / 2_000))

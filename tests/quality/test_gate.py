@@ -7,6 +7,7 @@ import pytest
 from sklearn.metrics import balanced_accuracy_score
 
 from streamsvm.coreset.audit_sample import Sampled
+from streamsvm.model.classes import ClassModel, LinearMachines
 from streamsvm.model.machine import LinearMachine, Model, Scaler
 from streamsvm.points import Points, Position
 from streamsvm.quality.gate import (
@@ -37,6 +38,20 @@ def test_balanced_accuracy_is_scikit_learns(seed: int) -> None:
     points = gaussian(300, seed)
     expected = balanced_accuracy_score(points.y, GOOD.predict_sign(points.X), sample_weight=points.weight)
     assert balanced_accuracy(GOOD, points) == pytest.approx(expected, abs=1e-12)
+
+
+def test_balanced_accuracy_of_three_labels_is_scikit_learns() -> None:
+    """Labels of different size and weight count alike; one that no point has does not count."""
+    random = np.random.default_rng(1)
+    codes = random.choice(3, size=400, p=[0.7, 0.2, 0.1]).astype(np.int8)
+    points = Points(random.normal(size=(400, 2)) + codes[:, np.newaxis], codes, random.uniform(0.5, 2.0, 400))
+    machines = LinearMachines(np.array([[-1.0, -1.0], [0.2, 0.2], [1.0, 1.0], [0.1, 0.0]]), np.array([1.0, 0, -2, 0]))
+    model = ClassModel(Scaler.identity(2), machines, 4, "one_vs_rest")
+    points = points.take(np.flatnonzero(model.predict_codes(points.X) < 3))
+    answers = model.predict_codes(points.X)
+    assert {*answers.tolist()} == {0, 1, 2}
+    expected = balanced_accuracy_score(points.y, answers, sample_weight=points.weight)
+    assert balanced_accuracy(model, points) == pytest.approx(expected, abs=1e-12)
 
 
 def test_a_worse_candidate_is_refused_and_a_better_one_passes() -> None:

@@ -18,6 +18,7 @@ from streamsvm.quality.prequential import (
     BASELINE_BATCH,
     MOST_KERNELS,
     Baseline,
+    ClassWeight,
     Prequential,
     stride_of,
 )
@@ -117,17 +118,25 @@ def test_baseline_does_not_know_a_point_that_it_is_asked_about() -> None:
     assert np.isfinite(first[3_072:]).sum() > 900
 
 
-def test_baseline_takes_the_steps_of_scikit_learn() -> None:
+def factors(class_weight: ClassWeight, moments: Moments) -> np.ndarray:
+    """Return what the weights of negative and positive points are multiplied by."""
+    if class_weight == "balanced":
+        return moments.weight / (2 * np.asarray(moments.class_weight))
+    return np.array([1.0, 1.0] if class_weight == "none" else class_weight)
+
+
+@pytest.mark.parametrize("class_weight", ["none", "balanced", (3.0, 0.5)])
+def test_baseline_takes_the_steps_of_scikit_learn(class_weight: ClassWeight) -> None:
     """On features of known scale, its answers are those of SGDClassifier that was given the same points."""
     every, n = 4, 4 * 40 * BASELINE_BATCH
     random = np.random.default_rng(3)
     X = np.where(random.random((n, DIMENSION)) < 0.5, -1.0, 1.0)
-    y = np.where(X @ np.ones(DIMENSION) + random.normal(size=n) > 0, 1, -1).astype(np.int8)
+    y = np.where(X @ np.ones(DIMENSION) + random.normal(size=n) > 1, 1, -1).astype(np.int8)
     points = Points(X, y, random.uniform(0.5, 2.0, n))
     machine = SGDClassifier(loss="hinge", alpha=BASELINE_ALPHA, learning_rate="constant", eta0=RATE, shuffle=False)
     moments, asked, learned = (
         Moments.zero(DIMENSION),
-        Baseline(DIMENSION, every, (RATE,)),
+        Baseline(DIMENSION, every, (RATE,), class_weight=class_weight),
         np.arange(n) % every == every - 1,
     )
     values = np.full(n, np.nan)
@@ -140,6 +149,7 @@ def test_baseline_takes_the_steps_of_scikit_learn() -> None:
         moments = moments.add(own)
         scale = np.sqrt(moments.square / moments.weight)
         Z, shares = (own.X - moments.mean) / scale, own.weight * moments.count / moments.weight
+        shares *= factors(class_weight, moments)[(own.y > 0).astype(int)]
         machine.partial_fit(Z, own.y, classes=(-1, 1), sample_weight=shares)
     values[learned] = np.nan
     np.testing.assert_allclose(asked.add(points)[0], values, rtol=1e-9, atol=1e-9)

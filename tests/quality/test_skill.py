@@ -17,10 +17,13 @@ from streamsvm.model import skill_header as header
 from streamsvm.model.probability import Sigmoid
 from streamsvm.model.skill import Skill, complaint, doubt
 from streamsvm.quality.skill import (
+    ERROR,
+    FIGURES,
     LEAST_OF_A_LABEL,
     Answered,
     Ranked,
     balanced_accuracy,
+    deviate_of,
     no_better_than_chance,
     skill_of,
 )
@@ -133,6 +136,12 @@ def test_streams_are_told_apart_at_every_version() -> None:
         ]
         assert never not in said
         assert said.count(mostly) > 0.9 * len(said)
+
+
+def test_all_versions_together_are_wrong_as_seldom_as_promised() -> None:
+    """Each version may be judged by two samples, and by each figure of them: what all may err adds up to `ERROR`."""
+    spent = sum(float(ndtr(-deviate_of(number))) for number in range(1, 20_001))
+    assert 0.999 * ERROR < 2 * FIGURES * spent <= ERROR
 
 
 def test_a_ranking_is_skill_although_every_answer_is_the_same() -> None:

@@ -42,6 +42,17 @@ SMALLEST: dict[str, Profile] = {
     "seven labels": Profile(
         "every", 1, 9, 400, {"kill": 3, "power loss": 1, "newest lost": 1, "deliver": 1}, classes=7
     ),
+    "a scorer": Profile(
+        records=3, steps=400, faults={"kill": 2, "failed": 1, "markers lost": 1, **_DOUBTS}, scorer=True
+    ),
+    "two scorers": Profile(
+        partitions=2,
+        records=3,
+        steps=400,
+        faults={"copy": 1, "switch": 3, "kill": 1, "survivor": 1, "session expires": 1, "unanswered": 1},
+        two=True,
+        scorer=True,
+    ),
     **{name: profile for found in of_branches("worlds", "SMALLEST") for name, profile in found.items()},
 }
 """Worlds that are searched in full."""

@@ -6,9 +6,11 @@ saw a start, a stop or a checkpoint.
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import pairwise, product
+from itertools import product
 from typing import Any
 
 import msgspec
@@ -22,7 +24,6 @@ from streamsvm.coreset.audit_sample import Held
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.structure import Bucket, Extent, Learned
 from streamsvm.errors import CorruptCheckpoint
-from streamsvm.kafka import Stamp
 from streamsvm.learning import naming
 from streamsvm.learning.memories import MemoryState
 from streamsvm.learning.partition_state import PartitionState
@@ -30,27 +31,19 @@ from streamsvm.learning.span_memory import SpansState
 from streamsvm.learning.tuning import is_due
 from streamsvm.model import message as model_codec
 from streamsvm.model import pointers
-from streamsvm.model.ancestry import Ancestor, linked
-from streamsvm.model.pointers import decode_alias, decode_head, pin_key
+from streamsvm.model.pointers import pin_key
 from streamsvm.model.version import Version, partition_cuts, positions
-from streamsvm.points import Points, Position, Positions, precedes
-from tests.simulation.broker import Entry
-from tests.simulation.people import BY_PEOPLE
-from tests.simulation.stream import (
-    ALIASES,
-    AUDIT,
-    INPUT,
-    LETTERS,
-    MODELS,
-    NAME,
-    Editions,
-    Expected,
-    Reference,
-    is_rejected,
-)
+from streamsvm.points import Points, Position, Positions
+from tests.promise import answers
+from tests.promise import versions as promised
+from tests.promise.anomalies import Anomaly
+from tests.promise.records import Record, incarnation_of, of_bytes
+from tests.promise.records import published as committed
+from tests.simulation.stream import INPUT, LETTERS, NAME, Editions, Expected, Reference, is_rejected
 from tests.simulation.variants import Reading
 from tests.simulation.world import DEATHS, OUTPUTS, Violation, World
 
+DEAD_LETTERS = ".dlq"
 decode_once = lru_cache(maxsize=1 << 12)(decode)
 """Several invariants ask the same checkpoints, and worlds that begin alike write the same ones."""
 
@@ -63,7 +56,6 @@ class Published:
     value: bytes
     version: Version
     incarnation: int
-    session: str
 
     @property
     def cut(self) -> dict[int, Position]:
@@ -90,14 +82,11 @@ class Judge:
 
     def check(self, world: World) -> None:
         """Raise `Violation` if any part of the promise is broken."""
-        versions = published(world)
-        numbers_rise_by_one(versions)
-        cuts_advance(versions)
+        models, aliases, audit = (records_of(world, topic) for topic in OUTPUTS)
+        hold(promised.check(models, aliases, audit, NAME, gated=True))
+        versions = published(models)
         tuning_is_where_it_is_due(versions, self._reference.config)
-        nobody_publishes_after_being_fenced(world)
-        pointers_agree(world, versions)
-        the_gate_is_obeyed(world)
-        pins_hold(world)
+        pins_hold(world, aliases)
         nothing_hangs(world)
         nobody_is_in_doubt(world)
         ended_incarnations_stay_ended(world)
@@ -108,7 +97,7 @@ class Judge:
         elif not world.excuses:
             self._letters_are_those_of_a_clean_run(world, self._reference.reading)
         if not world.excuses:
-            refusals_are_audited(world)
+            refusals_are_audited(world, audit)
             self._reaches_the_end(world, versions)
 
     def _values_are_pure(self, world: World, versions: list[Published]) -> None:
@@ -170,16 +159,16 @@ class Judge:
 
     def _letters_are_those_of_a_clean_run(self, world: World, reading: Reading) -> None:
         """At rest the dead letters of all logs are of what a clean run rejects, and of nothing else."""
+        due: dict[str, list[answers.Row]] = {}
         for partition in _partitions(world):
             clean = reading.letters(partition, tuple(world.broker.log(INPUT, partition).entries))
-            for topic, due in clean.items():
-                sent = {offset for of, offset in _letters(world, topic) if of == partition}
-                if missing := due - sent:
-                    raise Violation(
-                        f"at rest there is no dead letter in {topic} of partition {partition}@{min(missing)}"
-                    )
-                if more := sent - due:
-                    raise Violation(f"a dead letter in {topic} is of partition {partition}@{min(more)}, which is sound")
+            for topic, offsets in clean.items():
+                of = topic.removesuffix(DEAD_LETTERS)
+                due.setdefault(topic, []).extend((of, partition, offset) for offset in offsets)
+        ends = dict.fromkeys(_partitions(world), sys.maxsize)
+        for topic, rows in due.items():
+            letters = records_of(world, topic)
+            hold([*answers.letters_below(letters, rows, ends), *answers.letters_of(letters, rows)])
 
     def _sealed(self, world: World, partition: int, at: Position | None) -> int:
         log = world.broker.log(INPUT, partition)
@@ -191,33 +180,30 @@ class Judge:
 # -------------------------------------------------------------------- reading
 
 
-def transactions(world: World) -> list[list[tuple[str, int, Entry]]]:
-    """Return every committed record with its topic and offset, by attempt, in the order in which readers could get it.
-
-    A record that is published again to complete an attempt belongs to that attempt; one without a stamp stands alone.
-    """
-    attempts: dict[object, list[tuple[str, int, Entry]]] = {}
-    for place, (topic, offset, entry) in enumerate(world.broker.shown):
-        stamp = Stamp.of(entry.headers)
-        attempts.setdefault(place if stamp is None else stamp.attempt, []).append((topic, offset, entry))
-    return list(attempts.values())
+def records_of(world: World, topic: str) -> list[Record]:
+    """Return every record of a topic of one partition that readers could ever get, in its order."""
+    shown = sorted((offset, entry) for of, offset, entry in world.broker.shown if of == topic)
+    return [of_bytes(topic, 0, offset, entry.key, entry.value, entry.headers) for offset, entry in shown]
 
 
-def published(world: World) -> list[Published]:
-    """Return the versions in the order of the log, each checked against the hash in its header."""
-    found = []
-    for offset, entry in world.broker.log(MODELS).committed():
-        if entry.value is None:
-            continue
-        headers = dict(entry.headers)
-        if model_codec.SHA256_HEADER not in headers:
-            raise Violation(f"readers of versions get a record under {entry.key!r}, which is not a version")
-        version = model_codec.decode(entry.value, headers[model_codec.SHA256_HEADER].decode())
-        if entry.key != version.key.encode():
-            raise Violation(f"the record under {entry.key!r} holds {version.key}")
-        incarnation, session = headers["streamsvm.incarnation"], headers["streamsvm.session"]
-        found.append(Published(offset, entry.value, version, int(incarnation), session.decode()))
-    return found
+def hold(anomalies: Iterable[Anomaly]) -> None:
+    """Raise the first anomaly as a `Violation`."""
+    for anomaly in anomalies:
+        raise Violation(anomaly.line())
+
+
+def published(models: Iterable[Record]) -> list[Published]:
+    """Return the versions in the order of the log."""
+    return [_published(one) for one in committed(models, NAME)]
+
+
+def _published(one: Record) -> Published:
+    assert one.content is not None
+    version = decode_version(one.content, one.headers[model_codec.SHA256_HEADER])
+    return Published(one.offset, one.content, version, incarnation_of(one))
+
+
+decode_version = lru_cache(maxsize=1 << 12)(model_codec.decode)
 
 
 def editions(world: World, cut: Positions) -> list[Editions]:
@@ -319,20 +305,6 @@ def _moments(moments: Moments) -> object:
 # ----------------------------------------------------------------- invariants
 
 
-def numbers_rise_by_one(versions: list[Published]) -> None:
-    """Readers see 1, 2, 3, ... with no gap and none twice, each naming the one before it and those it links to."""
-    hashes: list[str] = []
-    for number, found in enumerate(versions, 1):
-        lineage = found.version.lineage
-        if found.version.number != number:
-            raise Violation(f"the {number}th version is {found.version.key}")
-        if lineage.parent != (hashes[-1] if hashes else None):
-            raise Violation(f"{found.version.key} names another parent than the version before it")
-        if lineage.links != tuple(Ancestor(one, hashes[one - 1]) for one in linked(number)):
-            raise Violation(f"{found.version.key} links to {lineage.links}, which is not what it has to link to")
-        hashes.append(model_codec.sha256(found.value))
-
-
 def tuning_is_where_it_is_due(versions: list[Published], config: ModelConfig) -> None:
     """Each version is tuned at its own cut if that is due after the one in force, else by that of those before it."""
     tuned: Published | None = None
@@ -346,90 +318,6 @@ def tuning_is_where_it_is_due(versions: list[Published], config: ModelConfig) ->
         tuned = found if due or in_force is None else in_force
         if found.version.lineage.tuned_at != tuned.version.lineage.cut:
             raise Violation(f"{found.version.key} is not tuned at the cut of {tuned.version.key}")
-
-
-def cuts_advance(versions: list[Published]) -> None:
-    """Within an incarnation each cut is past the one before it; incarnations do not come back."""
-    for earlier, later in pairwise(versions):
-        if later.incarnation < earlier.incarnation:
-            raise Violation(f"{later.version.key} is of incarnation {later.incarnation} after {earlier.incarnation}")
-        same = later.incarnation == earlier.incarnation
-        if same and not (precedes(earlier.cut, later.cut) and earlier.cut != later.cut):
-            raise Violation(f"{later.version.key} has the cut {later.cut} after {earlier.cut}")
-
-
-def nobody_publishes_after_being_fenced(world: World) -> None:
-    """Once another process has published or owned, no earlier one commits anything more."""
-    gone: set[str] = set()
-    newest = ""
-    for transaction in transactions(world):
-        session = _session(transaction)
-        if session is None or session == newest:
-            continue
-        if session in gone:
-            raise Violation(f"{session} committed after {newest} had taken over")
-        gone.add(newest)
-        newest = session
-
-
-def _session(transaction: list[tuple[str, int, Entry]]) -> str | None:
-    """Return which process committed this, as far as its records tell."""
-    for topic, _, entry in transaction:
-        headers = dict(entry.headers)
-        if topic == MODELS and "streamsvm.session" in headers:
-            return headers["streamsvm.session"].decode()
-        if topic == ALIASES and entry.key == f"{NAME}@owner".encode() and entry.value:
-            return str(msgspec.json.decode(entry.value)["session"])
-    return None
-
-
-def pointers_agree(world: World, versions: list[Published]) -> None:
-    """Every head names the version of its own transaction, and so does `current`; no other record moves them."""
-    by_number = {found.version.number: found for found in versions}
-    head_key, current_key = pointers.head_key(NAME).encode(), pointers.current_key(NAME).encode()
-    for transaction in transactions(world):
-        keys = {entry.key: entry for topic, _, entry in transaction if topic == ALIASES}
-        numbers = [
-            msgspec.json.decode(entry.value)["version"]
-            for topic, _, entry in transaction
-            if topic == MODELS and entry.value is not None
-        ]
-        if bool(numbers) != (head_key in keys):
-            raise Violation("a transaction has a version without a head, or a head without a version")
-        if not numbers:
-            continue
-        found = by_number.get(numbers[0])
-        if found is None:
-            raise Violation(f"{NAME}@{numbers[0]} is committed, and readers do not get to see it")
-        head = decode_head(keys[head_key].value or b"")
-        told = (head.number, head.sha256, head.offset, positions(head.cut), head.incarnation)
-        digest = model_codec.sha256(found.value)
-        if told != (found.version.number, digest, found.offset, found.cut, found.incarnation):
-            raise Violation(f"the head beside {found.version.key} says {told}")
-        if current_key in keys:
-            alias = decode_alias(keys[current_key].value or b"")
-            if (alias.number, alias.sha256, alias.offset) != told[:3]:
-                raise Violation(f"current beside {found.version.key} says {alias}")
-
-
-def the_gate_is_obeyed(world: World) -> None:
-    """Exactly what the gate refuses does not become current; it compares with what is, and every refusal is audited."""
-    head_key, current_key = pointers.head_key(NAME).encode(), pointers.current_key(NAME).encode()
-    current = None
-    for transaction in transactions(world):
-        keys = {entry.key: entry for topic, _, entry in transaction if topic == ALIASES}
-        if head_key not in keys:
-            continue
-        head = decode_head(keys[head_key].value or b"")
-        if head.gate is None or head.gate.against != current:
-            raise Violation(f"the gate compared {NAME}@{head.number} with another version than {current}: {head.gate}")
-        refused = head.gate.outcome == "refused"
-        if refused == (current_key in keys):
-            raise Violation(f"the gate says {head.gate.outcome} of {NAME}@{head.number}, and current does not follow")
-        told = [msgspec.json.decode(entry.value)["event"] for topic, _, entry in transaction if topic == AUDIT]
-        if told != ["gate_refused" if refused else "alias_moved"]:
-            raise Violation(f"the audit trail says {told} of {NAME}@{head.number}, the gate {head.gate.outcome}")
-        current = current if refused else head.number
 
 
 def nothing_hangs(world: World) -> None:
@@ -457,38 +345,22 @@ def ended_incarnations_stay_ended(world: World) -> None:
         newest[who] = incarnation
 
 
-def pins_hold(world: World) -> None:
+def pins_hold(world: World, aliases: Iterable[Record]) -> None:
     """What people pinned is what readers resolve until people unpin it."""
     key, pin, current = world.people.pin_key, pin_key(NAME), pointers.current_key(NAME)
-    written = [
-        (offset, entry)
-        for transaction in transactions(world)
-        for topic, offset, entry in transaction
-        if topic == ALIASES
-    ]
-    values: dict[bytes | None, bytes | None] = {}
+    values: dict[str | None, bytes | None] = {}
     held: bytes | None = None
-    for _, entry in sorted(written, key=lambda one: one[0]):
-        values[entry.key] = entry.value
-        if entry.key == key.encode() and entry.headers == BY_PEOPLE:
-            held = entry.value
-        resolved = values.get(pin.encode()) or values.get(current.encode())
-        if held is not None and resolved != held:
+    for one in aliases:
+        values[one.key] = one.content
+        if one.key == key and "by" in one.headers:
+            held = one.content
+        if held is not None and (values.get(pin) or values.get(current)) != held:
             raise Violation("people pinned a version, and readers resolve another")
-
-
-def _letters(world: World, topic: str) -> set[tuple[int, int]]:
-    """Return partition and offset of every record that a topic of dead letters holds."""
-    return {
-        (int(headers["__streams.errors.partition"]), int(headers["__streams.errors.offset"]))
-        for _, entry in world.broker.log(topic).committed()
-        if (headers := dict(entry.headers))
-    }
 
 
 def letters_are_complete(world: World) -> None:
     """No checkpoint that can be loaded stands past a rejected record that is not in the dead letters."""
-    sent = _letters(world, LETTERS)
+    letters = records_of(world, LETTERS)
     for instance in (world.first, world.second):
         if instance is None or world.excuses:
             continue
@@ -497,27 +369,18 @@ def letters_are_complete(world: World) -> None:
                 snapshot = decode_once(instance.disk.read(name))
             except CorruptCheckpoint as fault:
                 raise Violation(f"{name} is damaged: {fault}") from None
-            _check_letters(world, snapshot, sent)
+            for partition, at in snapshot.positions.items():
+                committed = world.broker.log(INPUT, partition).committed(stop=at.offset)
+                due = [(INPUT, partition, offset) for offset, entry in committed if is_rejected(entry.value or b"")]
+                hold(answers.letters_below(letters, due, {partition: at.offset}))
 
 
-def _check_letters(world: World, snapshot: Snapshot, sent: set[tuple[int, int]]) -> None:
-    for partition, at in snapshot.positions.items():
-        for offset, entry in world.broker.log(INPUT, partition).committed(stop=at.offset):
-            if is_rejected(entry.value or b"") and (partition, offset) not in sent:
-                raise Violation(f"a checkpoint passed {INPUT}[{partition}]@{offset}, which has no dead letter")
-
-
-def refusals_are_audited(world: World) -> None:
+def refusals_are_audited(world: World, audit: Iterable[Record]) -> None:
     """Every version that the broker refused is in the audit trail at rest, if its process lived to say so."""
     if world.first.lives > 1 or world.second is not None:
         return
-    told = [
-        msgspec.json.decode(entry.value)
-        for transaction in transactions(world)
-        for topic, _, entry in transaction
-        if topic == AUDIT and entry.value
-    ]
-    audited = [(entry["version"], entry["cut"]) for entry in told if entry["event"] == "version_refused"]
+    told = [one.value for one in audit if one.value and one.value["event"] == "version_refused"]
+    audited = [(entry["version"], entry["cut"]) for entry in told]
     for value in world.refused_versions:
         version = msgspec.json.decode(value)
         if (version["version"], version["lineage"]["cut"]) not in audited:

@@ -133,7 +133,7 @@ class People:
 
     def retire(self) -> None:
         """Retire the newest version: a tombstone under its key."""
-        entry = self._newest()
+        _, entry = self._newest()
         self._broker.produce(MODELS, Entry(None, entry.key, BY_PEOPLE))
 
     def compact(self) -> None:
@@ -144,20 +144,20 @@ class People:
         if any(stamp.attempt in attempts and stamp not in seen for stamp in aborted):
             self._world.excuses.append(COMPACTED)  # the rest of what readers see a part of
 
-    def _newest(self) -> Entry:
-        return [entry for _, entry in self._broker.log(MODELS).committed() if entry.value is not None][-1]
+    def _newest(self) -> tuple[int, Entry]:
+        return [one for one in self._broker.log(MODELS).committed() if one[1].value is not None][-1]
 
     def _any_version(self) -> bool:
         if not self._versions:  # once one can be read, it stays
             self._versions = any(entry.value is not None for _, entry in self._broker.log(MODELS).committed())
         return self._versions
 
-    def _alias(self, key: str, version: Entry | None) -> None:
+    def _alias(self, key: str, version: tuple[int, Entry] | None) -> None:
         content = None
         if version is not None:
-            number = msgspec.json.decode(version.value)["version"]
-            alias = Alias(number, model_codec.sha256(version.value), 0)
-            content = encode_alias(alias)
+            offset, entry = version
+            number = msgspec.json.decode(entry.value)["version"]
+            content = encode_alias(Alias(number, model_codec.sha256(entry.value), offset))
         self._broker.produce(ALIASES, Entry(content, key.encode(), BY_PEOPLE))
 
     # ------------------------------------------------------------ transactions

@@ -182,6 +182,10 @@ class NoMetrics:
 
     def observe(self, name: str, value: float, **labels: str) -> None: ...
 
+    def observe_all(self, name: str, values: Any) -> None: ...
+
+    def drop(self, name: str, *labels: str) -> None: ...
+
 
 class Ports:
     """Everything that one life of a trainer is given.
@@ -336,9 +340,16 @@ class Cluster(_Port):
         until_ms: int | None = None,
         timeout_s: float,
     ) -> list[Stored]:
-        return [one for place in places for one in self._stored(place, wanted, start or 0)]
+        return [one for place in places for one in self._stored(place, wanted, start or 0, since_ms, until_ms)]
 
-    def _stored(self, place: Place, wanted: Callable[[Record], bool], start: int) -> list[Stored]:
+    def _stored(
+        self,
+        place: Place,
+        wanted: Callable[[Record], bool],
+        start: int,
+        since_ms: int | None = None,
+        until_ms: int | None = None,
+    ) -> list[Stored]:
         topic, partition = place
         self._point(f"reads {topic}, aborted records too")
         log = self._broker.log(topic, partition)
@@ -374,6 +385,9 @@ class Cluster(_Port):
 class Publisher(_Port):
     """See `streamsvm.kafka.Publisher`."""
 
+    results = MODELS
+    """The topic that the broker may refuse a message of."""
+
     def __init__(self, world: World, life: Life, transactional_id: str, writer: str = "") -> None:
         super().__init__(world, life)
         self._id = transactional_id
@@ -399,7 +413,10 @@ class Publisher(_Port):
         self._point("initialised")
 
     def publish(
-        self, messages: Sequence[Message], last: Callable[[Sequence[int]], Sequence[Message]] | None = None
+        self,
+        messages: Sequence[Message],
+        last: Callable[[Sequence[int]], Sequence[Message]] | None = None,
+        progress: Any = None,
     ) -> list[int]:
         if self._ended is not None:
             raise self._ended
@@ -418,6 +435,8 @@ class Publisher(_Port):
                 made = stamped(pointers, attempt, self._id, count + 1, count + len(pointers))
                 self.attempted += tuple(made)
                 self._send(made, sent)
+            if progress is not None:
+                self.place(progress, attempt)
             self._point("commits")
             self._commit()
         except Refused as refusal:
@@ -439,38 +458,50 @@ class Publisher(_Port):
         self._ended = OutcomeUnknown("readers did not pass what was committed")
         raise self._ended
 
-    def sweep(self, messages: Sequence[Message]) -> None:
+    def sweep(self, messages: Sequence[Message], progress: Any = None) -> None:
         self._point("begins a transaction to be aborted")
         self._attempts += 1
+        swept: dict[str, int] = {}
         try:
             attempt = f"{self._writer}.{self._attempts}"
-            self._send(stamped(messages, attempt, self._id, 1, len(messages)), {}, faulty=False)
+            self._send(stamped(messages, attempt, self._id, 1, len(messages)), swept, faulty=False)
+            if progress is not None:
+                self.place(progress, attempt)
             self._point("aborts")
             self._abort()
         except Refused as refusal:
             raise self._failure(refusal) from None
+        self._unmarked = swept
         self._point("aborted")
 
     def close(self) -> None:
         if not self._life.dead and self._ended is None and self._sent:
             self._abort()
 
+    def entry(self, message: Message) -> Entry:
+        """Return a message as the broker stores it."""
+        return Entry(message.value, message.key, message.headers)
+
+    def place(self, progress: Any, attempt: str) -> None:
+        """Add a group's positions to the transaction."""
+        raise NotImplementedError
+
     def _send(self, messages: Sequence[Message], sent: dict[str, int], *, faulty: bool = True) -> list[int]:
-        if faulty and any(message.topic == MODELS for message in messages):
+        fault = ""
+        if faulty and any(message.topic == self.results for message in messages):
             fault = self._world.decide("version", "", ["refused", "failed"])
-            if fault:
-                self._abort()
-            if fault == "refused":
-                self._world.refused_versions.append(messages[0].value)
-                raise PublishRefused("the broker refused a message")
-            if fault == "failed":
-                raise TransientError("the broker failed before the commit")
+        if fault == "refused":
+            self._abort()
+            self._world.refused_versions.append(messages[0].value)
+            raise PublishRefused("the broker refused a message")
         offsets = []
         for message in messages:
-            entry = Entry(message.value, message.key, message.headers)
-            offsets.append(self._broker.send(self._id, self._producer, message.topic, entry))
+            offsets.append(self._broker.send(self._id, self._producer, message.topic, self.entry(message)))
             self._sent = True
             sent[message.topic] = offsets[-1]
+        if fault == "failed":
+            self._abort()
+            raise TransientError("the broker failed before the commit")
         return offsets
 
     def _commit(self) -> None:

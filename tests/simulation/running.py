@@ -11,9 +11,12 @@ from typing import Any
 from unittest.mock import patch
 
 from streamsvm.learning import tuning
+from tests.simulation import scorer_world
 from tests.simulation.choices import Chance, Chooser, Deviations, Script, Search
 from tests.simulation.invariants import Judge
 from tests.simulation.ports import Ports
+from tests.simulation.scorer_ports import ScorerPorts
+from tests.simulation.scorer_world import ScorerWorld
 from tests.simulation.stream import Reference, settings_for
 from tests.simulation.variants import draw, variants_of
 from tests.simulation.world import COMMIT_FAULTS, DEATHS, MARKER_FAULTS, Profile, Violation, World
@@ -69,6 +72,8 @@ KINDS = (
     "person",
     "gate",
     "sending",
+    "slot",
+    "client",
 )
 """Every kind of choice: how often each deviates is drawn for each seed."""
 
@@ -123,11 +128,18 @@ class Tally:
 class Design:
     """Which world is built: the shipped code on honest ports, unless a defect is planted."""
 
-    ports: type[Ports] = Ports
-    world: Callable[..., World] = World
+    ports: type[Any] | None = None
+    world: Callable[..., World] | None = None
+
+    def built(self, profile: Profile, chooser: Chooser) -> World:
+        """Return a world of a profile."""
+        world, ports = (ScorerWorld, ScorerPorts) if profile.scorer else (World, Ports)
+        return (self.world or world)(profile, chooser, self.ports or ports)
 
 
 SHIPPED = Design()
+SCORERS = 0.3
+"""Share of the worlds in which scorers run."""
 SEVERAL = 0.1
 """Share of the worlds that have seven labels."""
 _judges: dict[str, Judge] = {}
@@ -145,10 +157,13 @@ def judge_of(profile: Profile) -> Judge:
 @patch.object(tuning, "EVERY_LEAVES", 2)
 def run(profile: Profile, chooser: Chooser, design: Design = SHIPPED) -> tuple[World, str]:
     """Run one world and judge it; return it and what is violated, empty if nothing is."""
-    world = design.world(profile, chooser, design.ports)
+    world = design.built(profile, chooser)
     try:
         world.run()
-        judge_of(profile).check(world)
+        if isinstance(world, ScorerWorld):
+            scorer_world.check(world)
+        else:
+            judge_of(profile).check(world)
     except Violation as violation:
         return world, str(violation)
     except AssertionError as broken:
@@ -190,6 +205,9 @@ def drawn(seed: int) -> tuple[Profile, Mapping[str, float]]:
     rates |= {"event": chance.choice((0.02, 0.05, 0.1, 0.2)), "unsafe name": 0.5, "unsafe content": 0.5}
     rates |= {"survivor": 0.5, "which markers": 0.7, "client": 0.7}
     # Drawn last: what else happens in the world of a seed does not depend on it.
+    another = random.Random(f"scorer {seed}")
+    if another.random() < SCORERS:
+        return scorer_world.drawn(another), rates
     if chance.random() < SEVERAL:
         return replace(profile, classes=7), rates
     for variant in draw(seed):

@@ -20,7 +20,6 @@ from consumers.host.clock import Clock
 from consumers.host.runtime import Health
 from consumers.settings import Settings
 from consumers.trainer.session import STUCK_S
-from consumers.trainer.trainer import Trainer
 from streamsvm.errors import StateError, StreamsvmError
 from streamsvm.kafka import TRANSACTION_TIMEOUT_S, Stamp
 from streamsvm.model.pointers import owner_key
@@ -90,6 +89,10 @@ class Profile:
         Labels of the records; more than two only in a world of no variant.
     variants : tuple of str
         What branches change of it, by name.
+    scorer : bool
+        Whether scorers run in it; else trainers do.
+    stub : bool
+        Whether its trainers have the stub learner (`tests.simulation.stub`).
     """
 
     policy: str = "every"
@@ -102,6 +105,8 @@ class Profile:
     on_gap: str = "fail"
     classes: int = 2
     variants: tuple[str, ...] = ()
+    scorer: bool = False
+    stub: bool = False
 
 
 @dataclass
@@ -166,6 +171,9 @@ class World:
         What makes the trainer's ports: `tests.simulation.ports.Ports`, or a defective one.
     """
 
+    outputs: tuple[str, ...] = OUTPUTS
+    keeps_checkpoints = True
+
     def __init__(self, profile: Profile, chooser: Chooser, ports: Any) -> None:
         self.profile, self.chooser, self.ports = profile, chooser, ports
         self.settings: Settings = settings_for(
@@ -194,13 +202,17 @@ class World:
         self.trace: list[str] = []
         self.refused_versions: list[bytes] = []
         self.saved: list[tuple[str, bytes]] = []
-        self.people = people.People(self)
+        self.people = self.outside()
         self.broker.fates = self._fates
         self.first = Instance("A", Disk())
         self.second: Instance | None = None
         self._failure: BaseException | None = None
         self._over = threading.Semaphore(0)
         self._holder = threading.current_thread()
+
+    def outside(self) -> Any:
+        """Return what happens from outside of the daemons."""
+        return people.People(self)
 
     # -------------------------------------------------------------------- run
 
@@ -288,7 +300,7 @@ class World:
         ports = self.ports(self, life)
         self.note(f"{life.name} starts" + (f" with --reset {reset}" if reset else ""))
         try:
-            self.make_trainer(ports, reset).run()
+            self.make_daemon(ports, reset).run()
         except Killed:
             pass
         except StateError as refusal:
@@ -304,7 +316,7 @@ class World:
             if instance.disk.holder is life:
                 instance.disk.holder = None
 
-    def make_trainer(self, ports: Any, reset: str) -> Trainer:
+    def make_daemon(self, ports: Any, reset: str) -> Any:
         """Return the shipped trainer on the simulated ports."""
         ports.life.health = Health(stuck_after_s=60.0, clock=ports.clock.monotonic)
         return ports.trainer(self.settings, ports.life.health, reset)
@@ -426,7 +438,7 @@ class World:
             self.steps = self.profile.steps
             return False
         self.trouble = life.trouble
-        waits = bool(self.trouble) or any(map(self.holds_up, OUTPUTS))
+        waits = bool(self.trouble) or any(map(self.holds_up, self.outputs))
         return not waits or self.time - self.idle_since > LONGEST_DOUBT_S
 
     def holds_up(self, topic: str) -> bool:
@@ -494,7 +506,7 @@ class World:
         """Stop this process where it is (SIGSTOP) and let the other one go on."""
         if self.second is None:
             self.second = Instance("B", self.first.disk.copy())
-            if not self.first.disk.generations():
+            if self.keeps_checkpoints and not self.first.disk.generations():
                 self.excuses.append("copied before the first checkpoint")
             self._spawn(self.second)
         other = self._other(instance)

@@ -17,10 +17,9 @@ import pytest
 from typer.main import get_command
 from typer.testing import CliRunner
 
-from consumers.cli.app import COMMANDS, app
-from consumers.help_texts import Command, Commands
+from consumers.cli.app import app
+from consumers.help_texts import Commands
 from consumers.host.exit_codes import EXIT_UNFORESEEN
-from consumers.on_demand import OptionsOnDemand
 from consumers.options import fields, flag
 from streamsvm.secrecy import is_secret
 from tests.brokers.fixtures import TestBroker
@@ -166,6 +165,16 @@ def listed_by(*words: str) -> list[str]:
     return re.findall(r"^│ ([a-z][a-z-]*) ", text, re.MULTILINE) if found else []
 
 
+def test_commands_that_end_keep_the_client_quiet() -> None:
+    """Only daemons have a page's options, and without these the client writes nothing among what people read."""
+    loud = set()
+    for words in commands_of(get_command(app)):
+        complete = getattr(command_of(words).callback, "complete", None)
+        if complete is not None and "http__port" in inspect.signature(complete()).parameters:
+            loud.add(words)
+    assert loud == {("train",), ("scale", "worker"), ("compile",), ("score",)}
+
+
 def test_lists_show_twenty_commands_and_say_how_to_see_the_rest() -> None:
     """Those of groups count; what few people need stands in --help-all of its group."""
     shown = [(name, below) for name in listed_by("--help") for below in listed_by(name, "--help") or [""]]
@@ -183,16 +192,6 @@ def test_lists_show_twenty_commands_and_say_how_to_see_the_rest() -> None:
             )
             by_all |= {(*group, name) for name in listed_by(*group, "--help-all")}
     assert set(every) <= by_all
-
-
-@pytest.mark.parametrize(
-    "command", [one for one in COMMANDS if issubclass(one.cls, OptionsOnDemand)], ids=lambda one: one.name
-)
-def test_the_list_says_what_a_command_says_itself(command: Command) -> None:
-    """The table has the first paragraph of each command's help, as lists do not load the command."""
-    whole = inspect.getdoc(command.run.complete())  # type: ignore[union-attr]
-    assert whole is not None
-    assert command.run.__doc__ == " ".join(whole.split("\n\n")[0].split())
 
 
 def test_effective_configuration_masks_secrets() -> None:

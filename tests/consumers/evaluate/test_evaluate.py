@@ -181,13 +181,8 @@ def test_a_number_with_zeros_before_it_is_another_label(padded: str, tmp_path: P
     points, labels = load(open_source(path))
     assert labels == tuple(sorted({"1", padded, "2"}))
     assert [labels[code] for code in points.y] == cells
-
-
-def test_numbers_in_a_csv_stay_numbers(tmp_path: Path) -> None:
-    """A sign or a fraction of 0 is a way to write the number; nothing before the point is a zero too many."""
-    path = tmp_path / "numbers.csv"
     path.write_text("a,y\n1,+1\n2,-1\n3,1.0\n4,0\n5,0.0\n6,10\n")
-    assert load(open_source(path))[1] == (-1, 0, 1, 10)
+    assert load(open_source(path))[1] == (-1, 0, 1, 10), "a sign or a fraction of 0 is a way to write the number"
 
 
 def test_labels_of_two_types_do_not_merge(tmp_path: Path) -> None:
@@ -211,26 +206,6 @@ def test_a_feature_that_no_model_holds_is_named_by_row_and_column(
     path = write(tmp_path / f"big.{ending}", X, arrays[1][:300])
     with pytest.raises(ConfigurationError, match=rf"big\.{ending}: row 8, column f2: .* is too large"):
         evaluate(open_source(path), PLAN)
-
-
-@pytest.mark.parametrize(
-    ("plan", "named"),
-    [
-        (Plan(C=1.0, alpha=0.1), "--alpha = 0.1, and --C = 1.0: "),
-        (Plan(C=-1.0), "--C is -1.0"),
-        (Plan(kernel="rbf", gamma=0.0), "--gamma is 0.0"),
-        (Plan(points=3), "--points is 3"),
-        (Plan(alpha=2.0), "alpha = 2.0: give a number from 1e-30 to 1"),
-        (Plan(test_share=1.0), "--test-share is 1.0"),
-        (Plan(test_share=1e-9), "holds out none of them"),
-        (Plan(seed=-1), "--seed is -1"),
-    ],
-)
-def test_options_without_a_meaning_are_refused(source: PointSource, plan: Plan, named: str) -> None:
-    """By name, in one line."""
-    with pytest.raises(ConfigurationError, match=named) as raised:
-        evaluate(source, plan)
-    assert "\n" not in str(raised.value)
 
 
 @pytest.mark.parametrize(

@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-import inspect
 from pathlib import Path
-from typing import Any
 
 import pytest
-from typer.main import get_command
 
-from consumers.cli.app import app
 from consumers.streams.topics import output_topics, unfit, unfit_input
 from streamsvm.kafka import Cluster, TopicInfo, TopicSpec
 from tests.brokers.fixtures import TestBroker
-from tests.consumers.cli.test_cli import commands_of
 from tests.consumers.command import error_of, run
 from tests.consumers.trainers import settings_for
 
-DAEMONS = {("train",), ("scale", "worker"), ("compile",), ("score",)}
-"""Commands that write a log for machines: daemons, and what does a daemon's work or prepares it."""
 MODELS, ALIASES, AUDIT, LETTERS = output_topics(settings_for("t", Path("unused")))
 
 
@@ -59,18 +52,6 @@ def test_a_compacted_input_is_unfit() -> None:
     """In any combination: what compaction removes cannot be read again."""
     assert unfit_input(TopicInfo("in", "id", (0,), {"cleanup.policy": "compact,delete"}))
     assert unfit_input(TopicInfo("in", "id", (0,), {"cleanup.policy": "delete"})) == []
-
-
-@pytest.mark.parametrize("words", [*commands_of(get_command(app))], ids=" ".join)
-def test_commands_that_end_keep_the_client_quiet(words: tuple[str, ...]) -> None:
-    """Only daemons have a page's options, and without these the client writes nothing among what people read."""
-    command: Any = get_command(app)
-    for word in words:
-        command = command.commands[word]
-    complete = getattr(command.callback, "complete", None)
-    if complete is not None:
-        loud = "http__port" in inspect.signature(complete()).parameters
-        assert loud == (words in DAEMONS)
 
 
 def test_the_command_creates_checks_and_says(real_broker: TestBroker) -> None:

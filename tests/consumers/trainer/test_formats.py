@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,7 @@ from tests.brokers.fixtures import TestBroker
 from tests.brokers.jvm import CannotRun, free_ports
 from tests.brokers.registry import Registry
 from tests.consumers.trainers import Running, run_until, settings_for, topic, versions
+from tests.deadline import eventually
 from tests.ingest.rows import Raw
 from tests.kafka.hostile_registry import hostile_registry, text
 from tests.streams import DIMENSION, gaussian
@@ -49,9 +50,18 @@ def registry() -> Iterator[Registry]:
     except CannotRun as error:
         pytest.skip(f"no schema registry: {error}")
     try:
+        eventually(lambda: answers(running.url), "the registry answers", 60.0)
         yield running
     finally:
         running.stop()
+
+
+def answers(url: str) -> bool:
+    """Register a schema: the first one takes a registry that has just started the longest."""
+    with closing(SchemaRegistry(RegistryConfig(url=url))) as schemas, suppress(RegistryUnavailable):
+        schemas.register("first-value", '"string"')
+        return True
+    return False
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
@@ -11,22 +10,14 @@ from consumers.settings import Settings
 from consumers.trainer.outliers import OutlierLog
 from streamsvm.coreset.outliers import Outlier, Tally
 from streamsvm.ingest.decoder import encode
-from streamsvm.kafka import Cluster, Connection, TopicSpec
+from streamsvm.kafka import Connection
 from streamsvm.points import Position
-from tests.brokers.fixtures import TestBroker
-from tests.consumers.trainers import produce, records, run_until, settings_for, versions
+from tests.consumers.trainers import produce, records, run_until, versions
 from tests.streams import DIMENSION
 
 pytestmark = pytest.mark.enough("real")
 
 FAR = encode([1e30] * DIMENSION, 1, 1.0)
-
-
-@pytest.fixture
-def settings(broker: TestBroker, tmp_path: Path) -> Settings:
-    made = settings_for(broker.name("far"), tmp_path / "checkpoint")
-    Cluster(broker.connection).create([TopicSpec(made.input.topic)])
-    return made
 
 
 def test_the_record_is_named(settings: Settings, connection: Connection, capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,7 +5,6 @@ On a real broker only: the embedded one fences nobody, has no transactions and n
 
 from __future__ import annotations
 
-import json
 import shutil
 import threading
 from collections.abc import Callable, Iterable, Iterator
@@ -61,47 +60,6 @@ def copied(settings: Settings) -> Iterator[Settings]:
     yield changed(settings, "checkpoint", directory=directory.parent / "copy")
 
 
-def test_the_first_of_two_trainers_ends_when_the_second_has_taken_over(
-    settings: Settings, connection: Connection
-) -> None:
-    """It is fenced, finds the other's owner record, and publishes nothing more; the second is not disturbed."""
-    values = records(130)
-    produce(connection, settings.input.topic, values[:50])
-    first = Running(settings, connection, session="first")
-    with first:
-        first.wait_until(lambda: first.value("streamsvm_model_version") == 1)
-        with copied(settings) as copy, Running(copy, connection, session="second") as second:
-            second.wait_until(lambda: second.health.ready()[0])
-            produce(connection, settings.input.topic, values[50:])
-            second.wait_until(lambda: second.value("streamsvm_model_version") == 3)
-            with pytest.raises(Fenced, match=r"belongs to the process second.*not to this process \(first\)"):
-                first.wait_until(lambda: False)
-            first.failure = None
-    assert numbers(connection, settings) == [(1, 40), (2, 80), (3, 120)]
-    sessions = [dict(entry.headers)["streamsvm.session"] for entry in topic(connection, settings.output.models_topic)]
-    assert sessions == [b"first", b"second", b"second"]
-
-
-def test_a_refused_version_is_audited_and_its_number_used_by_the_next(
-    settings: Settings, connection: Connection
-) -> None:
-    """The topic's limit is lowered while the trainer runs: one version is dropped, the trail says so, the next goes."""
-    values = records(130)
-    produce(connection, settings.input.topic, values[:50])
-    with Running(settings, connection) as running:
-        running.wait_until(lambda: running.value("streamsvm_model_version") == 1)
-        foreign.set_option(connection, settings.output.models_topic, "max.message.bytes", "200")
-        produce(connection, settings.input.topic, values[50:90])
-        running.wait_until(lambda: running.value("streamsvm_publishes_total", outcome="refused") == 1)
-        foreign.set_option(connection, settings.output.models_topic, "max.message.bytes", "1000000")
-        produce(connection, settings.input.topic, values[90:])
-        running.wait_until(lambda: running.value("streamsvm_model_version") == 2)
-    assert numbers(connection, settings) == [(1, 40), (2, 120)]
-    audit = [json.loads(entry.value) for entry in topic(connection, settings.output.audit_topic) if entry.value]
-    assert [entry["event"] for entry in audit] == ["alias_moved", "version_refused", "alias_moved"]
-    assert (audit[1]["version"], audit[1]["cut"][0]["offset"]) == (2, 80)
-
-
 @pytest.fixture
 def watchful(monkeypatch: pytest.MonkeyPatch) -> None:
     """A trainer looks for gaps and partitions ten times a second."""
@@ -113,22 +71,6 @@ def limited(monkeypatch: pytest.MonkeyPatch) -> None:
     """Thirty rejected records in a row are too many, and a hundred points prove an input."""
     monkeypatch.setattr(constants, "MOST_REJECTED_IN_A_ROW", 30)
     monkeypatch.setattr(constants, "PROVEN_AFTER_POINTS", 100)
-
-
-@pytest.mark.usefixtures("watchful")
-def test_new_partitions_are_learned_while_running(settings: Settings, connection: Connection) -> None:
-    """From their first record; the next cut has them, and a restart goes on with them."""
-    produce(connection, settings.input.topic, records(50))
-    with Running(settings, connection) as running:
-        running.wait_for_rows(50)
-        foreign.add_partitions(connection, settings.input.topic, 3)
-        produce(connection, settings.input.topic, records(45, seed=2), partition=2)
-        running.wait_for_rows(95)
-    run_until(settings, connection, 0)
-    newest = versions(connection, settings)[-1]
-    assert newest.stream.points == 90
-    assert {part.partition: part.offset for part in newest.lineage.cut} == {0: 50, 1: 0, 2: 40}
-    assert {part.partition: part.offset for part in newest.lineage.base} == {0: 0, 1: 0, 2: 0}
 
 
 @pytest.mark.usefixtures("watchful")
@@ -148,23 +90,6 @@ def test_partitions_that_do_not_fit_into_the_container_are_told(settings: Settin
 def recreate(settings: Settings, connection: Connection) -> None:
     foreign.delete_topic(connection, settings.input.topic)
     Cluster(connection).create([TopicSpec(settings.input.topic, 1)])
-
-
-@pytest.mark.parametrize("on_gap", ["fail", "reset"])
-def test_records_removed_before_they_were_read(on_gap: str, settings: Settings, connection: Connection) -> None:
-    """At a start: refused with both offsets, or begun anew from what there is."""
-    produce(connection, settings.input.topic, records(50))
-    run_until(settings, connection, 50)
-    produce(connection, settings.input.topic, records(100, seed=1))
-    foreign.delete_records(connection, settings.input.topic, 0, 60)
-    told = changed(settings, "input", on_gap=on_gap)
-    if on_gap == "fail":
-        with pytest.raises(StateError, match=r"is at offset 50 .* begins at 60: retention removed 10 unread records"):
-            run_until(told, connection, 0)
-        return
-    run_until(told, connection, 90)
-    assert numbers(connection, settings) == [(1, 40), (2, 40), (3, 80)]
-    assert versions(connection, settings)[-1].lineage.base[0].offset == 60
 
 
 @pytest.mark.usefixtures("watchful")

@@ -27,18 +27,11 @@ from streamsvm.model.pointers import decode_alias, decode_head, encode_head
 from streamsvm.model.version import PartitionCut, Version
 from streamsvm.points import Position
 from tests.brokers.fixtures import TestBroker
-from tests.consumers.trainers import Running, produce, records, run_until, settings_for, topic, versions
+from tests.consumers.trainers import Running, produce, records, run_until, topic, versions
 from tests.kafka import foreign
 from tests.streams import gaussian, rows_of
 
 pytestmark = pytest.mark.enough("real")
-
-
-@pytest.fixture
-def settings(broker: TestBroker, tmp_path: Path) -> Settings:
-    made = settings_for(broker.name("t"), tmp_path / "checkpoint")
-    Cluster(broker.connection).create([TopicSpec(made.input.topic, 4)])
-    return made
 
 
 Seen = tuple[int, bytes, str, Audit | None]

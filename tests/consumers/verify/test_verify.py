@@ -17,7 +17,7 @@ from confluent_kafka import KafkaException
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from consumers.settings import OutputConfig, Settings
-from consumers.verify.verify import summary_line, verify
+from consumers.verify.verify import verify
 from streamsvm.build import build
 from streamsvm.config import SvmConfig
 from streamsvm.errors import ConfigurationError
@@ -42,13 +42,6 @@ from tests.kafka.foreign import add_partitions, delete_records, set_option
 pytestmark = pytest.mark.enough("embedded")
 
 SHA256, INCARNATION = model_codec.SHA256_HEADER, "streamsvm.incarnation"
-
-
-@pytest.fixture
-def settings(broker: TestBroker, tmp_path: Path) -> Settings:
-    made = settings_for(broker.name("v"), tmp_path / "checkpoint")
-    Cluster(broker.connection).create([TopicSpec(made.input.topic, 4)])
-    return made
 
 
 @pytest.fixture(scope="module")
@@ -646,18 +639,3 @@ def test_the_command_says_what_it_found(real_broker: TestBroker, tmp_path: Path)
     both = run("verify", "--all", "--version", "1", *servers, *models)
     assert both.returncode == 78
     assert "--version = 1, and --all is given" in error_of(both)
-
-
-@pytest.mark.long
-def test_speed_on_many_versions(real_broker: TestBroker, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """75 versions over 3,000 rows are clean; the summary says how fast that went."""
-    settings = settings_for(real_broker.name("v"), tmp_path)
-    Cluster(real_broker.connection).create([TopicSpec(settings.input.topic, 1)])
-    produce(real_broker.connection, settings.input.topic, records(3_000))
-    run_until(settings, real_broker.connection, 3_000)
-    report = verify(Cluster(real_broker.connection), settings)
-    with capsys.disabled():
-        print(f"\n{summary_line(report)}")
-    assert report.clean
-    assert len(report.rows) == 75
-    assert report.input_rows == 3_000

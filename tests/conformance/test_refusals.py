@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import dataclasses
 import re
-import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,10 +12,8 @@ from typing import Any, Final
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 from consumers.branches.challenges.reading import logs_of
-from consumers.cli.app import app
 from consumers.evaluate.configured import check_followable
 from consumers.evaluate.plan import Plan
 from consumers.evaluate.run import evaluate
@@ -25,6 +22,8 @@ from consumers.loader import load
 from consumers.replay.replay import replay
 from consumers.settings import Settings, section_class
 from streamsvm import supports
+from streamsvm.checkpoint.directory import CheckpointDirectory
+from streamsvm.checkpoint.disk import FileSystem
 from streamsvm.config import ModelConfig
 from streamsvm.errors import ConfigurationError
 from streamsvm.estimators import CoresetSVC
@@ -39,34 +38,17 @@ from streamsvm.supports import (
     rows,
 )
 from streamsvm.verification.recomputation import certifier_of
+from tests.conformance.refusals import TABLE, command, estimate, says, settle
 from tests.golden import model as golden
 
-ROOT: Final = Path(__file__).parent.parent
+ROOT: Final = Path(__file__).parents[2]
 POINTS: Final[Mapping[str, Any]] = {"dimension": 2}
 SEVERAL: Final[Mapping[str, Any]] = {"dimension": 2, "labels": [0, 1, 2]}
 LATE: Final[Mapping[str, Any]] = {"topic": "answers", "horizon": "36h"}
-AMOUNT: Final[Mapping[str, Any]] = {"amount": "number"}
-LABEL: Final[Mapping[str, Any]] = {"field": "fraud", "negative": [False], "positive": [True]}
 
 
 def key(row: Row) -> str:
     return f"{row.feature.words} / {row.without.words}"
-
-
-def settled(**sections: Any) -> Callable[[], object]:
-    """Return what makes the settings of some sections, and the part that decides what a model is."""
-    return lambda: load({"points": POINTS, **sections}).models()
-
-
-def command(*words: str) -> Callable[[], object]:
-    """Return what runs a command, and raises its error."""
-
-    def run() -> None:
-        found = CliRunner().invoke(app, list(words))
-        assert found.exception is not None
-        raise found.exception
-
-    return run
 
 
 def source(labels: int) -> Any:
@@ -95,99 +77,16 @@ def schemas(**sections: Any) -> Callable[[], object]:
     return enter
 
 
-def replayed(*options: str, toml: str = "") -> Callable[[], object]:
-    """Return what replays a file of events, with a configuration."""
-
-    def run() -> None:
-        with tempfile.TemporaryDirectory() as place:
-            file, config = Path(place) / "events.jsonl", Path(place) / "own.toml"
-            file.write_text('{"amount": 1, "fraud": true}\n')
-            config.write_text(toml)
-            command("replay", str(file), "--events", "--topic", "t", *options, "--config", str(config))()
-
-    return run
-
-
-EVENTS_TOML: Final = """[features]
-amount = "number"
-[events]
-envelope = "connect"
-"""
-FORGETS: Final = {"memory": "adaptive"}
-ADOPTS: Final = {"from_coresets": True}
-REGISTRY: Final = {"url": "http://registry"}
-COSTS: Final = {"cost": [50.0, 1.0]}
-
-LATE_LABELS: Final[Mapping[str, Callable[[], object]]] = {
-    "`labels.topic` / no `labels.horizon`": settled(labels={"topic": "answers"}),
-    "an option of `[labels]` / no `labels.topic`": settled(labels={"horizon": "36h"}),
-    "`labels.topic` / `events.label`": lambda: load({"features": AMOUNT, "events": {"label": LABEL}, "labels": LATE}),
-    "`labels.topic` / `coreset.memory` other than `all`": settled(labels=LATE, coreset=FORGETS),
-    "`labels.topic` / `points.format` other than `auto` or `json` or `arrow`": settled(
-        labels=LATE, points={**POINTS, "format": "avro"}
-    ),
-    "`labels.topic` / `registry.url`": settled(labels=LATE, registry=REGISTRY),
-    "`labels.topic` / `training.from_coresets`": settled(labels=LATE, training=ADOPTS),
-}
-EVENTS: Final[Mapping[str, Callable[[], object]]] = {
-    "`[events]` / no `[features]`": settled(events={"weight": "amount"}),
-    "an option of `[points]` that follows from `[features]` / `[features]`": settled(
-        features=AMOUNT, events={"label": LABEL}
-    ),
-    "`points.format` = `json-schema` or `protobuf` / no `[features]`": settled(points={**POINTS, "format": "protobuf"}),
+CALLS: Final[Mapping[str, Callable[[], object]]] = {
     "`points.format` = `avro` or `protobuf` / no `registry.url`": schemas(points={**POINTS, "format": "avro"}),
-}
-MACHINE: Final[Mapping[str, Callable[[], object]]] = {
-    "`svm.alpha` / `svm.C`": settled(svm={"alpha": 0.1, "C": 1.0}),
-    "`svm.C` / `coreset.memory` other than `all`": settled(svm={"C": 1.0}, coreset=FORGETS),
-    "`svm.multiclass` / two labels": settled(svm={"multiclass": "one_vs_one"}),
-    "`svm.cost` / `svm.target`": settled(svm={**COSTS, "target": {"recall": 0.9}}),
-    "`svm.cost` / more than two labels": settled(points=SEVERAL, svm=COSTS),
-    "`svm.target` / more than two labels": settled(points=SEVERAL, svm={"target": {"recall": 0.9}}),
-    "`svm.tune_scoring` = `cost` / no `svm.cost`": settled(svm={"tune_scoring": "cost"}),
-    "`svm.tune_scoring` = `auc` or `log_loss` or `cost` / more than two labels": settled(
-        points=SEVERAL, svm={"tune_scoring": "auc"}
-    ),
-}
-CORESET: Final[Mapping[str, Callable[[], object]]] = {
-    "`coreset.structure` = `tree` / `coreset.reducer` other than `calibrated`": settled(
-        coreset={"structure": "tree", "reducer": "uniform"}
-    ),
-    "`coreset.structure` / `coreset.memory` other than `all`": settled(coreset={"structure": "tree", **FORGETS}),
-    **{
-        f"`coreset.{option}` / `coreset.memory` other than `{memory}`": settled(coreset={option: 100_000, **FORGETS})
-        for option, memory in (
-            ("window", "window"),
-            ("half_life", "decay"),
-        )
-    },
-    "`coreset.memory` = `window` / no `coreset.window`": settled(coreset={"memory": "window"}),
-    "`coreset.memory` = `decay` / no `coreset.half_life`": settled(coreset={"memory": "decay"}),
-    "`svm.landmarks` / `svm.kernel` = `linear`": settled(svm={"landmarks": 64}),
-}
-DAEMONS: Final[Mapping[str, Callable[[], object]]] = {
-    "`training.policy` = `every` / `training.from_coresets`": settled(training={"policy": "every", **ADOPTS}),
-    "`worker.ordinal` / no `worker.of`": settled(worker={"ordinal": 1}),
-    "`worker.of` / no `worker.ordinal`": settled(worker={"of": 2}),
-    "`checkpoint.keep_bytes` / `labels.topic`": settled(checkpoint={"keep_bytes": 1}, labels=LATE),
-    "`checkpoint.keep_bytes` / `svm.tune`": settled(checkpoint={"keep_bytes": 1}, svm={"tune": "auto"}),
     "quality as served / more than two labels": lambda: logs_of(load({"points": SEVERAL})),
     "quality as served / scores of other points than the labels'": lambda: logs_of(load({"points": POINTS})),
-}
-VERSIONS: Final[Mapping[str, Callable[[], object]]] = {
     "a certificate / more than two labels": certified(3),
     "a certificate / `svm.kernel` other than `linear`": certified(2, kernel="rbf"),
     "a certificate / `coreset.memory` other than `all`": lambda: certifier_of(version(memory="adaptive"), 1_000),
     "reasons of a score / `svm.kernel` other than `linear`": lambda: Explainer(golden.handmade("rbf")),
     "reasons of a score / more than two labels": lambda: Explainer(golden.handmade("linear-classes")),
-}
-COMMANDS: Final[Mapping[str, Callable[[], object]]] = {
     "`--probability` / more than two labels": lambda: evaluate(source(3), Plan(points=64, probability="sigmoid")),
-    "`--prequential` / `svm.C`": command("evaluate", "--dataset", "htru2", "--prequential", "--C", "5"),
-    "`--lag` / no `--prequential`": command("evaluate", "--dataset", "htru2", "--lag", "5"),
-    "`--leaf-rows` / no `--prequential`": command("evaluate", "--dataset", "htru2", "--leaf-rows", "5"),
-    "`--every-leaves` / no `--prequential`": command("evaluate", "--dataset", "htru2", "--every-leaves", "5"),
-    "`--partitions` / no `--config`": command("evaluate", "--dataset", "htru2", "--partitions", "2"),
     "`--config` / `labels.topic`": lambda: check_followable(load({"points": POINTS, "labels": LATE})),
     "`--config` / `coreset.window` as a time": lambda: check_followable(
         load({"points": POINTS, "coreset": {"memory": "window", "window": "9s"}})
@@ -195,46 +94,81 @@ COMMANDS: Final[Mapping[str, Callable[[], object]]] = {
     "`--config` / `coreset.half_life` as a time": lambda: check_followable(
         load({"points": POINTS, "coreset": {"memory": "decay", "half_life": "9s"}})
     ),
-    "`--version` / `--alias`": command("model", "show", "--version", "1", "--alias", "current"),
-    "`--version` / `--all`": command("verify", "--version", "1", "--all"),
-    "`--certificate` / `--all`": command("verify", "--certificate", "--all"),
-    "`--keep` / no `--certificate`": command("verify", "--keep", "100"),
-    "`--reads` / no `--certificate`": command("verify", "--reads", "2"),
-    "`--mended` / no `--resend`": command("dead-letters", "--mended", "letters.jsonl"),
-    "`--events` / `--label`, `--weight`, `--id`, `--columns` or `--header`": replayed("--label", "fraud"),
-    "`--unlabeled` / no `events.label`": replayed("--unlabeled"),
-    "`--events` / `events.envelope` other than `none`": replayed(toml=EVENTS_TOML),
     "`--record-format` = `avro` / no `registry.url`": lambda: replay(source(2), None, "t", format="avro"),  # type: ignore[arg-type]
     "key / rows_per_record above 1": lambda: replay(source(2), None, "t", key="id", rows_per_record=2),  # type: ignore[arg-type]
-    "`--format` = `protobuf` / `--envelope` other than `none`": command(
-        "features", "infer", "--topic", "t", "--format", "protobuf", "--envelope", "connect"
-    ),
 }
-REFUSED: Final[Mapping[str, Callable[[], object]]] = {
-    **LATE_LABELS,
-    **EVENTS,
-    **MACHINE,
-    **CORESET,
-    **DAEMONS,
-    **VERSIONS,
-    **COMMANDS,
-}
-"""What meets each row, as a person would: by settings, a command, or a call."""
+"""What meets each row that options alone do not meet; the others stand in `refusals.toml`."""
+
+
+def refusal_of(given: str, directory: Path) -> str:
+    """Return what is said to settings, or to a command."""
+    if given.startswith("$ "):
+        return command(given.removeprefix("$ "), directory).message
+    with pytest.raises(ConfigurationError) as refused:
+        settle(given)
+    assert "\n" not in str(refused.value)
+    return str(refused.value)
+
+
+@pytest.mark.parametrize(("given", "said"), TABLE["settings"])
+def test_settings_without_a_meaning_are_refused_in_a_line(given: str, said: str, tmp_path: Path) -> None:
+    """It names the option, what is wrong, and what to give."""
+    answer = refusal_of(given, tmp_path)
+    assert says(answer, said), answer
+
+
+@pytest.mark.parametrize(("given", "status", "said"), TABLE["commands"])
+def test_a_mistake_is_told_what_happened_and_what_to_do(given: str, status: int, said: str, tmp_path: Path) -> None:
+    """By one message, with the documented exit status, and in none of pydantic's words."""
+    answer = command(given, tmp_path)
+    assert answer.status == status, answer
+    assert says(answer.message, said), answer
+    assert not re.search("Input should|Traceback|validation", answer.message), answer
+
+
+def test_a_directory_in_use_is_told(tmp_path: Path) -> None:
+    """Another trainer's checkpoints are left alone."""
+    with CheckpointDirectory(FileSystem(tmp_path / "checkpoint"), 3):
+        answer = command("TRAIN", tmp_path)
+    assert answer.status == 78
+    assert says(answer.message, "another process holds … directory"), answer
+
+
+@pytest.mark.parametrize(("given", "said"), TABLE["estimator"])
+def test_a_wrong_parameter_is_named_with_what_it_may_be(given: str, said: str) -> None:
+    """In the estimator's own words, without those of the libraries that check."""
+    with pytest.raises(ValueError, match=r".") as refused:
+        estimate(given)
+    assert says(str(refused.value), said), refused.value
+    assert not re.search(r"literal\[|Input should", str(refused.value))
+
+
+def test_a_message_that_lacks_a_part_is_not_taken() -> None:
+    """The check can fail."""
+    assert says("a.b is 1: give 2", "give … a.b")
+    assert not says("a.b is 1: give 2", "a.b … gave")
+
+
+# ---------------------------------------------------------------- what goes with what
 
 
 def test_every_row_has_a_case_and_is_there_once() -> None:
     """A row that nothing enforces would be a promise of the page only."""
     keys = [key(row) for row in rows()]
     assert len(set(keys)) == len(keys)
-    assert set(keys) == REFUSED.keys()
+    assert set(keys) == CALLS.keys() | TABLE["supports"].keys()
+    assert not CALLS.keys() & TABLE["supports"].keys()
 
 
 @pytest.mark.parametrize("row", rows(), ids=key)
-def test_what_meets_a_row_is_refused_with_its_text(row: Row) -> None:
+def test_what_meets_a_row_is_refused_with_its_text(row: Row, tmp_path: Path) -> None:
     """The reason, whether it is not supported yet, and what to do."""
-    with pytest.raises((ConfigurationError, ValueError)) as refused:
-        REFUSED[key(row)]()
-    text = str(refused.value)
+    if key(row) in CALLS:
+        with pytest.raises((ConfigurationError, ValueError)) as refused:
+            CALLS[key(row)]()
+        text = str(refused.value)
+    else:
+        text = refusal_of(TABLE["supports"][key(row)], tmp_path)
     assert row.why in text
     assert ("not supported yet" in text) == (row.kind == "not built")
     remedy = re.escape(row.remedy.removesuffix(".")).replace(r"\{feature\}", ".+").replace(r"\{without\}", ".+")

@@ -13,7 +13,8 @@ from pydantic import ValidationError
 
 from consumers.loader import load
 from streamsvm.config import ModelConfig
-from tests.plugged import of_branches
+from tests.conformance.configurations import TABLE
+from tests.conformance.runs import settings_of
 
 DIMENSION: Final = 22
 
@@ -24,24 +25,18 @@ def of_points(**sections: Any) -> ModelConfig:
 
 
 RBF: Final = {"kernel": "rbf"}
-OF_BRANCHES: Final = {name: one for found in of_branches("configurations", "KINDS") for name, one in found.items()}
 KINDS: Final = {
-    "linear": of_points(),
-    "linear, few points": of_points(coreset={"points": 2_000}),
+    "plain": of_points(),
+    "few points": of_points(coreset={"points": 2_000}),
     "counter": of_points(coreset={"structure": "counter"}),
-    "chain": of_points(coreset={"structure": "chain"}),
     "sensitivity": of_points(coreset={"reducer": "sensitivity"}),
-    "rbf": of_points(svm=RBF),
     "rbf, all support vectors": of_points(svm={**RBF, "landmarks": "none"}),
-    "three labels": of_points(points={"labels": ["a", "b", "c"]}),
+    "rbf, a tree of few points": of_points(svm=RBF, coreset={"structure": "tree", "points": 8_000}),
     "three labels, balanced": of_points(points={"labels": [1, 2, 3]}, svm={**RBF, "class_weight": [1, 2, 3]}),
     "costs": of_points(svm={"cost": [50, 1], "tune": "auto", "tune_scoring": "cost", "probability": "sigmoid"}),
-    "target": of_points(svm={"target": {"recall": 0.9}, "C": 1.0}),
-    **{name: of_points(**sections) for name, sections in OF_BRANCHES.items()},
+    **{name: settings_of(name, Path()).models() for name in TABLE},
 }
-MORE: Final = {name: more for found in of_branches("configurations", "MORE") for name, more in found.items()}
-"""What a file does not say of a configuration."""
-MEMORIES: Final = [one for found in of_branches("configurations", "MEMORIES") for one in found]
+MEMORIES: Final = [{"memory": "adaptive"}, {"memory": "decay", "half_life": 90_000}]
 
 
 def read_back(config: ModelConfig) -> ModelConfig:
@@ -62,11 +57,14 @@ def test_what_is_read_back_is_the_same(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_file_makes_the_same_models(kind: str, tmp_path: Path) -> None:
-    """The one that a version's configuration is printed as, with what must be added to it."""
+    """The one that a version's configuration is printed as; only the topic of labels is added to it."""
     config = KINDS[kind]
     file = tmp_path / "config.toml"
     file.write_text(config.toml())
-    assert load(MORE.get(kind, {}), file=file).models().canonical() == config.canonical()
+    assert (
+        load({"labels": {"topic": "labels"}} if config.label_rule else {}, file=file).models().canonical()
+        == config.canonical()
+    )
 
 
 def test_every_option_is_in_it() -> None:
@@ -80,7 +78,7 @@ def test_every_option_is_in_it() -> None:
     assert {name for name, value in plain.items() if value is None} == absent
 
 
-@pytest.mark.parametrize("kind", ["linear", "rbf", "three labels", *OF_BRANCHES])
+@pytest.mark.parametrize("kind", ["plain", "rbf", "pairs of labels", "adaptive", "events", "late labels"])
 def test_a_value_that_is_not_complete_is_refused(kind: str) -> None:
     """Nothing takes the place of an option that is missing, also if it is the default, and nothing is added."""
     plain = KINDS[kind].canonical()

@@ -1,0 +1,132 @@
+"""The optimum of all rows, certified, and how near to it a machine comes.
+
+The gap of a machine (w, b) is (F(w, b) - F*) / F*: F over all rows, standardised by their own scaler. F* comes from
+`streamsvm.svm.block.interior_point` at a certified relative gap.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass
+
+import numpy as np
+
+from streamsvm.config import SvmConfig
+from streamsvm.coreset.sensitivity import dual_bound
+from streamsvm.linalg import Float
+from streamsvm.model.kernels import LinearKernel
+from streamsvm.points import Points, Signs
+from streamsvm.svm.block.interior_point import MOST_STEPS, InteriorPointSolver
+from streamsvm.svm.problem import Problem
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """A linear rule over scaled features."""
+
+    w: Float
+    b: float
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """A model over scaled features, and how good it is certified to be.
+
+    Attributes
+    ----------
+    w : ndarray of shape (d,)
+    b : float
+    objective, lower_bound : float
+        F of (w, b), and a dual objective.
+    seconds : float
+    """
+
+    w: Float
+    b: float
+    objective: float
+    lower_bound: float
+    seconds: float
+
+    @property
+    def gap(self) -> float:
+        """Certified relative distance from the optimum."""
+        return self.objective / self.lower_bound - 1 if self.lower_bound > 0 else math.inf
+
+
+def objective(Z: Float, y: Signs, upper: Float, w: Float, b: float) -> float:
+    """Return F of a model on weighted points."""
+    return float(0.5 * (w @ w) + upper @ np.maximum(0.0, 1.0 - y * (Z @ w + b)))
+
+
+def fit(Z: Float, y: Signs, upper: Float, gap: float = 1e-5) -> Fitted:
+    """Solve min 1/2 |w|^2 + sum upper hinge; the dual solution certifies how near the optimum it is."""
+    begun = time.perf_counter()
+    problem = Problem(Z=Z, y=y, upper=upper, kernel=LinearKernel(), tolerance=1.0, max_iterations=MOST_STEPS)
+    found = InteriorPointSolver(gap).solve(problem)
+    assert found.coefficients is not None
+    seconds = time.perf_counter() - begun
+    value = objective(Z, y, upper, found.coefficients, found.intercept)
+    return Fitted(found.coefficients, found.intercept, value, dual_bound(Z, y, upper, found.alpha), seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """The problem of all rows of a stream, solved.
+
+    Attributes
+    ----------
+    points : Points
+    svm : SvmConfig
+    mean, scale : ndarray of shape (d,)
+    Z : ndarray of shape (n, d)
+        The rows, standardised.
+    full : Fitted
+        The optimum.
+    certified : float
+        Relative duality gap to which machines are solved.
+    """
+
+    points: Points
+    svm: SvmConfig
+    mean: Float
+    scale: Float
+    Z: Float
+    full: Fitted
+    certified: float
+
+    @staticmethod
+    def of(points: Points, svm: SvmConfig, certified: float) -> Whole:
+        """Solve."""
+        exact = points.X.astype(np.float64)
+        mean, deviation = exact.mean(axis=0), exact.std(axis=0)
+        scale = np.where(deviation > 1e-9 * (1.0 + np.abs(mean)), deviation, 1.0)
+        Z = (exact - mean) / scale
+        found = fit(Z, points.y, svm.penalty(float(points.weight.sum())) * points.weight, certified)
+        assert found.gap <= 2 * certified, f"the optimum is certified to {found.gap:.1e} only"
+        return Whole(points, svm, mean, scale, Z, found, certified)
+
+    @property
+    def optimum(self) -> float:
+        """Least objective."""
+        return self.full.objective
+
+    @property
+    def penalty(self) -> float:
+        """C of the problem."""
+        return self.svm.penalty(float(self.points.weight.sum()))
+
+    def machine(self, kept: Points | Model) -> Fitted | Model:
+        """Return the machine of what a method kept."""
+        if isinstance(kept, Model):
+            return kept
+        scaled = (kept.X.astype(np.float64) - self.mean) / self.scale
+        return fit(scaled, kept.y, self.penalty * kept.weight, self.certified)
+
+    def reached(self, made: Fitted | Model) -> float:
+        """Return F of a machine over all rows."""
+        return objective(self.Z, self.points.y, self.penalty * self.points.weight, made.w, made.b)
+
+    def gap(self, made: Fitted | Model) -> float:
+        """Return how far a machine is from the optimum; at least what is known of it."""
+        return max(self.reached(made) / self.optimum - 1.0, self.certified)

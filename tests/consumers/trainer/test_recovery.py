@@ -10,19 +10,25 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from consumers import constants
+from consumers.host.clock import Clock
+from consumers.host.runtime import Health
+from consumers.metrics import TRAINER, Metrics
 from consumers.settings import Settings
 from consumers.streams.dead_letters import HANDFUL
 from consumers.streams.topics import output_topics
-from consumers.trainer import kernels, owner_watch
+from consumers.trainer import kernels, owner_watch, warming
+from consumers.trainer.components import Components
 from consumers.trainer.owner_watch import OwnerWatch
+from consumers.trainer.trainer import Trainer
 from streamsvm.checkpoint.format import decode
-from streamsvm.config import PointsConfig
-from streamsvm.errors import ConfigurationError, Fenced, StateError, TopicMissing, TransientError
+from streamsvm.config import ModelConfig, PointsConfig
+from streamsvm.errors import ConfigurationError, Fenced, LogGap, StateError, TopicMissing, TransientError
 from streamsvm.ingest import dead_letter as deadletter
 from streamsvm.ingest.decoder import REMEDIES
 from streamsvm.kafka import Cluster, Connection, Message, Publisher, Record, TopicSpec
@@ -30,6 +36,7 @@ from streamsvm.learning.training import train
 from streamsvm.model.pointers import Owner
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.trainers import Running, produce, records, run_until, settings_for, topic, versions
+from tests.deadline import eventually
 from tests.kafka import foreign
 
 pytestmark = pytest.mark.real_broker
@@ -107,6 +114,25 @@ def test_a_topic_recreated_under_a_running_trainer_is_begun_anew_in_process(
     assert numbers(connection, settings) == [(1, 40), (2, 40)]
 
 
+class InAGap(Trainer):
+    """A trainer whose log has a gap in every life."""
+
+    lives = 0
+
+    def _live(self) -> None:
+        self.lives += 1
+        raise LogGap("a gap", "")
+
+
+def test_a_trainer_that_is_told_to_stop_does_not_start_over(settings: Settings, connection: Connection) -> None:
+    """Told so after the gap was found: it would take the model over and begin an incarnation, only to stop."""
+    stop: Any = SimpleNamespace(is_set=lambda: False, wait=lambda timeout_s: True)
+    parts = {"cluster": Cluster(connection), "metrics": Metrics(TRAINER), "health": Health(stuck_after_s=60.0)}
+    trainer = InAGap(changed(settings, "input", on_gap="reset"), Components(**parts, stop=stop))
+    trainer.run()
+    assert trainer.lives == 1
+
+
 def test_output_topics_that_are_unfit_are_refused(settings: Settings, connection: Connection) -> None:
     """Compaction would remove most of the audit trail, and the order of a topic's records is their meaning."""
     output = settings.output
@@ -153,6 +179,28 @@ def test_a_stop_while_it_compiles_takes_nothing_over(
     predecessor.close()
     assert topic(connection, settings.output.aliases_topic) == []
     assert not list(settings.checkpoint.directory.glob("checkpoint-*"))
+
+
+@pytest.mark.parametrize("long_s", [0.01, 600.0])
+def test_compiling_is_said_while_the_first_part_runs(monkeypatch: pytest.MonkeyPatch, long_s: float) -> None:
+    """Readiness says what a first start does for half a minute, and the log how far it is; of a quick start, nothing."""
+    health, logs = Health(stuck_after_s=60.0), list[str]()
+
+    def waits() -> bool:
+        return len(logs) > 2 and health.ready()[1]["waiting_for"] == {"start": warming.COMPILING}
+
+    def compile_it(_: object, say: Callable[[str], None], **named: object) -> None:
+        say("the first part")
+        if long_s < 1.0:
+            eventually(waits, "it is said", 30.0)
+
+    monkeypatch.setattr(warming, "LONG_COMPILE_S", long_s)
+    monkeypatch.setattr(warming, "PROGRESS_EVERY_S", 0.01)
+    monkeypatch.setattr(warming.log, "info", lambda event, **said: logs.append(f"{event}: {said['what']}"))
+    monkeypatch.setattr(kernels, "prepare", compile_it)
+    warming.WarmUp(ModelConfig(points=PointsConfig(dimension=2)), health, threading.Event(), Clock()).run()
+    assert set(logs) == ({"compiling: the first part"} if long_s < 1.0 else set())
+    assert bool(health.ready()[1]["waiting_for"]) == bool(logs)
 
 
 def test_what_can_be_refused_is_refused_before_it_compiles(

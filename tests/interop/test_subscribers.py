@@ -25,7 +25,7 @@ from streamsvm.registry.subscriber import ModelSubscriber
 from tests.brokers.fixtures import TestBroker
 from tests.brokers.jvm import CannotRun
 from tests.config.sizes import sized
-from tests.consumers.scorers import held_back
+from tests.consumers.scorer.running import held_back
 from tests.consumers.trainers import Running, produce, settings_for
 from tests.interop.programs import Program, java_program, node_program
 from tests.registry.test_anchoring import Topic

@@ -9,8 +9,9 @@ from consumers.settings import Settings
 from streamsvm.ingest.decoder import encode
 from streamsvm.kafka import Cluster, Connection, Recreated
 from tests.brokers.fixtures import TestBroker
-from tests.consumers.scorers import Running as Scoring
-from tests.consumers.streams.test_identity import WAY_OUT, AtTheQuestion, asking_always, recreate
+from tests.consumers.recreated import WAY_OUT, AtTheQuestion, recreate
+from tests.consumers.scorer.running import Running as Scoring
+from tests.consumers.scorer.test_identity import asking_always
 from tests.consumers.trainers import produce
 from tests.registry.test_subscriber import eventually
 

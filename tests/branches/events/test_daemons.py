@@ -32,8 +32,8 @@ from streamsvm.registry.subscriber import ModelSubscriber
 from tests.branches.events import golden
 from tests.branches.events.recipes import EVENTS, PAYMENTS, payment, payments
 from tests.brokers.fixtures import TestBroker
-from tests.consumers.scorers import Running as RunningScorer
-from tests.consumers.scorers import scores, stored
+from tests.consumers.scorer.running import Running as RunningScorer
+from tests.consumers.scorer.running import scores, stored
 from tests.consumers.trainers import produce, run_until, settings_for, versions
 from tests.golden.model import parts_of, path_of
 from tests.registry.test_subscriber import eventually

@@ -28,7 +28,7 @@ from streamsvm.kafka import (
 )
 from streamsvm.model.pointers import encode_head, head_key
 from tests.brokers.fixtures import TestBroker
-from tests.consumers.scorers import Running, held_back, points, produce, scores, stored
+from tests.consumers.scorer.running import Running, held_back, points, produce, scores, stored
 from tests.ingest.test_scored import Shelf, in_avro, record_of
 from tests.kafka.foreign import members
 from tests.registry.test_subscriber import DEADLINE_S, NAME, Trainer, eventually, version_of
@@ -122,22 +122,6 @@ def test_a_scorer_says_why_no_version_is_current(connection: Connection, setting
         eventually(lambda: running.value("streamsvm_serving_version") == 1, "the pin is served")
 
 
-def test_each_score_belongs_to_one_version(connection: Connection, settings: Settings, trainer: Trainer) -> None:
-    """While versions change, a score is always the one that its own version gives."""
-    trainer.publish(version_of(1))
-    with Running(settings, connection) as running:
-        for number in range(1, 6):
-            trainer.publish(version_of(number))
-            produce(connection, settings.scoring.topic, points(range(20 * number - 20, 20 * number)))
-        eventually(lambda: running.value("streamsvm_scored_points_total") == 100, "all are scored")
-        eventually(lambda: running.value("streamsvm_serving_version") == 5, "the newest serves")
-    found = scores(connection, settings)
-    assert {score["id"] for score in found} == set(range(100))
-    for score in found:
-        assert score["score"] == score["version"] * (2.0 * score["id"] + 1)
-        assert score["points"] == 90 * score["version"]
-
-
 @pytest.mark.embedded_broker
 def test_a_version_of_another_dimension_decides_what_a_point_is(
     connection: Connection, settings: Settings, trainer: Trainer
@@ -205,53 +189,6 @@ def test_a_rebalance_between_poll_and_commit_scores_the_batch_once(
     assert sorted(score["id"] for score in scores(connection, settings)) == list(range(20))
 
 
-@pytest.mark.real_broker
-def test_a_scorer_whose_transaction_the_broker_ended_goes_on(
-    connection: Connection, settings: Settings, trainer: Trainer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A fence means that a transaction took too long, since nobody else has the id: the batch is scored, once."""
-    monkeypatch.setattr(scorer_module, "RETRY_S", 0.0)
-    trainer.publish(version_of(1))
-    with Running(settings, connection) as running:
-        produce(connection, settings.scoring.topic, points(range(10)))
-        eventually(lambda: running.value("streamsvm_scored_points_total") == 10, "the first are scored")
-        with closing(Publisher(connection, running.transactional_id)) as rival:
-            rival.start()
-        produce(connection, settings.scoring.topic, points(range(10, 20)))
-        eventually(lambda: running.value("streamsvm_scored_points_total") == 20, "the others are scored")
-        assert running.value("streamsvm_scored_batches_total", outcome="put_back") == 1
-    assert sorted(score["id"] for score in scores(connection, settings)) == list(range(20))
-
-
-@pytest.mark.long
-@pytest.mark.real_broker
-def test_scorers_that_come_and_go_score_each_point_once(
-    connection: Connection, settings: Settings, trainer: Trainer
-) -> None:
-    """Two instances share a group; one leaves and another comes while points stream in: one score for each."""
-    trainer.publish(version_of(1))
-    topic, sent = settings.scoring.topic, 0
-
-    def feed(count: int) -> None:
-        nonlocal sent
-        produce(connection, topic, points(range(sent, sent + count)))
-        sent += count
-
-    with Running(settings, connection) as steady:
-        for _ in range(3):
-            feed(400)
-            with Running(settings, connection) as passing:
-                eventually(lambda: bool(passing.partitions()), "the second has partitions")
-                both = {f"{settings.scoring.group}-{slot}" for slot in (0, 1)}
-                # One has none for a moment where it gets a new producer, as after a transaction that came too late.
-                eventually(lambda: {steady.transactional_id, passing.transactional_id} == both, "a slot each")  # noqa: B023
-                feed(400)
-                eventually(lambda: passing.value("streamsvm_scored_points_total") >= 50, "the second is at work")
-        eventually(lambda: len(scores(connection, settings)) >= sent, "all are scored", 60.0)
-        assert steady.value("streamsvm_scored_points_total") < sent
-    assert sorted(score["id"] for score in scores(connection, settings)) == list(range(sent))
-
-
 def joins(connection: Connection, settings: Settings) -> Subscription:
     """Return a member that takes slot 0 of the scorers' group, as somebody does who does not ask."""
     scoring = settings.scoring
@@ -294,7 +231,7 @@ def test_a_call_that_never_returns_does_not_hold_up_the_stop(
     setattr(Stuck, verb, Stuck._stick)
 
     def subscription(cluster: Cluster, topic: str, **more: Any) -> Stuck:
-        return Stuck(cluster._connection, topic, **more)
+        return Stuck(cluster.connection, topic, **more)
 
     monkeypatch.setattr(Cluster, "subscription", subscription)
     monkeypatch.setattr(scorer_module, "GRACE_S", 0.1)

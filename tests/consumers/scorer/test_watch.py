@@ -17,7 +17,7 @@ from streamsvm.ingest.scored import scores_of
 from streamsvm.kafka import Connection
 from streamsvm.model import deciles_header as deciles_codec
 from streamsvm.model.deciles import deciles_of
-from tests.consumers.scorers import Running, points, produce, stored
+from tests.consumers.scorer.running import Running, points, produce, stored
 from tests.registry.test_subscriber import Trainer, eventually, version_of
 
 pytestmark = pytest.mark.enough("embedded")

@@ -380,16 +380,6 @@ def forge_head(settings: Settings, connection: Connection, **changes: object) ->
     outbox.close()
 
 
-def test_reading_again_ends_without_further_input(settings: Settings, connection: Connection) -> None:
-    """Once the newest version's cut is reached the trainer is ready and shows it, although no record follows."""
-    produce(connection, settings.input.topic, records(40))
-    forget_all_but_the_first_checkpoint(settings, connection, 40)
-    with Running(settings, connection) as running:
-        running.wait_until(lambda: running.health.ready()[0])
-        assert running.value("streamsvm_model_version") == 1
-    assert len(versions(connection, settings)) == 1
-
-
 @pytest.mark.parametrize("last_leaf_first", [True, False])
 def test_another_training_set_is_refused(last_leaf_first: bool, settings: Settings, connection: Connection) -> None:
     """With several partitions too, in whatever order they reach the newest version's cut."""
@@ -436,19 +426,6 @@ def test_another_training_set_is_refused_although_a_partition_was_added(
     foreign.add_partitions(connection, settings.input.topic, 5)
     with pytest.raises(StateError, match="a different training set for m@1"), Running(settings, connection) as running:
         running.wait_until(lambda: running.health.ready()[0])
-
-
-@pytest.mark.real_broker
-def test_a_partition_added_between_two_starts_is_learned(settings: Settings, connection: Connection) -> None:
-    """At once, from its first record, whether or not the next start reads again."""
-    produce(connection, settings.input.topic, records(40))
-    forget_all_but_the_first_checkpoint(settings, connection, 40)
-    foreign.add_partitions(connection, settings.input.topic, 5)
-    produce(connection, settings.input.topic, records(45, seed=2), 4)
-    with Running(settings, connection) as running:
-        running.wait_until(lambda: running.value("streamsvm_model_version") == 2)
-    newest = versions(connection, settings)[-1]
-    assert {part.partition: part.offset for part in newest.lineage.cut} == {0: 40, 1: 0, 2: 0, 3: 0, 4: 40}
 
 
 @pytest.mark.real_broker

@@ -49,7 +49,8 @@ PYTEST := $(BIN)/pytest -n 6 --dist loadfile --no-loadscope-reorder
 test test-quick test-long budget: export PYTHONDONTWRITEBYTECODE :=
 
 # Folders that start no broker and compile little: a minute.
-QUICK := $(addprefix tests/,config contract delivery joining live/checker promise quality simulation)
+QUICK := $(addprefix tests/,config contract delivery joining kafka/test_backoff.py kafka/test_failures.py live/checker promise quality \
+	simulation)
 test-quick: env
 	$(BIN)/pytest -q $(QUICK)
 
@@ -126,12 +127,12 @@ wheel: env
 reader-wheel: env
 	cd deploy/reader && $(CURDIR)/$(BIN)/hatchling build --target wheel --directory $(CURDIR)/dist
 
-# The readers in other languages (Maven and Java 17, Node.js 20 with npm): built and tested against tests/golden, then each
+# The readers in other languages (Maven and Java 17, Node.js 20 with npm): built and tested against tests/golden and tests/contract, then each
 # used as its page says, in an empty folder with a broker. The first run fetches what they need.
 readers: env
 	cd deploy/node && npm ci --ignore-scripts --no-audit --no-fund && npm run types && npm test
 	mvn -B -q -f deploy/java/pom.xml verify
-	STREAMSVM_TEST_READERS=1 $(BIN)/pytest -s tests/interop/test_packages.py
+	STREAMSVM_TEST_READERS=1 $(BIN)/pytest -s tests/interop/test_packages.py tests/interop/test_contract.py
 
 requirements: env
 	{ head -n 1 requirements/uv.txt; echo uv | $(BIN)/uv pip compile --quiet --universal --python-version 3.11 \

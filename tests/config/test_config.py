@@ -92,65 +92,6 @@ def test_what_differs_from_the_defaults_is_told_and_no_more() -> None:
     }
 
 
-@pytest.mark.parametrize(
-    ("options", "named"),
-    [
-        ({"coreset": {"points": 0}}, "coreset.points: must be at least 16 (got 0)"),
-        ({"coreset": {"poinst": 1}}, "coreset.poinst: there is no such option (did you mean coreset.points?)"),
-        ({"corset": {}}, "corset: there is no such option (did you mean coreset?)"),
-        ({"dimension": 8}, "dimension: there is no such option (did you mean points.dimension?)"),
-        ({"xyzzy": {}}, "xyzzy: there is no such option."),
-        (
-            {"svm": {"alpha": 0.1, "C": 1}},
-            "svm.alpha = 0.1, and svm.C = 1.0: both set the same trade-off. Give only one",
-        ),
-        ({"svm": {"class_weight": "1,0"}}, "svm.class_weight"),
-        ({"svm": {"class_weight": "fair"}}, "svm.class_weight"),
-        ({"points": {"labels": [1, 0]}}, "points.dimension: is not given"),
-        ({"points": {"dimension": 1, "labels": [1]}}, "points.labels holds 1 label; there must be 2 to 128"),
-        ({"svm": {"C": -1}}, "svm.C: must be at least 1e-100 (got -1)"),
-        ({"points": {"dimension": 1, "labels": [1, 1]}}, "the same label twice"),
-        ({"points": {"dimension": 1, "labels": [1, "1"]}}, "mixes two types"),
-        ({"points": {"dimension": 2, "feature_names": ["a"]}}, "has 1 names, but points.dimension is 2"),
-        (
-            {"input": {"start": "yesterday"}},
-            "input.start: must be 'earliest' or 'latest' or a time such as 2026-01-31T12:00:00Z (got 'yesterday')",
-        ),
-        ({"input": {"start": "2026-01-01T00:00:00"}}, "no time zone"),
-        ({"name": "a/b"}, "name"),
-        ({"training": {"policy": "some"}}, "'latest' or 'every'"),
-    ],
-)
-def test_a_wrong_option_is_one_clear_line(options: dict[str, object], named: str) -> None:
-    """The message names the option, what is wrong with it, and where options come from."""
-    with pytest.raises(ConfigurationError) as error:
-        load(options)
-    assert named in str(error.value)
-    assert "\n" not in str(error.value)
-
-
-@pytest.mark.parametrize("variable", ["STREAMSVM_COREST__FAN_IN", "STREAMSVM_NAMED"])
-def test_an_unknown_variable_is_refused(variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A misspelt variable is not silently without effect."""
-    monkeypatch.setenv(variable, "1")
-    with pytest.raises(ConfigurationError, match=variable):
-        load()
-
-
-def test_missing_and_broken_files_are_named(tmp_path: Path) -> None:
-    """The path stands in the message."""
-    with pytest.raises(ConfigurationError, match=r"nowhere\.toml does not exist"):
-        load(file=tmp_path / "nowhere.toml")
-    with pytest.raises(ConfigurationError, match=r"broken\.toml"):
-        load(file=write(tmp_path / "broken.toml", "name = \n"))
-
-
-def test_training_needs_the_dimension() -> None:
-    """The remedy shows all three ways to give it."""
-    with pytest.raises(ConfigurationError, match="--points-dimension"):
-        load().models()
-
-
 def test_the_hash_covers_what_makes_a_model_and_nothing_else() -> None:
     """Model-affecting options change it; where and when things happen does not."""
     base = Settings(points=PointsConfig(dimension=2))
@@ -191,13 +132,6 @@ def test_no_secret_is_shown_by_an_error(kafka: object) -> None:
     with pytest.raises(ConfigurationError) as refused:
         load({"kafka": kafka})
     assert "hunter2" not in str(refused.value)
-
-
-@pytest.mark.parametrize("option", [{"C": "inf"}, {"C": "1e308"}, {"alpha": "1e-320"}, {"gamma": "inf"}])
-def test_no_option_makes_infinite_boxes(option: dict[str, str]) -> None:
-    """They would train a model of NaN, which no reader accepts."""
-    with pytest.raises(ConfigurationError, match="svm"):
-        load({"svm": option})
 
 
 @pytest.mark.parametrize(

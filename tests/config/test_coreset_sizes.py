@@ -116,37 +116,6 @@ def test_a_length_is_a_number_of_rows_or_a_time(written: object, meant: object) 
     assert ModelConfig.of_canonical(config.canonical()) == config
 
 
-@pytest.mark.parametrize("wrong", [7, "7", "0s", "soon", True, 9.5, "-3d", "999999999999d"])
-def test_what_is_no_length_is_refused(wrong: object) -> None:
-    """With both kinds that there are."""
-    with pytest.raises(ValidationError, match="is not a length: give 8 rows or more, such as 100000, or a time"):
-        model(memory="decay", half_life=wrong)
-
-
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ({"memory": "window"}, "memory = window, but coreset.window is not given"),
-        ({"memory": "decay"}, "memory = decay, but coreset.half_life is not given"),
-        ({"memory": "adaptive", "window": 16_000}, "window = 16000, but coreset.memory = adaptive"),
-        ({"half_life": "2d"}, "half_life = 2d, but coreset.memory = all"),
-        ({"memory": "adaptive", "structure": "chain"}, "Remove coreset.structure"),
-        ({"structure": "tree", "reducer": "uniform"}, "structure = tree, but coreset.reducer = uniform"),
-    ],
-)
-def test_what_does_not_go_together_is_refused(options: dict[str, Any], said: str) -> None:
-    """In a line that names both options."""
-    with pytest.raises(ValidationError, match=said):
-        model(**options)
-
-
-def test_a_fixed_penalty_is_refused_where_rows_are_forgotten() -> None:
-    """C is of all rows together; alpha is not."""
-    points, coreset = PointsConfig(dimension=8), CoresetConfig(memory="adaptive")
-    with pytest.raises(ValidationError, match=r"svm.C = 1.0, but coreset.memory = adaptive.*Give svm.alpha"):
-        ModelConfig(points=points, coreset=coreset, svm=SvmConfig(C=1.0))
-
-
 @pytest.mark.parametrize("structure", ["tree", "chain"])
 @pytest.mark.parametrize(
     ("dimension", "partitions", "points"), [(2, 1, 60_000), (8, 4, 12_000), (60, 2, 8_000), (150, 1, 8_000)]

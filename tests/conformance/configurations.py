@@ -95,6 +95,13 @@ def unweighted(n: int) -> Stream:
     return _points(Points(points.X, points.y, np.ones(n)))
 
 
+def rare(n: int) -> Stream:
+    """Return two classes, one point in eight positive: the first versions know too few to fit anything to them."""
+    points = gaussian(3 * n)
+    kept = (points.y < 0) | (np.random.default_rng(1).random(3 * n) < 0.3)
+    return _points(points.take(np.flatnonzero(kept)[:n]))
+
+
 def several_classes(n: int) -> Stream:
     """Return points around a centre for each label."""
     random = np.random.default_rng(0)
@@ -102,6 +109,14 @@ def several_classes(n: int) -> Stream:
     y = random.integers(0, len(CLASSES), n).astype(np.int8)
     X = (centres[y] + random.normal(size=(n, DIMENSION))).astype(np.float32)
     return _points(Points(X, y, random.uniform(0.5, 2.0, n)), CLASSES)
+
+
+def changing_classes(n: int) -> Stream:
+    """Return the same, whose labels change places in the middle."""
+    stream = several_classes(n)
+    moved = np.where(np.arange(n) < n // 2, 0, 1)
+    codes = (np.searchsorted(CLASSES, stream.y) + moved) % len(CLASSES)
+    return _points(Points(stream.X, codes.astype(np.int8), stream.weight), CLASSES)
 
 
 def raw_events(n: int) -> Stream:
@@ -117,28 +132,41 @@ def raw_events(n: int) -> Stream:
 
 
 def late_labels(n: int) -> Stream:
-    """Return points whose labels come up to twice the horizon later; where none comes in time the first label holds."""
-    points, random = gaussian(n), np.random.default_rng(3)
+    """Return points whose labels come later, if at all in time."""
+    points = gaussian(n)
+    told = [json.dumps({"x": x.tolist(), "id": f"t{at}"}).encode() for at, x in enumerate(points.X)]
+    return _joined(points.X, told, "t", points.y, (-1, 1))
+
+
+def late_events(n: int) -> Stream:
+    """Return payments whose labels come later, if at all in time."""
+    events = [payment(at) for at in range(n)]
+    fraud = np.array([1 if event.pop("is_fraud") else -1 for event in events])
+    return _joined(np.array(events), [json.dumps(event).encode() for event in events], "p", fraud, ("no", "yes"))
+
+
+def _joined(X: Any, told: list[bytes], prefix: str, signs: Any, labels: tuple[Any, Any]) -> Stream:
+    """Return rows whose labels come up to twice the horizon later; where none comes in time the first label holds."""
+    n, random = len(told), np.random.default_rng(3)
     times = BEGUN_MS + 1_000 * np.arange(n)
     closing = [Entry(b"", int(times[-1]) + int(3_000 * HORIZON_S), ((WATERMARK_HEADER, b""),))] * 8
-    told = [json.dumps({"x": x.tolist(), "id": f"t{at}"}).encode() for at, x in enumerate(points.X)]
     features = [*map(Entry, told, times.tolist()), *closing]
     late_ms = random.integers(1, int(2_000 * HORIZON_S), n)
     coming = sorted(zip((times + late_ms).tolist(), range(n), strict=True))
-    answers = [json.dumps({"id": f"t{at}", "y": int(points.y[at])}).encode() for _, at in coming]
-    labels = [*map(Entry, answers, (time for time, _ in coming)), *closing]
+    answers = [{"id": f"{prefix}{at}", "y": labels[int(signs[at] > 0)]} for _, at in coming]
+    answered = [Entry(json.dumps(one).encode(), time) for one, (time, _) in zip(answers, coming, strict=True)]
     rows, _, _, _ = reference.join(
-        [reference.Feature(at, one.time_ms, None if one.headers else f"t{at}") for at, one in enumerate(features)],
+        [reference.Feature(at, one.time_ms, None if one.headers else str(at)) for at, one in enumerate(features)],
         [
-            *(reference.Label(at, time, f"t{row}", int(points.y[row])) for at, (time, row) in enumerate(coming)),
+            *(reference.Label(at, time, str(row), int(signs[row])) for at, (time, row) in enumerate(coming)),
             *(reference.Label(n + at, one.time_ms, "", 0) for at, one in enumerate(closing)),
         ],
         JoinRules(horizon_ms=int(1_000 * HORIZON_S), early_ms=60_000, absent="negative", most_rows=1 << 20),
     )
     return Stream(
-        logs={INPUT: tuple(features), LABELS: tuple(labels)},
-        X=points.X[[int(key[1:]) for _, _, key, _ in rows]],
-        y=np.array([sign for _, _, _, sign in rows]),
+        logs={INPUT: tuple(features), LABELS: (*answered, *closing)},
+        X=X[[int(key) for _, _, key, _ in rows]],
+        y=np.array([labels[int(sign > 0)] for _, _, _, sign in rows]),
         weight=np.ones(len(rows)),
         places=[(offset, row) for offset, row, _, _ in rows],
     )
@@ -172,8 +200,11 @@ BASE: Final[Mapping[str, Mapping[str, Any]]] = {
     "training": {"policy": "every", "every_leaves": 2},
 }
 """A leaf every 20 rows and a version every 40; a section that a configuration names stands in the place of this one."""
+SELDOM: Final = {"policy": "every", "every_leaves": 25}
+"""A second version is past the fifty leaves after which it is tuned anew."""
 AUDITED: Final = {"points": 440, "structure": "tree", "train_points": 500}
 """Audit samples that hold ten points of the rarer label."""
+LATE: Final = {"topic": LABELS, "horizon": HORIZON_S, "absent": "negative"}
 SEVERAL: Final = {"dimension": DIMENSION, "labels": CLASSES}
 TABLE: Final[Mapping[str, Configuration]] = {
     "linear": Configuration(),
@@ -214,15 +245,38 @@ TABLE: Final[Mapping[str, Configuration]] = {
     "adaptive": Configuration(
         sections={"coreset": {"points": 200, "memory": "adaptive"}, "svm": {}}, stream=changing, rows=400
     ),
+    "adaptive, four labels": Configuration(
+        sections={"points": SEVERAL, "coreset": {"points": 400, "memory": "adaptive"}, "svm": {}},
+        stream=changing_classes,
+        rows=400,
+    ),
     "events": Configuration(
         sections={"points": {"dtype": "float64"}, "features": PAYMENTS, "events": EVENTS}, stream=raw_events
     ),
-    "late labels": Configuration(
-        sections={"labels": {"topic": LABELS, "horizon": HORIZON_S, "absent": "negative"}}, stream=late_labels
+    "late labels": Configuration(sections={"labels": LATE}, stream=late_labels),
+    "late labels of events": Configuration(
+        sections={
+            "points": {"dtype": "float64", "labels": ("no", "yes")},
+            "features": PAYMENTS,
+            "events": {"id": "id"},
+            "labels": LATE,
+        },
+        stream=late_events,
     ),
-    "tuned": Configuration(sections={"svm": {"alpha": 1e-3, "tune": "auto"}}),
+    "tuned": Configuration(sections={"svm": {"alpha": 1e-3, "tune": "auto"}, "training": SELDOM}, rows=1_050),
+    "tuned, four labels": Configuration(
+        sections={"points": SEVERAL, "svm": {"alpha": 1e-3, "tune": "auto"}, "training": SELDOM},
+        stream=several_classes,
+        rows=1_050,
+    ),
     "probability, cost": Configuration(
-        sections={"coreset": AUDITED, "svm": {"C": 1.0, "probability": "sigmoid", "cost": (5.0, 1.0)}}, rows=700
+        sections={
+            "coreset": {**AUDITED, "points": 220},
+            "svm": {"C": 1.0, "probability": "sigmoid", "cost": (5.0, 1.0)},
+            "training": {"policy": "every", "every_leaves": 1},
+        },
+        stream=rare,
+        rows=300,
     ),
     "target": Configuration(
         sections={"coreset": AUDITED, "svm": {"C": 1.0, "kernel": "rbf", "target": {"recall": 0.9}}}, rows=700

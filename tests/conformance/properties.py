@@ -10,6 +10,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -23,6 +24,7 @@ from streamsvm.kafka import Cluster, EmbeddedBroker
 from streamsvm.model import message as model_codec
 from streamsvm.model.classes import ClassModel
 from streamsvm.model.version import Version
+from streamsvm.named_parts import PASSED_OVER
 from streamsvm.registry.loading import load_version
 from tests.conformance.configurations import BEGUN_MS, MODELS, TABLE, Entry, Stream, stream_of
 from tests.conformance.runs import Change, Published, copy, publish
@@ -137,11 +139,16 @@ def flipped(value: bytes, chance: random.Random) -> bytes:
     return bytes(changed)
 
 
-def nudged(value: bytes, chance: random.Random) -> bytes:
-    """Return a version's value with one number of its model changed by one unit of its last place, or one bit."""
+def sections_of(message: dict[str, Any]) -> dict[str, Any]:
+    """Return what answers come from: the machine, its scaling, and each part that readers may not pass over."""
+    parts = {part["part"]: part for part in message["parts"] if not part["part"].startswith(PASSED_OVER)}
+    return {"model": message["model"], "features": message["features"], **parts}
+
+
+def nudged(value: bytes, section: str, chance: random.Random) -> bytes:
+    """Return a version's value with one number of a section changed by one unit of its last place, or one bit."""
     message = json.loads(value)
-    leaves = list(leaves_of(message["model"]))
-    holder, key = chance.choice(leaves)
+    holder, key = chance.choice(list(leaves_of(sections_of(message)[section])))
     if isinstance(holder[key], str):
         holder[key] = base64.b64encode(flipped(base64.b64decode(holder[key]), chance)).decode()
     else:
@@ -154,7 +161,7 @@ def leaves_of(holder: Any) -> Iterator[tuple[Any, Any]]:
     for key, value in list(holder.items() if isinstance(holder, dict) else enumerate(holder)):
         if isinstance(value, dict | list):
             yield from leaves_of(value)
-        elif isinstance(value, float) or (isinstance(value, str) and key != "kernel"):
+        elif isinstance(value, float) or key == "support_vectors":
             yield holder, key
 
 
@@ -162,10 +169,11 @@ def bits_found(name: str, published: Published) -> str:
     """One changed bit is found: of a record of the log and of a version's numbers by `verify`, of bytes by readers."""
     chance = random.Random(name)
     missed = list[str]()
-    for what, change in (
-        ("a record of the log", Change(log=changed_entry)),
-        ("a number of the newest version", Change(value=lambda value: nudged(value, chance))),
-    ):
+    changes = {"a record of the log": Change(log=changed_entry)}
+    for section, content in sections_of(json.loads(published.values[-1])).items():
+        if list(leaves_of(content)):
+            changes[section] = Change(value=partial(nudged, section=section, chance=chance))
+    for what, change in changes.items():
         with EmbeddedBroker() as broker:
             copy(name, published, broker, change)
             if verify(Cluster(broker.connection), published.settings).clean:

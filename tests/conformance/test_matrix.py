@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from structlog.testing import capture_logs
 
 from consumers import constants
 from streamsvm.kafka import EmbeddedBroker
@@ -21,7 +22,7 @@ from tests.branches.events.recipes import payment
 from tests.brokers.jvm import CannotRun
 from tests.conformance import golden
 from tests.conformance.configurations import MODELS, TABLE
-from tests.conformance.properties import PROPERTIES, as_golden, batched
+from tests.conformance.properties import PROPERTIES, as_golden, batched, probable
 from tests.conformance.runs import Published, publish
 from tests.interop.inputs import Answer, answers_to_each, in_python
 from tests.streams import gaussian
@@ -119,6 +120,19 @@ def test_the_subscriber_answers_as_the_message_says(name: str, trained: Trained,
             assert loaded.predict(X)[0] == answer["label"]
 
 
+def test_what_the_sample_is_too_small_for_is_said() -> None:
+    """A version without probabilities each time, with the reason; a threshold that is not chosen once a start."""
+    with capture_logs() as logs, EmbeddedBroker() as broker:
+        published = publish("probability, cost", broker)
+    without = [one.key for one in published.versions if not probable(one)]
+    assert 0 < len(without) < len(published.versions)
+    said = [one for one in logs if one["event"] == "no_probability"]
+    assert [one["version"] for one in said] == without
+    assert all("10 are needed" in one["reason"] for one in said)
+    (once,) = [one for one in logs if one["event"] == "threshold_not_chosen"]
+    assert "coreset.points" in once["remedy"]
+
+
 # ---------------------------------------------------------------- the matrix can fail
 
 
@@ -165,9 +179,9 @@ def test_a_step_of_one_program_only_is_found(
 
 
 def test_a_verifier_that_believes_is_found(linear: Published, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It finds neither the record nor the number."""
+    """It finds neither the record nor the numbers."""
     monkeypatch.setattr("consumers.verify.verify.differences", lambda *_: [])
-    assert PROPERTIES["bits"]("linear", linear) == "a record of the log, a number of the newest version"
+    assert PROPERTIES["bits"]("linear", linear) == "a record of the log, model, features"
 
 
 def test_another_reader_and_other_bytes_are_found(linear: Published, told: Told) -> None:

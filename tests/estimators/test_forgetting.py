@@ -52,10 +52,3 @@ def test_more_classes_share_the_horizons() -> None:
     machine = CoresetSVC(points=1_500, memory="adaptive").fit(X, y)
     fresh, rule = turning(1_000, classes=3)
     assert machine.score(fresh[500:], rule[500:]) > 0.75
-
-
-def test_what_is_missing_is_named() -> None:
-    """In the estimator's own words."""
-    X, y = turning(100)
-    with pytest.raises(ValueError, match="memory = window, but window is not given"):
-        CoresetSVC(memory="window").fit(X, y)

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from consumers.settings import ScoringConfig
 from streamsvm.branches.challenges.shadow import InShadow, shadow_fault
 from streamsvm.ingest.decoder import encode
 from streamsvm.ingest.scored import BatchScorer
@@ -117,10 +116,3 @@ def test_the_scorer_follows_the_models_of_another_trainer(connection: Connection
         x = np.full(2, float(score["id"]))
         assert score["score"] == x.sum() + 1.0
         assert score["shadow"]["score"] == 2.0 * (x.sum() + 1.0)
-
-
-@pytest.mark.parametrize("shadow", ["@", "a/b/c", "two words", "@challenger/"])
-def test_what_names_no_version_is_refused(shadow: str) -> None:
-    """At the start, not when it is looked for."""
-    with pytest.raises(ValueError, match="shadow"):
-        ScoringConfig(shadow=shadow)

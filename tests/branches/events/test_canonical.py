@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, Final
 
 from streamsvm.branches.events.features.recipe import Recipe
+from streamsvm.branches.events.options import points_of, recipe_from
 from streamsvm.config import ModelConfig, PointsConfig
-from tests.branches.events.configurations import FEATURES, sections_of
+
+FEATURES: Final = {"amount": "number", "paid": {"as": "time", "parts": ["hour"], "zone": "Europe/Berlin"}}
+LABEL: Final = {"label": {"field": "fraud", "negative": [False], "positive": [True]}}
 
 
 def of_events(features: dict[str, Any] = FEATURES) -> ModelConfig:
     """Return the configuration of a trainer that learns events."""
-    return ModelConfig.model_validate(sections_of(features))
+    recipe = recipe_from(features, LABEL)
+    return ModelConfig.model_validate({"features": recipe, "points": points_of(recipe)})
 
 
 def of_points() -> ModelConfig:

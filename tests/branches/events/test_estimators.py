@@ -16,19 +16,14 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 
-from consumers.loader import load
 from streamsvm import CoresetSVC, EventVectorizer
 from streamsvm.branches.events.features.columns import columns_of
 from streamsvm.branches.events.features.recipe import Recipe
 from streamsvm.branches.events.options import recipe_from
-from streamsvm.ingest.decoder import PointDecoder
-from streamsvm.learning.learner import Learner
-from streamsvm.learning.recipe import make
 from streamsvm.model.features import InvalidFeatures
-from streamsvm.points import Position
 from streamsvm.toml_text import toml_value
 from tests.branches.events.recipes import EVENTS, PAYMENTS, payment, payments
-from tests.ingest.rows import InColumns, Raw
+from tests.ingest.rows import Raw
 
 pytestmark = pytest.mark.filterwarnings("ignore::streamsvm.estimators.stream.CoresetWarning")
 
@@ -53,28 +48,6 @@ def file(tmp_path: Path) -> Path:
 def raw(events: list[dict[str, Any]]) -> list[Raw]:
     """Return events as records of a topic."""
     return [Raw(json.dumps(event).encode(), at) for at, event in enumerate(events)]
-
-
-def test_a_trainer_learns_the_same_of_the_same_events(file: Path) -> None:
-    """To the last bit, by the configuration that the estimator writes; and both score the same."""
-    events = [payment(index) for index in range(3_000)]
-    machine = CoresetSVC(features=file, points=500)
-    for start in range(0, len(events), 700):
-        machine.partial_fit(events[start : start + 700])
-    written = file.with_name("streamsvm.toml")
-    written.write_text(machine.model_config.toml())
-    config = load({"name": "m"}, file=written).models()
-    assert config.sha256() == machine.model_config.sha256()
-    (rows,) = PointDecoder(config.points, recipe=config.recipe).decode(InColumns(raw(events))).rows
-    learner, done = Learner(config, {0: Position(0)}, 1 << 30), 0
-    while done < len(rows):
-        done += learner.learn(rows.slice(done, len(rows)))
-    made = make(learner.cut(), config)
-    assert made.training_set_sha256 == machine.training_set_sha256_
-    assert machine.classes_.tolist() == [False, True]
-    unlabeled = [{name: value for name, value in event.items() if name != "is_fraud"} for event in events]
-    X = columns_of(payments()).of_events(unlabeled).X
-    np.testing.assert_array_equal(made.machines[0].model.decision_function(X), machine.decision_function(unlabeled))
 
 
 def test_labels_may_be_given_and_may_be_any() -> None:

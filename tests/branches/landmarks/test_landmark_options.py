@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from pydantic import ValidationError
 
 from consumers.trainer.startup import check_dimension
 from streamsvm.branches.landmarks.landmark_pilots import seals_a_pilot
@@ -41,19 +40,6 @@ def test_a_pilot_serves_until_the_stream_has_grown_by_a_half() -> None:
         config_of(coreset=sized(landmarks=8, bucket_points=3_100, leaf_rows=rows)).coreset for rows in (100, 800)
     )
     assert (seals_a_pilot(small), seals_a_pilot(large)) == (15, 2)
-
-
-@pytest.mark.parametrize(
-    ("sections", "told"),
-    [
-        ({"svm": {"landmarks": 64}}, "svm.landmarks = 64, but svm.kernel = linear: "),
-        ({"svm": {"kernel": "rbf", "tune_scoring": "cost"}}, "svm.tune_scoring = cost, but svm.cost is not given"),
-    ],
-)
-def test_what_has_no_meaning_is_refused(sections: dict[str, Any], told: str) -> None:
-    """In a line that names the option."""
-    with pytest.raises(ValidationError, match=told):
-        config_of(**sections)
 
 
 def test_a_start_with_too_many_features_is_refused() -> None:

@@ -155,22 +155,6 @@ def test_work_is_bounded_however_many_points(points: int, size: int) -> None:
     assert np.isfinite(found.mean).all()  # of a grid as small as what is followed
 
 
-def test_points_that_judge_learn_at_neither_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same points judge the 250 and the 1,000, which hold the 250."""
-    made, seen = grid(3_000), []
-
-    def kept(grid: Grid, few: NDArray[np.intp], aside: NDArray[np.intp], cells: nested_grid.Cells) -> Float:
-        seen.append((set(few.tolist()), set(aside.tolist())))
-        return np.zeros((len(grid.gammas), len(grid.boxes)))
-
-    monkeypatch.setattr(nested_grid, "_judged", kept)
-    search(made, np.random.default_rng(0), 4_000)
-    (few, aside), (many, other_aside) = seen
-    assert few < many
-    assert aside == other_aside == set(range(3_000)) - many
-    assert [len(few), len(many)] == pytest.approx([250, 1_000], abs=2)
-
-
 @pytest.mark.parametrize(
     ("points", "expected"),
     [(31_999, ()), (32_000, (4_000,)), (64_000, (4_000, 8_000)), (100_000, (4_000, 12_500)), (10**6, (4_000, 32_000))],
@@ -201,18 +185,6 @@ def test_a_larger_machine_is_continued_from_a_fourth_of_its_own(monkeypatch: pyt
     assert np.isfinite(found.mean).sum() == np.isfinite(found.continued).sum() == 9
 
 
-@pytest.mark.parametrize("positive", [10, 40])
-def test_each_size_has_points_of_a_rare_label(positive: int) -> None:
-    """Of ten and more among 20,000, five are in each machine, and some judge."""
-    y = np.where(np.arange(20_000) < positive, 1, -1).astype(np.int8)
-    random = np.random.default_rng(0)
-    some = y[drawn(y, nested_grid.MANY + nested_grid.JUDGES, random)]
-    many = drawn(some, nested_grid.MANY, random, nested_grid.LEARNING)
-    few = many[drawn(some[many], nested_grid.FEW, random)]
-    assert np.sum(some[few] > 0) >= 5
-    assert np.sum(some > 0) - np.sum(some[many] > 0) >= 4
-
-
 def test_the_choice_is_as_good_as_the_best_of_all_cells() -> None:
     """Trained on six times the points, no cell is better by more than half a point, and the worst is far worse."""
     made = replace(grid(6_000), y=ring(6_000).y)
@@ -236,16 +208,6 @@ def test_a_mean_with_neighbours_is_theirs_at_every_border() -> None:
     mean = np.zeros((3, 4))
     mean[0, 0] = 1.0
     assert smoothed(mean)[0, :3] == pytest.approx([1 / 2.25, 0.5 / 3, 0.0])
-
-
-def test_of_equal_cells_those_inside_a_good_region_are_chosen() -> None:
-    """Not the ones that come first."""
-    made, mean = replace(grid(600), boxes=(1.0, 10.0, 100.0)), np.zeros((4, 3))
-    mean[1:, :] = 0.9
-    mean[0, 0] = 0.9
-    gamma, box = between(mean, made)
-    assert gamma == pytest.approx((0.8**3 * 3.2 * 3.2) ** (1 / 5))
-    assert box == pytest.approx(10.0, rel=1.0)
 
 
 def test_a_choice_is_between_the_best_cells() -> None:
@@ -283,16 +245,6 @@ def test_cells_of_larger_gammas_are_followed() -> None:
             min(4, shape[0]),
             min(3, shape[1]),
         )
-
-
-def test_a_search_judges_what_it_follows_and_ranks_it_continued() -> None:
-    """Twelve of 48 cells have a mean; where a larger gamma learns faster, the rank rises more than at a smaller one."""
-    made = grid(5_000)
-    made = replace(made, gammas=nested_grid.GAMMAS, boxes=nested_grid.BOXES)
-    found = search(made, np.random.default_rng(0), 100_000)
-    assert np.isfinite(found.mean).sum() == np.isfinite(found.continued).sum() == 12
-    assert found.continued[found.best] == np.nanmax(found.continued)
-    assert not np.array_equal(found.continued, found.mean, equal_nan=True)
 
 
 def test_what_is_chosen_is_what_a_score_grows_to(monkeypatch: pytest.MonkeyPatch) -> None:

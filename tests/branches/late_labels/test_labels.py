@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import signal
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -15,28 +14,24 @@ import pytest
 from confluent_kafka import Producer
 from structlog.testing import capture_logs
 
-from consumers import constants
-from consumers.branches.late_labels import join_watch, joined_source
+from consumers.branches.late_labels import join_watch
 from consumers.branches.late_labels.settings import LabelsConfig
 from consumers.settings import Settings
 from consumers.verify.verify import verify
-from streamsvm.branches.late_labels.labels_part import LabelsLog
 from streamsvm.ingest.dead_letter import decode as decode_letter
 from streamsvm.ingest.label_records import WATERMARK_HEADER
 from streamsvm.joining.log_time import ENOUGH
 from streamsvm.kafka import Cluster, Connection, TopicSpec
 from streamsvm.verification.report import Outcome
-from tests.branches.events.recipes import EVENTS, PAYMENTS, payment
 from tests.brokers.fixtures import TestBroker
-from tests.consumers.trainer.test_classes import LABELS, seven, several
 from tests.consumers.trainers import Running, settings_for, topic, versions
 from tests.kafka.foreign import Silent, delete_records
-from tests.live.process import Daemon, arguments
 from tests.streams import gaussian
 
 BEGUN_MS = 1_000 * int(time.time()) - 3_600_000
 """Not long ago: retention goes by the time of records."""
 HORIZON_S = 50.0
+N = 400
 
 
 @dataclass(frozen=True)
@@ -116,46 +111,6 @@ def run(settings: Settings, connection: Connection, rows: int) -> Running:
     return running
 
 
-def values(connection: Connection, settings: Settings) -> list[bytes]:
-    return [record.value or b"" for record in topic(connection, settings.output.models_topic)]
-
-
-N = 400
-
-
-def elsewhere(settings: Settings, number: int, directory: Path) -> Settings:
-    """Return the same trainer with other topics to write, so that the same versions must come there."""
-    output = settings.output.model_copy(update={"models_topic": f"{settings.output.models_topic}-{number}"})
-    checkpoint = settings.checkpoint.model_copy(update={"directory": directory})
-    return settings.model_copy(update={"output": output, "checkpoint": checkpoint})
-
-
-def test_models_of_late_labels_are_the_same_in_any_order_of_reading_and_verify_recomputes_them(
-    real_broker: TestBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """One of two trainers reads five records at a time and pauses: the bytes are the same; pandas counts as they do."""
-    connection = real_broker.connection
-    settings = joined_settings(real_broker.name("labels"), tmp_path / "one")
-    topics(connection, settings)
-    features, labels, table = stream(N)
-    write(connection, settings.labels.topic, labels)
-    write(connection, settings.input.topic, features)
-    running = run(settings, connection, N)
-    in_time = expected(table)
-    found = versions(connection, settings)
-    assert topic(connection, settings.input.dead_letters) == []
-    assert running.value("streamsvm_labels_total", outcome="joined") == in_time
-    assert running.value("streamsvm_labels_total", outcome="absent") == N - in_time
-    assert found[-1].stream.rows > N - 60  # the last leaves may be open
-    assert found[-1].lineage.fact(LabelsLog)
-    assert verify(Cluster(connection), settings).clean
-    monkeypatch.setattr(joined_source, "MOST_WAITING", 60)
-    other = elsewhere(settings, 2, tmp_path / "two")
-    monkeypatch.setattr(constants, "BATCH_RECORDS", 5)
-    run(other, connection, N)
-    assert values(connection, other) == values(connection, settings)
-
-
 def test_a_version_of_late_labels_is_certified(real_broker: TestBroker, tmp_path: Path) -> None:
     """The proof is of every joined row."""
     connection = real_broker.connection
@@ -190,96 +145,6 @@ def test_verify_recomputes_versions_of_several_pairs_of_partitions_and_names_lab
     report = verify(Cluster(connection), settings)
     assert report.rows[-1].outcome is Outcome.UNAVAILABLE  # the first versions may know no label of that partition
     assert "offsets 0-4 were removed" in report.rows[-1].note
-
-
-def test_a_trainer_stopped_with_a_join_open_goes_on_from_its_checkpoint_to_the_same_versions(
-    real_broker: TestBroker, tmp_path: Path
-) -> None:
-    """Stopped and started while features, then labels, come: the versions are those of one run over all."""
-    connection = real_broker.connection
-    settings = joined_settings(real_broker.name("labels"), tmp_path / "one")
-    topics(connection, settings)
-    features, labels, _ = stream(N)
-    for part in range(4):
-        write(connection, settings.input.topic, features[part * 100 : (part + 1) * 100])
-        coming = [one for one in labels if 100 * part <= one.time_ms // 1_000 < 100 * part + 100]
-        write(connection, settings.labels.topic, coming)
-        with Running(settings, connection) as running:
-            running.wait_until_started()
-            running.wait_until(lambda: running.value("streamsvm_join_held_rows") > 0)
-    write(connection, settings.input.topic, features[400:])
-    write(connection, settings.labels.topic, [one for one in labels if one.time_ms >= 400_000])
-    with Running(settings, connection) as running:
-        running.wait_until(lambda: running.value("streamsvm_model_points_covered") == N)
-    other = elsewhere(settings, 2, tmp_path / "two")
-    run(other, connection, N)
-    assert values(connection, other) == values(connection, settings)
-    assert verify(Cluster(connection), settings).clean
-
-
-def test_labels_of_seven_kinds_come_later(real_broker: TestBroker, tmp_path: Path) -> None:
-    """Each row is learned under its own label, and absent ones under the first, as pandas sums them; verify agrees."""
-    connection, n = real_broker.connection, 720
-    settings = seven(joined_settings(real_broker.name("labels"), tmp_path / "one"))
-    topics(connection, settings)
-    points = several(n, 5)
-    comes = np.random.default_rng(9).random(n) < 0.8
-    features = [
-        Timed(0, 1_000 * i, json.dumps({"x": x.tolist(), "id": i, "w": float(points.weight[i])}).encode())
-        for i, x in enumerate(points.X)
-    ]
-    labels = [
-        Timed(0, 1_000 * i + 20_500, json.dumps({"id": str(i), "y": LABELS[points.y[i]]}).encode())
-        for i in np.flatnonzero(comes).tolist()
-    ]
-    closing = closed(1_000 * n + 200_000)
-    # An array of labels, and one that says another label than before: the first counts.
-    again = Timed(0, 1_000 * n + 20_600, b'[{"id": 690, "y": "a"}, {"id": 691, "y": "b"}]')
-    write(connection, settings.labels.topic, [*labels, again, *closing])
-    write(connection, settings.input.topic, [*features, *closing])
-    run(settings, connection, n)
-    newest = versions(connection, settings)[-1]
-    table = pd.DataFrame({"w": points.weight, "y": np.where(comes, points.y, 0)})
-    late = {690: 0, 691: 1}
-    table.loc[[one for one in late if not comes[one]], "y"] = [late[one] for one in late if not comes[one]]
-    assert newest.stream.rows == n  # as many as leaves of sixty hold
-    expected = table.groupby("y").w.sum().reindex(range(len(LABELS)), fill_value=0.0)
-    assert newest.stream.class_weight == pytest.approx(expected.tolist(), rel=1e-9)
-    assert verify(Cluster(connection), settings).clean
-
-
-def test_raw_events_get_their_labels_later(real_broker: TestBroker, tmp_path: Path) -> None:
-    """By the id that the recipe declares: versions have the recipe, learned what pandas says, and verify agrees."""
-    connection, n = real_broker.connection, 400
-    made = joined_settings(real_broker.name("labels"), tmp_path / "one", absent="drop")
-    events = {name: value for name, value in EVENTS.items() if name != "label"}
-    given = {name: getattr(made, name) for name in made.model_fields_set - {"points", "features", "events"}}
-    described = {"features": PAYMENTS, "events": {**events, "id": "id"}, "points": {"labels": ["no", "yes"]}}
-    settings = Settings.model_validate({**given, **described})
-    topics(connection, settings)
-    paid = [payment(i) for i in range(n)]
-    fraud = np.array([bool(one["is_fraud"]) for one in paid])
-    comes = np.random.default_rng(9).random(n) < 0.7
-    sent = [
-        Timed(0, 1_000 * i, json.dumps({k: v for k, v in one.items() if k != "is_fraud"} | {"id": f"p{i}"}).encode())
-        for i, one in enumerate(paid)
-    ]
-    labels = [
-        Timed(0, 1_000 * i + 5_500, json.dumps({"id": f"p{i}", "y": "yes" if fraud[i] else "no"}).encode())
-        for i in np.flatnonzero(comes).tolist()
-    ]
-    closing = closed(1_000 * n + 200_000)
-    write(connection, settings.input.topic, [*sent, *closing])
-    write(connection, settings.labels.topic, [*labels, *closing])
-    running = run(settings, connection, int(comes.sum()))
-    assert running.value("streamsvm_labels_total", outcome="joined") == comes.sum()
-    newest = versions(connection, settings)[-1]
-    assert newest.recipe is not None
-    assert newest.labels == ("no", "yes")
-    first = fraud[comes][: newest.stream.rows]  # labels come in the order of their rows, and are learned in it
-    assert newest.stream.points > 200
-    assert newest.stream.class_weight == pytest.approx(((~first).sum(), first.sum()))
-    assert verify(Cluster(connection), settings).clean
 
 
 def test_what_the_join_refuses_becomes_a_dead_letter_with_its_record(real_broker: TestBroker, tmp_path: Path) -> None:
@@ -405,86 +270,3 @@ def test_a_trainer_is_not_ready_only_while_a_join_waits_for_the_future(
         write(connection, settings.labels.topic, [Timed(0, now + 55 * MINUTE_MS, one.value) for one in labels[20:25]])
         running.wait_until(lambda: "join" in running.health.ready()[1]["waiting_for"])
         assert f"partition 0 of {settings.labels.topic} has reached" in running.health.ready()[1]["waiting_for"]["join"]
-
-
-KILLED_AT = (
-    "start.loaded",
-    "start.looked",
-    "start.owned",
-    "start.decided",
-    "start.saved",
-    "input.learned",
-    "input.learned:2",
-    "deadletters.sent",
-    "cut.emitted",
-    "cut.trained",
-    "publish.sent",
-    "publish.answered",
-    "publish.committed",
-    "publish.noted",
-    "checkpoint.begun:2",
-    "checkpoint.written:2",
-    "checkpoint.synced:2",
-    "checkpoint.renamed:2",
-    "checkpoint.durable:2",
-    "offsets.committed",
-)
-
-
-@pytest.mark.long
-def test_a_trainer_killed_at_twenty_points_with_a_join_open_leaves_the_topic_of_one_that_never_was(
-    real_broker: TestBroker, tmp_path: Path
-) -> None:
-    """Rows wait for labels at every kill; the versions are those of a clean run, byte for byte, and verify is clean."""
-    connection, n = real_broker.connection, 2_000
-    settings = joined_settings(real_broker.name("labels"), tmp_path / "one")
-    topics(connection, settings)
-    features, labels, _ = stream(n)
-    write(connection, settings.input.topic, features)
-    write(connection, settings.labels.topic, labels)
-    own = settings.labels
-    more = {
-        "labels_topic": own.topic,
-        "labels_horizon": own.horizon,
-        "coreset_train_points": 500,
-    }
-    command = arguments(settings, connection, **more)
-    for point in KILLED_AT:
-        daemon = Daemon(command, {"STREAMSVM_TEST_CRASH_AT": point})
-        assert daemon.wait() == -signal.SIGKILL, f"{point} was never reached\n{daemon.said}"
-    with Running(settings, connection) as running:
-        running.wait_until(lambda: running.value("streamsvm_model_points_covered") == n)
-    other = elsewhere(settings, 2, tmp_path / "two")
-    run(other, connection, n)
-    assert values(connection, other) == values(connection, settings)
-    assert verify(Cluster(connection), settings).clean
-
-
-@pytest.mark.long
-def test_several_pairs_of_partitions_go_on_from_older_checkpoints_than_the_newest_version(
-    real_broker: TestBroker, tmp_path: Path
-) -> None:
-    """Killed between a version and its checkpoint, again and again: rows past its cut wait, none is lost or doubled."""
-    connection, n = real_broker.connection, 2_000
-    settings = joined_settings(real_broker.name("labels"), tmp_path / "one")
-    topics(connection, settings, 2)
-    features, labels, _ = stream(n, 2)
-    write(connection, settings.input.topic, features)
-    write(connection, settings.labels.topic, labels)
-    own = settings.labels
-    more = {
-        "labels_topic": own.topic,
-        "labels_horizon": own.horizon,
-        "coreset_train_points": 500,
-    }
-    command = arguments(settings, connection, **more, checkpoint_interval_s=1_000)
-    for count in (3, 2, 4, 1):
-        daemon = Daemon(command, {"STREAMSVM_TEST_CRASH_AT": f"publish.noted:{count}"})
-        assert daemon.wait() == -signal.SIGKILL, daemon.said
-        assert daemon.events("started")
-    with Running(settings, connection) as running:
-        running.wait_until(lambda: running.value("streamsvm_model_points_covered") == n)
-    found = versions(connection, settings)
-    assert [version.number for version in found] == list(range(1, len(found) + 1))
-    assert found[-1].stream.rows == n
-    assert verify(Cluster(connection), settings).clean

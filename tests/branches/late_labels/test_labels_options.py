@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from consumers.settings import Settings
 from streamsvm.branches.late_labels.options import JoinConfig
-from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig
+from streamsvm.config import ModelConfig, PointsConfig
 
 
 def settings(**sections: Any) -> Settings:
@@ -39,35 +39,6 @@ def test_options_at_their_defaults_are_accepted_without_a_topic() -> None:
     plain = Settings(points=PointsConfig(dimension=2))
     again = Settings(points=PointsConfig(dimension=2), labels=plain.labels.model_dump())
     assert again.labels == plain.labels
-
-
-@pytest.mark.parametrize(
-    ("sections", "told"),
-    [
-        ({"labels": {"horizon": "soon"}}, "'soon' is not a duration"),
-        ({"labels": {"horizon": 0}}, r"labels\.horizon is not given"),
-        ({"labels": {"topic": ""}}, r"labels\.horizon is given, but labels\.topic is not given"),
-        ({"coreset": CoresetConfig(memory="adaptive")}, r"coreset\.memory = adaptive: .* not supported yet"),
-        ({"points": {"format": "avro"}}, r"points\.format = avro: .* not supported yet"),
-        ({"registry": {"url": "http://registry"}}, r"labels\.topic = labels, and registry\.url = http://registry: "),
-        ({"labels": {"absent": "guess"}}, "negative"),
-        ({"labels": {"key": "row"}}, "'id' or 'record'"),
-    ],
-)
-def test_what_is_not_supported_is_refused_by_name(sections: dict[str, Any], told: str) -> None:
-    """Each refusal names the option."""
-    with pytest.raises(ValidationError, match=told):
-        settings(**sections)
-
-
-def test_a_label_within_an_event_and_a_topic_of_labels_are_refused() -> None:
-    """A declared label of an event is not passed over silently."""
-    with pytest.raises(ValidationError, match=r"labels\.topic = labels, and events\.label is given"):
-        Settings(
-            features={"amount": {"as": "number"}},
-            events={"label": {"field": "fraud", "negative": [False], "positive": [True]}},
-            labels={"topic": "labels", "horizon": "1h"},
-        )
 
 
 def test_a_rule_in_a_lineage_is_checked_as_an_option_is() -> None:

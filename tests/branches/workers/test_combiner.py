@@ -97,16 +97,6 @@ def test_a_cut_of_adopted_partitions_is_that_of_one_learner(
     assert state_bytes(combiner) == state_bytes(one)
 
 
-def test_two_who_learn_the_same_write_the_same_bytes() -> None:
-    """Names and records are a pure function of the log: batches and who learned do not matter."""
-    rows = stream(0, 800)
-    one, other = (Learner(config_of(), base_of([0]), NEVER) for _ in range(2))
-    one.learn(rows)
-    for start in range(0, 800, 37):
-        other.learn(rows.slice(start, min(800, start + 37)))
-    assert encoded(0, one.state().partitions[0]) == encoded(0, other.state().partitions[0])
-
-
 def test_a_partition_without_one_of_its_buckets_is_refused() -> None:
     """By name, and never taken for a smaller one."""
     learner = Learner(config_of(), base_of([0]), NEVER)

@@ -149,6 +149,7 @@ def test_at_every_prefix_the_highest_manifest_is_complete(coreset: dict[str, Any
             one.step(200)
     found = check(log)
     assert not found.lacking
+    assert not found.rewritten, "two owners wrote other bytes under one name"
     assert found.manifests >= 2
     highest = read(log).highest()
     assert highest is not None
@@ -183,26 +184,6 @@ def test_a_manifest_before_its_parts_is_found() -> None:
     assert not check(log[1:]).lacking
     early = [*log[1:], (9, first.manifest[0], first.manifest[1]), (10, first.parts[0][0], None)]
     assert len(check(early).lacking) == 1
-
-
-def test_two_writers_write_the_same_bytes() -> None:
-    """One that learned all, and one that went on from the other's manifest."""
-    config, rows = config_of(), stream(1, ROWS)
-    log: Log = []
-    append(log, opening_of(config).key, opening_of(config).encode())
-    a = Someone(log, config, rows)
-    while a.position.offset < 300 or a._todo:
-        a.step(100)
-    b = Someone(log, config, rows)
-    assert b.position == Position(300)
-    written: list[dict[bytes, bytes]] = []
-    for one in (a, b):
-        begun = len(log)
-        while one.position.offset < ROWS or one._todo:
-            one.step(100)
-        written.append({key: value for _, key, value in log[begun:] if value is not None})
-    assert written[0] == written[1]
-    assert not check(log).rewritten
 
 
 def faults_of(log: Log) -> str:

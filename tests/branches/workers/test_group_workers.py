@@ -5,20 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 from consumers import constants
 from consumers.branches.workers import adopting
 from consumers.branches.workers.coresets_topic import READ_TO, WATERMARK, read_partition, topic_spec
 from consumers.branches.workers.coresets_topic import check_topic as check_fit
-from consumers.branches.workers.settings import WorkerConfig, coresets_topic
-from consumers.cli.app import app
-from consumers.settings import Settings, TrainingConfig
+from consumers.branches.workers.settings import coresets_topic
+from consumers.settings import Settings
 from streamsvm.branches.workers.coreset_records import Manifest, PartEntry, place
 from streamsvm.config import CoresetConfig
 from streamsvm.errors import ConfigurationError, StateError
@@ -82,25 +79,6 @@ def test_every_version_has_the_bytes_of_one_process(settings: Settings, connecti
 
 
 @pytest.mark.long
-@pytest.mark.real_broker
-def test_a_group_of_workers_shares_partitions_out(settings: Settings, connection: Connection) -> None:
-    """A second one joins, the first one leaves: nothing is lost, and nothing differs."""
-    fill(connection, settings.input.topic, 0, 70)
-    with Running(settings, connection) as trainer:
-        trainer.wait_until_started()
-        with WorkerRunning(settings, connection) as first:
-            trainer.wait_until(covered(trainer, PARTITIONS * 50))
-            with WorkerRunning(settings, connection) as second:
-                second.wait_until(lambda: second.value("streamsvm_worker_partitions") >= 1)
-                first.stop()
-                fill(connection, settings.input.topic, 70)
-                second.wait_until(lambda: second.value("streamsvm_worker_partitions") == PARTITIONS)
-                trainer.wait_until(covered(trainer))
-    check(settings, connection)
-    check_topic(connection, settings, PARTITIONS)
-
-
-@pytest.mark.long
 def test_new_partitions_are_taken_up(real_broker: TestBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """By the worker that owns them."""
     settings, connection = adopting_settings(real_broker, tmp_path / "checkpoint", partitions=2), real_broker.connection
@@ -159,27 +137,6 @@ def test_a_stream_goes_on_from_one_process_to_workers_and_back(settings: Setting
     found = check(settings, connection)
     assert len(found) >= 3
     check_topic(connection, settings, PARTITIONS)
-
-
-@pytest.mark.long
-def test_split_brain_for_a_whole_run_changes_nothing(settings: Settings, connection: Connection) -> None:
-    """Two workers each own every partition from the first row to the last; one of them begins anew now and then."""
-    with Running(settings, connection) as trainer:
-        trainer.wait_until_started()
-        with WorkerRunning(settings, connection, ordinal=0, of=1) as worker:
-            for begin in range(0, ROWS, 26):
-                fill(connection, settings.input.topic, begin, begin + 26)
-                with WorkerRunning(settings, connection, ordinal=0, of=1) as other:
-                    other.wait_until(lambda o=other: o.value("streamsvm_worker_partitions") == PARTITIONS)  # type: ignore[misc]
-                    worker.wait_until(
-                        lambda w=worker, end=begin + 26: (  # type: ignore[misc]
-                            w.value("streamsvm_input_rows_total", outcome="accepted") >= end * PARTITIONS
-                        )
-                    )
-            trainer.wait_until(covered(trainer))
-    check(settings, connection)
-    found = check_topic(connection, settings, PARTITIONS)
-    assert sum(one.rewritten for one in found) == 0, "two owners wrote other bytes under one name"
 
 
 @pytest.mark.long
@@ -315,33 +272,6 @@ def test_another_configuration_is_refused_by_name(settings: Settings, connection
             worker.wait_until(lambda: False, START_S)
 
 
-@pytest.mark.long
-def test_foreign_records_are_passed_over_by_name(settings: Settings, connection: Connection) -> None:
-    """A manifest without parts and one that is none do not stop the worker, the trainer, or what comes after them."""
-    fill(connection, settings.input.topic, 0, 60)
-    with Running(settings, connection) as trainer, WorkerRunning(settings, connection, ordinal=0, of=1):
-        trainer.wait_until_started()
-        trainer.wait_until(covered(trainer, PARTITIONS * 40))
-    cluster = Cluster(connection)
-    records = list(cluster.read_to_end(coresets_topic(settings), 1, timeout_s=30.0))
-    newest = max(record.key or b"" for record in records if b"/m/" in (record.key or b""))
-    far = newest.rpartition(b"/")[0] + b"/00000000000000009999.0000000000"
-    value = next(record.value for record in records if record.key == newest and record.value)
-    outbox = cluster.outbox()
-    outbox.send(Message(coresets_topic(settings), value, far, partition=1))
-    outbox.send(Message(coresets_topic(settings), b"{", newest[:-1] + b"9", partition=1))
-    outbox.send(Message(coresets_topic(settings), b"?", b"m/o/00000009", partition=1))
-    outbox.flush(30.0)
-    outbox.close()
-    fill(connection, settings.input.topic, 60)
-    with Running(settings, connection) as trainer, WorkerRunning(settings, connection, ordinal=0, of=1) as worker:
-        trainer.wait_until_started()
-        trainer.wait_until(covered(trainer))
-        assert worker.value("streamsvm_coresets_passed_over_total") >= 2
-        assert trainer.value("streamsvm_coresets_passed_over_total") >= 2
-    check(settings, connection)
-
-
 def forge(connection: Connection, settings: Settings, records: list[tuple[int, bytes, bytes | None]]) -> None:
     """Write records of the coresets topic: partition, key and value of each."""
     outbox = Cluster(connection).outbox()
@@ -446,42 +376,6 @@ def test_an_unfit_topic_is_refused(config: dict[str, str], partitions: int, clie
     """Each thing by name."""
     with pytest.raises(ConfigurationError, match=said):
         check_fit(TopicInfo("c", None, (0, 1, 2, 3), config), partitions, client)
-
-
-@pytest.mark.parametrize(
-    ("make", "said"),
-    [
-        (
-            lambda: TrainingConfig(policy="every", from_coresets=True),
-            "training.policy = every, and training.from_coresets is given",
-        ),
-        (lambda: WorkerConfig(ordinal=2), "worker.ordinal = 2, but worker.of is not given"),
-        (lambda: WorkerConfig(ordinal=2, of=2), "must be below worker.of = 2"),
-        (
-            lambda: Settings.model_validate(
-                {
-                    "points": {"dimension": 2},
-                    "labels": {"topic": "l", "horizon": "36h"},
-                    "training": {"from_coresets": True},
-                }
-            ),
-            "rows and labels are joined in one process",
-        ),
-    ],
-)
-def test_what_workers_do_not_carry_is_refused_by_name(make: Callable[[], Any], said: str) -> None:
-    """Before anything starts."""
-    with pytest.raises(ValueError, match=said):
-        make()
-
-
-def test_the_short_flag_is_the_option() -> None:
-    """With the refusals of the option."""
-    found = CliRunner().invoke(
-        app, ["train", "--from-coresets", "--training-policy", "every", "--points-dimension", "2"]
-    )
-    assert isinstance(found.exception, ConfigurationError)
-    assert "training.policy = every, and --from-coresets is given" in str(found.exception)
 
 
 def test_newest_rows_are_the_last_ones() -> None:

@@ -13,7 +13,7 @@ from streamsvm.config import PointsConfig
 from streamsvm.errors import ConfigurationError
 from streamsvm.ingest import dead_letter as deadletter
 from streamsvm.ingest.dead_letter import DecodedDeadLetter, Receipt, RejectedRow
-from streamsvm.ingest.decoder import REASONS, PointDecoder, RejectedRecord, Rejection
+from streamsvm.ingest.decoder import PointDecoder, RejectedRecord, Rejection
 from streamsvm.kafka import Cluster, Connection, Message, Outbox, Record, TopicSpec
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.command import run
@@ -269,17 +269,6 @@ def read_one(sent: deadletter.DeadLetter) -> object:
 def test_since_is_a_time_or_how_long_ago(since: str, expected: int) -> None:
     """With its zone, or in s, min, h or d."""
     assert chosen((), since, "", NOW).since_ms == expected
-
-
-@pytest.mark.parametrize(
-    ("reason", "since", "named"),
-    [("late", "", "unknown reason 'late'"), ("", "yesterday", "yesterday"), ("", "2026-03-04", "zone")],
-)
-def test_what_cannot_be_chosen_by_is_named(reason: str, since: str, named: str) -> None:
-    """With what can."""
-    with pytest.raises(ConfigurationError, match=named) as refusal:
-        chosen([reason] if reason else [], since, "", NOW)
-    assert not reason or next(iter(REASONS)) in refusal.value.remedy
 
 
 def test_a_damaged_receipt_is_none() -> None:

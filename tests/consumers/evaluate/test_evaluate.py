@@ -209,26 +209,6 @@ def test_a_feature_that_no_model_holds_is_named_by_row_and_column(
 
 
 @pytest.mark.parametrize(
-    ("plan", "named"),
-    [
-        (Plan(C=1.0, alpha=0.1), "--alpha = 0.1, and --C = 1.0: "),
-        (Plan(C=-1.0), "--C is -1.0"),
-        (Plan(kernel="rbf", gamma=0.0), "--gamma is 0.0"),
-        (Plan(points=3), "--points is 3"),
-        (Plan(alpha=2.0), "alpha = 2.0: give a number from 1e-30 to 1"),
-        (Plan(test_share=1.0), "--test-share is 1.0"),
-        (Plan(test_share=1e-9), "holds out none of them"),
-        (Plan(seed=-1), "--seed is -1"),
-    ],
-)
-def test_options_without_a_meaning_are_refused(source: PointSource, plan: Plan, named: str) -> None:
-    """By name, in one line."""
-    with pytest.raises(ConfigurationError, match=named) as raised:
-        evaluate(source, plan)
-    assert "\n" not in str(raised.value)
-
-
-@pytest.mark.parametrize(
     ("y", "said"),
     [
         ([7, 7, 7, 7], "has 1 labels \\(7\\)"),

@@ -25,7 +25,6 @@ from consumers.evaluate import PrequentialPlan, evaluate_prequentially
 from consumers.evaluate.predict_then_train import Stream, contenders
 from consumers.evaluate.prequential_contenders import Due, shares_before
 from streamsvm.config import SvmConfig
-from streamsvm.errors import ConfigurationError
 from streamsvm.ingest.files.opening import open_source
 from streamsvm.points import Points
 
@@ -155,19 +154,3 @@ def test_the_command_prints_a_table(turning: Path) -> None:
     assert "window: the last 1,600 rows" in done.stdout
     assert max(map(len, done.stdout.splitlines())) <= 80
     assert "adaptive: accuracy 0." in done.stderr
-
-
-@pytest.mark.parametrize(
-    ("plan", "said"),
-    [
-        (PrequentialPlan(leaf_rows=0), "--leaf-rows is 0"),
-        (PrequentialPlan(every_leaves=0), "--every-leaves is 0"),
-        (PrequentialPlan(leaf_rows=100, lag=0), "--lag is 0"),
-        (PrequentialPlan(leaf_rows=2_000), "2,400 rows are less than twice the 2,000"),
-        (PrequentialPlan(leaf_rows=100, lag=30), "--lag is 30, but --leaf-rows is 100"),
-    ],
-)
-def test_plans_without_meaning_are_refused(turning: Path, plan: PrequentialPlan, said: str) -> None:
-    """With the option and what to do."""
-    with pytest.raises(ConfigurationError, match=said):
-        evaluate_prequentially(open_source(turning), plan)

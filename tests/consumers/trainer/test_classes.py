@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 from structlog.testing import capture_logs
 
-from consumers.loader import load
 from consumers.models.show import describe
 from consumers.page.page import page_of
 from consumers.page.site import Site
@@ -228,35 +227,6 @@ def _counted(running: scorers.Running) -> dict[str, int]:
 
 
 # ---------------------------------------------------------------- options
-
-
-@pytest.mark.parametrize(
-    ("options", "what"),
-    [
-        ({"svm": {"multiclass": "one_vs_all"}}, "svm.multiclass"),
-        ({"svm": {"cost": (1, 2)}}, "svm.cost = 1.0,2.0, but points.labels has 3 labels: "),
-        ({"svm": {"target": {"recall": 0.9}}}, "svm.target = recall=0.9, but points.labels has 3 labels: "),
-        ({"svm": {"tune": "auto", "tune_scoring": "auc"}}, "svm.tune_scoring = auc, but points.labels has 3 labels: "),
-        ({"svm": {"class_weight": (1, 2)}}, "svm.class_weight has 2 factors, but points.labels has 3 labels"),
-        (
-            {"points": {"labels": list(range(100))}, "coreset": {"points": 100}},
-            "too few for the 100 labels of points.labels",
-        ),
-        ({"points": {"labels": [1, 2, "1"]}}, "points.labels mixes two types: 1 and '1'"),
-        ({"points": {"labels": ["a", "b", "b"]}}, "points.labels holds the same label twice: 'b'"),
-        ({"points": {"labels": [1, 2, "2"]}}, "points.labels mixes two types: 1 and '2'"),
-        ({"points": {"labels": [0, 1, True]}}, "points.labels mixes two types: 0 and True"),
-        ({"points": {"labels": list(range(129))}}, "points.labels holds 129 labels; there must be 2 to 128"),
-        ({"points": {"labels": ["a"]}}, "points.labels holds 1 label; there must be 2 to 128"),
-    ],
-)
-def test_what_has_no_meaning_for_several_labels_is_refused_by_name(options: dict[str, Any], what: str) -> None:
-    """At the start, in one line that says what to give instead."""
-    points = {"dimension": 2, "labels": ["a", "b", "c"], **options.get("points", {})}
-    with pytest.raises(ConfigurationError) as error:
-        load({"name": "m", **options, "points": points})
-    assert what in str(error.value)
-    assert "\n" not in str(error.value).strip()
 
 
 def test_128_labels_of_two_points_each_make_a_version() -> None:

@@ -4,95 +4,21 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import msgspec
 import numpy as np
 import pytest
-from structlog.testing import capture_logs
 
-from consumers.loader import load
-from consumers.settings import Settings
 from streamsvm import CoresetSVC
-from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
-from streamsvm.errors import ConfigurationError
-from streamsvm.kafka import Cluster, Connection, TopicSpec
-from streamsvm.learning.learner import Learner
-from streamsvm.learning.recipe import make
-from streamsvm.model.threshold import Threshold, described
-from streamsvm.model.version import Version
-from streamsvm.points import Position
+from streamsvm.config import ModelConfig, PointsConfig, SvmConfig
+from streamsvm.model.threshold import described
 from streamsvm.quality.gate import balanced_accuracy
 from streamsvm.quality.prequential import Prequential
 from streamsvm.quality.skill import Answered, skill_of
-from tests.brokers.fixtures import TestBroker
 from tests.consumers.command import run
-from tests.consumers.trainers import produce, records, run_until, settings_for, versions
 from tests.golden import model as golden
-from tests.streams import gaussian, rows_of
-
-pytestmark = pytest.mark.enough("real")
-
-ROWS = 250
-
-
-@pytest.fixture(params=["recall=0.9", "cost"])
-def settings(
-    broker: TestBroker, tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
-) -> Settings:
-    """A trainer whose first versions are of fewer than ten points of the rarer label."""
-    monkeypatch.setattr("streamsvm.config.sizes.AUDITED", 4)
-    made = settings_for(broker.name("p"), tmp_path / "checkpoint", every_leaves=1)
-    goal: dict[str, Any] = {"cost": (5, 1)} if request.param == "cost" else {"target": request.param}
-    made = made.model_copy(
-        update={
-            "svm": SvmConfig(C=1.0, probability="sigmoid", **goal),
-            "coreset": CoresetConfig(points=133, structure="tree", train_points=500),
-        }
-    )
-    Cluster(broker.connection).create([TopicSpec(made.input.topic, 4)])
-    return made
-
-
-def oracle(config: ModelConfig, n: int) -> list[Threshold | None]:
-    """Choose the same stream's thresholds without broker, batches or daemon."""
-    learner, rows, found = Learner(config, {0: Position(0)}, 1), rows_of(gaussian(n)), []
-    while len(rows):
-        rows = rows.slice(learner.learn(rows), len(rows))
-        if learner.cut_due:
-            found.append(make(learner.cut(), config).trained.model.threshold)
-    return found
-
-
-def thresholds(found: list[Version]) -> list[Threshold | None]:
-    return [version.model.threshold for version in found]
-
-
-def test_versions_have_the_thresholds_of_the_stream(settings: Settings, connection: Connection) -> None:
-    """To the last bit what the mathematics gives, over a restart; the log says once where there is no ground for it.
-
-    Of probabilities it says so with each version that has none.
-    """
-    produce(connection, settings.input.topic, records(ROWS)[:100])
-    with capture_logs() as logs:
-        run_until(settings, connection, 100)
-        produce(connection, settings.input.topic, records(ROWS)[100:])
-        run_until(settings, connection, ROWS - 100)
-    published = versions(connection, settings)
-    found = thresholds(published)
-    without = [version.key for version in published if version.model.probability is None]
-    said = [entry for entry in logs if entry["event"] == "no_probability"]
-    assert 0 < len(without) < len(published)
-    assert [entry["version"] for entry in said] == without
-    assert all("10 are needed" in entry["reason"] for entry in said)
-    assert found == oracle(settings.models(), ROWS)
-    chosen = [one is not None and one.chosen for one in found]
-    assert {True, False} == set(chosen)
-    warned = [entry for entry in logs if entry["event"] == "threshold_not_chosen"]
-    assert 1 <= len(warned) <= 2  # at most once a start
-    assert all("coreset.points" in entry["remedy"] for entry in warned)
-
+from tests.streams import gaussian
 
 # ---------------------------------------------------------------- options
 
@@ -114,26 +40,6 @@ def test_each_goal_is_another_configuration() -> None:
     assert config_of(cost="50,1").svm.goal == ("cost", (50.0, 1.0))
     assert config_of(target="alarm_rate=0.01").svm.goal == ("alarm_rate", 0.01)
     assert config_of(cost="none", target="none") == plain
-
-
-@pytest.mark.parametrize(
-    ("svm", "said"),
-    [
-        ({"cost": "50,1", "target": "recall=0.9"}, "svm.cost = 50.0,1.0, and svm.target = recall=0.9"),
-        ({"cost": "50"}, "not two costs"),
-        ({"cost": "0,1"}, "0 is not a cost"),
-        ({"cost": "a,b"}, "'a' is not a cost"),
-        ({"target": "recall=1"}, "recall is 1: give a share above 0 and below 1"),
-        ({"target": "recall=high"}, "recall is 'high'"),
-        ({"target": "f1=0.5"}, "'f1' is unknown"),
-        ({"target": {"recall": 0.5, "precision": 0.5}}, "give only one"),
-        ({"target": "0.9"}, "0.9 is not a target"),
-    ],
-)
-def test_what_makes_no_sense_is_refused(svm: dict[str, Any], said: str) -> None:
-    """In words that say what to give."""
-    with pytest.raises(ConfigurationError, match=said):
-        load({"points": {"dimension": 2}, "svm": svm})
 
 
 # ---------------------------------------------------------------- what follows by itself

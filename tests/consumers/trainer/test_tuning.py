@@ -17,7 +17,6 @@ from streamsvm.model.pointers import Head, decode_head, head_key
 from streamsvm.model.version import Version
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.forged import Forged, faults, with_lineage
-from tests.consumers.trainer.test_classes import records_of, seven, several
 from tests.consumers.trainers import produce, records, run_until, settings_for, topic, versions
 
 pytestmark = pytest.mark.enough("embedded")
@@ -78,30 +77,6 @@ def test_cuts_at_or_past_a_multiple_are_tuned_and_the_others_keep_it(
     }
     assert len({(version.fit.C * version.stream.weight, version.fit.gamma) for version in found}) > 1
     assert running.value("streamsvm_training_seconds_count", step="tune") == 3
-
-
-@pytest.mark.parametrize("multiclass", ["one_vs_one", "one_vs_rest"])
-def test_verify_chooses_again_for_seven_labels(
-    multiclass: str, broker: TestBroker, connection: Connection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """One alpha for all machines, chosen by what they answer together, over a restart."""
-    monkeypatch.setattr("streamsvm.learning.tuning.EVERY_LEAVES", 4)
-    made = settings_for(broker.name("k"), tmp_path / "checkpoint")
-    Cluster(connection).create([TopicSpec(made.input.topic, 4)])
-    settings = seven(made, alpha=1e-3, tune="auto", multiclass=multiclass)
-    values = records_of(several(600))
-    produce(connection, settings.input.topic, values[:250])
-    run_until(settings, connection, 250)
-    produce(connection, settings.input.topic, values[250:])
-    run_until(settings, connection, 350)
-    found = versions(connection, settings)
-    assert len(set(tuned_by(found))) > 1
-    for version, head in zip(found, heads(settings, connection), strict=True):
-        tuning = naming.tuning_of(head)
-        assert isinstance(tuning, Tuning)
-        assert tuning.applied(settings.svm).penalty(version.stream.weight) == pytest.approx(version.fit.C, rel=1e-12)
-    report = verify(Cluster(connection), settings)
-    assert report.clean, list(report.lines())
 
 
 def test_a_new_incarnation_tunes_anew(make: Callable[..., Settings], connection: Connection) -> None:

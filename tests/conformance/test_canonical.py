@@ -1,0 +1,121 @@
+"""The canonical configuration: complete, strict, and the same again after it was read."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from consumers.loader import load
+from streamsvm.config import ModelConfig
+from tests.conformance.configurations import TABLE
+from tests.conformance.runs import settings_of
+
+DIMENSION: Final = 22
+
+
+def of_points(**sections: Any) -> ModelConfig:
+    """Return the configuration of a trainer that learns points."""
+    return ModelConfig.model_validate({**sections, "points": {"dimension": DIMENSION, **sections.get("points", {})}})
+
+
+RBF: Final = {"kernel": "rbf"}
+KINDS: Final = {
+    "plain": of_points(),
+    "few points": of_points(coreset={"points": 2_000}),
+    "counter": of_points(coreset={"structure": "counter"}),
+    "sensitivity": of_points(coreset={"reducer": "sensitivity"}),
+    "rbf, all support vectors": of_points(svm={**RBF, "landmarks": "none"}),
+    "rbf, a tree of few points": of_points(svm=RBF, coreset={"structure": "tree", "points": 8_000}),
+    "three labels, balanced": of_points(points={"labels": [1, 2, 3]}, svm={**RBF, "class_weight": [1, 2, 3]}),
+    "costs": of_points(svm={"cost": [50, 1], "tune": "auto", "tune_scoring": "cost", "probability": "sigmoid"}),
+    **{name: settings_of(name, Path()).models() for name in TABLE},
+}
+MEMORIES: Final = [{"memory": "adaptive"}, {"memory": "decay", "half_life": 90_000}]
+
+
+def read_back(config: ModelConfig) -> ModelConfig:
+    """Return what a checkpoint or lineage says of a configuration."""
+    return ModelConfig.of_canonical(json.loads(json.dumps(config.canonical())))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_read_back_is_the_same(kind: str) -> None:
+    """In value, in hash, in every option, and in the sizes that follow."""
+    config = KINDS[kind]
+    again = read_back(config)
+    assert again.canonical() == config.canonical()
+    assert again.sha256() == config.sha256()
+    assert again == config
+    assert again.coreset.sizes == config.coreset.sizes
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_file_makes_the_same_models(kind: str, tmp_path: Path) -> None:
+    """The one that a version's configuration is printed as; only the topic of labels is added to it."""
+    config = KINDS[kind]
+    file = tmp_path / "config.toml"
+    file.write_text(config.toml())
+    assert (
+        load({"labels": {"topic": "labels"}} if config.label_rule else {}, file=file).models().canonical()
+        == config.canonical()
+    )
+
+
+def test_every_option_is_in_it() -> None:
+    """Whatever its value."""
+    plain = of_points().canonical()
+    for section in ("points", "coreset", "svm"):
+        options = type(getattr(of_points(), section)).model_fields.keys()
+        assert plain[section].keys() == options
+    assert plain.keys() == ModelConfig.model_fields.keys()
+    absent = {name for name, field in ModelConfig.model_fields.items() if field.default is None}
+    assert {name for name, value in plain.items() if value is None} == absent
+
+
+@pytest.mark.parametrize("kind", ["plain", "rbf", "pairs of labels", "adaptive", "events", "late labels"])
+def test_a_value_that_is_not_complete_is_refused(kind: str) -> None:
+    """Nothing takes the place of an option that is missing, also if it is the default, and nothing is added."""
+    plain = KINDS[kind].canonical()
+    for section in ("points", "coreset", "svm"):
+        for option in plain[section]:
+            rest = {name: value for name, value in plain[section].items() if name != option}
+            with pytest.raises(ValueError):
+                ModelConfig.of_canonical({**plain, section: rest})
+        with pytest.raises(ValidationError, match="new_option"):
+            ModelConfig.of_canonical({**plain, section: {**plain[section], "new_option": 1}})
+    for part in plain:
+        with pytest.raises(ValueError, match=part):
+            ModelConfig.of_canonical({name: value for name, value in plain.items() if name != part})
+
+
+@settings(deadline=None, max_examples=150)
+@given(
+    st.sampled_from([{}, {"labels": ["a", "b", "c"]}, {"dtype": "float64", "format": "arrow"}]),
+    st.sampled_from([{}, RBF, {**RBF, "landmarks": 64}, {"tune": "auto"}]),
+    st.sampled_from([{}, {"points": 30_000}, {"points": 500}]),
+    st.fixed_dictionaries(
+        {},
+        optional={
+            "structure": st.sampled_from(["tree", "chain", "counter"]),
+            "reducer": st.sampled_from(["calibrated", "uniform"]),
+        },
+    ),
+    st.sampled_from([{}, *MEMORIES]),
+)
+def test_whatever_is_configured_is_the_same_when_it_is_read_back(
+    points: dict[str, Any], svm: dict[str, Any], budget: dict[str, Any], coreset: dict[str, Any], memory: dict[str, Any]
+) -> None:
+    """Each combination of options that goes together."""
+    try:
+        config = of_points(points=points, svm=svm, coreset={**budget, **coreset, **memory})
+    except ValidationError:
+        assume(False)
+    again = read_back(config)
+    assert again.canonical() == config.canonical()
+    assert again.coreset.sizes == config.coreset.sizes

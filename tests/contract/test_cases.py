@@ -12,6 +12,7 @@ import pytest
 from streamsvm.ingest.decoder import REASONS
 from tests.contract.cases import FILE, Case, cases, document, written
 from tests.contract.readers import labels_of, read
+from tests.ingest.general import CompiledDecoder
 
 RECORDS = cases("points", "events")
 LABELS = cases("labels")
@@ -76,6 +77,21 @@ def test_a_case_that_is_changed_by_hand_is_found(way: str) -> None:
             case = next(one for one in cases(kind) if one.rows and isinstance(one.rows[0], some))
             for rows in (["undecodable", *case.rows[1:]], [*case.rows, *case.rows[:1]]):
                 assert failures(way, [replace(case, rows=rows, scored=rows)])
+
+
+@pytest.mark.parametrize(("kind", "is_avro", "least"), [
+    ("points", False, 30), ("points", True, 35), ("events", False, 85), ("events", True, 25),
+])  # fmt: skip
+def test_the_compiled_readers_read_much_of_what_is_good(kind: str, is_avro: bool, least: int) -> None:
+    """Otherwise comparing them with the general ones would say nothing."""
+    read = 0
+    for case in cases(kind):
+        if bool(case.schemas) == is_avro and all(isinstance(row, dict) for row in case.rows or case.scored):
+            options = {"schemas": case.shelf, "recipe": case.recipe}
+            decoder = CompiledDecoder(case.config, labeled=bool(case.rows), **options)
+            decoder.decode([case.record])
+            read += not decoder.parsed
+    assert read >= least
 
 
 def test_every_reason_is_reached() -> None:

@@ -130,6 +130,7 @@ BROKER: Final = (
         steps=(feed(50), begin(), reach(), kill_broker(), not_ready("broker"), stop()),
         end=_saved,
         on="own",
+        quick=True,
     ),
 )
 
@@ -529,7 +530,7 @@ TRANSACTIONS: Final = (
             end=survived(),
             on="own",
             planted=("impatient",),
-            quick=applied,
+            quick=True,
         )
         for applied in (True, False)
     ),
@@ -719,6 +720,7 @@ PACE: Final = (
         steps=(feed(2 * AMID), begin()),
         end=_paused,
         planted=("trains-slowly",),
+        quick=True,
     ),
     Scenario(
         name="a trainer that loses what it fetched before a pause is found",

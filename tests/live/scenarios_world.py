@@ -124,6 +124,7 @@ TOPICS: Final = (
         steps=TRUNCATED,
         end=_begun_anew(80),
         but=EXPLAINED | {"mixed"},  # who learned nothing below a gap counts from there on
+        quick=True,
     ),
     Scenario(
         name="a trainer that jumps over a gap is found",
@@ -162,6 +163,7 @@ TOPICS: Final = (
         name="a new partition is learned",
         steps=(*WIDENED, reach(6), stop(), feed(40, seed=3, partition=1), feed(30, seed=4), begin()),
         end=_both_learned,
+        quick=True,
     ),
     Scenario(
         name="a partition that is not seen is found",
@@ -241,6 +243,7 @@ SECONDS: Final = (
             end=same(),
             planted=("steady",),
             but=ZOMBIES,
+            quick=times == 1,
         )
         for times in (1, 8)
     ),
@@ -403,6 +406,7 @@ PEOPLE: Final = (
         steps=(feed(40 * PINNED), begin(), reach(), _pin_while_publishing()),
         end=same(),
         but=frozenset({"torn-move"}),  # the person's own tool writes no audit entry
+        quick=True,
     ),
     Scenario(
         name="a trainer that takes pins back is found",
@@ -449,6 +453,7 @@ PEOPLE: Final = (
         steps=(_too_small_a_topic(),),
         end=_no_version,
         but=EXPLAINED,
+        quick=True,
     ),
 )
 

@@ -247,13 +247,6 @@ SECONDS: Final = (
         )
         for times in (1, 8)
     ),
-    Scenario(
-        name="a missing fence is found",
-        steps=(feed(LONG), begin(), reach(3), _copies_go_on(1)),
-        end=same(),
-        planted=("steady", "takes-an-id-of-its-own"),
-        found="the first one (went on|committed|was not fenced)",
-    ),
 )
 
 # --------------------------------------------------------------------- the clock

@@ -156,7 +156,7 @@ NETWORK: Final = (
     ),
     Scenario(
         name="a trainer that gives up when it cannot publish is found",
-        steps=under_work(cut(), not_ready("publish"), pause(15.0), mend()),
+        steps=under_work(cut(), not_ready("publish"), pause(90.0), mend()),
         end=survived(),
         on="own",
         planted=("steady", "impatient", "gives-up"),

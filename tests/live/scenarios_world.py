@@ -241,6 +241,7 @@ SECONDS: Final = (
             name=f"a frozen trainer whose copy went on is fenced, {times} times over",
             steps=(feed(LONG), begin(), reach(3), _copies_go_on(times)),
             end=same(),
+            planted=("steady",),
             but=ZOMBIES,
             quick=times == 1,
         )
@@ -250,7 +251,7 @@ SECONDS: Final = (
         name="a missing fence is found",
         steps=(feed(LONG), begin(), reach(3), _copies_go_on(1)),
         end=same(),
-        planted=("takes-an-id-of-its-own",),
+        planted=("steady", "takes-an-id-of-its-own"),
         found="the first one (went on|committed|was not fenced)",
     ),
 )

@@ -26,16 +26,19 @@ def recreate(connection: Connection, topic: str, values: list[bytes] | None = No
 
 
 class AtTheQuestion:
-    """Does something the moment that a broker is asked, once armed, which id a topic has."""
+    """Does something the moment that a broker is asked, once armed, which id a topic has; after so many other times."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, topic: str, happens: Callable[[], None]) -> None:
-        self.armed = False
+    def __init__(
+        self, monkeypatch: pytest.MonkeyPatch, topic: str, happens: Callable[[], None], after: int = 0
+    ) -> None:
+        self.armed, self.left = False, after
         topic_id = Cluster.topic_id
 
         def asked(cluster: Cluster, name: str) -> str | None:
             if self.armed and name == topic:
-                self.armed = False
-                happens()
+                self.armed, self.left = self.left > 0, self.left - 1
+                if not self.armed:
+                    happens()
             return topic_id(cluster, name)
 
         monkeypatch.setattr(Cluster, "topic_id", asked)

@@ -154,14 +154,6 @@ NETWORK: Final = (
         on="own",
         planted=("unhurried", "impatient"),
     ),
-    Scenario(
-        name="a trainer that gives up when it cannot publish is found",
-        steps=under_work(cut(), not_ready("publish"), pause(15.0), mend()),
-        end=survived(),
-        on="own",
-        planted=("steady", "impatient", "gives-up"),
-        found=ENDED,
-    ),
     *(
         Scenario(
             name=f"a network that is silent for {seconds:g} seconds only delays",

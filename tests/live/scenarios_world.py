@@ -15,15 +15,10 @@ from typing import Final
 
 import pytest
 
-from streamsvm.checkpoint.directory import CheckpointDirectory
-from streamsvm.checkpoint.disk import FileSystem
+from streamsvm.checkpoint import CheckpointDirectory, FileSystem
 from streamsvm.kafka import Cluster, Message, Outbox, TopicSpec
-from streamsvm.model import message as model_codec
-from streamsvm.model.message import TIME_HEADER
-from streamsvm.model.pointers import Alias, encode_alias, pin_key
-from streamsvm.model.version import version_key
-from streamsvm.registry.loading import load_version
-from streamsvm.registry.subscriber import ModelSubscriber
+from streamsvm.model import TIME_HEADER, Alias, encode_alias, message as model_codec, pin_key, version_key
+from streamsvm.registry import ModelSubscriber, load_version
 from tests.consumers.trainers import topic, versions
 from tests.kafka import foreign
 from tests.kafka.foreign import committed
@@ -241,17 +236,11 @@ SECONDS: Final = (
             name=f"a frozen trainer whose copy went on is fenced, {times} times over",
             steps=(feed(LONG), begin(), reach(3), _copies_go_on(times)),
             end=same(),
+            planted=("steady",),
             but=ZOMBIES,
             quick=times == 1,
         )
         for times in (1, 8)
-    ),
-    Scenario(
-        name="a missing fence is found",
-        steps=(feed(LONG), begin(), reach(3), _copies_go_on(1)),
-        end=same(),
-        planted=("takes-an-id-of-its-own",),
-        found="the first one (went on|committed|was not fenced)",
     ),
 )
 

@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 
 from consumers.cli.app import app
 from consumers.help_texts import Commands
-from consumers.host.exit_codes import EXIT_UNFORESEEN
+from consumers.host import EXIT_UNFORESEEN
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.command import error_of, run
 from tests.forked import ROOT

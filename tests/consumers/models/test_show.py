@@ -14,15 +14,12 @@ import pytest
 from rich.console import Console
 from rich.table import Table
 
-from consumers.host.untrusted_text import json_for, printable
+from consumers.host import json_for, printable
 from consumers.models.show import describe
 from consumers.models.version_tables import diff_table, list_table
-from streamsvm.model.comparison import Hashed, compare
-from streamsvm.model.fit import Audit
+from streamsvm.model import Audit, Hashed, Sigmoid, Version, compare
 from streamsvm.model.message import content_sha256
-from streamsvm.model.probability import Sigmoid
-from streamsvm.model.version import Version
-from streamsvm.quality.skill import Answered, skill_of
+from streamsvm.quality import Answered, skill_of
 from streamsvm.registry.loading import Loaded
 from tests.golden import model as golden
 from tests.model.test_model import version_of

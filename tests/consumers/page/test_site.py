@@ -16,22 +16,18 @@ import msgspec
 import numpy as np
 import pytest
 
-from consumers.host.runtime import Health
-from consumers.host.web.server import HttpServer
+from consumers.host import Health, HttpServer
 from consumers.metrics import SCORER, TRAINER, Metrics
 from consumers.page.board import MOMENT_EVERY_S, MOST_MOMENTS, MomentSeries, ScorerBoard, Subject, TrainerBoard
 from consumers.page.site import Site, etag
 from consumers.page.status import Figures, Moment, ScorerStatus, TrainerStatus, encode
 from consumers.settings import HttpConfig, Settings
-from streamsvm.model import message as model_codec
-from streamsvm.model.kernels import RbfKernel
-from streamsvm.model.machine import KernelMachine, Model, Scaler
+from streamsvm.model import KernelMachine, Model, RbfKernel, Scaler, message as model_codec
 from streamsvm.model.threshold import described
 from streamsvm.registry.loading import Loaded
 from tests.consumers.page import boards
 from tests.consumers.page.boards import HOSTILE, T0
-from tests.golden import HERE
-from tests.golden import model as golden
+from tests.golden import HERE, model as golden
 
 PICTURE = boards.drawing(np.array([1.0, -0.5, 0.2]))
 

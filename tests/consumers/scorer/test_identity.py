@@ -13,8 +13,7 @@ from streamsvm.ingest.decoder import encode
 from streamsvm.kafka import Connection
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.recreated import AtTheQuestion, recreate, refuse_to_say
-from tests.consumers.scorer.running import Running as Scoring
-from tests.consumers.scorer.running import scores, settings_for
+from tests.consumers.scorer.running import Running as Scoring, scores, settings_for
 from tests.consumers.trainers import produce
 from tests.kafka import foreign
 from tests.registry.test_subscriber import Trainer, eventually, version_of

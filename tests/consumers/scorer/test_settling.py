@@ -12,8 +12,7 @@ from consumers.settings import Settings
 from streamsvm.kafka import Cluster, Connection, Message, Outbox, Standings
 from streamsvm.places import rejected_source_of
 from tests.consumers.losing import TIMEOUT_S, Died, dying
-from tests.consumers.scorer.running import Running as Scoring
-from tests.consumers.scorer.running import settings_for
+from tests.consumers.scorer.running import Running as Scoring, settings_for
 from tests.consumers.trainers import topic
 from tests.live.proxy import Proxy
 from tests.live.unmarked import Unmarked

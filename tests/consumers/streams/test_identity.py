@@ -17,7 +17,7 @@ from consumers.streams.identity import TopicIdentity, identity_of
 from consumers.verify.verify import verify
 from streamsvm.errors import LogGap, TransientError
 from streamsvm.kafka import Cluster, Connection, Recreated
-from streamsvm.verification.report import Outcome
+from streamsvm.verification import Outcome
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.recreated import WAY_OUT, AtTheQuestion, never_looking, recreate, refuse_to_say
 from tests.consumers.trainers import Running, produce, records, run_until, versions

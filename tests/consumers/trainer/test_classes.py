@@ -12,21 +12,15 @@ import numpy as np
 import pytest
 from structlog.testing import capture_logs
 
-from consumers.models.show import describe
-from consumers.page.page import page_of
-from consumers.page.site import Site
-from consumers.page.status import ScorerStatus, TrainerStatus
+from consumers.models import describe
+from consumers.page import ScorerStatus, Site, TrainerStatus, page_of
 from consumers.settings import ScoringConfig, Settings
 from streamsvm.config import ModelConfig, PointsConfig, SvmConfig
 from streamsvm.errors import ConfigurationError
 from streamsvm.ingest.decoder import encode
 from streamsvm.kafka import Cluster, Connection, TopicSpec
-from streamsvm.learning.learner import Learner
-from streamsvm.learning.recipe import make
-from streamsvm.model import message as model_codec
-from streamsvm.model.class_skill import ClassSkill
-from streamsvm.model.classes import ClassModel
-from streamsvm.model.skill import spelt
+from streamsvm.learning import Learner, make
+from streamsvm.model import ClassModel, ClassSkill, message as model_codec, spelt
 from streamsvm.points import Points, Position
 from streamsvm.registry.loading import load_version
 from tests.brokers.fixtures import TestBroker

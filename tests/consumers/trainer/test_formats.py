@@ -15,13 +15,12 @@ from confluent_kafka.schema_registry import SchemaRegistryClient
 from consumers.branches.events.sampling import newest_events
 from consumers.replay.replay import RecordFormat, replay
 from consumers.settings import RegistryConfig, Settings
-from streamsvm.branches.events.features.inference import proposal
-from streamsvm.branches.events.options import points_of, recipe_from
+from streamsvm.branches.events import points_of, proposal, recipe_from
 from streamsvm.config import PointsConfig
 from streamsvm.errors import ConfigurationError
+from streamsvm.ingest import from_arrays
 from streamsvm.ingest.avro import AvroWriter
 from streamsvm.ingest.decoder import PointDecoder
-from streamsvm.ingest.files.array_files import from_arrays
 from streamsvm.kafka import Cluster, Message, Outbox, RegistryUnavailable, SchemaRegistry, TopicSpec
 from tests.branches.events.payments import ROW, in_arrow
 from tests.branches.events.protobuf_payments import INSTALLED, message_of, payment_class

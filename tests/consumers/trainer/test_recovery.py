@@ -16,13 +16,12 @@ from typing import Any
 import pytest
 
 from consumers import constants
-from consumers.host.clock import Clock
-from consumers.host.runtime import Health
+from consumers.host import Clock, Health
 from consumers.metrics import TRAINER, Metrics
+from consumers.page import Past, Site, TrainerStatus, past_of
 from consumers.settings import Settings
-from consumers.streams.dead_letters import HANDFUL
-from consumers.streams.topics import output_topics
-from consumers.trainer import kernels, owner_watch, warming
+from consumers.streams import HANDFUL, output_topics
+from consumers.trainer import kernels, observer, owner_watch, warming
 from consumers.trainer.components import Components
 from consumers.trainer.owner_watch import OwnerWatch
 from consumers.trainer.trainer import Trainer
@@ -482,3 +481,33 @@ def test_a_look_that_does_not_come_to_the_end_ends_nobody(settings: Settings, co
     for watch in (halted, whole):
         watch.before_saving()
     assert [one.session for one in checked] == ["two"]
+
+
+def shown_by(running: Running, settings: Settings) -> TrainerStatus:
+    status = Site(settings, running.board, running.metrics, running.health).status()
+    assert isinstance(status, TrainerStatus)
+    return status
+
+
+def test_the_past_stands_behind_what_was_published_before_it_was_read(
+    settings: Settings, connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A first version does not wait for the past, and stays the newest when that comes."""
+    produce(connection, settings.input.topic, records(130))
+    run_until(settings, connection, 130)
+    published, read_on = len(versions(connection, settings)), threading.Event()
+
+    def late(*where: Any) -> Past:
+        assert read_on.wait(60.0)
+        return past_of(*where)
+
+    monkeypatch.setattr(observer, "past_of", late)
+    with Running(settings, connection) as again:
+        produce(connection, settings.input.topic, records(40, seed=1))
+        again.wait_until(lambda: again.value("streamsvm_model_version") == published + 1)
+        read_on.set()
+        again.wait_until(lambda: len(shown_by(again, settings).versions) == published + 1)
+        shown = shown_by(again, settings)
+        assert [part.number for part in shown.versions] == list(range(published + 1, 0, -1))
+        assert [part.earlier for part in shown.versions] == [False] + [True] * published
+        assert again.value("streamsvm_model_points_covered") == shown.versions[0].rows

@@ -11,9 +11,7 @@ import pytest
 
 from streamsvm import CoresetSVC
 from streamsvm.config import ModelConfig, PointsConfig, SvmConfig
-from streamsvm.quality.gate import balanced_accuracy
-from streamsvm.quality.prequential import Prequential
-from streamsvm.quality.skill import Answered, skill_of
+from streamsvm.quality import Answered, Prequential, balanced_accuracy, skill_of
 from tests.consumers.command import run
 from tests.streams import gaussian
 

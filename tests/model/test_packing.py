@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,9 +23,7 @@ from streamsvm.model.version import Version
 from streamsvm.points import Points
 from streamsvm.svm.fit_landmarks import decisions, fewer_terms
 from streamsvm.svm.objective import primal_objective
-from tests.brokers.jvm import CannotRun
 from tests.golden import model as golden
-from tests.interop.inputs import answers_by
 
 COUNT = 400
 
@@ -232,25 +229,6 @@ def test_the_room_is_that_of_the_grid() -> None:
     grid = Grid(np.zeros(54), np.ones(54), np.array([8] * 10 + [1] * 44))
     room = training._room(grid, SvmConfig(kernel="rbf").settled(2, packed=True))
     assert room == (900_000 - 54 * 250) * 3 // 4 // 20 > 33_000
-
-
-def test_every_language_reads_it(tmp_path: Path) -> None:
-    """Node.js and Java make bits to the numbers that Python does."""
-    version = made(1e-3)
-    points = {"near": "[0.3, 2.9, 1.0, -0.5, 0.25]", "far": "[0.3, -0.3, -7.0, 0.0, 500.0]"}
-    small = {"near": "[0.1, -0.2, 0.3]", "zero": "[0.0, 0.0, 0.0]"}
-    for kind, given, inputs in (
-        ("columns", codec.encode(version), points),
-        ("golden", golden.path_of("rbf-packed").read_bytes(), small),
-    ):
-        try:
-            found = answers_by(tmp_path, given, inputs)
-        except CannotRun as missing:
-            pytest.skip(f"no readers in other languages: {missing}")
-        for language, told in found.items():
-            for one, own in zip(told, found["Python"], strict=True):
-                assert "decision" in one, (kind, language, one)
-                assert one["decision"] == pytest.approx(own["decision"], rel=1e-12, abs=1e-12), (kind, language)
 
 
 @pytest.mark.parametrize(("C", "gamma"), [(5e6, 1e-7), (5e8, 1e-9)])

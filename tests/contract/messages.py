@@ -8,14 +8,13 @@ from typing import Any, Final
 
 import msgspec
 
-from streamsvm.branches.history.erased import decode_erased
+from streamsvm.branches.history import decode_erased
 from streamsvm.errors import InvalidMessage
-from streamsvm.ingest.scored import scores_of
+from streamsvm.ingest import scores_of
 from streamsvm.kafka import Record
-from streamsvm.model import message as codec
-from streamsvm.model.pointers import Alias, decode_head, decode_owner, decode_retired
+from streamsvm.model import Alias, decode_head, decode_owner, decode_retired, message as codec
 from streamsvm.places import SOURCE_HEADER, source_of
-from streamsvm.registry.aliases import aliases_in
+from streamsvm.registry import aliases_in
 from tests.contract.cases import Case
 
 NAME: Final = "pulsar"

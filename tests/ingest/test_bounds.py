@@ -19,9 +19,7 @@ import pytest
 
 from streamsvm.config import PointsConfig
 from streamsvm.errors import InvalidPoint
-from streamsvm.ingest import arrow, json_rows
-from streamsvm.ingest.avro import AvroWriter
-from streamsvm.ingest.decoder import PointDecoder
+from streamsvm.ingest import AvroWriter, PointDecoder, arrow, json_rows
 from tests.contract.cases import cases
 from tests.ingest.rows import ARROW, AVRO, POINTS, SHELF, Raw, Shelf, as_arrow, as_avro, as_json, few_rows
 

@@ -11,11 +11,9 @@ from typing import Any
 import numpy as np
 
 from streamsvm.errors import InvalidMessage
-from streamsvm.ingest.scored import label_of
-from streamsvm.model import message as model_codec
-from streamsvm.model.classes import AnyModel, ClassModel
-from streamsvm.model.features import InvalidFeatures
-from streamsvm.registry.loading import Loaded
+from streamsvm.ingest import label_of
+from streamsvm.model import AnyModel, ClassModel, InvalidFeatures, message as model_codec
+from streamsvm.registry import Loaded
 from tests.interop.programs import java_program, node_program
 
 Answer = list[dict[str, Any]]

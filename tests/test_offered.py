@@ -28,7 +28,6 @@ NOT_YET = (
     "tests/kafka/test_shared_broker.py",
     "tests/live/cluster.py",
     "tests/live/test_parts.py",
-    "tests/model/test_packing.py",
     "tests/registry/test_subscriber.py",
     "tests/walks.py",
 )

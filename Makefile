@@ -69,7 +69,7 @@ test-long: env
 	$(PYTEST) -m long
 	STREAMSVM_TEST_EXAMPLES=all $(PYTEST) tests/model tests/ingest
 
-# The trainer in every short schedule of the smallest simulated worlds, and in 100,000 random ones.
+# Trainers and scorers in every short schedule of the smallest simulated worlds, and in 100,000 random ones.
 simulation: env
 	$(BIN)/python -m tests.simulation --exhaustive 2
 	$(BIN)/python -m tests.simulation --schedules 100000
@@ -127,12 +127,12 @@ wheel: env
 reader-wheel: env
 	cd deploy/reader && $(CURDIR)/$(BIN)/hatchling build --target wheel --directory $(CURDIR)/dist
 
-# The readers in other languages (Maven and Java 17, Node.js 20 with npm): built and tested against tests/golden, then each
+# The readers in other languages (Maven and Java 17, Node.js 20 with npm): built and tested against tests/golden and tests/contract, then each
 # used as its page says, in an empty folder with a broker. The first run fetches what they need.
 readers: env
 	cd deploy/node && npm ci --ignore-scripts --no-audit --no-fund && npm run types && npm test
 	mvn -B -q -f deploy/java/pom.xml verify
-	STREAMSVM_TEST_READERS=1 $(BIN)/pytest -s tests/interop/test_packages.py
+	STREAMSVM_TEST_READERS=1 $(BIN)/pytest -s tests/interop/test_packages.py tests/interop/test_contract.py
 
 requirements: env
 	{ head -n 1 requirements/uv.txt; echo uv | $(BIN)/uv pip compile --quiet --universal --python-version 3.11 \

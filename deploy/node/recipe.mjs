@@ -5,6 +5,8 @@ import { InvalidFeatures, RefusedMessage, must } from "./message.mjs";
 const DAY = 86_400n, MICROS = 1_000_000n, MINUTES = 1440n;
 const floorDiv = (a, b) => a / b - (a % b < 0n ? 1n : 0n), floorMod = (a, b) => ((a % b) + b) % b;
 const rejected = (what) => { throw new InvalidFeatures(what); };
+/** Most bits of a hash, as in Python: a message may name any number, and each column is made for an event. */
+const MOST_BITS = 10;
 const isNumber = (value) => typeof value === "number" && Math.abs(value) <= 1e100;
 
 /** What Debezium writes for a column that an update of its row did not bring along: a missing value. */
@@ -93,10 +95,13 @@ const KINDS = {
     const at = values.indexOf(text(v));
     return oneOf(values.length + 1, at < 0 ? values.length : at);
   }],
-  hash: ({ bits, seed = 0 }) => [2 ** bits, ([v]) => {
-    const digest = createHash("sha256").update(`${seed}:${text(v)}`).digest();
-    return oneOf(2 ** bits, digest.readUInt32BE(0) % 2 ** bits, digest[4] % 2 ? -1 : 1);
-  }],
+  hash: ({ bits, seed = 0 }) => {
+    must(Number.isInteger(bits) && bits >= 1 && bits <= MOST_BITS, `the part 'recipe' hashes into 2^${bits} columns`);
+    return [2 ** bits, ([v]) => {
+      const digest = createHash("sha256").update(`${seed}:${text(v)}`).digest();
+      return oneOf(2 ** bits, digest.readUInt32BE(0) % 2 ** bits, digest[4] % 2 ? -1 : 1);
+    }];
+  },
   flag: () => [1, ([v]) => ([true, false, 1, 0].includes(v) ? [Number(v)] : rejected(`${JSON.stringify(v)} is not true or false`))],
   time: ({ parts, format, zone = "UTC" }, zones) => {
     const table = zone === "UTC" ? [[0, 0]] : zones[zone];

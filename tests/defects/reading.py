@@ -27,6 +27,7 @@ OTHER_LOG: Final = "other log"
 def takes_every_topic_for_the_same() -> None:
     """A topic is known by its name only."""
     wrap(Cluster, "describe", lambda original, *given: replace(original(*given), topic_id="the-same"))
+    wrap(Cluster, "topic_id", lambda original, *given: "the-same")
 
 
 @TABLE.defect(

@@ -76,11 +76,8 @@ def passes_over_what_failed() -> None:
     """A batch that was not committed is not read again."""
 
     def put_aside(original: Any, scorer: Scorer, seat: Seat, error: Any) -> None:
-        rewind, seat.subscription.rewind = seat.subscription.rewind, lambda: None  # type: ignore[method-assign]
-        try:
-            original(scorer, seat, error)
-        finally:
-            seat.subscription.rewind = rewind  # type: ignore[method-assign]
+        seat.subscription.rewind = lambda: None  # type: ignore[method-assign]
+        original(scorer, seat, error)
 
     wrap(Scorer, "_put_back", put_aside)
 

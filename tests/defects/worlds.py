@@ -252,11 +252,11 @@ class _Apart(ScorePublisher):
 class _Unchecked(ScorePublisher):
     """A coordinator that takes positions from members that were replaced."""
 
-    def place(self, progress: Progress, attempt: str) -> None:
+    def _place(self, progress: Progress, attempt: str) -> None:
         group = self._world.group
         group.members.setdefault(progress.slot, progress.life)
         with mock.patch.dict(group.members, {progress.slot: progress.life}):
-            super().place(replace(progress, generation=group.generation), attempt)
+            super()._place(replace(progress, generation=group.generation), attempt)
 
 
 class _ResendingScores(ScorePublisher):

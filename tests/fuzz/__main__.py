@@ -83,7 +83,6 @@ def guided(name: str, count: int, folder: Path | None) -> int:
     import atheris  # type: ignore[import-not-found]
 
     from tests.fuzz.every_target import TARGETS
-    from tests.fuzz.targets import CORPUS
 
     target = TARGETS[name]
     instrument(atheris)
@@ -92,7 +91,10 @@ def guided(name: str, count: int, folder: Path | None) -> int:
         target.look([value])
 
     kept = folder or Path(tempfile.mkdtemp(prefix="streamsvm-fuzz-"))  # atheris writes into the first that it is given
-    folders = [str(kept), str(CORPUS / target.name)]
+    begun = Path(tempfile.mkdtemp(prefix="streamsvm-corpus-"))
+    for at, value in enumerate(target.corpus()):
+        (begun / str(at)).write_bytes(value)
+    folders = [str(kept), str(begun)]
     atheris.Setup([sys.argv[0], f"-runs={count}", "-max_len=8192", *folders], look)
     atheris.Fuzz()
     return 0

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.fuzz.targets import OWN, Target
+from tests.fuzz.compared import COMPARED
+from tests.fuzz.messages import MESSAGES
+from tests.fuzz.records import RECORDS
+from tests.fuzz.targets import Target
 from tests.plugged import of_branches
 
-TARGETS: Final[dict[str, Target]] = {
-    **OWN,
-    **{target.name: target for found in of_branches("fuzzed", "TARGETS") for target in found},
-}
+OF_BRANCHES: Final = [target for found in of_branches("fuzzed", "TARGETS") for target in found]
+TARGETS: Final[dict[str, Target]] = {target.name: target for target in (*RECORDS, *COMPARED, *MESSAGES, *OF_BRANCHES)}

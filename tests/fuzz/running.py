@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Final
 
+from tests.fuzz.mutation import Mutator
 from tests.fuzz.targets import Target
 
 SAVED_EVERY_S: Final = 30.0
@@ -66,7 +67,7 @@ def run(target: Target, count: int, *, seed: int = 0, path: Path | None = None) 
     begun = saved = time.monotonic()
     before = found.seconds
     while found.tried < count:
-        values = [mutator.case(seed, index) for index in range(found.tried, min(found.tried + TOGETHER, count))]
+        values = [_case(mutator, seed, index) for index in range(found.tried, min(found.tried + TOGETHER, count))]
         counted.update(_looked(target, values, found))
         found.tried += len(values)
         if (now := time.monotonic()) - saved > SAVED_EVERY_S or found.tried == count:
@@ -74,6 +75,11 @@ def run(target: Target, count: int, *, seed: int = 0, path: Path | None = None) 
             found.peak_mb = max(found.peak_mb, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
             found.save(path)
     return found
+
+
+def _case(mutator: Mutator, seed: int, index: int) -> bytes:
+    """Return a case; the first ones are the values of the corpus as they are."""
+    return mutator.corpus[index] if index < len(mutator.corpus) else mutator.case(seed, index)
 
 
 def _looked(target: Target, values: list[bytes], found: Found) -> list[str]:

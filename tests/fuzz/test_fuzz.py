@@ -20,15 +20,17 @@ from streamsvm.ingest import decoder as points
 from streamsvm.ingest.row import Point
 from streamsvm.model import message as model_codec
 from tests.fuzz.every_target import TARGETS
+from tests.fuzz.records import _compare
 from tests.fuzz.running import MOST_KEPT, Found, run
-from tests.fuzz.seeds import corpora
-from tests.fuzz.targets import CORPUS, Target, _compare
+from tests.fuzz.targets import Target
 from tests.plugged import of_branches
 
 COUNTS = {
     "json": 4_000,
     "arrow": 2_500,
     "avro": 2_500,
+    "contract-points": 4_000,
+    "contract-events": 4_000,
     "model": 3_000,
     "checkpoint": 2_000,
     "state-record": 2_000,
@@ -46,14 +48,6 @@ def test_nothing_escapes(name: str, share: int) -> None:
     found = run(TARGETS[name], COUNTS.get(name, OTHERS) // share)
     assert found.escapes == 0, found.kept[:3]
     assert len(found.outcomes) > 1, f"every case was {found.outcomes}: nothing was tried"
-
-
-def test_the_corpora_are_what_their_program_writes() -> None:
-    """Kept small, and each value by a program, so that it can be written again."""
-    for name, values in corpora().items():
-        kept = sorted((CORPUS / name).iterdir())
-        assert len(kept) == len(values)
-        assert sum(path.stat().st_size for path in kept) < 60_000
 
 
 def half_a_pair(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,6 +113,17 @@ def unbounded_methods(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server, "parse", parse)
 
 
+def another_weight(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the compiled reader of JSON give each point the weight 3."""
+    sound = points.PointDecoder._scanned_points
+
+    def scanned(decoder: points.PointDecoder, found: Any) -> Any:
+        found.weight[:] = 3.0
+        return sound(decoder, found)
+
+    monkeypatch.setattr(points.PointDecoder, "_scanned_points", scanned)
+
+
 DEFECTS: dict[str, tuple[str, Callable[[pytest.MonkeyPatch], None]]] = {
     "json-half-a-pair": ("json", half_a_pair),
     "json-two-values": ("json", two_values),
@@ -127,6 +132,7 @@ DEFECTS: dict[str, tuple[str, Callable[[pytest.MonkeyPatch], None]]] = {
     "model-numbers": ("model", unchecked_numbers),
     "checkpoint-lengths": ("checkpoint", unchecked_lengths),
     "http-methods": ("http", unbounded_methods),
+    "a-weight-of-the-compiled-reader": ("contract-points", another_weight),
 }
 
 

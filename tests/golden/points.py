@@ -10,7 +10,6 @@ import numpy as np
 
 from streamsvm.ingest import arrow, avro
 from streamsvm.ingest.decoder import encode
-from streamsvm.points import Points
 from tests.golden import HERE
 
 SCHEMAS = {1: avro.schema_of(1, many=False), 2: avro.schema_of(1, many=True)}
@@ -18,8 +17,6 @@ X = np.array([[0.1, -2.5e30], [1.0, 2.0], [1e-40, 16777217.0]])
 Y = (1, 7, -1)
 WEIGHT = np.array([1.0, 1.0, 2.5])
 IDS = ("a", "b", "ü")
-EXPECTED = Points(X[[0, 2]].astype(np.float32), np.array([1, -1], np.int8), WEIGHT[[0, 2]])
-"""What is learned of three rows: y = 7 is no label."""
 
 
 def records() -> dict[str, bytes]:

@@ -19,8 +19,6 @@ from streamsvm.ingest import avro_programs
 from streamsvm.ingest.avro import AvroReader
 from streamsvm.ingest.decoder import Decoded, PointDecoder
 from tests.examples import examples
-from tests.fuzz.targets import ODD
-from tests.fuzz.targets import SHELF as ODD_SHELF
 from tests.ingest.rows import AVRO, POINT, POINTS, SHELF, Raw, Shelf, as_avro, few_rows
 
 CONFIG = few_rows(6)(dimension=2, labels=(-1, 1), dtype="float64")
@@ -283,64 +281,6 @@ def test_what_most_people_write_is_read_by_it() -> None:
     bad = as_avro(X, [1, 7, 1])
     assert both([several, bad, weighted], SHELF) == [3, -1, 3]
     assert both([bad, bad], SHELF, labeled=False) == [3, 3]
-
-
-SHAPES: list[tuple[str, dict[str, Any], bytes, PointsConfig]] = [
-    ("floats", {"x": array(FLOAT).schema, "y": "int"}, long(2) + struct.pack("<ff", 1, 2) + long(0) + long(-1), CONFIG),
-    ("longs", {"x": array(LONG).schema, "y": "long"}, long(2) + long(2**60) + long(-5) + long(0) + long(1), CONFIG),
-    (
-        "blocks",
-        {"x": array(DOUBLE).schema, "y": ["null", "double"]},
-        long(-1) + long(8) + double(0.1) + long(1) + double(2) + long(0) + long(1) + double(1),
-        CONFIG,
-    ),
-    (
-        "named features, text for labels, an enum to pass over",
-        {"b": ["null", "float"], "z": enum("E").schema, "y": "string", "a": "int", "id": "long"},
-        long(1) + struct.pack("<f", 2.5) + long(2) + sized(b"yes") + long(-3) + long(4),
-        CONFIG.model_copy(update={"labels": ("no", "yes"), "feature_names": ("a", "b")}),
-    ),
-    (
-        "an enum for a label, a map, a fixed, a record within a union",
-        {
-            "x": array(FLOAT).schema,
-            "z": {"type": "map", "values": ["null", {"type": "record", "name": "R", "fields": [
-                {"name": "f", "type": {"type": "fixed", "name": "F", "size": 3}}, {"name": "g", "type": "F"}]}]},
-            "y": enum("E").schema,
-        },
-        long(2) + struct.pack("<2f", 1, 2) + long(0) + long(2) + sized("ü".encode()) + long(1) + b"abcdef" + sized(b"k")
-        + long(0) + long(0) + long(0),
-        CONFIG.model_copy(update={"labels": ("no", "yes")}),
-    ),
-    ("booleans", {"x": array(INT).schema, "y": "boolean"}, long(2) + long(1) + long(2) + long(0) + b"\2",
-     CONFIG.model_copy(update={"labels": (False, True)})),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("fields", "body", "config"), [shape[1:] for shape in SHAPES], ids=[s[0] for s in SHAPES])
-def test_shapes_that_it_reads_and_every_cut_and_change_of_them(
-    fields: dict[str, Any], body: bytes, config: PointsConfig
-) -> None:
-    """A valid row of the shape is read by it; cut at each byte, or with any byte changed, all is as without it."""
-    row = schema_of(fields)
-    shelf = Shelf({1: json.dumps(row), 2: json.dumps({"type": "array", "items": row})})
-    values = [framed(body), framed(long(2) + body * 2 + long(0), 2), framed(long(-1) + long(9) + body + long(0), 2)]
-    assert both(values, shelf, config) == [1, 2, 1]
-    assert both(values, shelf, config, labeled=False) == [1, 2, 1]
-    cuts = [value[:end] for value in values for end in range(len(value))]
-    both([*values, *cuts, *values], shelf, config)
-    for at in range(5, len(values[1])):
-        both([values[1][:at] + bytes([one]) + values[1][at + 1 :] for one in range(0, 256, 5)], shelf, config)
-
-
-def test_odd_schemas_are_read_by_it_where_they_hold_points() -> None:
-    """A union of labels, an `op` that is null, weights as floats."""
-    body = long(2) + struct.pack("<2f", 1, 2) + long(0) + long(1) + long(1) + long(0) + long(1) + struct.pack("<f", 2)
-    assert both([framed(long(1) + body + long(0), 3)], ODD_SHELF) == [1]
-    operation = body.replace(long(1) + long(0) + long(1), long(1) + long(1) + long(0) + long(1))
-    assert operation != body
-    assert both([framed(long(1) + operation + long(0), 3)], ODD_SHELF) == [-1]
-    assert ODD["type"] == "array"
 
 
 @given(text=st.text(max_size=20) | st.text(st.sampled_from("aé€😀\x7f\x80"), max_size=20), junk=st.binary(max_size=12))

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from streamsvm.ingest import json_scan
 from streamsvm.ingest.decimals import LARGEST_POWER, LEAST_POWER, _powers_of_five
-from streamsvm.ingest.json_scan import Scanned, scan_array
+from streamsvm.ingest.json_scan import Scanned
 from tests.examples import examples
 
 
@@ -81,84 +81,12 @@ def test_powers_of_five_are_the_leading_bits() -> None:
             assert (leading - 2) * power < 1 << shift < (leading + 1) * power
 
 
-PARTS = st.sampled_from(
-    [b'"x"', b'"y"', b'"w"', b'"id"', b'"op"', b'"x', b":", b",", b"[", b"]", b"{", b"}", b"1", b"-2.5", b"0", b" ",
-     b'"a"', b'"\\\\"', b'"\xc3\xbc"', b"null", b"true", b"1e5", b"\n", b'{"x":[1,2],"y":1}', b'"w":2,', b'"id":"a",']
-)  # fmt: skip
-
-
-@settings(max_examples=examples(3000), deadline=None)
-@given(values=st.lists(st.lists(PARTS, max_size=14).map(b"".join) | st.binary(max_size=20), min_size=1, max_size=4))
-@example(values=[b'{"x":[1,2],"y":1}', b'{"x":[1,2],"y":1},{"x":[1,2]', b',"y":1}'])
-@example(values=[b'{"x":[1,2],"y":1,"id":"a', b'b"}'])
-def test_whatever_is_accepted_is_json_with_those_values(values: list[bytes]) -> None:
-    """No byte of a neighbour is ever read, and nothing is accepted that a parser refuses."""
-    found = scan(values, 2, math.inf)
-    for row, value in enumerate(values):
-        alone = scan([value], 2, math.inf)
-        assert alone.accepted[0] == found.accepted[row]
-        if found.accepted[row]:
-            point = json.loads(value)
-            assert len(json.loads(value, object_pairs_hook=list)) == len(point) <= 4
-            assert found.X[row].tolist() == point["x"]
-            assert found.y[row] == point["y"]
-            assert found.weight[row] == point.get("w", 1.0)
-            assert point.keys() <= {"x", "y", "w", "id"}
-
-
-POINTS = st.sampled_from(
-    [
-        b'{"x":[1,2],"y":1}',
-        b' {"y":-1, "x":[0.5,1e3],"w":2} ',
-        b'{"x":[3,4],"y":1,"id":"a}"}',
-        b'{"x":[3,4]}',
-        b"17",
-        b"",
-    ]
-)
-ARRAYS = st.tuples(
-    st.sampled_from([b"[", b" [", b"", b"[["]),
-    st.lists(POINTS, max_size=5).map(b",".join),
-    st.sampled_from([b"]", b"] ", b"]]", b"],", b"", b",]"]),
-).map(b"".join)
-
-
-@settings(max_examples=examples(2000), deadline=None)
-@given(value=ARRAYS | st.lists(PARTS, max_size=20).map(b"".join))
-@example(value=b'[{"x":[1,2],"y":1}]')
-def test_an_array_that_is_accepted_is_json_with_those_values(value: bytes) -> None:
-    """Row by row the values that a parser gives; nothing is accepted that it refuses."""
-    found = scan_array(value, 2, math.inf, 4)
-    if found is not None:
-        points = json.loads(value)
-        assert 1 <= len(points) <= 4
-        assert found.X.tolist() == [point["x"] for point in points]
-        assert found.y.tolist() == [point["y"] for point in points]
-        assert found.weight.tolist() == [point.get("w", 1.0) for point in points]
-        assert all(point.keys() <= {"x", "y", "w", "id"} for point in points)
-
-
-def test_arrays_of_valid_points_are_not_declined() -> None:
-    """Neither for whitespace nor for ids; one row too many is."""
-    value = b' [ {"x":[1,2],"y":1} , {"y":-1,"x":[0.5,-1e3],"w":2,"id":"a}"} ] '
-    found = scan_array(value, 2, math.inf, 2)
-    assert found is not None
-    assert found.X.tolist() == [[1.0, 2.0], [0.5, -1000.0]]
-    assert scan_array(value, 2, math.inf, 1) is None
-
-
 def test_every_place_where_a_record_can_be_cut_is_declined() -> None:
     """A record ends where it ends, whatever follows it in the batch."""
     whole = b' { "id" : -12 , "y":1, "w" : 2.5e0 ,"x":[ 0.5 , -1 ] } '
     assert scan([whole, whole], 2, math.inf).accepted.all()
     for start, end in pairwise(range(2, len(whole) - 1)):
         assert not scan([whole[:start], whole[end:]], 2, math.inf).accepted.any()
-
-
-def test_features_beyond_the_limit_are_declined() -> None:
-    """So that the caller names them."""
-    found = scan([b'{"x":[3],"y":1}', b'{"x":[-2],"y":1}', b'{"x":[2.5],"y":1}'], 1, 2.5)
-    np.testing.assert_array_equal(found.accepted, [False, True, True])
 
 
 @settings(deadline=None)
@@ -170,10 +98,3 @@ def test_features_are_rounded_once_more_for_storage(x: list[float]) -> None:
     if found.accepted[0]:
         assert found.X.dtype == np.float32
         assert found.X[0].tolist() == np.array(x).astype(np.float32).tolist()
-
-
-def test_a_zero_byte_within_a_value_is_no_end() -> None:
-    """Values are told apart by their sizes, whatever they hold."""
-    good = b'{"x":[1,2],"y":1}'
-    assert scan([good + b"\0" + good, good], 2, math.inf).accepted.tolist() == [False, True]
-    assert scan([good + b"\0", good], 2, math.inf).accepted.tolist() == [False, True]

@@ -22,7 +22,7 @@ from tests.constants import flags
 from tests.deadline import eventually
 from tests.forked import PROGRAM
 from tests.fuzz.mutation import LARGEST, Mutator
-from tests.fuzz.targets import OWN, SHELF
+from tests.fuzz.records import RECORDS, SHELF
 from tests.ingest.rows import ARROW, AVRO, POINT
 from tests.kafka.hostile_registry import Answer, plain, text
 from tests.live.process import DEADLINE_S, Daemon, metrics, read_all
@@ -64,7 +64,7 @@ class Flood:
 
     def __init__(self, seed: int) -> None:
         self._seed = seed
-        self._mutators: dict[str, Mutator] = {name: OWN[name].mutator() for name in ("json", "arrow", "avro")}
+        self._mutators: dict[str, Mutator] = {target.name: target.mutator() for target in RECORDS}
         self._avro = avro.AvroWriter(POINT, 1)
 
     def record(self, number: int) -> Made:

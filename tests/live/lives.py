@@ -37,6 +37,8 @@ LIFE: Final = 80
 OTHERS: Final = ("scores.", "settle.", "coresets.", "erase.", "renew.")
 TRAINERS: Final = [point for point in POINTS if not point.startswith(OTHERS)]
 """The points that any trainer passes."""
+STRUCK: Final = set[str]()
+"""The points at which some scenario of the table kills a trainer."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,7 @@ class Kind:
 def killed_at(points: Sequence[str], kind: Kind) -> Iterator[Step]:
     """One life for each point, each with new records to learn, and one that lives."""
     lives = len(points) + 1
+    STRUCK.update(point.partition(":")[0] for point in points)
     yield kind.become
     for number, point in enumerate(points):
         yield kind.life(number, lives)

@@ -85,14 +85,14 @@ def _both_learned(play: Play) -> None:
     assert {part.partition for part in last.lineage.cut} == {0, 1}, "the new partition is not learned"
 
 
-RECREATED: Final = (feed(90), through(), recreate(120), begin(**WATCHFUL), refused("--reset m/1"))
+RECREATED: Final = (feed(90), through(), recreate(120), begin(**WATCHFUL), refused("--reset m/1", instead_of=3))
 TRUNCATED: Final = (
     feed(90),
     through(),
     feed(90, seed=1),
     delete_records(100),
     begin(**WATCHFUL),
-    refused("[0]", "100", "--reset m/1"),
+    refused("[0]", "100", "--reset m/1", instead_of=3),
 )
 WIDENED: Final = (
     feed(90),
@@ -123,7 +123,8 @@ TOPICS: Final = (
         name="a topic that is truncated is refused or begun anew",
         steps=TRUNCATED,
         end=_begun_anew(80),
-        but=EXPLAINED,
+        but=EXPLAINED | {"mixed"},  # who learned nothing below a gap counts from there on
+        quick=True,
     ),
     Scenario(
         name="a trainer that jumps over a gap is found",
@@ -162,6 +163,7 @@ TOPICS: Final = (
         name="a new partition is learned",
         steps=(*WIDENED, reach(6), stop(), feed(40, seed=3, partition=1), feed(30, seed=4), begin()),
         end=_both_learned,
+        quick=True,
     ),
     Scenario(
         name="a partition that is not seen is found",
@@ -206,14 +208,16 @@ def _copies_go_on(play: Play, times: int) -> None:
         frozen.thaw()
         feed(40, seed=100 + turn)(play)
         assert not frozen.reaches_version(play.due), "the first one went on"
-        assert frozen.wait() == FENCED, frozen.said
+        assert frozen.wait() == FENCED, f"the first one was not fenced: {frozen.said}"
         assert "Traceback" not in frozen.said
         assert running.reaches_version(play.due), running.said
-        assert play.models()[:-1] == before, "the first one committed after it was thawed"
+        if not turn:  # later on old versions are retired
+            assert play.models()[:-1] == before, "the first one committed after it was thawed"
         play.stage = rival.stage
         if turn + 1 < times:
             feed(LONG, seed=turn + 1)(play)
             assert running.reaches_version(play.due - LONG // 40 + turn % 5), running.said
+    stop()(play)
 
 
 ZOMBIES: Final = frozenset({"refused-to-start"})
@@ -237,16 +241,11 @@ SECONDS: Final = (
             name=f"a frozen trainer whose copy went on is fenced, {times} times over",
             steps=(feed(LONG), begin(), reach(3), _copies_go_on(times)),
             end=same(),
+            planted=("steady",),
             but=ZOMBIES,
+            quick=times == 1,
         )
         for times in (1, 8)
-    ),
-    Scenario(
-        name="a missing fence is found",
-        steps=(feed(LONG), begin(), reach(3), _copies_go_on(1)),
-        end=same(),
-        planted=("takes-an-id-of-its-own",),
-        found="the first one went on",
     ),
 )
 
@@ -383,6 +382,10 @@ def _dropped_and_reported(play: Play) -> None:
     assert f"the topic {models} (max.message.bytes) allows only {TOO_LITTLE}" in refusal["why"], refusal
 
 
+def _nothing_more(play: Play) -> None:
+    """All was said before."""
+
+
 def _no_version(play: Play) -> None:
     """Nothing was published."""
     assert play.models() == []
@@ -395,6 +398,8 @@ PEOPLE: Final = (
         name="a pin holds while versions are published",
         steps=(feed(40 * PINNED), begin(), reach(), _pin_while_publishing()),
         end=same(),
+        but=frozenset({"torn-move"}),  # the person's own tool writes no audit entry
+        quick=True,
     ),
     Scenario(
         name="a trainer that takes pins back is found",
@@ -420,16 +425,28 @@ PEOPLE: Final = (
     ),
     Scenario(
         name="a refusal taken for a success is found",
-        steps=(feed(40), begin(), reach(), _allow(TOO_LITTLE), feed(40, seed=1), reach(2), _allow(ENOUGH), stop()),
-        end=same(),
+        steps=(
+            feed(40),
+            begin(),
+            reach(),
+            _allow(TOO_LITTLE),
+            feed(40, seed=1),
+            reach(2),
+            _allow(ENOUGH),
+            feed(40, seed=2),
+            reach(),
+            stop(),
+        ),
+        end=_nothing_more,
         planted=("takes-a-refusal-for-success",),
-        found="not the models|missing|torn|lost",
+        found="missing-version|torn-version|lost-version|forged",
     ),
     Scenario(
         name="a limit that a model may exceed is refused at the start",
         steps=(_too_small_a_topic(),),
         end=_no_version,
         but=EXPLAINED,
+        quick=True,
     ),
 )
 
@@ -567,10 +584,6 @@ def _without_a_disk(play: Play, make: Callable[[], Disk]) -> None:
         assert not [*directory.glob("*.partial")]
     finally:
         disk.clear()
-
-
-def _nothing_more(play: Play) -> None:
-    """All was said before."""
 
 
 DISKS: Final = tuple(

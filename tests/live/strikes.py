@@ -289,21 +289,6 @@ def resume_broker(play: Play) -> None:
     _node(play).resume()
 
 
-# -------------------------------------------------------------------- the disk
-
-
-@step
-def lose_disk(play: Play) -> None:
-    """Let every fsync fail, where `loses-its-disk` is planted."""
-    (play.directory / "eio").touch()
-
-
-@step
-def mend_disk(play: Play) -> None:
-    """Let fsync work again."""
-    (play.directory / "eio").unlink()
-
-
 # --------------------------------------------------------------------- the end
 
 
@@ -315,6 +300,21 @@ def same(play: Play, /, **options: Any) -> None:
         stop()(play)
     else:
         through(**options)(play)
+    as_clean()(play)
+
+
+@step
+def survived(play: Play) -> None:
+    """The same, and the life of now has come through it by itself: nobody had to start another one."""
+    daemon = play.daemon
+    assert daemon.reaches_version(play.due), f"the process ended with {daemon.wait()}: {daemon.said[-3000:]}"
+    stop()(play)
+    as_clean()(play)
+
+
+@step
+def as_clean(play: Play) -> None:
+    """What stands in the topic is what a trainer of the same input publishes that nothing strikes."""
     clean = play.elsewhere("clean")
     through()(clean)
     assert len(clean.models()) == play.due
@@ -322,10 +322,10 @@ def same(play: Play, /, **options: Any) -> None:
 
 
 @step
-def refused(play: Play, *words: str) -> None:
+def refused(play: Play, *words: str, instead_of: int = 0) -> None:
     """The process ends with 78 and one line, which holds these words; `{input}` stands for the input's name."""
     daemon = play.daemon
-    assert not daemon.reaches_version(play.due + 1), "it goes on as if nothing had happened"
+    assert not daemon.reaches_version(instead_of or play.due + 1), "it goes on as if nothing had happened"
     assert daemon.wait() == REFUSED, daemon.said
     wanted = [word.format(input=play.topic) for word in words]
     assert [word for word in wanted if word not in daemon.log[-1]] == [], daemon.log[-1]

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Final
 
 import pytest
 
+from streamsvm.crashpoints import POINTS
 from streamsvm.kafka import Connection
 from tests.brokers.fixtures import TestBroker
 from tests.brokers.jvm import CannotRun
 from tests.consumers.trainers import settings_for
 from tests.live.cluster import FORGETFUL, WATCHFUL, Brokers
+from tests.live.lives import OTHERS, STRUCK
 from tests.live.scenario import Scenario, run
 from tests.live.scenarios import SCENARIOS
+from tests.live.test_scorers import NAMED
+
+TESTS: Final = Path(__file__).parent.parent
 
 
 @pytest.fixture(scope="session")
@@ -54,3 +60,16 @@ def test_scenario(
     counts = run(scenario, settings_for(name, tmp_path / "checkpoint"), at_hand(scenario.on), tmp_path)
     for kind, count in counts.items():
         record_property(kind, count)
+
+
+def test_every_crash_point_is_struck() -> None:
+    """By a scenario of trainers, of scorers or of workers, or by a test that brings about what must come before it."""
+    places = (
+        "live/test_workers.py",
+        "branches/history/test_erasing_killed.py",
+        "consumers/streams/test_settling.py",
+    )
+    texts = "".join((TESTS / file).read_text() for file in places)
+    left = {*POINTS} - STRUCK - {*NAMED}
+    assert [point for point in sorted(left) if f'"{point}' not in texts] == []
+    assert all(point.startswith(OTHERS) for point in left)

@@ -1,7 +1,7 @@
 """Scorers and workers of a release beside trainers of the next one, and the other way round.
 
 The next one is `tests.live.later`; scenarios of trainers alone are in `tests/live/scenarios_upgrade.py`.
-Readers in Java and Node.js meet the same parts in `tests/interop/test_parts.py`.
+Readers in Java and Node.js meet the same parts in `tests/interop/test_contract.py`.
 """
 
 from __future__ import annotations

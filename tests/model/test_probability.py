@@ -46,23 +46,6 @@ def test_probabilities_survive_their_bytes(probability: Sigmoid | None, written:
         assert back.model.predict_proba(gaussian(5).X).shape == (5, 2)
 
 
-@pytest.mark.parametrize(
-    ("part", "named"),
-    [
-        ({"method": "beta", "a": 1.0, "b": 2.0}, "beta"),
-        ({"method": "sigmoid", "a": 1.0}, "missing required field `b`"),
-        ({"method": "sigmoid", "a": 1.0, "b": 2.0, "c": 3.0}, "unknown field `c`"),
-        ({"method": "sigmoid", "a": None, "b": 2.0}, "float"),
-    ],
-)
-def test_what_is_no_probability_is_refused_by_name(part: dict[str, object], named: str) -> None:
-    """No reader serves a function that lacks a number, or is of a kind it does not know."""
-    value = json.loads(value_of(SIGMOID))
-    golden.parts_of(value)["probability"]["functions"] = [part]
-    with pytest.raises(InvalidMessage, match=named):
-        codec.decode(json.dumps(value).encode())
-
-
 @pytest.mark.parametrize("kind", ["linear", "linear-classes", "rbf-classes"])
 def test_there_is_a_function_for_each_machine_and_a_probability_for_each_probe(kind: str) -> None:
     """Of two labels one, of more one for each label; one less, one more or another one is refused."""

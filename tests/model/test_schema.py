@@ -24,7 +24,6 @@ from streamsvm.model.schemas import assembled, shown
 from tests.golden import every_model
 from tests.golden import model as golden
 from tests.model.test_probes import models
-from tests.plugged import of_branches
 from tests.schemas import model_schema
 
 VALIDATOR: Final = jsonschema.Draft202012Validator(model_schema())
@@ -163,28 +162,3 @@ def test_a_field_more_is_refused_wherever_it_stands() -> None:
         value = golden_value(kind)
         at(value, path)["surprise"] = 1
         refused(value)
-
-
-@pytest.mark.parametrize(
-    ("path", "name", "wrong"),
-    [
-        ("", "version", 0),
-        ("", "format", "streamsvm.model/2"),
-        ("", "labels", [1]),
-        ("features", "dimension", 0),
-        ("features", "scale", [1.0, 0.0, 1.0]),
-        ("training", "class_weight", [0.0, 1.0]),
-        ("model", "coefficients", []),
-        ("model", "intercepts", []),
-        ("probes", "x", []),
-        ("parts.info_audit.whole", "points", 0),
-        ("parts.probability.functions.0", "method", "beta"),
-        ("parts.probability", "functions", []),
-        *(wrong for found in of_branches("golden", "WRONG") for wrong in found),
-    ],
-)
-def test_a_value_that_cannot_be_is_refused(path: str, name: str, wrong: object) -> None:
-    """What the schema can see without counting entries, it sees."""
-    value = golden_value("linear-lineage")
-    at(value, path)[name] = wrong
-    refused(value)

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from streamsvm.config import ModelConfig, PointsConfig, SvmConfig
-from streamsvm.errors import InvalidMessage
 from streamsvm.learning import naming
 from streamsvm.model import message as codec
 from streamsvm.model import threshold as part
@@ -35,36 +34,6 @@ def test_without_a_threshold_there_is_no_part(kernel: str) -> None:
     value = value_of(kernel)
     value["parts"] = [part for part in value["parts"] if part["part"] != "threshold"]
     assert codec.encode(codec.decode(json.dumps(value).encode())) == plain
-
-
-def test_it_is_for_two_labels() -> None:
-    """A version of more with a threshold is refused."""
-    value = json.loads(golden.path_of("linear-classes").read_bytes())
-    value["parts"].append(golden.parts_of(value_of())["threshold"])
-    with pytest.raises(InvalidMessage, match="the part 'threshold' is for two labels"):
-        codec.decode(json.dumps(value).encode())
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"value": None},
-        {"figure": "f1"},
-        {"asked": [1.0, 2.0]},
-        {"asked": 1.5},
-        {"figure": "cost"},
-        {"positives": 1_001},
-        {"recall": {"value": 0.9, "low": 0.95, "high": 1.0}},
-        {"alarm_rate": {"value": 0.9, "low": -0.1, "high": 1.0}},
-        {"surplus": 1},
-    ],
-)
-def test_what_is_no_threshold_is_refused(change: dict[str, Any]) -> None:
-    """By name."""
-    value = value_of()
-    golden.parts_of(value)["threshold"] |= change
-    with pytest.raises(InvalidMessage, match="threshold"):
-        codec.decode(json.dumps(value).encode())
 
 
 def test_it_fits_into_the_bound_of_a_message() -> None:

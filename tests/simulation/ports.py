@@ -436,7 +436,7 @@ class Publisher(_Port):
                 self.attempted += tuple(made)
                 self._send(made, sent)
             if progress is not None:
-                self.place(progress, attempt)
+                self._place(progress, attempt)
             self._point("commits")
             self._commit()
         except Refused as refusal:
@@ -466,7 +466,7 @@ class Publisher(_Port):
             attempt = f"{self._writer}.{self._attempts}"
             self._send(stamped(messages, attempt, self._id, 1, len(messages)), swept, faulty=False)
             if progress is not None:
-                self.place(progress, attempt)
+                self._place(progress, attempt)
             self._point("aborts")
             self._abort()
         except Refused as refusal:
@@ -478,11 +478,11 @@ class Publisher(_Port):
         if not self._life.dead and self._ended is None and self._sent:
             self._abort()
 
-    def entry(self, message: Message) -> Entry:
+    def _entry(self, message: Message) -> Entry:
         """Return a message as the broker stores it."""
         return Entry(message.value, message.key, message.headers)
 
-    def place(self, progress: Any, attempt: str) -> None:
+    def _place(self, progress: Any, attempt: str) -> None:
         """Add a group's positions to the transaction."""
         raise NotImplementedError
 
@@ -496,7 +496,7 @@ class Publisher(_Port):
             raise PublishRefused("the broker refused a message")
         offsets = []
         for message in messages:
-            offsets.append(self._broker.send(self._id, self._producer, message.topic, self.entry(message)))
+            offsets.append(self._broker.send(self._id, self._producer, message.topic, self._entry(message)))
             self._sent = True
             sent[message.topic] = offsets[-1]
         if fault == "failed":

@@ -134,7 +134,7 @@ class ScorePublisher(ports.Publisher):
         self._world.excuses.remove(REPAIR_FAILED)
         return offsets
 
-    def place(self, progress: Progress, attempt: str) -> None:
+    def _place(self, progress: Progress, attempt: str) -> None:
         """Add positions, unless their member was replaced meanwhile."""
         self._point("scores.sent")
         group: Group = self._world.group
@@ -150,7 +150,7 @@ class ScorePublisher(ports.Publisher):
             self._sent = True
         self._point("scores.placed")
 
-    def entry(self, message: Message) -> Entry:
+    def _entry(self, message: Message) -> Entry:
         return Entry(message.value, message.key, message.headers, time_ms=self._now_ms())
 
     def poll(self) -> None: ...
@@ -279,6 +279,10 @@ class Subscription(ports.Input):
 
     def progress(self, positions: Mapping[int, int]) -> Progress:
         return Progress(positions, self._slot, self._life, self._generation, self._topic_id)
+
+    def commit(self, positions: Mapping[int, int]) -> None:
+        for partition, offset in positions.items():
+            self._broker.produce(POSITIONS, Entry(json.dumps([offset, ""]).encode(), str(partition).encode()))
 
     def backlog(self) -> dict[int, int]:
         return {}

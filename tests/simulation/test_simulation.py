@@ -14,7 +14,7 @@ from consumers.streams.abandonable import heeding
 from streamsvm import kafka
 from tests.defects import SIMULATED
 from tests.defects.worlds import alone, defective, profile_of
-from tests.simulation import ports
+from tests.simulation import ports, scorer_ports
 from tests.simulation.__main__ import SMALLEST
 from tests.simulation.broker import Entry
 from tests.simulation.choices import Script
@@ -25,6 +25,7 @@ from tests.simulation.running import (
     at_random,
     by_chance,
     by_script,
+    drawn,
     exhaustively,
     script_of,
     small_worlds,
@@ -79,6 +80,8 @@ def test_the_simulated_broker_takes_what_the_real_one_takes() -> None:
     assert public(kafka.Cluster) - public(ports.Cluster) == NOT_SIMULATED
     for kind in ("Cluster", "Publisher", "Outbox", "Input", "RecordFetcher"):
         assert misfits(getattr(ports, kind), getattr(kafka, kind)) == []
+    for of_scorer, real in (("Subscription", "Subscription"), ("Slots", "GroupSlots"), ("Standings", "Standings")):
+        assert misfits(getattr(scorer_ports, of_scorer), getattr(kafka, real)) == []
 
 
 def test_a_simulated_method_that_does_not_fit_would_be_found() -> None:
@@ -151,7 +154,9 @@ def test_a_seed_replays_exactly() -> None:
 def test_a_thread_without_the_baton_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     """A part of the trainer that brings a thread of its own into a world cannot pass unnoticed."""
     monkeypatch.setattr(ports, "heeding_inline", heeding)
-    for seed in (0, 7):
+    trainers = [seed for seed in range(60) if not drawn(seed)[0].scorer]
+    for two in (False, True):
+        seed = next(seed for seed in trainers if drawn(seed)[0].two is two)
         with pytest.raises(RuntimeError, match=r"thread aside touches the world while \w+ holds the baton"):
             by_chance(seed)
 

@@ -10,17 +10,8 @@ from consumers.branches.challenges.reading import runs_of
 from streamsvm.branches.challenges.score_records import ScoreDecoder
 from streamsvm.branches.challenges.served import ServedLabels, served
 from streamsvm.kafka import Record
-from tests.fuzz.seeds import scores
-from tests.fuzz.targets import (
-    HEADER_WORDS,
-    INT64,
-    JSON_WORDS,
-    LABELED,
-    Target,
-    headers_of,
-    kept,
-    messages,
-)
+from tests.fuzz.records import LABELED
+from tests.fuzz.targets import INT64, Target, headers_of, kept, messages, words
 
 
 def _served(case: bytes) -> str:
@@ -45,5 +36,4 @@ def _served(case: bytes) -> str:
     return "accepted" if accepted else "refused"
 
 
-TARGETS: Final = (Target("served", kept("served"), (*JSON_WORDS, *HEADER_WORDS), messages(_served)),)
-CORPORA: Final = {"served": scores}
+TARGETS: Final = (Target("served", kept("served"), words("json", "header"), messages(_served)),)

@@ -1,49 +1,43 @@
-"""The readers of raw events, for the fuzzers."""
+"""Raw events against references: a second evaluation of the recipe, and foreign readers of each format."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache, partial
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import msgspec
 import pyarrow as pa
 
-from streamsvm.branches.events.event_records import EventRecords
 from streamsvm.branches.events.features.columns import columns_of
 from streamsvm.branches.events.features.recipe import Cross, Envelope
 from streamsvm.branches.events.options import points_of
 from streamsvm.config import PointsFormat
-from streamsvm.ingest.avro import AvroWriter
 from streamsvm.ingest.decoder import DEEPEST_NESTING, LARGEST_WEIGHT, SMALLEST_WEIGHT, PointDecoder
+from tests.branches.events.payments import MANY as ITEMS
+from tests.branches.events.payments import ROW as PAYMENT
 from tests.branches.events.protobuf_payments import FRAME as PROTOBUF_FRAME
-from tests.branches.events.protobuf_payments import INSTALLED, PROTOBUF, in_protobuf, payment_class
-from tests.branches.events.recipes import payment, payments
+from tests.branches.events.protobuf_payments import INSTALLED, PROTOBUF, payment_class
+from tests.branches.events.recipes import payments
 from tests.branches.events.reference import Rejected, columns
-from tests.branches.events.test_arrow_events import in_arrow
-from tests.branches.events.test_decoding import ROW as PAYMENT
-from tests.fuzz.targets import (
-    BINARY_WORDS,
-    JSON_WORDS,
-    OTHERS,
+from tests.contract.cases import Case
+from tests.fuzz.records import (
     Decoders,
     Reference,
     Row,
-    Target,
     as_float,
     avro_data,
     depth,
     is_number,
     is_text,
-    kept,
     loads,
     of_records,
 )
-from tests.fuzz.targets import SHELF as OF_POINTS
+from tests.fuzz.targets import Target, of_cases, words
 from tests.ingest.rows import ARROW, Shelf, few_rows
 
 RECIPE: Final = payments()
@@ -55,8 +49,7 @@ FLAT: Final = msgspec.structs.replace(
 """Without the field inside an array, which the compiled readers of events leave to others."""
 PLAIN_FLAT: Final = FLAT.plain()
 OF_EVENTS: Final = few_rows(20)(**points_of(RECIPE), dtype="float64")
-ITEMS: Final = {"type": "array", "items": PAYMENT}
-SHELF: Final = Shelf({**OF_POINTS.schemas, 4: json.dumps(PAYMENT), 5: json.dumps(ITEMS)}, PROTOBUF)
+SHELF: Final = Shelf({1: json.dumps(PAYMENT), 2: json.dumps(ITEMS)}, PROTOBUF)
 
 
 @dataclass(frozen=True)
@@ -69,13 +62,10 @@ class Way:
 
 
 @cache
-def _decoder(way: Way, place: str, labeled: bool) -> PointDecoder:
+def _decoder(way: Way, labeled: bool) -> PointDecoder:
     recipe = msgspec.structs.replace(FLAT if way.flat else RECIPE, envelope=way.envelope)
     config = few_rows(20)(**points_of(recipe), dtype="float64", format=way.format)
-    decoder = PointDecoder(config, labeled=labeled, schemas=SHELF, recipe=recipe)
-    if place == OTHERS:  # whatever the compiled readers accept is taken from them, beside any number of bad records
-        cast(EventRecords, decoder._other).few = 0
-    return decoder
+    return PointDecoder(config, labeled=labeled, schemas=SHELF, recipe=recipe)
 
 
 def decoders_of(way: Way) -> Decoders:
@@ -210,60 +200,43 @@ def _same(own: Row, other: Row) -> bool:
     return close and own[1:] == other[1:]
 
 
-EVENT_WORDS: Final = (
-    *JSON_WORDS,
-    b'"amount":1.5',
-    b'"risk":null',
-    b'"customer":{"age":40,"since":"2025-06-01"}',
-    b'"items":[{"price":10}]',
-    b'"card":{"country":"DE"}',
-    b'"channel":"web"',
-    b'"merchant":"a"',
-    b'"vip":true',
-    b'"ts":"2026-03-29T02:30:00"',
-    b'"ts":"2026-01-31T12:00:00.5+01:00"',
-    b'"is_fraud":false',
-    b'"weight":2',
-    b'"op":"c"',
-    b'"op":"d"',
-    b'"after":',
-    b'"before":null',
-    b'"payload":',
-    b'"schema":null',
-    b"24:00",
-    b"-00-00",
-    b"1e100",
-    b"1e101",
-    b"9007199254740994",
-)
-EVENT_BINARY_WORDS: Final = (
-    *BINARY_WORDS,
-    b"amount",
-    b"card",
-    b"country",
-    b"DE",
-    b"2026-01-31T12:00:00Z",
-    b"\x0a\0",
-    b"\0\0\0\0\0\0\xf8\x7f",
-)
-LOOKS: Final[dict[str, tuple[Sequence[bytes], Callable[[Sequence[bytes]], list[str]]]]] = {
-    "event": (EVENT_WORDS, of_records((), _event_rows, decoders_of(Way()))),
-    "event-flat": (EVENT_WORDS, of_records((), partial(_event_rows, recipe=PLAIN_FLAT), decoders_of(Way(flat=True)))),
-    "event-connect": (EVENT_WORDS, of_records((), _around(_of_connect), decoders_of(Way(envelope="connect")))),
-    "event-debezium": (EVENT_WORDS, of_records((), _around(_of_debezium), decoders_of(Way(envelope="debezium")))),
-    "event-arrow": (EVENT_BINARY_WORDS, of_records(ARROW, _events_of_arrow, decoders_of(Way()))),
-    "event-avro": (EVENT_BINARY_WORDS, of_records((), _events_of_avro, decoders_of(Way("avro")))),
+def of_payments(envelope: str = "", form: str = "") -> Callable[[], Sequence[bytes]]:
+    """Return the values of cases of payments: in JSON, with something around them, or in another format."""
+    by = ("payments", "payments, float64") if not envelope else (f"payments, in {envelope}",)
+
+    def chosen(case: Case) -> bool:
+        if form == "protobuf":
+            return case.by == "payments, protobuf"
+        return case.by in by and (form in str(case.headers) if form else not case.headers)
+
+    return of_cases("events", chosen=chosen, good=5)
+
+
+LOOKS: Final[dict[str, tuple[Callable[[], Sequence[bytes]], str, Callable[[Sequence[bytes]], list[str]]]]] = {
+    "event": (of_payments(), "", of_records((), _event_rows, decoders_of(Way()))),
+    "event-flat": (
+        of_payments(), "", of_records((), partial(_event_rows, recipe=PLAIN_FLAT), decoders_of(Way(flat=True))),
+    ),
+    "event-connect": (
+        of_payments("connect"), "", of_records((), _around(_of_connect), decoders_of(Way(envelope="connect"))),
+    ),
+    "event-debezium": (
+        of_payments("debezium"), "", of_records((), _around(_of_debezium), decoders_of(Way(envelope="debezium"))),
+    ),
+    "event-arrow": (of_payments(form="arrow"), "-binary", of_records(ARROW, _events_of_arrow, decoders_of(Way()))),
+    "event-avro": (of_payments(form="avro"), "-binary", of_records((), _events_of_avro, decoders_of(Way("avro")))),
     "event-avro-flat": (
-        EVENT_BINARY_WORDS,
+        of_payments(form="avro"), "-binary",
         of_records((), partial(_events_of_avro, recipe=PLAIN_FLAT), decoders_of(Way("avro", flat=True))),
     ),
-}
+}  # fmt: skip
 if INSTALLED:
-    LOOKS["event-protobuf"] = (
-        EVENT_BINARY_WORDS,
-        of_records((), _events_of_protobuf, decoders_of(Way("protobuf"))),
-    )
-TARGETS: Final = tuple(Target(name, kept(name), words, look) for name, (words, look) in LOOKS.items())
+    protobuf = of_records((), _events_of_protobuf, decoders_of(Way("protobuf")))
+    LOOKS["event-protobuf"] = (of_payments(form="protobuf"), "-binary", protobuf)
+TARGETS: Final = tuple(
+    Target(name, corpus, words("binary", "event-binary") if of else words("json", "event"), look)
+    for name, (corpus, of, look) in LOOKS.items()
+)
 COUNTS: Final = {
     "event": 3_000,
     "event-connect": 2_000,
@@ -275,57 +248,3 @@ COUNTS: Final = {
     "event-protobuf": 1_000,
 }
 """How many cases a test looks at."""
-
-
-def of_avro(index: int) -> dict[str, Any]:
-    """Return an event with every field that its schema has."""
-    return {"risk": None, "weight": None, **payment(index)}
-
-
-def changes() -> list[bytes]:
-    """Return changes as Debezium writes them, with and without Connect's envelope."""
-    found: list[Any] = [
-        {"before": None, "after": payment(index), "op": op, "source": {"table": "t"}}
-        for index, op in enumerate(("c", "u", "r"))
-    ]
-    found += [{"before": payment(1), "after": None, "op": "d"}, {"schema": None, "payload": found[0]}]
-    return [json.dumps(one).encode() for one in found]
-
-
-def events() -> list[bytes]:
-    """Return events, and an array of them."""
-    many = [payment(index) | {"weight": 2, "id": index} for index in range(2)]
-    return [*(json.dumps(payment(index)).encode() for index in range(8)), json.dumps(many).encode()]
-
-
-def of_connect() -> list[bytes]:
-    """Return events as Connect writes them."""
-    return [json.dumps({"schema": None, "payload": payment(index)}).encode() for index in range(3)]
-
-
-def arrows() -> list[bytes]:
-    """Return streams of events."""
-    return [in_arrow([payment(index) | {"weight": 2} for index in some]) for some in ((0, 1, 2), (5, 6))]
-
-
-def avros() -> list[bytes]:
-    """Return an event and an array of them, by two schemas."""
-    return [
-        *(AvroWriter(json.dumps(PAYMENT), 4).encode(of_avro(index)) for index in range(4)),
-        AvroWriter(json.dumps(ITEMS), 5).encode([of_avro(8), of_avro(9)]),
-    ]
-
-
-def protobufs() -> list[bytes]:
-    """Return messages."""
-    return [in_protobuf(payment(index)) for index in range(4)]
-
-
-CORPORA: Final[Mapping[str, Callable[[], list[bytes]]]] = {
-    "event": events,
-    "event-connect": of_connect,
-    "event-debezium": changes,
-    "event-arrow": arrows,
-    "event-avro": avros,
-    **({"event-protobuf": protobufs} if INSTALLED else {}),
-}

@@ -7,16 +7,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from streamsvm.branches.events.features.columns import columns_of
-from streamsvm.branches.events.options import points_of, recipe_from
+from streamsvm.branches.events.options import points_of
 from streamsvm.config import PointsConfig
-from streamsvm.ingest.avro import AvroWriter
 from streamsvm.ingest.decoder import REASONS, Decoded, PointDecoder
-from tests.branches.events.recipes import EVENTS, payment, payments
-from tests.ingest.rows import AVRO, Raw, Shelf, few_rows, whys
+from tests.branches.events.payments import SHELF, encoded, in_avro
+from tests.branches.events.recipes import payment, payments
+from tests.ingest.rows import AVRO, Raw, whys
 
 RECIPE = payments()
 POINTS = points_of(RECIPE)
@@ -29,10 +27,6 @@ def decoder(*, labeled: bool = True, **options: Any) -> PointDecoder:
 def decoded(values: list[bytes], *, labeled: bool = True, **options: Any) -> Decoded:
     records = [Raw(value, offset=offset) for offset, value in enumerate(values)]
     return decoder(labeled=labeled, **options).decode(records)
-
-
-def encoded(*events: dict[str, Any]) -> list[bytes]:
-    return [json.dumps(event).encode() for event in events]
 
 
 def test_a_point_is_what_the_recipe_makes_of_the_event() -> None:
@@ -99,83 +93,6 @@ def test_events_to_score_need_no_label_and_keep_their_id() -> None:
     assert whys(found) == [(3, "wrong_type", "id is 1.5, not text or an integer of at most 63 bits")]
 
 
-def test_several_values_can_mean_a_label() -> None:
-    """All others are rejected."""
-    label = {"field": "state", "negative": ["ok", "settled"], "positive": ["chargeback", "fraud"]}
-    recipe = recipe_from({"a": "number"}, {"label": label})
-    config = PointsConfig(**points_of(recipe))
-    assert config.labels == ("ok", "chargeback")
-    states = ["ok", "settled", "chargeback", "fraud", "open"]
-    records = [Raw(value, offset=at) for at, value in enumerate(encoded(*({"a": 1, "state": s} for s in states)))]
-    found = PointDecoder(config, recipe=recipe).decode(records)
-    assert found.rows[0].points.y[:4].tolist() == [-1, -1, 1, 1]
-    assert [(at, why) for at, why, _ in whys(found)] == [(4, "unknown_label")]
-
-
-def test_what_is_not_an_event_is_rejected_as_points_are() -> None:
-    """By the reasons that there are for any record."""
-    lone = b'{"amount": "\\ud800"}'
-    values = [b"", b"nonsense", b"5", b"[]", b"[1]", lone, b'{"amount": NaN}', b"[" * 200, b"{}"]
-    found = whys(decoded(values))
-    assert [(at, why) for at, why, _ in found] == [
-        (0, "empty_record"),
-        (1, "malformed_json"),
-        (2, "wrong_type"),
-        (3, "empty_record"),
-        (4, "wrong_type"),
-        (5, "malformed_json"),
-        (6, "not_finite"),
-        (7, "malformed_json"),
-        (8, "missing_field"),
-    ]
-
-
-def test_limits_hold_before_anything_is_made_of_a_record() -> None:
-    """Rows, bytes, and the entries of wide columns."""
-    array = json.dumps([payment(1)] * 40).encode()
-    few = PointDecoder(few_rows(39)(**POINTS), recipe=RECIPE)
-    assert whys(few.decode([Raw(array)]))[0][1] == "too_many_rows"
-    assert whys(decoded([array], max_record_bytes=1_000))[0][1] == "oversize_record"
-    wide = recipe_from({"h": {"as": "hash", "bits": 10}}, EVENTS)
-    config = PointsConfig(**points_of(wide), max_record_bytes=10_000)
-    record = Raw(json.dumps([{"h": "x", "is_fraud": True}] * 50).encode())
-    assert whys(PointDecoder(config, recipe=wide).decode([record]))[0][1] == "too_many_rows"
-
-
-NULLABLE = {name: ["null", kind] for name, kind in (("risk", "double"), ("weight", "float"))}
-AVRO_FIELDS: dict[str, Any] = {
-    "id": "string",
-    "ts": "string",
-    "amount": "double",
-    **NULLABLE,
-    "customer": {
-        "type": "record",
-        "name": "Customer",
-        "fields": [{"name": "since", "type": "string"}, {"name": "age", "type": ["null", "int"]}],
-    },
-    "items": {
-        "type": "array",
-        "items": {"type": "record", "name": "Item", "fields": [{"name": "price", "type": "int"}]},
-    },
-    "card": {"type": "record", "name": "Card", "fields": [{"name": "country", "type": ["null", "string"]}]},
-    "channel": {"type": "enum", "name": "Channel", "symbols": ["web", "app", "till"]},
-    "merchant": "string",
-    "vip": "boolean",
-    "is_fraud": "boolean",
-}
-ROW = {
-    "type": "record",
-    "name": "Payment",
-    "fields": [{"name": name, "type": kind} for name, kind in AVRO_FIELDS.items()],
-}
-MANY = {"type": "array", "items": ROW}
-SHELF = Shelf({1: json.dumps(ROW), 2: json.dumps(MANY)})
-
-
-def in_avro(schema_id: int, datum: Any) -> bytes:
-    return AvroWriter(SHELF.schemas[schema_id], schema_id).encode(datum)
-
-
 @pytest.mark.parametrize("labeled", [True, False])
 def test_avro_records_are_the_events_that_they_would_be_in_json(labeled: bool) -> None:
     """Nested records, unions with null, enums and arrays, one event a record or many, with the same points and ids."""
@@ -188,55 +105,3 @@ def test_avro_records_are_the_events_that_they_would_be_in_json(labeled: bool) -
     assert found.rows[0].points.sha256() == expected.rows[0].points.sha256()
     assert found.ids == expected.ids
     assert found.absences == expected.absences
-
-
-def test_a_bad_avro_event_rejects_itself_and_names_its_field() -> None:
-    """An unknown schema and a broken datum have the reasons that they have for points."""
-    odd = {"type": "record", "name": "Odd", "fields": [{"name": "amount", "type": "string"}]}
-    shelf = Shelf({1: json.dumps(ROW), 3: json.dumps(odd)})
-    reader = PointDecoder(PointsConfig(**POINTS), recipe=RECIPE, schemas=shelf)
-    good = in_avro(1, {"risk": None, "weight": None, **payment(1)})
-    values = [good, AvroWriter(json.dumps(odd), 3).encode({"amount": "x"}), good[:-1], b"\0\0\0\0\x09", good]
-    found = reader.decode([Raw(value, offset, headers=AVRO) for offset, value in enumerate(values)])
-    assert found.rows[0].accepted.tolist() == [True, False, False, False, True]
-    assert whys(found) == [
-        (1, "wrong_type", "amount is 'x', not a number"),
-        (2, "malformed_avro", "the datum does not fit its schema: the datum ends too early"),
-        (3, "unknown_schema", "the registry has no schema 9"),
-    ]
-
-
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
-    max_leaves=6,
-)
-FIELDS = ["amount", "risk", "customer", "items", "card", "channel", "merchant", "vip", "ts", "is_fraud", "weight", "id"]
-
-
-@st.composite
-def damaged(draw: st.DrawFn) -> bytes:
-    """Return an event with fields replaced, or with bytes of it changed."""
-    event = payment(draw(st.integers(0, 50)))
-    for name in draw(st.lists(st.sampled_from(FIELDS), max_size=2)):
-        event[name] = draw(JSON)
-    value = bytearray(json.dumps(event).encode())
-    for _ in range(draw(st.integers(0, 2))):
-        value[draw(st.integers(0, len(value) - 1))] = draw(st.integers(0, 255))
-    return bytes(value)
-
-
-@pytest.mark.parametrize("labeled", [True, False])
-@given(values=st.lists(damaged(), min_size=1, max_size=6))
-def test_neighbours_decide_nothing(labeled: bool, values: list[bytes]) -> None:
-    """A damaged event among others gets the points and the reasons that it gets alone."""
-    together = decoded(values, labeled=labeled)
-    (rows,) = together.rows
-    for offset, value in enumerate(values):
-        alone = decoder(labeled=labeled).decode([Raw(value, offset=offset)])
-        own = rows.offset == offset
-        assert rows.accepted[own].tolist() == alone.rows[0].accepted.tolist()
-        good = alone.rows[0].accepted
-        assert rows.points.take(own).take(good).sha256() == alone.rows[0].points.take(good).sha256()
-        assert [one for one in whys(together) if one[0] == offset] == whys(alone)
-        assert not [one for one in whys(alone) if one[1] == "undecodable"]

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import json
-import random
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamsvm.branches.events.event_scan import EventScanner
 from streamsvm.branches.events.features.fields import Coded, FieldValues, Instants, Numeric, listed
 from streamsvm.branches.events.field_slots import MOST_DISTINCT
-from streamsvm.field_paths import Path, picked
-from streamsvm.ingest import json_rows
+from streamsvm.field_paths import Path
 from tests.examples import examples
 
 PATHS: tuple[Path, ...] = (("a",), ("ts",), ("card", "country"), ("card", "issuer", "name"), ("card", "é"), ("amount",))
@@ -31,120 +29,6 @@ def scanned(values: Sequence[bytes | None], paths: Sequence[Path] = PATHS, times
     assert found is not None
     read, slots = found
     return read.tolist(), slots.fields(paths, times)
-
-
-def agree(values: Sequence[bytes | None]) -> list[bool]:
-    """Hold what is accepted against a full parser; return which records were."""
-    read, fields = scanned(values)
-    kept = [value for value, good in zip(values, read, strict=True) if good and value is not None]
-    events = [json_rows.object_of(value) for value in kept]
-    assert None not in events
-    for path in PATHS:
-        expected = picked([event for event in events if event is not None], path)
-        assert [(type(one), one) for one in listed(fields[path])] == [(type(one), one) for one in expected]
-    return read
-
-
-READ = (
-    b"{}",
-    b' {"a" : 1.5 ,\t"card": {"country": "DE", "issuer": {"name": "x"}}, "z": [{}, [], {"y": [1, {"x": null}]}]} ',
-    b'{"a": null, "card": null, "amount": true, "ts": false}',
-    b'{"card": {}, "amount": -1e-3, "a": 0}',
-    b'{"card": {"issuer": {}, "country": ""}, "amount": 9007199254740991}',
-    '{"card": {"é": "über", "country": "日本"}, "other": "é"}'.encode(),
-    b'{"note": "a \\"b\\" \\u00e9 \\n {", "amount": 5}',
-    b'{"z": "' + b"[" * 8 + b'", "a": "12345678"}',
-    b'{"amount": 1E5, "amountx": 3, "amoun": 4, "": 1}',
-)
-LEFT = (
-    b"",
-    None,
-    b"5",
-    b"[]",
-    b"{",
-    b'{"a": 1',
-    b'{"a": 1} {"a": 2}',
-    b'{"a": 1,}',
-    b'{"a" 1}',
-    b'{"a": 01}',
-    b'{"a": 1.}',
-    b'{"a": -}',
-    b'{"a": tru}',
-    b'{"a": falsy}',
-    b'{"a": nul}',
-    b'{"a": "\\x"}',
-    b'{"a": "x\ny"}',
-    b'{"a": "x\x00"}',
-    b'{"a": "esc\\n"}',
-    b'{"\\u0061": 1}',
-    b'{"a": 1, "a": 2}',
-    b'{"card": {"country": "DE"}, "card": {}}',
-    b'{"a": [1]}',
-    b'{"a": {}}',
-    b'{"card": 5}',
-    b'{"card": {"issuer": "x"}}',
-    b'{"amount": 9007199254740993}',
-    b'{"amount": 1e999}',
-    b'{"z": "\xff"}',
-    b'{"\xff": 1}',
-    b'{"z": ["\xff"]}',
-    b'{"z": {"\xff": 1}}',
-    b'{"z": "\\ud800"}',
-    b'{"z": [1 2]}',
-    b'{"z": [1,]}',
-    b'{"z": {"y"}}',
-    b'{"z": {"y": 1]}',
-    b'{"z": NaN}',
-    b"\xef\xbb\xbf{}",
-    b'{"z": ' + b"[" * 70 + b"]" * 70 + b"}",
-    b'{"z": [' + b"[]," * 100 + b"[]]}",
-    b'{"z": "' + b"x" * MOST + b'"}',
-)
-
-
-def test_what_is_read_is_what_a_full_parser_reads() -> None:
-    """Each record by itself, all at once, and beside records that are declined."""
-    assert agree(READ) == [True] * len(READ)
-    for value in READ:
-        assert agree([value]) == [True]
-    mixed = [one for pair in zip(READ, LEFT, strict=False) for one in pair]
-    assert agree(mixed) == [True, False] * len(READ)
-
-
-@pytest.mark.parametrize("value", LEFT)
-def test_what_is_not_certain_is_left(value: bytes | None) -> None:
-    """Alone, and between two good records, which are read all the same."""
-    assert agree([value]) == [False]
-    assert agree([READ[1], value, READ[3]]) == [True, False, True]
-
-
-VALUES = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers(-(2**60), 2**60)
-    | st.floats(allow_nan=False, allow_infinity=False)
-    | st.text(max_size=12),
-    lambda inside: st.lists(inside, max_size=3) | st.dictionaries(st.text(max_size=5), inside, max_size=3),
-    max_leaves=6,
-)
-KEYS = st.sampled_from(["a", "ts", "card", "amount", "country", "issuer", "é", "name", "other"]) | st.text(max_size=4)
-EVENTS = st.dictionaries(KEYS, VALUES | st.dictionaries(KEYS, VALUES, max_size=4), max_size=6)
-
-
-@settings(max_examples=examples(150), deadline=None)
-@given(st.lists(EVENTS, min_size=1, max_size=5), st.booleans(), st.randoms(use_true_random=False), st.booleans())
-@example([{"a": 1}], False, random.Random(1), True)
-def test_records_of_any_kind(events: list[Any], escapes: bool, chance: random.Random, damages: bool) -> None:
-    """As written by a serializer, and with a byte of each changed, left out or doubled."""
-    values = [json.dumps(event, ensure_ascii=escapes).encode(errors="surrogatepass") for event in events]
-    if damages:
-        values = [_damaged(value, chance) for value in values]
-    agree(values)
-
-
-def _damaged(value: bytes, chance: random.Random) -> bytes:
-    at = chance.randrange(len(value))
-    return value[:at] + chance.choice([b"", bytes([chance.randrange(256)]), value[at : at + 1] * 2]) + value[at + 1 :]
 
 
 def test_few_distinct_texts_are_coded_and_many_are_listed() -> None:

@@ -13,9 +13,7 @@ from streamsvm.config import PointsConfig
 from streamsvm.ingest.avro import AvroWriter
 from streamsvm.ingest.decoder import REASONS, REMEDIES, Decoded, PointDecoder
 from streamsvm.ingest.framed import SCHEMA_HEADER
-from streamsvm.ingest.label_records import LabelDecoder
 from tests.ingest.rows import POINT, SHELF, InColumns, Raw, whys
-from tests.ingest.test_label_records import Raw as Label
 
 LABEL = {"label": {"field": "fraud", "negative": [0], "positive": [1]}}
 
@@ -23,20 +21,6 @@ LABEL = {"label": {"field": "fraud", "negative": [0], "positive": [1]}}
 def events(format_: Any, recipe: Recipe, *records: Raw) -> Decoded:
     config = PointsConfig(**points_of(recipe), format=format_)
     return PointDecoder(config, schemas=SHELF, recipe=recipe).decode(InColumns(records))
-
-
-def test_json_in_a_frame_is_read_as_json_schema_only() -> None:
-    """Plain JSON needs no frame, and labels have none."""
-    recipe = recipe_from({"amount": "number"}, LABEL)
-    value = b'{"amount": 1.5, "fraud": 1}'
-    found = events("json-schema", recipe, Raw(b"\0\0\0\0\1" + value))
-    assert found.rows[0].points.X[0].tolist() == [1.5]
-    label = b'{"id": "a", "y": 1}'
-    labels, rejected = LabelDecoder(PointsConfig(dimension=1, labels=(0, 1)), "id").decode(
-        [Label(label), Label(b"\0\0\0\0\1" + label)]
-    )
-    assert labels[0].keys == [b"a", b""]
-    assert [one.reason for bad in rejected for one in bad.rejections] == ["framed"]
 
 
 def test_a_value_that_is_framed_where_it_should_not_be_says_so() -> None:

@@ -13,12 +13,9 @@ from hypothesis import strategies as st
 
 from streamsvm.branches.events.features.columns import columns_of
 from streamsvm.branches.events.features.examples import disagreement, examples_of
-from streamsvm.branches.events.options import points_of, recipe_from
-from streamsvm.config import PointsConfig
-from streamsvm.ingest.decoder import PointDecoder
+from streamsvm.branches.events.options import recipe_from
 from tests.branches.events.reference import Rejected, columns
 from tests.golden import HERE
-from tests.ingest.rows import InColumns, Raw, whys
 
 CELLS: list[dict[str, Any]] = json.loads((HERE / "notations.json").read_text("utf-8"))
 
@@ -55,21 +52,6 @@ def test_cells_mean_what_they_mean(options: dict[str, Any], values: list[Any], n
             assert same(float(made.X[at, 0]), number), (value, number, made.X[at, 0])
         alone = columns_of(recipe).of_events([{"a": value}])
         assert alone.faults.get(0) == made.faults.get(at)
-
-
-@pytest.mark.parametrize(("options", "values", "numbers"), by_options(), ids=lambda one: json.dumps(one)[:60])
-def test_records_of_cells_are_read_alike(options: dict[str, Any], values: list[Any], numbers: list[Any]) -> None:
-    """By the compiled reader of JSON and by the parsers, many times and once."""
-    recipe = recipe_of(options)
-    config = PointsConfig(**points_of(recipe), dtype="float64")
-    for times in (1, 70):
-        reader = PointDecoder(config, recipe=recipe, labeled=False)
-        records = [Raw(json.dumps({"a": value}).encode(), at) for at, value in enumerate(values * times)]
-        found = reader.decode(InColumns(records))
-        assert found.rows[0].accepted.tolist() == [number is not None for number in numbers] * times
-        for at, number in enumerate(numbers * times):
-            assert number is None or same(float(found.rows[0].points.X[at, 0]), number)
-        assert {why for _, why, _ in whys(found)} <= {"wrong_type", "not_finite"}
 
 
 @pytest.mark.parametrize(("options", "values", "numbers"), by_options(), ids=lambda one: json.dumps(one)[:60])

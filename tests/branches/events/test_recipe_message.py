@@ -41,46 +41,6 @@ def loaded(kernel: str = "linear") -> Loaded:
     return Loaded(version=golden.handmade_of_events(kernel), sha256="", offset=0, loaded_at=0.0)
 
 
-def changed(path: str, to: Any, *, also_configured: bool = True) -> bytes:
-    """Return the golden value with something else in its recipe, and in its configuration."""
-    value = value_of()
-    for root in (part_of(value)["recipe"], value["lineage"]["configuration"]["features"])[: 1 + also_configured]:
-        *steps, last = path.split(".")
-        inside = root
-        for step in steps:
-            inside = inside[int(step) if step.isdigit() else step]
-        inside[int(last) if last.isdigit() else last] = to
-    return json.dumps(value).encode()
-
-
-@pytest.mark.parametrize(
-    ("path", "to", "what"),
-    [
-        ("features.2.bits", 60, "bits is 60"),
-        ("features.2.seed", 4, "example 0: this build computes beam#"),
-        ("features.0.unit", 2.0, "example 0: this build computes mean as"),
-        ("features.0.field", ["other"], "example 0: this build rejects the event: other is missing"),
-        ("features.1.values", ["a", "b", "c"], "the recipe makes 17 columns"),
-        ("features.3.zone", "Mars", "no rules for the zone 'Mars'"),
-        ("features.5.of", ["known", "nothing"], "which no feature before it is called"),
-        ("label.positive", ["maybe"], "the recipe's labels are not the version's"),
-        ("zones", {}, "no rules for the zone"),
-        ("features", [], "declares no feature"),
-    ],
-)
-def test_a_recipe_that_does_not_fit_is_refused(path: str, to: Any, what: str) -> None:
-    """Whoever wrote the message: what it would make of an event is not what the model was trained on."""
-    with pytest.raises(InvalidMessage) as refused:
-        codec.decode(changed(path, to))
-    assert what in str(refused.value)
-
-
-def test_a_recipe_that_the_lineage_does_not_hold_is_refused() -> None:
-    """Else the hash of the configuration would say nothing of it."""
-    with pytest.raises(InvalidMessage, match=r"not the one in lineage\.configuration"):
-        codec.decode(changed("id", ["other"], also_configured=False))
-
-
 def test_examples_are_checked_as_far_as_they_go() -> None:
     """No more than a few, and each column within a hair."""
     value = value_of()

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from streamsvm.branches.events.features.columns import columns_of
 from streamsvm.branches.events.features.recipe import Recipe
+from tests.branches.events.payments import damaged
 from tests.branches.events.recipes import payment, payments
 from tests.branches.events.reference import Rejected, columns
-from tests.branches.events.test_decoding import damaged
 from tests.golden import model as golden
 
 

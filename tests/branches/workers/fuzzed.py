@@ -6,12 +6,9 @@ from typing import Final
 
 from consumers.branches.workers.coresets_topic import READ_TO, WATERMARK, manifest_headers, number_of
 from streamsvm.branches.workers.coreset_log import PartitionLog
-from streamsvm.branches.workers.coreset_records import FORMAT, Manifest, Opening, PartEntry, place
-from streamsvm.config import ModelConfig, PointsConfig, SvmConfig
 from streamsvm.kafka import Record
 from streamsvm.points import Position
-from tests.fuzz.targets import HEADER_WORDS, INT64, MODEL_WORDS, Target, headers_of, kept, messages
-from tests.streams import DIMENSION
+from tests.fuzz.targets import INT64, Target, headers_of, kept, messages, words
 
 
 def _coresets(case: bytes) -> str:
@@ -37,24 +34,4 @@ def _coresets(case: bytes) -> str:
     return "accepted" if "accepted" in words else "refused"
 
 
-def coresets() -> list[bytes]:
-    """Return records of a partition of the coresets topic: of each its headers, and its key and value below them."""
-    config = ModelConfig(points=PointsConfig(dimension=DIMENSION), svm=SvmConfig(alpha=1e-3), seed=11)
-    opening = Opening(
-        format=FORMAT, name="m", incarnation=1, topic="t", topic_id="i", partition=1, base=(0, 0),
-        configuration={"of": "a test"}, configuration_sha256=config.sha256(),
-    )  # fmt: skip
-    where = place(Position(7, 2))
-    rest = PartEntry(f"l/{where}#{'ab' * 32}", 3)
-    manifest = Manifest(position=(7, 2), rows=9, buckets=(), rest=rest, newest=None)
-    records = [
-        (b"", opening.key, opening.encode()),
-        (b"", f"{opening.prefix}{rest.name}/0".encode(), b"xyz"),
-        (b"watermark:9\nread_to:8", f"{opening.prefix}{manifest.key}".encode(), manifest.encode()),
-    ]
-    cases = [headers + b"\n\n" + key + b"\n" + value for headers, key, value in records]
-    return [b"\n---\n".join(cases), cases[0], b"\n---\n".join([cases[0], cases[2], b"\n\n" + opening.key])]
-
-
-TARGETS: Final = (Target("coresets", kept("coresets"), (*MODEL_WORDS, *HEADER_WORDS), messages(_coresets)),)
-CORPORA: Final = {"coresets": coresets}
+TARGETS: Final = (Target("coresets", kept("coresets"), words("json", "model", "header"), messages(_coresets)),)

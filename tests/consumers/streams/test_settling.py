@@ -208,8 +208,12 @@ def dying(module: str, point: str, network: Unmarked) -> Iterator[None]:
 SETTLER = ("consumers.streams.settling", "settle.swept")
 """The settler has aborted: nothing hangs any more, and readers see a half."""
 
+COMPLETER = ("consumers.streams.version_settlement", "settle.completed")
+"""It has written again what was missing, and nobody has looked for the markers of that."""
+
 TRAINER_DEATHS = [(("consumers.trainer.session", "publish.answered"), lost) for lost in LOSSES]
 TRAINER_DEATHS += [(SETTLER, lost) for lost in LOSSES[:2]]
+TRAINER_DEATHS += [(COMPLETER, lost) for lost in LOSSES[:2]]
 
 
 def named_death(at: tuple[str, str], lost: tuple[str, ...]) -> str:

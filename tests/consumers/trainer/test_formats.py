@@ -22,10 +22,9 @@ from streamsvm.ingest.avro import AvroWriter
 from streamsvm.ingest.decoder import PointDecoder
 from streamsvm.ingest.files.array_files import from_arrays
 from streamsvm.kafka import Cluster, Message, Outbox, RegistryUnavailable, SchemaRegistry
+from tests.branches.events.payments import ROW, in_arrow
 from tests.branches.events.protobuf_payments import INSTALLED, message_of, payment_class
 from tests.branches.events.recipes import payment, payments
-from tests.branches.events.test_arrow_events import in_arrow
-from tests.branches.events.test_decoding import ROW
 from tests.brokers.fixtures import TestBroker
 from tests.brokers.jvm import CannotRun, free_ports
 from tests.brokers.registry import Registry

@@ -3,10 +3,13 @@
 //     Subscriber BOOTSTRAP MODELS_TOPIC NAME POINTS.json [PUBLIC_KEYS.pem]   a line for each version that it serves
 //     Subscriber --check POINTS.json MODEL.json...                           a line for each file: an answer for each point
 //     Subscriber --events MODEL.json EVENTS.jsonl [K]                        a line for each event, with K reasons
+//     Subscriber --contract CASES.json GOLDEN POINTS.json                    a line for each case of a model or of scores
 //     Subscriber --scores BOOTSTRAP TOPIC COUNT                              a line for each record of scores
 //     Subscriber --produce BOOTSTRAP TOPIC COMPRESSION FILE                  writes one record
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.node.ArrayNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
 import io.streamsvm.reader.Answer;
 import io.streamsvm.reader.InvalidFeatures;
 import io.streamsvm.reader.Model;
@@ -16,6 +19,7 @@ import io.streamsvm.reader.RefusedMessage;
 import io.streamsvm.reader.Scores;
 import io.streamsvm.reader.TrustedKeys;
 import java.io.File;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -24,6 +28,7 @@ import java.util.Arrays;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
@@ -41,10 +46,66 @@ public class Subscriber {
                 for (String file : Arrays.asList(args).subList(2, args.length)) say(answers(Files.readAllBytes(Path.of(file)), points));
             }
             case "--events" -> events(args);
+            case "--contract" -> contract(JSON.readTree(new File(args[1])).get("cases"), args[2], JSON.readTree(new File(args[3])));
             case "--scores" -> scores(args[1], args[2], Integer.parseInt(args[3]));
             case "--produce" -> produce(args[1], args[2], args[3], args[4]);
             default -> follow(args);
         }
+    }
+
+    static void contract(JsonNode cases, String golden, JsonNode points) throws Exception {
+        for (JsonNode one : cases) {
+            String kind = one.get("read").asText();
+            if (!kind.equals("model") && !kind.equals("scores")) continue;
+            Object told = kind.equals("model") ? Map.of("answers", answers(edited(one, golden), points)) : told(one);
+            say(Map.of("case", one.get("case"), "told", told));
+        }
+    }
+
+    /** What the reader makes of a record of scores: where it comes from, and how many there are. */
+    static Object told(JsonNode one) {
+        byte[] value = one.has("text") ? one.get("text").asText().getBytes(StandardCharsets.UTF_8) : null;
+        var record = new ConsumerRecord<byte[], byte[]>("scores", 0, 3, null, value);
+        one.path("headers").properties().forEach(header -> record.headers().add(header.getKey(), header.getValue().asText().getBytes()));
+        try {
+            Scores scores = Scores.read(record);
+            Map<String, Object> told = new HashMap<>(Map.of("scores", scores.rows().size()));
+            told.put("source", scores.source());
+            told.put("modelSha256", scores.modelSha256());
+            return told;
+        } catch (RefusedMessage refusal) {
+            return Map.of("refused", refusal.getMessage());
+        }
+    }
+
+    /** The golden message of a case with its edits. */
+    static byte[] edited(JsonNode one, String golden) throws Exception {
+        byte[] whole = Files.readAllBytes(Path.of(golden, "model-1-" + one.get("of").asText() + ".json"));
+        if (!one.has("edits")) return whole;
+        JsonNode message = JSON.readTree(whole);
+        for (JsonNode edit : one.get("edits")) {
+            String verb = edit.has("set") ? "set" : edit.has("remove") ? "remove" : "insert";
+            List<JsonNode> path = new ArrayList<>();
+            edit.get(verb).forEach(path::add);
+            if (path.isEmpty()) message = edit.get("to");
+            if (path.isEmpty()) continue;
+            JsonNode parts = message.path("parts");
+            for (int i = 0; i < parts.size() && !message.has(path.get(0).asText()); i++)
+                if (parts.get(i).path("part").equals(path.get(0))) {
+                    path.set(0, JSON.getNodeFactory().numberNode(i));
+                    path.add(0, JSON.getNodeFactory().textNode("parts"));
+                    break;
+                }
+            JsonNode holder = message, last = path.remove(path.size() - 1);
+            for (JsonNode step : path) holder = step.isTextual() ? holder.get(step.asText()) : holder.get(step.asInt());
+            if (holder instanceof ArrayNode list) {
+                if (verb.equals("set")) list.set(last.asInt(), edit.get("to"));
+                else if (verb.equals("insert")) list.insert(last.asInt(), edit.get("to"));
+                else list.remove(last.asInt());
+            } else if (verb.equals("set")) ((ObjectNode) holder).set(last.asText(), edit.get("to"));
+            else ((ObjectNode) holder).remove(last.asText());
+        }
+        return JSON.writeValueAsBytes(message);
     }
 
     static void follow(String[] args) throws Exception {

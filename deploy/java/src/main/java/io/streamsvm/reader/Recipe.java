@@ -33,6 +33,8 @@ final class Recipe {
     static final String UNAVAILABLE = "__debezium_unavailable_value";
     static final String SPACE = "[ \\t\u00a0\u2009\u202f]*", SIGN = "[+\\-\u2212]";
     static final long LARGEST_EXACT = (1L << 53) - 1;
+    /** Most bits of a hash, as in Python; and most columns: a message may name any number, and each is made for an event. */
+    static final int MOST_BITS = 10, MOST_COLUMNS = 1 << 20;
     static final Pattern ISO = Pattern.compile("(\\d{4})-(\\d\\d)-(\\d\\d)(?:[T ]([01]\\d|2[0-3]):([0-5]\\d)"
         + "(?::([0-5]\\d)(?:[.,](\\d{1,9}))?)?(?:(Z)|([+-])([01]\\d|2[0-3]):?([0-5]\\d))?)?");
 
@@ -54,11 +56,12 @@ final class Recipe {
             if (crosses) {
                 String first = feature.get("of").get(0).asText(), second = feature.get("of").get(1).asText();
                 named.put(name, named.get(first) + " x " + named.get(second));
-                widths.put(name, widths.get(first) * widths.get(second));
+                widths.put(name, Math.multiplyExact(widths.get(first), widths.get(second)));
             } else {
                 named.put(name, shown(feature.get("field")));
                 widths.put(name, width(feature) + (feature.path("missing").asText().equals("indicator") ? 1 : 0));
             }
+            Message.must(fields.size() + (long) widths.get(name) <= MOST_COLUMNS, "the part 'recipe' makes more than " + MOST_COLUMNS + " columns");
             parts.put(name, crosses ? crossed(feature) : ofFields(feature, recipe.path("zones")));
             fields.addAll(Collections.nCopies(widths.get(name), named.get(name)));
         }
@@ -141,11 +144,16 @@ final class Recipe {
         return switch (feature.get("as").asText()) {
             case "number" -> feature.path("buckets").size() + 1;
             case "category" -> feature.get("values").size() + 1;
-            case "hash" -> 1 << feature.get("bits").asInt();
+            case "hash" -> 1 << bits(feature.get("bits").asInt());
             case "time" -> IntStream.range(0, feature.get("parts").size())
                 .map(i -> feature.get("parts").get(i).asText().equals("age") ? 1 : 2).sum();
             default -> 1;
         };
+    }
+
+    static int bits(int bits) {
+        Message.must(bits >= 1 && bits <= MOST_BITS, "the part 'recipe' hashes into 2^" + bits + " columns");
+        return bits;
     }
 
     static Kind kind(JsonNode feature, JsonNode zones) {

@@ -1,0 +1,106 @@
+"""The events of `tests.branches.events.recipes` in JSON, Avro and Arrow, and damaged."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pyarrow as pa
+from hypothesis import strategies as st
+
+from streamsvm.ingest.avro import AvroWriter
+from tests.branches.events.recipes import payment
+from tests.ingest.rows import Shelf
+
+
+def encoded(*events: dict[str, Any]) -> list[bytes]:
+    """Return events as records of JSON."""
+    return [json.dumps(event).encode() for event in events]
+
+
+NULLABLE = {name: ["null", kind] for name, kind in (("risk", "double"), ("weight", "float"))}
+AVRO_FIELDS: dict[str, Any] = {
+    "id": "string",
+    "ts": "string",
+    "amount": "double",
+    **NULLABLE,
+    "customer": {
+        "type": "record",
+        "name": "Customer",
+        "fields": [{"name": "since", "type": "string"}, {"name": "age", "type": ["null", "int"]}],
+    },
+    "items": {
+        "type": "array",
+        "items": {"type": "record", "name": "Item", "fields": [{"name": "price", "type": "int"}]},
+    },
+    "card": {"type": "record", "name": "Card", "fields": [{"name": "country", "type": ["null", "string"]}]},
+    "channel": {"type": "enum", "name": "Channel", "symbols": ["web", "app", "till"]},
+    "merchant": "string",
+    "vip": "boolean",
+    "is_fraud": "boolean",
+}
+ROW = {
+    "type": "record",
+    "name": "Payment",
+    "fields": [{"name": name, "type": kind} for name, kind in AVRO_FIELDS.items()],
+}
+MANY = {"type": "array", "items": ROW}
+SHELF = Shelf({1: json.dumps(ROW), 2: json.dumps(MANY)})
+
+
+def in_avro(schema_id: int, datum: Any) -> bytes:
+    return AvroWriter(SHELF.schemas[schema_id], schema_id).encode(datum)
+
+
+SCHEMA = pa.schema(
+    [
+        ("id", pa.string()),
+        ("ts", pa.string()),
+        ("amount", pa.float64()),
+        ("risk", pa.float64()),
+        ("weight", pa.int32()),
+        ("customer", pa.struct([("since", pa.string()), ("age", pa.int16())])),
+        ("items", pa.list_(pa.struct([("price", pa.int64())]))),
+        ("card", pa.struct([("country", pa.dictionary(pa.int8(), pa.string()))])),
+        ("channel", pa.dictionary(pa.int32(), pa.large_string())),
+        ("merchant", pa.string()),
+        ("vip", pa.bool_()),
+        ("is_fraud", pa.bool_()),
+        ("more", pa.dictionary(pa.int8(), pa.binary())),
+    ]
+)
+
+
+def stream(*batches: pa.RecordBatch) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batches[0].schema) as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+    return bytes(sink.getvalue())
+
+
+def in_arrow(events: list[dict[str, Any]], schema: pa.Schema = SCHEMA) -> bytes:
+    """Return events as two batches, the dictionaries of which differ."""
+    half = len(events) // 2
+    parts = [part for part in (events[:half], events[half:]) if part]
+    return stream(*(pa.RecordBatch.from_pylist(part, schema) for part in parts))
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=6,
+)
+FIELDS = ["amount", "risk", "customer", "items", "card", "channel", "merchant", "vip", "ts", "is_fraud", "weight", "id"]
+
+
+@st.composite
+def damaged(draw: st.DrawFn) -> bytes:
+    """Return an event with fields replaced, or with bytes of it changed."""
+    event = payment(draw(st.integers(0, 50)))
+    for name in draw(st.lists(st.sampled_from(FIELDS), max_size=2)):
+        event[name] = draw(JSON)
+    value = bytearray(json.dumps(event).encode())
+    for _ in range(draw(st.integers(0, 2))):
+        value[draw(st.integers(0, len(value) - 1))] = draw(st.integers(0, 255))
+    return bytes(value)

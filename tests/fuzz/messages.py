@@ -1,0 +1,244 @@
+"""Messages, headers, files and requests: what is read means what was written, and what is not is refused in its way."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import selectors
+import socket
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from functools import cache
+from typing import Any, Final, NamedTuple
+
+import msgspec
+import numpy as np
+from prometheus_client import CollectorRegistry
+
+from consumers.host.runtime import Health
+from consumers.host.web.access import Names
+from consumers.host.web.connections import HttpConnection, Phase
+from consumers.host.web.head import HttpRequest
+from consumers.host.web.server import _listen, _Loop, _Routes
+from consumers.settings import HttpConfig
+from consumers.streams.score_settlement import positions_of
+from streamsvm import places
+from streamsvm.checkpoint import format as checkpoint
+from streamsvm.checkpoint import records
+from streamsvm.delivery.settlement import AttemptRecord
+from streamsvm.errors import CorruptCheckpoint, InvalidMessage
+from streamsvm.ingest import dead_letter as deadletter
+from streamsvm.ingest.label_records import LabelDecoder
+from streamsvm.ingest.scored import scores_of
+from streamsvm.kafka import Record
+from streamsvm.kafka.attempts import Stamp
+from streamsvm.model import deciles_header, skill_header
+from streamsvm.model import message as model_codec
+from streamsvm.model.pointers import decode_alias, decode_head, decode_owner, decode_retired
+from streamsvm.model.version import version_number
+from streamsvm.registry.loading import _published_at
+from streamsvm.verification.auditor import incarnation_in
+from tests.fuzz.records import LABELED
+from tests.fuzz.targets import INT64, Target, headers_of, kept, messages, of_cases, words
+from tests.golden import HERE
+
+
+def _model(value: bytes) -> str:
+    try:
+        version = model_codec.decode(value)
+    except InvalidMessage:
+        return "refused"
+    again = model_codec.decode(model_codec.encode(version))
+    assert (again.key, again.labels, again.lineage) == (version.key, version.labels, version.lineage)
+    assert np.isfinite(version.model.decision_function(version.model.scaler.mean[None])).all()
+    assert len(json.loads(value)["features"]["mean"]) == version.model.dimension
+    return "accepted"
+
+
+def plain_record(decode: Callable[[bytes], Any], *, passes_over: bool = False) -> Callable[[bytes], str]:
+    """Look at a record: what it says is what was written, with nothing left out but names that readers pass over."""
+
+    def look(value: bytes) -> str:
+        try:
+            found = decode(value)
+        except InvalidMessage:
+            return "refused"
+        plain = json.loads(msgspec.json.encode(found))
+        # A name that is passed over may be of any bytes.
+        told = json.loads(value.decode(errors="replace")) if passes_over else json.loads(value)
+        told = {name: one for name, one in told.items() if name in plain or not passes_over}
+        assert {name: plain[name] for name in told} == told, f"{plain} of {told}"
+        return "accepted"
+
+    return look
+
+
+def _dead_letter(value: bytes) -> str:
+    """Read a dead letter whose headers are the lines of the case, name and content apart by a colon."""
+    headers = [line.partition(b":")[::2] for line in value.split(b"\n")]
+    try:
+        found = deadletter.decode(value, [(name.decode("latin-1"), content) for name, content in headers])
+    except InvalidMessage:
+        return "refused"
+    assert found.rows
+    return "accepted"
+
+
+def _part(headers: tuple[tuple[str, bytes], ...]) -> AttemptRecord:
+    """Return a record of an attempt to write scores."""
+    return AttemptRecord(
+        attempt="a", number=1, parts=1, topic="scores", partition=0, offset=1, key=b"k", value=b"", headers=headers,
+        visible=True,
+    )  # fmt: skip
+
+
+def _source(case: bytes) -> str:
+    """Read where a score of any headers says that it comes from: whatever is made of it fits into the arrays."""
+    headers, value = headers_of(case)
+    place = places.source_of(headers)
+    assert place is None or (0 <= place.partition < 1 << 31 and 0 <= place.offset + 1 < INT64)
+    scores_of(value, headers, "points", "m")
+    positions_of([_part(headers)], "points")
+    return "refused" if place is None else "accepted"
+
+
+def _version_headers(case: bytes) -> str:
+    """Read what the headers of a version's record tell: each is in its range, or is none."""
+    headers, key = headers_of(case)
+    told = dict(headers)
+    number, incarnation = version_number(key, "m"), incarnation_in(told)
+    record = Record("models", 0, 1, key, b"", headers, INT64 - 1, None)
+    assert all(one is None or -1 <= one < INT64 - 1 for one in (number, incarnation))
+    published = _published_at(record)
+    assert published is None or places.time_of(published) is None or math.isfinite(published)
+    found = [skill_header.decode(headers), deciles_header.decode(headers), Stamp.of(headers)]
+    return "accepted" if any(one is not None for one in (number, incarnation, published, *found)) else "refused"
+
+
+class _OfLabels(NamedTuple):
+    """A record of a labels topic."""
+
+    value: bytes
+    key: bytes | None = b"k"
+    headers: tuple[tuple[str, bytes], ...] = ()
+    partition: int = 0
+    offset: int = 3
+    timestamp_ms: int | None = None
+    leader_epoch: int | None = None
+
+
+def _labels(value: bytes) -> str:
+    """Read a record of a labels topic, by its own key and by ids: each row is a label, or is rejected."""
+    accepted = 0
+    for key in ("record", "id"):
+        (labels,), rejected = LabelDecoder(LABELED, key).decode([_OfLabels(value)])
+        refused = {rejection.row for record in rejected for rejection in record.rejections}
+        assert {row for row, sign in enumerate(labels.sign.tolist()) if not sign} == refused
+        assert not any(one.reason == "undecodable" for record in rejected for one in record.rejections)
+        accepted += len(labels.sign) - len(refused)
+    return "accepted" if accepted else "refused"
+
+
+def _checkpoint(value: bytes) -> str:
+    """Read a checkpoint whose checksum is right, whatever else is wrong: what a defect of ours, or a person, writes."""
+    for content in (value, _sealed(value)):
+        try:
+            snapshot = checkpoint.decode(content)
+        except CorruptCheckpoint:
+            continue
+        again = checkpoint.decode(checkpoint.encode(snapshot))
+        assert again.keys() == snapshot.keys() if isinstance(snapshot, Mapping) else type(again) is type(snapshot)
+        return "accepted"
+    return "refused"
+
+
+def _state_record(value: bytes) -> str:
+    """Read a bucket's record, or a partition's without buckets, whose checksum is right, whatever else is wrong."""
+    accepted = False
+    for content in (value, _sealed(value)):
+        with suppress(CorruptCheckpoint):
+            name, bucket = records.decode_bucket(content)
+            again = records.encode_bucket(bucket)
+            assert records.decode_bucket(again.value)[0] == again.name
+            assert (again.name.level, again.name.index) == (name.level, name.index)
+            accepted = True
+        with suppress(CorruptCheckpoint):
+            partition, state = records.decode_partition(content, {})
+            again_, found = records.decode_partition(records.encode_partition(partition, state, ()), {})
+            assert (again_, found.position) == (partition, state.position)
+            accepted = True
+    return "accepted" if accepted else "refused"
+
+
+def _sealed(value: bytes) -> bytes:
+    size = hashlib.sha256().digest_size
+    return value[:-size] + hashlib.sha256(value[:-size]).digest() if len(value) > size else value
+
+
+class _AtOnce(_Routes):
+    """Makes every answer in the thread that asks for it."""
+
+    def later(self, request: HttpRequest, address: str, then: Callable[[bytes], None]) -> bool:
+        """Make it."""
+        then(self.answer(request))
+        return True
+
+
+@cache
+def _http_loop() -> _Loop:
+    config = HttpConfig(port=0)
+    return _Loop(
+        _listen(config), Names(config), _AtOnce(Health(stuck_after_s=60.0), CollectorRegistry(), lambda _: None)
+    )
+
+
+STATUSES: Final = frozenset(
+    map(int, ["200", "304", "400", "403", "404", "405", "408", "413", "414", "421", "431", "501", "503", "505"])
+)
+
+
+def _http(value: bytes) -> str:
+    """Read one request, after which the client says no more, as the loop does; the answer is one of a few."""
+    loop = _http_loop()
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        ours.setblocking(False)
+        theirs.sendall(value)
+        theirs.shutdown(socket.SHUT_WR)
+        connection = HttpConnection(socket=ours, address="127.0.0.1", begun_at=0.0)
+        loop._selector.register(ours, selectors.EVENT_READ, connection)
+        try:
+            loop._read(connection)
+        except ConnectionAbortedError:
+            return "none"
+        finally:
+            with suppress(KeyError):
+                loop._selector.unregister(ours)
+            loop._connections.remove(connection)
+    answer = bytes(connection.unsent) if connection.phase is Phase.WRITING else loop._answers.popleft()[1]
+    assert not loop._answers
+    status = int(answer.split(b" ", 2)[1])
+    assert answer.startswith(b"HTTP/1.")
+    assert status in STATUSES, answer[:80]
+    assert answer.count(b"\nHTTP/1.") == 0
+    return str(status)
+
+
+MESSAGES: Final = tuple(
+    Target(name, corpus, words(*of), messages(look))
+    for name, corpus, of, look in (
+        ("model", of_cases("model"), ("json", "model"), _model),
+        ("alias", of_cases("alias"), ("json", "model"), plain_record(decode_alias)),
+        ("head", of_cases("head"), ("json", "model"), plain_record(decode_head, passes_over=True)),
+        ("owner", of_cases("owner"), ("json", "model"), plain_record(decode_owner, passes_over=True)),
+        ("retired", of_cases("retired"), ("json", "model"), plain_record(decode_retired)),
+        ("letter", kept("letter"), ("letter",), _dead_letter),
+        ("label", of_cases("labels"), ("json",), _labels),
+        ("score", kept("score"), ("json", "header"), _source),
+        ("version-headers", kept("version-headers"), ("json", "model", "header"), _version_headers),
+        ("checkpoint", kept("checkpoint", *sorted(HERE.glob("checkpoint-1-*.ssvm"))), ("binary", "model"), _checkpoint),
+        ("state-record", kept("state-record"), ("binary", "json", "model"), _state_record),
+        ("http", kept("http"), ("http",), _http),
+    )
+)

@@ -1,0 +1,120 @@
+"""Node.js and Java read the cases that Python reads: model messages, aliases and records of scores."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from typing import Any, Final
+
+import pytest
+
+from streamsvm.model.parts import names
+from streamsvm.named_parts import PASSED_OVER
+from tests.brokers.jvm import CannotRun
+from tests.contract.cases import FILE, Case, cases
+from tests.contract.messages import fault
+from tests.golden import HERE
+from tests.golden.model import parts_of, path_of
+from tests.interop.inputs import in_python
+from tests.interop.programs import java_program, node_program
+
+LANGUAGES: Final = ("Node.js", "Java")
+READ: Final = {"Node.js": ("model", "alias", "scores"), "Java": ("model", "scores")}
+"""What each program reads; Java's aliases are read by the package's own tests."""
+TIMEOUT_S: Final = 60.0
+Said = dict[str, dict[str, Any]]
+
+
+def golden(kind: str) -> dict[str, Any]:
+    """Return a golden message."""
+    value: dict[str, Any] = json.loads(path_of(kind).read_bytes())
+    return value
+
+
+EVENT: Final = parts_of(golden("rbf-events"))["recipe"]["examples"][0]["event"]
+POINTS: Final = {"near": "[0.1, -2.5, 1e6]", "far": "[5.0, -2.4, -3e38]", "an event": json.dumps(EVENT)}
+
+
+@pytest.fixture(scope="module")
+def said(tmp_path_factory: pytest.TempPathFactory) -> Said:
+    """What each language makes of every case, by its name; nothing of one that cannot run."""
+    directory, found = tmp_path_factory.mktemp("contract"), Said()
+    (directory / "points.json").write_text(f"[{','.join(POINTS.values())}]")
+    for language in LANGUAGES:
+        try:
+            program = (
+                java_program("Subscriber", directory)
+                if language == "Java"
+                else node_program("answers.mjs", directory, with_packages=False)
+            )
+        except CannotRun:
+            continue
+        command = [*program, "--contract", str(FILE), str(HERE), str(directory / "points.json")]
+        ran = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+        assert ran.returncode == 0, (language, ran.stderr)
+        found[language] = {line["case"]: line["told"] for line in map(json.loads, ran.stdout.splitlines())}
+    return found
+
+
+def told_by(said: Said, language: str) -> dict[str, Any]:
+    """Return what a language says, or skip."""
+    if language not in said:
+        pytest.skip(f"there is no reader in {language}")
+    return {name: _refusal(told) for name, told in said[language].items()}
+
+
+def _refusal(told: Any) -> Any:
+    inner = told.get("answers", told)
+    return inner["refused"] if isinstance(inner, dict) and "refused" in inner else told
+
+
+def alike(answers: Any, others: Any, ignored: str) -> bool:
+    """Return whether two lists of answers are the same, but for the last bits and the words of an error."""
+    for one, other in zip(answers, others, strict=True):
+        if one.keys() - {ignored} != other.keys() - {ignored} or one.get("label") != other.get("label"):
+            return False
+        if any(one[name] != pytest.approx(other[name], rel=1e-12, abs=1e-12)
+               for name in one.keys() & {"decision", "probability"} - {ignored}):  # fmt: skip
+            return False
+    return True
+
+
+def differences(case: Case, language: str, told: Any) -> str:
+    """Return in what a language's answer differs from the case, and of a model that is read from Python's answers.
+
+    A list of parts that was edited may be without probabilities, so these are compared of golden messages.
+    """
+    if why := fault(case, language, told):
+        return why
+    if isinstance(told, str) or case.read != "model":
+        return ""
+    python = in_python(case.value or b"", POINTS)
+    own = python if isinstance(python, list) else in_python(path_of(case.said["of"]).read_bytes(), POINTS)
+    ignored = "probability" if "edits" in case.said else ""
+    return "" if alike(told["answers"], own, ignored) else f"{case.name}: {language} answers {told}, Python {own}"
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_language_makes_of_every_case_what_it_says(said: Said, language: str) -> None:
+    """A refusal names the part, the format or the field; what is read has Python's decisions, labels, probabilities."""
+    told = told_by(said, language)
+    chosen = cases(*READ[language])
+    assert told.keys() == {case.name for case in chosen}
+    assert [why for case in chosen if (why := differences(case, language, told[case.name]))] == []
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_case_that_is_changed_by_hand_is_found(said: Said, language: str) -> None:
+    """The answers of one model are not those of another, nor is a refusal an answer."""
+    told = told_by(said, language)
+    linear, rbf = (next(case for case in cases("model") if case.name == f"golden {kind}") for kind in ("linear", "rbf"))
+    refused = next(case for case in cases("model") if case.said.get("refused") and not case.by)
+    for case, other in ((linear, rbf), (linear, refused), (refused, linear)):
+        assert differences(case, language, told[other.name])
+
+
+def test_every_part_that_answers_depend_on_is_planted() -> None:
+    """So a part that is added to the format is added to the cases, and to the readers in other languages."""
+    decisive = {name for name in names() if not name.startswith(PASSED_OVER)}
+    refused = " ".join(case.said["refused"] for case in cases("model") if "refused" in case.said and not case.by)
+    assert {name for name in decisive if f"'{name}'" in refused} == decisive

@@ -58,7 +58,7 @@ def follows_another_clock() -> None:
         return real() + float(file.read_text(encoding="utf-8") or 0)
 
     replace_part(time, "time", now)
-    Clock.__init__.__defaults__ = time.monotonic, lambda: datetime.fromtimestamp(now(), UTC)
+    replace_part(Clock.__init__, "__defaults__", (time.monotonic, lambda: datetime.fromtimestamp(now(), UTC)))
 
 
 @TABLE.disturbance

@@ -75,7 +75,7 @@ def running(language: str, command: list[str], tmp_path: Path) -> Iterator[Progr
 def commands(directory: Path) -> dict[str, list[str]]:
     """Return how each language's subscriber is run, or skip with the reason why it cannot be."""
     try:
-        return {"Node.js": node_program("subscriber.mjs", directory), "Java": java_program("Subscriber", directory)}
+        return {"Node.js": node_program("subscriber.mjs", directory), "Java": java_program()}
     except CannotRun as missing:
         pytest.skip(f"no subscribers in other languages: {missing}")
 

@@ -94,7 +94,7 @@ def evaluator(language: str, directory: Path) -> list[str]:
     """Return the command that scores raw events, or skip with the reason why there is none."""
     try:
         if language == "Java":
-            return [*java_program("Subscriber", directory), "--events"]
+            return [*java_program(), "--events"]
         return [*node_program("answers.mjs", directory, with_packages=False), "--events"]
     except CannotRun as missing:
         pytest.skip(f"no reader in {language}: {missing}")
@@ -178,6 +178,7 @@ def test_another_evaluation_is_found_by_the_examples(tmp_path: Path, broken: str
         by_name["merchant"]["seed"] = 8
     else:
         by_name["ts"]["zone"] = "UTC"
+    value["lineage"]["configuration"]["features"] = recipe
     (tmp_path / "model.json").write_text(json.dumps(value))
     (tmp_path / "events.jsonl").write_text("{}\n")
     command = [*evaluator(language, tmp_path), str(tmp_path / "model.json"), str(tmp_path / "events.jsonl")]

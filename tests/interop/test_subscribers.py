@@ -22,7 +22,7 @@ from streamsvm.registry import Loaded, ModelSubscriber, Signer, TrustedKeys
 from tests.brokers.fixtures import TestBroker
 from tests.brokers.jvm import CannotRun
 from tests.config.sizes import sized
-from tests.consumers.scorers import held_back
+from tests.consumers.scorer.running import held_back
 from tests.consumers.trainers import Running, produce, settings_for
 from tests.interop.programs import Program, java_program, node_program
 from tests.registry.test_anchoring import Topic

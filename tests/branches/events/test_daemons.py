@@ -5,8 +5,8 @@ from __future__ import annotations
 import io
 import json
 import re
-import threading
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -90,36 +90,23 @@ def test_raw_events_are_learned_verified_and_scored(settings: Settings, connecti
             assert score["passed"] == {"card.country": event["card"]["country"]}
 
 
-def test_another_recipe_is_another_incarnation(settings: Settings, connection: Connection) -> None:
-    """The refusal names the option with both values, and the command; the numbers go on."""
+def test_another_recipe_can_learn_beside_the_old_one_or_in_its_place(
+    settings: Settings, connection: Connection
+) -> None:
+    """The refusal names the option with both values and both commands; readers of the old one keep theirs."""
     produce(connection, settings.input.topic, encoded([payment(index) for index in range(100)]))
     run_until(settings, connection, 100)
+    before = versions(connection, settings)
     changed = {**PAYMENTS, "channel": {"as": "category", "values": ["web", "app", "till"]}}
     other = with_features(settings, changed)
     with pytest.raises(StateError, match=r'features\.channel\.values was \["web", "app"\]') as refused:
         run_until(other, connection, 0)
     assert "--reset m/1" in str(refused.value)
-    run_until(other, connection, 100, reset="m/1")
-    found = versions(connection, settings)
-    assert [version.number for version in found] == list(range(1, len(found) + 1))
-    assert found[0].recipe == payments()
-    assert found[-1].recipe == recipe_from(changed, EVENTS)
-    assert verify(Cluster(connection), other).clean
-
-
-def test_another_recipe_can_learn_beside_the_old_one(settings: Settings, connection: Connection) -> None:
-    """As the refusal says: another name learns what the topic retains, and readers of the old one keep theirs."""
-    produce(connection, settings.input.topic, encoded([payment(index) for index in range(100)]))
-    run_until(settings, connection, 100)
-    before = versions(connection, settings)
-    changed = {**PAYMENTS, "channel": {"as": "category", "values": ["web", "app", "till"]}}
-    with pytest.raises(StateError) as refused:
-        run_until(with_features(settings, changed), connection, 0)
     said = re.search(r"--name (\S+) --checkpoint-directory (\S+) --input-start (\S+)", str(refused.value))
     assert said is not None
     name, directory, start = said.groups()
     assert (name, start) == ("m-next", "earliest")
-    beside = with_features(settings, changed).model_copy(
+    beside = other.model_copy(
         update={"name": name, "checkpoint": settings.checkpoint.model_copy(update={"directory": Path(directory)})}
     )
     run_until(beside, connection, 100)
@@ -132,6 +119,10 @@ def test_another_recipe_can_learn_beside_the_old_one(settings: Settings, connect
         assert new.wait_ready(60.0).version.recipe == recipe_from(changed, EVENTS)
     assert verify(Cluster(connection), settings).clean
     assert verify(Cluster(connection), beside).clean
+    run_until(other, connection, 100, reset="m/1")
+    found = [version for version in versions(connection, settings) if version.lineage.name == "m"]
+    assert [version.number for version in found] == list(range(1, len(found) + 1))
+    assert (found[0].recipe, found[-1].recipe) == (payments(), recipe_from(changed, EVENTS))
 
 
 def test_events_that_drift_from_the_trainers_are_told_of_at_the_scorer(
@@ -259,21 +250,14 @@ def test_a_loaded_version_may_be_asked_by_several_threads() -> None:
     loaded = Loaded(version=version, sha256="", offset=0, loaded_at=0.0)
     events = [{**event, "beams": [f"b{index}"]} for index in range(500)]
     expected = loaded.features(events)
-    wrong: list[int] = []
 
-    def ask() -> None:
+    def answers(_: int) -> list[Any]:
         fresh = Loaded(version=version, sha256="", offset=0, loaded_at=0.0)
-        if not np.array_equal(fresh.features(events), expected) or not np.array_equal(
-            loaded.features(events), expected
-        ):
-            wrong.append(1)
+        return [fresh.features(events), loaded.features(events)]
 
-    threads = [threading.Thread(target=ask) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not wrong
+    with ThreadPoolExecutor(4) as pool:
+        for answer in [one for both in pool.map(answers, range(4)) for one in both]:
+            np.testing.assert_array_equal(answer, expected)
 
 
 def test_the_fields_that_a_version_evaluates_are_shown() -> None:

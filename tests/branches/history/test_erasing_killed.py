@@ -19,8 +19,9 @@ from consumers.models.moving import Records, perform, retire
 from consumers.verify.verify import verify
 from streamsvm.kafka import Cluster
 from streamsvm.points import Points
-from tests.branches.history.test_erasing import content, given_to, newest, plain, produce, record_of, rejected
+from tests.branches.history.test_erasing import given_to, newest, plain, produce, record_of, rejected
 from tests.branches.history.traces import left, sought
+from tests.conformance.properties import content
 from tests.consumers.trainers import encoded, versions
 from tests.live.process import Daemon
 from tests.live.stage import NO_LIMITS, Stage

@@ -69,7 +69,7 @@ test-long: env
 	$(PYTEST) -m long
 	STREAMSVM_TEST_EXAMPLES=all $(PYTEST) tests/model tests/ingest
 
-# The trainer in every short schedule of the smallest simulated worlds, and in 100,000 random ones.
+# Trainers and scorers in every short schedule of the smallest simulated worlds, and in 100,000 random ones.
 simulation: env
 	$(BIN)/python -m tests.simulation --exhaustive 2
 	$(BIN)/python -m tests.simulation --schedules 100000

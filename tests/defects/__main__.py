@@ -11,24 +11,21 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import import_module
 from itertools import product
 from pathlib import Path
 from typing import Any, Final
 
-from tests.defects import DEFECTS
+from tests.defects import DEFECTS, SIMULATED
 
 TESTS: Final = Path(__file__).parents[1]
 PLANTING: Final = re.compile("planted_(defect|mistake|fault)|missing_fsync|would_be_found")
 """Names of tests that find what is planted, row by row."""
 SCENARIOS: Final = "tests/live/test_scenarios.py"
-SHOWN: Final[Mapping[str, str]] = {
-    "tests/simulation/test_simulation.py::test_a_planted_defect_is_found": "simulated",
-    "tests/joining/test_planted.py::test_a_planted_defect_is_found": "joined",
-}
-"""Tests of every defect that shows in one place."""
+SIMULATION: Final = "tests/simulation/test_simulation.py::test_a_planted_defect_is_found"
+JOINING: Final = "tests/joining/test_planted.py::test_a_planted_defect_is_found"
 
 
 @dataclass(frozen=True, order=True)
@@ -42,7 +39,7 @@ class Found:
 def every(tests: Path = TESTS) -> list[Found]:
     """Return all defects of a tree of tests, which must be the one that is imported."""
     rows = [one for path, name in planting(tests) for one in of_table(path.relative_to(tests.parent), name)]
-    return sorted({*(one for one in rows if one.defect not in DEFECTS), *of_daemons(tests)})
+    return sorted({*(one for one in rows if one.defect not in {*DEFECTS, *SIMULATED}), *of_daemons(tests)})
 
 
 def planting(tests: Path) -> Iterator[tuple[Path, str]]:
@@ -84,7 +81,9 @@ def of_daemons(tests: Path = TESTS) -> Iterator[Found]:
         named[SCENARIOS] = [(f"test_scenario[{one.id}]", {*one.planted}) for one in _scenarios() if one.found]
     for name, defect in DEFECTS.items():
         by = [f"{path}::{test}" for path, found in named.items() for test, words in found if name in words]
-        by += [f"{test}[{name}]" for test, shows in SHOWN.items() if getattr(defect, shows)] if tests == TESTS else []
+        if tests == TESTS:
+            by += [f"{SIMULATION}[{world}]" for world in SIMULATED if world.removeprefix("scorer-that-") == name]
+            by += [f"{JOINING}[{name}]"] if defect.joined else []
         by += [f"python -m tests.live defects {name}"] if defect.live and not by else []
         yield from (Found(name, one) for one in by or [""])
 

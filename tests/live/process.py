@@ -118,16 +118,14 @@ class Daemon:
                     return entry
 
     def reaches_version(self, number: int) -> bool:
-        """Wait until a version of this number, or a later one, is published, by whomever; False if the process ends."""
-        while (line := self._next_line()) is not None:
+        """Wait until it says, or has said, that such a version or a later one is there; False if the process ends."""
+        newest = max(map(_version_in, self.log), default=0)
+        while newest < number and (line := self._next_line()) is not None:
             self.log.append(line)
-            entry: dict[str, Any] = json.loads(line) if line.startswith("{") else {"event": ""}
-            if entry["event"] == "started" and entry["next_version"] > number:
-                return True
-            if entry["event"] == "model_published" and int(entry["version"].split("@")[1]) >= number:
-                return True
-        self._lines.put(None)
-        return False
+            newest = max(newest, _version_in(line))
+        if newest < number:
+            self._lines.put(None)
+        return newest >= number
 
     def catch_up(self) -> None:
         """Take in what it has logged by now, without waiting for more."""
@@ -199,6 +197,14 @@ class Daemon:
         while (line := self._lines.get()) is not None:
             self.log.append(line)
         self._lines.put(None)
+
+
+def _version_in(line: str) -> int:
+    """Return the number of the newest version that a line of a trainer's log tells of, by whomever; 0 if of none."""
+    entry: dict[str, Any] = json.loads(line) if line.startswith("{") else {"event": ""}
+    if entry["event"] == "started":
+        return int(entry.get("next_version", 1)) - 1
+    return int(entry["version"].split("@")[1]) if entry["event"] == "model_published" else 0
 
 
 def metrics(daemon: Daemon) -> dict[str, float]:

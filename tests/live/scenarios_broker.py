@@ -130,6 +130,7 @@ BROKER: Final = (
         steps=(feed(50), begin(), reach(), kill_broker(), not_ready("broker"), stop()),
         end=_saved,
         on="own",
+        quick=True,
     ),
 )
 
@@ -152,14 +153,6 @@ NETWORK: Final = (
         end=survived(),
         on="own",
         planted=("unhurried", "impatient"),
-    ),
-    Scenario(
-        name="a trainer that gives up when it cannot publish is found",
-        steps=under_work(cut(), not_ready("publish"), pause(15.0), mend()),
-        end=survived(),
-        on="own",
-        planted=("steady", "impatient", "gives-up"),
-        found=ENDED,
     ),
     *(
         Scenario(
@@ -529,7 +522,7 @@ TRANSACTIONS: Final = (
             end=survived(),
             on="own",
             planted=("impatient",),
-            quick=applied,
+            quick=True,
         )
         for applied in (True, False)
     ),
@@ -719,6 +712,7 @@ PACE: Final = (
         steps=(feed(2 * AMID), begin()),
         end=_paused,
         planted=("trains-slowly",),
+        quick=True,
     ),
     Scenario(
         name="a trainer that loses what it fetched before a pause is found",

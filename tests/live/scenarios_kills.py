@@ -92,6 +92,7 @@ KILLS: Final = (
             name=f"{kills} kills at random moments change nothing",
             steps=(feed(rows), kill_at_random(kills)),
             end=same(),
+            quick=kills == 3,
         )
         for kills, rows in ((3, 2_000), (100, 20_000))
     ),
@@ -117,7 +118,15 @@ KILLS: Final = (
         steps=(SEVEN.become, *(SEVEN.life(number, 10) for number in range(10)), kill_at_random(3)),
         end=same(),
     ),
-    *map(_forgetting, (PLAIN, SEVEN, remembering("adaptive"), LATE_LABELS, EVENTS)),
+    Scenario(
+        name="a restart that forgets rows of two labels is found",
+        steps=(feed(90), through(), feed(30, seed=1)),  # ten rows of an open leaf are in the checkpoint
+        end=same(),
+        planted=("forgets-the-leaf",),
+        found="not the models of a clean run",
+        quick=True,
+    ),
+    *map(_forgetting, (SEVEN, remembering("adaptive"), LATE_LABELS, EVENTS)),
 )
 
 
@@ -301,6 +310,7 @@ LOG: Final = (
         name="records that compaction removed count for nothing",
         steps=(_compacted, _killed_twice()),
         end=_each_offset_once,
+        quick=True,
     ),
     Scenario(
         name="a trainer that guesses duplicates is found",

@@ -289,21 +289,6 @@ def resume_broker(play: Play) -> None:
     _node(play).resume()
 
 
-# -------------------------------------------------------------------- the disk
-
-
-@step
-def lose_disk(play: Play) -> None:
-    """Let every fsync fail, where `loses-its-disk` is planted."""
-    (play.directory / "eio").touch()
-
-
-@step
-def mend_disk(play: Play) -> None:
-    """Let fsync work again."""
-    (play.directory / "eio").unlink()
-
-
 # --------------------------------------------------------------------- the end
 
 

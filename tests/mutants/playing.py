@@ -26,9 +26,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from tests.mutants.drawing import Mutant
+from tests.mutants.touched import OUT
 
 HERE: Final = Path(__file__).parent
-MARK: Final = "STREAMSVM_MUTANTS_RUN"
+MARK: Final = "STREAMSVM_TEST_MUTANTS_RUN"
+"""Variable of all processes of a run; the product refuses other names that begin with STREAMSVM."""
+
 PRODUCT: Final = ("streamsvm", "consumers")
 STAMP: Final = "__pycache__/compiled-for-tests.json"
 """By what `tests.compiled` knows that nothing is to be compiled."""
@@ -94,7 +97,7 @@ class Copy:
     def clean(self, tests: Sequence[str]) -> dict[str, dict[str, Any]]:
         """Run tests without a mutant; return for each its seconds, what it touches, and whether it failed."""
         out = self._tmp.parent / "touched.json"
-        run = self._run([*tests, "-p", "mutants_touched"], 3_000, {"STREAMSVM_MUTANTS_TOUCHED": str(out)}, 3_000.0)
+        run = self._run([*tests, "-p", "mutants_touched"], 3_000, {OUT: str(out)}, 3_000.0)
         found: dict[str, dict[str, Any]] = json.loads(out.read_text()) if out.exists() else {}
         if not found:
             raise SystemExit(f"The tests do not run without a mutant ({run.by}):\n{self._output.read_text()[-3000:]}")

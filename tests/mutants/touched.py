@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import pytest
 
-OUT: Final = "STREAMSVM_MUTANTS_TOUCHED"
+OUT: Final = "STREAMSVM_TEST_MUTANTS_TOUCHED"
 """The variable that names the file to write to."""
 
 
@@ -52,7 +52,8 @@ class Touched:
             sys.settrace(None)
             threading.settrace(None)
             seconds = round(time.process_time() - begun, 3)
-            self._tests[item.nodeid] = {"seconds": seconds, "touched": sorted(self._now - {""}), "passed": True}
+            known = {"seconds": seconds, "touched": sorted(self._now - {""})}
+            self._tests.setdefault(item.nodeid, {}).update(known)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Remember what does not pass."""

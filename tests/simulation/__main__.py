@@ -29,10 +29,19 @@ SMALLEST: dict[str, Profile] = {
     "one instance": Profile(
         "every", 1, 3, 400, {"kill": 3, "power loss": 1, "newest lost": 1, "refused": 1, **_DOUBTS}
     ),
-    "slow training": Profile("latest", 1, 3, 400, {"kill": 3, "slow training": 3, "late poll": 3, "refused": 1}),
-    "slow publishing": Profile("latest", 1, 4, 400, {"kill": 3, "slow publish": 3, "late poll": 2, "unanswered": 1}),
+    "slow training": Profile(
+        "latest", 1, 3, 400, {"kill": 3, "slow training": 3, "late poll": 3, "refused": 1}, variants=("lean",)
+    ),
+    "slow publishing": Profile(
+        "latest",
+        1,
+        4,
+        400,
+        {"kill": 3, "slow publish": 3, "late poll": 2, "unanswered": 1},
+        variants=("lean",),
+    ),
     "two instances": Profile(
-        "every", 1, 2, 400, {"copy": 1, "switch": 3, "kill": 1, "survivor": 1, **_DOUBTS}, two=True
+        "every", 1, 2, 400, {"copy": 1, "switch": 3, "kill": 1, "survivor": 1, **_DOUBTS}, two=True, variants=("lean",)
     ),
     "foreign transactions": Profile("every", 1, 2, 400, {"foreign": 1, "end foreign": 1, "kill": 2, "expire": 1}),
     "a gate that says no": Profile(

@@ -91,8 +91,6 @@ class Profile:
         What branches change of it, by name.
     scorer : bool
         Whether scorers run in it; else trainers do.
-    stub : bool
-        Whether its trainers have the stub learner (`tests.simulation.stub`).
     """
 
     policy: str = "every"
@@ -106,7 +104,6 @@ class Profile:
     classes: int = 2
     variants: tuple[str, ...] = ()
     scorer: bool = False
-    stub: bool = False
 
 
 @dataclass

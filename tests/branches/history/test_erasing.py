@@ -26,7 +26,7 @@ from streamsvm.checkpoint.disk import FileSystem
 from streamsvm.checkpoint.format import encode
 from streamsvm.checkpoint.snapshot import Snapshot
 from streamsvm.config import SvmConfig
-from streamsvm.errors import ConfigurationError, StateError, TopicMissing, TransientError
+from streamsvm.errors import StateError, TopicMissing
 from streamsvm.kafka import Cluster, Connection, TopicSpec
 from streamsvm.model.left_out import left_out_key
 from streamsvm.points import Points, Position
@@ -35,7 +35,6 @@ from tests.brokers.fixtures import TestBroker
 from tests.conformance.properties import content
 from tests.consumers.command import run
 from tests.consumers.trainers import encoded, run_until, settings_for, topic, versions
-from tests.kafka.foreign import delete_records
 from tests.streams import gaussian
 
 ROWS, FIRST = 230, 150
@@ -184,48 +183,6 @@ def test_nothing_of_a_row_is_in_what_is_left_and_what_comes(
     run_until(own, connection, 130)
     assert len(versions(connection, own)) > 2
     assert not left(cluster, own, gone, since=ends)
-
-
-def test_what_cannot_be_learned_again_is_refused(real_broker: TestBroker, tmp_path: Path) -> None:
-    """A log that lost its beginning, and no checkpoint; nothing is written."""
-    connection = real_broker.connection
-    own = started(connection, real_broker.name("lost"), tmp_path / "lost")
-    produce(connection, own, encoded(gaussian(50, 8)))
-    run_until(own, connection, 50)
-    nowhere = own.model_copy(
-        update={"checkpoint": own.checkpoint.model_copy(update={"directory": tmp_path / "nowhere"})}
-    )
-    with pytest.raises(ConfigurationError, match="no checkpoint of m was found"):
-        forgotten(connection, nowhere, 30)
-    assert not (tmp_path / "nowhere").exists()
-    delete_records(connection, own.input.topic, 0, 10)
-    with pytest.raises(ConfigurationError, match=r"\[0\] begins at offset 10, but the model began at 0") as refused:
-        forgotten(connection, own, 30)
-    assert "--reset m/1" in refused.value.remedy
-    assert ErasedRows(Cluster(connection), own.output.aliases_topic, 30.0).of("m") is None
-
-
-def test_an_erasure_that_ended_after_its_record_is_finished_by_the_same_command(
-    real_broker: TestBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The record alone already binds a start; the command again removes what is left."""
-    connection = real_broker.connection
-    own = started(connection, real_broker.name("ended"), tmp_path / "ended")
-    produce(connection, own, encoded(gaussian(50, 9)))
-    run_until(own, connection, 50)
-    with monkeypatch.context() as patched:
-        patched.setattr(CheckpointDirectory, "save", full_disk)
-        with pytest.raises(TransientError, match="no space"):
-            forgotten(connection, own, 30)
-    assert newest(own).incarnation == 1
-    assert forgotten(connection, own, 30).found == ["0:30, which was erased before"]
-    assert newest(own).incarnation == 2
-    assert newest(own).positions == {0: Position(0)}
-    assert not forgotten(connection, own, 30).checkpoints  # nothing is left to be done
-
-
-def full_disk(*_: object) -> int:
-    raise TransientError("no space")
 
 
 def record_of(connection: Connection, settings: Settings) -> Erased:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from consumers import constants
+from consumers.branches.history.erased_rows import ErasedRows
 from consumers.branches.history.erasing import erase
 from consumers.branches.history.forgetting import report_of
 from consumers.settings import Settings
@@ -149,8 +150,10 @@ def test_where_retention_took_the_beginning_a_kept_checkpoint_does_and_without_o
     learned(connection, own, 0, 150)
     before = len(versions(connection, own))
     delete_records(connection, own.input.topic, 0, 80)
-    with pytest.raises(ConfigurationError, match=r"\[0\] begins at offset 80, but the model began at 0"):
+    with pytest.raises(ConfigurationError, match=r"\[0\] begins at offset 80, but the model began at 0") as refused:
         forgotten(connection, own, 85)
+    assert "--reset m/1" in refused.value.remedy
+    assert ErasedRows(Cluster(connection), own.output.aliases_topic, 30.0).of("m") is None
     assert kept(own)[:3] == [150, 120, 90]
     assert forgotten(connection, own, 97).rows_to_read == 60
     produce(connection, own, encoded(POINTS)[150:], 150)

@@ -12,8 +12,7 @@ import pytest
 
 from streamsvm.datasets import DATASETS, HTRU2_FEATURES, dataset_source, load_htru2, write_csv
 from streamsvm.errors import ConfigurationError
-from streamsvm.ingest.files.opening import open_source
-from streamsvm.ingest.files.source import PointSource
+from streamsvm.ingest import PointSource, open_source
 
 PROJECT = Path(__file__).parents[1]
 

@@ -6,15 +6,13 @@ from datetime import UTC, datetime
 
 import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from streamsvm.errors import InvalidMessage
 from streamsvm.ingest import dead_letter
-from streamsvm.model.pointers import Alias, decode_alias, encode_alias
-from streamsvm.model.version import version_number
+from streamsvm.model import Alias, decode_alias, encode_alias, version_number
 from streamsvm.places import OFFSETS, PARTITIONS, Place, place_of, source_of, time_of, whole_number
-from streamsvm.verification.auditor import incarnation_in
+from streamsvm.verification import incarnation_in
 
 NOT_NUMBERS = (b"", b"-1", b"+1", b" 1", b"1_0", b"0x1", b"1.0", "\u0661".encode(), b"9" * 20, b"9" * 5_000, b"\xff")
 

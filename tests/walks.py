@@ -27,8 +27,7 @@ import numpy as np
 
 import consumers.cli.app
 import consumers.host.runtime
-from streamsvm.kafka import Cluster, Message, TopicSpec
-from streamsvm.kafka.embedded import EmbeddedBroker
+from streamsvm.kafka import Cluster, EmbeddedBroker, Message, TopicSpec
 
 ROOT: Final = str(Path(__file__).parent.parent) + "/"
 OWN: Final = (ROOT + "streamsvm/", ROOT + "consumers/")

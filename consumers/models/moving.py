@@ -23,8 +23,7 @@ from consumers.settings import Settings
 from consumers.streams.moves import TRANSACTION_TIMEOUT_S, moves_id, settlement_of_moves
 from streamsvm.errors import ConfigurationError, Fenced, TransientError
 from streamsvm.kafka import Cluster, Message, OutcomeUnknown
-from streamsvm.model import pointers, trail
-from streamsvm.model import version as version_form
+from streamsvm.model import pointers, trail, version as version_form
 from streamsvm.model.pointers import Alias, Retired, current_key, encode_alias, encode_retired, head_key, retired_key
 from streamsvm.registry.aliases import Aliases
 from streamsvm.registry.loading import ALIAS, RESERVED_ALIASES

@@ -21,9 +21,7 @@ from numpy.typing import NDArray
 
 from streamsvm.errors import ConfigurationError, InvalidMessage, TransientError
 from streamsvm.kafka import Cluster, Connection, Option, Record
-from streamsvm.model import deciles_header as deciles
-from streamsvm.model import message as model_codec
-from streamsvm.model import skill_header
+from streamsvm.model import deciles_header as deciles, message as model_codec, skill_header
 from streamsvm.model.classes import ClassModel, LinearMachines
 from streamsvm.model.deciles import Deciles
 from streamsvm.model.described import Label, points_fault

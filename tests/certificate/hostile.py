@@ -12,9 +12,8 @@ from sklearn.svm import SVC
 
 from streamsvm.certificate.bounds import Bounds, Objective, bounds_of
 from streamsvm.certificate.certifying import Certifier
-from streamsvm.certificate.survey import LEAST_KEPT, Survey, joined
-from streamsvm.model.fit import Fit
-from streamsvm.model.machine import LinearMachine, Model, Scaler
+from streamsvm.certificate.survey import Survey, joined
+from streamsvm.model import LEAST_KEPT, Fit, LinearMachine, Model, Scaler
 from streamsvm.points import Points
 
 Float = NDArray[np.float64]

@@ -16,10 +16,10 @@ from streamsvm.certificate.bounds import Objective
 from streamsvm.certificate.certifying import Certificate
 from streamsvm.certificate.gap import percent
 from streamsvm.datasets import load_htru2
-from streamsvm.estimators.coresetsvc import CoresetSVC
-from streamsvm.model.machine import LinearMachine, Scaler
+from streamsvm.estimators import CoresetSVC
+from streamsvm.model import LinearMachine, Scaler
 from streamsvm.points import Points
-from streamsvm.svm.feasible import balanced
+from streamsvm.svm import balanced
 from tests.certificate.hostile import Case, Float, case, violations, violations_of_reads, wild
 
 CASES = 60

@@ -20,8 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from streamsvm import private
 from streamsvm.checkpoint import format as codec
@@ -31,9 +30,8 @@ from streamsvm.checkpoint.framing import FORMAT
 from streamsvm.checkpoint.snapshot import Snapshot
 from streamsvm.crashpoints import POINTS
 from streamsvm.errors import ConfigurationError, CorruptCheckpoint, DirectoryTaken, StateError, TransientError
-from streamsvm.learning.learner import Learner
-from streamsvm.model.pointers import Head
-from streamsvm.model.version import PartitionCut
+from streamsvm.learning import Learner
+from streamsvm.model import Head, PartitionCut
 from streamsvm.points import Position, Rows
 from tests.checkpoint.disks import RefusingDisk, VolatileDisk
 from tests.golden import HERE as GOLDEN

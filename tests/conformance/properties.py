@@ -18,22 +18,19 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 
-from consumers.branches.history.erasing import erase
-from consumers.branches.history.forgetting import report_of
-from consumers.verify.verify import verify
+from consumers.branches.history import erase, report_of
+from consumers.verify import verify
 from streamsvm import CoresetSVC
 from streamsvm.build import build
 from streamsvm.config import ModelConfig
 from streamsvm.errors import StreamsvmError
 from streamsvm.kafka import Cluster, EmbeddedBroker
-from streamsvm.learning.learner import Learner
-from streamsvm.model import message as model_codec
-from streamsvm.model.classes import ClassModel
-from streamsvm.model.version import Version, positions
+from streamsvm.learning import Learner
+from streamsvm.model import ClassModel, Version, message as model_codec, positions
 from streamsvm.named_parts import PASSED_OVER
 from streamsvm.points import Points, Position
-from streamsvm.registry.loading import load_version
-from streamsvm.verification.report import Outcome
+from streamsvm.registry import load_version
+from streamsvm.verification import Outcome
 from tests.conformance.configurations import BEGUN_MS, INPUT, MODELS, TABLE, Entry, Stream, stream_of
 from tests.conformance.runs import Change, Published, copy, publish
 from tests.streams import rows_of

@@ -13,13 +13,12 @@ import pytest
 from structlog.testing import capture_logs
 
 from consumers import constants
-from consumers.branches.history.erasing import Positions, erase
+from consumers.branches.history import erase
 from consumers.settings import Settings
 from streamsvm.kafka import Connection, EmbeddedBroker
-from streamsvm.learning.cutting import LearnerState
-from streamsvm.learning.learner import Learner
+from streamsvm.learning import Learner, LearnerState
 from streamsvm.points import Position, Rows
-from streamsvm.registry.loading import load_version
+from streamsvm.registry import load_version
 from tests.branches.events.recipes import payment
 from tests.brokers.jvm import CannotRun
 from tests.conformance import golden, properties
@@ -189,7 +188,9 @@ def test_a_verifier_that_believes_is_found(linear: Published, monkeypatch: pytes
 def test_an_erasure_that_leaves_a_row_is_found(linear: Published, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two of three rows are erased: the versions are of the third one."""
 
-    def fewer(connection: Connection, settings: Settings, places: Positions, *report: Any, **agree: Any) -> bool:
+    def fewer(
+        connection: Connection, settings: Settings, places: dict[int, list[Position]], *report: Any, **agree: Any
+    ) -> bool:
         return erase(connection, settings, {0: places[0][1:]}, *report, **agree)
 
     monkeypatch.setattr(properties, "erase", fewer)

@@ -10,14 +10,12 @@ from contextlib import closing
 from types import TracebackType
 from typing import Any
 
-from consumers.host.runtime import Health
+from consumers.host import Health
 from consumers.metrics import SCORER, Metrics
-from consumers.page.board import ScorerBoard
-from consumers.scorer.components import ScorerComponents
-from consumers.scorer.scorer import Scorer
+from consumers.page import ScorerBoard
+from consumers.scorer import Scorer, ScorerComponents
 from consumers.settings import OutputConfig, ScoringConfig, Settings
-from streamsvm.ingest.decoder import encode
-from streamsvm.ingest.schemas import Schemas
+from streamsvm.ingest import Schemas, encode
 from streamsvm.kafka import (
     Cluster,
     Connection,
@@ -26,7 +24,7 @@ from streamsvm.kafka import (
     Record,
     TopicSpec,
 )
-from streamsvm.model.pointers import Gate, Head
+from streamsvm.model import Gate, Head
 from tests.registry.test_subscriber import DEADLINE_S, NAME
 
 

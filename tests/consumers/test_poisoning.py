@@ -13,7 +13,7 @@ import pytest
 
 from consumers.settings import Settings
 from streamsvm.kafka import Cluster, TopicSpec
-from streamsvm.registry.loading import load_version
+from streamsvm.registry import load_version
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.command import run
 from tests.consumers.trainers import produce, records, settings_for, versions

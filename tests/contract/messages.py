@@ -8,11 +8,10 @@ from typing import Any, Final
 
 import msgspec
 
-from streamsvm.branches.history.erased import decode_erased
+from streamsvm.branches.history import decode_erased
 from streamsvm.errors import InvalidMessage
-from streamsvm.ingest.scored import scores_of
-from streamsvm.model import message as codec
-from streamsvm.model.pointers import decode_alias, decode_head, decode_owner, decode_retired
+from streamsvm.ingest import scores_of
+from streamsvm.model import decode_alias, decode_head, decode_owner, decode_retired, message as codec
 from streamsvm.places import SOURCE_HEADER, source_of
 from tests.contract.cases import Case
 

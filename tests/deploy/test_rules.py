@@ -15,8 +15,7 @@ from typing import Any
 
 import pytest
 
-from consumers.metrics import SCORER as SCORER_METRICS
-from consumers.metrics import TRAINER as TRAINER_METRICS
+from consumers.metrics import SCORER as SCORER_METRICS, TRAINER as TRAINER_METRICS
 from consumers.settings import Settings
 from tests.deploy.checkers import promtool
 from tests.deploy.files import DEPLOY, ROOT, RULES, parsed

@@ -24,13 +24,11 @@ from sklearn.svm import SVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from streamsvm import CoresetSVC
-from streamsvm.coreset.conditions import MEANINGS
+from streamsvm.coreset import MEANINGS
 from streamsvm.datasets import load_htru2
 from streamsvm.estimators import coresetsvc
 from streamsvm.estimators.stream import REMEDIES, CoresetWarning
-from streamsvm.model.kernels import RbfKernel
-from streamsvm.model.machine import KernelMachine, Packing
-from streamsvm.model.packing import Grid
+from streamsvm.model import Grid, KernelMachine, Packing, RbfKernel
 from tests.estimators.checks import LEAST_CHAIN, LEAST_TREE, REASONS, failed_seeds
 
 pytestmark = pytest.mark.filterwarnings("ignore::streamsvm.estimators.stream.CoresetWarning")

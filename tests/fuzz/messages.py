@@ -16,29 +16,28 @@ import msgspec
 import numpy as np
 from prometheus_client import CollectorRegistry
 
-from consumers.host.runtime import Health
-from consumers.host.web.access import Names
-from consumers.host.web.connections import HttpConnection, Phase
-from consumers.host.web.head import HttpRequest
+from consumers.host import Health, HttpConnection, HttpRequest, Names, Phase
 from consumers.host.web.server import _listen, _Loop, _Routes
 from consumers.settings import HttpConfig
-from consumers.streams.score_settlement import positions_of
+from consumers.streams import positions_of
 from streamsvm import places
-from streamsvm.checkpoint import format as checkpoint
-from streamsvm.checkpoint import records
-from streamsvm.delivery.settlement import AttemptRecord
+from streamsvm.checkpoint import format as checkpoint, records
+from streamsvm.delivery import AttemptRecord
 from streamsvm.errors import CorruptCheckpoint, InvalidMessage
-from streamsvm.ingest import dead_letter as deadletter
-from streamsvm.ingest.label_records import LabelDecoder
-from streamsvm.ingest.scored import scores_of
-from streamsvm.kafka import Record
-from streamsvm.kafka.attempts import Stamp
-from streamsvm.model import deciles_header, skill_header
-from streamsvm.model import message as model_codec
-from streamsvm.model.pointers import decode_alias, decode_head, decode_owner, decode_retired
-from streamsvm.model.version import version_number
+from streamsvm.ingest import LabelDecoder, dead_letter as deadletter, scores_of
+from streamsvm.kafka import Record, Stamp
+from streamsvm.model import (
+    deciles_header,
+    decode_alias,
+    decode_head,
+    decode_owner,
+    decode_retired,
+    message as model_codec,
+    skill_header,
+    version_number,
+)
 from streamsvm.registry.loading import _published_at
-from streamsvm.verification.auditor import incarnation_in
+from streamsvm.verification import incarnation_in
 from tests.fuzz.records import LABELED
 from tests.fuzz.targets import INT64, Target, headers_of, kept, messages, of_cases, words
 from tests.golden import HERE

@@ -8,10 +8,10 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
-from streamsvm.ingest.scored import BatchScorer
+from streamsvm.ingest import BatchScorer
 from streamsvm.kafka import Record
 from streamsvm.model import message as codec
-from streamsvm.registry.loading import Loaded
+from streamsvm.registry import Loaded
 from streamsvm.supports import Unsupported
 from tests.golden import HERE
 from tests.golden.every_model import KINDS

@@ -10,8 +10,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from streamsvm.checkpoint.format import encode
-from streamsvm.checkpoint.snapshot import Snapshot
+from streamsvm.checkpoint import Snapshot, encode
 from tests.golden import HERE
 from tests.golden.checkpoint import as_json, handmade, handmade_taken
 from tests.plugged import of_branches

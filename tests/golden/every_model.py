@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from streamsvm.model.message import encode
-from streamsvm.model.version import Version
+from streamsvm.model import Version, encode
 from tests.golden import model
 from tests.golden.model import path_of
 from tests.plugged import of_branches

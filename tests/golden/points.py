@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from streamsvm.ingest import arrow, avro
-from streamsvm.ingest.decoder import encode
+from streamsvm.ingest import arrow, avro, encode
 from tests.golden import HERE
 
 SCHEMAS = {1: avro.schema_of(1, many=False), 2: avro.schema_of(1, many=True)}

@@ -16,13 +16,9 @@ from rich.markup import escape
 from rich.table import Table
 
 from streamsvm.errors import InvalidMessage
-from streamsvm.ingest.scored import label_of
-from streamsvm.model import message as model_codec
-from streamsvm.model.classes import AnyModel, ClassModel
-from streamsvm.model.features import InvalidFeatures
-from streamsvm.model.machine import Model
-from streamsvm.model.threshold import Threshold
-from streamsvm.registry.loading import Loaded
+from streamsvm.ingest import label_of
+from streamsvm.model import AnyModel, ClassModel, InvalidFeatures, Model, Threshold, message as model_codec
+from streamsvm.registry import Loaded
 from tests.brokers.jvm import CannotRun
 from tests.golden.model import handmade
 from tests.interop.programs import java_program, node_program

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import pytest
 
-from streamsvm.model.parts import names
+from streamsvm.model import names
 from streamsvm.named_parts import PASSED_OVER
 from tests.brokers.jvm import CannotRun
 from tests.contract.cases import FILE, Case, cases

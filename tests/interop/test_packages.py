@@ -19,10 +19,8 @@ import pytest
 from confluent_kafka import Producer
 
 from streamsvm.kafka import Cluster, Connection, TopicSpec
-from streamsvm.model.machine import LinearMachine, Model, Scaler
-from streamsvm.model.pointers import Alias
-from streamsvm.model.version import Version
-from streamsvm.registry.loading import Loaded
+from streamsvm.model import Alias, LinearMachine, Model, Scaler, Version
+from streamsvm.registry import Loaded
 from tests.brokers.fixtures import TestBroker
 from tests.brokers.jvm import CannotRun, JvmBroker, kafka_jars
 from tests.golden import answers

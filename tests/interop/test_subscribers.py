@@ -12,16 +12,13 @@ import numpy as np
 import pytest
 
 from consumers.settings import Settings
-from consumers.streams.topics import output_topics
+from consumers.streams import output_topics
 from streamsvm.config import PointsConfig, SvmConfig
 from streamsvm.datasets import load_htru2
-from streamsvm.ingest.decoder import encode
+from streamsvm.ingest import encode
 from streamsvm.kafka import Cluster, Connection, TopicSpec
-from streamsvm.model.kernels import Float
-from streamsvm.model.pointers import encode_head, head_key
-from streamsvm.registry.loading import Loaded
-from streamsvm.registry.signing import Signer, TrustedKeys
-from streamsvm.registry.subscriber import ModelSubscriber
+from streamsvm.model import Float, encode_head, head_key
+from streamsvm.registry import Loaded, ModelSubscriber, Signer, TrustedKeys
 from tests.brokers.fixtures import TestBroker
 from tests.brokers.jvm import CannotRun
 from tests.config.sizes import sized

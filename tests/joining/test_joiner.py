@@ -8,8 +8,7 @@ from typing import Literal, TypeVar
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from streamsvm.errors import ConfigurationError
 from streamsvm.joining.joiner import Joiner

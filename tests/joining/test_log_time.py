@@ -7,8 +7,7 @@ from typing import Literal
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
+from hypothesis import example, given, settings, strategies as st
 
 from streamsvm.joining.joiner import Joiner
 from streamsvm.joining.log_time import AHEAD_MS, ENOUGH, LATEST_MS, OF, Ahead, decided

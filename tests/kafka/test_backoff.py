@@ -1,8 +1,7 @@
 """The waits between attempts: growing, spread, never above their ceiling."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from streamsvm.errors import ConfigurationError
 from streamsvm.kafka.backoff import Backoff

@@ -21,8 +21,8 @@ from streamsvm.kafka import (
     Publisher,
     TopicSpec,
     client,
+    outbox as outbox_module,
 )
-from streamsvm.kafka import outbox as outbox_module
 from streamsvm.kafka.client import ClientLog, Link
 from tests.kafka.steps import PATIENCE_S, eventually
 

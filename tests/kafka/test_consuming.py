@@ -7,8 +7,7 @@ from contextlib import closing
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaError
-from confluent_kafka import Message as Consumed
+from confluent_kafka import KafkaError, Message as Consumed
 
 from streamsvm.errors import TopicMissing, TransientError
 from streamsvm.kafka import Input, Message, OffsetOutOfRange, Record, Subscription

@@ -7,7 +7,7 @@ import re
 import pytest
 from confluent_kafka import KafkaError
 
-from consumers.host.exit_codes import exit_code
+from consumers.host import exit_code
 from streamsvm.errors import ConfigurationError, FatalError, Fenced, StateError, StreamsvmError, TransientError
 from streamsvm.kafka import Connection, failures
 from streamsvm.kafka.failures import _NAMES, FAULTS, Fault, fault_of, translate

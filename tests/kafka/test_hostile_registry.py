@@ -15,15 +15,15 @@ from typing import Any
 
 import pytest
 
-from consumers.host.runtime import configure_logging
+from consumers.host import configure_logging
 from consumers.settings import LogConfig, RegistryConfig, Settings
 from consumers.verify.verify import verify
 from streamsvm.config import PointsConfig
 from streamsvm.errors import ConfigurationError, InvalidPoint
-from streamsvm.ingest.avro import AvroReader, AvroWriter
+from streamsvm.ingest import AvroReader, AvroWriter
 from streamsvm.kafka import Cluster, Message, Outbox, RegistryUnavailable, SchemaRegistry, TopicSpec
 from streamsvm.kafka.schema_registry import LARGEST_ANSWER, MOST_KEPT
-from streamsvm.verification.report import EXIT_CLEAN, EXIT_DIFFERS
+from streamsvm.verification import EXIT_CLEAN, EXIT_DIFFERS
 from tests.brokers.fixtures import TestBroker
 from tests.brokers.jvm import CannotRun
 from tests.brokers.secured import Authority

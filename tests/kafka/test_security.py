@@ -22,16 +22,14 @@ from typing import Any, Final
 import pytest
 
 from streamsvm.errors import ConfigurationError, TransientError
-from streamsvm.ingest.decoder import encode
+from streamsvm.ingest import encode
 from streamsvm.kafka import Cluster, Connection, Message, Outbox, Publisher, TopicSpec, client
-from streamsvm.model.pointers import Alias, encode_alias, pin_key
-from streamsvm.registry.loading import load_version
-from streamsvm.registry.subscriber import ModelSubscriber
+from streamsvm.model import Alias, encode_alias, pin_key
+from streamsvm.registry import ModelSubscriber, load_version
 from tests.brokers.jvm import CannotRun
 from tests.brokers.secured import SecuredBroker, password_of
 from tests.consumers.command import error_of, run
-from tests.consumers.dead_letters.test_resending import UNLABELED
-from tests.consumers.dead_letters.test_resending import message as letter_of
+from tests.consumers.dead_letters.test_resending import UNLABELED, message as letter_of
 from tests.consumers.trainers import produce, records, settings_for, topic, versions
 from tests.forked import PROGRAM
 from tests.kafka.steps import eventually, send

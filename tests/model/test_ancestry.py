@@ -21,8 +21,7 @@ from streamsvm.model.pointers import (
     encode_retired,
     links_after,
 )
-from tests.golden import every_model
-from tests.golden import model as golden
+from tests.golden import every_model, model as golden
 
 
 def hash_of(number: int) -> str:

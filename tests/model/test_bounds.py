@@ -17,10 +17,8 @@ import pytest
 
 from streamsvm.config import PointsConfig
 from streamsvm.errors import InvalidPoint
-from streamsvm.ingest import arrow, json_rows
-from streamsvm.ingest.arrow_stream import _messages, field
-from streamsvm.ingest.avro import AvroWriter
-from streamsvm.ingest.decoder import PointDecoder
+from streamsvm.ingest import AvroWriter, PointDecoder, arrow, field, json_rows
+from streamsvm.ingest.arrow_stream import _messages
 from tests.ingest.rows import ARROW, AVRO, POINTS, SHELF, Raw, Shelf, as_arrow, as_avro, as_json, few_rows
 
 CONFIG = PointsConfig(dimension=2, labels=(0, 1))

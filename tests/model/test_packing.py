@@ -11,19 +11,16 @@ import numpy as np
 import pytest
 
 from streamsvm.config import ModelConfig, SvmConfig
-from streamsvm.coreset.moments import Moments
+from streamsvm.coreset import Moments
 from streamsvm.errors import InvalidMessage
-from streamsvm.learning import naming, training
-from streamsvm.learning.training import train
-from streamsvm.model import message as codec
-from streamsvm.model import packing as grids
+from streamsvm.learning import naming, train, training
+from streamsvm.model import message as codec, packing as grids
 from streamsvm.model.kernels import RbfKernel
 from streamsvm.model.machine import KernelMachine, Model, Packing, Scaler
 from streamsvm.model.packing import FEW, FINE, MOST, Grid
 from streamsvm.model.version import Version
 from streamsvm.points import Points
-from streamsvm.svm.fit_landmarks import decisions, fewer_terms
-from streamsvm.svm.objective import primal_objective
+from streamsvm.svm import decisions, fewer_terms, primal_objective
 from tests.brokers.jvm import CannotRun
 from tests.golden import model as golden
 from tests.interop.inputs import answers_by

@@ -14,8 +14,7 @@ from streamsvm.errors import InvalidMessage, UnknownFormat
 from streamsvm.model import message as codec
 from streamsvm.model.parts import every_part, names
 from streamsvm.named_parts import PASSED_OVER
-from tests.golden import every_model
-from tests.golden import model as golden
+from tests.golden import every_model, model as golden
 from tests.golden.checkpoint import as_json
 from tests.schemas import model_schema
 

@@ -13,8 +13,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from streamsvm.model import message as model_codec
-from streamsvm.model.version import Version
+from streamsvm.model import Version, message as model_codec
 
 FOREIGN: Final = (
     b"",
@@ -198,7 +197,7 @@ def bad_messages(good: list[Version], count: int, seed: int) -> Iterator[tuple[V
 
 def linear(dimension: int, random: Random) -> Any:
     """Return a linear model with random coefficients."""
-    from streamsvm.model.machine import LinearMachine, Model, Scaler
+    from streamsvm.model import LinearMachine, Model, Scaler
 
     scaler = Scaler(random.normal(size=dimension), random.uniform(0.5, 2.0, dimension))
     return Model(scaler, LinearMachine(random.normal(size=dimension) + 3.0, float(random.normal())))

@@ -12,27 +12,27 @@ from typing import Any
 import msgspec
 import pytest
 
-from consumers.models.catalogue import holds_newest, read_catalogue
-from consumers.models.moving import Records, RollBack, perform, pin, retire, set_alias
+from consumers.models import Records, RollBack, holds_newest, perform, pin, read_catalogue, retire, set_alias
 from consumers.settings import OutputConfig, Settings
 from streamsvm.errors import ConfigurationError
 from streamsvm.kafka import Cluster, Connection, Message, Publisher, TopicSpec
-from streamsvm.model import message as model_codec
-from streamsvm.model import trail
-from streamsvm.model.ancestry import Ancestor
-from streamsvm.model.machine import LinearMachine, Model
-from streamsvm.model.pointers import (
+from streamsvm.model import (
     Alias,
+    Ancestor,
     Head,
+    LinearMachine,
+    Model,
     Retired,
+    Version,
     encode_alias,
     encode_head,
     encode_retired,
     head_key,
     links_after,
+    message as model_codec,
     retired_key,
+    trail,
 )
-from streamsvm.model.version import Version
 from streamsvm.registry import backwards
 from streamsvm.registry.anchoring import NotAnchored, reference
 from streamsvm.registry.loading import load_record, load_version

@@ -17,11 +17,17 @@ import numpy as np
 import pytest
 
 from streamsvm.kafka import Cluster, Message, Publisher, Record, TopicSpec
-from streamsvm.model.kernels import RbfKernel
-from streamsvm.model.machine import KernelMachine, Model, Scaler
-from streamsvm.model.message import SHA256_HEADER
-from streamsvm.model.pointers import Alias, current_key, encode_alias
-from streamsvm.model.version import Version
+from streamsvm.model import (
+    SHA256_HEADER,
+    Alias,
+    KernelMachine,
+    Model,
+    RbfKernel,
+    Scaler,
+    Version,
+    current_key,
+    encode_alias,
+)
 from streamsvm.registry.loading import REASONS, RefusedMessage, check
 from streamsvm.registry.subscriber import ModelSubscriber
 from tests.brokers.fixtures import TestBroker

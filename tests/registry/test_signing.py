@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives.serialization import (
     PublicFormat,
 )
 
-from consumers.models.moving import Records, RollBack, perform, pin
+from consumers.models import Records, RollBack, perform, pin
 from consumers.settings import OutputConfig, Settings
 from streamsvm.errors import ConfigurationError
 from streamsvm.kafka import Cluster, Connection, TopicSpec
@@ -31,9 +31,7 @@ from streamsvm.registry.signing import Signer, TrustedKeys, signed_text
 from streamsvm.registry.subscriber import ModelSubscriber
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.trainers import produce, records, run_until, settings_for, topic
-from tests.registry.test_anchoring import NOW, Topic
-from tests.registry.test_anchoring import connection as connection
-from tests.registry.test_anchoring import models as models
+from tests.registry.test_anchoring import NOW, Topic, connection as connection, models as models
 from tests.registry.test_subscriber import DEADLINE_S, NAME, eventually
 
 KEY: Final = "pulsar@7"

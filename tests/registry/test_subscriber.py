@@ -19,12 +19,24 @@ from streamsvm.build import build
 from streamsvm.config import Label
 from streamsvm.errors import BrokerUnavailable, ConfigurationError, FatalError, TopicMissing, TransientError
 from streamsvm.kafka import Cluster, Connection, Message, Publisher, Record, Tail, TopicSpec
-from streamsvm.model import message as model_codec
-from streamsvm.model.ancestry import Ancestor, linked
-from streamsvm.model.fit import Fit
-from streamsvm.model.machine import LinearMachine, Model, Scaler
-from streamsvm.model.pointers import Alias, Retired, encode_alias, encode_retired, pin_key, retired_key
-from streamsvm.model.version import Lineage, StreamSummary, Version
+from streamsvm.model import (
+    Alias,
+    Ancestor,
+    Fit,
+    Lineage,
+    LinearMachine,
+    Model,
+    Retired,
+    Scaler,
+    StreamSummary,
+    Version,
+    encode_alias,
+    encode_retired,
+    linked,
+    message as model_codec,
+    pin_key,
+    retired_key,
+)
 from streamsvm.registry.anchoring import NotAnchored
 from streamsvm.registry.loading import REASONS, Loaded, NoModel, RefusedMessage, load_version
 from streamsvm.registry.subscriber import ModelSubscriber

@@ -6,7 +6,7 @@ import pytest
 
 from consumers.branches.challenges.reading import logs_of, read_served
 from consumers.settings import Settings
-from streamsvm.ingest.decoder import encode
+from streamsvm.ingest import encode
 from streamsvm.kafka import Cluster, Connection, Recreated
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.scorers import Running as Scoring

@@ -8,8 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from streamsvm.branches.events.event_scan import EventScanner
 from streamsvm.branches.events.features.fields import Coded, FieldValues, Instants, listed

@@ -17,11 +17,8 @@ from numpy.typing import NDArray
 from streamsvm.branches.events.features.columns import columns_of
 from streamsvm.branches.events.features.recipe import Recipe
 from streamsvm.branches.events.options import recipe_from
-from streamsvm.model import message as codec
-from streamsvm.model.features import InvalidFeatures
-from streamsvm.model.machine import LinearMachine, Model, Scaler
-from streamsvm.model.version import Version
-from streamsvm.registry.loading import Loaded
+from streamsvm.model import InvalidFeatures, LinearMachine, Model, Scaler, Version, message as codec
+from streamsvm.registry import Loaded
 from tests.branches.events.recipes import payment, payments
 from tests.branches.events.test_notations import CELLS
 from tests.brokers.jvm import CannotRun

@@ -21,14 +21,11 @@ from consumers.branches.history.forgetting import ForgettingReport, report_of
 from consumers.settings import Settings
 from streamsvm.branches.history.erased import Erased
 from streamsvm.branches.history.erased_part import Obeyed, obeyed_of
-from streamsvm.checkpoint.directory import CheckpointDirectory
-from streamsvm.checkpoint.disk import FileSystem
-from streamsvm.checkpoint.format import encode
-from streamsvm.checkpoint.snapshot import Snapshot
+from streamsvm.checkpoint import CheckpointDirectory, FileSystem, Snapshot, encode
 from streamsvm.config import SvmConfig
 from streamsvm.errors import StateError, TopicMissing
 from streamsvm.kafka import Cluster, Connection, TopicSpec
-from streamsvm.model.left_out import left_out_key
+from streamsvm.model import left_out_key
 from streamsvm.points import Points, Position
 from tests.branches.history.traces import left, sought, topics_of, traces_of
 from tests.brokers.fixtures import TestBroker

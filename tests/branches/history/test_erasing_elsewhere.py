@@ -11,13 +11,13 @@ import pytest
 from consumers.branches.history.erasing import erase
 from consumers.branches.history.forgetting import ForgettingReport, report_of
 from consumers.settings import Settings
-from consumers.verify.verify import verify
+from consumers.verify import verify
 from streamsvm.branches.history.without_part import WithoutRows
 from streamsvm.errors import ConfigurationError
 from streamsvm.kafka import Cluster, Connection
-from streamsvm.model.version import Version
+from streamsvm.model import Version
 from streamsvm.points import Position
-from streamsvm.verification.report import Outcome
+from streamsvm.verification import Outcome
 from tests.branches.late_labels.test_labels import (
     Timed,
     expected,

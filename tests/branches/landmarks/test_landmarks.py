@@ -10,10 +10,8 @@ import pytest
 from streamsvm.branches.landmarks.landmark_pilots import LandmarkPilot
 from streamsvm.branches.landmarks.landmarks import Decided, Landmarks
 from streamsvm.branches.landmarks.screens import LandmarkScreens, make_landmark_screen
-from streamsvm.coreset.moments import Moments
-from streamsvm.coreset.reducers.base import Observed
-from streamsvm.coreset.screening import Screener, calibrated
-from streamsvm.model.kernels import RbfKernel
+from streamsvm.coreset import Moments, Observed, Screener, calibrated
+from streamsvm.model import RbfKernel
 from streamsvm.points import Points
 from tests.learning.test_leaf_screens import config_of, kind_of
 from tests.streams import ring

@@ -10,22 +10,17 @@ from typing import Any
 import jsonschema
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from streamsvm.checkpoint import format as codec
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
-from streamsvm.coreset.moments import Moments
+from streamsvm.coreset import Moments
 from streamsvm.errors import CorruptCheckpoint
-from streamsvm.learning.cutting import Cut, LearnerState
-from streamsvm.learning.learner import Learner
-from streamsvm.learning.recipe import Origin, make, version_of
-from streamsvm.learning.training import train
-from streamsvm.model import message
-from streamsvm.model.version import Memory, Version
+from streamsvm.learning import Cut, Learner, LearnerState, Origin, make, train, version_of
+from streamsvm.model import Memory, Version, message
 from streamsvm.points import Points, Position, Rows, Times
-from streamsvm.svm.objective import primal_objective
-from streamsvm.verification.recomputation import Recomputation, missing_input
+from streamsvm.svm import primal_objective
+from streamsvm.verification import Recomputation, missing_input
 from tests.branches.memories.golden import handmade_forgetful
 from tests.config.sizes import sized
 from tests.golden.checkpoint import handmade

@@ -12,8 +12,13 @@ import pytest
 
 from consumers import constants
 from consumers.branches.workers import adopting
-from consumers.branches.workers.coresets_topic import READ_TO, WATERMARK, read_partition, topic_spec
-from consumers.branches.workers.coresets_topic import check_topic as check_fit
+from consumers.branches.workers.coresets_topic import (
+    READ_TO,
+    WATERMARK,
+    check_topic as check_fit,
+    read_partition,
+    topic_spec,
+)
 from consumers.branches.workers.owned_partitions import NewestRows
 from consumers.branches.workers.ownership import FixedShare
 from consumers.branches.workers.settings import coresets_topic
@@ -22,7 +27,7 @@ from streamsvm.branches.workers.coreset_records import Manifest, PartEntry, plac
 from streamsvm.config import CoresetConfig
 from streamsvm.errors import ConfigurationError, StateError
 from streamsvm.kafka import Cluster, Connection, Message, TopicInfo, TopicSpec
-from streamsvm.model.version import Version, positions
+from streamsvm.model import Version, positions
 from streamsvm.points import Position
 from tests import streams
 from tests.branches.workers.group_workers import (

@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 
 from consumers.cli.app import app
 from consumers.help_texts import Commands
-from consumers.host.exit_codes import EXIT_UNFORESEEN
+from consumers.host import EXIT_UNFORESEEN
 from consumers.options import fields, flag
 from streamsvm.secrecy import is_secret
 from tests.brokers.fixtures import TestBroker

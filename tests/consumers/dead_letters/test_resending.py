@@ -11,9 +11,15 @@ from consumers.dead_letters.listing import EVERY, Chosen, again_of, chosen, plai
 from consumers.dead_letters.resending import Resent, mended_lines, resend
 from streamsvm.config import PointsConfig
 from streamsvm.errors import ConfigurationError
-from streamsvm.ingest import dead_letter as deadletter
-from streamsvm.ingest.dead_letter import DecodedDeadLetter, Receipt, RejectedRow
-from streamsvm.ingest.decoder import PointDecoder, RejectedRecord, Rejection
+from streamsvm.ingest import (
+    DecodedDeadLetter,
+    PointDecoder,
+    Receipt,
+    RejectedRecord,
+    RejectedRow,
+    Rejection,
+    dead_letter as deadletter,
+)
 from streamsvm.kafka import Cluster, Connection, Message, Outbox, Record, TopicSpec
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.command import run

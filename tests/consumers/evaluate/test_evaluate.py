@@ -30,16 +30,12 @@ from consumers.evaluate import (
     headline,
     load,
     notes,
-)
-from consumers.evaluate import (
     run as passes,
 )
 from streamsvm import CoresetSVC
 from streamsvm.datasets import load_htru2
 from streamsvm.errors import ConfigurationError
-from streamsvm.ingest.files.array_files import from_arrays
-from streamsvm.ingest.files.opening import open_source
-from streamsvm.ingest.files.source import PointSource
+from streamsvm.ingest import PointSource, from_arrays, open_source
 from tests.consumers.command import run
 
 Arrays = tuple[np.ndarray, np.ndarray]

@@ -17,8 +17,7 @@ from http import HTTPStatus
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from consumers.host.runtime import Health
 from consumers.host.web import server

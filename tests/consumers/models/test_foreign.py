@@ -12,12 +12,12 @@ import pytest
 from rich.console import Console
 from rich.table import Table
 
-from consumers.host.untrusted_text import json_for, printable
+from consumers.host import json_for, printable
 from consumers.models.show import describe
 from consumers.models.version_tables import diff_table, list_table
-from streamsvm.model.comparison import Hashed, compare
-from streamsvm.quality.skill import Answered, skill_of
-from streamsvm.registry.loading import Loaded
+from streamsvm.model import Hashed, compare
+from streamsvm.quality import Answered, skill_of
+from streamsvm.registry import Loaded
 from tests.model.test_model import version_of
 
 NASTY = [

@@ -23,7 +23,6 @@ from consumers.models.moving import (
     Move,
     Records,
     RollBack,
-    moves_id,
     perform,
     pin,
     remove_alias,
@@ -32,13 +31,11 @@ from consumers.models.moving import (
     unpin,
 )
 from consumers.settings import OutputConfig, Settings
+from consumers.streams import moves_id
 from streamsvm.errors import ConfigurationError, TransientError
 from streamsvm.kafka import Cluster, Connection, Message, OutcomeUnknown, Publisher, TopicSpec
-from streamsvm.model import message as model_codec
-from streamsvm.model.pointers import Alias, Retired, encode_retired, retired_key
-from streamsvm.registry.aliases import Aliases
-from streamsvm.registry.loading import load_version
-from streamsvm.registry.subscriber import ModelSubscriber
+from streamsvm.model import Alias, Retired, encode_retired, message as model_codec, retired_key
+from streamsvm.registry import Aliases, ModelSubscriber, load_version
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.command import error_of, run
 from tests.consumers.trainers import topic

@@ -11,10 +11,8 @@ import pytest
 from rich.console import Console
 
 from consumers.models.show import describe
-from streamsvm.model.fit import Audit
-from streamsvm.model.message import content_sha256
-from streamsvm.model.probability import Sigmoid
-from streamsvm.registry.loading import Loaded
+from streamsvm.model import Audit, Sigmoid, content_sha256
+from streamsvm.registry import Loaded
 from tests.golden import model as golden
 from tests.model.test_model import version_of
 

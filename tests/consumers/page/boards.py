@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from consumers.host.runtime import Health
+from consumers.host import Health
 from consumers.metrics import TRAINER, Metrics
 from consumers.page.board import BoardSnapshot, Drawing, Subject, TrainerBoard
 from consumers.page.boundary import project
@@ -23,9 +23,7 @@ from consumers.page.status import (
 )
 from consumers.settings import InputConfig, Settings
 from streamsvm.config import PointsConfig
-from streamsvm.model.kernels import Float
-from streamsvm.model.machine import LinearMachine, Model, Scaler
-from streamsvm.model.skill import Estimate, SampleFigures, Skill
+from streamsvm.model import Estimate, Float, LinearMachine, Model, SampleFigures, Scaler, Skill
 from tests.streams import gaussian
 
 HOSTILE = "</title></bdi><script>window.hacked=1</script><img src=x onerror=window.hacked=1>\"'&"

@@ -14,9 +14,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import WebDriverWait
 
-from consumers.host.runtime import Health
-from consumers.host.web.answers import HttpAnswer
-from consumers.host.web.server import HttpServer
+from consumers.host import Health, HttpAnswer, HttpServer
 from consumers.metrics import TRAINER, Metrics
 from consumers.page.site import Site
 from consumers.settings import HttpConfig

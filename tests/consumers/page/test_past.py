@@ -15,10 +15,9 @@ from consumers.page.site import Site
 from consumers.page.status import TrainerStatus
 from consumers.settings import Settings
 from consumers.trainer import observer
-from streamsvm.ingest.decoder import RejectedRecord, Rejection
+from streamsvm.ingest import RejectedRecord, Rejection
 from streamsvm.kafka import Cluster, Connection, Message, Outbox, Record, TopicSpec
-from streamsvm.model import message as model_codec
-from streamsvm.model.pointers import Head
+from streamsvm.model import Head, message as model_codec
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.trainers import Running, produce, records, run_until, settings_for, topic, versions
 

@@ -7,7 +7,7 @@ from contextlib import closing
 
 import pytest
 
-from consumers.host.web.server import HttpServer
+from consumers.host import HttpServer
 from consumers.page.site import Site
 from consumers.settings import HttpConfig
 from streamsvm.kafka import Connection, EmbeddedBroker

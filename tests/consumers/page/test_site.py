@@ -16,17 +16,14 @@ import msgspec
 import numpy as np
 import pytest
 
-from consumers.host.runtime import Health
-from consumers.host.web.server import HttpServer
+from consumers.host import Health, HttpServer
 from consumers.metrics import SCORER, TRAINER, Metrics
 from consumers.page.board import MOMENT_EVERY_S, MOST_MOMENTS, MomentSeries, ScorerBoard, Subject, TrainerBoard
 from consumers.page.site import Site, etag
 from consumers.page.status import Figures, Moment, ScorerStatus, TrainerStatus, encode
 from consumers.settings import HttpConfig, Settings
-from streamsvm.model import message as model_codec
-from streamsvm.model.kernels import RbfKernel
-from streamsvm.model.machine import KernelMachine, Model, Scaler
-from streamsvm.registry.loading import Loaded
+from streamsvm.model import KernelMachine, Model, RbfKernel, Scaler, message as model_codec
+from streamsvm.registry import Loaded
 from tests.consumers.page import boards
 from tests.consumers.page.boards import HOSTILE, T0
 from tests.golden import HERE

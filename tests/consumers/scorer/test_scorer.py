@@ -12,8 +12,7 @@ import consumers.scorer.scorer as scorer_module
 from consumers.scorer.scorer import portions
 from consumers.settings import OutputConfig, Settings
 from streamsvm.errors import FatalError, TopicMissing
-from streamsvm.ingest import avro
-from streamsvm.ingest.decoder import encode
+from streamsvm.ingest import avro, encode
 from streamsvm.kafka import (
     Cluster,
     Connection,
@@ -25,7 +24,7 @@ from streamsvm.kafka import (
     Subscription,
     Tail,
 )
-from streamsvm.model.pointers import encode_head, head_key
+from streamsvm.model import encode_head, head_key
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.scorers import Running, held_back, points, produce, scores, stored
 from tests.ingest.test_scored import Shelf, in_avro, record_of

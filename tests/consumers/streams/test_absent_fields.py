@@ -8,7 +8,7 @@ import structlog
 
 from consumers.metrics import SCORER, Metrics
 from consumers.streams.absent_fields import LEAST_EVENTS, AbsentWatch
-from streamsvm.ingest.decoding import Absences
+from streamsvm.ingest import Absences
 
 
 class Clock:

@@ -19,13 +19,11 @@ from consumers.streams import identity as identity_module
 from consumers.streams.identity import TopicIdentity, identity_of
 from consumers.verify.verify import verify
 from streamsvm.errors import LogGap, TransientError
-from streamsvm.ingest.decoder import encode
+from streamsvm.ingest import encode
 from streamsvm.kafka import Cluster, Connection, Recreated, TopicSpec
-from streamsvm.verification.report import Outcome
+from streamsvm.verification import Outcome
 from tests.brokers.fixtures import TestBroker
-from tests.consumers.scorers import Running as Scoring
-from tests.consumers.scorers import scores
-from tests.consumers.scorers import settings_for as scoring_settings
+from tests.consumers.scorers import Running as Scoring, scores, settings_for as scoring_settings
 from tests.consumers.trainers import Running, produce, records, run_until, settings_for, versions
 from tests.kafka import foreign
 from tests.registry.test_subscriber import Trainer, eventually, version_of

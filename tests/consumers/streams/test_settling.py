@@ -19,18 +19,15 @@ import consumers.scorer.scorer as scorer_module
 from consumers.settings import ScoringConfig, Settings
 from consumers.streams.settling import PersonNeeded, Unsettled
 from consumers.streams.version_settlement import VersionSettlement
-from streamsvm.kafka import Cluster, Connection, Message, Outbox, Publisher, Record, Stamp, Standings, TopicSpec
-from streamsvm.kafka.attempts import HEADER
-from streamsvm.model import message as model_codec
-from streamsvm.model.pointers import decode_head, head_key
+from streamsvm.kafka import HEADER, Cluster, Connection, Message, Outbox, Publisher, Record, Stamp, Standings, TopicSpec
+from streamsvm.model import decode_head, head_key, message as model_codec
 from streamsvm.places import rejected_source_of
 from tests.brokers.jvm import CannotRun, JvmBroker
 from tests.consumers.scorers import Running as Scoring
 from tests.consumers.trainers import Running, produce, records, settings_for, topic, versions
 from tests.live.proxy import ADD_OFFSETS_TO_TXN, END_TXN, PRODUCE, Proxy
 from tests.live.unmarked import UNVERIFIED, Unmarked
-from tests.registry.test_subscriber import NAME, eventually, version_of
-from tests.registry.test_subscriber import Trainer as ModelTrainer
+from tests.registry.test_subscriber import NAME, Trainer as ModelTrainer, eventually, version_of
 
 pytestmark = pytest.mark.real_broker
 

@@ -13,26 +13,18 @@ import numpy as np
 import pytest
 from structlog.testing import capture_logs
 
-from consumers.models.show import describe
-from consumers.page.page import page_of
-from consumers.page.site import Site
-from consumers.page.status import ScorerStatus, TrainerStatus
+from consumers.models import describe
+from consumers.page import ScorerStatus, Site, TrainerStatus, page_of
 from consumers.settings import ScoringConfig, Settings
 from consumers.verify.verify import verify
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig, sizes
 from streamsvm.errors import ConfigurationError
-from streamsvm.ingest.decoder import encode
-from streamsvm.ingest.scored import BatchScorer
+from streamsvm.ingest import BatchScorer, encode
 from streamsvm.kafka import Cluster, Connection, Record, TopicSpec
-from streamsvm.learning.learner import Learner
-from streamsvm.learning.recipe import make
-from streamsvm.model import message as model_codec
-from streamsvm.model.class_skill import ClassSkill
-from streamsvm.model.classes import ClassModel, LinearMachines
-from streamsvm.model.skill import spelt
-from streamsvm.model.version import Version
+from streamsvm.learning import Learner, make
+from streamsvm.model import ClassModel, ClassSkill, LinearMachines, Version, message as model_codec, spelt
 from streamsvm.points import Points, Position
-from streamsvm.registry.loading import load_version
+from streamsvm.registry import load_version
 from tests.brokers.fixtures import TestBroker
 from tests.consumers import scorers
 from tests.consumers.trainers import Running, produce, run_until, settings_for, versions

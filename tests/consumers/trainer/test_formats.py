@@ -12,15 +12,13 @@ import numpy as np
 import pytest
 from confluent_kafka.schema_registry import SchemaRegistryClient
 
-from consumers.replay.replay import RecordFormat, replay
+from consumers.replay import RecordFormat
+from consumers.replay.replay import replay
 from consumers.settings import RegistryConfig, Settings
-from streamsvm.branches.events.features.inference import proposal
-from streamsvm.branches.events.options import points_of, recipe_from
+from streamsvm.branches.events import points_of, proposal, recipe_from
 from streamsvm.config import PointsConfig
 from streamsvm.errors import ConfigurationError
-from streamsvm.ingest.avro import AvroWriter
-from streamsvm.ingest.decoder import PointDecoder
-from streamsvm.ingest.files.array_files import from_arrays
+from streamsvm.ingest import AvroWriter, PointDecoder, from_arrays
 from streamsvm.kafka import Cluster, Message, Outbox, RegistryUnavailable, SchemaRegistry
 from tests.branches.events.payments import ROW, in_arrow
 from tests.branches.events.protobuf_payments import INSTALLED, message_of, payment_class

@@ -11,16 +11,14 @@ from typing import Any
 import pytest
 
 from consumers import constants
-from consumers.models.catalogue import holds_newest, read_catalogue, read_names
+from consumers.models import holds_newest, read_catalogue, read_names
 from consumers.settings import Settings
 from consumers.trainer.gatekeeping import OUTCOMES
 from streamsvm.errors import ConfigurationError
 from streamsvm.kafka import Cluster, Connection, Record, TopicSpec
-from streamsvm.learning.training import Trained, train
-from streamsvm.model import message as model_codec
-from streamsvm.model.machine import LinearMachine
-from streamsvm.model.pointers import Head, decode_alias, decode_head
-from streamsvm.registry.subscriber import ModelSubscriber, NoModel, load_version
+from streamsvm.learning import Trained, train
+from streamsvm.model import Head, LinearMachine, decode_alias, decode_head, message as model_codec
+from streamsvm.registry import ModelSubscriber, NoModel, load_version
 from tests.brokers.fixtures import TestBroker
 from tests.config.sizes import sized
 from tests.consumers.trainers import Running, produce, records, run_until, settings_for, topic, versions

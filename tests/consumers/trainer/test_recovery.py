@@ -16,18 +16,16 @@ import pytest
 
 from consumers import constants
 from consumers.settings import Settings
-from consumers.streams.dead_letters import HANDFUL
-from consumers.streams.topics import output_topics
+from consumers.streams import HANDFUL, output_topics
 from consumers.trainer import kernels, owner_watch
 from consumers.trainer.owner_watch import OwnerWatch
-from streamsvm.checkpoint.format import decode
+from streamsvm.checkpoint import decode
 from streamsvm.config import PointsConfig
 from streamsvm.errors import ConfigurationError, Fenced, StateError, TopicMissing, TransientError
-from streamsvm.ingest import dead_letter as deadletter
-from streamsvm.ingest.decoder import REMEDIES
+from streamsvm.ingest import REMEDIES, dead_letter as deadletter
 from streamsvm.kafka import Cluster, Connection, Message, Publisher, Record, TopicSpec
-from streamsvm.learning.training import train
-from streamsvm.model.pointers import Owner
+from streamsvm.learning import train
+from streamsvm.model import Owner
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.trainers import Running, produce, records, run_until, settings_for, topic, versions
 from tests.kafka import foreign

@@ -13,9 +13,7 @@ import pytest
 from streamsvm import CoresetSVC
 from streamsvm.config import ModelConfig, PointsConfig, SvmConfig
 from streamsvm.model.threshold import described
-from streamsvm.quality.gate import balanced_accuracy
-from streamsvm.quality.prequential import Prequential
-from streamsvm.quality.skill import Answered, skill_of
+from streamsvm.quality import Answered, Prequential, balanced_accuracy, skill_of
 from tests.consumers.command import run
 from tests.golden import model as golden
 from tests.streams import gaussian
@@ -90,7 +88,7 @@ def test_gate_skill_and_stream_answer_at_the_threshold() -> None:
 
 def test_the_page_has_a_line_for_it() -> None:
     """What was asked for, and what is expected of it; nothing without a threshold."""
-    from consumers.page.status import Figures, QualityStatus
+    from consumers.page import Figures, QualityStatus
     from consumers.page.trainer_page import _answers
 
     quality = QualityStatus(None, Figures(), Figures(), Figures(), ())

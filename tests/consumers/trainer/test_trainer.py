@@ -14,17 +14,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from consumers.host.memory_limit import container_limit
+from consumers.host import container_limit
 from consumers.settings import Settings
 from streamsvm.config import CoresetConfig, ModelConfig, SvmConfig
 from streamsvm.errors import ConfigurationError, StateError, TopicMissing
 from streamsvm.kafka import Batch, Cluster, Connection, Input, Message, Outbox, Record, TopicSpec
-from streamsvm.learning.learner import Learner
-from streamsvm.learning.training import audited, train
-from streamsvm.model import message as model_codec
-from streamsvm.model.fit import Audit
-from streamsvm.model.pointers import decode_alias, decode_head, encode_head
-from streamsvm.model.version import PartitionCut, Version
+from streamsvm.learning import Learner, audited, train
+from streamsvm.model import Audit, PartitionCut, Version, decode_alias, decode_head, encode_head, message as model_codec
 from streamsvm.points import Position
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.trainers import Running, produce, records, run_until, topic, versions

@@ -11,10 +11,8 @@ from consumers.settings import Settings
 from consumers.verify.verify import verify
 from streamsvm.config import SvmConfig
 from streamsvm.kafka import Cluster, Connection, TopicSpec
-from streamsvm.learning import naming
-from streamsvm.learning.tuning import STEPS, Tuning
-from streamsvm.model.pointers import Head, decode_head, head_key
-from streamsvm.model.version import Version
+from streamsvm.learning import STEPS, Tuning, naming
+from streamsvm.model import Head, Version, decode_head, head_key
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.forged import Forged, faults, with_lineage
 from tests.consumers.trainers import produce, records, run_until, settings_for, topic, versions

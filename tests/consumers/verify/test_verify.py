@@ -23,13 +23,9 @@ from streamsvm.config import SvmConfig
 from streamsvm.errors import ConfigurationError
 from streamsvm.kafka import Cluster, Connection, Message, Outbox, Publisher, TopicSpec
 from streamsvm.learning import training
-from streamsvm.model import message as model_codec
-from streamsvm.model.ancestry import Ancestor
-from streamsvm.model.machine import LinearMachine
-from streamsvm.model.pointers import Alias, encode_alias
-from streamsvm.model.version import PartitionCut, Version
+from streamsvm.model import Alias, Ancestor, LinearMachine, PartitionCut, Version, encode_alias, message as model_codec
+from streamsvm.verification import EXIT_CLEAN, EXIT_DIFFERS, EXIT_INCOMPLETE, Outcome
 from streamsvm.verification.differences import differences
-from streamsvm.verification.report import EXIT_CLEAN, EXIT_DIFFERS, EXIT_INCOMPLETE, Outcome
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.command import error_of, run
 from tests.consumers.forged import Forged, aliases_of, faults, outcomes, retired_record, train, with_lineage

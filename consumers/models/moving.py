@@ -177,14 +177,11 @@ def check_alias(alias: str) -> None:
             "only the trainer may move the alias current", "Hold readers at a version with `streamsvm model pin`."
         )
     if not ALIAS.fullmatch(alias) or alias in RESERVED_ALIASES:
+        reserved = " or ".join(sorted(RESERVED_ALIASES))
         raise ConfigurationError(
             f"{alias!r} is not a valid alias",
-            f"An alias is a letter followed by letters, digits or . _ -, and not {_listed(RESERVED_ALIASES)}.",
+            f"An alias is a letter followed by letters, digits or . _ -, and not {reserved}.",
         )
-
-
-def _listed(words: frozenset[str]) -> str:
-    return " or ".join(sorted(words))
 
 
 def set_alias(records: Records, alias: str, which: int | str) -> Decide:

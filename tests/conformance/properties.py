@@ -19,7 +19,7 @@ import msgspec
 import numpy as np
 
 from consumers.branches.history import erase, report_of
-from consumers.verify import verify
+from consumers.verify.verify import verify
 from streamsvm import CoresetSVC
 from streamsvm.build import build
 from streamsvm.config import ModelConfig

@@ -22,7 +22,7 @@ from streamsvm.errors import ConfigurationError, InvalidMessage
 from streamsvm.learning import naming
 from streamsvm.model import InvalidFeatures, message as codec
 from streamsvm.registry import Loaded
-from streamsvm.verification import differences
+from streamsvm.verification.differences import differences
 from tests.branches.events import golden
 from tests.branches.events.recipes import payment, payments
 from tests.branches.events.test_interop import version as of_payments

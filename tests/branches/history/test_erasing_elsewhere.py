@@ -11,7 +11,7 @@ import pytest
 from consumers.branches.history.erasing import erase
 from consumers.branches.history.forgetting import ForgettingReport, report_of
 from consumers.settings import Settings
-from consumers.verify import verify
+from consumers.verify.verify import verify
 from streamsvm.branches.history.without_part import WithoutRows
 from streamsvm.errors import ConfigurationError
 from streamsvm.kafka import Cluster, Connection

@@ -14,7 +14,7 @@ from consumers.branches.history.erased_rows import ErasedRows
 from consumers.branches.history.erasing import erase
 from consumers.branches.history.forgetting import report_of
 from consumers.settings import Settings
-from consumers.verify import verify
+from consumers.verify.verify import verify
 from streamsvm.branches.history.past import Past
 from streamsvm.checkpoint import FileSystem
 from streamsvm.config import SvmConfig

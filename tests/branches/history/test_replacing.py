@@ -9,7 +9,7 @@ import pytest
 
 from consumers.settings import Settings
 from consumers.trainer import Open
-from consumers.verify import verify
+from consumers.verify.verify import verify
 from streamsvm.branches.history.without_part import WithoutRows
 from streamsvm.kafka import Cluster, Connection
 from streamsvm.learning import Cut

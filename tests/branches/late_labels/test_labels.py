@@ -17,7 +17,7 @@ from structlog.testing import capture_logs
 from consumers.branches.late_labels import join_watch
 from consumers.branches.late_labels.settings import LabelsConfig
 from consumers.settings import Settings
-from consumers.verify import verify
+from consumers.verify.verify import verify
 from streamsvm.ingest import WATERMARK_HEADER, decode as decode_letter
 from streamsvm.joining import ENOUGH
 from streamsvm.kafka import Cluster, Connection, TopicSpec

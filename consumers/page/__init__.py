@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from consumers.page import trainer_page as trainer_page
     from consumers.page.board import ScorerBoard as ScorerBoard, TrainerBoard as TrainerBoard
     from consumers.page.page import page_of as page_of
+    from consumers.page.past import Past as Past, past_of as past_of
     from consumers.page.site import Site as Site
     from consumers.page.status import (
         Figures as Figures,

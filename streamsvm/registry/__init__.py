@@ -8,7 +8,7 @@ from streamsvm.offered import on_first_use
 
 if TYPE_CHECKING:
     from streamsvm.registry import loading as loading, onnx_export as onnx_export
-    from streamsvm.registry.aliases import Aliases as Aliases, read_aliases as read_aliases
+    from streamsvm.registry.aliases import Aliases as Aliases, aliases_in as aliases_in, read_aliases as read_aliases
     from streamsvm.registry.loading import (
         Loaded as Loaded,
         NoModel as NoModel,

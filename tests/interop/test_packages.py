@@ -139,7 +139,7 @@ def command(language: str, directory: Path, java: str, node: str, *given: str) -
     """Return the command of a program in a language, or skip with the reason why there is none."""
     try:
         if language == "Java":
-            return [*java_program("Subscriber", directory), *([java] if java else []), *given]
+            return [*java_program(), *([java] if java else []), *given]
         return [*node_program(node, directory), *given]
     except CannotRun as missing:
         pytest.skip(f"nothing to run in {language}: {missing}")

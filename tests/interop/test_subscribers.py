@@ -22,7 +22,7 @@ from streamsvm.registry import Loaded, ModelSubscriber, Signer, TrustedKeys
 from tests.brokers.fixtures import TestBroker
 from tests.brokers.jvm import CannotRun
 from tests.config.sizes import sized
-from tests.consumers.scorers import held_back
+from tests.consumers.scorer.running import held_back
 from tests.consumers.trainers import Running, produce, settings_for
 from tests.interop.programs import Program, java_program, node_program
 from tests.registry.test_anchoring import Topic
@@ -75,7 +75,7 @@ def running(language: str, command: list[str], tmp_path: Path) -> Iterator[Progr
 def commands(directory: Path) -> dict[str, list[str]]:
     """Return how each language's subscriber is run, or skip with the reason why it cannot be."""
     try:
-        return {"Node.js": node_program("subscriber.mjs", directory), "Java": java_program("Subscriber", directory)}
+        return {"Node.js": node_program("subscriber.mjs", directory), "Java": java_program()}
     except CannotRun as missing:
         pytest.skip(f"no subscribers in other languages: {missing}")
 

@@ -28,7 +28,7 @@ from streamsvm.kafka import Cluster, Connection, Record, TopicSpec
 from streamsvm.model import LinearMachine, Model, Scaler, Sigmoid, Version
 from tests.branches.late_labels.test_labels import Timed, write
 from tests.brokers.fixtures import TestBroker
-from tests.consumers.scorers import Running, stored
+from tests.consumers.scorer.running import Running, stored
 from tests.registry.test_subscriber import NAME, Trainer, eventually, version_of
 
 HORIZON_S = 60.0

@@ -26,7 +26,7 @@ from streamsvm.registry import Loaded, ModelSubscriber
 from tests.branches.events import golden
 from tests.branches.events.recipes import EVENTS, PAYMENTS, payment, payments
 from tests.brokers.fixtures import TestBroker
-from tests.consumers.scorers import Running as RunningScorer, scores, stored
+from tests.consumers.scorer.running import Running as RunningScorer, scores, stored
 from tests.consumers.trainers import produce, run_until, settings_for, versions
 from tests.golden.model import parts_of, path_of
 from tests.registry.test_subscriber import eventually

@@ -112,7 +112,7 @@ def evaluator(language: str, directory: Path) -> list[str]:
     """Return the command that scores raw events, or skip with the reason why there is none."""
     try:
         if language == "Java":
-            return [*java_program("Subscriber", directory), "--events"]
+            return [*java_program(), "--events"]
         return [*node_program("answers.mjs", directory, with_packages=False), "--events"]
     except CannotRun as missing:
         pytest.skip(f"no reader in {language}: {missing}")
@@ -188,6 +188,7 @@ def test_another_evaluation_is_found_by_the_examples(tmp_path: Path, broken: str
         by_name["merchant"]["seed"] = 8
     else:
         by_name["ts"]["zone"] = "UTC"
+    value["lineage"]["configuration"]["features"] = recipe
     ran = asked(language, tmp_path, json.dumps(value).encode(), [{}])
     assert ran.returncode == 1
     assert "in the message" in ran.stderr

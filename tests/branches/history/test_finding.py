@@ -19,7 +19,7 @@ from streamsvm.kafka import Cluster, Connection, Recreated, TopicSpec
 from streamsvm.points import Position
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.command import run
-from tests.consumers.streams.test_identity import WAY_OUT, AtTheQuestion, never_looking, recreate
+from tests.consumers.recreated import WAY_OUT, AtTheQuestion, never_looking, recreate
 from tests.consumers.trainers import produce, records, run_until, settings_for
 from tests.streams import DIMENSION, gaussian
 

@@ -137,8 +137,11 @@ def test_the_first_current_version_is_better_than_chance(settings: Settings, con
         with pytest.raises(ConfigurationError, match=why):
             load_version(connection, "m", models_topic=settings.output.models_topic)
         assert load_version(connection, "m", models_topic=settings.output.models_topic, number=1).version.number == 1
-        produce(connection, settings.input.topic, records(2 * ROWS, seed=1))
-        run_until(settings, connection, 2 * ROWS, train=spoiling(1))
+        with Running(settings, connection, train=spoiling(1)) as running:
+            for judged in (1, 2):
+                produce(connection, settings.input.topic, records(ROWS, seed=judged))
+                running.wait_until(lambda judged=judged: verdicts(running) == judged)
+        assert running.value("streamsvm_prequential_points_total") == 0, "a version that was refused scores nothing"
         assert following.wait_ready(20.0).version.number == 3
     assert current(connection, settings) == [3]
     told = trail(connection, settings)
@@ -148,8 +151,8 @@ def test_the_first_current_version_is_better_than_chance(settings: Settings, con
         "refused",
         "unscored",
     ]
-    produce(connection, settings.input.topic, records(ROWS, seed=2))
-    run_until(settings, connection, ROWS)
+    produce(connection, settings.input.topic, records(ROWS, seed=3))
+    assert run_until(settings, connection, ROWS).value("streamsvm_prequential_points_total") == ROWS
     assert current(connection, settings) == [3, 4]
 
 

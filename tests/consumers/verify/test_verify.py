@@ -106,14 +106,6 @@ def test_two_partitions_several_lives_and_rows_in_arrays_are_clean(
     assert any(part.row for lineage in rows for part in lineage.cut) or policy == "latest"
 
 
-def test_a_kernel_machine_is_clean_too(settings: Settings, connection: Connection) -> None:
-    """Support vectors and dual variables are compared as their base64, which is every bit."""
-    rbf = settings.model_copy(update={"svm": SvmConfig(kernel="rbf")})
-    produce(connection, rbf.input.topic, records(90))
-    run_until(rbf, connection, 90)
-    assert verify(Cluster(connection), rbf).clean
-
-
 def test_only_the_lineage_counts(trained: Settings, connection: Connection) -> None:
     """An auditor needs the name and the topic: neither configuration nor input of their own matter."""
     bare = Settings(name="m", output=trained.output, seed=99)

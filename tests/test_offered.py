@@ -17,14 +17,7 @@ PLANTING = "tests/defects/"
 
 NOT_YET = (
     "tests/conformance/test_refusals.py",
-    "tests/consumers/models/test_models.py",
-    "tests/consumers/scorer/test_scorer.py",
-    "tests/consumers/scorers.py",
-    "tests/consumers/streams/test_settling.py",
     "tests/delivery/test_pipeline.py",
-    "tests/estimators/test_stdasvc.py",
-    "tests/fuzz/messages.py",
-    "tests/fuzz/test_fuzz.py",
     "tests/live/cluster.py",
     "tests/live/test_parts.py",
 )

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
         NoModel as NoModel,
         load_record as load_record,
         load_version as load_version,
+        published_at as published_at,
     )
     from streamsvm.registry.onnx_export import export as export
     from streamsvm.registry.signing import Signer as Signer, TrustedKeys as TrustedKeys

@@ -451,13 +451,13 @@ def loaded_from(record: Record, version: Version, now: float | None = None) -> L
         sha256=sha256,
         offset=record.offset,
         loaded_at=loaded_at,
-        published_at=_published_at(record),
+        published_at=published_at(record),
         audit_scores=scores,
         skill=skill_header.decode(record.headers),
     )
 
 
-def _published_at(record: Record) -> float | None:
+def published_at(record: Record) -> float | None:
     """Return the time at which a version was made, from its record's header; None if the header cannot be read."""
     try:
         return datetime.fromisoformat(dict(record.headers)[model_codec.TIME_HEADER].decode()).timestamp()

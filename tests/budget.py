@@ -35,9 +35,9 @@ LIMITS: Final[Mapping[str, int]] = {
     "classes": 900,
     "carriers": 531,
     "Protocols": 40,
-    "tokens": 551_100,  # packages name what they offer
+    "tokens": 552_400,  # packages name what they offer; readers refuse alike
     "lines of Python": 90_400,  # packages name what they offer
-    "lines of other languages": 2_360,  # readers bound what a recipe may ask for
+    "lines of other languages": 2_400,  # readers refuse what Python refuses
     "lines of tests": 91_533,
     "words of pages": 30_093,
     "options": 72,

@@ -186,12 +186,8 @@ def _partitions(
         found = _answer(futures[topic], admin, link, f"look up topic {topic}")
     except KafkaException as failure:
         raise link.failure(error_of(failure), f"look up topic {topic}") from failure
-    return _given(str(found.topic_id)), tuple(sorted(partition.id for partition in found.partitions))
-
-
-def _given(topic_id: str) -> str | None:
-    """Return an id; None for the zero that a broker without ids sends."""
-    return None if topic_id in ("", _NO_ID) else topic_id
+    topic_id = str(found.topic_id)  # a broker without ids sends zero
+    return None if topic_id in ("", _NO_ID) else topic_id, tuple(sorted(partition.id for partition in found.partitions))
 
 
 def _alike(admin: AdminClient, connection: Connection, topic: str) -> str:

@@ -36,7 +36,7 @@ from streamsvm.model.arrays import SHA256, Bits, bounded, from_base64, table, to
 from streamsvm.model.classes import AnyModel, ClassModel, KernelMachines, LinearMachines, Machines
 from streamsvm.model.described import label_fault
 from streamsvm.model.fit import Fit, MachineFit
-from streamsvm.model.kernels import Float, RbfKernel
+from streamsvm.model.kernels import RbfKernel
 from streamsvm.model.machine import KernelMachine, LinearMachine, Machine, Model, Scaler
 from streamsvm.model.parts.draft import Draft
 from streamsvm.model.pointers import decode_record
@@ -334,7 +334,8 @@ def _model_of(message: _Message, scaler: Scaler, draft: Draft) -> AnyModel:
     else:
         probability = None if draft.functions is None else draft.functions[0]
         model = Model(scaler, _single(machines, draft), probability, draft.names, draft.threshold)
-        probes = Probes(probes.X, probes.decision[:, 0], probes.tolerance[:, 0], _first(probes.probability))
+        likely = None if probes.probability is None else probes.probability[:, 0]
+        probes = Probes(probes.X, probes.decision[:, 0], probes.tolerance[:, 0], likely)
     check_own(model, probes)
     return model
 
@@ -447,8 +448,3 @@ def _single(machines: Machines, draft: Draft) -> Machine:
     if isinstance(machines, LinearMachines):
         return LinearMachine(machines.coefficients[0], intercept)
     return KernelMachine(machines.kernel, machines.support, machines.dual[0], intercept, draft.packing)
-
-
-def _first(rows: Float | None) -> Float | None:
-    """Return the first entry of each row; None where there are no rows."""
-    return None if rows is None else rows[:, 0]

@@ -215,7 +215,8 @@ def _evaluated(model: AnyModel, X: Float) -> Probes:
         decision, tolerance = [], []
         for terms, weights in _terms(model.machine, Z):
             decision.append(_sum([*terms.tolist(), intercept]))
-            tolerance.append(_short(RELATIVE * (float((np.abs(terms) * weights).sum()) + abs(intercept))))
+            exact = RELATIVE * (float((np.abs(terms) * weights).sum()) + abs(intercept))
+            tolerance.append(float(f"{exact:.2e}"))  # reads well and is the same on every processor, nearly always
     return Probes(X, np.array(decision), np.array(tolerance), _probabilities(model.probability, decision))
 
 
@@ -264,11 +265,6 @@ def _terms(machine: Machine, Z: Float) -> Iterator[tuple[Float, Float | float]]:
     for z, norm in zip(Z, np.square(Z).sum(axis=1), strict=True):
         distances = np.square(support - z).sum(axis=1)
         yield machine.dual * np.exp(-gamma * distances), 1.0 + _EXPANSION * gamma * (norm + longest)
-
-
-def _short(tolerance: float) -> float:
-    """Round to three digits, which read well and are the same on every processor, nearly always."""
-    return float(f"{tolerance:.2e}")
 
 
 def _sum(terms: list[float]) -> float:

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamsvm.model.class_skill import ClassFigures, ClassSkill, Recall
-from streamsvm.model.skill import Estimate, State
+from streamsvm.model.skill import State
 from streamsvm.quality.skill import LEAST_OF_A_LABEL, LEAST_SKILL, deviate_of, mean_of, wilson
 
 Float = NDArray[np.float64]
@@ -81,6 +81,7 @@ def _figures(sample: ClassesAnswered, deviate: float, classes: int) -> ClassFigu
     recalls = {int(label): wilson(weight[y == label], right[y == label], deviate) for label in judged}
     true = np.bincount(y, weights=weight, minlength=classes)
     answered = np.bincount(said, weights=weight, minlength=classes)
+    recalled = {label: recall.value for label, recall in recalls.items() if recall is not None}
     return ClassFigures(
         points=len(y),
         judged=len(judged),
@@ -91,12 +92,8 @@ def _figures(sample: ClassesAnswered, deviate: float, classes: int) -> ClassFigu
                 points=int(counts[label]),
                 true=float(true[label]),
                 said=float(answered[label]),
-                right=_right(recalls.get(label)),
+                right=recalled.get(label),
             )
             for label in range(classes)
         ),
     )
-
-
-def _right(recall: Estimate | None) -> float | None:
-    return None if recall is None else recall.value

@@ -310,9 +310,8 @@ class _Erasure:
             self._report.record_before = before.sha256 if before is not None else ""
             self._report.record = self._known.sha256
             self._report.takes_place = self._taken_place(head)
-            entry = trail.RowsErased(
-                name=name, topic=self._snapshot.topic, rows=rows, by=self._report.by, reason=reason, time=_now()
-            )
+            now, by = datetime.now(UTC).isoformat(timespec="seconds"), self._report.by
+            entry = trail.RowsErased(name=name, topic=self._snapshot.topic, rows=rows, by=by, reason=reason, time=now)
             key, output = left_out_key(name).encode(), settings.output
             messages = [
                 Message(output.aliases_topic, encode_erased(self._known), key, partition=0),
@@ -401,7 +400,3 @@ def _without_checkpoint(settings: Settings, more: str = "") -> ConfigurationErro
         f"no checkpoint of {settings.name} was found in {settings.checkpoint.directory}{more}",
         "Run the command where the trainer's checkpoints are, with its --checkpoint-directory.",
     )
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")

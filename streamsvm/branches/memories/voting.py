@@ -106,7 +106,9 @@ class Voting:
             decision = expert.decisions(X)
             errors.append(_wrong(decision, points.y))
             first, second = first + slot * decision, second + start * decision
-        scale = moments.count * _rate(moments.count) / float(weight.sum())
+        # A longer leaf has as many more errors, and is better evidence, but not in proportion.
+        rate = min(1.0, math.sqrt(USUAL_LEAF / moments.count))
+        scale = moments.count * rate / float(weight.sum())
         errors += [_wrong(first, points.y), _wrong(second, points.y)]
         counted = [scale * float(weight[wrong].sum()) for wrong in errors]
         shares = self.shares.judged(counted[:-2], (counted[-2], counted[-1]), self.end, self.span)
@@ -151,11 +153,6 @@ class Voting:
 def _border(bucket: Bucket) -> int:
     assert bucket.before is not None
     return bucket.before.rows
-
-
-def _rate(rows: int) -> float:
-    """Return by what an error counts: a longer leaf has as many more, and is better evidence, but not in proportion."""
-    return min(1.0, math.sqrt(USUAL_LEAF / rows))
 
 
 def _wrong(decision: Float, y: NDArray[np.int8]) -> NDArray[np.bool_]:

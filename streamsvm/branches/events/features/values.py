@@ -191,7 +191,7 @@ def times(
     if format_ != "iso8601":
         return _counted(values, path, faults, _PER_UNIT[format_])
     if (alike := _alike(values)) is not None:
-        return alike if _is_utc(values[0]) else _of_zone(alike, zone)
+        return alike if values[0].endswith("Z") else _of_zone(alike, zone)
     read = [_iso(row, value, path, faults) for row, value in enumerate(values)]
     made = np.array([time for time, _ in read], np.int64)
     local = np.array([is_local for _, is_local in read], np.bool_)
@@ -203,10 +203,6 @@ def times(
 def _of_zone(local: NDArray[np.int64], zone: ZoneTable) -> NDArray[np.int64]:
     seconds, rest = np.divmod(local, MICROSECONDS)
     return zone.utc_of_local(seconds) * MICROSECONDS + rest
-
-
-def _is_utc(text: str) -> bool:
-    return text.endswith("Z")
 
 
 _SHAPES: Final[dict[int, str]] = {

@@ -41,6 +41,8 @@ AGAIN: Final = [f"{point}:2" for point in TRAINERS if point.startswith(OFTEN)]
 THIRD: Final = [f"{point}:3" for point in TRAINERS if point.startswith(("input.learned", "checkpoint."))]
 RENEWED: Final = ("renew.begun", "renew.fenced")
 """Points that a trainer passes once an answer to a commit was lost."""
+WITHIN_A_LEAF: Final = {"BATCH_RECORDS": 7, "checkpoint_interval_s": 0.001}
+"""Options under which the first checkpoints of a life are made within a leaf, however busy the machine is."""
 WINDOW: Final = remembering("window")
 SCREENED_ROWS: Final = 400
 """After so many rows every leaf is screened."""
@@ -58,7 +60,7 @@ def _sure(kind: Kind) -> Step:
 def _forgetting(kind: Kind) -> Scenario:
     return Scenario(
         name=f"a restart that forgets rows of {kind.name} is found",
-        steps=(kind.become, kind.life(0, 2), crash("input.learned:3"), kind.life(1, 2)),
+        steps=(kind.become, kind.life(0, 2), crash("checkpoint.renamed:2", **WITHIN_A_LEAF), kind.life(1, 2)),
         end=same(),
         planted=(kind.forgets,),
         found="not the models of a clean run|different training set",

@@ -14,8 +14,7 @@ from pydantic.fields import FieldInfo
 
 from consumers.help_texts import AllOptions
 from consumers.loader import load
-from consumers.settings import ENVIRONMENT_PREFIX, Settings
-from consumers.settings import section_class as settings_section
+from consumers.settings import ENVIRONMENT_PREFIX, Settings, section_class as settings_section
 from consumers.settings_sockets import added
 from streamsvm.errors import ConfigurationError
 from streamsvm.secrecy import is_secret

@@ -32,7 +32,7 @@ def set_from(arguments: Sequence[str]) -> list[str]:
 
 def main() -> None:
     """Run the command line under other values: `python -m tests.constants --constant=NAME=VALUE train ...`."""
-    from consumers.cli.app import main as command_line
+    from consumers.cli import main as command_line
 
     sys.argv = ["streamsvm", *set_from(sys.argv[1:])]
     command_line()

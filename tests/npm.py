@@ -15,6 +15,12 @@ from tests.brokers.jvm import CannotRun
 INSTALL = ("npm", "install", "--ignore-scripts", "--no-package-lock", "--no-audit", "--no-fund", "--loglevel=error")
 
 
+def cache() -> Path:
+    """Return where tests keep what they fetched or built for programs in other languages."""
+    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return home / "streamsvm"
+
+
 def packages(manifest: Path, name: str, timeout_s: float) -> Path:
     """Return the directory `node_modules` of a package.json; the first call on a machine downloads it.
 
@@ -34,8 +40,7 @@ def packages(manifest: Path, name: str, timeout_s: float) -> Path:
     if shutil.which("npm") is None:
         raise CannotRun("npm is not installed")
     text = manifest.read_bytes()
-    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    cached = home / "streamsvm" / f"{name}-{hashlib.sha256(text).hexdigest()[:12]}"
+    cached = cache() / f"{name}-{hashlib.sha256(text).hexdigest()[:12]}"
     if not cached.is_dir():
         _fetch(text, cached, timeout_s)
     return cached / "node_modules"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from streamsvm.checkpoint.snapshot import Snapshot
+from streamsvm.checkpoint import Snapshot
 from streamsvm.config import ModelConfig, PointsConfig, SvmConfig
-from streamsvm.learning.cutting import Cut, LearnerState
+from streamsvm.learning import Cut, LearnerState
 from streamsvm.points import Points, Position, Rows, Times
 from tests.config.sizes import sized
 

@@ -13,12 +13,10 @@ import pytest
 
 from consumers.loader import load
 from streamsvm.errors import InvalidMessage
-from streamsvm.ingest import dead_letter as deadletter
-from streamsvm.ingest.decoder import RejectedRecord, Rejection
+from streamsvm.ingest import RejectedRecord, Rejection, dead_letter as deadletter
 from streamsvm.kafka import Cluster, Connection, DamagedBatch, Record, TopicSpec
-from streamsvm.model import message as model_codec
-from streamsvm.model.pointers import Alias
-from streamsvm.registry.subscriber import ModelSubscriber
+from streamsvm.model import Alias, message as model_codec
+from streamsvm.registry import ModelSubscriber
 from tests.brokers.choice import NoBroker, start_real_broker
 from tests.brokers.fixtures import TestBroker
 from tests.registry.test_subscriber import NAME, Trainer, eventually, number_of, version_of

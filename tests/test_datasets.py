@@ -12,8 +12,7 @@ import pytest
 
 from streamsvm.datasets import DATASETS, HTRU2_FEATURES, dataset_source, load_htru2, write_csv
 from streamsvm.errors import ConfigurationError
-from streamsvm.ingest.files.opening import open_source
-from streamsvm.ingest.files.source import PointSource
+from streamsvm.ingest import PointSource, open_source
 
 PROJECT = Path(__file__).parents[1]
 
@@ -24,24 +23,16 @@ def read(source: PointSource) -> tuple[np.ndarray, list[object]]:
 
 
 def test_htru2_is_the_published_set() -> None:
-    """The counts are those that its source states, the values are raw and finite."""
+    """The counts are those that its source states, the values are raw and finite; it can be replayed like a file."""
     X, y, names = load_htru2()
-    assert X.shape == (17_898, 8)
-    assert X.dtype == np.float32
-    assert y.dtype == np.int8
-    assert np.unique(y, return_counts=True)[1].tolist() == [16_259, 1_639]
-    assert np.unique(y).tolist() == [-1, 1]
+    assert (X.shape, X.dtype, y.dtype) == ((17_898, 8), np.float32, np.int8)
+    assert [each.tolist() for each in np.unique(y, return_counts=True)] == [[-1, 1], [16_259, 1_639]]
     assert X[0, :2].tolist() == [140.5625, np.float32(55.68378214)]
     assert np.isfinite(X).all()
-    assert len(names) == len(set(names)) == 8
-
-
-def test_a_data_set_is_a_source() -> None:
-    """It can be replayed like a file, and says its size and its features' names."""
     source = dataset_source("htru2")
-    X, y, _ = load_htru2()
     found, labels = read(source)
-    assert source.feature_names == HTRU2_FEATURES
+    assert source.feature_names == HTRU2_FEATURES == names
+    assert len(names) == len(set(names)) == 8
     assert source.rows == len(y)
     assert np.array_equal(found, X)
     assert labels == y.tolist()
@@ -59,14 +50,10 @@ def test_the_csv_holds_the_same_points(tmp_path: Path, name: str) -> None:
     assert source.feature_names == expected.feature_names
 
 
-def test_an_unknown_set_is_refused_with_the_names_there_are() -> None:
-    """The error lists what ships."""
+def test_what_cannot_be_had_is_told_in_one_line(tmp_path: Path) -> None:
+    """An unknown set, with the names there are; a folder that does not exist is the person's to mend."""
     with pytest.raises(ConfigurationError, match=r"unknown data set iris\. Available data sets: htru2"):
         dataset_source("iris")
-
-
-def test_a_csv_that_cannot_be_written_is_told_in_one_line(tmp_path: Path) -> None:
-    """A folder that does not exist is the person's to mend."""
     with pytest.raises(ConfigurationError, match="cannot be written: No such file"):
         write_csv(tmp_path / "none" / "a.csv")
 

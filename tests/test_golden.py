@@ -14,8 +14,7 @@ from tests.golden.every_model import KINDS
 from tests.golden.every_record import RECORDS
 from tests.golden.model import path_of
 from tests.golden.points import records
-from tests.golden.vectors import FROZEN, OF_THE_WHOLE, SUMS, changes, models, sums
-from tests.golden.vectors import records as records_read
+from tests.golden.vectors import FROZEN, OF_THE_WHOLE, SUMS, changes, models, records as records_read, sums
 
 RELEASES = [HERE.with_name(release) for release in FROZEN]
 

@@ -214,13 +214,9 @@ class SgdContender:
         self._is_fitted = True
 
 
-def _known(rows: int, lag: int) -> NDArray[np.intp]:
-    """Return how many labels are known before each row."""
-    return np.arange(rows) // lag * lag
-
-
 def shares_before(points: Points, classes: int, lag: int) -> Float:
     """Return the shares of the labels that are known before each row, one row of each added: shape (n, n_classes)."""
     own = points.y[:, None] == np.array(label_codes(classes))
-    seen = np.cumsum(np.vstack((np.ones(classes), own * points.weight[:, None])), axis=0)[_known(len(points), lag)]
+    known = np.arange(len(points)) // lag * lag
+    seen = np.cumsum(np.vstack((np.ones(classes), own * points.weight[:, None])), axis=0)[known]
     return np.asarray(seen / seen.sum(axis=1, keepdims=True))

@@ -41,7 +41,7 @@ from streamsvm.estimators.evaluation import (
 )
 from streamsvm.ingest.files.source import PointSource
 from streamsvm.learning.learner import warm_up
-from streamsvm.learning.tasks import OneVsOne, OneVsRest, Task
+from streamsvm.learning.tasks import OneVsOne, OneVsRest
 from streamsvm.model.described import RARE
 from streamsvm.model.kernels import Float, RbfKernel
 from streamsvm.model.machine import LinearMachine, Model
@@ -218,11 +218,6 @@ def _measured(
     )
 
 
-def _classes(task: Task) -> list[int]:
-    """Return what `Points.y` holds."""
-    return list(label_codes(task.classes))
-
-
 def _streamsvm(
     plan: Plan,
     learned: TrainingResult,
@@ -384,7 +379,7 @@ def _sgd_pass(
     try:
         for part in _portions(_class_weighted(objective), "SGD", step):
             Z = objective.scaler.transform(part.X)
-            machine.partial_fit(Z, part.y, classes=_classes(objective.task), sample_weight=part.weight)
+            machine.partial_fit(Z, part.y, classes=list(label_codes(objective.task.classes)), sample_weight=part.weight)
     except ValueError:
         return None
     seconds = time.perf_counter() - begun

@@ -10,8 +10,7 @@ Invariant: what is read has the end of the topic; of the versions themselves onl
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
-from collections.abc import Set as AbstractSet
+from collections.abc import Callable, Collection, Iterable, Set as AbstractSet
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -19,8 +18,7 @@ from consumers.settings import Settings
 from consumers.streams.topics import READ_TIMEOUT_S
 from streamsvm.errors import ConfigurationError, InvalidMessage
 from streamsvm.kafka import Cluster, Record
-from streamsvm.model import message as model_codec
-from streamsvm.model import skill_header
+from streamsvm.model import message as model_codec, skill_header
 from streamsvm.model.ancestry import Ancestor
 from streamsvm.model.comparison import relative_gap
 from streamsvm.model.pointers import Alias

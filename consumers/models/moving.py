@@ -23,8 +23,7 @@ from consumers.settings import Settings
 from consumers.streams.moves import TRANSACTION_TIMEOUT_S, moves_id, settlement_of_moves
 from streamsvm.errors import ConfigurationError, Fenced, TransientError
 from streamsvm.kafka import Cluster, Message, OutcomeUnknown
-from streamsvm.model import pointers, trail
-from streamsvm.model import version as version_form
+from streamsvm.model import pointers, trail, version as version_form
 from streamsvm.model.pointers import Alias, Retired, current_key, encode_alias, encode_retired, head_key, retired_key
 from streamsvm.registry.aliases import Aliases
 from streamsvm.registry.loading import ALIAS, RESERVED_ALIASES
@@ -178,14 +177,11 @@ def check_alias(alias: str) -> None:
             "only the trainer may move the alias current", "Hold readers at a version with `streamsvm model pin`."
         )
     if not ALIAS.fullmatch(alias) or alias in RESERVED_ALIASES:
+        reserved = " or ".join(sorted(RESERVED_ALIASES))
         raise ConfigurationError(
             f"{alias!r} is not a valid alias",
-            f"An alias is a letter followed by letters, digits or . _ -, and not {_listed(RESERVED_ALIASES)}.",
+            f"An alias is a letter followed by letters, digits or . _ -, and not {reserved}.",
         )
-
-
-def _listed(words: frozenset[str]) -> str:
-    return " or ".join(sorted(words))
 
 
 def set_alias(records: Records, alias: str, which: int | str) -> Decide:

@@ -36,8 +36,9 @@ export class Follower {
     if (name === head) this.#head = read;
     else if (read === null) this.#named.delete(name);
     else {
-      const { number, sha256, offset } = read;
-      must(Number.isSafeInteger(number) && number > 0 && typeof sha256 === "string" && Number.isSafeInteger(offset) && offset >= 0, `the alias ${name} does not name a version`);
+      const { number, sha256, offset, why = "", ...unknown } = read;
+      must(!Object.keys(unknown).length, `the alias ${name} has the unknown field ${Object.keys(unknown)}`);
+      must(typeof why === "string" && Number.isSafeInteger(number) && number > 0 && typeof sha256 === "string" && Number.isSafeInteger(offset) && offset >= 0, `the alias ${name} does not name a version`);
       this.#named.set(name, { number, sha256, offset });
     }
   }

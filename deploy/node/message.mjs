@@ -1,6 +1,7 @@
 // The value of a version's record in Node.js: a fixed trunk and named parts, as deploy/FORMATS.md says.
+import { isDeepStrictEqual } from "node:util";
 
-const FORMAT = "streamsvm.model/1";
+const FORMAT = "streamsvm.model/1", MOST_EXAMPLES = 4;
 const MACHINES = { one_vs_one: (labels) => (labels * (labels - 1)) / 2, one_vs_rest: (labels) => labels };
 
 const MODEL = { linear: ["kernel", "coefficients", "intercepts"], rbf: ["kernel", "gamma", "support_vectors", "dual_coefficients", "intercepts"] };
@@ -74,10 +75,12 @@ export function opened(message) {
   exactly(message, TRUNK, "the message");
   const found = parts(message), { features, labels, model, probes } = message;
   const machines = machinesOf(labels, found);
+  must(Number.isSafeInteger(message.version) && message.version > 0, `there is no version ${message.version}`);
   exactly(features, ["dimension", "names", "mean", "scale"], "features");
   exactlyOne(model, MODEL, "kernel", "model");
   exactly(probes, ["x", "decision", "tolerance"], "probes");
   const { dimension } = features, count = probes.x?.length;
+  must(Array.isArray(features.names) && [0, dimension].includes(features.names.length), `features.names are not those of ${dimension} features`);
   must(isList(features.mean, dimension) && isList(features.scale, dimension), "features do not fit their dimension");
   must(isList(model.intercepts, machines), `model.intercepts are not those of ${machines} machines`);
   must(model.kernel === "rbf" || isTable(model.coefficients, machines, dimension), "model.coefficients do not fit");
@@ -101,12 +104,16 @@ function machinesOf(labels, { classes }) {
 }
 
 /** Refuse parts whose content cannot be used with the trunk. */
-function checkParts({ classes, packed, probability, recipe, threshold }, { features, labels, model, probes }, machines) {
+function checkParts({ classes, packed, probability, recipe, threshold }, { features, labels, lineage, model, probes }, machines) {
   must(!packed || (!classes && model.kernel === "rbf"), "the part 'packed' is for rbf machines of two labels");
   must(!packed || (isTable(packed.columns, features.dimension, 3) && packed.columns.every(([, step, bits]) => step > 0 && Number.isInteger(bits) && bits >= 0 && bits <= 16)),
     "the part 'packed' has no columns of these features");
   must(!threshold || (!classes && Number.isFinite(threshold.value)), "the part 'threshold' has no number for two labels");
   must(!recipe || (Array.isArray(recipe.recipe?.features) && Array.isArray(recipe.examples)), "the part 'recipe' has no features or no list of examples");
+  must(!recipe || recipe.examples.length <= MOST_EXAMPLES, `the part 'recipe' has more than ${MOST_EXAMPLES} examples`);
+  const label = recipe?.recipe.label;
+  must(!label || (label.negative?.[0] === labels[0] && label.positive?.[0] === labels[1]), "the labels of the part 'recipe' are not the version's");
+  must(!recipe || isDeepStrictEqual(recipe.recipe, lineage?.configuration?.features), "the part 'recipe' is not the one in lineage.configuration");
   if (!probability) return;
   const { functions, probes: given } = probability;
   must(Array.isArray(functions) && functions.length === machines, "the part 'probability' has not a function for each machine");

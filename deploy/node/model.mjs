@@ -4,6 +4,8 @@ import { InvalidFeatures, RefusedMessage, must, opened } from "./message.mjs";
 import { checkedColumns } from "./recipe.mjs";
 
 const LEAST = 1e-9, PROBABILITY_TOLERANCE = 1e-8;
+/** A tolerance is so much of the size of a machine's terms, rounded; expanding a squared distance counts more. */
+const LARGEST_TOLERANCE = 1.02e-9, EXPANSION = 1e-5;
 
 /** Return the SHA-256 of bytes, in hexadecimal. */
 export const sha256 = (bytes) => createHash("sha256").update(bytes).digest("hex");
@@ -37,25 +39,29 @@ function unpacked(text, columns, s) {
 /** Return the pairs of K labels that machines of one against one are of. */
 const pairsOf = (K) => Array.from({ length: K }, (_, i) => Array.from({ length: K - 1 - i }, (_, j) => [i, i + 1 + j])).flat();
 
-/** Return a function from columns to a value for each machine. */
+/** Return a function from columns to a value for each machine, or where it is asked to, to the size of the terms of each. */
 function machinesOf({ features: { mean, scale }, model, parts }) {
   const { intercepts } = model, scaled = (x) => x.map((value, j) => (value - mean[j]) / scale[j]);
-  const sum = (terms, weights, k) => terms.reduce((total, term, i) => total + term * weights[i], intercepts[k]);
+  const sum = (terms, weights, k, size = 0) => size
+    ? terms.reduce((total, term, i) => total + Math.abs(term * weights[i]) * size, Math.abs(intercepts[k]))
+    : terms.reduce((total, term, i) => total + term * weights[i], intercepts[k]);
   if (model.kernel === "linear")
-    return (x) => {
+    return (x, sized = false) => {
       const z = scaled(x);
-      return intercepts.map((_, k) => sum(z, model.coefficients[k], k));
+      return intercepts.map((_, k) => sum(z, model.coefficients[k], k, sized ? 1 : 0));
     };
   const { packed } = parts, d = mean.length, dual = floats(model, "dual_coefficients", packed ? 32 : 64);
   const support = packed ? unpacked(model.support_vectors, packed.columns, dual.length) : floats(model, "support_vectors", 64), s = support.length / d;
   must(Number.isInteger(s) && dual.length === s * intercepts.length, "model.support_vectors do not fit model.dual_coefficients");
-  return (x) => {
-    const z = scaled(x), kernels = Array.from({ length: s }, (_, i) => {
+  const norm = (z) => z.reduce((total, value) => total + value * value, 0);
+  const longest = Array.from({ length: s }, (_, i) => norm(support.subarray(i * d, (i + 1) * d))).reduce((most, one) => Math.max(most, one), 0);
+  return (x, sized = false) => {
+    const z = scaled(x), size = sized ? 1 + EXPANSION * model.gamma * (norm(z) + longest) : 0, kernels = Array.from({ length: s }, (_, i) => {
       let distance = 0;
       for (let j = 0; j < d; j++) distance += (z[j] - support[i * d + j]) ** 2;
       return Math.exp(-model.gamma * distance);
     });
-    return intercepts.map((_, k) => sum(kernels, dual.subarray(k * s, (k + 1) * s), k));
+    return intercepts.map((_, k) => sum(kernels, dual.subarray(k * s, (k + 1) * s), k, size));
   };
 }
 
@@ -98,6 +104,7 @@ function checkProbes(message, machines) {
   x.forEach((probe, i) => {
     const shares = probability ? probabilities(message, decision[i]) : [];
     must(machines(probe).every((f, k) => Math.abs(f - decision[i][k]) <= tolerance[i][k]), `probe ${i} is scored otherwise`);
+    must(machines(probe, true).every((size, k) => tolerance[i][k] <= LARGEST_TOLERANCE * size), `probe ${i} has a tolerance that is too large`);
     must(shares.every((p, k) => Math.abs(p - probability.probes[i][k]) <= PROBABILITY_TOLERANCE), `probe ${i} has another probability in the part 'probability'`);
   });
 }

@@ -10,5 +10,11 @@ Invariant: what a survey comes to is a pure function of the rows' order, never o
 """
 
 from streamsvm.certificate.certifying import KEEP, Certificate, Certifier
+from streamsvm.certificate.gap import percent
 
-__all__ = ["KEEP", "Certificate", "Certifier"]
+__all__ = [
+    "KEEP",
+    "Certificate",
+    "Certifier",
+    "percent",
+]

@@ -164,7 +164,7 @@ class CheckpointDirectory:
         gone = [
             name
             for name in own
-            if (not kept(self._marks[name]) if name in self._marks else _incarnation(name) <= unread_until)
+            if (not kept(self._marks[name]) if name in self._marks else int(name.split("-")[1]) <= unread_until)
         ]
         for name in gone:
             self._remove(name)
@@ -290,10 +290,6 @@ def _files(disk: Disk, suffix: str) -> list[str]:
         reverse=True,
     )
     return [name for _, name in ordered]
-
-
-def _incarnation(name: str) -> int:
-    return int(name.split("-")[1])
 
 
 def _name(snapshot: Snapshot) -> str:

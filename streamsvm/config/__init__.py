@@ -6,9 +6,11 @@ only decide when and where things happen, and may change between two starts.
 """
 
 from streamsvm.choices import LabelKey
+from streamsvm.config import model, sizes
 from streamsvm.config.coreset import CoresetConfig
 from streamsvm.config.model import LabelRule, ModelConfig
 from streamsvm.config.point_options import Label, PointsConfig, PointsFormat
+from streamsvm.config.sizes import ADAPTIVE_LEAF, doubling_buckets, windowed_buckets
 from streamsvm.config.svm import SvmConfig, require_trainable, support_vector_bytes
 from streamsvm.option_texts import (
     Duration,
@@ -22,6 +24,7 @@ from streamsvm.option_texts import (
 from streamsvm.sections import Section, Seed
 
 __all__ = [
+    "ADAPTIVE_LEAF",
     "CoresetConfig",
     "Duration",
     "Label",
@@ -33,12 +36,16 @@ __all__ = [
     "Section",
     "Seed",
     "SvmConfig",
+    "doubling_buckets",
+    "model",
     "none_in_words",
     "one_target",
     "require_trainable",
+    "sizes",
     "split_at_commas",
     "support_vector_bytes",
     "table_in_words",
     "target_in_words",
     "two_costs",
+    "windowed_buckets",
 ]

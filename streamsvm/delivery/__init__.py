@@ -8,3 +8,23 @@ trusts a checkpoint more than the topic.
 of a transaction that a broker did not finish. `survey` says what a check of the input topic means for a running
 trainer. Their callers do the I/O.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from streamsvm.offered import on_first_use
+
+if TYPE_CHECKING:
+    from streamsvm.delivery.decision import (
+        Begin as Begin,
+        Candidate as Candidate,
+        Present as Present,
+        Resume as Resume,
+        decide as decide,
+        reads_on as reads_on,
+    )
+    from streamsvm.delivery.input_survey import Look as Look
+    from streamsvm.delivery.settlement import AttemptRecord as AttemptRecord
+
+__getattr__ = on_first_use(__name__, __file__)

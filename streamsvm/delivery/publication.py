@@ -26,8 +26,7 @@ from streamsvm.delivery.machine import Delivery
 from streamsvm.kafka import Message
 from streamsvm.learning import naming
 from streamsvm.learning.recipe import Made
-from streamsvm.model import deciles_header, skill_header, trail
-from streamsvm.model import message as model_codec
+from streamsvm.model import deciles_header, message as model_codec, skill_header, trail
 from streamsvm.model.class_skill import ClassSkill
 from streamsvm.model.pointers import Gate, Head, current_key, encode_alias, encode_head, head_key, links_after
 from streamsvm.model.skill import Skill

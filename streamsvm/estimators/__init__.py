@@ -24,10 +24,29 @@ from __future__ import annotations
 from typing import Any
 
 from streamsvm.estimators.coresetsvc import CoresetSVC
+from streamsvm.estimators.evaluation import (
+    OPTIMUM_TOLERANCE,
+    SGD_SETTINGS,
+    EmpiricalObjective,
+    probability_scores,
+    scores,
+    split,
+)
 from streamsvm.estimators.stdasvc import STDASVC
+from streamsvm.estimators.stream import Stream
 from streamsvm.sockets import Choices
 
-__all__ = ["STDASVC", "CoresetSVC"]
+__all__ = [
+    "OPTIMUM_TOLERANCE",
+    "SGD_SETTINGS",
+    "STDASVC",
+    "CoresetSVC",
+    "EmpiricalObjective",
+    "Stream",
+    "probability_scores",
+    "scores",
+    "split",
+]
 
 
 _OFFERED: Choices[Any] = Choices("estimators", {})

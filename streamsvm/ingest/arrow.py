@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 
 from streamsvm.config import Label, PointsConfig
 from streamsvm.errors import InvalidPoint
-from streamsvm.ingest.arrow_stream import BROKEN, one_line, read, survey
-from streamsvm.ingest.arrow_stream import CONTENT_TYPE as CONTENT_TYPE
+from streamsvm.ingest.arrow_stream import BROKEN, CONTENT_TYPE as CONTENT_TYPE, one_line, read, survey
 from streamsvm.ingest.deletions import MARKERS, is_deleted
 from streamsvm.ingest.json_rows import convert_row
 from streamsvm.ingest.row import Point

@@ -56,8 +56,7 @@ from streamsvm.ingest.avro_programs import (
 )
 from streamsvm.ingest.decimals import DECLINED, EIGHT, NONE, ONE, PADDING, byte, compiled, inlined, word
 from streamsvm.ingest.row import LARGEST_EXACT, LARGEST_WEIGHT, SMALLEST_WEIGHT
-from streamsvm.ingest.slots import REAL, Slots, is_text
-from streamsvm.ingest.slots import TEXT as TEXT_KIND
+from streamsvm.ingest.slots import REAL, TEXT as TEXT_KIND, Slots, is_text
 
 FOUR_BYTES: Final = np.uint64(4)
 SEVEN: Final = np.uint64(7)

@@ -5,15 +5,16 @@ an aborted or open transaction, and never skip one that is committed. Writers ar
 nothing unsaid. Errors are those of `streamsvm.errors`, one line each.
 """
 
-from streamsvm.kafka.attempts import Stamp
+from streamsvm.kafka.attempts import HEADER, Stamp, stamped
 from streamsvm.kafka.backoff import Backoff
+from streamsvm.kafka.client import ClientLog
 from streamsvm.kafka.cluster import TRANSACTION_TIMEOUT_S, Cluster
 from streamsvm.kafka.connection import RESERVED, Connection, Option
 from streamsvm.kafka.consuming import Input
 from streamsvm.kafka.embedded import EmbeddedBroker
 from streamsvm.kafka.failures import DamagedBatch, OffsetOutOfRange, OutcomeUnknown, PublishRefused, Recreated
 from streamsvm.kafka.group_member import GroupMember
-from streamsvm.kafka.group_slots import GroupSlots, Process, Slot
+from streamsvm.kafka.group_slots import GroupSlots, Process, Slot, members_of
 from streamsvm.kafka.log import Marks, Place, Watermarks
 from streamsvm.kafka.membership import MemberProgress, Subscription
 from streamsvm.kafka.outbox import Outbox
@@ -25,10 +26,12 @@ from streamsvm.kafka.standings import GroupStanding, Standings
 from streamsvm.kafka.topics import TopicInfo, TopicSpec
 
 __all__ = [
+    "HEADER",
     "RESERVED",
     "TRANSACTION_TIMEOUT_S",
     "Backoff",
     "Batch",
+    "ClientLog",
     "Cluster",
     "Connection",
     "DamagedBatch",
@@ -62,4 +65,6 @@ __all__ = [
     "TopicInfo",
     "TopicSpec",
     "Watermarks",
+    "members_of",
+    "stamped",
 ]

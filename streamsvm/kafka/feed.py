@@ -10,8 +10,7 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 
-from confluent_kafka import Consumer, KafkaError, KafkaException
-from confluent_kafka import Message as Consumed
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message as Consumed
 
 from streamsvm.errors import StreamsvmError, TransientError
 from streamsvm.kafka.client import SLICE_S, Link

@@ -14,8 +14,7 @@ import contextlib
 import time
 from functools import partial
 
-from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka import Message as Delivered
+from confluent_kafka import KafkaError, KafkaException, Message as Delivered
 
 from streamsvm.errors import StreamsvmError, TransientError
 from streamsvm.kafka.client import SLICE_S, Link, make_producer, serve

@@ -35,8 +35,7 @@ import uuid
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from confluent_kafka import KafkaError, KafkaException, Producer
-from confluent_kafka import Message as Delivered
+from confluent_kafka import KafkaError, KafkaException, Message as Delivered, Producer
 
 from streamsvm.crashpoints import crash_point
 from streamsvm.errors import ConfigurationError, FatalError, StreamsvmError, TransientError

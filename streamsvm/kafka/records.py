@@ -10,8 +10,7 @@ from operator import itemgetter
 from typing import NamedTuple, overload
 
 import numpy as np
-from confluent_kafka import TIMESTAMP_NOT_AVAILABLE
-from confluent_kafka import Message as Consumed
+from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Message as Consumed
 from numpy.typing import NDArray
 
 

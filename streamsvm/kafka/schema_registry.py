@@ -16,8 +16,7 @@ import sys
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import Future
-from concurrent.futures import TimeoutError as TookTooLong
+from concurrent.futures import Future, TimeoutError as TookTooLong
 from contextlib import suppress
 from functools import partial
 from pathlib import Path

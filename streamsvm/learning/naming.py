@@ -17,8 +17,7 @@ from streamsvm.model.parts import probability_part
 from streamsvm.model.pointers import Head
 from streamsvm.model.probes import count_of
 from streamsvm.model.recipes import recipes_of
-from streamsvm.model.threshold import LARGEST_BYTES as THRESHOLD_BYTES
-from streamsvm.model.threshold import NUMBER_BYTES
+from streamsvm.model.threshold import LARGEST_BYTES as THRESHOLD_BYTES, NUMBER_BYTES
 from streamsvm.model.version import (
     LINKS_BYTES,
     PARTITION_BYTES,

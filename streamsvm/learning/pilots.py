@@ -36,9 +36,7 @@ from streamsvm.model.kernels import LinearKernel, RbfKernel
 from streamsvm.model.machine import Scaler
 from streamsvm.points import Points
 from streamsvm.sockets import plugged
-from streamsvm.svm.block import descent as fast
-from streamsvm.svm.block import interior_point as interior
-from streamsvm.svm.block import smoothed_newton as newton
+from streamsvm.svm.block import descent as fast, interior_point as interior, smoothed_newton as newton
 from streamsvm.svm.block.descent import BlockDescent
 from streamsvm.svm.block.interior_point import MOST_FEATURES, InteriorPointSolver
 from streamsvm.svm.block.signed_rows import sparse_rows

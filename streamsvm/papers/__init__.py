@@ -41,3 +41,20 @@ True
 
 The trunk knows none of these modules: `plug` lists them by name (`streamsvm.sockets`), and this folder may be deleted.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from streamsvm.offered import on_first_use
+
+if TYPE_CHECKING:
+    from streamsvm.papers.clustered import lemma_bound as lemma_bound, sensitivities as sensitivities
+    from streamsvm.papers.reducers import (
+        SensitivityReducer as SensitivityReducer,
+        importance_sample as importance_sample,
+    )
+    from streamsvm.papers.sampling import draws as draws, occurrences as occurrences
+    from streamsvm.papers.stda import CACHE_BYTES as CACHE_BYTES, PaperStdaSolver as PaperStdaSolver
+
+__getattr__ = on_first_use(__name__, __file__)

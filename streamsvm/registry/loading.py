@@ -21,9 +21,7 @@ from numpy.typing import NDArray
 
 from streamsvm.errors import ConfigurationError, InvalidMessage, TransientError
 from streamsvm.kafka import Cluster, Connection, Option, Record
-from streamsvm.model import deciles_header as deciles
-from streamsvm.model import message as model_codec
-from streamsvm.model import skill_header
+from streamsvm.model import deciles_header as deciles, message as model_codec, skill_header
 from streamsvm.model.classes import ClassModel, LinearMachines
 from streamsvm.model.deciles import Deciles
 from streamsvm.model.described import Label, points_fault
@@ -453,13 +451,13 @@ def loaded_from(record: Record, version: Version, now: float | None = None) -> L
         sha256=sha256,
         offset=record.offset,
         loaded_at=loaded_at,
-        published_at=_published_at(record),
+        published_at=published_at(record),
         audit_scores=scores,
         skill=skill_header.decode(record.headers),
     )
 
 
-def _published_at(record: Record) -> float | None:
+def published_at(record: Record) -> float | None:
     """Return the time at which a version was made, from its record's header; None if the header cannot be read."""
     try:
         return datetime.fromisoformat(dict(record.headers)[model_codec.TIME_HEADER].decode()).timestamp()

@@ -11,3 +11,30 @@ name another build.
 Source: the sections on lineage and recovery of `streamsvm.model.message` and `streamsvm.delivery`, whose promises these
 checks are.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from streamsvm.offered import on_first_use
+
+if TYPE_CHECKING:
+    from streamsvm.verification import differences as differences
+    from streamsvm.verification.auditor import incarnation_in as incarnation_in
+    from streamsvm.verification.chain import ChainCheck as ChainCheck
+    from streamsvm.verification.recomputation import (
+        NotRecomputable as NotRecomputable,
+        Recomputation as Recomputation,
+        certifier_of as certifier_of,
+        missing_input as missing_input,
+    )
+    from streamsvm.verification.report import (
+        EXIT_CLEAN as EXIT_CLEAN,
+        EXIT_DIFFERS as EXIT_DIFFERS,
+        EXIT_INCOMPLETE as EXIT_INCOMPLETE,
+        Outcome as Outcome,
+        VerificationReport as VerificationReport,
+    )
+    from streamsvm.verification.version_survey import VersionSurvey as VersionSurvey
+
+__getattr__ = on_first_use(__name__, __file__)

@@ -24,11 +24,9 @@ from typing import Any, Final
 import numpy as np
 from sklearn.linear_model import SGDClassifier
 
-from streamsvm.certificate.certifying import Certifier
-from streamsvm.certificate.gap import percent
+from streamsvm.certificate import Certifier, percent
 from streamsvm.config import SvmConfig
-from streamsvm.model.fit import Fit
-from streamsvm.model.machine import LinearMachine, Model, Scaler
+from streamsvm.model import Fit, LinearMachine, Model, Scaler
 from streamsvm.points import Points
 from tests.benchmarks.coreset import ORDERS, divided, ordered
 from tests.benchmarks.optimum import Whole, fit, objective

@@ -16,14 +16,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from streamsvm.checkpoint.directory import CheckpointDirectory
-from streamsvm.checkpoint.disk import FileSystem
-from streamsvm.checkpoint.format import decode, encode
-from streamsvm.checkpoint.snapshot import Snapshot
-from streamsvm.coreset.moments import Moments
-from streamsvm.coreset.structure import Bucket, Extent
-from streamsvm.learning.cutting import LearnerState
-from streamsvm.learning.partition_state import PartitionState
+from streamsvm.checkpoint import CheckpointDirectory, FileSystem, Snapshot, decode, encode
+from streamsvm.coreset import Bucket, Extent, Moments
+from streamsvm.learning import LearnerState, PartitionState
 from streamsvm.points import Points, Position
 from tests.benchmarks.runner import Stopwatch, numbers, parser_of, written
 from tests.golden.checkpoint import handmade

@@ -38,15 +38,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
-from streamsvm.estimators import STDASVC
-from streamsvm.estimators.evaluation import (
-    OPTIMUM_TOLERANCE,
-    SGD_SETTINGS,
-    EmpiricalObjective,
-)
-from streamsvm.estimators.stream import Stream
-from streamsvm.learning.recipe import make
-from streamsvm.learning.tasks import TwoClasses
+from streamsvm.estimators import OPTIMUM_TOLERANCE, SGD_SETTINGS, STDASVC, EmpiricalObjective, Stream
+from streamsvm.learning import TwoClasses, make
 from streamsvm.points import Points
 
 Float = NDArray[np.float64]

@@ -38,9 +38,8 @@ from typing import Any, Final
 import numpy as np
 
 from streamsvm.config import SvmConfig
-from streamsvm.coreset.moments import Moments
-from streamsvm.coreset.reducers.base import Observed
-from streamsvm.learning.training import train
+from streamsvm.coreset import Moments, Observed
+from streamsvm.learning import train
 from streamsvm.linalg import Float
 from streamsvm.points import Points
 from tests.benchmarks.optimum import Whole

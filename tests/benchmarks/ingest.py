@@ -33,10 +33,9 @@ import numpy as np
 from confluent_kafka import Producer
 
 from consumers.settings import CheckpointConfig, HttpConfig, InputConfig, OutputConfig, Settings
-from streamsvm.branches.events.options import points_of, recipe_from
+from streamsvm.branches.events import points_of, recipe_from
 from streamsvm.config import PointsConfig
-from streamsvm.ingest import arrow, avro
-from streamsvm.ingest.decoder import PointDecoder, encode
+from streamsvm.ingest import PointDecoder, arrow, avro, encode
 from streamsvm.kafka import Cluster, Connection, Record, TopicSpec
 from tests.benchmarks.runner import Child, Interval, make_environment, numbers, parser_of, turns, words, written
 from tests.benchmarks.trainers import serve, trained

@@ -13,12 +13,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from streamsvm.config import SvmConfig
-from streamsvm.coreset.sensitivity import dual_bound
+from streamsvm.coreset import dual_bound
 from streamsvm.linalg import Float
-from streamsvm.model.kernels import LinearKernel
+from streamsvm.model import LinearKernel
 from streamsvm.points import Points, Signs
-from streamsvm.svm.block.interior_point import MOST_STEPS, InteriorPointSolver
-from streamsvm.svm.problem import Problem
+from streamsvm.svm import MOST_STEPS, InteriorPointSolver, Problem
 
 
 @dataclass(frozen=True, slots=True)

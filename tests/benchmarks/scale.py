@@ -35,17 +35,13 @@ from typing import Any, Final
 
 from confluent_kafka import Producer
 
-from consumers.branches.workers.coresets_topic import topic_spec
+from consumers.branches.workers import topic_spec
 from consumers.branches.workers.settings import coresets_topic
 from consumers.settings import CheckpointConfig, InputConfig, LogConfig, OutputConfig, Settings, TrainingConfig
-from streamsvm.checkpoint.directory import CheckpointDirectory
-from streamsvm.checkpoint.disk import FileSystem
-from streamsvm.checkpoint.records import encode_bucket, encode_partition
+from streamsvm.checkpoint import CheckpointDirectory, FileSystem, encode_bucket, encode_partition
 from streamsvm.config import ModelConfig, PointsConfig
 from streamsvm.kafka import Cluster, Connection, TopicSpec
-from streamsvm.learning.cutting import LearnerState
-from streamsvm.learning.learner import Learner
-from streamsvm.learning.training import train
+from streamsvm.learning import Learner, LearnerState, train
 from tests.benchmarks.ingest import FORMATS, headers_of, make, values_of
 from tests.benchmarks.runner import Child, all_cores, known, numbers, parser_of, words, written
 from tests.benchmarks.trainers import TIMEOUT_S, serve, trained

@@ -17,12 +17,11 @@ from typing import Any, Final
 import structlog
 
 from consumers import constants
-from consumers.host.runtime import Health
+from consumers.host import Health
 from consumers.metrics import SCORER, Metrics
-from consumers.scorer.components import ScorerComponents
-from consumers.scorer.scorer import Scorer
+from consumers.scorer import Scorer, ScorerComponents
 from consumers.settings import OutputConfig, ScoringConfig, Settings
-from streamsvm.ingest.decoder import encode
+from streamsvm.ingest import encode
 from streamsvm.kafka import Cluster, Connection, Message, Outbox, TopicSpec
 from tests.benchmarks.runner import numbers, parser_of, written
 from tests.brokers.choice import start_real_broker

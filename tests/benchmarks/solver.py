@@ -36,12 +36,9 @@ from scipy.sparse import csr_matrix
 from sklearn.svm import SVC
 from threadpoolctl import threadpool_limits
 
-from streamsvm.model.kernels import Float, LinearKernel, RbfKernel
-from streamsvm.papers.stda import PaperStdaSolver
-from streamsvm.svm.block.descent import warm_up as prepare
-from streamsvm.svm.objective import optimality, primal_objective
-from streamsvm.svm.problem import Problem, Solution
-from streamsvm.svm.solvers import StdaSolver
+from streamsvm.model import Float, LinearKernel, RbfKernel
+from streamsvm.papers import PaperStdaSolver
+from streamsvm.svm import Problem, Solution, StdaSolver, optimality, primal_objective, warm_up as prepare
 from tests.benchmarks.runner import Interval, Kept, Lap, Stopwatch, in_turns, known, load, parser_of, sets_in, words
 from tests.svm.foreign import LiblinearSolver
 

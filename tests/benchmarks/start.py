@@ -44,8 +44,8 @@ TIMEOUT_S: Final = 180.0
 
 def daemon(kind: str) -> None:
     """Run the command line until it has started, write down what that took, and stop."""
-    from consumers.cli.app import main as command_line
-    from consumers.host.runtime import Health
+    from consumers.cli import main as command_line
+    from consumers.host import Health
 
     notes, kernels, require = Path(os.environ[NOTES]), [0.0, 0.0], Health.require
 
@@ -151,7 +151,7 @@ class Starts:
 
 def prepare(connection: Connection) -> None:
     """Make the topics, and a version for the scorer."""
-    from consumers.branches.workers.coresets_topic import topic_spec
+    from consumers.branches.workers import topic_spec
     from consumers.settings import InputConfig, Settings
     from streamsvm.kafka import Cluster, TopicSpec
     from tests.registry.test_subscriber import NAME, Trainer, version_of

@@ -16,13 +16,9 @@ from sklearn.linear_model import SGDClassifier
 
 from streamsvm.checkpoint import format as checkpoint
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
-from streamsvm.coreset.moments import Moments
-from streamsvm.coreset.reducers.base import Observed, Purpose, UniformReducer, generator
-from streamsvm.coreset.reducers.calibrated import CalibratedReducer
-from streamsvm.estimators.evaluation import SGD_SETTINGS
-from streamsvm.learning.learner import Learner
-from streamsvm.learning.pilots import linear_pilot
-from streamsvm.learning.tasks import REDUCERS
+from streamsvm.coreset import CalibratedReducer, Moments, Observed, Purpose, UniformReducer, generator
+from streamsvm.estimators import SGD_SETTINGS
+from streamsvm.learning import REDUCERS, Learner, linear_pilot
 from streamsvm.linalg import Float
 from streamsvm.points import Points, Position
 from tests.benchmarks.optimum import Model

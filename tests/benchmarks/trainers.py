@@ -11,11 +11,10 @@ from typing import Any, Final
 
 from threadpoolctl import threadpool_limits
 
-from consumers.host.runtime import Health, configure_logging, spare_the_collector
+from consumers.host import Health, configure_logging, spare_the_collector
 from consumers.metrics import TRAINER, Metrics
 from consumers.settings import LogConfig, Settings
-from consumers.trainer.components import Components
-from consumers.trainer.trainer import Trainer
+from consumers.trainer import Components, Trainer
 from streamsvm.kafka import Cluster, Connection
 from tests.benchmarks.runner import Lap, Stopwatch
 

@@ -47,14 +47,20 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from consumers.evaluate.predict_then_train import PrequentialPlan, PrequentialRow, judged_row, memories, run
-from consumers.evaluate.predict_then_train import Stream as Labeled
-from consumers.evaluate.prequential_contenders import Answers, CoresetContender, SgdContender
-from streamsvm.branches.events.features.columns import FeatureColumns, columns_of
-from streamsvm.branches.events.features.inference import proposal
-from streamsvm.branches.events.options import recipe_from
+from consumers.evaluate import (
+    Answers,
+    CoresetContender,
+    PrequentialPlan,
+    PrequentialRow,
+    SgdContender,
+    Stream as Labeled,
+    judged_row,
+    memories,
+)
+from consumers.evaluate.predict_then_train import run
+from streamsvm.branches.events import FeatureColumns, columns_of, proposal, recipe_from
 from streamsvm.config import SvmConfig
-from streamsvm.estimators.evaluation import SGD_SETTINGS, probability_scores, scores, split
+from streamsvm.estimators import SGD_SETTINGS, probability_scores, scores, split
 from streamsvm.field_paths import path_of
 from streamsvm.points import Points
 from tests.benchmarks.changing import Stream, hyperplane, sea, turned

@@ -8,11 +8,8 @@ import msgspec
 
 from streamsvm.branches.late_labels import checkpoint_parts as join
 from streamsvm.branches.memories import checkpoint_parts as memories
-from streamsvm.checkpoint import format as codec
-from streamsvm.checkpoint.forms import Form, PlacedArray, PlacedLearned, parts_of
-from streamsvm.checkpoint.partition_codec import PlacedScreen
-from streamsvm.model.pointers import Alias, Gate, GatePart, GateRival, Head
-from streamsvm.model.version import PartitionCut, TuningInForce
+from streamsvm.checkpoint import Form, PlacedArray, PlacedLearned, PlacedScreen, format as codec, parts_of
+from streamsvm.model import Alias, Gate, GatePart, GateRival, Head, PartitionCut, TuningInForce
 from tests.checkpoint.test_checkpoint import table
 from tests.golden import HERE
 from tests.golden.every_checkpoint import HANDMADE, PARTS

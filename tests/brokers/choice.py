@@ -51,8 +51,7 @@ def may_be_had() -> bool:
     """Tell whether a real broker was named, or what starts one is installed; whether it starts is not known yet."""
     if forced := os.environ.get(FORCE, ""):
         return forced != "none"
-    started = shutil.which("docker") or (shutil.which("java") and shutil.which("mvn"))
-    return bool(os.environ.get(SERVERS) or started)
+    return bool(os.environ.get(SERVERS) or (shutil.which("java") and shutil.which("mvn")))
 
 
 def start_real_broker() -> RealBroker:
@@ -84,21 +83,6 @@ def _from_environment() -> RealBroker:
     return RealBroker(servers, f"{servers}, from {SERVERS}", lambda: None)
 
 
-def _from_container() -> RealBroker:
-    try:
-        from tests.brokers.container import IMAGE, ContainerBroker
-    except ImportError as error:
-        raise CannotRun(f"testcontainers is not installed: {error}") from error
-    broker = ContainerBroker()
-    try:
-        broker.start()
-    except BaseException:
-        broker.stop()
-        raise
-    description = f"container {IMAGE} by testcontainers at {broker.bootstrap_servers}{broker.remark}"
-    return RealBroker(broker.bootstrap_servers, description, broker.stop)
-
-
 SHARED = {"broker.session.timeout.ms": "60000"}
 """A busy machine makes a node that is its own controller miss heartbeats to itself, and it would refuse topics.
 
@@ -119,6 +103,5 @@ def _from_maven() -> RealBroker:
 
 BRANCHES: dict[str, Callable[[], RealBroker]] = {
     "env": _from_environment,
-    "testcontainers": _from_container,
     "jvm": _from_maven,
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Mapping
 
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, PartitionMetadata
 
 from streamsvm.kafka import Connection
 from tests.brokers.jvm import JvmBroker, Quorum, free_ports
@@ -59,15 +59,15 @@ class Cluster:
 
     def leader(self, topic: str, partition: int = 0) -> JvmBroker:
         """Return the node that leads a partition now."""
-        options = dict(Connection(options={"bootstrap.servers": self.bootstrap_servers}).options)
-        found = AdminClient(options).list_topics(topic, timeout=LOOK_TIMEOUT_S).topics[topic]
-        return self.nodes[found.partitions[partition].leader]
+        return self.nodes[self._partition(topic, partition).leader]
 
     def in_sync(self, topic: str, partition: int = 0) -> set[int]:
         """Return the nodes that have all of a partition now."""
+        return set(self._partition(topic, partition).isrs)
+
+    def _partition(self, topic: str, partition: int) -> PartitionMetadata:
         options = dict(Connection(options={"bootstrap.servers": self.bootstrap_servers}).options)
-        found = AdminClient(options).list_topics(topic, timeout=LOOK_TIMEOUT_S).topics[topic]
-        return set(found.partitions[partition].isrs)
+        return AdminClient(options).list_topics(topic, timeout=LOOK_TIMEOUT_S).topics[topic].partitions[partition]
 
     def stop(self) -> None:
         """Kill all and delete their data: nothing in them is worth the time of a good end."""

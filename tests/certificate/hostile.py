@@ -12,9 +12,8 @@ from sklearn.svm import SVC
 
 from streamsvm.certificate.bounds import Bounds, Objective, bounds_of
 from streamsvm.certificate.certifying import Certifier
-from streamsvm.certificate.survey import LEAST_KEPT, Survey, joined
-from streamsvm.model.fit import Fit
-from streamsvm.model.machine import LinearMachine, Model, Scaler
+from streamsvm.certificate.survey import Survey, joined
+from streamsvm.model import LEAST_KEPT, Fit, LinearMachine, Model, Scaler
 from streamsvm.points import Points
 
 Float = NDArray[np.float64]
@@ -145,6 +144,14 @@ def wild(number: int) -> Case:
     return Case(parts, objective, machine, int(random.integers(1, 5)))
 
 
+class Looking(Certifier):
+    """A certifier that tells under which machines it looks."""
+
+    def machines(self) -> list[LinearMachine]:
+        """Return those of this read."""
+        return [machine for machine, _ in self._looks]
+
+
 def violations_of_reads(made: Case, reads: int) -> list[str]:
     """Compare what several reads prove with exact objectives: of all machines looked under, and of those of w = 0."""
     objective, wrong, d = made.objective, list[str](), made.whole.dimension
@@ -161,7 +168,7 @@ def violations_of_reads(made: Case, reads: int) -> list[str]:
         converged=True,
         class_weight=objective.class_weight,
     )
-    certifier = Certifier(
+    certifier = Looking(
         Model(objective.scaler, made.machine), fit, range(len(made.parts)), made.whole.X.dtype, LEAST_KEPT
     )
     machines, own = [LinearMachine(np.zeros(d), b) for b in (-1.0, 0.0, 1.0)], made.exactly(made.machine)
@@ -170,7 +177,7 @@ def violations_of_reads(made: Case, reads: int) -> list[str]:
         for partition, part in enumerate(made.parts):
             for rows in np.array_split(np.arange(len(part)), made.batches):
                 certifier.look(partition, part.take(rows))
-        looked += [made.exactly(machine) for machine, _ in certifier._looks if np.isfinite(machine.coefficients).all()]
+        looked += [made.exactly(one) for one in certifier.machines() if np.isfinite(one.coefficients).all()]
         found = certifier.certificate()
         if found.objective < own:
             wrong.append(f"the objective is {float(own)}, the upper bound {found.objective}")

@@ -16,10 +16,10 @@ from streamsvm.certificate.bounds import Objective
 from streamsvm.certificate.certifying import Certificate
 from streamsvm.certificate.gap import percent
 from streamsvm.datasets import load_htru2
-from streamsvm.estimators.coresetsvc import CoresetSVC
-from streamsvm.model.machine import LinearMachine, Scaler
+from streamsvm.estimators import CoresetSVC
+from streamsvm.model import LinearMachine, Scaler
 from streamsvm.points import Points
-from streamsvm.svm.feasible import balanced
+from streamsvm.svm import balanced
 from tests.certificate.hostile import Case, Float, case, violations, violations_of_reads, wild
 
 CASES = 60
@@ -175,22 +175,21 @@ OVERFLOWS = {
 }
 
 
-@pytest.mark.parametrize("what", OVERFLOWS)
-def test_an_overflow_is_never_a_bound(what: str) -> None:
-    """Light rows far away whose margins overflow: their loss is not 0, and sums of finite numbers may not be finite."""
-    row, coefficients, scale, weight = OVERFLOWS[what]
-    d = len(row)
-    points = Points(np.array([row, [0.0] * d]), np.array([1, -1], np.int8), np.array([weight, 1.0]))
-    objective = Objective(Scaler(np.zeros(d), np.full(d, scale)), 1.0)
-    made = Case([points], objective, LinearMachine(np.array(coefficients), 0.0), 1)
-    with np.errstate(all="ignore"):
-        found = made.bounds()
-    assert found.upper >= made.exactly(made.machine)
-    assert found.lower <= made.exactly(LinearMachine(np.zeros(d), 0.0))
+def test_an_overflow_is_never_a_bound() -> None:
+    """Light rows far away whose margins overflow: their loss is not 0, and sums of finite numbers may not be finite.
 
-
-def test_penalties_that_overflow_prove_nothing_and_raise_nothing() -> None:
-    """Multipliers near 1e300 times features of 1e100: infinity less infinity has no sum."""
+    Multipliers near 1e300 times features of 1e100 are infinity less infinity, which has no sum.
+    """
+    zero = np.zeros
+    for what, (row, coefficients, scale, weight) in OVERFLOWS.items():
+        d = len(row)
+        points = Points(np.array([row, [0.0] * d]), np.array([1, -1], np.int8), np.array([weight, 1.0]))
+        objective = Objective(Scaler(zero(d), np.full(d, scale)), 1.0)
+        made = Case([points], objective, LinearMachine(np.array(coefficients), 0.0), 1)
+        with np.errstate(all="ignore"):
+            found = made.bounds()
+        assert found.upper >= made.exactly(made.machine), what
+        assert found.lower <= made.exactly(LinearMachine(zero(d), 0.0)), what
     points = Points(np.array([[1e100], [-1e100], [9e99]]), np.array([1, 1, -1], np.int8), np.ones(3))
     made = Case([points], Objective(Scaler.identity(1), 1e300), LinearMachine(np.ones(1), 0.0), 1)
     with np.errstate(all="ignore"):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from streamsvm.certificate.survey import Survey, Surveyed, joined
-from streamsvm.model.machine import LinearMachine, Scaler
+from streamsvm.model import LinearMachine, Scaler
 from streamsvm.points import Points
 
 SCALER = Scaler(np.array([1.0, -2.0, 0.5]), np.array([1.0, 3.0, 0.1]))

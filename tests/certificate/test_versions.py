@@ -17,12 +17,10 @@ from consumers.verify.verify import verify
 from streamsvm.config import SvmConfig
 from streamsvm.errors import ConfigurationError
 from streamsvm.kafka import Cluster, Connection, Message, TopicSpec
-from streamsvm.model.machine import LinearMachine, Scaler
-from streamsvm.model.version import StreamSummary, Version
+from streamsvm.model import LinearMachine, Scaler, StreamSummary, Version
 from streamsvm.points import Points
-from streamsvm.registry.loading import load_record
-from streamsvm.verification.recomputation import NotRecomputable, Recomputation
-from streamsvm.verification.report import EXIT_CLEAN, Outcome
+from streamsvm.registry import load_record
+from streamsvm.verification import EXIT_CLEAN, NotRecomputable, Outcome, Recomputation
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.command import error_of, run
 from tests.consumers.forged import Forged, retired_record, train

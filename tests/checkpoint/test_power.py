@@ -12,10 +12,8 @@ import pytest
 from streamsvm.checkpoint.directory import CheckpointDirectory
 from streamsvm.checkpoint.snapshot import Snapshot
 from streamsvm.kafka import Cluster, TopicSpec
-from streamsvm.learning.cutting import Cut
-from streamsvm.learning.learner import Learner
-from streamsvm.model.pointers import Head
-from streamsvm.model.version import partition_cuts
+from streamsvm.learning import Cut, Learner
+from streamsvm.model import Head, partition_cuts
 from streamsvm.points import Position, Rows
 from tests.brokers.fixtures import TestBroker
 from tests.checkpoint.disks import Files, VolatileDisk

@@ -10,9 +10,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from streamsvm.ingest.decoder import encode
-from streamsvm.ingest.label_records import WATERMARK_HEADER
-from streamsvm.joining.rows import JoinRules
+from streamsvm.ingest import WATERMARK_HEADER, encode
+from streamsvm.joining import JoinRules
 from streamsvm.points import Points
 from tests.branches.events.recipes import EVENTS, PAYMENTS, payment
 from tests.joining import reference

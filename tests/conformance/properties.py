@@ -21,11 +21,9 @@ from streamsvm.build import build
 from streamsvm.config import ModelConfig
 from streamsvm.errors import StreamsvmError
 from streamsvm.kafka import Cluster, EmbeddedBroker
-from streamsvm.model import message as model_codec
-from streamsvm.model.classes import ClassModel
-from streamsvm.model.version import Version
+from streamsvm.model import ClassModel, Version, message as model_codec
 from streamsvm.named_parts import PASSED_OVER
-from streamsvm.registry.loading import load_version
+from streamsvm.registry import load_version
 from tests.conformance.configurations import BEGUN_MS, MODELS, TABLE, Entry, Stream, stream_of
 from tests.conformance.runs import Change, Published, copy, publish
 

@@ -13,8 +13,7 @@ from confluent_kafka import Producer
 from consumers.loader import load
 from consumers.settings import Settings
 from streamsvm.kafka import Connection, EmbeddedBroker
-from streamsvm.model import message as model_codec
-from streamsvm.model.version import Version
+from streamsvm.model import Version, message as model_codec
 from tests.conformance.configurations import BASE, INPUT, MODELS, TABLE, Entry, stream_of
 from tests.consumers.trainers import Running, topic
 from tests.kafka.foreign import Silent

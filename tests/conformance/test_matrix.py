@@ -14,10 +14,9 @@ from structlog.testing import capture_logs
 
 from consumers import constants
 from streamsvm.kafka import EmbeddedBroker
-from streamsvm.learning.cutting import LearnerState
-from streamsvm.learning.learner import Learner
+from streamsvm.learning import Learner, LearnerState
 from streamsvm.points import Position, Rows
-from streamsvm.registry.loading import load_version
+from streamsvm.registry import load_version
 from tests.branches.events.recipes import payment
 from tests.brokers.jvm import CannotRun
 from tests.conformance import golden

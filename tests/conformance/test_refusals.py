@@ -13,22 +13,19 @@ from typing import Any, Final
 import numpy as np
 import pytest
 
-from consumers.branches.challenges.reading import logs_of
-from consumers.evaluate.configured import check_followable
-from consumers.evaluate.plan import Plan
-from consumers.evaluate.run import evaluate
-from consumers.host.runtime import schemas_of
+from consumers.branches.challenges import logs_of
+from consumers.evaluate import Plan, check_followable, evaluate
+from consumers.host import schemas_of
 from consumers.loader import load
 from consumers.replay.replay import replay
 from consumers.settings import Settings, section_class
 from streamsvm import supports
-from streamsvm.checkpoint.directory import CheckpointDirectory
-from streamsvm.checkpoint.disk import FileSystem
+from streamsvm.checkpoint import CheckpointDirectory, FileSystem
 from streamsvm.config import ModelConfig
 from streamsvm.errors import ConfigurationError
 from streamsvm.estimators import CoresetSVC
-from streamsvm.ingest.files.array_files import from_arrays
-from streamsvm.model.reasons import Explainer
+from streamsvm.ingest import from_arrays
+from streamsvm.model import Explainer
 from streamsvm.supports import (
     Combinations,
     Row,
@@ -37,7 +34,7 @@ from streamsvm.supports import (
     require,
     rows,
 )
-from streamsvm.verification.recomputation import certifier_of
+from streamsvm.verification import certifier_of
 from tests.conformance.refusals import TABLE, command, estimate, says, settle
 from tests.golden import model as golden
 

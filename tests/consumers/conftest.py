@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,10 @@ import pytest
 from consumers.settings import Settings
 from streamsvm.kafka import Cluster, Connection, TopicSpec
 from tests.brokers.fixtures import TestBroker
+from tests.brokers.jvm import CannotRun
+from tests.consumers.losing import unverifying
 from tests.consumers.trainers import settings_for
+from tests.live.proxy import Proxy
 
 
 @pytest.fixture
@@ -24,3 +28,21 @@ def settings(broker: TestBroker, tmp_path: Path) -> Settings:
     made = settings_for(broker.name("t"), tmp_path / "checkpoint")
     Cluster(broker.connection).create([TopicSpec(made.input.topic, 4)])
     return made
+
+
+@pytest.fixture(scope="module")
+def losing() -> Iterator[Proxy]:
+    """A network before a broker that can lose markers: `network.unmarked` says which."""
+    try:
+        with unverifying() as network:
+            yield network
+    except CannotRun as missing:
+        pytest.skip(str(missing))
+
+
+@pytest.fixture
+def lossy(losing: Proxy) -> Iterator[Connection]:
+    """A connection over that network, which loses nothing until it is told to."""
+    losing.unmarked = None
+    yield Connection(options={"bootstrap.servers": losing.address, "fetch.wait.max.ms": 10})
+    losing.unmarked = None

@@ -11,11 +11,20 @@ import msgspec
 
 from consumers.settings import Settings
 from streamsvm.kafka import Cluster, Connection, Message, Outbox, Record, TopicSpec
-from streamsvm.model import message as model_codec
-from streamsvm.model.ancestry import Ancestor, linked
-from streamsvm.model.pointers import Alias, Head, Retired, encode_alias, encode_head, encode_retired, retired_key
-from streamsvm.model.version import Version
-from streamsvm.verification.report import Outcome, VerificationReport
+from streamsvm.model import (
+    Alias,
+    Ancestor,
+    Head,
+    Retired,
+    Version,
+    encode_alias,
+    encode_head,
+    encode_retired,
+    linked,
+    message as model_codec,
+    retired_key,
+)
+from streamsvm.verification import Outcome, VerificationReport
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.trainers import produce, records, run_until, settings_for, topic
 

@@ -7,17 +7,15 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from consumers.host.runtime import Health
+from consumers.host import Health
 from consumers.metrics import TRAINER, Metrics
-from consumers.page.board import TrainerBoard
+from consumers.page import TrainerBoard
 from consumers.settings import CheckpointConfig, InputConfig, OutputConfig, Settings, TrainingConfig
-from consumers.trainer.components import Components
-from consumers.trainer.trainer import Trainer
+from consumers.trainer import Components, Trainer
 from streamsvm.config import CoresetConfig, PointsConfig, SvmConfig
-from streamsvm.ingest.decoder import encode
+from streamsvm.ingest import encode
 from streamsvm.kafka import Cluster, Connection, Message, Outbox, Record
-from streamsvm.model import message as model_codec
-from streamsvm.model.version import Version
+from streamsvm.model import Version, message as model_codec
 from streamsvm.points import Points
 from tests.deadline import Late
 from tests.streams import DIMENSION, gaussian

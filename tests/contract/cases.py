@@ -26,8 +26,7 @@ from typing import Any, Final
 
 import msgspec
 
-from streamsvm.branches.events.features.recipe import Recipe
-from streamsvm.branches.events.options import points_of
+from streamsvm.branches.events import Recipe, points_of
 from streamsvm.config import PointsConfig
 from tests.golden.model import path_of
 from tests.ingest.rows import Raw, Shelf, few_rows

@@ -8,18 +8,30 @@ from typing import Any, Final
 
 import msgspec
 
-from streamsvm.branches.history.erased import decode_erased
+from streamsvm.branches.history import decode_erased
 from streamsvm.errors import InvalidMessage
-from streamsvm.ingest.scored import scores_of
-from streamsvm.model import message as codec
-from streamsvm.model.pointers import decode_alias, decode_head, decode_owner, decode_retired
+from streamsvm.ingest import scores_of
+from streamsvm.kafka import Record
+from streamsvm.model import Alias, decode_head, decode_owner, decode_retired, message as codec
 from streamsvm.places import SOURCE_HEADER, source_of
+from streamsvm.registry import aliases_in
 from tests.contract.cases import Case
 
 NAME: Final = "pulsar"
 """The model of every message."""
+CURRENT: Final = "pulsar@current"
+
+
+def alias(value: bytes) -> Alias:
+    """Return what a reader of the aliases topic takes an alias for; it refuses one that names no version."""
+    found = aliases_in([Record("aliases", 0, 0, CURRENT.encode(), value, (), None, None)], NAME)
+    if found.faults:
+        raise InvalidMessage(found.faults[0])
+    return found.named[CURRENT]
+
+
 POINTERS: Final[Mapping[str, Callable[[bytes], Any]]] = {
-    "alias": decode_alias,
+    "alias": alias,
     "head": decode_head,
     "owner": decode_owner,
     "retired": decode_retired,

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any, Final
 
-from streamsvm.ingest.decoder import Decoded, PointDecoder
-from streamsvm.ingest.label_records import LabelDecoder
+from streamsvm.ingest import Decoded, LabelDecoder, PointDecoder
 from tests.contract.cases import TIME_MS, Case, configured, shelf_of
 from tests.ingest.general import GeneralDecoder
 from tests.ingest.rows import InColumns, Raw

@@ -19,21 +19,18 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Final
 
-from consumers.branches.history.attached import History
-from consumers.host.exit_codes import exit_code
+from consumers.branches.history import History
+from consumers.host import exit_code
 from consumers.settings import Settings
-from consumers.streams.topics import KnownPointers
-from streamsvm.branches.history.erased import Erased
-from streamsvm.branches.history.erased_part import Obeyed, obeying
-from streamsvm.checkpoint import format as checkpoint
-from streamsvm.checkpoint.snapshot import Snapshot
-from streamsvm.coreset.moments import Moments
-from streamsvm.delivery.decision import Begin, Candidate, Present, Resume, decide
+from consumers.streams import KnownPointers
+from streamsvm.branches.history import Erased, Obeyed, obeying
+from streamsvm.checkpoint import Snapshot, format as checkpoint
+from streamsvm.coreset import Moments
+from streamsvm.delivery import Begin, Candidate, Present, Resume, decide
 from streamsvm.errors import CorruptCheckpoint, StateError
 from streamsvm.kafka import TopicInfo
-from streamsvm.learning.learner import Learner
-from streamsvm.model.pointers import Head
-from streamsvm.model.version import PartitionCut
+from streamsvm.learning import Learner
+from streamsvm.model import Head, PartitionCut
 from tests.checkpoint.test_checkpoint import snapshot
 from tests.streams import small_config
 

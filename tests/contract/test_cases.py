@@ -9,7 +9,7 @@ from itertools import zip_longest
 
 import pytest
 
-from streamsvm.ingest.decoder import REASONS
+from streamsvm.ingest import REASONS
 from tests.contract.cases import FILE, Case, cases, document, written
 from tests.contract.readers import labels_of, read
 from tests.ingest.general import CompiledDecoder

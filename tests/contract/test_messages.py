@@ -54,7 +54,7 @@ def test_the_schema_takes_every_model_message_that_is_read() -> None:
     """And refuses all that it can see: it does not count entries of one list by another, nor compute probes."""
     taken = [case for case in cases("model") if VALIDATOR.is_valid(json.loads(case.value or b""))]
     assert {case.name for case in cases("model") if "refused" not in case.said} <= {case.name for case in taken}
-    assert len(taken) < 0.4 * len(cases("model"))
+    assert len(taken) < 0.45 * len(cases("model"))
 
 
 def test_what_is_described_is_what_is_read() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from streamsvm.delivery.decision import Begin, Resume
+from streamsvm.delivery import Begin, Resume
 from streamsvm.errors import StateError
 from tests.contract.starts import CHECKPOINTS, DIMENSIONS, ESSENCES, FILE, HEADS, decided, named, shown, situations
 

@@ -18,7 +18,7 @@ from streamsvm.coreset.audit_sample import LABELS, Reservoir, Sampled, shares
 from streamsvm.coreset.estimate import estimate
 from streamsvm.coreset.moments import Moments
 from streamsvm.datasets import load_htru2
-from streamsvm.learning.training import train
+from streamsvm.learning import train
 from streamsvm.points import Points, Rows
 from tests.streams import rows_of
 

@@ -6,8 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
 from streamsvm.coreset.calibration import LEAST, MOST, calibrate
@@ -16,16 +15,12 @@ from streamsvm.coreset.reducers.base import Pilot, Purpose, Reducer, UniformRedu
 from streamsvm.coreset.reducers.calibrated import CalibratedReducer, measured_under
 from streamsvm.coreset.reducers.importance_kernels import fill_influence, fill_sensitivity
 from streamsvm.datasets import load_htru2
-from streamsvm.learning.pilots import pilot_for
-from streamsvm.learning.training import train
+from streamsvm.learning import pilot_for, train
 from streamsvm.linalg import Float
-from streamsvm.model.kernels import LinearKernel
-from streamsvm.papers.clustered import sensitivities
-from streamsvm.papers.reducers import SensitivityReducer
+from streamsvm.model import LinearKernel
+from streamsvm.papers import SensitivityReducer, sensitivities
 from streamsvm.points import Points
-from streamsvm.svm.block.interior_point import InteriorPointSolver
-from streamsvm.svm.objective import primal_objective
-from streamsvm.svm.problem import Problem
+from streamsvm.svm import InteriorPointSolver, Problem, primal_objective
 from tests.streams import gaussian
 
 C1 = SvmConfig(C=1.0)

@@ -7,8 +7,7 @@ from unittest import mock
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from sklearn.metrics import balanced_accuracy_score
 
 from streamsvm import CoresetSVC
@@ -16,9 +15,7 @@ from streamsvm.config import ModelConfig, PointsConfig, SvmConfig
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.outliers import RowBound
 from streamsvm.datasets import load_htru2
-from streamsvm.learning.cutting import Cut
-from streamsvm.learning.learner import Learner
-from streamsvm.learning.training import train
+from streamsvm.learning import Cut, Learner, train
 from streamsvm.points import Points, Position
 from tests.config.sizes import sized
 from tests.streams import DIMENSION, gaussian, rows_of

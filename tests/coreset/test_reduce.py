@@ -7,8 +7,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from numpy.typing import NDArray
 
 from streamsvm.config import SvmConfig
@@ -25,10 +24,8 @@ from streamsvm.coreset.reducers.base import (
 )
 from streamsvm.coreset.reducers.calibrated import CalibratedReducer
 from streamsvm.coreset.sensitivity import mean_bound
-from streamsvm.learning.pilots import linear_pilot
-from streamsvm.papers.clustered import lemma_bound
-from streamsvm.papers.reducers import SensitivityReducer, importance_sample
-from streamsvm.papers.sampling import draws, occurrences
+from streamsvm.learning import linear_pilot
+from streamsvm.papers import SensitivityReducer, draws, importance_sample, lemma_bound, occurrences
 from streamsvm.points import Points
 from tests.streams import gaussian
 

@@ -7,8 +7,7 @@ from unittest import mock
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from streamsvm.config import CoresetConfig, SvmConfig
 from streamsvm.coreset.moments import Moments
@@ -17,8 +16,7 @@ from streamsvm.coreset.reducers.calibrated import Under, importance
 from streamsvm.coreset.screen_making import make_screen
 from streamsvm.coreset.screening import Screen, Screened, Screener, calibrated, turned
 from streamsvm.coreset.screening_kernels import BINS
-from streamsvm.learning.learner import Learner
-from streamsvm.learning.pilots import linear_pilot
+from streamsvm.learning import Learner, linear_pilot
 from streamsvm.points import Points, Position
 from tests.learning.test_learner import check_batches, check_restart, feed
 from tests.streams import DIMENSION, gaussian, rows_of, small_config

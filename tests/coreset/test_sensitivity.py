@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 from streamsvm.coreset.sensitivity import direct_bound, dual_bound, mean_bound
-from streamsvm.model.kernels import LinearKernel
+from streamsvm.model import LinearKernel
 from streamsvm.points import Points
-from streamsvm.svm.objective import optimality
-from streamsvm.svm.solvers import Problem, Solution, StdaSolver
+from streamsvm.svm import Problem, Solution, StdaSolver, optimality
 from tests.streams import gaussian
 
 

@@ -10,7 +10,7 @@ from streamsvm.coreset.audit_sample import Sampled
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.reducers.base import Purpose, generator, reduce_for
 from streamsvm.coreset.reducers.multiclass import SharedPilot, every_class
-from streamsvm.learning.tasks import SHARED_REDUCERS, OneVsRest
+from streamsvm.learning import SHARED_REDUCERS, OneVsRest
 from streamsvm.points import Points
 
 SHARES = (0.5, 0.3, 0.18, 0.02)

@@ -8,6 +8,7 @@ import sys
 import time
 from datetime import UTC, datetime
 from pathlib import Path
+from types import FunctionType
 from typing import Any, Final
 
 import structlog
@@ -58,7 +59,10 @@ def follows_another_clock() -> None:
         return real() + float(file.read_text(encoding="utf-8") or 0)
 
     replace_part(time, "time", now)
-    Clock.__init__.__defaults__ = time.monotonic, lambda: datetime.fromtimestamp(now(), UTC)
+    init, defaults = Clock.__init__, (time.monotonic, lambda: datetime.fromtimestamp(now(), UTC))
+    replace_part(
+        Clock, "__init__", FunctionType(init.__code__, init.__globals__, "__init__", defaults, init.__closure__)
+    )
 
 
 @TABLE.disturbance

@@ -7,14 +7,12 @@ from dataclasses import replace
 
 import pytest
 
-from streamsvm.checkpoint.snapshot import Snapshot
-from streamsvm.delivery.decision import Begin, Candidate, Present, Resume, reads_on
-from streamsvm.delivery.decision import decide as decide_among
+from streamsvm.checkpoint import Snapshot
+from streamsvm.delivery.decision import Begin, Candidate, Present, Resume, decide as decide_among, reads_on
 from streamsvm.delivery.input_survey import LogSurvey, Look, survey
 from streamsvm.delivery.machine import TRANSITIONS, Delivery, Event, State
 from streamsvm.errors import Fenced, StateError
-from streamsvm.model.pointers import Head, Owner
-from streamsvm.model.version import PartitionCut
+from streamsvm.model import Head, Owner, PartitionCut
 from streamsvm.points import Position
 from tests.checkpoint.test_checkpoint import snapshot
 

@@ -12,12 +12,8 @@ from streamsvm.delivery.events import CaughtUp, CutDeclined, CutTaken, RowsLearn
 from streamsvm.delivery.machine import Delivery
 from streamsvm.delivery.pipeline import Pipeline
 from streamsvm.errors import StateError
-from streamsvm.learning import cutting
-from streamsvm.learning.cutting import Cut, LearnerState
-from streamsvm.learning.learner import Learner
-from streamsvm.learning.recipe import make
-from streamsvm.model.pointers import Head, Owner
-from streamsvm.model.version import partition_cuts
+from streamsvm.learning import Cut, Learner, LearnerState, cutting, make
+from streamsvm.model import Head, Owner, partition_cuts
 from streamsvm.points import Position, Rows
 from tests.streams import gaussian, rows_of, small_config
 

@@ -1,4 +1,4 @@
-"""The checkers of the deployment's files: each takes a folder like `deploy` and says what is wrong with it.
+"""The checkers of the deployment's files: each takes a tree like this one and says what is wrong with it.
 
 All but promtool and kubectl come with the extra `dev`; a test that needs one of those and finds none
 is skipped, and says so. Kubernetes' own kinds are checked by the schemas of its API, strictly: an unknown field is a
@@ -13,9 +13,8 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 import jsonschema  # type: ignore[import-untyped]
 import kubernetes_validate  # type: ignore[import-untyped]
@@ -24,12 +23,13 @@ import yaml  # type: ignore[import-untyped]
 
 from tests.deploy.files import ROOT
 
-YAMLLINT = "{extends: default, rules: {line-length: {max: 120}, document-start: disable}}"
-KUBERNETES = "1.32"
+YAMLLINT: Final = "{extends: default, rules: {line-length: {max: 120}, document-start: disable}}"
+KUBERNETES: Final = "1.32"
 """Oldest version of the API that the manifests are for; the newest that the schemas know is checked as well."""
-SCHEMAS = Path(__file__).parent / "schemas"
-BUILT = {"Kustomization", "Component"}
+SCHEMAS: Final = Path(__file__).parent / "schemas"
+BUILT: Final = {"Kustomization", "Component"}
 """Kinds that only kustomize reads."""
+WORKFLOW: Final = ".github/workflows/ci.yml"
 
 
 def said(*command: str | Path) -> str:
@@ -56,32 +56,40 @@ def program(name: str, package: str) -> str:
     return path
 
 
+def promtool() -> str:
+    return program("promtool", "Debian: apt install prometheus")
+
+
 def documents(path: Path) -> list[dict[str, Any]]:
     """Return the documents of a YAML file."""
     return [one for one in yaml.safe_load_all(path.read_text()) if one]
 
 
-def compose(deploy: Path) -> str:
-    return said(tool("check-jsonschema"), "--builtin-schema", "vendor.compose-spec", deploy / "compose.yaml")
+def compose(root: Path) -> str:
+    return said(tool("check-jsonschema"), "--builtin-schema", "vendor.compose-spec", root / "deploy" / "compose.yaml")
 
 
-def yamllint(deploy: Path) -> str:
-    return said(tool("yamllint"), "--strict", "-d", YAMLLINT, deploy)
+def workflow(root: Path) -> str:
+    return said(tool("check-jsonschema"), "--builtin-schema", "vendor.github-workflows", root / WORKFLOW)
 
 
-def hadolint(deploy: Path) -> str:
-    return said(tool("hadolint"), deploy / "Dockerfile")
+def yamllint(root: Path) -> str:
+    return said(tool("yamllint"), "--strict", "-d", YAMLLINT, root / "deploy", root / WORKFLOW)
 
 
-def prometheus(deploy: Path) -> str:
-    return said(promtool(), "check", "config", deploy / "prometheus" / "prometheus.yml")
+def hadolint(root: Path) -> str:
+    return said(tool("hadolint"), root / "deploy" / "Dockerfile")
 
 
-def manifests(deploy: Path) -> str:
+def prometheus(root: Path) -> str:
+    return said(promtool(), "check", "config", root / "deploy" / "prometheus" / "prometheus.yml")
+
+
+def manifests(root: Path) -> str:
     """Check each resource by itself, and that of the alert rules as the generator prints it."""
-    files = sorted((deploy / "kubernetes").rglob("*.yaml"))
+    files = sorted((root / "deploy" / "kubernetes").rglob("*.yaml"))
     resources = [one for path in files for one in documents(path)]
-    return "\n".join(faults([*resources, yaml.safe_load(rule(deploy))]))
+    return "\n".join(faults([*resources, yaml.safe_load(rule(root / "deploy"))]))
 
 
 def rule(deploy: Path, *options: str) -> str:
@@ -90,21 +98,13 @@ def rule(deploy: Path, *options: str) -> str:
     return subprocess.run(program, capture_output=True, text=True, check=True).stdout
 
 
-def rendered(deploy: Path) -> str:
+def kustomize(root: Path) -> str:
     """Check each folder that is to be applied as kubectl puts it together."""
-    found: list[str] = []
-    for folder in sorted((deploy / "kubernetes" / "overlays").iterdir()):
-        done = subprocess.run([kubectl(), "kustomize", folder], capture_output=True, text=True, check=False)
+    kubectl, found = program("kubectl", "https://kubernetes.io/docs/tasks/tools/"), []
+    for folder in sorted((root / "deploy" / "kubernetes" / "overlays").iterdir()):
+        done = subprocess.run([kubectl, "kustomize", folder], capture_output=True, text=True, check=False)
         found += [done.stderr] if done.returncode else faults([one for one in yaml.safe_load_all(done.stdout) if one])
     return "\n".join(found)
-
-
-def promtool() -> str:
-    return program("promtool", "Debian: apt install prometheus")
-
-
-def kubectl() -> str:
-    return program("kubectl", "https://kubernetes.io/docs/tasks/tools/")
 
 
 def faults(resources: list[dict[str, Any]]) -> Iterator[str]:
@@ -129,21 +129,8 @@ def _api_faults(resource: dict[str, Any]) -> Iterator[str]:
             yield error.message
 
 
-@dataclass(frozen=True)
-class Checker:
-    """A checker, and a mistake that it must find.
-
-    Attributes
-    ----------
-    check : callable
-        Takes the folder and returns what is wrong, empty if nothing is.
-    file : str
-        Where the mistake is planted, within the folder.
-    right, wrong : str
-        What stands there, and what in its place.
-    names : str
-        What the checker must say of it.
-    """
+class Mistake(NamedTuple):
+    """Who must find a mistake, in which file, what stands there, what in its place, and what is said of it."""
 
     check: Callable[[Path], str]
     file: str
@@ -152,30 +139,24 @@ class Checker:
     names: str
 
 
-BASE = "kubernetes/base"
-CHECKERS = {
-    "compose specification": Checker(compose, "compose.yaml", "read_only: true", "readonly: true", "readonly"),
-    "yamllint": Checker(yamllint, f"{BASE}/trainer.yaml", "  replicas: 1\n", "  replicas: 1 \n", "trailing spaces"),
-    "hadolint": Checker(hadolint, "Dockerfile", "FROM ${PYTHON_IMAGE} AS build", "FROM python AS build", "DL3006"),
-    "promtool, scraping": Checker(
-        prometheus, "prometheus/prometheus.yml", "scrape_timeout", "scrape_time_out", "scrape_time_out"
-    ),
-    "promtool, rules": Checker(
-        prometheus, "prometheus/rules.yml", "sum by (job, instance) (", "sum by (job, instance (", "could not parse"
-    ),
-    "Kubernetes API": Checker(manifests, f"{BASE}/trainer.yaml", "runAsNonRoot", "runAsNonroot", "runAsNonroot"),
-    "Strimzi's users": Checker(
-        manifests, "kubernetes/strimzi/users.yaml", "operations: [Read]", "operation: Read", "operation"
-    ),
-    "Strimzi's topics": Checker(
-        manifests, "kubernetes/strimzi/topics.yaml", "partitions: 1\n", 'partitions: "1"\n', "$.spec.partitions"
-    ),
-    "rules of the operator": Checker(manifests, "prometheus/rules.yml", "for: 2m", "for: 2 minutes", "2 minutes"),
-    "scraping of the operator": Checker(
-        manifests, "kubernetes/monitoring/service-monitor.yaml", "- port: http", "- targetPort: http", "targetPort"
-    ),
-    "kustomize": Checker(rendered, f"{BASE}/kustomization.yaml", "- trainer.yaml", "- trainers.yaml", "trainers.yaml"),
-    "kustomize, patched": Checker(
-        rendered, "kubernetes/overlays/example/kustomization.yaml", "value: 2", 'value: "2"', "$.spec.replicas"
-    ),
-}
+BASE: Final = "deploy/kubernetes/base"
+PROMETHEUS: Final = "deploy/prometheus"
+EXAMPLE: Final = "deploy/kubernetes/overlays/example/kustomization.yaml"
+MISTAKES: Final = (
+    Mistake(compose, "deploy/compose.yaml", "read_only: true", "readonly: true", "readonly"),
+    Mistake(workflow, WORKFLOW, "runs-on:", "run-on:", "run-on"),
+    Mistake(workflow, WORKFLOW, "fail-fast: false", "fail-fast: [no]", "fail-fast"),
+    Mistake(workflow, WORKFLOW, "contents: read", "contents: reading", "reading"),
+    Mistake(yamllint, f"{BASE}/trainer.yaml", "  replicas: 1\n", "  replicas: 1 \n", "trailing spaces"),
+    Mistake(hadolint, "deploy/Dockerfile", "FROM ${PYTHON_IMAGE} AS build", "FROM python AS build", "DL3006"),
+    Mistake(prometheus, f"{PROMETHEUS}/prometheus.yml", "scrape_timeout", "scrape_time_out", "scrape_time_out"),
+    Mistake(prometheus, f"{PROMETHEUS}/rules.yml", "sum by (job, instance) (", "sum by (job, instance (", "not parse"),
+    Mistake(manifests, f"{BASE}/trainer.yaml", "runAsNonRoot", "runAsNonroot", "runAsNonroot"),
+    Mistake(manifests, "deploy/kubernetes/strimzi/users.yaml", "operations: [Read]", "operation: Read", "operation"),
+    Mistake(manifests, "deploy/kubernetes/strimzi/topics.yaml", "partitions: 1\n", 'partitions: "1"\n', "partitions"),
+    Mistake(manifests, f"{PROMETHEUS}/rules.yml", "for: 2m", "for: 2 minutes", "2 minutes"),
+    Mistake(manifests, "deploy/kubernetes/monitoring/service-monitor.yaml", "- port: http", "- targetPort: http",
+            "targetPort"),
+    Mistake(kustomize, f"{BASE}/kustomization.yaml", "- trainer.yaml", "- trainers.yaml", "trainers.yaml"),
+    Mistake(kustomize, EXAMPLE, "value: 2", 'value: "2"', "$.spec.replicas"),
+)  # fmt: skip

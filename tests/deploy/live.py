@@ -19,7 +19,7 @@ from typing import Any, Final, Self
 import numpy as np
 
 from streamsvm.datasets import load_htru2
-from streamsvm.ingest.decoder import encode
+from streamsvm.ingest import encode
 from streamsvm.kafka import Cluster, Connection, Message, Outbox, TopicSpec
 from tests.brokers.jvm import die_with_parent, free_ports
 from tests.deploy.files import RULES

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from consumers.host.web.access import Names
+from consumers.host import Names
 from consumers.loader import load
 from consumers.metrics import PROCESS, SCORER, TRAINER
 from consumers.settings import HttpConfig

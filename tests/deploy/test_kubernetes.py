@@ -12,7 +12,7 @@ import yaml  # type: ignore[import-untyped]
 
 from consumers.loader import load
 from consumers.settings import Settings
-from consumers.streams.topics import output_topics
+from consumers.streams import output_topics
 from tests.deploy.checkers import documents, rule
 from tests.deploy.files import DEPLOY, DOCKERFILE, RULES, parsed
 from tests.permissions import listed

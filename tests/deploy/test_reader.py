@@ -25,7 +25,7 @@ from packaging.requirements import Requirement
 
 from streamsvm.kafka import Cluster, TopicSpec
 from streamsvm.model import message as model_codec
-from streamsvm.registry.loading import Loaded
+from streamsvm.registry import Loaded
 from tests.brokers.fixtures import TestBroker
 from tests.deploy.files import DEPLOY, ROOT
 from tests.golden import HERE

@@ -32,8 +32,7 @@ from confluent_kafka import Producer
 
 from streamsvm.errors import TransientError
 from streamsvm.kafka import Cluster, Connection, Record
-from streamsvm.model import message as model_codec
-from streamsvm.model.pointers import decode_head, head_key
+from streamsvm.model import decode_head, head_key, message as model_codec
 from tests.deploy.files import COMPOSE, images
 
 pytestmark = [

@@ -170,13 +170,3 @@ def test_more_classes_than_there_is_room_for_are_refused() -> None:
     with pytest.raises(ValueError, match="points gives a bucket 3 points, too few for the 4 classes"):
         CoresetSVC(points=16, structure="tree").fit(X, y + (X[:, 0] > 6))
     assert CoresetSVC().partial_fit(X, y, classes=range(128)).decision_function(X[:2]).shape == (2, 128)
-
-
-def test_a_label_from_nowhere_is_refused() -> None:
-    """`partial_fit` names a label that was not among the classes of the first call."""
-    X, y = load_iris(return_X_y=True)
-    machine = CoresetSVC().partial_fit(X[:100], y[:100], classes=[0, 1, 2])
-    with pytest.raises(ValueError, match="holds 7, which is not one of the classes"):
-        machine.partial_fit(X[:1], [7])
-    with pytest.raises(ValueError, match="differs from the first call's classes"):
-        machine.partial_fit(X[100:], y[100:], classes=[0, 1])

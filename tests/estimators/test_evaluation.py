@@ -19,8 +19,7 @@ from streamsvm.estimators.evaluation import (
     scores,
     split,
 )
-from streamsvm.model.kernels import RbfKernel
-from streamsvm.model.machine import KernelMachine, LinearMachine, Model, Scaler
+from streamsvm.model import KernelMachine, LinearMachine, Model, RbfKernel, Scaler
 from streamsvm.points import Points
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import doctest
 import re
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ import pytest
 
 from consumers.loader import load
 from streamsvm import CoresetSVC, estimators
-from streamsvm.config import model as config
+from streamsvm.config import ModelConfig
 from streamsvm.datasets import load_htru2
 
 pytestmark = pytest.mark.filterwarnings("ignore::streamsvm.estimators.stream.CoresetWarning")
@@ -57,7 +58,7 @@ def test_the_examples_of_the_configuration() -> None:
     """Examples in the configuration's docstrings say what they print."""
     runner = doctest.DocTestRunner()
     # The class is made of the trunk's and of branches' options: its own methods are those of its bases.
-    for example in doctest.DocTestFinder().find(config.ModelConfig.toml, globs=vars(config)):
+    for example in doctest.DocTestFinder().find(ModelConfig.toml, globs=vars(sys.modules[ModelConfig.__module__])):
         runner.run(example)
     assert (runner.failures, runner.tries > 0) == (0, True)
 

@@ -41,13 +41,6 @@ def test_the_table_says_what_was_chosen(estimator: CoresetSVC, htru2) -> None:
     assert agree.mean() > 0.99  # pilots go by what is configured, so that the coresets are not quite the same
 
 
-def test_without_the_option_there_is_no_table(htru2) -> None:
-    """The penalty in force is the configured one."""
-    machine = CoresetSVC(points=600, alpha=1e-3).fit(*htru2)
-    assert machine.tuning_ == ()
-    assert machine.alpha_ == pytest.approx(1e-3, rel=1e-12)
-
-
 def test_a_copy_keeps_its_table(htru2) -> None:
     """Pickled and restored it has the same scores and predicts the same."""
     machine = clone(TUNED[1]).fit(*htru2)

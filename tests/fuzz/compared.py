@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any, Final
 
-from streamsvm.ingest.decoder import PointDecoder
+from streamsvm.ingest import PointDecoder
 from tests.contract.cases import Case, cases
 from tests.contract.readers import rows_of
 from tests.fuzz.targets import Target, has_good, words

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from tests.consumers.host.fuzzed import TARGET as HTTP
 from tests.fuzz.compared import COMPARED
 from tests.fuzz.messages import MESSAGES
 from tests.fuzz.records import RECORDS
@@ -11,4 +12,6 @@ from tests.fuzz.targets import Target
 from tests.plugged import of_branches
 
 OF_BRANCHES: Final = [target for found in of_branches("fuzzed", "TARGETS") for target in found]
-TARGETS: Final[dict[str, Target]] = {target.name: target for target in (*RECORDS, *COMPARED, *MESSAGES, *OF_BRANCHES)}
+TARGETS: Final[dict[str, Target]] = {
+    target.name: target for target in (*RECORDS, *COMPARED, *MESSAGES, HTTP, *OF_BRANCHES)
+}

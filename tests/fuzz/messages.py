@@ -1,44 +1,36 @@
-"""Messages, headers, files and requests: what is read means what was written, and what is not is refused in its way."""
+"""Messages, headers and files: what is read means what was written, and what is not is refused in its way."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import math
-import selectors
-import socket
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from functools import cache
 from typing import Any, Final, NamedTuple
 
 import msgspec
 import numpy as np
-from prometheus_client import CollectorRegistry
 
-from consumers.host.runtime import Health
-from consumers.host.web.access import Names
-from consumers.host.web.connections import HttpConnection, Phase
-from consumers.host.web.head import HttpRequest
-from consumers.host.web.server import _listen, _Loop, _Routes
-from consumers.settings import HttpConfig
-from consumers.streams.score_settlement import positions_of
+from consumers.streams import positions_of
 from streamsvm import places
-from streamsvm.checkpoint import format as checkpoint
-from streamsvm.checkpoint import records
-from streamsvm.delivery.settlement import AttemptRecord
+from streamsvm.checkpoint import format as checkpoint, records
+from streamsvm.delivery import AttemptRecord
 from streamsvm.errors import CorruptCheckpoint, InvalidMessage
-from streamsvm.ingest import dead_letter as deadletter
-from streamsvm.ingest.label_records import LabelDecoder
-from streamsvm.ingest.scored import scores_of
-from streamsvm.kafka import Record
-from streamsvm.kafka.attempts import Stamp
-from streamsvm.model import deciles_header, skill_header
-from streamsvm.model import message as model_codec
-from streamsvm.model.pointers import decode_alias, decode_head, decode_owner, decode_retired
-from streamsvm.model.version import version_number
-from streamsvm.registry.loading import _published_at
-from streamsvm.verification.auditor import incarnation_in
+from streamsvm.ingest import LabelDecoder, dead_letter as deadletter, scores_of
+from streamsvm.kafka import Record, Stamp
+from streamsvm.model import (
+    deciles_header,
+    decode_alias,
+    decode_head,
+    decode_owner,
+    decode_retired,
+    message as model_codec,
+    skill_header,
+    version_number,
+)
+from streamsvm.registry import published_at
+from streamsvm.verification import incarnation_in
 from tests.fuzz.records import LABELED
 from tests.fuzz.targets import INT64, Target, headers_of, kept, messages, of_cases, words
 from tests.golden import HERE
@@ -110,7 +102,7 @@ def _version_headers(case: bytes) -> str:
     number, incarnation = version_number(key, "m"), incarnation_in(told)
     record = Record("models", 0, 1, key, b"", headers, INT64 - 1, None)
     assert all(one is None or -1 <= one < INT64 - 1 for one in (number, incarnation))
-    published = _published_at(record)
+    published = published_at(record)
     assert published is None or places.time_of(published) is None or math.isfinite(published)
     found = [skill_header.decode(headers), deciles_header.decode(headers), Stamp.of(headers)]
     return "accepted" if any(one is not None for one in (number, incarnation, published, *found)) else "refused"
@@ -176,55 +168,6 @@ def _sealed(value: bytes) -> bytes:
     return value[:-size] + hashlib.sha256(value[:-size]).digest() if len(value) > size else value
 
 
-class _AtOnce(_Routes):
-    """Makes every answer in the thread that asks for it."""
-
-    def later(self, request: HttpRequest, address: str, then: Callable[[bytes], None]) -> bool:
-        """Make it."""
-        then(self.answer(request))
-        return True
-
-
-@cache
-def _http_loop() -> _Loop:
-    config = HttpConfig(port=0)
-    return _Loop(
-        _listen(config), Names(config), _AtOnce(Health(stuck_after_s=60.0), CollectorRegistry(), lambda _: None)
-    )
-
-
-STATUSES: Final = frozenset(
-    map(int, ["200", "304", "400", "403", "404", "405", "408", "413", "414", "421", "431", "501", "503", "505"])
-)
-
-
-def _http(value: bytes) -> str:
-    """Read one request, after which the client says no more, as the loop does; the answer is one of a few."""
-    loop = _http_loop()
-    ours, theirs = socket.socketpair()
-    with ours, theirs:
-        ours.setblocking(False)
-        theirs.sendall(value)
-        theirs.shutdown(socket.SHUT_WR)
-        connection = HttpConnection(socket=ours, address="127.0.0.1", begun_at=0.0)
-        loop._selector.register(ours, selectors.EVENT_READ, connection)
-        try:
-            loop._read(connection)
-        except ConnectionAbortedError:
-            return "none"
-        finally:
-            with suppress(KeyError):
-                loop._selector.unregister(ours)
-            loop._connections.remove(connection)
-    answer = bytes(connection.unsent) if connection.phase is Phase.WRITING else loop._answers.popleft()[1]
-    assert not loop._answers
-    status = int(answer.split(b" ", 2)[1])
-    assert answer.startswith(b"HTTP/1.")
-    assert status in STATUSES, answer[:80]
-    assert answer.count(b"\nHTTP/1.") == 0
-    return str(status)
-
-
 MESSAGES: Final = tuple(
     Target(name, corpus, words(*of), messages(look))
     for name, corpus, of, look in (
@@ -239,6 +182,5 @@ MESSAGES: Final = tuple(
         ("version-headers", kept("version-headers"), ("json", "model", "header"), _version_headers),
         ("checkpoint", kept("checkpoint", *sorted(HERE.glob("checkpoint-1-*.ssvm"))), ("binary", "model"), _checkpoint),
         ("state-record", kept("state-record"), ("binary", "json", "model"), _state_record),
-        ("http", kept("http"), ("http",), _http),
     )
 )

@@ -13,15 +13,15 @@ from typing import Any, Final
 import fastavro
 import pyarrow as pa
 
-from streamsvm.ingest import dead_letter as deadletter
-from streamsvm.ingest.decoder import (
+from streamsvm.ingest import (
     DEEPEST_NESTING,
+    FRAME,
     LARGEST_FEATURE,
     LARGEST_WEIGHT,
     SMALLEST_WEIGHT,
     PointDecoder,
+    dead_letter as deadletter,
 )
-from streamsvm.ingest.framed import FRAME
 from tests.contract.cases import Case, configured
 from tests.contract.readers import rows_of
 from tests.fuzz.targets import Target, of_cases, words

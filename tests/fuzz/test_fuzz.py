@@ -15,9 +15,7 @@ import pytest
 
 from consumers.host.web import head, server
 from streamsvm.checkpoint import forms
-from streamsvm.ingest import arrow, arrow_stream, avro, json_rows
-from streamsvm.ingest import decoder as points
-from streamsvm.ingest.row import Point
+from streamsvm.ingest import Point, arrow, arrow_stream, avro, decoder as points, json_rows
 from streamsvm.model import message as model_codec
 from tests.fuzz.every_target import TARGETS
 from tests.fuzz.records import _compare

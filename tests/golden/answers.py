@@ -1,17 +1,14 @@
-"""What readers say of points and events by the golden messages, for the packages' own tests, which have no Python.
-
-``python -m tests.golden.answers`` writes `answers.json` if it is missing. It never changes it.
-"""
+"""What readers say of points and events by the golden messages, for the packages' own tests, which have no Python."""
 
 from __future__ import annotations
 
 import json
 from typing import Any, Final
 
-from streamsvm.ingest.scored import BatchScorer
+from streamsvm.ingest import BatchScorer
 from streamsvm.kafka import Record
 from streamsvm.model import message as codec
-from streamsvm.registry.loading import Loaded
+from streamsvm.registry import Loaded
 from streamsvm.supports import Unsupported
 from tests.golden import HERE
 from tests.golden.every_model import KINDS
@@ -79,14 +76,8 @@ def scores() -> dict[str, Any]:
     return {"value": record.value.decode(), "headers": headers}
 
 
-def main() -> None:
-    """Write the file if it is missing, with a line for each model."""
-    if not FILE.exists():
-        held = answers()
-        models = ",\n".join(json.dumps(model, ensure_ascii=False) for model in held["models"])
-        scores = json.dumps(held["scores"], ensure_ascii=False)
-        FILE.write_text(f'{{"models": [\n{models}\n],\n"scores": {scores}}}\n', "utf-8")
-
-
-if __name__ == "__main__":
-    main()
+def written() -> bytes:
+    """Return the file, with a line for each model."""
+    held = answers()
+    models = ",\n".join(json.dumps(model, ensure_ascii=False) for model in held["models"])
+    return f'{{"models": [\n{models}\n],\n"scores": {json.dumps(held["scores"], ensure_ascii=False)}}}\n'.encode()

@@ -10,15 +10,10 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from streamsvm.checkpoint.snapshot import Snapshot
-from streamsvm.coreset.audit_sample import Held, Sampled
-from streamsvm.coreset.moments import Moments
-from streamsvm.coreset.screening import BINS, Screen, Screened
-from streamsvm.coreset.structure import Bucket, Extent
-from streamsvm.learning.cutting import Cut, LearnerState
-from streamsvm.learning.partition_state import PartitionState
-from streamsvm.model.pointers import Alias, Gate, GatePart, GateRival, Head
-from streamsvm.model.version import PartitionCut, TuningInForce
+from streamsvm.checkpoint import Snapshot
+from streamsvm.coreset import BINS, Bucket, Extent, Held, Moments, Sampled, Screen, Screened
+from streamsvm.learning import Cut, LearnerState, PartitionState
+from streamsvm.model import Alias, Gate, GatePart, GateRival, Head, PartitionCut, TuningInForce
 from streamsvm.points import Points, Position, Rows
 
 RECENT = (GateRival(40, "12" * 32, 55, 0.875), GateRival(38, "34" * 32, 51, None))

@@ -10,21 +10,32 @@ import msgspec
 import numpy as np
 
 from streamsvm.choices import Multiclass
-from streamsvm.model.ancestry import Ancestor
-from streamsvm.model.classes import ClassModel, KernelMachines, LinearMachines, machines_of
-from streamsvm.model.fit import Audit, Fit, MachineFit
-from streamsvm.model.kernels import RbfKernel
-from streamsvm.model.machine import KernelMachine, LinearMachine, Machine, Model, Packing, Scaler
-from streamsvm.model.packing import Grid
-from streamsvm.model.probability import Sigmoid
-from streamsvm.model.threshold import Judged, Threshold
-from streamsvm.model.version import (
+from streamsvm.model import (
+    Ancestor,
+    Audit,
+    ClassModel,
+    Fit,
+    Grid,
+    Judged,
+    KernelMachine,
+    KernelMachines,
     Lineage,
+    LinearMachine,
+    LinearMachines,
+    Machine,
+    MachineFit,
     Memory,
+    Model,
+    Packing,
     PartitionCut,
     PartitionHorizons,
+    RbfKernel,
+    Scaler,
+    Sigmoid,
     StreamSummary,
+    Threshold,
     Version,
+    machines_of,
 )
 from tests.golden import HERE
 from tests.plugged import of_branches

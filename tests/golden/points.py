@@ -1,16 +1,10 @@
-"""Golden records of points: the same three rows, one of them bad, in every format.
-
-``python -m tests.golden.points`` writes the files that are missing. It never changes one: what producers once wrote
-must be read for ever.
-"""
+"""Golden records of points: the same three rows, one of them bad, in every format."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from streamsvm.ingest import arrow, avro
-from streamsvm.ingest.decoder import encode
-from tests.golden import HERE
+from streamsvm.ingest import arrow, avro, encode
 
 SCHEMAS = {1: avro.schema_of(1, many=False), 2: avro.schema_of(1, many=True)}
 X = np.array([[0.1, -2.5e30], [1.0, 2.0], [1e-40, 16777217.0]])
@@ -31,9 +25,3 @@ def records() -> dict[str, bytes]:
         "one-1.avro.point": avro.AvroWriter(SCHEMAS[1], 1).encode(data[0]),
         "many-1.avro.point": avro.AvroWriter(SCHEMAS[2], 2).encode(data),
     }
-
-
-if __name__ == "__main__":
-    for name, value in records().items():
-        if not (HERE / name).exists():
-            (HERE / name).write_bytes(value)

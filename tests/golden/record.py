@@ -7,13 +7,10 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
-from streamsvm.checkpoint.records import decode_bucket, decode_partition, encode_bucket, encode_partition
-from streamsvm.ingest import dead_letter
-from streamsvm.ingest.decoder import RejectedRecord, Rejection
+from streamsvm.checkpoint import decode_bucket, decode_partition, encode_bucket, encode_partition
+from streamsvm.ingest import RejectedRecord, Rejection, dead_letter
 from streamsvm.kafka import Record
-from streamsvm.model import message, pointers, trail
-from streamsvm.model.message import SCHEMA_HEADER, SHA256_HEADER, TIME_HEADER
-from streamsvm.model.pointers import Alias, Owner, Retired
+from streamsvm.model import SCHEMA_HEADER, SHA256_HEADER, TIME_HEADER, Alias, Owner, Retired, message, pointers, trail
 from tests.golden import model
 from tests.golden.checkpoint import handmade
 

@@ -8,8 +8,7 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
-from streamsvm.checkpoint import format as codec
-from streamsvm.checkpoint.framing import FORMAT
+from streamsvm.checkpoint import FORMAT, format as codec
 from tests.golden.every_checkpoint import HANDMADE
 
 

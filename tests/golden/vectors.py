@@ -15,9 +15,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
-from streamsvm.model import message
-from streamsvm.model.features import InvalidFeatures
-from streamsvm.registry.loading import Loaded
+from streamsvm.model import InvalidFeatures, message
+from streamsvm.registry import Loaded
 from tests.golden import HERE
 
 SUMS: Final = "SHA256SUMS"

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
+from hypothesis import example, given, settings, strategies as st
 
 from streamsvm.config import PointsConfig
 from streamsvm.errors import TransientError
@@ -69,16 +67,13 @@ def both(
     return reader.taken
 
 
-def schema_of(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the schema of a point."""
-    return {"type": "record", "name": "P", "fields": [{"name": name, "type": kind} for name, kind in fields.items()]}
+def schema_of(fields: Mapping[str, Any], name: str = "P") -> dict[str, Any]:
+    """Return the schema of a record, such as a point."""
+    return {"type": "record", "name": name, "fields": [{"name": name, "type": kind} for name, kind in fields.items()]}
 
 
 def framed(body: bytes, schema_id: int = 1) -> bytes:
     return struct.pack(">bI", 0, schema_id) + body
-
-
-# ----------------------------------------------------------------------------------------- schemas and data, by chance
 
 
 def long(number: int) -> bytes:
@@ -89,165 +84,118 @@ def long(number: int) -> bytes:
     return out + bytes([left])
 
 
-def double(number: float) -> bytes:
-    return struct.pack("<d", number)
-
-
 def sized(body: bytes) -> bytes:
     return long(len(body)) + body
 
 
-@dataclass(frozen=True)
-class Kind:
-    """A type: its schema, and what draws one value's bytes."""
+# ----------------------------------------------------------------------------------------- schemas and data, by chance
 
-    schema: Any
-    draw: Callable[[Any], bytes]
-
-
-def drawn(schema: Any, strategy: st.SearchStrategy[bytes]) -> Kind:
-    return Kind(schema, lambda data: data.draw(strategy))
-
-
-def blocks(items: Callable[[Any], bytes], least: int = 0, most: int = 4) -> Callable[[Any], bytes]:
-    """Return what draws an array's bytes: in one block or several, some of which say their size."""
-
-    def draw(data: Any) -> bytes:
-        left, out = data.draw(st.integers(least, most)), b""
-        while left:
-            count = data.draw(st.integers(1, left))
-            body = b"".join(items(data) for _ in range(count))
-            known = data.draw(st.booleans())
-            out += (long(-count) + long(len(body)) if known else long(count)) + body
-            left -= count
-        return out + long(0)
-
-    return draw
-
-
-def array(items: Kind, least: int = 0, most: int = 4) -> Kind:
-    return Kind({"type": "array", "items": items.schema}, blocks(items.draw, least, most))
-
-
-def table(values: Kind) -> Kind:
-    return Kind(
-        {"type": "map", "values": values.schema}, blocks(lambda data: data.draw(TEXTS) + values.draw(data), 0, 2)
-    )
-
-
-def union(branches: Sequence[Kind]) -> Kind:
-    def draw(data: Any) -> bytes:
-        index = data.draw(st.integers(0, len(branches) - 1))
-        return long(index) + branches[index].draw(data)
-
-    return Kind([branch.schema for branch in branches], draw)
-
-
-def record(name: str, fields: Mapping[str, Kind]) -> Kind:
-    listed = [{"name": field, "type": kind.schema} for field, kind in fields.items()]
-    return Kind(
-        {"type": "record", "name": name, "fields": listed},
-        lambda data: b"".join(kind.draw(data) for kind in fields.values()),
-    )
-
-
-TEXTS = st.text(max_size=12).map(lambda text: sized(text.encode())) | st.sampled_from(
-    [
-        sized(bad)
-        for bad in (b"\xff", b"\xc0\x80", b"\xed\xa0\x80", b"abcdefgh\xe2\x82", b"\xf4\x90\x80\x80", b"\xf0\x8f")
-    ]
-)
+NO_UTF_8 = (b"\xff", b"\xc0\x80", b"\xed\xa0\x80", b"abcdefgh\xe2\x82", b"\xf4\x90\x80\x80", b"\xf0\x8f")
+TEXTS = st.text(max_size=12).map(str.encode) | st.sampled_from((*NO_UTF_8, b"yes", b"no"))
 WHOLE = st.sampled_from([-1, 0, 1, 2, 2**53, 2**53 + 1, 2**63 - 1, -(2**63)]) | st.integers(-(2**63), 2**63 - 1)
 REAL = st.sampled_from([-1.0, 0.0, -0.0, 1.0, 1e-15, 1e15, 1e101, float("nan"), float("inf")]) | st.floats(-1e6, 1e6)
 SMALL = REAL.filter(lambda real: not abs(real) > 1e38 or real == float("inf"))
-INT, LONG = (drawn(name, WHOLE.map(long)) for name in ("int", "long"))
-DOUBLE = drawn("double", REAL.map(lambda real: struct.pack("<d", real)))
-FLOAT = drawn("float", SMALL.map(lambda real: struct.pack("<f", real)))
-BOOLEAN = drawn("boolean", st.sampled_from([b"\0", b"\1", b"\2"]))
-BYTES = drawn("bytes", st.binary(max_size=5).map(sized))
-STRING = drawn("string", TEXTS | st.sampled_from([sized(b"yes"), sized(b"no")]))
-NULL = drawn("null", st.just(b""))
-DATE = drawn({"type": "int", "logicalType": "date"}, WHOLE.map(long))
-NUMBERS = [INT, LONG, DOUBLE, FLOAT]
-PRIMITIVES = [*NUMBERS, BOOLEAN, BYTES, STRING, NULL]
+BODIES: dict[str, st.SearchStrategy[bytes]] = {
+    "int": WHOLE.map(long),
+    "long": WHOLE.map(long),
+    "double": REAL.map(lambda real: struct.pack("<d", real)),
+    "float": SMALL.map(lambda real: struct.pack("<f", real)),
+    "boolean": st.sampled_from([b"\0", b"\1", b"\2"]),
+    "bytes": st.binary(max_size=5).map(sized),
+    "string": TEXTS.map(sized),
+    "null": st.just(b""),
+    "enum": st.sampled_from([-1, 0, 1, 1, 2, 3]).map(long),
+    "fixed": st.binary(min_size=3, max_size=3),
+}
+INTS = {"type": "array", "items": "int"}
+NUMBERS = ["int", "long", "double", "float"]
+PRIMITIVES = [*NUMBERS, "boolean", "bytes", "string", "null"]
 
 
-def enum(name: str) -> Kind:
-    symbols = ["no", "yes", "other"]
-    return drawn({"type": "enum", "name": name, "symbols": symbols}, st.sampled_from([-1, 0, 1, 1, 2, 3]).map(long))
+def body(draw: Any, schema: Any, named: dict[str, Any]) -> bytes:
+    """Draw the bytes of a value of a type; types that were met are known by their names."""
+    if isinstance(schema, str) and schema not in BODIES:
+        schema = named[schema]
+    if isinstance(schema, list):
+        index = draw(st.integers(0, len(schema) - 1))
+        return long(index) + body(draw, schema[index], named)
+    if isinstance(schema, dict) and "name" in schema:
+        named[schema["name"]] = schema
+    kind = schema if isinstance(schema, str) else schema["type"]
+    if kind == "record":
+        return b"".join(body(draw, field["type"], named) for field in schema["fields"])
+    if kind not in ("array", "map"):
+        return draw(BODIES[kind])
+    left, out = draw(st.integers(*schema.get("sizes", (0, 4)))), b""
+    while left:  # in one block or several, some of which say their size
+        count = draw(st.integers(1, left))
+        key = TEXTS.map(sized) if kind == "map" else st.just(b"")
+        items = b"".join(draw(key) + body(draw, schema.get("items", schema.get("values")), named) for _ in range(count))
+        out += (long(-count) + long(len(items)) if draw(st.booleans()) else long(count)) + items
+        left -= count
+    return out + long(0)
 
 
-def fixed(name: str) -> Kind:
-    return drawn({"type": "fixed", "name": name, "size": 3}, st.binary(min_size=3, max_size=3))
+def enum(name: str) -> dict[str, Any]:
+    return {"type": "enum", "name": name, "symbols": ["no", "yes", "other"]}
 
 
 @st.composite
-def any_kind(draw: Any, name: str, depth: int = 3) -> Kind:
+def any_kind(draw: Any, name: str, depth: int = 3) -> Any:
     """Draw a type of whatever shape; names of types begin with `name`."""
     shape = draw(st.sampled_from(["plain"] * 4 + ["enum", "fixed", "array", "map", "union", "record"] * (depth > 0)))
     if shape == "plain":
-        return draw(st.sampled_from([*PRIMITIVES, DATE]))
+        return draw(st.sampled_from([*PRIMITIVES, {"type": "int", "logicalType": "date"}]))
     if shape == "enum":
         return enum(name + "e")
     if shape == "fixed":
-        return fixed(name + "f")
-    if shape == "array":
-        return array(draw(any_kind(name + "a", depth - 1)))
-    if shape == "map":
-        return table(draw(any_kind(name + "m", depth - 1)))
+        return {"type": "fixed", "name": name + "f", "size": 3}
+    inner = draw(any_kind(name + shape[0], depth - 1))
+    if shape in ("array", "map"):
+        return {"type": shape, "items" if shape == "array" else "values": inner}
     if shape == "union":
-        plain = draw(st.lists(st.sampled_from(PRIMITIVES), max_size=3, unique_by=lambda kind: str(kind.schema)))
-        return union([*plain, record(name + "r", {"a": draw(any_kind(name + "u", depth - 1))})])
-    fields = draw(st.lists(any_kind(name + "g", depth - 1), max_size=1))
-    first = fields[0] if fields else NULL
-    again = Kind(first.schema["name"], first.draw) if _named(first) else first
-    return record(name + "r", {"a": first, "b": again})
+        plain = draw(st.lists(st.sampled_from(PRIMITIVES), max_size=3, unique=True))
+        return [*plain, schema_of({"a": inner}, name + "r")]
+    again = inner["name"] if isinstance(inner, dict) and "name" in inner else inner
+    return {
+        "type": "record",
+        "name": name + "r",
+        "fields": [{"name": "a", "type": inner}, {"name": "b", "type": again}],
+    }
 
 
-def _named(kind: Kind) -> bool:
-    return isinstance(kind.schema, dict) and kind.schema["type"] in ("record", "enum", "fixed")
-
-
-def usual(*kinds: Kind) -> st.SearchStrategy[Kind]:
-    return st.sampled_from([*kinds, union([NULL, *kinds]), union([*kinds, NULL])])
+def usual(*kinds: Any) -> st.SearchStrategy[Any]:
+    return st.sampled_from([*kinds, ["null", *kinds], [*kinds, "null"]])
 
 
 @st.composite
-def points(draw: Any, name: str) -> tuple[Kind, bool]:
-    """Draw the type of a record of points, and whether it is an array of them."""
-    fields: dict[str, Kind] = {}
+def points(draw: Any, name: str) -> Any:
+    """Draw the type of a record of points, one or an array of them."""
+    fields: dict[str, Any] = {}
     if draw(st.integers(0, 3)):
-        fields["x"] = array(draw(st.sampled_from(NUMBERS)), 2, draw(st.sampled_from([2, 2, 2, 3])))
+        sizes = 2, draw(st.sampled_from([2, 2, 2, 3]))
+        fields["x"] = {"type": "array", "items": draw(st.sampled_from(NUMBERS)), "sizes": sizes}
     else:
-        fields |= {feature: draw(st.sampled_from(NUMBERS) | usual(FLOAT)) for feature in ("a", "b")}
-    if draw(st.integers(0, 7)):
-        fields["y"] = draw(
-            usual(LONG) | usual(BOOLEAN, STRING, DOUBLE) | st.just(enum(name + "y")) | any_kind(name + "y")
-        )
-    if draw(st.booleans()):
-        fields["w"] = draw(usual(DOUBLE) | usual(FLOAT, INT) | any_kind(name + "w"))
-    if draw(st.booleans()):
-        fields["id"] = draw(usual(STRING, LONG) | st.just(enum(name + "i")) | any_kind(name + "i"))
-    if draw(st.integers(0, 3)) == 0:
-        fields["op"] = draw(usual(STRING) | any_kind(name + "o"))
+        fields |= {feature: draw(st.sampled_from(NUMBERS) | usual("float")) for feature in ("a", "b")}
+    usually = {"y": (7, usual("long") | usual("boolean", "string", "double") | st.just(enum(name + "y"))),
+               "w": (1, usual("double") | usual("float", "int")),
+               "id": (1, usual("string", "long") | st.just(enum(name + "i"))), "op": (0, usual("string"))}  # fmt: skip
+    for field, (often, kinds) in usually.items():
+        if draw(st.integers(0, often)) if often else not draw(st.integers(0, 3)):
+            fields[field] = draw(kinds | any_kind(name + field))
     for other in draw(st.sets(st.sampled_from(["p", "q", "r"]))):
         fields[other] = draw(any_kind(name + other))
     order = draw(st.permutations(list(fields)))
-    row = record(name, {field: fields[field] for field in order})
-    many = draw(st.booleans())
-    return (array(row, 0, 7) if many else row), many
+    row = schema_of({one: fields[one] for one in order}, name)
+    return {"type": "array", "items": row, "sizes": (0, 7)} if draw(st.booleans()) else row
 
 
 @st.composite
 def damaged(draw: Any, value: bytes) -> bytes:
     """Draw a value, or one that was cut, continued or changed."""
-    change = draw(st.sampled_from(["none"] * 3 + ["cut", "more", "byte"]))
-    if change == "cut":
-        return value[: draw(st.integers(0, len(value)))]
-    if change == "more":
-        return value + draw(st.binary(min_size=1, max_size=3))
-    at = draw(st.integers(0, len(value)))
-    return value if change == "none" else value[:at] + draw(st.binary(min_size=1, max_size=1)) + value[at + 1 :]
+    change, at = draw(st.sampled_from(["none"] * 3 + ["cut", "more", "byte"])), draw(st.integers(0, len(value)))
+    some = draw(st.binary(min_size=1, max_size=1))
+    return {"none": value, "cut": value[:at], "more": value + some, "byte": value[:at] + some + value[at + 1 :]}[change]
 
 
 @settings(max_examples=examples(400), deadline=None)
@@ -263,10 +211,10 @@ def test_batches_of_any_schemas_are_what_the_general_reader_makes_of_them(data: 
         feature_names=names,
         max_record_bytes=data.draw(st.sampled_from([100, 10_000])),
     )
-    kinds = [data.draw(points(f"P{index}"))[0] for index in range(data.draw(st.integers(1, 3)))]
-    shelf = Shelf({index: json.dumps(kind.schema) for index, kind in enumerate(kinds)})
+    kinds = [data.draw(points(f"P{index}")) for index in range(data.draw(st.integers(1, 3)))]
+    shelf = Shelf({index: json.dumps(kind) for index, kind in enumerate(kinds)})
     values = [
-        data.draw(damaged(framed(kinds[index].draw(data), index)))
+        data.draw(damaged(framed(body(data.draw, kinds[index], {}), index)))
         for index in data.draw(st.lists(st.integers(0, len(kinds) - 1), min_size=1, max_size=5))
     ]
     both([*values, None, b"", framed(b"", 99)], shelf, config, labeled=data.draw(st.booleans()))
@@ -289,11 +237,11 @@ def test_what_most_people_write_is_read_by_it() -> None:
 @example(text="abcdefg", junk=b"\xf4\x8f\xbf\xbf")
 def test_text_is_utf_8_where_python_says_so(text: str, junk: bytes) -> None:
     """Every text of Python is; bytes are where Python can decode them."""
-    for body in (text.encode(), text.encode() + junk, junk + text.encode()):
-        shape = schema_of({"x": array(INT).schema, "id": "string"})
-        value = framed(long(2) + long(1) + long(1) + long(0) + sized(body))
+    for content in (text.encode(), text.encode() + junk, junk + text.encode()):
+        shape = schema_of({"x": INTS, "id": "string"})
+        value = framed(long(2) + long(1) + long(1) + long(0) + sized(content))
         try:
-            body.decode()
+            content.decode()
         except UnicodeDecodeError:
             expected = -1
         else:
@@ -303,7 +251,7 @@ def test_text_is_utf_8_where_python_says_so(text: str, junk: bytes) -> None:
 
 def test_integers_of_every_length_are_read_alike() -> None:
     """Those of ten bytes too; what is longer, or beyond 64 bits, is left to the general reader."""
-    shape = schema_of({"x": array(LONG).schema, "y": "long"})
+    shape = schema_of({"x": {"type": "array", "items": "long"}, "y": "long"})
     shelf = Shelf({1: json.dumps(shape)})
     for power in range(63):
         for number in (2**power, -(2**power), 2**power - 1):
@@ -321,18 +269,16 @@ def test_schemas_that_are_too_large_are_left_to_the_general_reader() -> None:
         for level in range(1, 14):
             kind = {"type": "record", "name": f"L{level}", "fields": [
                 {"name": "a", "type": kind}, {"name": "b", "type": f"L{level - 1}"}]}  # fmt: skip
-        row = schema_of({"x": array(INT).schema, "y": "int", "z": kind})
-        body = long(2) + long(1) + long(1) + long(0) + long(1) + long(3) * (2**13 if leaf else 0)
-        assert (
-            both([framed(body)], Shelf({1: json.dumps(row)}), CONFIG.model_copy(update={"max_record_bytes": 10**6}))
-            == []
-        )
+        row = schema_of({"x": INTS, "y": "int", "z": kind})
+        value = framed(long(2) + long(1) + long(1) + long(0) + long(1) + long(3) * (2**13 if leaf else 0))
+        large = CONFIG.model_copy(update={"max_record_bytes": 10**6})
+        assert both([value], Shelf({1: json.dumps(row)}), large) == []
     assert avro_programs.MOST_INSTRUCTIONS < 2**13
 
 
 def test_a_block_that_announces_any_number_of_items_takes_no_memory() -> None:
     """Neither of rows nor of what is passed over."""
-    row = schema_of({"z": array(INT).schema, "x": array(INT).schema, "y": "int"})
+    row = schema_of({"z": INTS, "x": INTS, "y": "int"})
     shelf = Shelf({1: json.dumps(row), 2: json.dumps({"type": "array", "items": row})})
     good = long(0) + long(2) + long(1) + long(1) + long(0) + long(1)
     for count in (2**62, -(2**62), -(2**63), 2**63 - 1, 7, -7):

@@ -10,8 +10,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
+from hypothesis import example, given, settings, strategies as st
 
 from streamsvm.ingest import json_scan
 from streamsvm.ingest.decimals import LARGEST_POWER, LEAST_POWER, _powers_of_five

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from streamsvm.config import Label, PointsConfig
 from streamsvm.errors import ConfigurationError, InvalidPoint, TransientError

@@ -12,11 +12,8 @@ import pytest
 from streamsvm.errors import ConfigurationError
 from streamsvm.ingest.scored import BatchScorer
 from streamsvm.kafka import Record
-from streamsvm.model.kernels import Float
-from streamsvm.model.machine import LinearMachine, Model, Scaler
-from streamsvm.model.reasons import Reasons
-from streamsvm.model.version import Version
-from streamsvm.registry.loading import Loaded
+from streamsvm.model import Float, LinearMachine, Model, Reasons, Scaler, Version
+from streamsvm.registry import Loaded
 from tests.golden import model as golden
 
 

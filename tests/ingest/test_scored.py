@@ -20,8 +20,7 @@ from streamsvm.kafka import (
     Record,
     RegistryUnavailable,
 )
-from streamsvm.model.machine import LinearMachine, Model, Scaler
-from streamsvm.model.probability import Sigmoid
+from streamsvm.model import LinearMachine, Model, Scaler, Sigmoid
 from tests.registry.test_subscriber import NAME, version_of
 
 

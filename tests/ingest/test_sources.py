@@ -15,8 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from streamsvm.errors import ConfigurationError
 from streamsvm.ingest.decoder import encode
@@ -51,8 +50,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("files")
 
 
-def put(path: Path, content: str | bytes) -> Path:
-    path.write_bytes(content.encode() if isinstance(content, str) else content)
+def put(path: Path, content: str | bytes | dict[str, Any]) -> Path:
+    """Write text, bytes, or the columns of a Parquet file."""
+    if isinstance(content, dict):
+        pa.parquet.write_table(pa.table(content), path)
+    else:
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
     return path
 
 
@@ -85,65 +88,51 @@ def csv_text(rows: list[list[Any]], header: list[str] | None = None) -> str:
 # Round trips
 
 
-@ROUND_TRIP
-@given(st.data(), matrices())
-def test_a_csv_gives_back_values_and_labels(folder: Path, data: st.DataObject, X: list[list[float]]) -> None:
-    """Every float64 and every label that a CSV can carry comes back as it was, type included."""
-    y = data.draw(labels_for(len(X), INTEGERS) | labels_for(len(X), CELLS))
-    path = put(folder / "a.csv", csv_text([[*x, label] for x, label in zip(X, y, strict=True)]))
-    found, labels, weight, ids = read(open_source(path, header=False))
-    assert found.tobytes() == np.array(X).tobytes()
-    assert same(labels, y)
-    assert weight is None
-    assert ids is None
+KINDS = {
+    "csv": (INTEGERS, CELLS),
+    "points": (INTEGERS | WORDS | st.booleans(),),
+    "objects": (INTEGERS | WORDS | st.booleans(),),
+    "parquet": (INTEGERS, WORDS, st.booleans()),
+}
+"""The labels that a format can carry; one file has those of one of them."""
 
 
-@ROUND_TRIP
-@given(st.data(), matrices())
-def test_json_points_give_back_values_labels_weights_and_ids(
-    folder: Path, data: st.DataObject, X: list[list[float]]
-) -> None:
-    """Lines in the project's own form pass through, labels of mixed types included."""
-    n = len(X)
-    y = data.draw(labels_for(n, INTEGERS | WORDS | st.booleans()))
-    w = data.draw(st.lists(st.floats(1e-15, 1e15), min_size=n, max_size=n))
-    ids = data.draw(st.lists(INTEGERS | WORDS, min_size=n, max_size=n))
-    lines = [encode(*point) for point in zip(X, y, w, ids, strict=True)]
-    found, labels, weight, marks = read(open_source(put(folder / "a.jsonl", b"\n".join(lines))))
-    assert found.tobytes() == np.array(X).tobytes()
-    assert same(labels, y)
-    assert weight is not None
-    assert weight.tolist() == w
-    assert same(marks, ids)
-
-
-@ROUND_TRIP
-@given(st.data(), matrices())
-def test_json_objects_give_back_values_and_labels(folder: Path, data: st.DataObject, X: list[list[float]]) -> None:
-    """Flat objects are columns by their fields' names, whatever the order of the fields in a line."""
-    y = data.draw(labels_for(len(X), INTEGERS | WORDS | st.booleans()))
+def file_of(kind: str, folder: Path, X: list[list[float]], y: list[Any], w: list[float], ids: list[Any]) -> Path:
+    """Write points in a format; flat objects have their fields in another order in each line."""
+    if kind == "csv":
+        return put(folder / "a.csv", csv_text([[*x, label] for x, label in zip(X, y, strict=True)]))
+    if kind == "points":
+        return put(folder / "a.jsonl", b"\n".join(encode(*point) for point in zip(X, y, w, ids, strict=True)))
+    if kind == "parquet":
+        columns = {f"f.{i}": list(column) for i, column in enumerate(zip(*X, strict=True))}
+        return put(folder / "a.parquet", {**columns, "y": y})
     rows = [{**{f"f{i}": value for i, value in enumerate(x)}, "Class": label} for x, label in zip(X, y, strict=True)]
     turned = [rows[0], *({name: row[name] for name in reversed(row)} for row in rows[1:])]
-    source = open_source(put(folder / "b.jsonl", b"\n".join(map(msgspec.json.encode, turned))))
-    found, labels, _, _ = read(source)
-    assert found.tobytes() == np.array(X).tobytes()
-    assert same(labels, y)
-    assert source.feature_names == tuple(f"f{i}" for i in range(len(X[0])))
+    return put(folder / "b.jsonl", b"\n".join(map(msgspec.json.encode, turned)))
 
 
+@pytest.mark.parametrize("kind", KINDS)
 @ROUND_TRIP
 @given(st.data(), matrices())
-def test_parquet_gives_back_values_and_labels(folder: Path, data: st.DataObject, X: list[list[float]]) -> None:
-    """Typed columns keep their values and the labels' type."""
+def test_a_file_gives_back_what_was_written(folder: Path, kind: str, data: st.DataObject, X: list[list[float]]) -> None:
+    """Every float64 and every label that the format can carry comes back as it was, type included."""
     n = len(X)
-    y = data.draw(labels_for(n, INTEGERS) | labels_for(n, WORDS) | labels_for(n, st.booleans()))
-    columns = {f"f.{i}": list(column) for i, column in enumerate(zip(*X, strict=True))}
-    pa.parquet.write_table(pa.table({**columns, "y": y}), folder / "a.parquet")
-    source = open_source(folder / "a.parquet")
-    found, labels, _, _ = read(source)
+    y = data.draw(st.one_of(*(labels_for(n, kinds) for kinds in KINDS[kind])))
+    w = data.draw(st.lists(st.floats(1e-15, 1e15), min_size=n, max_size=n))
+    ids = data.draw(labels_for(n, INTEGERS | WORDS))
+    source = open_source(file_of(kind, folder, X, y, w, ids), **({"header": False} if kind == "csv" else {}))
+    found, labels, weight, marks = read(source)
     assert found.tobytes() == np.array(X).tobytes()
     assert same(labels, y)
-    assert source.rows == n
+    if kind == "points":
+        assert weight is not None
+        assert weight.tolist() == w
+        assert same(marks, ids)
+    else:
+        assert (weight, marks) == (None, None)
+    if kind in ("objects", "parquet"):
+        assert source.feature_names == tuple(f"f{'.' * (kind == 'parquet')}{i}" for i in range(len(X[0])))
+    assert source.rows == (n if kind == "parquet" else source.rows)
 
 
 @ROUND_TRIP
@@ -162,137 +151,60 @@ def test_shuffling_keeps_every_point_and_depends_on_the_seed_only(X: list[list[f
     assert read(shuffled(source, seed))[1] == labels
 
 
-# What is a label
+# Which column is what, and what is a label
+
+NUMBERS = {"a": [1, 2], "target": [0.0, 1.0]}
+HEADED = "key,a,w,b,t,unused\n007,1,2.5,3,yes,x\n,4,1,6,no,x\n"
+CHOSEN = {"label_column": -2, "weight_column": "w", "id_column": "0", "columns": ["b", 1]}
+READ: dict[str, tuple[str, Any, dict[str, Any], Any, Any]] = {
+    **{
+        f"a whole number is an integer written {text!r}": ("a.csv", f"0.5,{text}\n0.5,-1\n", {"header": False},
+                                                           [[0.5], [0.5]], [1, -1])
+        for text in ("1", "+1", "1.0", "1e0", " 1 ")
+    },
+    "classes that are floats are integers": ("a.parquet", NUMBERS, {}, [[1], [2]], [0, 1]),
+    "text and categories of numbers": (
+        "c.parquet", {"a": pa.array([" 1.5"]), "b": pa.array(["2"]).dictionary_encode(), "c": [True], "y": [1]}, {},
+        [[1.5, 2, 1]], [1]),
+    "a known name is the label": ("a.csv", "a,Class,b\n1,yes,2\n3,no,4\n", {}, [[1, 2], [3, 4]], ["yes", "no"]),
+    "without one the last is": ("a.csv", "a,b,c\n1,2,3\n", {}, [[1, 2]], [3]),
+    "of two known names the last is": ("a.csv", "y,b,class\n1,2,3\n", {}, [[1, 2]], [3]),
+    "by name or index, in the order given": ("a.csv", HEADED, CHOSEN, [[3, 1], [6, 4]], ["yes", "no"]),
+    "features only": ("a.csv", "a,y\n1,2\n", {"labeled": False}, [[1, 2]], None),
+    "no header": ("a.csv", "1,2,yes\n3,4,no\n", {}, [[1, 2], [3, 4]], ["yes", "no"]),
+    "no header over one row": ("a.csv", "1,2,yes\n", {}, [[1, 2]], ["yes"]),
+    "a header": ("a.csv", "a,b,c\n1,2,yes\n", {}, [[1, 2]], ["yes"]),
+    "a header behind a byte order mark": ("a.csv", "\ufeffa,b,label\n1,2,3\n", {}, [[1, 2]], [3]),
+    "a header of numbers, by option": ("a.csv", "0,1,label\n5,6,7\n", {"header": True}, [[5, 6]], [7]),
+    "an unnamed column as id": ("a.csv", ",a,y\n0,1.5,1\n1,2.5,0\n", {"id_column": 0}, [[1.5], [2.5]], [1, 0]),
+    "tabs": ("a.tsv", "1\t2\t0\n", {}, [[1, 2]], [0]),
+    "another delimiter": ("a.txt", "1;2;0\n", {"format": "csv", "delimiter": ";"}, [[1, 2]], [0]),
+    **{
+        f"{kind}{ending}": (f"a{kind}{ending}", compress(text), {}, [[1.5]], [1])
+        for kind, text in ((".csv", b"a,y\n1.5,1\n"), (".jsonl", b'{"x":[1.5],"y":1}\n'))
+        for ending, compress in ((".gz", gzip.compress), (".bz2", bz2.compress))
+    },
+}  # fmt: skip
+NAMED = {"by name or index, in the order given": ("b", "a"), "a known name is the label": ("a", "b"),
+         "a header": ("a", "b"), "a header behind a byte order mark": ("a", "b"), "no header": (),
+         "a header of numbers, by option": ("0", "1"), "no header over one row": ()}  # fmt: skip
 
 
-@pytest.mark.parametrize("written", ["1", "+1", "1.0", "1e0", " 1 "])
-def test_a_whole_number_is_an_integer_however_it_is_written(tmp_path: Path, written: str) -> None:
-    """Labels 1 and 1.0 are the same label."""
-    _, labels, _, _ = read(open_source(put(tmp_path / "a.csv", f"0.5,{written}\n0.5,-1\n"), header=False))
-    assert same(labels, [1, -1])
-
-
-@pytest.mark.parametrize("ending", [".csv", ".jsonl", ".parquet"])
-def test_a_label_that_is_not_whole_is_refused(tmp_path: Path, ending: str) -> None:
-    """A regression's target is no class: the error says which column was taken for the label."""
-    path = tmp_path / f"a{ending}"
-    if ending == ".parquet":
-        pa.parquet.write_table(pa.table({"a": [1.0, 2.0], "y": [1.0, 0.5]}), path)
-    else:
-        put(
-            path,
-            {".csv": "a,y\n1,1\n2,0.5\n", ".jsonl": '{"a":1,"y":1}\n{"a":2,"y":0.5}\n'}[ending],
-        )
-    with pytest.raises(ConfigurationError, match=r"row 2, column (y|label): the label 0\.5 is neither"):
-        read(open_source(path))
-
-
-def test_float_labels_of_parquet_become_integers(tmp_path: Path) -> None:
-    """Many tools write the classes 0 and 1 as floats."""
-    pa.parquet.write_table(pa.table({"a": [1, 2], "target": [0.0, 1.0]}), tmp_path / "a.parquet")
-    assert same(read(open_source(tmp_path / "a.parquet"))[1], [0, 1])
-
-
-# Which column is what
-
-
-def test_the_label_is_the_column_with_a_known_name(tmp_path: Path) -> None:
-    """A column named y, label, class or target is the label wherever it stands, and no feature."""
-    source = open_source(put(tmp_path / "a.csv", "a,Class,b\n1,yes,2\n3,no,4\n"))
-    found, labels, _, _ = read(source)
-    assert found.tolist() == [[1, 2], [3, 4]]
-    assert labels == ["yes", "no"]
-    assert source.feature_names == ("a", "b")
-
-
-@pytest.mark.parametrize("header", ["a,b,c", "y,b,class"])
-def test_without_one_known_name_the_last_column_of_a_csv_is_the_label(tmp_path: Path, header: str) -> None:
-    """As most data sets have it."""
-    assert read(open_source(put(tmp_path / "a.csv", f"{header}\n1,2,3\n")))[1] == [3]
-
-
-def test_columns_are_taken_by_name_or_index_in_the_order_given(tmp_path: Path) -> None:
-    """Features, label, weight and id may stand anywhere; an index may count from the end."""
-    path = put(tmp_path / "a.csv", "key,a,w,b,t,unused\n007,1,2.5,3,yes,x\n,4,1,6,no,x\n")
-    source = open_source(path, label_column=-2, weight_column="w", id_column="0", columns=["b", 1])
-    found, labels, weight, ids = read(source)
-    assert found.tolist() == [[3, 1], [6, 4]]
-    assert labels == ["yes", "no"]
-    assert weight is not None
-    assert weight.tolist() == [2.5, 1]
-    assert ids == ["007", None]
-    assert source.feature_names == ("b", "a")
-
-
-def test_a_file_without_labels_is_features_only(tmp_path: Path) -> None:
-    """With labeled=False no column is taken for the label, not even one of a known name."""
-    source = open_source(put(tmp_path / "a.csv", "a,y\n1,2\n"), labeled=False)
-    found, labels, _, _ = read(source)
-    assert found.tolist() == [[1, 2]]
-    assert labels is None
-    assert not source.labeled
-
-
-@pytest.mark.parametrize(
-    ("text", "header"),
-    [
-        ("1,2,yes\n3,4,no\n", False),
-        ("a,b,c\n1,2,yes\n", True),
-        ("a,b,c\n", True),
-        ("1,2,yes\n", False),
-        ("\ufeffa,b,label\n1,2,3\n", True),
-    ],
-)
-def test_a_header_is_text_over_numbers(tmp_path: Path, text: str, header: bool) -> None:
-    """A label of text does not make a first row a header, nor does a byte order mark hide one."""
-    path = put(tmp_path / "a.csv", text)
-    if text == "a,b,c\n":
-        with pytest.raises(ConfigurationError, match="holds no points"):
-            open_source(path)
-    else:
-        assert bool(open_source(path).feature_names) is header
-        assert read(open_source(path))[0].shape[1] == 2
-
-
-def test_a_first_line_that_may_be_either_is_not_guessed_at(tmp_path: Path) -> None:
-    """Text and numbers over numbers: a header of numbers or a bad row, which only a person can tell."""
-    path = put(tmp_path / "a.csv", "0,1,label\n5,6,7\n")
-    with pytest.raises(ConfigurationError, match="may be a header or a row"):
-        open_source(path)
-    assert open_source(path, header=True).feature_names == ("0", "1")
-
-
-def test_an_unnamed_column_is_no_feature_by_accident(tmp_path: Path) -> None:
-    """A data frame's index, written without a name, would leak the order of the rows into the model."""
-    path = put(tmp_path / "a.csv", ",a,y\n0,1.5,1\n1,2.5,0\n")
-    with pytest.raises(ConfigurationError, match="has no name"):
-        open_source(path)
-    assert read(open_source(path, id_column=0))[3] == ["0", "1"]
-
-
-# Endings, compression, bounded memory
-
-
-@pytest.mark.parametrize(("ending", "compress"), [(".gz", gzip.compress), (".bz2", bz2.compress)])
-@pytest.mark.parametrize("kind", [".csv", ".jsonl"])
-def test_compressed_text_is_read_like_plain_text(tmp_path: Path, kind: str, ending: str, compress: Any) -> None:
-    """The ending before the compression's tells the format."""
-    text = {".csv": "a,y\n1.5,1\n", ".jsonl": '{"x":[1.5],"y":1}\n'}[kind]
-    found, labels, _, _ = read(open_source(put(tmp_path / f"a{kind}{ending}", compress(text.encode()))))
-    assert found.tolist() == [[1.5]]
-    assert labels == [1]
-
-
-def test_tabs_and_other_delimiters(tmp_path: Path) -> None:
-    """A .tsv has tabs; any single character can be named."""
-    assert read(open_source(put(tmp_path / "a.tsv", "1\t2\t0\n")))[0].tolist() == [[1, 2]]
-    assert read(open_source(put(tmp_path / "a.txt", "1;2;0\n"), format="csv", delimiter=";"))[0].tolist() == [[1, 2]]
-
-
-def test_a_source_can_be_read_again(tmp_path: Path) -> None:
-    """Each call of batches starts at the first row."""
-    source = open_source(put(tmp_path / "a.csv", "1,2,0\n3,4,1\n"))
-    assert read(source)[0].tolist() == read(source)[0].tolist() == [[1, 2], [3, 4]]
+@pytest.mark.parametrize("name", READ)
+def test_a_file_is_read_as_its_columns_say(tmp_path: Path, name: str) -> None:
+    """Features and labels with their types, as often as it is read; weights and ids where columns hold them."""
+    file, content, options, X, y = READ[name]
+    source = open_source(put(tmp_path / file, content), **options)
+    for _ in range(2):
+        found, labels, weight, ids = read(source)
+        assert found.tolist() == X
+        assert labels is None if y is None else same(labels, y)
+    assert source.labeled == (y is not None)
+    assert source.feature_names == NAMED.get(name, source.feature_names)
+    if options is CHOSEN:
+        assert (weight.tolist(), ids) == ([2.5, 1], ["007", None])
+    elif "id_column" in options:
+        assert ids == ["0", "1"]
 
 
 @pytest.mark.parametrize("ending", [".csv", ".jsonl", ".parquet"])
@@ -353,6 +265,14 @@ def test_a_wide_row_of_a_csv_is_read(tmp_path: Path) -> None:
     ("name", "content", "says"),
     [
         ("a.csv", "", "holds no points"),
+        ("a.csv", "a,b,c\n", "holds no points"),
+        ("a.csv", "0,1,label\n5,6,7\n", "may be a header or a row"),
+        ("a.csv", ",a,y\n0,1.5,1\n1,2.5,0\n", "has no name"),
+        ("a.csv", "a,y\n1,1\n2,0.5\n", r"row 2, column (y|label): the label 0\.5 is neither"),
+        ("a.jsonl", '{"a":1,"y":1}\n{"a":2,"y":0.5}\n', r"row 2, column (y|label): the label 0\.5 is neither"),
+        ("a.parquet", {"a": [1.0, 2.0], "y": [1.0, 0.5]}, r"row 2, column (y|label): the label 0\.5 is neither"),
+        ("a.parquet", {"a": [[1.0]], "y": [1]}, "column a holds list"),
+        ("a.parquet", {"a": [1.0, None], "y": [1, 1]}, "row 2, column a: the value is missing"),
         ("a.csv", "\n\n", "holds no points"),
         ("a.jsonl", "\n", "holds no points"),
         ("a.svm", "1 1:1\n", "is a LIBSVM file, which is not supported"),
@@ -395,7 +315,7 @@ def test_a_wide_row_of_a_csv_is_read(tmp_path: Path) -> None:
         ("a.jsonl", '{"a":1,"y":[2]}\n', r"row 1, column y: the label \[2\] is neither"),
     ],
 )
-def test_a_bad_file_is_told_in_one_line(tmp_path: Path, name: str, content: str | bytes, says: str) -> None:
+def test_a_bad_file_is_told_in_one_line(tmp_path: Path, name: str, content: Any, says: str) -> None:
     """The error names the file, the row and the column, and what to do."""
     path = put(tmp_path / name, content)
     with pytest.raises(ConfigurationError, match=says) as caught:
@@ -436,19 +356,6 @@ def test_a_wrong_option_is_told_in_one_line(tmp_path: Path, options: dict[str, A
     path = put(tmp_path / "a.csv", "a,b,y\n1,-2,0\n")
     with pytest.raises(ConfigurationError, match=says):
         read(open_source(path, **options))
-
-
-def test_columns_of_other_types_are_refused(tmp_path: Path) -> None:
-    """Lists and dates are no numbers; a null is a missing value; text and categories of numbers are read."""
-    pa.parquet.write_table(pa.table({"a": [[1.0]], "y": [1]}), tmp_path / "a.parquet")
-    with pytest.raises(ConfigurationError, match="column a holds list"):
-        read(open_source(tmp_path / "a.parquet"))
-    pa.parquet.write_table(pa.table({"a": [1.0, None], "y": [1, 1]}), tmp_path / "b.parquet")
-    with pytest.raises(ConfigurationError, match="row 2, column a: the value is missing"):
-        read(open_source(tmp_path / "b.parquet"))
-    columns = {"a": pa.array([" 1.5"]), "b": pa.array(["2"]).dictionary_encode(), "c": [True], "y": [1]}
-    pa.parquet.write_table(pa.table(columns), tmp_path / "c.parquet")
-    assert read(open_source(tmp_path / "c.parquet"))[0].tolist() == [[1.5, 2, 1]]
 
 
 def test_incomplete_rows_of_a_csv_are_left_out_if_told_to(tmp_path: Path) -> None:

@@ -12,25 +12,23 @@ import jsonschema
 import pytest
 import yaml
 
-from consumers.branches.late_labels.settings import LabelsConfig
+from consumers.branches.late_labels import LabelsConfig
 from consumers.settings import ScoringConfig, Settings
-from streamsvm.branches.history.erased import Erased, encode_erased
-from streamsvm.ingest import dead_letter as deadletter
-from streamsvm.ingest.decoder import encode
-from streamsvm.ingest.scored import BatchScorer
+from streamsvm.branches.history import Erased, encode_erased
+from streamsvm.ingest import BatchScorer, dead_letter as deadletter, encode
 from streamsvm.kafka import Record
-from streamsvm.model import message as model_codec
-from streamsvm.model.pointers import (
+from streamsvm.model import (
     Alias,
     Head,
     Owner,
+    PartitionCut,
     Retired,
     encode_alias,
     encode_head,
     encode_owner,
     encode_retired,
+    message as model_codec,
 )
-from streamsvm.model.version import PartitionCut
 from tests.brokers.jvm import CannotRun
 from tests.interop.programs import node_program
 from tests.registry.test_subscriber import version_of

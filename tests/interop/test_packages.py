@@ -19,10 +19,8 @@ import pytest
 from confluent_kafka import Producer
 
 from streamsvm.kafka import Cluster, Connection, TopicSpec
-from streamsvm.model.machine import LinearMachine, Model, Scaler
-from streamsvm.model.pointers import Alias
-from streamsvm.model.version import Version
-from streamsvm.registry.loading import Loaded
+from streamsvm.model import Alias, LinearMachine, Model, Scaler, Version
+from streamsvm.registry import Loaded
 from tests.brokers.fixtures import TestBroker
 from tests.brokers.jvm import CannotRun, JvmBroker, kafka_jars
 from tests.golden import answers
@@ -141,7 +139,7 @@ def command(language: str, directory: Path, java: str, node: str, *given: str) -
     """Return the command of a program in a language, or skip with the reason why there is none."""
     try:
         if language == "Java":
-            return [*java_program("Subscriber", directory), *([java] if java else []), *given]
+            return [*java_program(), *([java] if java else []), *given]
         return [*node_program(node, directory), *given]
     except CannotRun as missing:
         pytest.skip(f"nothing to run in {language}: {missing}")

@@ -12,20 +12,17 @@ import numpy as np
 import pytest
 
 from consumers.settings import Settings
-from consumers.streams.topics import output_topics
+from consumers.streams import output_topics
 from streamsvm.config import PointsConfig, SvmConfig
 from streamsvm.datasets import load_htru2
-from streamsvm.ingest.decoder import encode
+from streamsvm.ingest import encode
 from streamsvm.kafka import Cluster, Connection, TopicSpec
-from streamsvm.model.kernels import Float
-from streamsvm.model.pointers import encode_head, head_key
-from streamsvm.registry.loading import Loaded
-from streamsvm.registry.signing import Signer, TrustedKeys
-from streamsvm.registry.subscriber import ModelSubscriber
+from streamsvm.model import Float, encode_head, head_key
+from streamsvm.registry import Loaded, ModelSubscriber, Signer, TrustedKeys
 from tests.brokers.fixtures import TestBroker
 from tests.brokers.jvm import CannotRun
 from tests.config.sizes import sized
-from tests.consumers.scorers import held_back
+from tests.consumers.scorer.running import held_back
 from tests.consumers.trainers import Running, produce, settings_for
 from tests.interop.programs import Program, java_program, node_program
 from tests.registry.test_anchoring import Topic
@@ -78,7 +75,7 @@ def running(language: str, command: list[str], tmp_path: Path) -> Iterator[Progr
 def commands(directory: Path) -> dict[str, list[str]]:
     """Return how each language's subscriber is run, or skip with the reason why it cannot be."""
     try:
-        return {"Node.js": node_program("subscriber.mjs", directory), "Java": java_program("Subscriber", directory)}
+        return {"Node.js": node_program("subscriber.mjs", directory), "Java": java_program()}
     except CannotRun as missing:
         pytest.skip(f"no subscribers in other languages: {missing}")
 

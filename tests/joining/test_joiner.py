@@ -8,8 +8,7 @@ from typing import Literal, TypeVar
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from streamsvm.errors import ConfigurationError
 from streamsvm.joining.joiner import Joiner
@@ -74,6 +73,15 @@ def told(letters: list[Letter]) -> list[Told]:
 
 def new(rules: JoinRules) -> Joiner:
     return Joiner(0, rules, 1, FLOAT, Position(0), Position(0))
+
+
+def joined(features: list[Feature], labels: list[Label]) -> tuple[Joiner, list[Joined], list[Told]]:
+    """Return a joiner that was given both logs, with its points and letters."""
+    joiner = new(rules())
+    joiner.add_features(feature_rows(features))
+    joiner.add_labels(label_rows(labels))
+    points, letters = drained(joiner)
+    return joiner, points, told(letters)
 
 
 KEYS = st.integers(0, 7).map(str)
@@ -170,45 +178,31 @@ def test_any_interleaving_of_reads_gives_the_sequence_of_the_plain_implementatio
 
 def test_the_first_label_counts_and_a_changed_one_is_told() -> None:
     """A repeated label is passed over, a changed one is a letter, an early one joins when its row comes."""
-    joiner = new(rules())
-    joiner.add_features(feature_rows([Feature(0, 1, "1"), Feature(1, 5, "2"), Feature(2, 100, None)]))
-    joiner.add_labels(
-        label_rows([Label(0, 2, "1", 1), Label(1, 3, "1", 1), Label(2, 3, "1", -1), Label(3, 4, "2", -1)])
-    )
-    joiner.add_labels(label_rows([Label(4, 101, "", 0)]))
-    points, letters = drained(joiner)
+    features = [Feature(0, 1, "1"), Feature(1, 5, "2"), Feature(2, 100, None)]
+    labels = [Label(0, 2, "1", 1), Label(1, 3, "1", 1), Label(2, 3, "1", -1), Label(3, 4, "2", -1)]
+    joiner, points, letters = joined(features, [*labels, Label(4, 101, "", 0)])
     assert points == [(0, 0, "1", 1), (1, 0, "2", -1)]
-    assert told(letters) == [("changed_label", 2)]
-    assert dict(zip(("joined", "early", "doubled"), joiner.counts[[0, 2, 4]].tolist(), strict=True)) == {
-        "joined": 2,
-        "early": 1,
-        "doubled": 1,
-    }
+    assert letters == [("changed_label", 2)]
+    assert joiner.counts[[0, 2, 4]].tolist() == [2, 1, 1], "joined, early, doubled"
 
 
 def test_a_label_at_the_horizon_is_in_time_and_one_behind_it_is_not() -> None:
     """A row of time t takes labels up to t + horizon; later ones are unmatched, and the row is negative."""
-    joiner = new(rules(horizon_ms=10))
-    joiner.add_features(feature_rows([Feature(0, 0, "1"), Feature(1, 1, "2"), Feature(2, 50, None)]))
-    joiner.add_labels(label_rows([Label(0, 10, "1", 1), Label(1, 12, "2", 1), Label(2, 50, "", 0)]))
-    points, letters = drained(joiner)
+    features = [Feature(0, 0, "1"), Feature(1, 1, "2"), Feature(2, 50, None)]
+    _, points, letters = joined(features, [Label(0, 10, "1", 1), Label(1, 12, "2", 1), Label(2, 50, "", 0)])
     assert points == [(1, 0, "1", 1), (1, 1, "2", -1)]
-    assert told(letters) == [("unmatched_label", 1)]
+    assert letters == [("unmatched_label", 1)]
 
 
 def test_an_idle_log_is_waited_for_and_named_until_a_record_of_it_tells_the_time() -> None:
     """Nothing later than what the other log is known to have reached is merged; a watermark lets it go on."""
-    joiner = new(rules())
-    joiner.add_features(feature_rows([Feature(0, 5, "1"), Feature(1, 40, "2")]))
-    assert drained(joiner) == ([], [])
-    assert joiner.waits_for == "labels"
-    assert joiner.features_waiting == 2
+    joiner, points, letters = joined([Feature(0, 5, "1"), Feature(1, 40, "2")], [])
+    assert (points, letters) == ([], [])
+    assert (joiner.waits_for, joiner.features_waiting) == ("labels", 2)
     joiner.add_labels(label_rows([Label(0, 60, "", 0)]))
-    points, _ = drained(joiner)
-    assert points == [(0, 0, "1", -1)]
+    assert drained(joiner)[0] == [(0, 0, "1", -1)]
     # The watermark itself waits now: features of before it may still come.
-    assert joiner.waits_for == "features"
-    assert joiner.labels_waiting == 1
+    assert (joiner.waits_for, joiner.labels_waiting) == ("features", 1)
 
 
 def test_a_log_too_short_to_tell_its_time_holds_the_other_up() -> None:
@@ -216,11 +210,7 @@ def test_a_log_too_short_to_tell_its_time_holds_the_other_up() -> None:
     far = 10 * WRONG_MS
     features = [Feature(7, far, "1"), Feature(8, far + 1, "2"), Feature(9, far + 50, None)]
     labels = [Label(at, far + at, "1", 1) for at in range(6)]
-    joiner = new(rules())
-    joiner.add_features(feature_rows(features))
-    joiner.add_labels(label_rows(labels))
-    points, letters = drained(joiner)
-    assert (points, told(letters)) == ([], [])
+    assert joined(features, labels)[1:] == ([], [])
     assert join(features, labels, rules())[:2] == ([], [])
 
 

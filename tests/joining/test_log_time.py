@@ -7,8 +7,7 @@ from typing import Literal
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
+from hypothesis import example, given, settings, strategies as st
 
 from streamsvm.joining.joiner import Joiner
 from streamsvm.joining.log_time import AHEAD_MS, ENOUGH, LATEST_MS, OF, Ahead, decided
@@ -62,9 +61,19 @@ def test_times_are_those_of_the_plain_rule_in_whatever_portions_records_of_sever
 
 
 def test_records_less_than_a_minute_apart_are_known_at_once() -> None:
-    """The time is the greatest timestamp so far, as far as a minute at a time."""
+    """The time is the greatest timestamp so far, as far as a minute at a time.
+
+    A start of four records waits for a fifth, as the first one has to be confirmed, too.
+    """
     stamps = [10, 5, AHEAD_MS, 2 * AHEAD_MS, 7]
     assert known(stamps) == [10, 10, AHEAD_MS, 2 * AHEAD_MS, 2 * AHEAD_MS]
+    assert known([NOW] * 4) == []
+    assert known([NOW] * ENOUGH) == [NOW] * ENOUGH
+
+
+def test_times_beyond_reason_are_bounded_where_they_are_confirmed() -> None:
+    """So that a horizon can be added to them."""
+    assert known([2**63 - 1] * ENOUGH) == [LATEST_MS] * ENOUGH
 
 
 def test_one_wrong_clock_in_two_records_of_nine_moves_nothing_wherever_it_stands() -> None:
@@ -95,23 +104,12 @@ def test_after_a_nights_pause_the_first_record_has_the_time_of_the_morning() -> 
     assert known([*[evening] * 9, *after]) == [evening] * 9 + [morning + 500] * 5
 
 
-def test_a_start_of_four_records_waits_for_a_fifth() -> None:
-    """As the first record has to be confirmed, too."""
-    assert known([NOW] * 4) == []
-    assert known([NOW] * ENOUGH) == [NOW] * ENOUGH
-
-
 def test_records_of_many_rows_count_once() -> None:
     """A record's own rows do not confirm it."""
     stamps, last = np.repeat([NOW, WRONG, *[NOW] * 9], 9), np.tile([False] * 8 + [True], 11)
     found = decided(stamps, last, NOW)
     assert set(found.time_ms.tolist()) == {NOW}
     assert (found.ahead, found.newest) == (1, 9)
-
-
-def test_times_beyond_reason_are_bounded_where_they_are_confirmed() -> None:
-    """So that a horizon can be added to them."""
-    assert known([2**63 - 1] * ENOUGH) == [LATEST_MS] * ENOUGH
 
 
 N = 1_000

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import Any
@@ -37,14 +37,20 @@ def produce(
 
 @contextmanager
 def open_transaction(
-    connection: Connection, topic: str, values: Iterable[bytes], key: bytes | None = None
+    connection: Connection,
+    topic: str,
+    values: Iterable[bytes],
+    key: bytes | None = None,
+    headers: Sequence[tuple[str, bytes]] = (),
+    transactional_id: str = "",
 ) -> Iterator[Producer]:
     """Store values in partition 0 in a transaction that the caller may end; a compacted topic wants a key."""
-    producer = Producer({**connection.options, "transactional.id": f"foreign-{topic}"}, logger=Silent())
+    own = transactional_id or f"foreign-{topic}"
+    producer = Producer({**connection.options, "transactional.id": own}, logger=Silent())
     producer.init_transactions(TIMEOUT_S)
     producer.begin_transaction()
     for value in values:
-        producer.produce(topic, value, key, partition=0)
+        producer.produce(topic, value, key, partition=0, headers=list(headers))
     assert producer.flush(TIMEOUT_S) == 0
     yield producer
     producer.close()

@@ -1,30 +1,18 @@
 """The waits between attempts: growing, spread, never above their ceiling."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from streamsvm.errors import ConfigurationError
 from streamsvm.kafka.backoff import Backoff
 
 
-def test_each_wait_is_twice_the_last_up_to_the_ceiling() -> None:
-    """Without jitter the waits double, and stay at the ceiling once they are there."""
+def test_waits_double_up_to_the_ceiling_begin_anew_after_a_success_and_are_spread_by_jitter() -> None:
+    """The caller's number in [0, 1) moves a wait by the share that was asked for."""
     backoff = Backoff(first_s=0.1, ceiling_s=1.0, jitter=0)
     assert [backoff.next_s(0.5) for _ in range(6)] == pytest.approx([0.1, 0.2, 0.4, 0.8, 1.0, 1.0])
-
-
-def test_success_makes_the_next_failure_a_first_one() -> None:
-    """After a reset the first wait comes again."""
-    backoff = Backoff(jitter=0)
-    for _ in range(5):
-        backoff.next_s(0.5)
     backoff.reset()
     assert backoff.next_s(0.5) == pytest.approx(0.1)
-
-
-def test_jitter_spreads_a_wait_to_both_sides() -> None:
-    """The caller's number in [0, 1) moves a wait by the share that was asked for."""
     waits = [Backoff(first_s=1, jitter=0.2).next_s(unit) for unit in (0.0, 0.5, 1.0)]
     assert waits == pytest.approx([0.8, 1.0, 1.2])
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaError
-from confluent_kafka import Message as Consumed
+from confluent_kafka import KafkaError, Message as Consumed
 
 from streamsvm.errors import TopicMissing, TransientError
 from streamsvm.kafka import Input, Message, OffsetOutOfRange, Record, Subscription
@@ -17,22 +17,31 @@ from tests.kafka import foreign
 from tests.kafka.steps import drain, eventually, numbers, send, send_values, values_of
 
 
+@contextlib.contextmanager
+def reading(broker: TestBroker, topic: str, start: int = 0, group: str | None = None) -> Iterator[Input]:
+    """Read partition 0 of a topic from an offset."""
+    with closing(Input(broker.connection, topic, group=group)) as reader:
+        reader.assign({0: start})
+        yield reader
+
+
 def test_a_record_comes_as_it_was_sent(broker: TestBroker) -> None:
-    """Key, value, repeated headers, tombstone and coordinates survive the way through the broker."""
-    topic = broker.topic()
+    """Key, value, repeated headers, tombstone, coordinates, and bytes that nobody can decode survive the way."""
+    topic, poison = broker.topic(), bytes(range(256))
     headers = (("kind", b"a"), ("kind", b""), ("\u03c0", b"\x00\xff"))
     send(
         broker.connection,
         [Message(topic, b"\x00v", b"k", headers, partition=0), Message(topic, None, b"k", partition=0)],
     )
-    with closing(Input(broker.connection, topic, group=None)) as reader:
-        reader.assign({0: 0})
-        first, second = drain(reader, 2)
+    send_values(broker.connection, topic, [poison, b"", b"2"])
+    with reading(broker, topic) as reader:
+        first, second, *others = drain(reader, 5)
     assert (first.topic, first.partition, first.offset) == (topic, 0, 0)
     assert (first.key, first.value, first.headers) == (b"k", b"\x00v", headers)
     assert first.timestamp_ms is not None
     assert first.timestamp_ms > 0
     assert (second.offset, second.value, second.headers) == (1, None, ())
+    assert values_of(others) == [poison, b"", b"2"]
 
 
 def test_a_key_always_finds_its_partition(broker: TestBroker) -> None:
@@ -46,30 +55,23 @@ def test_a_key_always_finds_its_partition(broker: TestBroker) -> None:
     assert partitions == {(b"21", (-973932308 & 0x7FFFFFFF) % 4), (b"foobar", (-790332482 & 0x7FFFFFFF) % 4)}
 
 
-def test_reading_resumes_at_a_position(broker: TestBroker) -> None:
-    """A second reader that starts where the first stopped misses nothing and repeats nothing."""
+def test_positions_are_the_readers_own(broker: TestBroker) -> None:
+    """A batch is bounded; at the end there is none; the next reader, and one that paused, miss and repeat nothing."""
     topic = broker.topic()
-    send_values(broker.connection, topic, numbers(10))
-    with closing(Input(broker.connection, topic, group=None)) as reader:
-        reader.assign({0: 0})
-        first = reader.poll(4, 10.0)
-    with closing(Input(broker.connection, topic, group=None)) as reader:
-        reader.assign({0: first[-1].offset + 1})
-        rest = drain(reader, 10 - len(first))
-    assert values_of([*first, *rest]) == numbers(10)
-
-
-def test_poll_returns_no_more_than_asked_and_nothing_at_the_end(broker: TestBroker) -> None:
-    """A batch is bounded, and an exhausted partition gives an empty list."""
-    topic = broker.topic()
-    send_values(broker.connection, topic, numbers(5))
-    with closing(Input(broker.connection, topic, group=None)) as reader:
-        reader.assign({0: 0})
-        assert len(reader.poll(2, 10.0)) <= 2
-        drain(reader, 3)
+    send_values(broker.connection, topic, numbers(50))
+    with reading(broker, topic) as reader:
+        records = list(reader.poll(7, 10.0))
+        assert len(records) <= 7
+    with reading(broker, topic, records[-1].offset + 1) as reader:
+        records += reader.poll(7, 10.0)
+        reader.pause()
+        assert reader.poll(7, 0.2) == []
+        reader.resume()
+        records += drain(reader, 50 - len(records))
+        assert values_of(records) == numbers(50)
         assert reader.poll(2, 0.0) == []
         assert reader.connected()
-        assert reader.stable_end(0) == 5
+        assert reader.stable_end(0) == 50
         assert reader.stable_end(3) is None
 
 
@@ -150,12 +152,11 @@ def test_an_open_transaction_is_no_lag(broker: TestBroker) -> None:
     topic = broker.topic()
     send_values(broker.connection, topic, numbers(2))
     with (
-        closing(Input(broker.connection, topic, group=None)) as reader,
+        reading(broker, topic) as reader,
         closing(Subscription(broker.connection, topic, group=broker.name("g"))) as member,
         foreign.open_transaction(broker.connection, topic, numbers(3)) as writer,
     ):
         send_values(broker.connection, topic, numbers(5))
-        reader.assign({0: 0})
         assert len(drain(reader, 2)) == 2
         eventually(lambda: (reader.poll(1, 0.1), reader.in_open_transactions())[1] == {0: 8}, "it is told")
         assert reader.stable_end(0) == 2
@@ -174,8 +175,7 @@ def test_a_position_beyond_the_log_is_an_error_with_the_logs_range(broker: TestB
     """Where the log does not hold a position the reader says so, and never moves by itself."""
     topic = broker.topic()
     send_values(broker.connection, topic, numbers(5))
-    with closing(Input(broker.connection, topic, group=None)) as reader:
-        reader.assign({0: offset})
+    with reading(broker, topic, offset) as reader:
         with pytest.raises(OffsetOutOfRange, match="the log starts at 0 and ends at 5") as error:
             drain(reader, 1)
         assert f"offset {offset} of {topic}[0]" in str(error.value)
@@ -197,48 +197,15 @@ def test_records_before_an_error_are_delivered(broker: TestBroker) -> None:
     assert values_of(seen) in ([], numbers(2, 1))
 
 
-def test_a_poison_record_passes_untouched(broker: TestBroker) -> None:
-    """Bytes that nobody can decode are a record like any other."""
-    topic = broker.topic()
-    poison = bytes(range(256))
-    send_values(broker.connection, topic, [b"1", poison, b"", b"2"])
-    with closing(Input(broker.connection, topic, group=None)) as reader:
-        reader.assign({0: 0})
-        assert values_of(drain(reader, 4)) == [b"1", poison, b"", b"2"]
-
-
-def test_pausing_loses_nothing(broker: TestBroker) -> None:
-    """What was fetched ahead comes again after a pause, once and in order."""
-    topic = broker.topic()
-    send_values(broker.connection, topic, numbers(50))
-    with closing(Input(broker.connection, topic, group=None)) as reader:
-        reader.assign({0: 0})
-        records = list(reader.poll(7, 10.0))
-        reader.pause()
-        assert reader.poll(7, 0.2) == []
-        reader.resume()
-        records += drain(reader, 50 - len(records))
-    assert values_of(records) == numbers(50)
-
-
-def test_a_committed_position_is_visible_to_observers(broker: TestBroker) -> None:
-    """Positions that are committed, even just before closing, can be seen in the group."""
+def test_a_committed_position_is_visible_to_observers_and_without_a_group_there_is_none(broker: TestBroker) -> None:
+    """Also one that is committed just before closing."""
     topic, group = broker.topic(), broker.name("group")
     send_values(broker.connection, topic, numbers(5))
-    with closing(Input(broker.connection, topic, group=group)) as reader:
-        reader.assign({0: 0})
-        drain(reader, 5)
-        reader.commit({0: 3})
+    for own in (group, None):
+        with reading(broker, topic, group=own) as reader:
+            drain(reader, 5)
+            reader.commit({0: 3})
     eventually(lambda: foreign.committed(broker.connection, group, topic, 0) == 3, "the commit is seen")
-
-
-def test_without_a_group_nothing_is_committed(broker: TestBroker) -> None:
-    """A reader without a group ignores commits."""
-    topic = broker.topic()
-    with closing(Input(broker.connection, topic, group=None)) as reader:
-        reader.assign({0: 0})
-        reader.commit({0: 0})
-        reader.poll(1, 0.1)
     assert foreign.committed(broker.connection, "streamsvm-reader", topic, 0) < 0
 
 
@@ -252,20 +219,13 @@ def test_a_missing_topic_is_named(broker: TestBroker) -> None:
         reader.assign({0: 0})
 
 
-def test_a_missing_partition_is_named(broker: TestBroker) -> None:
-    """Reading a partition that does not exist says so."""
-    topic = broker.topic()
-    with (
-        closing(Input(broker.connection, topic, group=None)) as reader,
-        pytest.raises(TopicMissing, match="no partition 9"),
-    ):
-        reader.assign({0: 0, 9: 0})
-
-
-def test_a_negative_position_is_a_mistake_of_ours(broker: TestBroker) -> None:
+def test_a_missing_partition_is_named_and_a_negative_position_is_a_mistake_of_ours(broker: TestBroker) -> None:
     """The client's logical offsets are no positions."""
-    with closing(Input(broker.connection, broker.topic(), group=None)) as reader, pytest.raises(ValueError):
-        reader.assign({0: -2})
+    with closing(Input(broker.connection, broker.topic(), group=None)) as reader:
+        with pytest.raises(TopicMissing, match="no partition 9"):
+            reader.assign({0: 0, 9: 0})
+        with pytest.raises(ValueError):
+            reader.assign({0: -2})
 
 
 def test_a_group_goes_on_at_its_committed_position(broker: TestBroker) -> None:
@@ -297,8 +257,7 @@ def test_a_groups_position_that_the_log_lost_is_an_error(broker: TestBroker) -> 
     """A group whose position lies outside the log stops, whatever its start is configured to."""
     topic, group = broker.topic(), broker.name("group")
     send_values(broker.connection, topic, numbers(3))
-    with closing(Input(broker.connection, topic, group=group)) as reader:
-        reader.assign({0: 0})
+    with reading(broker, topic, group=group) as reader:
         drain(reader, 3)
         reader.commit({0: 77})
     with (
@@ -330,7 +289,7 @@ def test_a_member_that_leaves_before_its_first_partition_is_gone_at_once(broker:
     topic, group = broker.topic(partitions=4), broker.name("group")
     patient = broker.connect(session_timeout_ms=300_000, heartbeat_interval_ms=100)
     with closing(Subscription(patient, topic, group=group)) as stays:
-        eventually(lambda: stays.poll(1, 0.1) == [] and len(stays._consumer.assignment()) == 4, "it has them all")
+        eventually(lambda: _has(stays, 4), "it has them all")
         with closing(Subscription(patient, topic, group=group)) as leaves:
             eventually(
                 lambda: leaves.poll(1, 0.1) == [] and foreign.members(broker.connection, group) == 2, "it is a member"
@@ -338,7 +297,7 @@ def test_a_member_that_leaves_before_its_first_partition_is_gone_at_once(broker:
             leaves.poll(1, 0.5)  # takes in that it has nothing yet: who has it all must give up some first
             assert leaves._consumer.assignment() == []
         eventually(lambda: (stays.poll(1, 0.1), foreign.members(broker.connection, group))[1] == 1, "one is left")
-        eventually(lambda: stays.poll(1, 0.1) == [] and len(stays._consumer.assignment()) == 4, "it has them all again")
+        eventually(lambda: _has(stays, 4), "it has them all again")
 
 
 @pytest.mark.real_broker
@@ -363,3 +322,8 @@ def test_a_partition_taken_away_before_it_has_a_position_is_let_go(broker: TestB
 def _placed(member: Subscription) -> bool:
     positions = member._consumer.position(member._consumer.assignment())
     return bool(positions) and member._consumer.assignment()[0].offset == -1
+
+
+def _has(member: Subscription, many: int) -> bool:
+    """Poll, and tell whether a member was given so many partitions; there is nothing to read yet."""
+    return member.poll(1, 0.1) == [] and len(member._consumer.assignment()) == many

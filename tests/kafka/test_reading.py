@@ -44,32 +44,31 @@ def read(broker: TestBroker, topic: str, start: int | None = None) -> list[bytes
     return values_of(Cluster(broker.connection).read_to_end(topic, 0, start=start, timeout_s=PATIENCE_S))
 
 
-def test_the_range_of_a_log(broker: TestBroker) -> None:
-    """A log's range is the first offset and the one after the last."""
-    topic = broker.topic()
-    assert Cluster(broker.connection).log_range(topic, 0) == (0, 0)
+def test_the_range_of_a_log_and_where_to_start(broker: TestBroker) -> None:
+    """A range is the first offset and the one after the last: the earliest start, and the latest."""
+    cluster, topic = Cluster(broker.connection), broker.topic(partitions=2)
+    assert cluster.log_range(topic, 0) == (0, 0)
     send_values(broker.connection, topic, numbers(3))
-    assert Cluster(broker.connection).log_range(topic, 0) == (0, 3)
-
-
-@pytest.mark.real_broker
-def test_the_range_counts_open_transactions_and_the_latest_start_does_not(broker: TestBroker) -> None:
-    """Starting at the latest lies before records that may yet be committed; the log's range holds them."""
-    topic = broker.topic()
-    send_values(broker.connection, topic, numbers(2))
-    with foreign.open_transaction(broker.connection, topic, [b"open"]):
-        assert Cluster(broker.connection).log_range(topic, 0) == (0, 3)
-        assert Cluster(broker.connection).starts(topic, [0], "latest") == {0: 2}
+    assert cluster.log_range(topic, 0) == (0, 3)
+    assert cluster.starts(topic, [0, 1], "earliest") == {0: 0, 1: 0}
+    assert cluster.starts(topic, [0, 1], "latest") == {0: 3, 1: 0}
+    with pytest.raises(ConfigurationError, match="time zone"):
+        cluster.starts(topic, [0], datetime(2026, 1, 1))
 
 
 @pytest.mark.real_broker
 def test_marks_tell_what_readers_get_and_what_writers_wrote(broker: TestBroker) -> None:
-    """The stable offset stands before an open transaction; a topic that is missing is named."""
-    topic = broker.topic(partitions=2)
+    """The stable offset, and the latest start, stand before an open transaction, the log's end behind it.
+
+    A topic that is missing is named.
+    """
+    cluster, topic = Cluster(broker.connection), broker.topic(partitions=2)
     send_values(broker.connection, topic, numbers(2))
     marks = Marks(broker.connection)
     with foreign.open_transaction(broker.connection, topic, [b"open"]):
         assert marks.of([(topic, 0), (topic, 1)]) == {(topic, 0): Watermarks(2, 3), (topic, 1): Watermarks(0, 0)}
+        assert cluster.log_range(topic, 0) == (0, 3)
+        assert cluster.starts(topic, [0], "latest") == {0: 2}
     with pytest.raises(TopicMissing, match="nowhere"):
         marks.stable([("nowhere", 0)])
     assert marks.stable([(topic, 1)]) == {(topic, 1): 0}
@@ -170,8 +169,11 @@ def test_aborted_records_are_read_where_they_are_wanted(broker: TestBroker) -> N
     swept = Cluster(broker.connection).stored_at(topic, 0, 1, PATIENCE_S)
     assert swept is not None
     assert swept.value == b"swept"
-    with foreign.open_transaction(broker.connection, topic, [b"open"]), pytest.raises(TransientError, match="open"):
-        Cluster(broker.connection).stored([(topic, 0)], lambda record: True, timeout_s=0.5)
+    with foreign.open_transaction(broker.connection, topic, [b"open"]):
+        with pytest.raises(TransientError, match="open"):
+            Cluster(broker.connection).stored([(topic, 0)], lambda record: True, timeout_s=0.5)
+        wanted = Cluster(broker.connection).stored([(topic, 0)], lambda record: record.value == b"0", timeout_s=60.0)
+        assert [(one.record.value, one.committed) for one in wanted] == [(b"0", True)], "what is open is behind it"
 
 
 @pytest.mark.real_broker
@@ -199,26 +201,6 @@ def test_stored_records_are_read_between_two_times(broker: TestBroker) -> None:
 
 
 @pytest.mark.real_broker
-def test_a_stored_record_is_told_though_a_transaction_is_open_behind_it(broker: TestBroker) -> None:
-    """What others leave open at the end is no reason to wait for them."""
-    topic = broker.topic()
-    send_values(broker.connection, topic, [b"0"])
-    with foreign.open_transaction(broker.connection, topic, [b"open"]):
-        found = Cluster(broker.connection).stored(
-            [(topic, 0)], lambda record: record.value == b"0", timeout_s=PATIENCE_S
-        )
-    assert [(one.record.value, one.committed) for one in found] == [(b"0", True)]
-
-
-def test_start_positions(broker: TestBroker) -> None:
-    """The earliest start is the first record, the latest the end, for each partition."""
-    topic = broker.topic(partitions=2)
-    send_values(broker.connection, topic, numbers(3))
-    assert Cluster(broker.connection).starts(topic, [0, 1], "earliest") == {0: 0, 1: 0}
-    assert Cluster(broker.connection).starts(topic, [0, 1], "latest") == {0: 3, 1: 0}
-
-
-@pytest.mark.real_broker
 def test_a_start_in_time_is_the_first_record_not_older(broker: TestBroker) -> None:
     """A time finds the first record that is not older, and the end if all are."""
     topic = broker.topic(partitions=2, config={"retention.ms": "-1"})  # these records are years old
@@ -240,20 +222,24 @@ def test_the_embedded_broker_cannot_search_by_time(broker: TestBroker) -> None:
         Cluster(broker.connection).starts(broker.topic(), [0], datetime.now(UTC))
 
 
-def test_a_time_without_zone_is_refused(broker: TestBroker) -> None:
-    """A time without zone would mean something else on every machine."""
-    with pytest.raises(ConfigurationError, match="time zone"):
-        Cluster(broker.connection).starts(broker.topic(), [0], datetime(2026, 1, 1))
-
-
 def test_reading_to_the_end_stops_there(broker: TestBroker) -> None:
-    """Everything below the end comes, from the beginning or from an offset, and then it stops."""
-    topic = broker.topic()
+    """Everything below the end of the moment of the call comes, from the beginning or from an offset in the log."""
+    cluster, topic = Cluster(broker.connection), broker.topic()
     assert read(broker, topic) == []
     send_values(broker.connection, topic, numbers(1200))
     assert read(broker, topic) == numbers(1200)
     assert read(broker, topic, start=1190) == numbers(10, 1190)
     assert read(broker, topic, start=1200) == []
+    for outside in (-1, 1201):
+        with pytest.raises(OffsetOutOfRange, match="starts at 0 and ends at 1200"):
+            cluster.read_to_end(topic, 0, start=outside, timeout_s=1.0)
+    records = cluster.read_to_end(topic, 0, timeout_s=PATIENCE_S)
+    given_up = cluster.read_to_end(topic, 0, timeout_s=PATIENCE_S)
+    send_values(broker.connection, topic, [b"later"])
+    assert values_of(records) == numbers(1200)
+    assert next(given_up).value == b"0"
+    given_up.close()  # type: ignore[attr-defined]
+    assert list(given_up) == []
 
 
 def test_an_end_that_is_met_is_not_waited_at(broker: TestBroker, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -265,34 +251,6 @@ def test_an_end_that_is_met_is_not_waited_at(broker: TestBroker, monkeypatch: py
     assert read(broker, topic) == numbers(3)
     assert Cluster(broker.connection).record(topic, 3, PATIENCE_S) is None
     assert time.monotonic() - begun < PATIENCE_S
-
-
-def test_the_end_is_taken_at_the_call(broker: TestBroker) -> None:
-    """Records that are stored after the call are not read."""
-    topic = broker.topic()
-    send_values(broker.connection, topic, numbers(3))
-    records = Cluster(broker.connection).read_to_end(topic, 0, timeout_s=PATIENCE_S)
-    send_values(broker.connection, topic, numbers(3, 3))
-    assert values_of(records) == numbers(3)
-
-
-def test_reading_to_the_end_may_be_given_up(broker: TestBroker) -> None:
-    """An iterator that is closed early lets go of the broker."""
-    topic = broker.topic()
-    send_values(broker.connection, topic, numbers(3))
-    records = Cluster(broker.connection).read_to_end(topic, 0, timeout_s=PATIENCE_S)
-    assert next(records).value == b"0"
-    records.close()  # type: ignore[attr-defined]
-    assert list(records) == []
-
-
-@pytest.mark.parametrize("start", [-1, 4])
-def test_reading_to_the_end_cannot_start_outside_the_log(broker: TestBroker, start: int) -> None:
-    """A start outside the log is an error at once."""
-    topic = broker.topic()
-    send_values(broker.connection, topic, numbers(3))
-    with pytest.raises(OffsetOutOfRange, match="starts at 0 and ends at 3"):
-        Cluster(broker.connection).read_to_end(topic, 0, start=start, timeout_s=1.0)
 
 
 def test_control_records_at_the_tail_do_not_hang_it(broker: TestBroker) -> None:
@@ -308,39 +266,36 @@ def test_control_records_at_the_tail_do_not_hang_it(broker: TestBroker) -> None:
 
 
 @pytest.mark.real_broker
-def test_an_aborted_transaction_at_the_tail_is_passed_over(broker: TestBroker) -> None:
-    """Aborted records are invisible, also where they end the log, and where they are all of it."""
+def test_what_was_aborted_or_is_open_is_not_there(broker: TestBroker) -> None:
+    """Also where it is all of the log, or its end; by its offset no more than a control record."""
     topic = broker.topic()
     foreign.aborted(broker.connection, topic, [b"never"])
     assert read(broker, topic) == []
-    send_values(broker.connection, topic, numbers(2))
+    send_values(broker.connection, topic, [b"after"])
     foreign.aborted(broker.connection, topic, [b"never"])
-    assert read(broker, topic) == numbers(2)
-    assert read(broker, topic, start=5) == []
+    assert read(broker, topic) == [b"after"]
+    assert read(broker, topic, start=4) == []
+    with (
+        closing(RecordFetcher(broker.connection)) as reader,
+        foreign.open_transaction(broker.connection, topic, [b"open"]),
+    ):
+        records = [reader.fetch_one(topic, 0, offset, PATIENCE_S) for offset in range(6)]
+    assert [record and record.value for record in records] == [None, None, b"after", None, None, None]
 
 
 @pytest.mark.real_broker
-def test_an_open_transaction_is_waited_for(broker: TestBroker) -> None:
-    """What a transaction open at the call commits is read, whenever it does."""
+def test_an_open_transaction_is_waited_for_and_one_that_stays_open_is_an_error_and_no_end(broker: TestBroker) -> None:
+    """What a transaction open at the call commits is read, whenever it does; the reader never ends early."""
     topic = broker.topic()
     send_values(broker.connection, topic, [b"before"])
     with foreign.open_transaction(broker.connection, topic, [b"open"]) as producer:
+        hasty = Cluster(broker.connection).read_to_end(topic, 0, timeout_s=0.7)
         records = Cluster(broker.connection).read_to_end(topic, 0, timeout_s=PATIENCE_S)
-        assert next(records).value == b"before"
+        assert next(hasty).value == next(records).value == b"before"
+        with pytest.raises(TransientError, match="an open transaction holds readers up there"):
+            next(hasty)
         producer.commit_transaction(foreign.TIMEOUT_S)
         assert values_of(records) == [b"open"]
-
-
-@pytest.mark.real_broker
-def test_a_transaction_that_stays_open_is_an_error_and_no_end(broker: TestBroker) -> None:
-    """If the end does not become readable in time, the reader says why and never ends early."""
-    topic = broker.topic()
-    send_values(broker.connection, topic, [b"before"])
-    with foreign.open_transaction(broker.connection, topic, [b"open"]):
-        records = Cluster(broker.connection).read_to_end(topic, 0, timeout_s=0.7)
-        assert next(records).value == b"before"
-        with pytest.raises(TransientError, match="an open transaction holds readers up there"):
-            next(records)
 
 
 def test_a_tail_follows_from_an_offset(broker: TestBroker) -> None:
@@ -366,17 +321,3 @@ def test_a_single_record_by_its_offset(broker: TestBroker) -> None:
     with closing(RecordFetcher(broker.connection)) as reader:
         records = [reader.fetch_one(topic, 0, offset, PATIENCE_S) for offset in (2, 0, 3, 99)]
     assert [record and record.value for record in records] == [b"2", b"0", None, None]
-
-
-@pytest.mark.real_broker
-def test_a_record_that_was_aborted_is_none(broker: TestBroker) -> None:
-    """At the offset of an aborted record, a control record, or an open one there is nothing."""
-    topic = broker.topic()
-    foreign.aborted(broker.connection, topic, [b"never"])
-    send_values(broker.connection, topic, [b"after"])
-    with (
-        closing(RecordFetcher(broker.connection)) as reader,
-        foreign.open_transaction(broker.connection, topic, [b"open"]),
-    ):
-        records = [reader.fetch_one(topic, 0, offset, PATIENCE_S) for offset in range(4)]
-    assert [record and record.value for record in records] == [None, None, b"after", None]

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import base64
 import json
-import logging
 import re
 import threading
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from copy import copy
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import count
@@ -21,17 +20,14 @@ from typing import Any, Final
 
 import pytest
 
-from streamsvm.errors import ConfigurationError, TransientError
-from streamsvm.ingest.decoder import encode
-from streamsvm.kafka import Cluster, Connection, Message, Outbox, Publisher, TopicSpec, client
-from streamsvm.model.pointers import Alias, encode_alias, pin_key
-from streamsvm.registry.loading import load_version
-from streamsvm.registry.subscriber import ModelSubscriber
+from streamsvm.errors import ConfigurationError
+from streamsvm.ingest import encode
+from streamsvm.kafka import Cluster, Connection, Message, Outbox, Publisher, TopicSpec
+from streamsvm.registry import ModelSubscriber, load_version
 from tests.brokers.jvm import CannotRun
 from tests.brokers.secured import SecuredBroker, password_of
 from tests.consumers.command import error_of, run
-from tests.consumers.dead_letters.test_resending import UNLABELED
-from tests.consumers.dead_letters.test_resending import message as letter_of
+from tests.consumers.dead_letters.test_resending import UNLABELED, message as letter_of
 from tests.consumers.trainers import produce, records, settings_for, topic, versions
 from tests.forked import PROGRAM
 from tests.kafka.steps import eventually, send
@@ -173,6 +169,11 @@ class Site:
     def send(self, values: list[bytes], name: str = "in") -> None:
         produce(self.admin, self.name(name), values)
 
+    def refuses(self, daemon: Daemon, missing: Permission) -> None:
+        """Require that a process ends with status 78, and its last line with what is missing."""
+        assert daemon.wait() == REFUSED_STATUS, daemon.said
+        check_refusal(last_words(daemon), self, missing)
+
 
 _sites = iter(range(1000))
 
@@ -275,24 +276,6 @@ def test_a_trainer_works_with_the_documented_permissions_and_no_others(site: Sit
     assert len(topic(site.admin, site.name("models.audit"))) == 2
 
 
-@pytest.mark.long
-def test_people_look_as_subscribers_and_pin_with_one_permission_more(working: tuple[Site, Daemon]) -> None:
-    """Without it the pin is refused; with it the version that a subscriber loads is the pinned one."""
-    site, trainer = working
-    site.send(records(40, seed=1))
-    assert trainer.reaches_version(2), trainer.said
-    site.broker.permit("reader", site.permissions("subscriber"))
-    person, models = site.broker.connect("reader"), site.settings.output.models_topic
-    first = load_version(person, "m", models_topic=models, number=1)
-    pin = encode_alias(Alias(1, first.sha256, first.offset))
-    message = Message(site.name("models.aliases"), pin, pin_key("m").encode(), partition=0)
-    with pytest.raises(ConfigurationError, match="authorization failed"):
-        send(person, [message])
-    site.broker.permit("reader", [("topic", site.name("models.aliases"), "write")])
-    send(person, [message])
-    assert load_version(person, "m", models_topic=models).version.number == 1
-
-
 @contextmanager
 def scoring(site: Site) -> Iterator[Daemon]:
     """Run a scorer as its user, with a point and what is none in its input."""
@@ -313,19 +296,18 @@ def scoring(site: Site) -> Iterator[Daemon]:
         scorer.kill()
 
 
-def stored(site: Site, name: str) -> int:
-    """Return how many records a topic has."""
-    return len(topic(site.admin, site.name(name)))
-
-
 def work_as_documented(site: Site) -> None:
     """Let a scorer with the documented permissions write a score and a dead letter, and stop it."""
     site.permit_all_but("scorer", "scorer")
-    scores, letters = stored(site, "scores"), stored(site, "points.dlq")
+
+    def written(name: str) -> int:
+        return len(topic(site.admin, site.name(name)))
+
+    before = {name: written(name) for name in ("scores", "points.dlq")}
     with scoring(site) as scorer:
         scorer.wait_for("started")
-        eventually(lambda: stored(site, "scores") > scores, "a score")
-        eventually(lambda: stored(site, "points.dlq") > letters, "a dead letter")
+        for name, count in before.items():
+            eventually(lambda name=name, count=count: written(name) > count, f"one more in {name}")  # type: ignore[misc]
         assert scorer.stop() == 0, scorer.said
 
 
@@ -355,9 +337,7 @@ def test_each_documented_permission_of_a_trainer_is_needed(site: Site, who: str,
     """Without any one of them the trainer ends with status 78 and says what it may not do, and on what."""
     site.permit_all_but("trainer", who, missing)
     site.send([*records(40), b"no point"])
-    daemon = site.trainer()
-    assert daemon.wait() == REFUSED_STATUS
-    check_refusal(last_words(daemon), site, missing)
+    site.refuses(site.trainer(), missing)
 
 
 @pytest.mark.long
@@ -368,8 +348,7 @@ def test_each_documented_permission_of_a_scorer_is_needed(history: Site, who: st
     kind, name, operation = missing
     history.broker.forbid(who, (kind, history.name(name), operation))
     with scoring(history) as scorer:
-        assert scorer.wait() == REFUSED_STATUS
-        check_refusal(last_words(scorer), history, missing)
+        history.refuses(scorer, missing)
 
 
 def dead_letter(site: Site) -> None:
@@ -410,9 +389,7 @@ def test_without_reading_versions_a_trainer_does_not_start_again(site: Site) -> 
         assert trainer.stop() == 0
     site.broker.forbid("trainer", ("topic", site.name("models"), "read"))
     site.send(records(40, seed=1))
-    again = site.trainer()
-    assert again.wait() == REFUSED_STATUS, again.said
-    check_refusal(last_words(again), site, VERSIONS)
+    site.refuses(site.trainer(), VERSIONS)
     models = site.settings.output.models_topic
     assert load_version(site.admin, "m", models_topic=models).version.number == 1
 
@@ -479,48 +456,6 @@ def start_with_a_wrong_password(site: Site, planted: str = "") -> None:
 def test_a_wrong_password_is_said_once_and_ends_the_start(site: Site) -> None:
     """Status 78 and one line that says what to check; neither password is in the log."""
     start_with_a_wrong_password(site)
-
-
-class Counting(client.ClientLog):
-    """The client's log, which also counts what came in."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.came: list[str] = []
-
-    def log(self, level: int, template: str, *args: object) -> None:
-        self.came.append(template % args)
-        super().log(level, template, *args)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("trouble", ["wrong password", "broker down"])
-def test_what_the_client_repeats_for_ever_is_said_once(
-    secured: SecuredBroker, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, trouble: str
-) -> None:
-    """Twenty complaints of one kind come in, one or two go out."""
-    log = Counting()
-    monkeypatch.setattr(client, "CLIENT_LOG", log)
-    wrong: Mapping[str, str] = (
-        {"sasl_password": "wrong"} if trouble == "wrong password" else {"bootstrap_servers": "127.0.0.1:1"}
-    )
-    quick = {"reconnect_backoff_ms": 1, "reconnect_backoff_max_ms": 1, "log_connection_close": True}
-    with caplog.at_level(logging.DEBUG, "streamsvm.kafka.client"):
-        clients = [Outbox(secured.connect("trainer", **wrong, **quick)) for _ in range(12)]
-
-        def turn() -> bool:
-            for each in clients:
-                with suppress(TransientError, ConfigurationError):
-                    each.send(Message("t", b"x"))
-                with suppress(TransientError, ConfigurationError):
-                    each.flush(0.01)
-            return len(log.came) >= 20
-
-        eventually(turn, "the client complains")
-        for each in clients:
-            each.close()
-    said = [record for record in caplog.records if record.name == "streamsvm.kafka.client"]
-    assert 1 <= len(said) <= 3, [record.getMessage() for record in said]
 
 
 @pytest.mark.long
@@ -603,33 +538,38 @@ def token_endpoint() -> Iterator[str]:
     thread.join()
 
 
-def mechanism(name: str, endpoint: str) -> dict[str, str | bool]:
-    password = {"sasl.username": "admin", "sasl.password": password_of("admin")}
-    options: dict[str, dict[str, str | bool]] = {
-        "SCRAM-SHA-512": {"sasl.mechanism": "SCRAM-SHA-512", **password},
-        "PLAIN": {"sasl.mechanism": "PLAIN", **password},
-        "OAUTHBEARER, unsigned": {
-            "sasl.mechanism": "OAUTHBEARER",
-            "enable.sasl.oauthbearer.unsecure.jwt": True,
-            "sasl.oauthbearer.config": "principal=admin",
-        },
-        "OAUTHBEARER, oidc": {
-            "sasl.mechanism": "OAUTHBEARER",
-            "sasl.oauthbearer.method": "oidc",
-            "sasl.oauthbearer.client.id": "trainer",
-            "sasl.oauthbearer.client.secret": "hunter2",
-            "sasl.oauthbearer.token.endpoint.url": endpoint,
-        },
-    }
-    return options[name]
+PASSWORD: Final = {"sasl.username": "admin", "sasl.password": password_of("admin")}
+MECHANISMS: Final[Mapping[str, dict[str, str | bool]]] = {
+    "SCRAM-SHA-512": {"sasl.mechanism": "SCRAM-SHA-512", **PASSWORD},
+    "PLAIN": {"sasl.mechanism": "PLAIN", **PASSWORD},
+    "OAUTHBEARER, unsigned": {
+        "sasl.mechanism": "OAUTHBEARER",
+        "enable.sasl.oauthbearer.unsecure.jwt": True,
+        "sasl.oauthbearer.config": "principal=admin",
+    },
+    "OAUTHBEARER, oidc": {
+        "sasl.mechanism": "OAUTHBEARER",
+        "sasl.oauthbearer.method": "oidc",
+        "sasl.oauthbearer.client.id": "trainer",
+        "sasl.oauthbearer.client.secret": "hunter2",
+    },
+}
+
+
+def by(name: str, secured: SecuredBroker, endpoint: str, timeout_s: float, **other: str) -> Connection:
+    """Return a connection that comes in by a mechanism; underscores of other options are dots."""
+    options: dict[str, str | bool] = {k: v for k, v in secured.options().items() if not k.startswith("sasl.")}
+    options |= MECHANISMS[name] | {key.replace("_", "."): value for key, value in other.items()}
+    if name.endswith("oidc"):
+        options["sasl.oauthbearer.token.endpoint.url"] = endpoint
+    return Connection(options=options, request_timeout_s=timeout_s)
 
 
 @pytest.mark.long(keep=("SCRAM-SHA-512",))
-@pytest.mark.parametrize("name", ["SCRAM-SHA-512", "PLAIN", "OAUTHBEARER, unsigned", "OAUTHBEARER, oidc"])
+@pytest.mark.parametrize("name", MECHANISMS)
 def test_every_verb_works_over_tls_with_each_mechanism(secured: SecuredBroker, token_endpoint: str, name: str) -> None:
     """Create, describe, send, publish in a transaction and read back, by a client of its own each."""
-    shared = {key: value for key, value in secured.options().items() if not key.startswith("sasl.")}
-    connection = Connection(options={**shared, **mechanism(name, token_endpoint)}, request_timeout_s=10.0)
+    connection = by(name, secured, token_endpoint, 10.0)
     made = f"mechanism-{re.sub('[^a-z]', '', name.lower())}"
     Cluster(connection).create([TopicSpec(made)])
     assert Cluster(connection).describe(made).partitions == (0,)
@@ -644,8 +584,7 @@ def test_every_verb_works_over_tls_with_each_mechanism(secured: SecuredBroker, t
 
 def test_a_token_that_is_refused_is_said(secured: SecuredBroker, token_endpoint: str) -> None:
     """A wrong client secret ends in a configuration error that names security, and shows no secret."""
-    shared = {key: value for key, value in secured.options().items() if not key.startswith("sasl.")}
-    options = {**mechanism("OAUTHBEARER, oidc", token_endpoint), "sasl.oauthbearer.client.secret": "swordfish"}
+    wrong = by("OAUTHBEARER, oidc", secured, token_endpoint, 3.0, sasl_oauthbearer_client_secret="swordfish")
     with pytest.raises(ConfigurationError, match="security options") as refused:
-        Cluster(Connection(options={**shared, **options}, request_timeout_s=3.0)).describe("any")
+        Cluster(wrong).describe("any")
     assert "swordfish" not in str(refused.value)

@@ -105,13 +105,20 @@ def test_two_members_on_one_host_get_two_slots(broker: TestBroker) -> None:
         assert foreign.members(broker.connection, group) == 2
 
 
-def test_a_slot_gives_its_names(broker: TestBroker) -> None:
-    """They depend on the group and the number only, and the group lists the member by them."""
-    topic, group = broker.topic(), broker.name("group")
-    with closing(Member(broker.connection, topic, group, HERE).join()) as member:
-        assert member.slot == Slot(group, 0)
-        assert member.slot.transactional_id == f"{group}-0"
-        assert foreign.instances(broker.connection, group) == {"streamsvm-0": f"streamsvm-here-{os.getpid()}"}
+def test_a_foreign_member_takes_no_slot(broker: TestBroker) -> None:
+    """A member without an instance id, of whatever make, has a share of the partitions and no number.
+
+    A slot's names depend on the group and the number only, and the group lists its member by them.
+    """
+    topic, group = broker.topic(partitions=2), broker.name("group")
+    quick = broker.connect(heartbeat_interval_ms=100)
+    with closing(Subscription(quick, topic, group=group)) as dynamic:
+        eventually(lambda: dynamic.poll(1, 0.1) == [] and dynamic.joined, "it joins")
+        with closing(Member(quick, topic, group, HERE)) as member:
+            assert member.slot == Slot(group, 0)
+            assert member.slot.transactional_id == f"{group}-0"
+            eventually(lambda: dynamic.poll(1, 0.1) == [] and len(partitions(member)) == 1, "the partitions are shared")
+            assert foreign.instances(broker.connection, group)["streamsvm-0"] == f"streamsvm-here-{os.getpid()}"
 
 
 @pytest.mark.parametrize("pid", ["gone", "our own"])
@@ -212,27 +219,8 @@ def test_those_who_take_each_other_for_dead_come_to_rest(broker: TestBroker) -> 
         eventually(lambda: len(partitions(second)) == len(partitions(moved)) == 1, "they share the partitions")
 
 
-def test_a_foreign_member_takes_no_slot(broker: TestBroker) -> None:
-    """A member without an instance id, of whatever make, has a share of the partitions and no number."""
-    topic, group = broker.topic(partitions=2), broker.name("group")
-    quick = broker.connect(heartbeat_interval_ms=100)
-    with closing(Subscription(quick, topic, group=group)) as dynamic:
-        eventually(lambda: dynamic.poll(1, 0.1) == [] and dynamic.joined, "it joins")
-        with closing(Member(quick, topic, group, HERE)) as member:
-            assert member.slot.number == 0
-            eventually(lambda: dynamic.poll(1, 0.1) == [] and len(partitions(member)) == 1, "the partitions are shared")
-
-
-def test_a_group_that_never_was_has_free_slots(broker: TestBroker) -> None:
-    """The coordinator knows no such group: the first slot is free."""
-    slots = GroupSlots(broker.connection, broker.name("group"), process=HERE)
-    slot = slots.claim()
-    assert slot.number == 0
-    slots.release(slot)
-
-
 def test_one_process_can_hold_two_slots(broker: TestBroker) -> None:
-    """What it holds itself is not free."""
+    """What it holds itself is not free; in a group that the coordinator does not know all others are."""
     group = broker.name("group")
     one, other = GroupSlots(broker.connection, group), GroupSlots(broker.connection, group)
     assert (one.claim().number, other.claim().number) == (0, 1)

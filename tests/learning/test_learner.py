@@ -10,23 +10,21 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from threadpoolctl import threadpool_limits
 
 from streamsvm.checkpoint import format as checkpoint_codec
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
-from streamsvm.coreset.moments import Moments
+from streamsvm.coreset import Moments
 from streamsvm.learning.cutting import Cut, LearnerState
 from streamsvm.learning.learner import Learner
 from streamsvm.learning.pilots import linear_pilot
 from streamsvm.learning.tasks import REDUCERS
 from streamsvm.learning.training import train
-from streamsvm.model.kernels import LinearKernel
+from streamsvm.model import LinearKernel
 from streamsvm.points import Points, Position, Rows
 from streamsvm.process_wide import one_algebra_thread
-from streamsvm.svm.objective import primal_objective
-from streamsvm.svm.solvers import Problem
+from streamsvm.svm import Problem, primal_objective
 from tests.streams import gaussian, rows_of, small_config, snapshot_of
 from tests.svm.foreign import LibsvmSolver
 

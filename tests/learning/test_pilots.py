@@ -8,7 +8,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from streamsvm.config import SvmConfig
-from streamsvm.coreset.moments import Moments
+from streamsvm.coreset import Moments
 from streamsvm.learning.pilots import kernel_pilot, linear_pilot
 from streamsvm.points import Points
 from tests.streams import gaussian

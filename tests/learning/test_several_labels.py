@@ -19,16 +19,29 @@ from streamsvm.config import ModelConfig, PointsConfig, SvmConfig
 from streamsvm.learning.learner import Learner
 from streamsvm.learning.recipe import Origin, make, version_of
 from streamsvm.learning.tasks import OneVsOne, OneVsRest, task_of
-from streamsvm.model import message as model_codec
-from streamsvm.model import skill_header
-from streamsvm.model.class_skill import ClassSkill, class_complaint, class_doubt
-from streamsvm.model.classes import ClassModel, LinearMachines, shares_of
-from streamsvm.model.machine import Scaler
+from streamsvm.model import (
+    ClassModel,
+    ClassSkill,
+    LinearMachines,
+    Scaler,
+    class_complaint,
+    class_doubt,
+    message as model_codec,
+    shares_of,
+    skill_header,
+)
 from streamsvm.points import Points, Position
-from streamsvm.quality.class_prequential import ClassBaseline, ClassPrequential
-from streamsvm.quality.class_skill_rule import ClassesAnswered, class_skill_of
-from streamsvm.quality.gate import LEAST_OF_A_LABEL, Evidence, balanced_accuracy, judge
-from streamsvm.quality.prequential import Baseline
+from streamsvm.quality import (
+    LEAST_OF_A_LABEL,
+    Baseline,
+    ClassBaseline,
+    ClassesAnswered,
+    ClassPrequential,
+    Evidence,
+    balanced_accuracy,
+    class_skill_of,
+    judge,
+)
 from tests.config.sizes import sized
 from tests.schemas import model_schema
 from tests.streams import rows_of

@@ -11,16 +11,14 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from streamsvm.config import SvmConfig
-from streamsvm.coreset.audit_sample import Reservoir, Sampled
-from streamsvm.coreset.moments import Moments
+from streamsvm.coreset import Moments, Reservoir, Sampled
 from streamsvm.errors import ConfigurationError
-from streamsvm.ingest.decoder import LARGEST_WEIGHT, SMALLEST_WEIGHT
+from streamsvm.ingest import LARGEST_WEIGHT, SMALLEST_WEIGHT
 from streamsvm.learning import training
 from streamsvm.learning.training import Trained, audited, train, warm_up, with_probability
-from streamsvm.model.machine import KernelMachine, LinearMachine
-from streamsvm.model.probability import Sigmoid
+from streamsvm.model import KernelMachine, LinearMachine, Sigmoid
 from streamsvm.points import Points
-from streamsvm.svm.objective import primal_objective
+from streamsvm.svm import primal_objective
 from tests.streams import gaussian, rows_of
 
 

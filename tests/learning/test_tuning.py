@@ -10,8 +10,7 @@ from sklearn.metrics import accuracy_score, balanced_accuracy_score
 from sklearn.svm import SVC
 
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
-from streamsvm.coreset.moments import Moments
-from streamsvm.coreset.reducers.base import Purpose, generator
+from streamsvm.coreset import Moments, Purpose, generator
 from streamsvm.learning import tuning
 from streamsvm.learning.cutting import Cut
 from streamsvm.learning.tasks import OneVsOne, TwoClasses, task_of

@@ -16,12 +16,11 @@ from functools import wraps
 from typing import Any, Concatenate, Final, ParamSpec
 
 from consumers.branches.workers.settings import coresets_topic
-from consumers.host.exit_codes import EXIT_RETRYABLE
+from consumers.host import EXIT_RETRYABLE
 from consumers.settings import Settings
 from streamsvm.kafka import Cluster, Connection, TopicSpec
 from tests.branches.workers.group_workers import check_topic
-from tests.brokers.cluster import NODES
-from tests.brokers.cluster import Cluster as Nodes
+from tests.brokers.cluster import NODES, Cluster as Nodes
 from tests.brokers.settings import COMPACT_AT_ONCE
 from tests.consumers.trainers import encoded
 from tests.deadline import eventually

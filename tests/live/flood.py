@@ -14,9 +14,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from streamsvm.ingest import arrow, avro
-from streamsvm.ingest import dead_letter as deadletter
-from streamsvm.ingest.decoder import encode
+from streamsvm.ingest import arrow, avro, dead_letter as deadletter, encode
 from streamsvm.kafka import Cluster, Message, Outbox, Record, TopicSpec
 from tests.constants import flags
 from tests.deadline import eventually

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from streamsvm.ingest.decoder import DEEPEST_NESTING
+from streamsvm.ingest import DEEPEST_NESTING
 from tests.streams import DIMENSION
 
 MOST_BYTES = 4_000

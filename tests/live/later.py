@@ -13,12 +13,10 @@ from typing import Any, Final
 
 import msgspec
 
-from consumers.cli.app import main as command_line
+from consumers.cli import main as command_line
 from streamsvm import build
-from streamsvm.checkpoint.forms import Form, OptionalPart
-from streamsvm.checkpoint.partition_codec import PARTITION_PARTS
-from streamsvm.model import parts
-from streamsvm.model.parts.part import MessagePart
+from streamsvm.checkpoint import PARTITION_PARTS, Form, OptionalPart
+from streamsvm.model import MessagePart, parts
 
 VERSION: Final = "0.1.1"
 NAMES: Final = {"optional": "info_later", "required": "later"}

@@ -14,14 +14,13 @@ from typing import Any, Final
 
 import numpy as np
 
-from consumers.branches.late_labels.settings import LabelsConfig
+from consumers.branches.late_labels import LabelsConfig
 from consumers.settings import Settings
-from streamsvm.config import PointsConfig
-from streamsvm.config.sizes import ADAPTIVE_LEAF
+from streamsvm.config import ADAPTIVE_LEAF, PointsConfig
 from streamsvm.crashpoints import POINTS
-from streamsvm.ingest.decoder import encode
+from streamsvm.ingest import encode
 from streamsvm.kafka import Cluster, TopicSpec
-from streamsvm.model.classes import ClassModel
+from streamsvm.model import ClassModel
 from streamsvm.points import Points
 from streamsvm.toml_text import toml_value
 from tests.branches.events import recipes, test_daemons

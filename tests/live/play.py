@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
-from streamsvm.kafka import Cluster, Connection
+from streamsvm.kafka import Cluster, Connection, TopicSpec
 from tests.deadline import eventually
 from tests.defects.disturbances import CLOCK_FILE, EIO_FILE
 from tests.live.checker import check
@@ -199,6 +199,24 @@ class Play:
             if self.whole and self.counted:
                 check_counts(found)
             self.counts["versions"] += len(found)
+        self.judge_history(but)
+
+    def end_all(self) -> None:
+        """End every process, and see that brokers and network are well, whatever was done to them."""
+        self.stage.clear()
+        if self.brokers is not None:
+            self.brokers.revive()
+
+    def judge_unfinished(self, but: frozenset[str] = frozenset()) -> None:
+        """End all, and let the checker judge what there is; a topic that no trainer has made yet is an empty one."""
+        self.end_all()
+        output = self.stage.settings.output
+        names = (output.models_topic, output.aliases_topic, output.audit_topic)
+        Cluster(self.direct).create([TopicSpec(name) for name in names])
+        self.judge_history(but)
+
+    def judge_history(self, but: frozenset[str] = frozenset()) -> None:
+        """Let the checker judge what was recorded, and what the topics hold."""
         if not self.plain:
             return
         self._tell_the_rest()

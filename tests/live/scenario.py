@@ -7,17 +7,22 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from subprocess import TimeoutExpired
+from typing import Any, Final, Literal
 
 import pytest
 
 from consumers.settings import Settings
 from streamsvm.kafka import Connection
+from tests.deadline import Late
 from tests.live.cluster import Brokers
 from tests.live.history import Recorder
 from tests.live.play import Play
 from tests.live.stage import Stage
 from tests.live.strikes import Step
+
+LATE: Final = (Late, TimeoutExpired, pytest.fail.Exception)
+"""What is raised where a deadline is missed: ours, that of a process, pytest-timeout's."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,9 +84,22 @@ def run(scenario: Scenario, settings: Settings, brokers: Brokers | Connection, d
 
 
 def _act(scenario: Scenario, play: Play) -> None:
-    for act in (*scenario.steps, scenario.end):
-        act(play)
-    play.judge(scenario.but)
+    """Take the steps, and judge; where a step misses a deadline, let the checker judge what was recorded until then.
+
+    `tests.again` may forgive a missed deadline, an anomaly never: so an anomaly is raised in its place.
+    """
+    missed: BaseException | None = None
+    try:
+        for act in (*scenario.steps, scenario.end):
+            act(play)
+    except LATE as late:
+        missed = late
+    if missed is None:
+        play.judge(scenario.but)
+        return
+    if not scenario.found:
+        play.judge_unfinished(scenario.but)
+    raise missed
 
 
 @contextmanager
@@ -101,7 +119,5 @@ def _play(scenario: Scenario, settings: Settings, brokers: Brokers | Connection,
     try:
         yield play
     finally:
-        stage.clear()
+        play.end_all()
         recorder.close()
-        if isinstance(brokers, Brokers):
-            brokers.revive()

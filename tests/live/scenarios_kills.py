@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from typing import Final
 
 from consumers.verify.verify import verify
-from streamsvm.checkpoint.format import decode
+from streamsvm.checkpoint import decode
 from streamsvm.kafka import Cluster, Message, Outbox
-from streamsvm.model.version import Memory
-from streamsvm.verification.report import Outcome
+from streamsvm.model import Memory
+from streamsvm.verification import Outcome
 from tests.brokers.settings import COMPACT_AT_ONCE
 from tests.consumers.trainers import records, versions
 from tests.deadline import eventually

@@ -16,8 +16,7 @@ import msgspec
 
 from streamsvm import __version__
 from streamsvm.errors import UnknownFormat
-from streamsvm.model import message
-from streamsvm.model.version import Version
+from streamsvm.model import Version, message
 from tests.consumers.trainers import records, versions
 from tests.live.later import NAMES, VERSION
 from tests.live.play import BAD, Play

@@ -15,15 +15,10 @@ from typing import Final
 
 import pytest
 
-from streamsvm.checkpoint.directory import CheckpointDirectory
-from streamsvm.checkpoint.disk import FileSystem
+from streamsvm.checkpoint import CheckpointDirectory, FileSystem
 from streamsvm.kafka import Cluster, Message, Outbox, TopicSpec
-from streamsvm.model import message as model_codec
-from streamsvm.model.message import TIME_HEADER
-from streamsvm.model.pointers import Alias, encode_alias, pin_key
-from streamsvm.model.version import version_key
-from streamsvm.registry.loading import load_version
-from streamsvm.registry.subscriber import ModelSubscriber
+from streamsvm.model import TIME_HEADER, Alias, encode_alias, message as model_codec, pin_key, version_key
+from streamsvm.registry import ModelSubscriber, load_version
 from tests.consumers.trainers import topic, versions
 from tests.kafka import foreign
 from tests.kafka.foreign import committed

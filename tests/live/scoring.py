@@ -18,9 +18,8 @@ from dataclasses import dataclass, field
 from functools import wraps
 from typing import Any, Concatenate, Final, ParamSpec
 
-from streamsvm.ingest.decoder import encode
-from streamsvm.kafka import Cluster, Connection, Message, Outbox, Record, TopicSpec
-from streamsvm.kafka.group_slots import members_of
+from streamsvm.ingest import encode
+from streamsvm.kafka import Cluster, Connection, Message, Outbox, Record, TopicSpec, members_of
 from tests.constants import flags
 from tests.deadline import eventually
 from tests.defects.disturbances import TRANSACTION_TIMEOUT

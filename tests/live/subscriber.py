@@ -12,8 +12,7 @@ import time
 
 from streamsvm.errors import StreamsvmError
 from streamsvm.kafka import Connection
-from streamsvm.registry.loading import Loaded
-from streamsvm.registry.subscriber import ModelSubscriber
+from streamsvm.registry import Loaded, ModelSubscriber
 
 
 def main(servers: str, models: str, name: str) -> None:

@@ -13,8 +13,10 @@ from streamsvm.kafka import Connection
 from tests.brokers.fixtures import TestBroker
 from tests.brokers.jvm import CannotRun
 from tests.consumers.trainers import settings_for
+from tests.deadline import Late
 from tests.live.cluster import FORGETFUL, WATCHFUL, Brokers
 from tests.live.lives import OTHERS, STRUCK
+from tests.live.play import Play
 from tests.live.scenario import Scenario, run
 from tests.live.scenarios import SCENARIOS
 from tests.live.test_scorers import NAMED
@@ -73,3 +75,20 @@ def test_every_crash_point_is_struck() -> None:
     left = {*POINTS} - STRUCK - {*NAMED}
     assert [point for point in sorted(left) if f'"{point}' not in texts] == []
     assert all(point.startswith(OTHERS) for point in left)
+
+
+def test_a_missed_deadline_hides_no_anomaly(real_broker: TestBroker, tmp_path: Path) -> None:
+    """What was recorded before it is judged: an anomaly is raised in its place, and without one the deadline."""
+
+    def miss(_: Play) -> None:
+        raise Late("never within 1 s: a version")
+
+    def tell_of_a_version(play: Play) -> None:
+        play.recorder.tell("trainer/0", "ok", "publish", model="m", number=7)
+
+    for steps, raised in (((), "never within"), ((tell_of_a_version,), "m@7")):
+        directory = tmp_path / raised
+        settings = settings_for(real_broker.name("late"), directory / "checkpoint")
+        directory.mkdir()
+        with pytest.raises(AssertionError, match=raised):
+            run(Scenario(name="late", steps=steps, end=miss), settings, real_broker.connection, directory)

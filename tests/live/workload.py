@@ -13,8 +13,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any, Final
 
-from confluent_kafka import KafkaError, Producer
-from confluent_kafka import Message as Record
+from confluent_kafka import KafkaError, Message as Record, Producer
 
 from tests.live.history import Recorder
 

@@ -10,14 +10,12 @@ import jsonschema
 import msgspec
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
+from hypothesis import example, given, settings, strategies as st
 
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
-from streamsvm.coreset.moments import Moments
+from streamsvm.coreset import Moments
 from streamsvm.errors import InvalidMessage
-from streamsvm.learning import naming
-from streamsvm.learning.training import train
+from streamsvm.learning import naming, train
 from streamsvm.model import message as codec
 from streamsvm.model.fit import Audit
 from streamsvm.model.kernels import RbfKernel
@@ -25,8 +23,7 @@ from streamsvm.model.machine import KernelMachine, LinearMachine, Scaler
 from streamsvm.model.parts import names
 from streamsvm.model.version import Lineage, PartitionCut, StreamSummary, Version
 from streamsvm.points import Points
-from tests.golden import every_model
-from tests.golden import model as golden
+from tests.golden import every_model, model as golden
 from tests.golden.checkpoint import as_json
 from tests.schemas import model_schema
 from tests.streams import gaussian

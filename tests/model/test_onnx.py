@@ -10,16 +10,14 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from streamsvm.config import Label, ModelConfig, PointsConfig, SvmConfig
-from streamsvm.coreset.moments import Moments
+from streamsvm.coreset import Moments
 from streamsvm.datasets import load_htru2
 from streamsvm.errors import ConfigurationError
-from streamsvm.ingest.scored import label_of
-from streamsvm.learning import naming
-from streamsvm.learning.training import train
+from streamsvm.ingest import label_of
+from streamsvm.learning import naming, train
 from streamsvm.model import message as codec
 from streamsvm.model.kernels import Float, RbfKernel
 from streamsvm.model.machine import KernelMachine, LinearMachine, Model, Packing, Scaler

@@ -2,31 +2,24 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from streamsvm.config import ModelConfig, SvmConfig
-from streamsvm.coreset.moments import Moments
+from streamsvm.coreset import Moments
 from streamsvm.errors import InvalidMessage
-from streamsvm.learning import naming, training
-from streamsvm.learning.training import train
-from streamsvm.model import message as codec
-from streamsvm.model import packing as grids
+from streamsvm.learning import naming, train
+from streamsvm.model import message as codec, packing as grids
 from streamsvm.model.kernels import RbfKernel
 from streamsvm.model.machine import KernelMachine, Model, Packing, Scaler
 from streamsvm.model.packing import FEW, FINE, MOST, Grid
 from streamsvm.model.version import Version
 from streamsvm.points import Points
-from streamsvm.svm.fit_landmarks import decisions, fewer_terms
-from streamsvm.svm.objective import primal_objective
-from tests.brokers.jvm import CannotRun
+from streamsvm.svm import decisions, fewer_terms, primal_objective
 from tests.golden import model as golden
-from tests.interop.inputs import answers_by
 
 COUNT = 400
 
@@ -94,42 +87,6 @@ def test_every_number_comes_back() -> None:
     np.testing.assert_array_equal(read.dual, written.dual)
     assert read.packing.grid.vector_bytes == -(-int(written.packing.grid.bits.sum()) // 8)
     assert codec.encode(replace(version, model=replace(version.model, machine=read))) == codec.encode(version)
-
-
-@pytest.mark.parametrize(
-    ("field", "to", "what"),
-    [
-        ("support_vectors", "A", "support_vectors is not base64"),
-        ("support_vectors", "AAAA", "support_vectors has 3 bytes for 2 dual coefficients and 3 bytes each"),
-        ("dual_coefficients", "AAAAPw==", "support_vectors has 6 bytes for 1 dual coefficients"),
-        ("support_vectors", "QJwAQZwB", "probe"),
-        ("columns", [[0.5, 1.0, 0]], "has 1 columns for 3 features"),
-        ("columns", [[0.5, 1.0, 0], [-1.0, 0.0, 1], [-2.0, 1.0, 16]], "a step that is not positive"),
-        ("columns", [[0.5, 1.0, 0], [-1.0, 1.0, 1], [-2.0, 1.0, 17]], "bits that are not 0 to 16"),
-        ("columns", [[0.5, 1.0, 0], [-1.0, 1e200, 1], [-2.0, 1.0, 16]], "the largest allowed"),
-        ("columns", [[0.5, 1.0, 0], [-1.0, 5.0, 1], [-2.0, 1e-4, 16]], "probe"),
-        ("error", 1.5, "an error that is not between 0 and 1"),
-    ],
-)
-def test_what_is_wrong_is_named(field: str, to: Any, what: str) -> None:
-    """Nothing is served that was read as something else."""
-    value = json.loads(golden.path_of("rbf-packed").read_bytes())
-    (value["model"] if field in value["model"] else golden.parts_of(value)["packed"])[field] = to
-    with pytest.raises(InvalidMessage, match=what):
-        codec.decode(json.dumps(value).encode())
-
-
-@pytest.mark.parametrize(
-    ("kind", "what"),
-    [("linear", "is for rbf machines"), ("rbf-classes", "is for two labels")],
-)
-def test_with_its_part_another_machine_is_refused(kind: str, what: str) -> None:
-    """Linear ones, those of more than two labels, and those that are rounded otherwise."""
-    value, packed = (json.loads(golden.path_of(one).read_bytes()) for one in (kind, "rbf-packed"))
-    parts = [*value["parts"], golden.parts_of(packed)["packed"]]
-    value["parts"] = sorted(parts, key=lambda part: part["part"])
-    with pytest.raises(InvalidMessage, match=what):
-        codec.decode(json.dumps(value).encode())
 
 
 def test_few_bytes_do_not_become_many_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -225,32 +182,6 @@ def test_a_default_machine_is_packed() -> None:
     within = naming.terms_within(config, 500_000)
     most = ModelConfig.model_validate({"points": {"dimension": 54}, "svm": {"kernel": "rbf", "landmarks": within}})
     assert 495_000 < naming.largest_bytes(most) <= 500_000
-
-
-def test_the_room_is_that_of_the_grid() -> None:
-    """Ten numbers of a byte each and 44 one-hot columns: sixteen bytes a vector, and four of its coefficient."""
-    grid = Grid(np.zeros(54), np.ones(54), np.array([8] * 10 + [1] * 44))
-    room = training._room(grid, SvmConfig(kernel="rbf").settled(2, packed=True))
-    assert room == (900_000 - 54 * 250) * 3 // 4 // 20 > 33_000
-
-
-def test_every_language_reads_it(tmp_path: Path) -> None:
-    """Node.js and Java make bits to the numbers that Python does."""
-    version = made(1e-3)
-    points = {"near": "[0.3, 2.9, 1.0, -0.5, 0.25]", "far": "[0.3, -0.3, -7.0, 0.0, 500.0]"}
-    small = {"near": "[0.1, -0.2, 0.3]", "zero": "[0.0, 0.0, 0.0]"}
-    for kind, given, inputs in (
-        ("columns", codec.encode(version), points),
-        ("golden", golden.path_of("rbf-packed").read_bytes(), small),
-    ):
-        try:
-            found = answers_by(tmp_path, given, inputs)
-        except CannotRun as missing:
-            pytest.skip(f"no readers in other languages: {missing}")
-        for language, told in found.items():
-            for one, own in zip(told, found["Python"], strict=True):
-                assert "decision" in one, (kind, language, one)
-                assert one["decision"] == pytest.approx(own["decision"], rel=1e-12, abs=1e-12), (kind, language)
 
 
 @pytest.mark.parametrize(("C", "gamma"), [(5e6, 1e-7), (5e8, 1e-9)])

@@ -9,7 +9,6 @@ import msgspec
 import numpy as np
 import pytest
 
-from streamsvm.errors import InvalidMessage
 from streamsvm.model import message as codec
 from streamsvm.model.parts import probability_part as part_codec
 from streamsvm.model.probability import Sigmoid
@@ -44,23 +43,6 @@ def test_probabilities_survive_their_bytes(probability: Sigmoid | None, written:
         assert back.model.probability is not None
         assert back.model.probability.of(at).tobytes() == probability.of(at).tobytes()
         assert back.model.predict_proba(gaussian(5).X).shape == (5, 2)
-
-
-@pytest.mark.parametrize("kind", ["linear", "linear-classes", "rbf-classes"])
-def test_there_is_a_function_for_each_machine_and_a_probability_for_each_probe(kind: str) -> None:
-    """Of two labels one, of more one for each label; one less, one more or another one is refused."""
-    for field, change, named in (
-        ("functions", lambda entries: entries[:-1], "functions for"),
-        ("functions", lambda entries: [*entries, entries[0]], "functions for"),
-        ("probes", lambda entries: entries[:-1], "probability.probes has 7 entries for 8 probes"),
-        ("probes", lambda entries: [*entries[:-1], [*entries[-1], 0.5]], "an entry of probability.probes has"),
-        ("probes", lambda entries: [*entries[:-1], [0.999 for _ in entries[-1]]], "computes the probability"),
-    ):
-        value = json.loads(golden.path_of(kind).read_bytes())
-        part = golden.parts_of(value)["probability"]
-        part[field] = change(part[field])
-        with pytest.raises(InvalidMessage, match=named):
-            codec.decode(json.dumps(value).encode())
 
 
 def test_the_size_bound_counts_probabilities() -> None:

@@ -8,12 +8,10 @@ from dataclasses import replace
 import msgspec
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from streamsvm.errors import InvalidMessage
-from streamsvm.model import message as model_codec
-from streamsvm.model import probes
+from streamsvm.model import message as model_codec, probes
 from streamsvm.model.kernels import Float, RbfKernel
 from streamsvm.model.machine import KernelMachine, LinearMachine, Machine, Model, Scaler
 from streamsvm.model.probability import Sigmoid

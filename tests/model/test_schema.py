@@ -12,8 +12,7 @@ from typing import Any, Final
 import jsonschema
 import msgspec
 import pytest
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
+from hypothesis import example, given, settings, strategies as st
 
 from streamsvm.errors import InvalidMessage
 from streamsvm.model import message as codec
@@ -21,8 +20,7 @@ from streamsvm.model.ancestry import Ancestor, linked
 from streamsvm.model.machine import Model
 from streamsvm.model.parts import every_part
 from streamsvm.model.schemas import assembled, shown
-from tests.golden import every_model
-from tests.golden import model as golden
+from tests.golden import every_model, model as golden
 from tests.model.test_probes import models
 from tests.schemas import model_schema
 

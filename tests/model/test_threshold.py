@@ -12,11 +12,9 @@ import pytest
 
 from streamsvm.config import ModelConfig, PointsConfig, SvmConfig
 from streamsvm.learning import naming
-from streamsvm.model import message as codec
-from streamsvm.model import threshold as part
+from streamsvm.model import message as codec, threshold as part
 from streamsvm.model.threshold import described
-from streamsvm.registry import onnx_export
-from streamsvm.registry.loading import Loaded
+from streamsvm.registry import Loaded, onnx_export
 from streamsvm.verification.differences import differences
 from tests.golden import model as golden
 

@@ -34,15 +34,13 @@ from typing import Any, Final
 import numpy as np
 
 from streamsvm.config import ModelConfig, PointsConfig, SvmConfig
-from streamsvm.coreset.reducers.base import Pilot, Purpose, Reducer, UniformReducer, generator
-from streamsvm.coreset.sensitivity import direct_bound
-from streamsvm.learning.learner import Learner
+from streamsvm.coreset import Pilot, Purpose, Reducer, UniformReducer, direct_bound, generator
+from streamsvm.learning import Learner
 from streamsvm.papers.clustered import lemma_bound, sensitivities
 from streamsvm.papers.reducers import SensitivityReducer
 from streamsvm.points import Points, Position
 from tests.benchmarks.optimum import Fitted, Whole
-from tests.benchmarks.runner import Kept, known, parser_of
-from tests.benchmarks.runner import load as read
+from tests.benchmarks.runner import Kept, known, load as read, parser_of
 from tests.config.sizes import sized
 from tests.streams import rows_of
 

@@ -31,10 +31,9 @@ import numpy as np
 from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
-from streamsvm.model.kernels import RbfKernel
+from streamsvm.model import RbfKernel
 from streamsvm.papers.stda import CACHE_BYTES, PaperStdaSolver
-from streamsvm.svm.objective import optimality
-from streamsvm.svm.problem import CheckedSolver, Problem
+from streamsvm.svm import CheckedSolver, Problem, optimality
 from tests.benchmarks.runner import Interval, Kept, Stopwatch, in_turns, known, load, parser_of
 from tests.svm.foreign import LibsvmSolver
 

@@ -9,12 +9,11 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from streamsvm.coreset.reducers.base import Purpose, generator
-from streamsvm.coreset.sensitivity import direct_bound, dual_bound
-from streamsvm.model.kernels import Float, LinearKernel
+from streamsvm.coreset import Purpose, direct_bound, dual_bound, generator
+from streamsvm.model import Float, LinearKernel
 from streamsvm.papers.clustered import Bound, Sensitivities, lemma_bound, sensitivities
 from streamsvm.points import Points
-from streamsvm.svm.solvers import Problem, Solution
+from streamsvm.svm import Problem, Solution
 from tests.coreset.test_sensitivity import small_set
 from tests.svm.foreign import LibsvmSolver
 

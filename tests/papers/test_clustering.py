@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
-from streamsvm.coreset.reducers.base import Purpose, generator
+from streamsvm.coreset import Purpose, generator
 from streamsvm.papers.clustering import Clusters, cluster
 from streamsvm.papers.sampling import Float
 

@@ -6,10 +6,9 @@ from collections import OrderedDict
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
-from streamsvm.model.kernels import Kernel, LinearKernel, RbfKernel
+from streamsvm.model import Kernel, LinearKernel, RbfKernel
 from streamsvm.papers.kernel_columns import COMPUTED, HITS, USED, KernelColumns, exponentials, fetch, make_columns
 
 N = 12

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
-from streamsvm.coreset.leaf import Leaf
-from streamsvm.coreset.reducers.base import UniformReducer
-from streamsvm.coreset.structure import Structure
+from streamsvm.coreset import Leaf, Structure, UniformReducer
 from streamsvm.papers.counter import Counter
 from streamsvm.points import Position
 from tests.coreset.test_structure import grow

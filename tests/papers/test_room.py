@@ -11,10 +11,9 @@ import pytest
 from consumers.verify.verify import verify
 from streamsvm import algorithms, papers
 from streamsvm.config import CoresetConfig, PointsConfig, SvmConfig
-from streamsvm.ingest.decoder import encode
+from streamsvm.ingest import encode
 from streamsvm.kafka import Cluster, TopicSpec
-from streamsvm.learning.memories import STRUCTURES
-from streamsvm.learning.tasks import REDUCERS, SHARED_REDUCERS
+from streamsvm.learning import REDUCERS, SHARED_REDUCERS, STRUCTURES
 from streamsvm.papers.plug import PLUGS
 from streamsvm.sockets import Choices, rooms
 from tests.brokers.fixtures import TestBroker

@@ -7,13 +7,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
-from streamsvm.model.kernels import Float, Kernel, LinearKernel, RbfKernel
+from streamsvm.model import Float, Kernel, LinearKernel, RbfKernel
 from streamsvm.papers.stda import Descent, Method, PaperStdaSolver, StdaState, select_pairs, step_bounds
-from streamsvm.svm.objective import optimality, scores_without_bias
-from streamsvm.svm.problem import Problem
+from streamsvm.svm import Problem, optimality, scores_without_bias
 from tests.svm.foreign import LibsvmSolver
 from tests.svm.problems import Case, weights
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from scipy.optimize import lsq_linear
 
-from streamsvm.model.kernels import Float
+from streamsvm.model import Float
 from streamsvm.papers.subproblem import minimise_in_box, minimise_with_equality, move_pair
 
 

@@ -8,11 +8,9 @@ from msgspec import to_builtins
 
 from consumers.settings import Settings
 from consumers.verify.verify import verify
-from streamsvm.kafka import Cluster, Connection
-from streamsvm.kafka import Record as Found
-from streamsvm.model.version import Version
-from tests.consumers.trainers import topic
-from tests.consumers.trainers import versions as decoded
+from streamsvm.kafka import Cluster, Connection, Record as Found
+from streamsvm.model import Version
+from tests.consumers.trainers import topic, versions as decoded
 from tests.promise import versions
 from tests.promise.anomalies import Anomaly
 from tests.promise.records import Record, incarnation_of, of_bytes

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from scipy.stats import chi2
 
-from streamsvm.model import deciles_header as codec
-from streamsvm.model.deciles import Deciles, deciles_of
+from streamsvm.model import Deciles, deciles_header as codec, deciles_of
 from streamsvm.quality.drift import CHANCE, ScoreWindow, chance_level, drift_of
 
 

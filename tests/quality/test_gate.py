@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 from sklearn.metrics import balanced_accuracy_score
 
-from streamsvm.coreset.audit_sample import Sampled
-from streamsvm.model.classes import ClassModel, LinearMachines
-from streamsvm.model.machine import LinearMachine, Model, Scaler
+from streamsvm.coreset import Sampled
+from streamsvm.model import ClassModel, LinearMachine, LinearMachines, Model, Scaler
 from streamsvm.points import Points, Position
 from streamsvm.quality.gate import (
     LEAST_OF_A_LABEL,

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from streamsvm.model.classes import ClassModel, LinearMachines
-from streamsvm.model.kernels import RbfKernel
-from streamsvm.model.machine import KernelMachine, LinearMachine, Model, Scaler
+from streamsvm.model import ClassModel, KernelMachine, LinearMachine, LinearMachines, Model, RbfKernel, Scaler
 from streamsvm.quality.importance import importance
 
 

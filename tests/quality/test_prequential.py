@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from sklearn.linear_model import SGDClassifier
 from sklearn.metrics import accuracy_score, balanced_accuracy_score, hinge_loss
 
-from streamsvm.coreset.moments import Moments
-from streamsvm.model.kernels import RbfKernel
-from streamsvm.model.machine import KernelMachine, LinearMachine, Model, Scaler
+from streamsvm.coreset import Moments
+from streamsvm.model import KernelMachine, LinearMachine, Model, RbfKernel, Scaler
 from streamsvm.points import Points
 from streamsvm.quality.prequential import (
     BASELINE_ALPHA,

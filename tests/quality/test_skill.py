@@ -13,9 +13,7 @@ from scipy.special import ndtr, ndtri
 from scipy.stats import binomtest
 from sklearn.metrics import average_precision_score, balanced_accuracy_score, log_loss, roc_auc_score
 
-from streamsvm.model import skill_header as header
-from streamsvm.model.probability import Sigmoid
-from streamsvm.model.skill import Skill, complaint, doubt
+from streamsvm.model import Sigmoid, Skill, complaint, doubt, skill_header as header
 from streamsvm.quality.skill import (
     ERROR,
     FIGURES,

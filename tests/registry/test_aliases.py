@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from streamsvm.kafka import Record
-from streamsvm.model.pointers import Alias, encode_alias, pin_key
+from streamsvm.model import Alias, encode_alias, pin_key
 from streamsvm.registry.aliases import aliases_in
 
 ALIAS = Alias(3, "ab" * 32, 7)

@@ -12,27 +12,27 @@ from typing import Any
 import msgspec
 import pytest
 
-from consumers.models.catalogue import holds_newest, read_catalogue
-from consumers.models.moving import Records, RollBack, perform, pin, retire, set_alias
+from consumers.models import Records, RollBack, holds_newest, perform, pin, read_catalogue, retire, set_alias
 from consumers.settings import OutputConfig, Settings
 from streamsvm.errors import ConfigurationError
 from streamsvm.kafka import Cluster, Connection, Message, Publisher, TopicSpec
-from streamsvm.model import message as model_codec
-from streamsvm.model import trail
-from streamsvm.model.ancestry import Ancestor
-from streamsvm.model.machine import LinearMachine, Model
-from streamsvm.model.pointers import (
+from streamsvm.model import (
     Alias,
+    Ancestor,
     Head,
+    LinearMachine,
+    Model,
     Retired,
+    Version,
     encode_alias,
     encode_head,
     encode_retired,
     head_key,
     links_after,
+    message as model_codec,
     retired_key,
+    trail,
 )
-from streamsvm.model.version import Version
 from streamsvm.registry import backwards
 from streamsvm.registry.anchoring import NotAnchored, reference
 from streamsvm.registry.loading import load_record, load_version
@@ -180,44 +180,33 @@ def held(connection: Connection, topic: Topic, which: int | str, **more: Any) ->
         return subscriber.wait_ready(DEADLINE_S)
 
 
+def performed(records: Records, decide: Callable[[], Any]) -> str:
+    return perform(records.cluster, records.settings, decide)
+
+
 # ------------------------------------------------------------------ wherever it stands
 
 
-@pytest.mark.parametrize("span", [4, 512])
-def test_a_number_among_hundreds_is_anchored(
-    connection: Connection, topic: Topic, span: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """By reading back from the end, in one span or in several."""
-    monkeypatch.setattr(backwards, "FIRST_SPAN", span)
-    topic.grow(300)
-    for number in (1, 2, 3, 127, 128, 129, 299, 300):
-        found = load(connection, topic, number)
-        assert (found.version.number, found.sha256, found.offset) == (
-            number,
-            topic.hashes[number],
-            topic.offsets[number],
-        )
-
-
-def test_old_versions_are_moved_to(
+def test_a_number_among_hundreds_is_anchored_and_moved_to(
     connection: Connection, topic: Topic, records: Records, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And a forgery under the number of one is named."""
-    monkeypatch.setattr(backwards, "FIRST_SPAN", 16)
+    """By reading back from the end, in one span or in several; a forgery under the number of one is named."""
     topic.grow(300)
-    cluster = Cluster(connection)
-
-    def performed(decide: Callable[[], Any]) -> str:
-        return perform(cluster, records.settings, decide)
-
+    for span in (512, 4):
+        monkeypatch.setattr(backwards, "FIRST_SPAN", span)
+        for number in (1, 2, 3, 127, 128, 129, 299, 300):
+            found = load(connection, topic, number)
+            assert (found.version.number, found.sha256) == (number, topic.hashes[number])
+            assert found.offset == topic.offsets[number]
+    monkeypatch.setattr(backwards, "FIRST_SPAN", 16)
     for number in (3, 128, 200):
-        assert f"pinned to {NAME}@{number}" in performed(pin(records, number))
-        assert f"pinned to {NAME}@{number - 1}" in performed(RollBack(records))
-        assert f"now names {NAME}@{number}" in performed(set_alias(records, "stable", number))
+        assert f"pinned to {NAME}@{number}" in performed(records, pin(records, number))
+        assert f"pinned to {NAME}@{number - 1}" in performed(records, RollBack(records))
+        assert f"now names {NAME}@{number}" in performed(records, set_alias(records, "stable", number))
     sha256, offset = topic.forge(150, version_of(150))
     with pytest.raises(ConfigurationError, match=f"{sha256} at offset {offset}"):
-        performed(pin(records, 150))
-    assert f"retired {NAME}@50, {NAME}@51" in performed(retire(records, [50, 51]))
+        performed(records, pin(records, 150))
+    assert f"retired {NAME}@50, {NAME}@51" in performed(records, retire(records, [50, 51]))
 
 
 @pytest.mark.real_broker
@@ -232,13 +221,12 @@ def test_an_old_version_in_a_topic_whose_beginning_is_gone_is_found(
     for _ in range(6):
         topic.write(b"{}", b"other@2")
     delete_records(connection, topic.models, 0, topic.offsets[21])
-    cluster = Cluster(connection)
-    assert f"pinned to {NAME}@22" in perform(cluster, records.settings, pin(records, 22))
-    assert f"pinned to {NAME}@21" in perform(cluster, records.settings, RollBack(records))
+    assert f"pinned to {NAME}@22" in performed(records, pin(records, 22))
+    assert f"pinned to {NAME}@21" in performed(records, RollBack(records))
     with pytest.raises(ConfigurationError, match="no earlier good version is left"):
-        perform(cluster, records.settings, RollBack(records))
+        performed(records, RollBack(records))
     with pytest.raises(ConfigurationError, match=f"{NAME}@20 is not in {topic.models}.*21-60"):
-        perform(cluster, records.settings, pin(records, 20))
+        performed(records, pin(records, 20))
 
 
 def test_in_a_copy_of_the_topic_a_number_is_found(connection: Connection, topic: Topic, broker: TestBroker) -> None:
@@ -278,47 +266,41 @@ def test_a_topic_without_links_is_followed_by_parents(connection: Connection, to
 
 @pytest.mark.enough("embedded", "real")
 def test_a_forged_record_is_loaded_by_no_number(connection: Connection, topic: Topic) -> None:
-    """Neither once nor to be held: the one that the chain names is found, before and after it."""
+    """Neither once nor to be held: the one that the chain names is found, before and after it.
+
+    Of a record that stands twice the first is taken, whatever the headers of the other are.
+    """
     topic.grow(12)
     sha256, _ = topic.forge(11, version_of(11))
+    genuine, value = load_record(connection, NAME, models_topic=topic.models, number=10)
+    topic.write(value, f"{NAME}@10".encode(), ((model_codec.SHA256_HEADER, genuine.sha256.encode()),))
     for find in (load, held):
         assert find(connection, topic, 11).sha256 == topic.hashes[11] != sha256
         assert find(connection, topic, 12).sha256 == topic.hashes[12]
+        assert find(connection, topic, 10).offset == topic.offsets[10]
     topic.grow(5)
     assert load(connection, topic, 11).sha256 == topic.hashes[11]
 
 
-def test_of_a_record_that_stands_twice_the_first_is_taken(connection: Connection, topic: Topic) -> None:
-    """Whatever the headers of the other are."""
-    topic.grow(12)
-    genuine, value = load_record(connection, NAME, models_topic=topic.models, number=11)
-    lies = ((model_codec.SHA256_HEADER, genuine.sha256.encode()),)
-    topic.write(value, f"{NAME}@11".encode(), lies)
-    for number in (5, 11):
-        assert load(connection, topic, number).offset == topic.offsets[number]
-
-
-MOVES: dict[str, Callable[[Records, int | str], Any]] = {
-    "pin": pin,
-    "alias": lambda records, which: set_alias(records, "stable", which),
-}
-
-
-@pytest.mark.parametrize("move", MOVES)
 def test_a_move_to_a_number_of_two_values_is_refused_and_by_hash_done(
-    connection: Connection, topic: Topic, records: Records, move: str
+    connection: Connection, topic: Topic, records: Records
 ) -> None:
     """The error names both with their offsets, and which one later versions name."""
     topic.grow(12)
     sha256, offset = topic.forge(11, version_of(11))
     right, at = topic.hashes[11], topic.offsets[11]
-    with pytest.raises(ConfigurationError) as refused:
-        perform(Cluster(connection), records.settings, MOVES[move](records, 11))
-    for said in (f"{right} at offset {at}", f"{sha256} at offset {offset}", f"Later versions name the SHA-256 {right}"):
-        assert said in str(refused.value)
-    perform(Cluster(connection), records.settings, MOVES[move](records, right[:12]))
-    alias = "current" if move == "pin" else "stable"
-    assert load_version(connection, NAME, models_topic=topic.models, alias=alias).sha256 == right
+    for alias in ("current", "stable"):
+
+        def move(which: int | str, alias: str = alias) -> str:
+            decide = pin(records, which) if alias == "current" else set_alias(records, alias, which)
+            return performed(records, decide)
+
+        with pytest.raises(ConfigurationError) as refused:
+            move(11)
+        for said in (f"{right} at offset {at}", f"{sha256} at offset {offset}", f"versions name the SHA-256 {right}"):
+            assert said in str(refused.value)
+        move(right[:12])
+        assert load_version(connection, NAME, models_topic=topic.models, alias=alias).sha256 == right
 
 
 def test_a_rollback_never_goes_to_a_forgery(connection: Connection, topic: Topic, records: Records) -> None:
@@ -326,11 +308,11 @@ def test_a_rollback_never_goes_to_a_forgery(connection: Connection, topic: Topic
     topic.grow(12)
     sha256, offset = topic.forge(11, version_of(11))
     with pytest.raises(ConfigurationError, match=f"{sha256} at offset {offset}.*{topic.hashes[11]}"):
-        perform(Cluster(connection), records.settings, RollBack(records))
+        performed(records, RollBack(records))
     assert load_version(connection, NAME, models_topic=topic.models).sha256 == topic.hashes[12]
     topic.forge(20, version_of(20))
-    perform(Cluster(connection), records.settings, pin(records, topic.hashes[10]))
-    assert f"pinned to {NAME}@9" in perform(Cluster(connection), records.settings, RollBack(records))
+    performed(records, pin(records, topic.hashes[10]))
+    assert f"pinned to {NAME}@9" in performed(records, RollBack(records))
 
 
 def test_a_forgery_of_a_number_below_does_not_hide_a_version(
@@ -340,7 +322,7 @@ def test_a_forgery_of_a_number_below_does_not_hide_a_version(
     monkeypatch.setattr("streamsvm.registry.backwards.FIRST_SPAN", 4)
     topic.grow(30)
     topic.forge(1, version_of(1))
-    assert f"pinned to {NAME}@9" in perform(Cluster(connection), records.settings, pin(records, 9))
+    assert f"pinned to {NAME}@9" in performed(records, pin(records, 9))
 
 
 def test_a_forged_tombstone_hides_nothing(connection: Connection, topic: Topic, records: Records) -> None:
@@ -350,7 +332,7 @@ def test_a_forged_tombstone_hides_nothing(connection: Connection, topic: Topic, 
         topic.bury(number)
     for find in (load, held):
         assert find(connection, topic, 11).sha256 == topic.hashes[11]
-    assert f"pinned to {NAME}@11" in perform(Cluster(connection), records.settings, RollBack(records))
+    assert f"pinned to {NAME}@11" in performed(records, RollBack(records))
     catalogue = read_catalogue(Cluster(connection), records.settings, records.names(), holds_newest(100))
     assert catalogue.standing == list(range(1, 13))
 
@@ -358,11 +340,11 @@ def test_a_forged_tombstone_hides_nothing(connection: Connection, topic: Topic, 
 def test_what_was_retired_is_said_by_the_aliases_topic(connection: Connection, topic: Topic, records: Records) -> None:
     """By people and by the trainer; versions before it are reached over it, a hash finds it while it is there."""
     topic.grow(12)
-    perform(Cluster(connection), records.settings, retire(records, [7]))
+    performed(records, retire(records, [7]))
     with pytest.raises(ConfigurationError, match=f"version 7 of {NAME} was retired; the newest is 12"):
         load(connection, topic, 7)
     with pytest.raises(ConfigurationError, match=f"{NAME}@7 was retired"):
-        perform(Cluster(connection), records.settings, pin(records, 7))
+        performed(records, pin(records, 7))
     assert load(connection, topic, 5).sha256 == topic.hashes[5]
     assert load(connection, topic, topic.hashes[7]).version.number == 7
     assert records.names().retired == Retired(1, (), (7,))
@@ -383,7 +365,7 @@ def test_a_version_that_people_retired_before_is_known_by_the_audit_trail(
     with closing(Publisher(connection, "test/audit")) as publisher:
         publisher.start()
         publisher.publish([entry])
-    assert f"pinned to {NAME}@3" in perform(Cluster(connection), records.settings, RollBack(records))
+    assert f"pinned to {NAME}@3" in performed(records, RollBack(records))
 
 
 def test_a_number_that_nothing_leads_to_is_refused_and_its_hash_is_not(
@@ -394,7 +376,7 @@ def test_a_number_that_nothing_leads_to_is_refused_and_its_hash_is_not(
     topic.grow(3)
     lost = topic.head
     assert lost is not None
-    topic.head = replace_head(lost, sha256="e" * 64)
+    topic.head = msgspec.structs.replace(lost, sha256="e" * 64)
     topic.grow(2)
     said = rf"{NAME}@2 may be a forgery.*{topic.hashes[2]} at offset {topic.offsets[2]}"
     for find in (load, held):
@@ -402,14 +384,10 @@ def test_a_number_that_nothing_leads_to_is_refused_and_its_hash_is_not(
             find(connection, topic, 2)
         assert find(connection, topic, topic.hashes[2][:20]).sha256 == topic.hashes[2]
     with pytest.raises(ConfigurationError, match=said):
-        perform(Cluster(connection), records.settings, pin(records, 2))
+        performed(records, pin(records, 2))
     topic.name("stable", 2)
     assert load(connection, topic, 2).sha256 == topic.hashes[2], "an alias names it"
     assert load(connection, topic, 1).sha256 == topic.hashes[1], "and it names this one"
-
-
-def replace_head(head: Head, **changes: Any) -> Head:
-    return msgspec.structs.replace(head, **changes)
 
 
 def test_what_names_no_version_is_refused(connection: Connection, topic: Topic) -> None:

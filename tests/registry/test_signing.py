@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives.serialization import (
     PublicFormat,
 )
 
-from consumers.models.moving import Records, RollBack, perform, pin
+from consumers.models import Records, RollBack, perform, pin
 from consumers.settings import OutputConfig, Settings
 from streamsvm.errors import ConfigurationError
 from streamsvm.kafka import Cluster, Connection, TopicSpec
@@ -31,9 +31,7 @@ from streamsvm.registry.signing import Signer, TrustedKeys, signed_text
 from streamsvm.registry.subscriber import ModelSubscriber
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.trainers import produce, records, run_until, settings_for, topic
-from tests.registry.test_anchoring import NOW, Topic
-from tests.registry.test_anchoring import connection as connection
-from tests.registry.test_anchoring import models as models
+from tests.registry.test_anchoring import NOW, Topic, connection as connection, models as models
 from tests.registry.test_subscriber import DEADLINE_S, NAME, eventually
 
 KEY: Final = "pulsar@7"
@@ -102,23 +100,12 @@ def test_keys_are_rotated_by_having_two_for_a_while(tmp_path: Path) -> None:
     ]
 
 
-def test_no_file_is_no_key() -> None:
-    """Nothing is signed, and nothing is asked for."""
-    assert Signer.of(None) is None
-    assert TrustedKeys.of() is None
-
-
-@pytest.mark.parametrize("mode", [0o644, 0o640, 0o620, 0o602, 0o606])
-def test_a_private_key_that_others_may_touch_is_refused(tmp_path: Path, mode: int) -> None:
-    """With what to do."""
-    file, _ = new_key(tmp_path, mode=mode)
-    with pytest.raises(ConfigurationError, match=rf"its mode is {mode:03o}\. Remove their permissions: chmod 600"):
-        Signer.of(file)
-
-
 def test_what_is_no_private_key_is_refused_and_not_shown(tmp_path: Path) -> None:
-    """A missing file, a directory, a public key, another kind, one with a password."""
-    _, public = new_key(tmp_path)
+    """A missing file, a directory, a public key, another kind, one with a password, one that others may touch."""
+    for mode in (0o644, 0o640, 0o620, 0o602, 0o606):
+        file, public = new_key(tmp_path, mode=mode)
+        with pytest.raises(ConfigurationError, match=rf"its mode is {mode:03o}\. Remove their permissions: chmod 600"):
+            Signer.of(file)
     private = Ed25519PrivateKey.generate()
     locked = private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"secret"))
     kind = X25519PrivateKey.generate().private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())

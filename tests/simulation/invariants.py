@@ -17,28 +17,16 @@ import msgspec
 import numpy as np
 
 from streamsvm.build import build
-from streamsvm.checkpoint.format import decode
-from streamsvm.checkpoint.snapshot import Snapshot
+from streamsvm.checkpoint import Snapshot, decode
 from streamsvm.config import ModelConfig
-from streamsvm.coreset.audit_sample import Held
-from streamsvm.coreset.moments import Moments
-from streamsvm.coreset.structure import Bucket, Extent, Learned
+from streamsvm.coreset import Bucket, Extent, Held, Learned, Moments
 from streamsvm.errors import CorruptCheckpoint
-from streamsvm.learning import naming
-from streamsvm.learning.memories import MemoryState
-from streamsvm.learning.partition_state import PartitionState
-from streamsvm.learning.span_memory import SpansState
-from streamsvm.learning.tuning import is_due
-from streamsvm.model import message as model_codec
-from streamsvm.model import pointers
-from streamsvm.model.pointers import pin_key
-from streamsvm.model.version import Version, partition_cuts, positions
+from streamsvm.learning import MemoryState, PartitionState, SpansState, is_due, naming
+from streamsvm.model import Version, message as model_codec, partition_cuts, pin_key, pointers, positions
 from streamsvm.points import Points, Position, Positions
-from tests.promise import answers
-from tests.promise import versions as promised
+from tests.promise import answers, versions as promised
 from tests.promise.anomalies import Anomaly
-from tests.promise.records import Record, incarnation_of, of_bytes
-from tests.promise.records import published as committed
+from tests.promise.records import Record, incarnation_of, of_bytes, published as committed
 from tests.simulation.stream import INPUT, LETTERS, NAME, Editions, Expected, Reference, is_rejected
 from tests.simulation.variants import Reading
 from tests.simulation.world import DEATHS, OUTPUTS, Violation, World

@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from streamsvm.kafka import Stamp
-from streamsvm.model import message as model_codec
-from streamsvm.model import pointers
-from streamsvm.model.pointers import Alias, encode_alias
+from streamsvm.model import Alias, encode_alias, message as model_codec, pointers
 from tests.simulation.broker import EndTxn, Entry, Log, Refused
 from tests.simulation.stream import ALIASES, INPUT, MODELS, NAME, TRANSACTIONAL_ID, value
 

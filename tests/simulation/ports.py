@@ -15,16 +15,12 @@ from typing import Any, Generic, NoReturn, TypeVar
 import structlog
 
 from consumers import constants
-from consumers.host.runtime import Health
+from consumers.host import Health
 from consumers.settings import Settings, Start
-from consumers.streams.standstill import Standstill
-from consumers.trainer.components import Components
-from consumers.trainer.gatekeeping import CurrentVersion, MarginGate, present_of
-from consumers.trainer.owner_watch import OwnerWatch
-from consumers.trainer.topic_watch import Look, look
-from consumers.trainer.trainer import Trainer
-from consumers.trainer.warming import WarmUp
+from consumers.streams import Standstill
+from consumers.trainer import Components, CurrentVersion, MarginGate, OwnerWatch, Trainer, WarmUp, look, present_of
 from streamsvm.config import ModelConfig
+from streamsvm.delivery import Look
 from streamsvm.errors import BrokerUnavailable, Fenced, StateError, StreamsvmError, TopicMissing, TransientError
 from streamsvm.kafka import (
     TRANSACTION_TIMEOUT_S,
@@ -39,15 +35,11 @@ from streamsvm.kafka import (
     TopicInfo,
     TopicSpec,
     Watermarks,
+    stamped,
 )
-from streamsvm.kafka.attempts import stamped
-from streamsvm.learning import training
-from streamsvm.learning.cutting import Cut, DueCut
-from streamsvm.learning.recipe import Made, TrainFunction, make
-from streamsvm.learning.tuning import Tuning
-from streamsvm.model.pointers import Alias
-from streamsvm.model.version import Version
-from streamsvm.quality.gate import Verdict
+from streamsvm.learning import Cut, DueCut, Made, TrainFunction, Tuning, make, training
+from streamsvm.model import Alias, Version
+from streamsvm.quality import Verdict
 from tests.simulation.broker import FENCED, EndTxn, Entry, Refused
 from tests.simulation.stream import ALIASES, BATCH_RECORDS, CHECKPOINT_INTERVAL_S, MODELS, WATCH_INTERVAL_S, train
 from tests.simulation.world import COMMIT_FAULTS, Life, World, clock_of

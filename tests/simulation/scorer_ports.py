@@ -17,18 +17,21 @@ from types import SimpleNamespace
 from typing import Any, Final
 from unittest import mock
 
-from consumers.page.board import ScorerBoard
-from consumers.scorer import life as lives
-from consumers.scorer import observing, scorer, seat
-from consumers.scorer.companion import Companion
-from consumers.scorer.components import ScorerComponents
-from consumers.scorer.life import ScorerLife, group_of
-from consumers.scorer.scorer import Scorer
-from consumers.scorer.serving import Serving
+from consumers.page import ScorerBoard
+from consumers.scorer import (
+    Companion,
+    Scorer,
+    ScorerComponents,
+    ScorerLife,
+    Serving,
+    group_of,
+    life as lives,
+    observing,
+    scorer,
+    seat,
+)
 from consumers.settings import ScoringConfig, Settings
-from consumers.streams import score_settlement, settling
-from consumers.streams.dead_letters import DeadLetters
-from consumers.streams.identity import TopicIdentity
+from consumers.streams import DeadLetters, TopicIdentity, score_settlement, settling
 from streamsvm.errors import Fenced, TransientError
 from streamsvm.kafka import (
     GroupStanding,
@@ -40,11 +43,10 @@ from streamsvm.kafka import (
     Slot,
     Stored,
 )
-from streamsvm.learning.recipe import Origin, make, version_of
-from streamsvm.model import message as model_codec
-from streamsvm.model.version import Version
+from streamsvm.learning import Origin, make, version_of
+from streamsvm.model import Version, message as model_codec
 from streamsvm.points import Position
-from streamsvm.registry.loading import Loaded
+from streamsvm.registry import Loaded
 from tests.simulation import ports
 from tests.simulation.broker import Entry
 from tests.simulation.ports import NoMetrics, Stop

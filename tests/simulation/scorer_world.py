@@ -12,7 +12,7 @@ import random
 from collections.abc import Mapping
 from typing import Any, Final
 
-from consumers.host.runtime import Health
+from consumers.host import Health
 from streamsvm.errors import StateError
 from streamsvm.model import message as model_codec
 from tests.promise import answers

@@ -17,19 +17,11 @@ from pydantic import PrivateAttr
 
 from consumers.settings import CheckpointConfig, InputConfig, OutputConfig, Settings, TrainingConfig
 from streamsvm.config import ModelConfig, PointsConfig, SvmConfig
-from streamsvm.coreset.moments import Moments
-from streamsvm.ingest.decoder import PointDecoder
+from streamsvm.coreset import Moments
+from streamsvm.ingest import PointDecoder
 from streamsvm.kafka import Record
-from streamsvm.learning import naming
-from streamsvm.learning.cutting import Cut
-from streamsvm.learning.learner import Learner
-from streamsvm.learning.partition_state import PartitionState
-from streamsvm.learning.recipe import Origin, make, version_of
-from streamsvm.learning.training import Trained, audited
-from streamsvm.model.classes import AnyModel
-from streamsvm.model.fit import Audit, Fit, MachineFit
-from streamsvm.model.machine import LinearMachine, Model, Scaler
-from streamsvm.model.version import Memory
+from streamsvm.learning import Cut, Learner, Origin, PartitionState, Trained, audited, make, naming, version_of
+from streamsvm.model import AnyModel, Audit, Fit, LinearMachine, MachineFit, Memory, Model, Scaler
 from streamsvm.points import Points, Position, Positions, Rows
 from tests.config.sizes import sized
 from tests.simulation.broker import Entry

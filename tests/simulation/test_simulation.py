@@ -9,8 +9,8 @@ from functools import partial
 
 import pytest
 
-from consumers.host.runtime import Health
-from consumers.streams.abandonable import heeding
+from consumers.host import Health
+from consumers.streams import heeding
 from streamsvm import kafka
 from tests.defects import SIMULATED
 from tests.defects.worlds import alone, defective, profile_of

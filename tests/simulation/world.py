@@ -16,13 +16,12 @@ from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Any
 
-from consumers.host.clock import Clock
-from consumers.host.runtime import Health
+from consumers.host import Clock, Health
 from consumers.settings import Settings
-from consumers.trainer.session import STUCK_S
+from consumers.trainer import STUCK_S
 from streamsvm.errors import StateError, StreamsvmError
 from streamsvm.kafka import TRANSACTION_TIMEOUT_S, Stamp
-from streamsvm.model.pointers import owner_key
+from streamsvm.model import owner_key
 from tests.simulation import people
 from tests.simulation.broker import Broker, Entry, Fate
 from tests.simulation.choices import Chooser

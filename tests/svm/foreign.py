@@ -16,8 +16,8 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import SVC, LinearSVC
 
-from streamsvm.model.kernels import Float, LinearKernel, RbfKernel
-from streamsvm.papers.stda import CACHE_BYTES
+from streamsvm.model import Float, LinearKernel, RbfKernel
+from streamsvm.papers import CACHE_BYTES
 from streamsvm.process_wide import silenced
 from streamsvm.svm.bias import best_intercept
 from streamsvm.svm.problem import CheckedSolver, Problem, Solution

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from streamsvm.datasets import load_htru2
-from streamsvm.model.kernels import Float, Kernel, LinearKernel, RbfKernel
+from streamsvm.model import Float, Kernel, LinearKernel, RbfKernel
 from streamsvm.points import Signs
 from streamsvm.svm.problem import Problem
 from tests.streams import gaussian

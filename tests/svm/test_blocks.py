@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from streamsvm.model.kernels import Float, RbfKernel
+from streamsvm.model import Float, RbfKernel
 from streamsvm.svm.block.rbf_tiles import RbfBlocks, layout_of, rbf_sums
 
 POINTS = 700

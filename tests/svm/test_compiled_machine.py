@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from streamsvm.model.kernels import RbfKernel
-from streamsvm.model.machine import KernelMachine, LinearMachine, Model, Scaler
-from streamsvm.model.probes import check, probes_of
+from streamsvm.model import KernelMachine, LinearMachine, Model, RbfKernel, Scaler, probes_of
+from streamsvm.model.probes import check
 from streamsvm.svm.compiled_machine import CompiledMachine, compiled
 
 

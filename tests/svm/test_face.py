@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
+from hypothesis import example, given, settings, strategies as st
 
-from streamsvm.model.kernels import RbfKernel
-from streamsvm.svm.block import descent as fast
-from streamsvm.svm.block import newton as face
-from streamsvm.svm.block import working_set as inner
+from streamsvm.model import RbfKernel
+from streamsvm.svm.block import descent as fast, newton as face, working_set as inner
 from streamsvm.svm.block.descent import BlockDescent
 from streamsvm.svm.block.rbf_tiles import RbfBlocks, Values
 from tests.svm.problems import Case, weights

@@ -6,11 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
-from streamsvm.model.kernels import Kernel, LinearKernel, RbfKernel
-from streamsvm.papers.stda import PaperStdaSolver
+from streamsvm.model import Kernel, LinearKernel, RbfKernel
+from streamsvm.papers import PaperStdaSolver
 from streamsvm.svm.block import descent as fast
 from streamsvm.svm.block.descent import BlockDescent
 from streamsvm.svm.objective import optimality

@@ -6,12 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from sklearn.svm import SVC
 from threadpoolctl import threadpool_limits
 
-from streamsvm.model.kernels import Float, LinearKernel
+from streamsvm.model import Float, LinearKernel
 from streamsvm.svm.block.interior_point import MOST_STEPS, InteriorPointSolver, near_optimum
 from streamsvm.svm.block.signed_rows import signed_rows
 from streamsvm.svm.objective import optimality, primal_objective

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from streamsvm.model.kernels import LinearKernel, RbfKernel
+from streamsvm.model import LinearKernel, RbfKernel
 from streamsvm.svm.objective import optimality
 from tests.svm.problems import Case
 

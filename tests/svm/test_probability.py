@@ -6,14 +6,13 @@ import warnings
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
+from hypothesis import example, given, settings, strategies as st
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.frozen import FrozenEstimator
 
-from streamsvm.model.probability import Sigmoid
+from streamsvm.model import Sigmoid
 from streamsvm.svm.fit_probability import LEAST_POINTS, fit_probability, objection
 
 Float = NDArray[np.float64]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from streamsvm.model.kernels import LinearKernel
+from streamsvm.model import LinearKernel
 from streamsvm.svm.block.interior_point import InteriorPointSolver
 from streamsvm.svm.block.smoothed_newton import MANY, rough_machine
 from streamsvm.svm.problem import Problem

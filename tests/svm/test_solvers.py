@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from streamsvm.model.kernels import Float, Kernel, LinearKernel, RbfKernel
-from streamsvm.papers.stda import PaperStdaSolver
+from streamsvm.model import Float, Kernel, LinearKernel, RbfKernel
+from streamsvm.papers import PaperStdaSolver
 from streamsvm.svm.block.interior_point import InteriorPointSolver
 from streamsvm.svm.objective import primal_objective
 from streamsvm.svm.problem import CheckedSolver, Problem, Solution

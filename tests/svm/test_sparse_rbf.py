@@ -7,7 +7,7 @@ import pytest
 from scipy import sparse
 from sklearn.metrics.pairwise import rbf_kernel
 
-from streamsvm.model.kernels import RbfKernel
+from streamsvm.model import RbfKernel
 from streamsvm.svm.block import sparse_rbf
 from streamsvm.svm.block.sparse_rbf import SparseRbfBlocks
 from streamsvm.svm.problem import Problem

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from numpy.typing import NDArray
 from scipy.stats import binomtest
 from sklearn.metrics import precision_recall_curve
 
-from streamsvm.model.threshold import Figure, check
+from streamsvm.model import Figure
+from streamsvm.model.threshold import check
 from streamsvm.svm.fit_threshold import LEAST_ALARMS, LEAST_POINTS, choose, fit_threshold, halves, judge
 
 Float = NDArray[np.float64]

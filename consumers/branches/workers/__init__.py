@@ -7,3 +7,15 @@ states in the coresets topic.
 Invariant: only the trainer writes checkpoints and versions. What a worker has learned and not left is learned again by
 the next one, with the same bytes; so no worker needs a checkpoint, and killing one loses nothing.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from streamsvm.offered import on_first_use
+
+if TYPE_CHECKING:
+    from consumers.branches.workers import settings as settings
+    from consumers.branches.workers.coresets_topic import topic_spec as topic_spec
+
+__getattr__ = on_first_use(__name__, __file__)

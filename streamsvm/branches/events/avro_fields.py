@@ -31,8 +31,7 @@ from streamsvm.ingest.avro_programs import (
     Writer,
     require,
 )
-from streamsvm.ingest.slots import INTEGER, REAL, TRUTH
-from streamsvm.ingest.slots import TEXT as TEXT_KIND
+from streamsvm.ingest.slots import INTEGER, REAL, TEXT as TEXT_KIND, TRUTH
 
 KINDS: Final = {
     "int": INTEGER,

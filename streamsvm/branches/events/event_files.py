@@ -25,8 +25,7 @@ from streamsvm.errors import ConfigurationError
 from streamsvm.field_paths import shown
 from streamsvm.ingest.decoding import Markers
 from streamsvm.ingest.files.cells import is_missing
-from streamsvm.ingest.files.faults import CORRECT, bad_cell, bad_row, reading
-from streamsvm.ingest.files.faults import shown as quoted
+from streamsvm.ingest.files.faults import CORRECT, bad_cell, bad_row, reading, shown as quoted
 from streamsvm.ingest.files.reading import batch_rows, chunks, decoded, empty, lines_of, open_bytes
 from streamsvm.ingest.files.source import Format, OnIncomplete, PointSource, SourceBatch
 from streamsvm.ingest.row import LARGEST_FEATURE

@@ -22,8 +22,16 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from streamsvm.checkpoint.forms import Form, Parts, PlacedArray, PlacedParts, PlacedPoints, StateWriter, describes
-from streamsvm.checkpoint.forms import OptionalPart as NamedPart
+from streamsvm.checkpoint.forms import (
+    Form,
+    OptionalPart as NamedPart,
+    Parts,
+    PlacedArray,
+    PlacedParts,
+    PlacedPoints,
+    StateWriter,
+    describes,
+)
 from streamsvm.checkpoint.framing import RecordFormat
 from streamsvm.errors import CorruptCheckpoint
 from streamsvm.learning.partition_state import PartitionState

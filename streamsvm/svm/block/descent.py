@@ -55,10 +55,7 @@ import numpy as np
 from streamsvm.linalg import Index
 from streamsvm.model.kernels import Float, Kernel, LinearKernel, RbfKernel
 from streamsvm.points import Signs
-from streamsvm.svm.block import interior_point as interior
-from streamsvm.svm.block import linear_kernel as linear
-from streamsvm.svm.block import newton as face
-from streamsvm.svm.block import rbf_tiles as blocks
+from streamsvm.svm.block import interior_point as interior, linear_kernel as linear, newton as face, rbf_tiles as blocks
 from streamsvm.svm.block.linear_kernel import LinearBlocks
 from streamsvm.svm.block.rbf_tiles import RbfBlocks, Values
 from streamsvm.svm.block.sparse_rbf import SparseRbfBlocks

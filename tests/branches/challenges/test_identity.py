@@ -6,11 +6,12 @@ import pytest
 
 from consumers.branches.challenges.reading import logs_of, read_served
 from consumers.settings import Settings
-from streamsvm.ingest.decoder import encode
+from streamsvm.ingest import encode
 from streamsvm.kafka import Cluster, Connection, Recreated
 from tests.brokers.fixtures import TestBroker
-from tests.consumers.scorers import Running as Scoring
-from tests.consumers.streams.test_identity import WAY_OUT, AtTheQuestion, asking_always, recreate
+from tests.consumers.recreated import WAY_OUT, AtTheQuestion, recreate
+from tests.consumers.scorer.running import Running as Scoring
+from tests.consumers.scorer.test_identity import asking_always
 from tests.consumers.trainers import produce
 from tests.registry.test_subscriber import eventually
 
@@ -43,7 +44,7 @@ def test_scores_and_labels_are_not_joined_across_two_logs(
     cluster, logs = Cluster(connection), logs_of(settings)
     topic = getattr(logs, which)
     assert len(read_served(cluster, settings).served) == 20
-    question = AtTheQuestion(monkeypatch, topic, lambda: recreate(connection, topic, partitions=4))
+    question = AtTheQuestion(monkeypatch, topic, lambda: recreate(connection, topic, partitions=4), after=1)
     question.armed = True
     with pytest.raises(Recreated, match=f"{topic} {WAY_OUT}"):
         read_served(cluster, settings)

@@ -17,21 +17,19 @@ from sklearn.metrics import log_loss, roc_auc_score
 from consumers import constants
 from consumers.branches.challenges.reading import join_ranges, logs_of, read_served
 from consumers.branches.challenges.table import plain, summary
-from consumers.branches.late_labels.settings import LabelsConfig
+from consumers.branches.late_labels import LabelsConfig
 from consumers.settings import InputConfig, OutputConfig, ScoringConfig, Settings
 from streamsvm.branches.challenges.quality import by_version
 from streamsvm.branches.challenges.score_records import ScoreDecoder
 from streamsvm.branches.challenges.served import COLUMNS, ServedLabels, ServedScores, gathered, served
 from streamsvm.config import PointsConfig, SvmConfig
 from streamsvm.errors import ConfigurationError
-from streamsvm.ingest.decoder import encode
+from streamsvm.ingest import encode
 from streamsvm.kafka import Cluster, Connection, Record, TopicSpec
-from streamsvm.model.machine import LinearMachine, Model, Scaler
-from streamsvm.model.probability import Sigmoid
-from streamsvm.model.version import Version
+from streamsvm.model import LinearMachine, Model, Scaler, Sigmoid, Version
 from tests.branches.late_labels.test_labels import Timed, write
 from tests.brokers.fixtures import TestBroker
-from tests.consumers.scorers import Running, stored
+from tests.consumers.scorer.running import Running, stored
 from tests.registry.test_subscriber import NAME, Trainer, eventually, version_of
 
 HORIZON_S = 60.0

@@ -12,11 +12,10 @@ import numpy as np
 import pytest
 
 from streamsvm.branches.challenges.shadow import InShadow, shadow_fault
-from streamsvm.ingest.decoder import encode
-from streamsvm.ingest.scored import BatchScorer
+from streamsvm.ingest import BatchScorer, encode
 from streamsvm.kafka import Cluster, Connection, TopicSpec
 from tests.brokers.fixtures import TestBroker
-from tests.consumers.scorers import Running, points, produce, scores, settings_for
+from tests.consumers.scorer.running import Running, points, produce, scores, settings_for
 from tests.ingest.test_scored import record_of
 from tests.registry.test_subscriber import NAME, Trainer, eventually, version_of
 

@@ -9,8 +9,8 @@ from typing import Final
 import numpy as np
 
 from streamsvm.branches.classes.class_screening import ClassScreen, ClassScreened
-from streamsvm.checkpoint.snapshot import Snapshot
-from streamsvm.coreset.screening import BINS
+from streamsvm.checkpoint import Snapshot
+from streamsvm.coreset import BINS
 from tests.golden.checkpoint import handmade
 
 

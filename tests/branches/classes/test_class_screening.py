@@ -9,8 +9,7 @@ from unittest import mock
 import msgspec
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from streamsvm.branches.classes.class_screening import (
     ClassScreen,
@@ -24,16 +23,11 @@ from streamsvm.branches.classes.class_screening import (
     turned,
 )
 from streamsvm.branches.classes.class_screening_kernels import QUOTA_PARTS
-from streamsvm.checkpoint.forms import StateReader, StateWriter
-from streamsvm.checkpoint.partition_codec import PlacedScreened
+from streamsvm.checkpoint import PlacedScreened, StateReader, StateWriter
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
-from streamsvm.coreset.moments import Moments
-from streamsvm.coreset.reducers.base import Observed, Purpose, generator
-from streamsvm.coreset.reducers.calibrated import Under, importance
-from streamsvm.coreset.reducers.multiclass import SharedPilot
+from streamsvm.coreset import Moments, Observed, Purpose, SharedPilot, Under, generator, importance
 from streamsvm.errors import CorruptCheckpoint
-from streamsvm.learning.learner import Learner
-from streamsvm.learning.tasks import OneVsRest
+from streamsvm.learning import Learner, OneVsRest
 from streamsvm.points import Points, Position
 from tests.config.sizes import sized
 from tests.learning.test_learner import check_batches, check_restart, feed

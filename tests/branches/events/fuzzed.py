@@ -17,11 +17,9 @@ from streamsvm.branches.events.features.columns import columns_of
 from streamsvm.branches.events.features.recipe import Cross, Envelope
 from streamsvm.branches.events.options import points_of
 from streamsvm.config import PointsFormat
-from streamsvm.ingest.decoder import DEEPEST_NESTING, LARGEST_WEIGHT, SMALLEST_WEIGHT, PointDecoder
-from tests.branches.events.payments import MANY as ITEMS
-from tests.branches.events.payments import ROW as PAYMENT
-from tests.branches.events.protobuf_payments import FRAME as PROTOBUF_FRAME
-from tests.branches.events.protobuf_payments import INSTALLED, PROTOBUF, payment_class
+from streamsvm.ingest import DEEPEST_NESTING, LARGEST_WEIGHT, SMALLEST_WEIGHT, PointDecoder
+from tests.branches.events.payments import MANY as ITEMS, ROW as PAYMENT
+from tests.branches.events.protobuf_payments import FRAME as PROTOBUF_FRAME, INSTALLED, PROTOBUF, payment_class
 from tests.branches.events.recipes import payments
 from tests.branches.events.reference import Rejected, columns
 from tests.contract.cases import Case

@@ -12,8 +12,7 @@ import numpy as np
 
 from streamsvm.branches.events.features.columns import columns_of
 from streamsvm.branches.events.features.recipe import Category, Constant, Cross, Flag, Hash, Label, Number, Recipe, Time
-from streamsvm.model.machine import LinearMachine, Scaler
-from streamsvm.model.version import Version
+from streamsvm.model import LinearMachine, Scaler, Version
 from tests.golden.model import THRESHOLDS, handmade
 
 RECIPE: Final = Recipe(

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from streamsvm.ingest.avro import AvroWriter
+from streamsvm.ingest import AvroWriter
 from tests.branches.events.recipes import payment
 from tests.ingest.rows import Shelf
 

@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from streamsvm.branches.events.options import points_of, recipe_from
 from streamsvm.config import PointsConfig
-from streamsvm.ingest.decoder import Decoded, PointDecoder
+from streamsvm.ingest import Decoded, PointDecoder
 from tests.branches.events.payments import in_arrow, stream
 from tests.branches.events.recipes import payment, payments
 from tests.ingest.rows import ARROW, Raw, whys

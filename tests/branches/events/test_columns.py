@@ -10,8 +10,7 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from sklearn.preprocessing import KBinsDiscretizer, OneHotEncoder
 
 from streamsvm.branches.events.features.columns import columns_of

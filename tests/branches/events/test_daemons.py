@@ -17,23 +17,21 @@ import structlog
 from rich.console import Console
 
 from consumers.metrics import SCORER, Metrics
-from consumers.models.show import describe
+from consumers.models import describe
 from consumers.settings import ScoringConfig, Settings
-from consumers.streams.absent_fields import LEAST_EVENTS, AbsentWatch
+from consumers.streams import LEAST_EVENTS, AbsentWatch
 from consumers.verify.verify import verify
 from streamsvm.branches.events.features.columns import columns_of
 from streamsvm.branches.events.options import recipe_from
 from streamsvm.errors import StateError
-from streamsvm.ingest.decoding import Absences
-from streamsvm.ingest.scored import BatchScorer
+from streamsvm.ingest import Absences, BatchScorer
 from streamsvm.kafka import Cluster, Connection, Record, TopicSpec
+from streamsvm.registry import ModelSubscriber
 from streamsvm.registry.loading import Loaded
-from streamsvm.registry.subscriber import ModelSubscriber
 from tests.branches.events import golden
 from tests.branches.events.recipes import EVENTS, PAYMENTS, payment, payments
 from tests.brokers.fixtures import TestBroker
-from tests.consumers.scorers import Running as RunningScorer
-from tests.consumers.scorers import scores, stored
+from tests.consumers.scorer.running import Running as RunningScorer, scores, stored
 from tests.consumers.trainers import produce, run_until, settings_for, versions
 from tests.golden.model import parts_of, path_of
 from tests.registry.test_subscriber import eventually

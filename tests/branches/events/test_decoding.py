@@ -11,7 +11,7 @@ import pytest
 from streamsvm.branches.events.features.columns import columns_of
 from streamsvm.branches.events.options import points_of
 from streamsvm.config import PointsConfig
-from streamsvm.ingest.decoder import REASONS, Decoded, PointDecoder
+from streamsvm.ingest import REASONS, Decoded, PointDecoder
 from tests.branches.events.payments import SHELF, encoded, in_avro
 from tests.branches.events.recipes import payment, payments
 from tests.ingest.rows import AVRO, Raw, whys

@@ -20,7 +20,7 @@ from streamsvm import CoresetSVC, EventVectorizer
 from streamsvm.branches.events.features.columns import columns_of
 from streamsvm.branches.events.features.recipe import Recipe
 from streamsvm.branches.events.options import recipe_from
-from streamsvm.model.features import InvalidFeatures
+from streamsvm.model import InvalidFeatures
 from streamsvm.toml_text import toml_value
 from tests.branches.events.recipes import EVENTS, PAYMENTS, payment, payments
 from tests.ingest.rows import Raw

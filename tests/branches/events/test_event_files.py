@@ -20,15 +20,13 @@ from sklearn.metrics import roc_auc_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 
-from consumers.replay.replay import replay_events
+from consumers.replay import replay_events
 from streamsvm.branches.events.event_files import event_source, events_in
 from streamsvm.branches.events.features.inference import proposal
 from streamsvm.branches.events.options import points_of, recipe_from
 from streamsvm.config import Label, PointsConfig
 from streamsvm.errors import ConfigurationError
-from streamsvm.ingest.decoder import PointDecoder
-from streamsvm.ingest.decoding import Markers
-from streamsvm.ingest.files.source import Format
+from streamsvm.ingest import Format, Markers, PointDecoder
 from streamsvm.kafka import Message
 from tests.branches.events.recipes import EVENTS, payment
 

@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from streamsvm.branches.events.event_scan import EventScanner
 from streamsvm.branches.events.features.fields import Coded, FieldValues, Instants, Numeric, listed

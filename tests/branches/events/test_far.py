@@ -13,11 +13,9 @@ import pytest
 
 from streamsvm.branches.events.features.recipe import Number, Recipe
 from streamsvm.config import SvmConfig
-from streamsvm.coreset.moments import Moments
-from streamsvm.learning.training import train
-from streamsvm.model import message as codec
-from streamsvm.model.kernels import Float
-from streamsvm.model.version import Version
+from streamsvm.coreset import Moments
+from streamsvm.learning import train
+from streamsvm.model import Float, Version, message as codec
 from streamsvm.points import Points
 from streamsvm.registry import onnx_export
 from tests.branches.events.test_interop import evaluator

@@ -10,9 +10,7 @@ import pytest
 from streamsvm.branches.events.features.recipe import Recipe
 from streamsvm.branches.events.options import points_of, recipe_from
 from streamsvm.config import PointsConfig
-from streamsvm.ingest.avro import AvroWriter
-from streamsvm.ingest.decoder import REASONS, REMEDIES, Decoded, PointDecoder
-from streamsvm.ingest.framed import SCHEMA_HEADER
+from streamsvm.ingest import REASONS, REMEDIES, SCHEMA_HEADER, AvroWriter, Decoded, PointDecoder
 from tests.ingest.rows import POINT, SHELF, InColumns, Raw, whys
 
 LABEL = {"label": {"field": "fraud", "negative": [0], "positive": [1]}}

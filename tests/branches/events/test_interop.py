@@ -16,11 +16,8 @@ from numpy.typing import NDArray
 from streamsvm.branches.events.features.columns import columns_of
 from streamsvm.branches.events.features.recipe import Recipe
 from streamsvm.branches.events.options import recipe_from
-from streamsvm.model import message as codec
-from streamsvm.model.features import InvalidFeatures
-from streamsvm.model.machine import LinearMachine, Model, Scaler
-from streamsvm.model.version import Version
-from streamsvm.registry.loading import Loaded
+from streamsvm.model import InvalidFeatures, LinearMachine, Model, Scaler, Version, message as codec
+from streamsvm.registry import Loaded
 from tests.branches.events.recipes import payment, payments
 from tests.branches.events.test_notations import CELLS
 from tests.brokers.jvm import CannotRun
@@ -97,7 +94,7 @@ def evaluator(language: str, directory: Path) -> list[str]:
     """Return the command that scores raw events, or skip with the reason why there is none."""
     try:
         if language == "Java":
-            return [*java_program("Subscriber", directory), "--events"]
+            return [*java_program(), "--events"]
         return [*node_program("answers.mjs", directory, with_packages=False), "--events"]
     except CannotRun as missing:
         pytest.skip(f"no reader in {language}: {missing}")
@@ -181,6 +178,7 @@ def test_another_evaluation_is_found_by_the_examples(tmp_path: Path, broken: str
         by_name["merchant"]["seed"] = 8
     else:
         by_name["ts"]["zone"] = "UTC"
+    value["lineage"]["configuration"]["features"] = recipe
     (tmp_path / "model.json").write_text(json.dumps(value))
     (tmp_path / "events.jsonl").write_text("{}\n")
     command = [*evaluator(language, tmp_path), str(tmp_path / "model.json"), str(tmp_path / "events.jsonl")]

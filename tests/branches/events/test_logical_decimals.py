@@ -13,15 +13,13 @@ from typing import Any
 
 import fastavro
 import numpy as np
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from streamsvm.branches.events.avro_fields import AvroFields
 from streamsvm.branches.events.logical_decimals import decimal_of
 from streamsvm.branches.events.options import points_of, recipe_from
 from streamsvm.config import PointsConfig
-from streamsvm.ingest.avro import AvroReader
-from streamsvm.ingest.decoder import Decoded, PointDecoder
+from streamsvm.ingest import AvroReader, Decoded, PointDecoder
 from tests.ingest.rows import InColumns, Raw, Shelf
 
 DECIMAL = "org.apache.kafka.connect.data.Decimal"

@@ -12,7 +12,7 @@ from streamsvm.branches.events.sampling import EventSampler
 from streamsvm.config import PointsConfig
 from streamsvm.errors import TransientError
 from streamsvm.field_paths import picked
-from streamsvm.ingest.decoder import Decoded, PointDecoder
+from streamsvm.ingest import Decoded, PointDecoder
 from tests.branches.events.protobuf_payments import (
     INSTALLED,
     PROTOBUF,

@@ -8,8 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from streamsvm.branches.events.features.columns import columns_of
 from streamsvm.branches.events.features.declaring import tables

@@ -20,9 +20,8 @@ from streamsvm.branches.events.options import points_of, recipe_from
 from streamsvm.config import ModelConfig, PointsConfig
 from streamsvm.errors import ConfigurationError, InvalidMessage
 from streamsvm.learning import naming
-from streamsvm.model import message as codec
-from streamsvm.model.features import InvalidFeatures
-from streamsvm.registry.loading import Loaded
+from streamsvm.model import InvalidFeatures, message as codec
+from streamsvm.registry import Loaded
 from streamsvm.verification.differences import differences
 from tests.branches.events import golden
 from tests.branches.events.recipes import payments

@@ -6,8 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from streamsvm.branches.events.features.columns import columns_of
 from streamsvm.branches.events.features.recipe import Recipe

@@ -7,8 +7,8 @@ from typing import Final
 
 from streamsvm.branches.history.erased_part import Obeyed, obeying
 from streamsvm.branches.history.without_part import WithoutRows
-from streamsvm.checkpoint.snapshot import Snapshot
-from streamsvm.model.version import Lineage
+from streamsvm.checkpoint import Snapshot
+from streamsvm.model import Lineage
 from tests.golden.checkpoint import handmade
 
 

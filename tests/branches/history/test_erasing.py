@@ -23,19 +23,13 @@ from consumers.settings import Settings
 from consumers.verify.verify import verify
 from streamsvm.branches.history.erased import Erased
 from streamsvm.branches.history.erased_part import Obeyed, obeyed_of
-from streamsvm.checkpoint.directory import CheckpointDirectory
-from streamsvm.checkpoint.disk import FileSystem
-from streamsvm.checkpoint.format import encode
-from streamsvm.checkpoint.snapshot import Snapshot
-from streamsvm.config import CoresetConfig, SvmConfig
-from streamsvm.config.sizes import ADAPTIVE_LEAF
+from streamsvm.checkpoint import CheckpointDirectory, FileSystem, Snapshot, encode
+from streamsvm.config import ADAPTIVE_LEAF, CoresetConfig, SvmConfig
 from streamsvm.errors import ConfigurationError, StateError, TopicMissing, TransientError
 from streamsvm.kafka import Cluster, Connection, TopicSpec
-from streamsvm.model import message as model_codec
-from streamsvm.model.left_out import left_out_key
-from streamsvm.model.version import Version
+from streamsvm.model import Version, left_out_key, message as model_codec
 from streamsvm.points import Points, Position
-from streamsvm.verification.report import Outcome
+from streamsvm.verification import Outcome
 from tests.branches.history.traces import left, sought, topics_of, traces_of
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.command import run

@@ -13,17 +13,17 @@ import pytest
 
 from consumers.branches.history.erasing import erase
 from consumers.branches.history.forgetting import ForgettingReport, report_of
-from consumers.branches.late_labels.joined_source import rules_of
+from consumers.branches.late_labels import rules_of
 from consumers.settings import Settings
 from consumers.verify.verify import verify
 from streamsvm.branches.history.without_part import WithoutRows
-from streamsvm.branches.late_labels.joining import joining_of
+from streamsvm.branches.late_labels import joining_of
 from streamsvm.errors import ConfigurationError
 from streamsvm.kafka import Cluster, Connection
-from streamsvm.learning.learner import Learner
-from streamsvm.model.version import Version, positions
+from streamsvm.learning import Learner
+from streamsvm.model import Version, positions
 from streamsvm.points import Points, Position, Rows
-from streamsvm.verification.report import Outcome
+from streamsvm.verification import Outcome
 from tests import streams
 from tests.branches.history.test_erasing import agreed, newest
 from tests.branches.history.traces import sought, traces_of

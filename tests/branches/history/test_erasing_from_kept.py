@@ -16,12 +16,12 @@ from consumers.branches.history.forgetting import report_of
 from consumers.settings import Settings
 from consumers.verify.verify import verify
 from streamsvm.branches.history.past import Past
-from streamsvm.checkpoint.disk import FileSystem
+from streamsvm.checkpoint import FileSystem
 from streamsvm.config import SvmConfig
 from streamsvm.errors import ConfigurationError
 from streamsvm.kafka import Cluster, Connection, TopicSpec
 from streamsvm.points import Position
-from streamsvm.verification.report import Outcome
+from streamsvm.verification import Outcome
 from tests.branches.history.test_erasing import (
     MEMORIES,
     agreed,

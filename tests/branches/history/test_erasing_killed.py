@@ -15,7 +15,7 @@ from typing import Final
 import pytest
 
 from consumers.branches.history.erased_rows import of_rows
-from consumers.models.moving import Records, perform, retire
+from consumers.models import Records, perform, retire
 from consumers.verify.verify import verify
 from streamsvm.kafka import Cluster
 from streamsvm.points import Points

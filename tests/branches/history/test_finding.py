@@ -14,7 +14,7 @@ from consumers.branches.history.erasing import configuration_of
 from consumers.branches.history.finding import rows_named
 from consumers.settings import Settings
 from streamsvm.errors import ConfigurationError
-from streamsvm.ingest.decoder import encode
+from streamsvm.ingest import encode
 from streamsvm.kafka import Cluster, Connection, TopicSpec
 from streamsvm.points import Position
 from tests.brokers.fixtures import TestBroker

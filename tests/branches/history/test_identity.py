@@ -11,7 +11,7 @@ from consumers.branches.history.finding import rows_named
 from consumers.settings import Settings
 from streamsvm.kafka import Cluster, Connection, Recreated
 from tests.brokers.fixtures import TestBroker
-from tests.consumers.streams.test_identity import WAY_OUT, AtTheQuestion, never_looking, recreate
+from tests.consumers.recreated import WAY_OUT, AtTheQuestion, never_looking, recreate
 from tests.consumers.trainers import produce, records
 
 pytestmark = pytest.mark.real_broker

@@ -7,22 +7,17 @@ from pathlib import Path
 from typing import cast
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from consumers.branches.history.earlier import earlier_of, fits_log
 from streamsvm.branches.history.erased import Erased
 from streamsvm.branches.history.erased_part import Obeyed, obeyed_of, obeying
 from streamsvm.branches.history.erasure import beginning, emptied, lacks
 from streamsvm.branches.history.past import Past, superfluous
-from streamsvm.checkpoint.directory import CheckpointDirectory
-from streamsvm.checkpoint.disk import FileSystem
-from streamsvm.checkpoint.format import encode
-from streamsvm.checkpoint.snapshot import Snapshot
+from streamsvm.checkpoint import CheckpointDirectory, FileSystem, Snapshot, encode
 from streamsvm.kafka import Cluster
-from streamsvm.learning.learner import Learner
-from streamsvm.model.pointers import Head
-from streamsvm.model.version import PartitionCut
+from streamsvm.learning import Learner
+from streamsvm.model import Head, PartitionCut
 from streamsvm.points import Position
 from tests.consumers.trainers import settings_for
 from tests.streams import gaussian, rows_of, small_config

@@ -9,16 +9,14 @@ import msgspec
 import pytest
 
 from consumers.settings import Settings
-from consumers.trainer.gatekeeping import Open
-from consumers.trainer.publishing import nevertheless
+from consumers.trainer import Open, nevertheless
 from consumers.verify.verify import verify
 from streamsvm.branches.history.without_part import WithoutRows
 from streamsvm.kafka import Cluster, Connection
-from streamsvm.learning.cutting import Cut
-from streamsvm.model.pointers import Gate
-from streamsvm.model.version import Version
-from streamsvm.registry.aliases import Aliases, read_aliases
-from streamsvm.verification.report import Outcome
+from streamsvm.learning import Cut
+from streamsvm.model import Gate, Version
+from streamsvm.registry import Aliases, read_aliases
+from streamsvm.verification import Outcome
 from tests.branches.history.test_erasing import (
     content,
     forgotten,

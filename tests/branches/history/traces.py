@@ -22,8 +22,7 @@ from numpy.typing import NDArray
 from consumers.settings import Settings
 from streamsvm.errors import InvalidMessage, TopicMissing
 from streamsvm.kafka import Cluster, Record
-from streamsvm.model import message as model_codec
-from streamsvm.model.machine import Scaler
+from streamsvm.model import Scaler, message as model_codec
 
 FORMS: Final = ("value", "half precision", "text", "id", "hash")
 LEAST: Final = 6

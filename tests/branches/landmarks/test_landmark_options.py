@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from consumers.trainer.startup import check_dimension
+from consumers.trainer import check_dimension
 from streamsvm.branches.landmarks.landmark_pilots import seals_a_pilot
 from streamsvm.config import ModelConfig, PointsConfig, SvmConfig
 from streamsvm.errors import ConfigurationError

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from streamsvm.branches.landmarks.landmark_pilots import POINTS, LandmarkPilot, landmark_pilot
 from streamsvm.config import ModelConfig, PointsConfig, SvmConfig
-from streamsvm.coreset.moments import Moments
-from streamsvm.learning.learner import Learner
-from streamsvm.learning.pilots import kernel_pilot
-from streamsvm.learning.recipe import make
+from streamsvm.coreset import Moments
+from streamsvm.learning import Learner, kernel_pilot, make
 from streamsvm.points import Points, Position
 from tests.config.sizes import sized
 from tests.streams import ring, rows_of

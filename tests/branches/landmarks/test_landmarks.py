@@ -11,15 +11,11 @@ from streamsvm.branches.landmarks.landmark_pilots import LandmarkPilot
 from streamsvm.branches.landmarks.landmarks import Decided, Landmarks
 from streamsvm.branches.landmarks.screens import LandmarkScreens, make_landmark_screen
 from streamsvm.config import ModelConfig
-from streamsvm.coreset.moments import Moments
-from streamsvm.coreset.reducers.base import Observed
-from streamsvm.coreset.screening import Screener, calibrated
-from streamsvm.coreset.screens import LeafRule
-from streamsvm.estimators.stream import Stream
-from streamsvm.learning.leaf_screens import NodePilot
-from streamsvm.learning.tasks import TwoClasses
+from streamsvm.coreset import LeafRule, Moments, Observed, Screener, calibrated
+from streamsvm.estimators import Stream
+from streamsvm.learning import NodePilot, TwoClasses
 from streamsvm.linalg import Float
-from streamsvm.model.kernels import RbfKernel
+from streamsvm.model import RbfKernel
 from streamsvm.points import Features, Points
 from tests.learning.test_leaf_screens import config_of, kind_of
 from tests.streams import ring

@@ -26,9 +26,8 @@ from streamsvm.branches.landmarks.nested_grid import (
 )
 from streamsvm.branches.landmarks.rough_descent import KernelRows, RoughDescent, decisions
 from streamsvm.config import ModelConfig
-from streamsvm.learning import judging, tuning
-from streamsvm.learning.tuning import is_due, tune
-from streamsvm.model.kernels import Float, RbfKernel
+from streamsvm.learning import is_due, judging, tune, tuning
+from streamsvm.model import Float, RbfKernel
 from tests.learning.test_tuning import cut_of
 from tests.streams import ring
 

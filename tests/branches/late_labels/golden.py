@@ -10,11 +10,10 @@ import numpy as np
 
 from streamsvm.branches.late_labels.joining import Joining, with_joining
 from streamsvm.branches.late_labels.labels_part import LabelsLog
-from streamsvm.checkpoint.snapshot import Snapshot
-from streamsvm.joining.joiner import Joiner
-from streamsvm.joining.rows import FeatureRows, JoinRules, LabelRows, hashed
-from streamsvm.learning.cutting import Cut
-from streamsvm.model.version import Lineage
+from streamsvm.checkpoint import Snapshot
+from streamsvm.joining import FeatureRows, Joiner, JoinRules, LabelRows, hashed
+from streamsvm.learning import Cut
+from streamsvm.model import Lineage
 from streamsvm.points import Position
 from tests.golden.checkpoint import handmade
 

@@ -16,11 +16,8 @@ from typing import Final
 import numpy as np
 
 from streamsvm.config import ModelConfig
-from streamsvm.ingest.decoder import PointDecoder
-from streamsvm.ingest.label_records import WATERMARK_HEADER, LabelDecoder, is_watermark, key_of
-from streamsvm.joining.joiner import Joiner
-from streamsvm.joining.log_time import CONFIRM, OF
-from streamsvm.joining.rows import FeatureRows, JoinRules, LabelRows, hashed
+from streamsvm.ingest import WATERMARK_HEADER, LabelDecoder, PointDecoder, is_watermark, key_of
+from streamsvm.joining import CONFIRM, OF, FeatureRows, Joiner, JoinRules, LabelRows, hashed
 from streamsvm.kafka import Record
 from streamsvm.points import Position, Rows
 from tests.joining import reference

@@ -9,8 +9,8 @@ import pytest
 
 from streamsvm.branches.late_labels.joining import joining_of, with_joining
 from streamsvm.branches.late_labels.present import LabelsPresent
-from streamsvm.checkpoint.snapshot import Snapshot
-from streamsvm.delivery.decision import Resume, reads_on
+from streamsvm.checkpoint import Snapshot
+from streamsvm.delivery import Resume, reads_on
 from streamsvm.errors import StateError
 from streamsvm.points import Position
 from tests.branches.late_labels.golden import with_join

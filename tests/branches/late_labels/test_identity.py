@@ -10,7 +10,7 @@ from consumers import constants
 from streamsvm.kafka import Recreated
 from tests.branches.late_labels.test_labels import joined_settings, stream, topics, write
 from tests.brokers.fixtures import TestBroker
-from tests.consumers.streams.test_identity import WAY_OUT, AtTheQuestion, recreate
+from tests.consumers.recreated import WAY_OUT, AtTheQuestion, recreate
 from tests.consumers.trainers import Running, records, versions
 
 pytestmark = pytest.mark.real_broker

@@ -18,11 +18,10 @@ from consumers.branches.late_labels import join_watch
 from consumers.branches.late_labels.settings import LabelsConfig
 from consumers.settings import Settings
 from consumers.verify.verify import verify
-from streamsvm.ingest.dead_letter import decode as decode_letter
-from streamsvm.ingest.label_records import WATERMARK_HEADER
-from streamsvm.joining.log_time import ENOUGH
+from streamsvm.ingest import WATERMARK_HEADER, decode as decode_letter
+from streamsvm.joining import ENOUGH
 from streamsvm.kafka import Cluster, Connection, TopicSpec
-from streamsvm.verification.report import Outcome
+from streamsvm.verification import Outcome
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.trainers import Running, settings_for, topic, versions
 from tests.kafka.foreign import Silent, delete_records

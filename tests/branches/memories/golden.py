@@ -10,11 +10,9 @@ import numpy as np
 
 from streamsvm.branches.memories.shares import Shares
 from streamsvm.branches.memories.voting import Expert, Voting
-from streamsvm.checkpoint.snapshot import Snapshot
-from streamsvm.coreset.structure import Learned
-from streamsvm.learning.cutting import Cut, CutCoverage, PartitionCoverage
-from streamsvm.learning.memories import Horizon
-from streamsvm.learning.span_memory import SpansState
+from streamsvm.checkpoint import Snapshot
+from streamsvm.coreset import Learned
+from streamsvm.learning import Cut, CutCoverage, Horizon, PartitionCoverage, SpansState
 from streamsvm.points import Position
 from tests.golden.checkpoint import handmade
 

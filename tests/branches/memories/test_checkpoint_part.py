@@ -8,7 +8,7 @@ import pytest
 
 from streamsvm.checkpoint import format as codec
 from streamsvm.errors import CorruptCheckpoint
-from streamsvm.learning.cutting import LearnerState
+from streamsvm.learning import LearnerState
 from tests.branches.memories.golden import handmade_forgetful
 from tests.golden.checkpoint import handmade
 

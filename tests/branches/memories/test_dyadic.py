@@ -6,8 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from streamsvm.branches.memories.dyadic import FOLDED, Dyadic
 from streamsvm.branches.memories.forgetting import (
@@ -20,11 +19,8 @@ from streamsvm.branches.memories.forgetting import (
     Window,
     latest,
 )
-from streamsvm.config.sizes import doubling_buckets, windowed_buckets
-from streamsvm.coreset.audit_sample import Reservoir, merged
-from streamsvm.coreset.leaf import Leaf
-from streamsvm.coreset.reducers.base import UniformReducer
-from streamsvm.coreset.structure import Bucket, Learned
+from streamsvm.config import doubling_buckets, windowed_buckets
+from streamsvm.coreset import Bucket, Leaf, Learned, Reservoir, UniformReducer, merged
 from streamsvm.points import Position
 from tests.streams import DIMENSION, gaussian, rows_of
 

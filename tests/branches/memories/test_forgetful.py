@@ -10,23 +10,18 @@ from typing import Any
 import jsonschema
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from streamsvm.branches.memories.voting import Voting
 from streamsvm.checkpoint import format as codec
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
-from streamsvm.coreset.moments import Moments
-from streamsvm.learning.cutting import Cut, LearnerState
-from streamsvm.learning.learner import Learner
+from streamsvm.coreset import Moments
+from streamsvm.learning import Cut, Learner, LearnerState, Origin, make, train, version_of
 from streamsvm.learning.memory_kinds import memory_kinds
-from streamsvm.learning.recipe import Origin, make, version_of
-from streamsvm.learning.training import train
-from streamsvm.model import message
-from streamsvm.model.version import Memory, Version
+from streamsvm.model import Memory, Version, message
 from streamsvm.points import Points, Position, Rows, Times
-from streamsvm.svm.objective import primal_objective
-from streamsvm.verification.recomputation import Recomputation, missing_input
+from streamsvm.svm import primal_objective
+from streamsvm.verification import Recomputation, missing_input
 from tests.config.sizes import sized
 from tests.schemas import model_schema
 from tests.streams import DIMENSION, gaussian, rows_of, snapshot_of

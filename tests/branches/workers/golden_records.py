@@ -17,7 +17,7 @@ from streamsvm.branches.workers.coreset_records import (
     encode_rows,
     place,
 )
-from streamsvm.model.pointers import decode_record
+from streamsvm.model import decode_record
 from streamsvm.points import Position
 from tests.golden.record import Kept, parted, whole
 from tests.streams import gaussian, rows_of

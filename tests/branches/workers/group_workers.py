@@ -12,15 +12,13 @@ from consumers.branches.workers import group_worker
 from consumers.branches.workers.group_worker import GroupWorker
 from consumers.branches.workers.metrics import WORKER
 from consumers.branches.workers.settings import WorkerConfig, coresets_topic
-from consumers.host.runtime import Health
+from consumers.host import Health
 from consumers.metrics import Metrics
 from consumers.settings import Settings
-from streamsvm.ingest.decoder import encode
+from streamsvm.ingest import encode
 from streamsvm.kafka import Cluster, Connection
-from streamsvm.learning.learner import Learner
-from streamsvm.learning.training import train
-from streamsvm.model import message as model_codec
-from streamsvm.model.version import Version, positions
+from streamsvm.learning import Learner, train
+from streamsvm.model import Version, message as model_codec, positions
 from streamsvm.points import Position
 from tests import streams
 from tests.consumers.trainers import DEADLINE_S, produce, topic, versions

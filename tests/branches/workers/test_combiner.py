@@ -8,17 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from streamsvm.branches.workers.combiner import Combiner
-from streamsvm.checkpoint import records
-from streamsvm.checkpoint.records import BUCKET, PARTITION
+from streamsvm.checkpoint import BUCKET, PARTITION, records
 from streamsvm.config import ModelConfig, PointsConfig, SvmConfig
 from streamsvm.errors import CorruptCheckpoint
-from streamsvm.learning.cutting import LearnerState
-from streamsvm.learning.learner import Learner
-from streamsvm.learning.partition_state import PartitionState
+from streamsvm.learning import Learner, LearnerState, PartitionState
 from streamsvm.points import Position, Rows
 from tests.branches.memories.test_forgetful import MEMORIES
 from tests.config.sizes import sized

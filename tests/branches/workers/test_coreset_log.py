@@ -9,19 +9,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from streamsvm.branches.workers import coreset_log, coreset_records, coreset_writer
 from streamsvm.branches.workers.coreset_log import PartitionLog
 from streamsvm.branches.workers.coreset_records import FORMAT, NEWEST_ROWS, Opening, decode_rows, encode_rows
 from streamsvm.branches.workers.coreset_writer import CoresetWrite, PartitionWriter
-from streamsvm.checkpoint.records import decode_bucket, encode_bucket, encode_partition
+from streamsvm.checkpoint import decode_bucket, encode_bucket, encode_partition
 from streamsvm.config import ModelConfig
 from streamsvm.errors import CorruptCheckpoint
-from streamsvm.learning.cutting import LearnerState
-from streamsvm.learning.learner import Learner
-from streamsvm.learning.partition_state import PartitionState
+from streamsvm.learning import Learner, LearnerState, PartitionState
 from streamsvm.points import Position, Rows
 from tests.branches.workers.test_combiner import MEMORIES_AND_SHAPES, config_of, stream
 from tests.promise.records import of_bytes

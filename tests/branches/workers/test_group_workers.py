@@ -12,16 +12,21 @@ import pytest
 
 from consumers import constants
 from consumers.branches.workers import adopting
-from consumers.branches.workers.coresets_topic import READ_TO, WATERMARK, read_partition, topic_spec
-from consumers.branches.workers.coresets_topic import check_topic as check_fit
+from consumers.branches.workers.coresets_topic import (
+    READ_TO,
+    WATERMARK,
+    check_topic as check_fit,
+    read_partition,
+    topic_spec,
+)
 from consumers.branches.workers.settings import coresets_topic
 from consumers.settings import Settings
 from streamsvm.branches.workers.coreset_records import Manifest, PartEntry, place
 from streamsvm.config import CoresetConfig
 from streamsvm.errors import ConfigurationError, StateError
 from streamsvm.kafka import Cluster, Connection, Message, TopicInfo, TopicSpec
-from streamsvm.learning.learner import Learner
-from streamsvm.model.version import Version, positions
+from streamsvm.learning import Learner
+from streamsvm.model import Version, positions
 from streamsvm.points import Position
 from tests import streams
 from tests.branches.workers.group_workers import PARTITIONS, ROWS, WorkerRunning, check, check_topic, fill

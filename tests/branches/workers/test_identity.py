@@ -12,7 +12,7 @@ from consumers.settings import Settings
 from streamsvm.kafka import Cluster, Connection, Recreated
 from tests.branches.workers.group_workers import WorkerRunning
 from tests.brokers.fixtures import TestBroker
-from tests.consumers.streams.test_identity import WAY_OUT, AtTheQuestion, never_looking, recreate
+from tests.consumers.recreated import WAY_OUT, AtTheQuestion, never_looking, recreate
 from tests.consumers.trainers import Running, produce, records, versions
 
 pytestmark = pytest.mark.real_broker

@@ -19,9 +19,7 @@ from typer.testing import CliRunner
 
 from consumers.cli.app import app
 from consumers.help_texts import Commands
-from consumers.host.exit_codes import EXIT_UNFORESEEN
-from consumers.options import fields, flag
-from streamsvm.secrecy import is_secret
+from consumers.host import EXIT_UNFORESEEN
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.command import error_of, run
 from tests.forked import ROOT
@@ -61,15 +59,6 @@ def test_a_start_that_waits_for_a_broker_hears_a_signal(command: list[str], tmp_
             daemon.kill()
     assert daemon.events("stopped")
     assert not daemon.events("fatal")
-
-
-def test_help_explains_every_option_of_a_trainer() -> None:
-    """Each option of the trainer's sections stands in --help-all."""
-    text = run("train", "--help-all").stdout
-    for section in ("", "input", "points", "coreset", "svm", "training", "checkpoint", "output"):
-        for name in fields(section):
-            assert is_secret(name) or flag(section, name) in text
-    assert "--bootstrap-servers" in text
 
 
 def test_help_begins_with_what_is_needed_first() -> None:
@@ -220,49 +209,6 @@ def test_an_error_that_nobody_foresaw_has_a_status_of_its_own() -> None:
     last = finished.stderr.splitlines()[-1]
     assert last.startswith("streamsvm: error: unexpected IndexError: list index out of range. ")
     assert "traceback" in last
-
-
-@pytest.mark.long
-def test_replay_train_show_and_score_by_command_line(real_broker: TestBroker, tmp_path: Path) -> None:
-    """README's commands on one's own Kafka, in their order, on a real broker."""
-    broker = ["--bootstrap-servers", str(real_broker.connection.options["bootstrap.servers"])]
-    topic, models, unlabeled = (real_broker.name(hint) for hint in ("in", "models", "unlabeled"))
-    name = ["--name", "pulsar", "--output-models-topic", models]
-    sent = run("replay", "--dataset", "htru2", "--shuffle", "1", "--topic", topic, "--create", "1", *broker)
-    assert sent.returncode == 0, sent.stderr
-    assert "17,898 points" in sent.stdout
-
-    from tests.live.process import Daemon
-
-    trainer = Daemon(
-        ["train", *name, "--input-topic", topic, "--points-dimension", "8", "--checkpoint-directory", str(tmp_path),
-         "--http-port", "0", *broker]
-    )  # fmt: skip
-    while trainer.wait_for("model_published")["points"] < 16_000:
-        pass
-    assert trainer.stop() == 0
-    shown = run("model", "show", *name, *broker)
-    assert "16,000 points of 16,000 rows" in shown.stdout
-    message = json.loads(run("model", "show", "--json", *name, *broker).stdout)
-    assert message["stream"]["points"] == 16_000
-    absent = run("model", "show", "--version", "99", *name, *broker)
-    assert absent.returncode == 78
-    assert "pulsar has no version 99" in error_of(absent)
-
-    run("replay", "--dataset", "htru2", "--topic", unlabeled, "--unlabeled", "--create", "1", "--limit", "500", *broker)
-    scorer = Daemon(
-        ["score", *name, "--scoring-topic", unlabeled, "--scoring-output-topic", f"{unlabeled}-scores",
-         "--http-port", "0", *broker]
-    )  # fmt: skip
-    scorer.wait_for("started")
-    from tests.consumers.trainers import topic as read
-
-    scores: list[object] = []
-    while len(scores) < 500:
-        scores = [json.loads(record.value or b"") for record in read(real_broker.connection, f"{unlabeled}-scores")]
-    assert scorer.stop() == 0
-    assert {score["model"] for score in scores} == {"pulsar"}  # type: ignore[index]
-    assert {score["label"] for score in scores} <= {-1, 1}  # type: ignore[index]
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import subprocess
 import sys
@@ -32,9 +31,3 @@ def test_it_says_what_a_program_says(arguments: list[str]) -> None:
 def untimed(said: str) -> str:
     """Return what was said without the time of the last line."""
     return re.sub(r'"timestamp": "[^"]*"', "", said)
-
-
-def test_variables_are_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those of streamsvm that this process has are not passed on; those that are given are."""
-    monkeypatch.setenv("STREAMSVM_SEED", "7")
-    assert json.loads(run("config", "--effective", STREAMSVM_POINTS__DIMENSION="3").stdout)["seed"] == 0

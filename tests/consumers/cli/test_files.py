@@ -16,8 +16,7 @@ from consumers.cli.file_options import Labels, SkippedRowCounter, first_look, in
 from consumers.options import settings_from
 from streamsvm.config import Label, PointsConfig
 from streamsvm.errors import ConfigurationError, TopicMissing
-from streamsvm.ingest.files.array_files import from_arrays
-from streamsvm.ingest.files.opening import open_source
+from streamsvm.ingest import from_arrays, open_source
 
 
 def test_faults_name_flags() -> None:

@@ -8,9 +8,7 @@ import pytest
 
 from consumers.dead_letters.listing import StoredLetter, advice, lines, plain, read_letters
 from streamsvm.errors import InvalidMessage
-from streamsvm.ingest import dead_letter as deadletter
-from streamsvm.ingest.dead_letter import RejectedRow
-from streamsvm.ingest.decoder import REASONS, REMEDIES, RejectedRecord, Rejection
+from streamsvm.ingest import REASONS, REMEDIES, RejectedRecord, RejectedRow, Rejection, dead_letter as deadletter
 from streamsvm.kafka import Cluster, Message, Outbox, Record, TopicSpec
 from tests.brokers.fixtures import TestBroker
 

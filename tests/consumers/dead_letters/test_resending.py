@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 import pytest
@@ -14,7 +15,7 @@ from streamsvm.errors import ConfigurationError
 from streamsvm.ingest import dead_letter as deadletter
 from streamsvm.ingest.dead_letter import DecodedDeadLetter, Receipt, RejectedRow
 from streamsvm.ingest.decoder import PointDecoder, RejectedRecord, Rejection
-from streamsvm.kafka import Cluster, Connection, Message, Outbox, Record, TopicSpec
+from streamsvm.kafka import Cluster, Connection, Message, Outbox, Publisher, Record, TopicSpec
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.command import run
 
@@ -219,21 +220,19 @@ def test_an_input_that_nobody_read_has_no_letters(real_broker: TestBroker) -> No
 
 def test_a_call_that_is_overtaken_sends_nothing_twice(real_broker: TestBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another call between the reading and the sending takes the id over: the first finds its receipts."""
-    from consumers.dead_letters import resending
-
     connection, (source, target) = real_broker.connection, topics(real_broker)
     send(connection, message(source, 1, b"one", UNLABELED))
-    sort_out, overtaken = resending._sort_out, []
+    publish, overtaken = Publisher.publish, list[Resent]()
 
-    def overtaking(*given: object) -> object:
-        found = sort_out(*given)  # type: ignore[arg-type]
+    def overtaking(self: Publisher, messages: Sequence[Message]) -> list[int]:
         if not overtaken:
-            overtaken.append(True)
-            assert again(connection, source, target) == Resent(1)
-        return found
+            overtaken.append(Resent(0))
+            overtaken[0] = again(connection, source, target)
+        return publish(self, messages)
 
-    monkeypatch.setattr(resending, "_sort_out", overtaking)
+    monkeypatch.setattr(Publisher, "publish", overtaking)
     assert again(connection, source, target) in (Resent(1), Resent(0, 1))
+    assert overtaken == [Resent(1)]
     assert values(connection, target) == [b"one"]
 
 

@@ -20,7 +20,6 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
-from consumers.cli.evaluate import _class_weight as class_weight_of
 from consumers.evaluate import (
     EvaluationReport,
     EvaluationRow,
@@ -30,17 +29,13 @@ from consumers.evaluate import (
     headline,
     load,
     notes,
-)
-from consumers.evaluate import (
     run as passes,
 )
 from streamsvm import CoresetSVC
 from streamsvm.datasets import load_htru2
 from streamsvm.errors import ConfigurationError
-from streamsvm.ingest.files.array_files import from_arrays
-from streamsvm.ingest.files.opening import open_source
-from streamsvm.ingest.files.source import PointSource
-from tests.consumers.command import run
+from streamsvm.ingest import PointSource, from_arrays, open_source
+from tests.consumers.command import error_of, run
 
 Arrays = tuple[np.ndarray, np.ndarray]
 PLAN = Plan(points=200, C=1.0)
@@ -342,14 +337,10 @@ def test_class_weights_count_in_every_method(arrays: Arrays, source: PointSource
     assert sgd.scores != plain.scores
 
 
-@pytest.mark.parametrize("text", ["balanced", "2,3"])
-def test_class_weights_are_read_from_the_command_line(text: str) -> None:
-    """Two numbers, or balanced; anything else is refused before the file is read."""
-    assert class_weight_of(text) == (text if text == "balanced" else (2.0, 3.0))
-    with pytest.raises(ConfigurationError, match="neither balanced nor two numbers"):
-        class_weight_of("1,2,3")
-    with pytest.raises(ConfigurationError, match="above 0"):
-        replace(PLAN, class_weight=(1.0, -1.0)).check()
+@pytest.mark.parametrize(("text", "said"), [("1,2,3", "neither balanced nor two numbers"), ("1,-1", "above 0")])
+def test_class_weights_without_a_meaning_are_refused(text: str, said: str) -> None:
+    """Two numbers above 0, or balanced; anything else is refused before the file is read."""
+    assert said in error_of(run("evaluate", "--dataset", "htru2", "--class-weight", text))
 
 
 def test_rows_without_skill_are_named() -> None:

@@ -10,21 +10,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from consumers.cli.file_options import SkippedRowCounter, rows_by_recipe
+from consumers.cli import SkippedRowCounter, rows_by_recipe
 from consumers.evaluate import Plan, configured, evaluate, not_followed, partitions_of, settings_of
 from consumers.evaluate.plan import EvaluationReport, EvaluationRow
 from consumers.evaluate.reading import read
 from consumers.loader import load
-from consumers.replay.replay import replay_events
+from consumers.replay import replay_events
 from consumers.settings import CheckpointConfig, InputConfig, OutputConfig, Settings, TrainingConfig
-from streamsvm.branches.events.event_files import events_in
+from streamsvm.branches.events import events_in
 from streamsvm.config import PointsConfig
 from streamsvm.errors import ConfigurationError
-from streamsvm.ingest.files.array_files import from_arrays
-from streamsvm.ingest.files.opening import open_source
+from streamsvm.ingest import from_arrays, open_source
 from streamsvm.kafka import Cluster, TopicSpec
-from streamsvm.model.message import content_sha256
-from streamsvm.model.version import Version
+from streamsvm.model import Version, content_sha256
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.command import error_of, run
 from tests.consumers.trainers import run_until, versions

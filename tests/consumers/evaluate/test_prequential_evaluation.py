@@ -8,8 +8,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from pyarrow import parquet
 from sklearn.metrics import (
     accuracy_score,
@@ -25,7 +24,7 @@ from consumers.evaluate import PrequentialPlan, evaluate_prequentially
 from consumers.evaluate.predict_then_train import Stream, contenders
 from consumers.evaluate.prequential_contenders import Due, shares_before
 from streamsvm.config import SvmConfig
-from streamsvm.ingest.files.opening import open_source
+from streamsvm.ingest import open_source
 from streamsvm.points import Points
 
 OURS = ["all", "window", "decay", "adaptive"]

@@ -24,7 +24,7 @@ from consumers.loader import load
 from consumers.metrics import TRAINER, Metrics
 from consumers.settings import HttpConfig, LogConfig
 from streamsvm.errors import BrokerUnavailable, ConfigurationError, CorruptCheckpoint, Fenced, StreamsvmError
-from streamsvm.kafka.client import ClientLog
+from streamsvm.kafka import ClientLog
 
 
 class Clock:

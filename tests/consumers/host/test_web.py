@@ -9,6 +9,7 @@ import socketserver
 import ssl
 import threading
 import time
+import timeit
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -17,8 +18,7 @@ from http import HTTPStatus
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from consumers.host.runtime import Health
 from consumers.host.web import server
@@ -142,6 +142,19 @@ def test_an_end_is_found_wherever_the_pieces_end(parts: list[bytes], size: int) 
     assert found == end_of_head(whole)
 
 
+def cost_of_blanks(count: int) -> float:
+    """Return the least processor time of several tries at a head with so many blanks."""
+    head = b"GET / HTTP/1.1\r\nA: " + b" " * count + b"\x01\r\n\r\n"
+    assert parse(head) is HTTPStatus.BAD_REQUEST
+    return min(timeit.repeat(lambda: parse(head), timer=time.process_time, repeat=5, number=100))
+
+
+def test_a_head_of_blanks_costs_as_much_as_it_is_long() -> None:
+    """Eight times the blanks cost about 8 times as much; quadratic, it would be 64."""
+    most = MOST_HEAD_BYTES - 100
+    assert cost_of_blanks(most) < 24 * cost_of_blanks(most // 8)
+
+
 # ------------------------------------------------------------------- slow and many clients
 
 
@@ -203,6 +216,17 @@ def test_probes_do_not_wait_for_pages(running: HttpServer, gate: Gate) -> None:
         assert status(running, "/metrics") == 200
     gate.opened.set()
     eventually(lambda: status(running, "/page-too") == 200, "answered again")
+
+
+def test_one_address_does_not_take_the_place_of_all() -> None:
+    """Of the queue for pages a share is kept for others, who are answered although one address asks for too much."""
+    maker, gone, done = server._Maker("test"), threading.Event(), list[bytes]()
+    accepted = [maker.make("here", lambda: bytes(gone.wait(20)), lambda _: None) for _ in range(server.MOST_WAITING)]
+    assert sum(accepted) == MOST_WAITING_OF_ONE < server.MOST_WAITING
+    assert maker.make("there", lambda: b"", done.append)
+    gone.set()
+    maker.stop()
+    eventually(lambda: done == [b""], "made")
 
 
 def test_a_page_that_fails_is_one_warning(running: HttpServer, gate: Gate, caplog: pytest.LogCaptureFixture) -> None:

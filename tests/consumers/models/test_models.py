@@ -23,7 +23,6 @@ from consumers.models.moving import (
     Move,
     Records,
     RollBack,
-    moves_id,
     perform,
     pin,
     remove_alias,
@@ -32,13 +31,11 @@ from consumers.models.moving import (
     unpin,
 )
 from consumers.settings import OutputConfig, Settings
+from consumers.streams import moves_id
 from streamsvm.errors import ConfigurationError, TransientError
 from streamsvm.kafka import Cluster, Connection, Message, OutcomeUnknown, Publisher, TopicSpec
-from streamsvm.model import message as model_codec
-from streamsvm.model.pointers import Alias, Retired, encode_retired, retired_key
-from streamsvm.registry.aliases import Aliases
-from streamsvm.registry.loading import load_version
-from streamsvm.registry.subscriber import ModelSubscriber
+from streamsvm.model import Alias, Retired, encode_retired, message as model_codec, retired_key
+from streamsvm.registry import Aliases, ModelSubscriber, load_version
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.command import error_of, run
 from tests.consumers.trainers import topic
@@ -76,7 +73,7 @@ def records(connection: Connection, settings: Settings) -> Records:
 
 def reached(records: Records) -> Connection:
     """Return the settings of the records' cluster, for what makes its own."""
-    return records.cluster._connection
+    return records.cluster.connection
 
 
 def do(records: Records, decide: Decide) -> str:
@@ -287,22 +284,19 @@ def test_whoever_is_always_outrun_gives_up(records: Records) -> None:
 # -------------------------------------------------------------------- reading
 
 
-def test_the_topic_is_read_from_its_end_as_far_as_needed(
-    records: Records, trainer: Trainer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_topic_is_read_from_its_end_as_far_as_needed(records: Records, trainer: Trainer) -> None:
     """With tombstones behind what was found; and to its beginning where that is what it takes."""
-    monkeypatch.setattr("streamsvm.registry.backwards.GROWTH", 2)
-    for number in range(6, 31):
+    for number in range(6, 51):
         trainer.publish(version_of(number))
-    trainer.retire(f"{NAME}@29")
-    trainer.say(retired_key(NAME), encode_retired(Retired(1, (), (29,))))
+    trainer.retire(f"{NAME}@49")
+    trainer.say(retired_key(NAME), encode_retired(Retired(1, (), (49,))))
     names = records.names()
     found = read_catalogue(records.cluster, records.settings, names, holds_newest(3), span=4)
-    assert found.standing[-3:] == [27, 28, 30]
+    assert found.standing[-3:] == [47, 48, 50]
     assert not found.complete
     assert 1 not in found.entries
     whole = read_catalogue(records.cluster, records.settings, names, holds_newest(1_000), figures=True)
-    assert (len(whole.entries), whole.complete) == (30, True)
+    assert (len(whole.entries), whole.complete) == (50, True)
     entry = whole.entries[7]
     assert entry.sha256 == model_codec.sha256(model_codec.encode(version_of(7)))
     assert entry.figures == VersionFigures(630, 1.5, pytest.approx(0.1 / 1.5))

@@ -1,35 +1,151 @@
-"""What people are shown of a version."""
+"""What people are shown of a version; what others wrote reaches a terminal as text, without a traceback."""
 
 from __future__ import annotations
 
 import io
+import json
 import re
 from dataclasses import replace
+from typing import Any
 
 import msgspec
+import numpy as np
 import pytest
 from rich.console import Console
+from rich.table import Table
 
+from consumers.host import json_for, printable
 from consumers.models.show import describe
-from streamsvm.model.fit import Audit
+from consumers.models.version_tables import diff_table, list_table
+from streamsvm.model import Audit, Hashed, Sigmoid, Version, compare
 from streamsvm.model.message import content_sha256
-from streamsvm.model.probability import Sigmoid
+from streamsvm.quality import Answered, skill_of
 from streamsvm.registry.loading import Loaded
 from tests.golden import model as golden
 from tests.model.test_model import version_of
 
+NASTY = [
+    "[/x]",
+    "[bold red]b[/]",
+    "[link=http://evil.example/]trusted[/link]",
+    "\x1b]0;pwned\x07",
+    "\x1b[2J",
+    "\x9b2J",
+    "a\u202eb",
+    "line\r\nforged",
+    "\udcff",
+    "\\[",
+]
 
-def shown(audit: Audit | None, probability: Sigmoid | None = None) -> str:
-    written, version = io.StringIO(), version_of()
-    version = replace(version, audit=audit, model=replace(version.model, probability=probability))
-    Console(width=300, file=written).print(describe(Loaded(version=version, sha256="ab", offset=3, loaded_at=0.0)))
+
+def shown(table: Table) -> str:
+    """Return what a terminal gets, which takes colours and links."""
+    written = io.StringIO()
+    Console(width=400, file=written, force_terminal=True, color_system=None, legacy_windows=False).print(table)
     return written.getvalue()
+
+
+def described(version: Version, sha256: str = "ab", **more: Any) -> str:
+    """Return what `model show` says of a version."""
+    return shown(describe(Loaded(version=version, sha256=sha256, offset=3, loaded_at=0.0, **more)))
+
+
+def told(audit: Audit | None = None, probability: Sigmoid | None = None) -> str:
+    version = version_of()
+    return described(replace(version, audit=audit, model=replace(version.model, probability=probability)))
+
+
+def assert_harmless(text: str, foreign: str) -> None:
+    assert "\x07" not in text
+    assert "\x9b" not in text
+    assert "\u202e" not in text
+    assert "\r" not in text
+    assert "\x1b]" not in text
+    assert "\x1b[2J" not in text
+    assert printable(foreign) in text
+
+
+@pytest.mark.parametrize("foreign", [one for one in NASTY if one != "\udcff"])  # which no message can hold
+def test_a_version_is_shown_as_it_is_written(foreign: str) -> None:
+    """Feature names, the model's name, labels, topic, solver and hashes of a version that somebody else made."""
+    version = version_of()
+    lineage = msgspec.structs.replace(version.lineage, topic=foreign, topic_id=foreign, parent=foreign)
+    names = (foreign, *(f"f{index}" for index in range(1, version.model.dimension)))
+    hostile = replace(version, name=foreign, labels=(foreign, "b"), lineage=lineage, feature_names=names)
+    text = described(hostile, foreign)
+    assert_harmless(text, foreign)
+    assert text.count(printable(foreign)) >= 5
+    assert_harmless(shown(diff_table(compare(Hashed(hostile, foreign), Hashed(hostile, "ab")))), foreign)
+
+
+@pytest.mark.parametrize("foreign", NASTY)
+def test_a_list_of_versions_shows_names_as_they_are_written(foreign: str) -> None:
+    """Aliases are keys that anyone with the right to write may choose."""
+    row = {"version": 1, "time": None, "points": 1, "objective": 1.0, "duality_gap": None, "aliases": [foreign]}
+    row |= dict.fromkeys(("gate", "balanced_accuracy", "balanced_accuracy_before", "skill"))
+    assert_harmless(shown(list_table(foreign, [row])), foreign)
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_a_list_of_versions_is_readable(width: int) -> None:
+    """In 80 columns, too: nothing is cut, `current` stands beside the number, and what is left out is named."""
+    row = {"version": 1234, "time": "2026-11-25T07:13:05.123Z", "points": 12_345_678, "objective": 44123.456}
+    row |= {"duality_gap": 1.2e-7, "aliases": ["current", "stable"], "gate": "refused", "balanced_accuracy": 0.91239}
+    row |= {"balanced_accuracy_before": 0.9}
+    row |= {"skill": {"answers": "negative", "state": "none"}}
+    console = Console(width=width, file=(printed := io.StringIO()))
+    console.print(list_table("pulsars", [row], width))
+    text = printed.getvalue()
+    assert max(map(len, text.splitlines())) <= width
+    assert "…" not in text
+    line = next(one for one in text.splitlines() if "1234" in one)
+    assert line.split()[:2] == ["1234", "current,"]
+    assert {"07:13:05", "12,345,678", "0.9124", "0.9000"} <= set(line.split())
+    assert ("44123.456" in line, "--json" in text) == ((True, False) if width == 120 else (False, True))
+
+
+def test_a_time_that_is_no_date_is_no_end() -> None:
+    """A producer may write any number of milliseconds."""
+    version = version_of()
+    late = replace(version, stream=msgspec.structs.replace(version.stream, last_time_ms=10**18))
+    assert "which is not a valid time" in described(late)
+
+
+def test_a_time_after_the_version_was_made_is_named() -> None:
+    """One record with a clock that is ahead is the last of what the rows' timestamps say."""
+    version = version_of()
+    for ahead_ms, said in ((60_000, False), (3_300_000, True)):
+        stream = msgspec.structs.replace(version.stream, last_time_ms=1_800_000_000_000 + ahead_ms)
+        made = replace(version, stream=stream)
+        assert ("so some timestamps are wrong" in described(made, published_at=1.8e9)) == said
+
+
+def test_json_for_a_terminal_is_the_same_value() -> None:
+    """Escaped, but for line ends; for a pipe it is the very text."""
+    text = json.dumps({"name": "\x9b2J \u202e \U000e0001 é"}, ensure_ascii=False, indent=1)
+    escaped = json_for(text, terminal=True)
+    assert json_for(text, terminal=False) == text
+    assert json.loads(escaped) == json.loads(text)
+    assert all(one.isprintable() or one == "\n" for one in escaped)
+    assert "é" in escaped
+
+
+@pytest.mark.parametrize("configuration", [{}, {"svm": 5}, {"svm": {"class_weight": "balanced"}}])
+def test_skill_is_shown_whatever_the_configuration_holds(configuration: dict[str, object]) -> None:
+    """It is foreign, too: only where it says so are the classes weighted."""
+    version = version_of()
+    version = replace(version, lineage=msgspec.structs.replace(version.lineage, configuration=configuration))
+    y = np.where(np.arange(1_000) < 240, 1, -1).astype(np.int8)
+    found = skill_of(Answered(y=y, weight=np.ones(1_000), values=np.full(1_000, -1.0)), None, 1)
+    text = " ".join(described(version, skill=found).split())
+    assert "to every point" in text
+    assert ("svm.class_weight" in text) == ("class_weight" not in str(configuration))
 
 
 @pytest.mark.parametrize(("low", "outside"), [(0.0, False), (1e9, True)])
 def test_the_objective_over_the_whole_stream_is_shown(low: float, outside: bool) -> None:
     """With its interval and sample, beside the coreset's own duality gap; a coreset that it contradicts is named."""
-    text = shown(Audit(2e9, low, 3e9, 1_234))
+    text = told(audit=Audit(2e9, low, 3e9, 1_234))
     assert f"2e+09 over the whole stream, in 95 of 100 cases {low:.6g} to 3e+09, by 1,234 points" in text
     assert "duality gap" in text
     assert ("the training set's objective lies outside" in text) == outside
@@ -37,7 +153,7 @@ def test_the_objective_over_the_whole_stream_is_shown(low: float, outside: bool)
 
 def test_a_version_without_an_audit_says_so() -> None:
     """Old ones, and those of a trainer that keeps no sample."""
-    assert "no audit sample was kept" in shown(None)
+    assert "no audit sample was kept" in told()
 
 
 def test_the_content_is_of_the_rows_and_not_of_the_log() -> None:
@@ -55,9 +171,7 @@ def test_the_content_is_of_the_rows_and_not_of_the_log() -> None:
         ),
     )
     assert content_sha256(elsewhere) == content_sha256(version)
-    table = io.StringIO()
-    Console(width=300, file=table).print(describe(Loaded(version=version, sha256="ab", offset=3, loaded_at=0.0)))
-    assert re.search(rf"content\s+│ {content_sha256(version)}", table.getvalue())
+    assert re.search(rf"content\s+│ {content_sha256(version)}", described(version))
     moved = tuple(msgspec.structs.replace(part, offset=part.offset + 1) for part in line.cut)
     others = [
         replace(version, lineage=msgspec.structs.replace(line, cut=moved)),
@@ -69,10 +183,10 @@ def test_the_content_is_of_the_rows_and_not_of_the_log() -> None:
 
 def test_how_a_decision_value_becomes_a_probability_is_shown() -> None:
     """The sigmoid's formula, or that there is none."""
-    assert "sigmoid, 1 / (1 + exp(-1.5 f +0.25))" in shown(None, Sigmoid(-1.5, 0.25))
-    assert re.search(r"probability\s+│ none", shown(None))
+    assert "sigmoid, 1 / (1 + exp(-1.5 f +0.25))" in told(probability=Sigmoid(-1.5, 0.25))
+    assert re.search(r"probability\s+│ none", told())
 
 
 def test_a_version_of_points_evaluates_no_fields() -> None:
     """It says what its input was."""
-    assert re.search(r"events\s+│ none: the input is points", shown(None))
+    assert re.search(r"events\s+│ none: the input is points", told())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from consumers.host.runtime import Health
+from consumers.host import Health
 from consumers.metrics import TRAINER, Metrics
 from consumers.page.board import BoardSnapshot, Drawing, Subject, TrainerBoard
 from consumers.page.boundary import project
@@ -23,9 +23,7 @@ from consumers.page.status import (
 )
 from consumers.settings import InputConfig, Settings
 from streamsvm.config import PointsConfig
-from streamsvm.model.kernels import Float
-from streamsvm.model.machine import LinearMachine, Model, Scaler
-from streamsvm.model.skill import Estimate, SampleFigures, Skill
+from streamsvm.model import Estimate, Float, LinearMachine, Model, SampleFigures, Scaler, Skill
 from tests.streams import gaussian
 
 HOSTILE = "</title></bdi><script>window.hacked=1</script><img src=x onerror=window.hacked=1>\"'&"
@@ -124,13 +122,12 @@ def skill() -> Skill:
     return Skill(state="some", answers="both", newest=figures, audit=None)
 
 
-def site(given: BoardSnapshot | None, now: datetime = T0, *, ready: bool = True, own: Settings | None = None) -> Site:
+def site(given: BoardSnapshot | None, *, ready: bool = True, metrics: Metrics | None = None) -> Site:
     """Return the site of a trainer that left this, whose dead letters have a hostile reason."""
-    chosen = own or settings()
-    metrics, health = Metrics(TRAINER), Health(stuck_after_s=60.0)
+    chosen, metrics, health = settings(), metrics or Metrics(TRAINER), Health(stuck_after_s=60.0)
     board = TrainerBoard(chosen, metrics)
     board.snapshot = given
     metrics.increase("streamsvm_dead_letters", 3, reason=HOSTILE)
     metrics.put("streamsvm_input_lag_records", 4, partition="0")
     health.require("broker", "" if ready else f"no broker {HOSTILE}")
-    return Site(chosen, board, metrics, health, lambda: now)
+    return Site(chosen, board, metrics, health, lambda: T0)

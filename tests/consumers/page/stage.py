@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from consumers.host.web.server import HttpServer
+from consumers.host import HttpServer
 from consumers.page.site import Site
 from consumers.page.status import TrainerStatus
 from consumers.settings import CheckpointConfig, HttpConfig, InputConfig, OutputConfig, Settings, TrainingConfig
 from streamsvm.config import CoresetConfig, PointsConfig, SvmConfig
 from streamsvm.datasets import load_htru2
-from streamsvm.ingest.decoder import encode
+from streamsvm.ingest import encode
 from streamsvm.kafka import Cluster, Connection, Message, Outbox, TopicSpec
 from tests.consumers.trainers import Running
 

@@ -14,11 +14,8 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import WebDriverWait
 
-from consumers.host.runtime import Health
-from consumers.host.web.answers import HttpAnswer
-from consumers.host.web.server import HttpServer
+from consumers.host import Health, HttpAnswer, HttpServer
 from consumers.metrics import TRAINER, Metrics
-from consumers.page.site import Site
 from consumers.settings import HttpConfig
 from streamsvm.kafka import EmbeddedBroker
 from tests.consumers.page import boards
@@ -181,20 +178,17 @@ def test_the_keyboard_is_enough(stage: Stage, open_browser: Open) -> None:
 
 def test_hostile_names_run_nothing(open_browser: Open) -> None:
     """Topic, labels, features and reasons made of markup are read as they are written, before and after an update."""
-    site = boards.site(boards.snapshot(boards.drawing(np.array([1.0, -0.5, 0.2]))))
+    metrics = Metrics(TRAINER)
+    site = boards.site(boards.snapshot(boards.drawing(np.array([1.0, -0.5, 0.2]))), metrics=metrics)
     with HttpServer(HttpConfig(port=0), Health(stuck_after_s=60.0), Metrics(TRAINER).registry, site.answer) as server:
         chrome = open_browser()
         chrome.get(server.url)
         assert boards.HOSTILE in chrome.find_element(By.CLASS_NAME, "about").text
-        _updated(chrome, site)
+        metrics.increase("streamsvm_input_rows", 41, outcome="accepted")
+        WebDriverWait(chrome, PATIENCE_S).until(lambda c: number(c, "input.accepted") == "41")
         assert chrome.execute_script("return window.hacked === undefined")
         assert boards.HOSTILE in chrome.find_element(By.CLASS_NAME, "picture").text
         assert troubles(chrome) == []
-
-
-def _updated(chrome: webdriver.Chrome, site: Site) -> None:
-    site._metrics.increase("streamsvm_input_rows", 41, outcome="accepted")
-    WebDriverWait(chrome, PATIENCE_S).until(lambda c: number(c, "input.accepted") == "41")
 
 
 def test_a_daemon_that_is_gone_is_said(open_browser: Open) -> None:

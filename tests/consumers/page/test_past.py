@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import threading
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 from msgspec import structs
 
-from consumers.page.past import MOST_CHARACTERS, NEAR, Past, letter_of, past_of
+from consumers.page.past import MOST_CHARACTERS, NEAR, letter_of, past_of
 from consumers.page.site import Site
 from consumers.page.status import TrainerStatus
 from consumers.settings import Settings
-from consumers.trainer import observer
-from streamsvm.ingest.decoder import RejectedRecord, Rejection
+from streamsvm.ingest import RejectedRecord, Rejection
 from streamsvm.kafka import Cluster, Connection, Message, Outbox, Record, TopicSpec
-from streamsvm.model import message as model_codec
-from streamsvm.model.pointers import Head
+from streamsvm.model import Head, message as model_codec
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.trainers import Running, produce, records, run_until, settings_for, topic, versions
 
@@ -79,30 +75,6 @@ def test_a_restart_forgets_nothing_that_the_topics_know(settings: Settings, conn
         assert letters.before >= 1
         assert (letters.newest.offset, letters.newest.reason) == (130, "wrong_dimension")
         assert again.value("streamsvm_model_points_covered") == before.value("streamsvm_model_points_covered") > 0
-
-
-def test_the_past_stands_behind_what_was_published_before_it_was_read(
-    settings: Settings, connection: Connection, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A first version does not wait for the past, and stays the newest when that comes."""
-    produce(connection, settings.input.topic, records(130))
-    run_until(settings, connection, 130)
-    published, read_on = len(versions(connection, settings)), threading.Event()
-
-    def late(*where: Any) -> Past:
-        assert read_on.wait(60.0)
-        return past_of(*where)
-
-    monkeypatch.setattr(observer, "past_of", late)
-    with Running(settings, connection) as again:
-        produce(connection, settings.input.topic, records(40, seed=1))
-        again.wait_until(lambda: again.value("streamsvm_model_version") == published + 1)
-        read_on.set()
-        again.wait_until(lambda: len(status_of(again, settings).versions) == published + 1)
-        shown = status_of(again, settings)
-        assert [part.number for part in shown.versions] == list(range(published + 1, 0, -1))
-        assert [part.earlier for part in shown.versions] == [False] + [True] * published
-        assert again.value("streamsvm_model_points_covered") == shown.versions[0].rows
 
 
 def test_a_version_with_another_hash_ends_the_walk(settings: Settings, connection: Connection) -> None:

@@ -7,8 +7,7 @@ import pytest
 from sklearn.decomposition import PCA
 
 from consumers.page.boundary import GRID, MOST_NUMBERS, MOST_POINTS, border, contour, project
-from streamsvm.model.kernels import RbfKernel
-from streamsvm.model.machine import KernelMachine, LinearMachine, Model, Scaler
+from streamsvm.model import KernelMachine, LinearMachine, Model, RbfKernel, Scaler
 from streamsvm.points import Points
 from tests.streams import gaussian
 

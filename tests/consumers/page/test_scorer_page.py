@@ -7,12 +7,12 @@ from contextlib import closing
 
 import pytest
 
-from consumers.host.web.server import HttpServer
+from consumers.host import HttpServer
 from consumers.page.site import Site
 from consumers.settings import HttpConfig
 from streamsvm.kafka import Connection, EmbeddedBroker
 from tests.consumers.page.looks import LOOKS, Open, agree_with_the_status, assert_fits, number_of, numbers, violations
-from tests.consumers.scorers import Running, points, produce, settings_for
+from tests.consumers.scorer.running import Running, points, produce, settings_for
 from tests.registry.test_subscriber import Trainer, eventually, version_of
 
 GOOD, BAD = 40, 3

@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from consumers.host.runtime import Health
+from consumers.host import Health
 from consumers.metrics import SCORER, Metrics
 from consumers.page.board import ScorerBoard, ServingSnapshot
 from consumers.page.collect import status_of
@@ -16,7 +16,7 @@ from consumers.page.page import page_of
 from consumers.page.scoring import ScorerFacts, verdict_of
 from consumers.page.status import DriftPart, ScorerStatus, ScoringMoment, Status, encode
 from consumers.settings import Settings
-from streamsvm.registry.loading import Loaded
+from streamsvm.registry import Loaded
 from tests.registry.test_subscriber import version_of
 
 T0 = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)

@@ -16,20 +16,18 @@ import msgspec
 import numpy as np
 import pytest
 
-from consumers.host.runtime import Health
-from consumers.host.web.server import HttpServer
+from consumers.host import Health, HttpServer
 from consumers.metrics import SCORER, TRAINER, Metrics
 from consumers.page.board import MOMENT_EVERY_S, MOST_MOMENTS, MomentSeries, ScorerBoard, Subject, TrainerBoard
 from consumers.page.site import Site, etag
 from consumers.page.status import Figures, Moment, ScorerStatus, TrainerStatus, encode
 from consumers.settings import HttpConfig, Settings
-from streamsvm.model import message as model_codec
-from streamsvm.model.kernels import RbfKernel
-from streamsvm.model.machine import KernelMachine, Model, Scaler
+from streamsvm.model import KernelMachine, Model, RbfKernel, Scaler, message as model_codec
+from streamsvm.model.threshold import described
 from streamsvm.registry.loading import Loaded
 from tests.consumers.page import boards
 from tests.consumers.page.boards import HOSTILE, T0
-from tests.golden import HERE
+from tests.golden import HERE, model as golden
 
 PICTURE = boards.drawing(np.array([1.0, -0.5, 0.2]))
 
@@ -139,6 +137,16 @@ def test_the_page_says_what_is_answered_and_why_a_row_was_rejected() -> None:
         "held at most 12",
     ):
         assert part in text, part
+
+
+def test_the_page_has_a_line_for_a_threshold() -> None:
+    """What was asked for, and what is expected of it; nothing without a threshold."""
+    snapshot = boards.snapshot(PICTURE)
+    assert "Threshold" not in text_of(boards.site(replace(snapshot, threshold=None)))
+    told = text_of(boards.site(replace(snapshot, threshold=described(golden.THRESHOLDS["linear"]))))
+    assert (
+        "Threshold -0.3333, chosen for recall 0.9: expected recall 0.91 (0.86 to 0.94), precision 0.81, alarms 25 %."
+    ) in told
 
 
 def test_every_chart_has_times() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from consumers.page.status import Figures, GateStatus
 from consumers.page.verdict import MAJORITY_MARGIN, SGD_MARGIN, Facts, verdict_of
-from streamsvm.model.skill import Answers, Estimate, SampleFigures, Skill, State
+from streamsvm.model import Answers, Estimate, SampleFigures, Skill, State
 
 
 def skilled(state: State, answers: Answers, positives: int = 2_400) -> Skill:

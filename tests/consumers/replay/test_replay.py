@@ -11,17 +11,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from consumers.replay.replay import Sent, prepare_topic, replay
 from streamsvm.config import PointsConfig
 from streamsvm.datasets import dataset_source
 from streamsvm.errors import ConfigurationError, TopicMissing, TransientError
-from streamsvm.ingest.decoder import PointDecoder
-from streamsvm.ingest.files.array_files import from_arrays
-from streamsvm.ingest.files.opening import open_source
-from streamsvm.ingest.files.source import PointSource
+from streamsvm.ingest import PointDecoder, PointSource, from_arrays, open_source
 from streamsvm.kafka import Cluster, Connection, EmbeddedBroker, Message, Outbox, PublishRefused
 
 

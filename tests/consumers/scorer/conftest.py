@@ -9,7 +9,7 @@ import pytest
 
 from consumers.settings import Settings
 from streamsvm.kafka import Connection
-from tests.consumers.scorers import settings_for
+from tests.consumers.scorer.running import settings_for
 from tests.registry.test_subscriber import Trainer
 
 

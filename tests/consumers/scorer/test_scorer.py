@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from contextlib import closing
 from typing import Any
 
@@ -12,8 +13,7 @@ import consumers.scorer.scorer as scorer_module
 from consumers.scorer.scorer import portions
 from consumers.settings import OutputConfig, Settings
 from streamsvm.errors import FatalError, TopicMissing
-from streamsvm.ingest import avro
-from streamsvm.ingest.decoder import encode
+from streamsvm.ingest import avro, encode
 from streamsvm.kafka import (
     Cluster,
     Connection,
@@ -25,10 +25,11 @@ from streamsvm.kafka import (
     Subscription,
     Tail,
 )
-from streamsvm.model.pointers import encode_head, head_key
+from streamsvm.model import encode_head, head_key
 from tests.brokers.fixtures import TestBroker
-from tests.consumers.scorers import Running, held_back, points, produce, scores, stored
+from tests.consumers.scorer.running import Running, held_back, points, produce, scores, stored
 from tests.ingest.test_scored import Shelf, in_avro, record_of
+from tests.kafka.foreign import members
 from tests.registry.test_subscriber import DEADLINE_S, NAME, Trainer, eventually, version_of
 
 pytestmark = pytest.mark.enough("real")
@@ -120,22 +121,6 @@ def test_a_scorer_says_why_no_version_is_current(connection: Connection, setting
         eventually(lambda: running.value("streamsvm_serving_version") == 1, "the pin is served")
 
 
-def test_each_score_belongs_to_one_version(connection: Connection, settings: Settings, trainer: Trainer) -> None:
-    """While versions change, a score is always the one that its own version gives."""
-    trainer.publish(version_of(1))
-    with Running(settings, connection) as running:
-        for number in range(1, 6):
-            trainer.publish(version_of(number))
-            produce(connection, settings.scoring.topic, points(range(20 * number - 20, 20 * number)))
-        eventually(lambda: running.value("streamsvm_scored_points_total") == 100, "all are scored")
-        eventually(lambda: running.value("streamsvm_serving_version") == 5, "the newest serves")
-    found = scores(connection, settings)
-    assert {score["id"] for score in found} == set(range(100))
-    for score in found:
-        assert score["score"] == score["version"] * (2.0 * score["id"] + 1)
-        assert score["points"] == 90 * score["version"]
-
-
 @pytest.mark.embedded_broker
 def test_a_version_of_another_dimension_decides_what_a_point_is(
     connection: Connection, settings: Settings, trainer: Trainer
@@ -155,51 +140,52 @@ def test_a_version_of_another_dimension_decides_what_a_point_is(
     assert {score["id"] for score in scores(connection, settings)} == {1, 2, 4, 5}
 
 
-@pytest.mark.real_broker
-def test_a_scorer_whose_transaction_the_broker_ended_goes_on(
+@pytest.mark.embedded_broker
+def test_a_crash_before_the_commit_loses_no_point(
     connection: Connection, settings: Settings, trainer: Trainer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A fence means that a transaction took too long, since nobody else has the id: the batch is scored, once."""
-    monkeypatch.setattr(scorer_module, "RETRY_S", 0.0)
+    """Without transactions a scorer that dies before committing leaves copies, with the same source, and no gap."""
     trainer.publish(version_of(1))
+    produce(connection, settings.scoring.topic, points(range(30)))
+
+    def die(self: Subscription, positions: dict[int, int]) -> None:
+        raise FatalError(f"killed before committing {positions}")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Subscription, "commit", die)
+        with pytest.raises(FatalError, match="killed before committing"), Running(settings, connection) as running:
+            eventually(running.ended, "it dies")
+    assert (copies := len(scores(connection, settings)))
     with Running(settings, connection) as running:
-        produce(connection, settings.scoring.topic, points(range(10)))
-        eventually(lambda: running.value("streamsvm_scored_points_total") == 10, "the first are scored")
-        with closing(Publisher(connection, running.transactional_id)) as rival:
-            rival.start()
-        produce(connection, settings.scoring.topic, points(range(10, 20)))
-        eventually(lambda: running.value("streamsvm_scored_points_total") == 20, "the others are scored")
-        assert running.value("streamsvm_scored_batches_total", outcome="put_back") == 1
-    assert sorted(score["id"] for score in scores(connection, settings)) == list(range(20))
+        eventually(lambda: running.value("streamsvm_scored_points_total") == 30, "all are scored, the first again")
+    sources = [dict(record.headers)["streamsvm.source"] for record in stored(connection, settings.scoring.output_topic)]
+    assert (len(sources), len(set(sources))) == (30 + copies, 30)
+    assert {score["id"] for score in scores(connection, settings)} == set(range(30))
 
 
-@pytest.mark.long
 @pytest.mark.real_broker
-def test_scorers_that_come_and_go_score_each_point_once(
-    connection: Connection, settings: Settings, trainer: Trainer
+def test_a_rebalance_between_poll_and_commit_scores_the_batch_once(
+    broker: TestBroker, settings: Settings, trainer: Trainer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two instances share a group; one leaves and another comes while points stream in: one score for each."""
+    """The broker refuses the positions of the generation before: the batch is aborted, put back, and scored once."""
+    connection = broker.connect(fetch_wait_max_ms=10, heartbeat_interval_ms=100)
+    scoring, publish, others = settings.scoring, Publisher.publish, list[Subscription]()
+
+    def publish_late(self: Publisher, messages: Sequence[Message], *given: Any, **named: Any) -> list[int]:
+        if messages and not others:  # a batch of scores, between its poll and its commit
+            others.append(Subscription(connection, scoring.topic, group=scoring.group))
+            eventually(lambda: not others[0].poll(1, 0.1) and members(connection, scoring.group) == 2, "one more joins")
+        return publish(self, messages, *given, **named)
+
+    monkeypatch.setattr(scorer_module, "RETRY_S", 0.0)
+    monkeypatch.setattr(Publisher, "publish", publish_late)
     trainer.publish(version_of(1))
-    topic, sent = settings.scoring.topic, 0
-
-    def feed(count: int) -> None:
-        nonlocal sent
-        produce(connection, topic, points(range(sent, sent + count)))
-        sent += count
-
-    with Running(settings, connection) as steady:
-        for _ in range(3):
-            feed(400)
-            with Running(settings, connection) as passing:
-                eventually(lambda: bool(passing.partitions()), "the second has partitions")
-                both = {f"{settings.scoring.group}-{slot}" for slot in (0, 1)}
-                # One has none for a moment where it gets a new producer, as after a transaction that came too late.
-                eventually(lambda: {steady.transactional_id, passing.transactional_id} == both, "a slot each")  # noqa: B023
-                feed(400)
-                eventually(lambda: passing.value("streamsvm_scored_points_total") >= 50, "the second is at work")
-        eventually(lambda: len(scores(connection, settings)) >= sent, "all are scored", 60.0)
-        assert steady.value("streamsvm_scored_points_total") < sent
-    assert sorted(score["id"] for score in scores(connection, settings)) == list(range(sent))
+    produce(connection, scoring.topic, points(range(20)))
+    with Running(settings, connection) as running:
+        eventually(lambda: running.value("streamsvm_scored_batches_total", outcome="put_back") == 1, "it is refused")
+        others[0].close()
+        eventually(lambda: running.value("streamsvm_scored_points_total") == 20, "all are scored")
+    assert sorted(score["id"] for score in scores(connection, settings)) == list(range(20))
 
 
 def joins(connection: Connection, settings: Settings) -> Subscription:
@@ -221,7 +207,9 @@ def test_a_scorer_whose_slot_is_taken_goes_on_in_another(
         assert running.transactional_id == f"{settings.scoring.group}-0"
         with closing(joins(connection, settings)) as thief:
             eventually(lambda: not thief.poll(1, 0.1) and running.transactional_id.endswith("-1"), "it claims slot 1")
-            eventually(lambda: not thief.poll(1, 0.1) and len(running.partitions()) == 2, "it has its share")
+            eventually(
+                lambda: not thief.poll(1, 0.1) and members(connection, settings.scoring.group) == 2, "both are in"
+            )
         produce(connection, settings.scoring.topic, points(range(10, 30)))
         eventually(lambda: running.value("streamsvm_scored_points_total") == 30, "all are scored")
         eventually(lambda: running.health.ready()[0], "it is ready")
@@ -244,7 +232,7 @@ def test_a_call_that_never_returns_does_not_hold_up_the_stop(
     setattr(Stuck, verb, Stuck._stick)
 
     def subscription(cluster: Cluster, topic: str, **more: Any) -> Stuck:
-        return Stuck(cluster._connection, topic, **more)
+        return Stuck(cluster.connection, topic, **more)
 
     monkeypatch.setattr(Cluster, "subscription", subscription)
     monkeypatch.setattr(scorer_module, "GRACE_S", 0.1)

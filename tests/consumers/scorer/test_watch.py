@@ -12,12 +12,11 @@ import consumers.scorer.observing as watch_module
 from consumers import constants
 from consumers.settings import Settings
 from streamsvm.errors import ConfigurationError
+from streamsvm.ingest import scores_of
 from streamsvm.ingest.decoder import encode
-from streamsvm.ingest.scored import scores_of
 from streamsvm.kafka import Connection
-from streamsvm.model import deciles_header as deciles_codec
-from streamsvm.model.deciles import deciles_of
-from tests.consumers.scorers import Running, points, produce, stored
+from streamsvm.model import deciles_header as deciles_codec, deciles_of
+from tests.consumers.scorer.running import Running, points, produce, stored
 from tests.registry.test_subscriber import Trainer, eventually, version_of
 
 pytestmark = pytest.mark.enough("embedded")

@@ -6,63 +6,30 @@ Without the question in that place no test here would end.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-import consumers.scorer.scorer as scorer_module
 from consumers import constants
 from consumers.settings import Settings
 from consumers.streams import identity as identity_module
 from consumers.streams.identity import TopicIdentity, identity_of
 from consumers.verify.verify import verify
 from streamsvm.errors import LogGap, TransientError
-from streamsvm.ingest.decoder import encode
-from streamsvm.kafka import Cluster, Connection, Recreated, TopicSpec
-from streamsvm.verification.report import Outcome
+from streamsvm.kafka import Cluster, Connection, Recreated
+from streamsvm.verification import Outcome
 from tests.brokers.fixtures import TestBroker
-from tests.consumers.scorers import Running as Scoring
-from tests.consumers.scorers import scores
-from tests.consumers.scorers import settings_for as scoring_settings
-from tests.consumers.trainers import Running, produce, records, run_until, settings_for, versions
+from tests.consumers.recreated import WAY_OUT, AtTheQuestion, never_looking, recreate, refuse_to_say
+from tests.consumers.trainers import Running, produce, records, run_until, versions
 from tests.kafka import foreign
-from tests.registry.test_subscriber import Trainer, eventually, version_of
 
 pytestmark = pytest.mark.real_broker
-
-WAY_OUT = r"was recreated: its id was \S{22} and is now \S{22}"
 
 
 @pytest.fixture(autouse=True)
 def never_by_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     """A look by the clock never helps here."""
     monkeypatch.setattr(constants, "WATCH_INTERVAL_S", 3_600.0)
-
-
-def recreate(connection: Connection, topic: str, values: list[bytes] | None = None, partitions: int = 1) -> None:
-    """Put another topic in the place of one, longer than the old one if values are given."""
-    foreign.delete_topic(connection, topic)
-    Cluster(connection).create([TopicSpec(topic, partitions)])
-    if values:
-        produce(connection, topic, values)
-
-
-class AtTheQuestion:
-    """Does something the moment that it is asked, once armed, whether a topic is still the same."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, topic: str, happens: Callable[[], None]) -> None:
-        self.armed = False
-        confirm = TopicIdentity.confirm
-
-        def asked(identity: TopicIdentity, reached: dict[int, int]) -> None:
-            if self.armed and identity._topic == topic:
-                self.armed = False
-                happens()
-            confirm(identity, reached)
-
-        monkeypatch.setattr(TopicIdentity, "confirm", asked)
 
 
 @pytest.fixture
@@ -73,13 +40,6 @@ def connection(real_broker: TestBroker) -> Connection:
 @pytest.fixture
 def settings(real_broker: TestBroker, tmp_path: Path) -> Settings:
     return never_looking(real_broker, tmp_path / "checkpoint")
-
-
-def never_looking(broker: TestBroker, directory: Path) -> Settings:
-    """Return a trainer's settings, with its input topic made, that ask the question only where they must."""
-    made = settings_for(broker.name("again"), directory)
-    Cluster(broker.connection).create([TopicSpec(made.input.topic)])
-    return made
 
 
 # ---------------------------------------------------------------- the question
@@ -172,10 +132,6 @@ def test_no_version_of_a_recreated_input_is_published(
     assert [version.stream.points for version in versions(connection, settings)] == [40]
 
 
-def refuse_to_say() -> None:
-    raise TransientError("the broker does not say")
-
-
 def test_a_version_waits_for_a_broker_that_does_not_say(
     settings: Settings, connection: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -187,135 +143,6 @@ def test_a_version_waits_for_a_broker_that_does_not_say(
         running.wait_until(lambda: running.value("streamsvm_model_version") == 1)
         assert running.value("streamsvm_producer_renewals_total") == 1
     assert [version.stream.points for version in versions(connection, settings)] == [40]
-
-
-# ---------------------------------------------------------------- scoring
-
-
-def points(numbers: range) -> list[bytes]:
-    return [encode([float(number), 0.0], id=number) for number in numbers]
-
-
-@pytest.fixture
-def scored(connection: Connection, monkeypatch: pytest.MonkeyPatch) -> Settings:
-    return asking_always(connection, monkeypatch)
-
-
-def asking_always(connection: Connection, monkeypatch: pytest.MonkeyPatch) -> Settings:
-    """Return a scorer's settings, with a version to score by; the question is asked for every batch."""
-    monkeypatch.setattr(scorer_module, "CONFIRM_EVERY_S", 0.0)
-    settings = scoring_settings(connection)
-    with closing(Trainer(connection, settings.output.models_topic)) as trainer:
-        trainer.publish(version_of(1))
-    return settings
-
-
-def beginning(settings: Settings) -> Settings:
-    return settings.model_copy(update={"scoring": settings.scoring.model_copy(update={"on_gap": "beginning"})})
-
-
-def ids_of(connection: Connection, settings: Settings) -> list[int]:
-    return sorted(score["id"] for score in scores(connection, settings))
-
-
-def ends_in(running: Scoring, settings: Settings, words: str) -> None:
-    """Wait until a scorer ends, which must name the way out."""
-    eventually(running.ended, "it ends")
-    failure, running.failure = running.failure, None
-    assert isinstance(failure, LogGap)
-    for word in (words, "streamsvm score --scoring-on-gap beginning", f"--group {settings.scoring.group} "):
-        assert word in str(failure), failure
-
-
-def test_no_score_of_a_recreated_input_is_committed(
-    connection: Connection, scored: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The scorer ends with the way out; taken, it scores each record of the new topic once."""
-    topic = scored.scoring.topic
-    question = AtTheQuestion(monkeypatch, topic, lambda: recreate(connection, topic, points(range(100, 140)), 4))
-    with Scoring(scored, connection) as running:
-        produce(connection, topic, points(range(10)))
-        eventually(lambda: running.value("streamsvm_scored_points_total") == 10, "the first are scored")
-        question.armed = True
-        produce(connection, topic, points(range(10, 12)))
-        ends_in(running, scored, "was recreated")
-    assert ids_of(connection, scored) == list(range(10))
-    with Scoring(beginning(scored), connection) as running:
-        eventually(lambda: running.value("streamsvm_scored_points_total") == 40, "the new topic is scored")
-    assert ids_of(connection, scored) == [*range(10), *range(100, 140)]
-
-
-def test_a_batch_waits_for_a_broker_that_does_not_say(
-    connection: Connection, scored: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It is put back, and scored once the broker does."""
-    monkeypatch.setattr(scorer_module, "RETRY_S", 0.0)
-    question = AtTheQuestion(monkeypatch, scored.scoring.topic, refuse_to_say)
-    question.armed = True
-    produce(connection, scored.scoring.topic, points(range(10)))
-    with Scoring(scored, connection) as running:
-        eventually(lambda: running.value("streamsvm_scored_points_total") == 10, "they are scored")
-        assert running.value("streamsvm_scored_batches_total", outcome="put_back") == 1
-    assert ids_of(connection, scored) == list(range(10))
-
-
-def test_a_scorer_goes_over_to_a_recreated_input(
-    connection: Connection, scored: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """With scoring.on_gap = beginning it does so by itself, and skips no record of the new topic."""
-    topic, told = scored.scoring.topic, beginning(scored)
-    question = AtTheQuestion(monkeypatch, topic, lambda: recreate(connection, topic, points(range(100, 140)), 4))
-    with Scoring(told, connection) as running:
-        produce(connection, topic, points(range(10)))
-        eventually(lambda: running.value("streamsvm_scored_points_total") == 10, "the first are scored")
-        question.armed = True
-        produce(connection, topic, points(range(10, 12)))
-        eventually(lambda: len(scores(connection, told)) >= 50, "the new topic is scored")
-    assert ids_of(connection, told) == [*range(10), *range(100, 140)]
-
-
-@pytest.mark.parametrize("on_gap", ["fail", "beginning"])
-def test_a_position_of_a_deleted_topic_is_not_believed(connection: Connection, scored: Settings, on_gap: str) -> None:
-    """A commit that met the deletion leaves it in the group of the new topic: its metadata name the old one."""
-    scoring = scored.scoring
-    produce(connection, scoring.topic, points(range(20)))
-    foreign.commit(connection, scoring.group, scoring.topic, 0, 12, f"a/1 1700000000000 {'A' * 22} {scoring.group}-0")
-    if on_gap == "fail":
-        with Scoring(scored, connection) as running:
-            ends_in(running, scored, f"the position 12 of group {scoring.group} in {scoring.topic}[0]")
-        assert scores(connection, scored) == []
-        return
-    with Scoring(beginning(scored), connection) as running:
-        eventually(lambda: running.value("streamsvm_scored_points_total") == 20, "all are scored")
-    with Scoring(scored, connection) as running:  # and what was committed since is believed
-        produce(connection, scoring.topic, points(range(20, 30)))
-        eventually(lambda: running.value("streamsvm_scored_points_total") == 10, "it goes on")
-    assert ids_of(connection, scored) == list(range(30))
-
-
-def test_a_position_that_a_person_has_set_is_believed(connection: Connection, scored: Settings) -> None:
-    """Kafka's own tools write no id."""
-    scoring = scored.scoring
-    produce(connection, scoring.topic, points(range(20)))
-    foreign.commit(connection, scoring.group, scoring.topic, 0, 12, "")
-    with Scoring(scored, connection) as running:
-        eventually(lambda: running.value("streamsvm_scored_points_total") == 8, "the others are scored")
-    assert ids_of(connection, scored) == list(range(12, 20))
-
-
-def test_a_scorer_gets_past_records_that_retention_took(connection: Connection, scored: Settings) -> None:
-    """Refused with the command; given, it goes on at the first record that is left."""
-    topic = scored.scoring.topic
-    produce(connection, topic, points(range(10)))
-    with Scoring(scored, connection) as running:
-        eventually(lambda: running.value("streamsvm_scored_points_total") == 10, "the first are scored")
-    produce(connection, topic, points(range(10, 30)))
-    foreign.delete_records(connection, topic, 0, 15)
-    with Scoring(scored, connection) as running:
-        ends_in(running, scored, f"offset 10 of {topic}[0] is out of range: the log starts at 15 and ends at 30")
-    with Scoring(beginning(scored), connection) as running:
-        eventually(lambda: running.value("streamsvm_scored_points_total") == 15, "what is left is scored")
-    assert ids_of(connection, scored) == [*range(10), *range(15, 30)]
 
 
 # ---------------------------------------------------------------- reading back

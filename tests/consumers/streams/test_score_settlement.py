@@ -1,12 +1,13 @@
-"""How far a settlement of scores reads: as far as it takes to see that the newest batch is whole."""
+"""How far a settlement of scores reads: as far as it takes to see that the newest batch is whole.
+
+What it makes of what it has read is the simulation's to judge.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
-
-import pytest
 
 from consumers.streams.score_settlement import ScoreSettlement
 from consumers.streams.settling import SHORT_SLACK_MS
@@ -86,11 +87,8 @@ class Members:
 class Published(list[Message]):
     """What a settlement publishes."""
 
-    attempts: tuple[str, ...] = ()
-
     def publish(self, messages: Sequence[Message], progress: MemberProgress | None = None) -> None:
         self += messages
-        self.attempts += (progress.attempt,) if progress else ()
 
     def confirm(self) -> None:
         """Readers pass it at once."""
@@ -153,35 +151,6 @@ def test_what_is_missing_is_looked_for_to_the_end() -> None:
     assert not settle(Log([*torn, again]), {0: standing("a", DAY_MS)})
     published = settle(Log(torn), {0: standing("a", DAY_MS)})
     assert [(one.topic, one.partition, one.value) for one in published] == [("scores", 1, b"2")]
-
-
-def test_positions_whose_batch_readers_have_are_committed() -> None:
-    """Only the markers of the positions were lost: to score the batch again would answer each point twice."""
-    log = Log([score("a", 1, PLACES[0], 1_000), score("a", 2, PLACES[1], 1_000)])
-    members = Members({0: standing("z", 2_000, offset=0, in_doubt=True)})
-    published = settle(log, {}, members)
-    assert not published
-    assert (members.asked_for, published.attempts) == ([{0: 2}], ("a",))
-
-
-def test_what_a_settler_left_that_died_after_its_abort_is_completed() -> None:
-    """Nothing hangs but the positions, and readers see a half."""
-    torn = [score("a", 1, PLACES[0], 1_000), score("a", 2, PLACES[1], 1_000, committed=False)]
-    members = Members({0: standing("z", 2_000, offset=0, in_doubt=True)})
-    published = settle(Log(torn), {}, members)
-    assert [(one.topic, one.partition, one.value) for one in published] == [("scores", 1, b"2")]
-    assert members.asked_for == [{0: 2}]
-
-
-@pytest.mark.parametrize(("of", "moved"), [("new", [{0: 2}]), ("old", [])])
-def test_a_batch_of_a_deleted_input_moves_no_position(of: str, moved: list[dict[int, int]]) -> None:
-    """Readers get all of it, but its positions are those of a log that is gone."""
-    attempt = f"{of}~a"
-    torn = [score(attempt, 1, PLACES[0], 1_000), score(attempt, 2, PLACES[1], 1_000, committed=False)]
-    members = Members({0: standing("z", 2_000, offset=0, in_doubt=True)}, looks=50)
-    published = settle(Log(torn), {}, members)
-    assert [one.value for one in published] == [b"2"]
-    assert [positions for positions in members.asked_for if positions != {0: 0}] == moved  # 0: to be aborted
 
 
 def test_the_doubt_of_another_slot_is_left_to_it() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from html import unescape
 from pathlib import Path
@@ -13,35 +12,26 @@ import numpy as np
 import pytest
 from structlog.testing import capture_logs
 
-from consumers.models.show import describe
-from consumers.page.page import page_of
-from consumers.page.site import Site
-from consumers.page.status import ScorerStatus, TrainerStatus
+from consumers.models import describe
+from consumers.page import ScorerStatus, Site, TrainerStatus, page_of
 from consumers.settings import ScoringConfig, Settings
-from consumers.verify.verify import verify
-from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig, sizes
+from streamsvm.config import ModelConfig, PointsConfig, SvmConfig
 from streamsvm.errors import ConfigurationError
 from streamsvm.ingest.decoder import encode
-from streamsvm.ingest.scored import BatchScorer
-from streamsvm.kafka import Cluster, Connection, Record, TopicSpec
-from streamsvm.learning.learner import Learner
-from streamsvm.learning.recipe import make
-from streamsvm.model import message as model_codec
-from streamsvm.model.class_skill import ClassSkill
-from streamsvm.model.classes import ClassModel, LinearMachines
-from streamsvm.model.skill import spelt
-from streamsvm.model.version import Version
+from streamsvm.kafka import Cluster, Connection, TopicSpec
+from streamsvm.learning import Learner, make
+from streamsvm.model import ClassModel, ClassSkill, message as model_codec, spelt
 from streamsvm.points import Points, Position
 from streamsvm.registry.loading import load_version
 from tests.brokers.fixtures import TestBroker
-from tests.consumers import scorers
+from tests.config.sizes import sized
+from tests.consumers.scorer import running as scorers
 from tests.consumers.trainers import Running, produce, run_until, settings_for, versions
 from tests.golden import model as golden
 from tests.registry.test_subscriber import eventually
 from tests.streams import DIMENSION, rows_of
 
 LABELS: Final = ("a", "b", "c", "d", "e", "f", "g")
-ROWS: Final = 600
 
 
 def several(n: int, seed: int = 0, absent: int | None = None) -> Points:
@@ -64,21 +54,14 @@ def records_of(points: Points) -> list[bytes]:
 
 
 def seven(settings: Settings, **svm: Any) -> Settings:
-    """Return settings of seven labels, with leaves and buckets of 60 points."""
-    points = 300 * sizes.AUDITED // (sizes.AUDITED - 1)
+    """Return settings of seven labels, of leaves and buckets of 60 points, and an audit sample with points of each."""
     return settings.model_copy(
         update={
             "points": PointsConfig(dimension=DIMENSION, labels=LABELS),
-            "coreset": CoresetConfig(points=points, structure="tree", train_points=500),
+            "coreset": sized(leaf_rows=60, bucket_points=60, audit_points=150, structure="tree", train_points=500),
             "svm": SvmConfig(**svm),
         }
     )
-
-
-@pytest.fixture(autouse=True)
-def _large_audit_samples(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A third of so few points: each of seven labels needs some, for its probabilities."""
-    monkeypatch.setattr(sizes, "AUDITED", 3)
 
 
 @pytest.fixture(params=["linear", "rbf"])
@@ -90,76 +73,6 @@ def settings(broker: TestBroker, tmp_path: Path, request: pytest.FixtureRequest)
     made = seven(settings_for(broker.name("k"), tmp_path / "checkpoint"), kernel=request.param, **svm)
     Cluster(broker.connection).create([TopicSpec(made.input.topic, 4)])
     return made
-
-
-def oracle(config: ModelConfig, points: Points) -> Iterator[ClassModel]:
-    """Make the same stream's models without broker, batches or daemon."""
-    learner, rows = Learner(config, {0: Position(0)}, 2), rows_of(points)
-    while len(rows):
-        rows = rows.slice(learner.learn(rows), len(rows))
-        if learner.cut_due:
-            model = make(learner.cut(), config).model
-            assert isinstance(model, ClassModel)
-            yield model
-
-
-def test_seven_labels_from_the_topic_to_every_reader(settings: Settings, connection: Connection) -> None:
-    """Over a restart: the models of the mathematics, answers, scores, `model show`, the page; and verify is clean."""
-    points = several(ROWS)
-    values = records_of(points)
-    produce(connection, settings.input.topic, values[:250])
-    run_until(settings, connection, 250)
-    produce(connection, settings.input.topic, [*values[250:], encode([0.0] * DIMENSION, "h")])
-    running = run_until(settings, connection, ROWS - 250 + 1)
-    published = versions(connection, settings)
-    expected = list(oracle(settings.models(), points))
-    assert [bytes_of(one.model) for one in published] == [bytes_of(model) for model in expected]
-    newest = published[-1]
-    assert isinstance(newest.model, ClassModel)
-    assert newest.labels == LABELS
-    assert len(newest.stream.class_weight) == len(newest.fit.class_weight) == len(LABELS)
-    assert len(newest.machines) == (21 if newest.model.scheme == "one_vs_one" else 7)
-    assert newest.stream.weight == pytest.approx(float(points.weight[: newest.stream.points].sum()))
-    loaded = load_version(connection, "m", models_topic=settings.output.models_topic)
-    test = several(500, seed=5)
-    answers = loaded.predict(test.X)
-    # Forty points of seven labels make machines between 0.61 and 0.79, by the seed; a guess has 0.14.
-    assert np.mean(answers == np.array(LABELS)[test.y]) > 0.5
-    assert answers.tolist() == [LABELS[at] for at in loaded.decision_function(test.X).argmax(axis=1)]
-    shares = loaded.predict_proba(test.X)
-    assert shares.shape == (500, len(LABELS))
-    assert np.allclose(shares.sum(axis=1), 1.0)
-    _scores_are(newest, loaded.sha256, test.X, answers.tolist(), shares)
-    text = _table_text(loaded)
-    assert "7: 'a', 'b'" in text
-    assert '"g"' in text
-    report = verify(Cluster(connection), settings)
-    assert report.clean, list(report.lines())
-    assert _page(running, settings).count("Balanced accuracy") >= 1
-
-
-def bytes_of(model: Any) -> list[bytes]:
-    """Return every array of a model, as bytes."""
-    arrays = [model.scaler.mean, model.scaler.scale, model.machine.intercepts]
-    if isinstance(model.machine, LinearMachines):
-        return [array.tobytes() for array in (*arrays, model.machine.coefficients)]
-    return [array.tobytes() for array in (*arrays, model.machine.support, model.machine.dual)]
-
-
-def _scores_are(version: Version, sha256: str, X: Any, answers: list[str], shares: Any) -> None:
-    scorer = BatchScorer(version, sha256, max_record_bytes=1_000, max_message_bytes=100_000)
-    values = [json.dumps({"x": x.tolist(), "id": at}).encode() for at, x in enumerate(X)]
-    scored = scorer.score([Record("in", 0, at, None, value, (), -1, None) for at, value in enumerate(values)])
-    found = [json.loads(one.value) for one in scored.records]
-    assert [one["label"] for one in found] == answers
-    assert np.allclose([one["probability"] for one in found], shares)
-    assert np.array(found[0]["score"]).shape == (len(LABELS),)
-    assert scored.values == [max(one["score"]) for one in found]
-    assert dict(zip(scored.labels, scored.answers, strict=True)) == {one: answers.count(one) for one in LABELS}
-
-
-def _table_text(loaded: Any) -> str:
-    return " ".join(str(cell) for column in describe(loaded).columns for cell in column.cells)
 
 
 def _page(running: Running, settings: Settings) -> str:
@@ -195,6 +108,7 @@ def test_a_label_that_comes_late_is_told_and_then_answered(broker: TestBroker, t
     loaded = load_version(broker.connection, "m", models_topic=settings.output.models_topic)
     assert isinstance(loaded.skill, ClassSkill)
     assert loaded.skill.state == "some"
+    assert "7: 'a', 'b'" in " ".join(str(cell) for column in describe(loaded).columns for cell in column.cells)
 
 
 def test_a_scorer_of_seven_labels_counts_each(broker: TestBroker, tmp_path: Path) -> None:

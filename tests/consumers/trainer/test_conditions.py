@@ -11,10 +11,9 @@ import structlog
 from consumers.trainer.coreset_conditions import REMEDIES, Conditions
 from consumers.trainer.startup import few_points
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
-from streamsvm.coreset.conditions import MEANINGS
-from streamsvm.coreset.reducers.base import Observed
+from streamsvm.coreset import MEANINGS, Observed
 from streamsvm.datasets import load_htru2
-from streamsvm.learning.learner import Learner
+from streamsvm.learning import Learner
 from streamsvm.points import Points, Position
 from tests.config.sizes import sized
 from tests.streams import rows_of

@@ -12,16 +12,16 @@ import numpy as np
 import pytest
 from confluent_kafka.schema_registry import SchemaRegistryClient
 
+from consumers.branches.events.sampling import newest_events
 from consumers.replay.replay import RecordFormat, replay
 from consumers.settings import RegistryConfig, Settings
-from streamsvm.branches.events.features.inference import proposal
-from streamsvm.branches.events.options import points_of, recipe_from
+from streamsvm.branches.events import points_of, proposal, recipe_from
 from streamsvm.config import PointsConfig
 from streamsvm.errors import ConfigurationError
+from streamsvm.ingest import from_arrays
 from streamsvm.ingest.avro import AvroWriter
 from streamsvm.ingest.decoder import PointDecoder
-from streamsvm.ingest.files.array_files import from_arrays
-from streamsvm.kafka import Cluster, Message, Outbox, RegistryUnavailable, SchemaRegistry
+from streamsvm.kafka import Cluster, Message, Outbox, RegistryUnavailable, SchemaRegistry, TopicSpec
 from tests.branches.events.payments import ROW, in_arrow
 from tests.branches.events.protobuf_payments import INSTALLED, message_of, payment_class
 from tests.branches.events.recipes import payment, payments
@@ -180,8 +180,6 @@ def test_a_trainer_reads_each_record_by_its_schema(broker: TestBroker, tmp_path:
 
 
 def prepare(broker: TestBroker, settings: Settings) -> None:
-    from streamsvm.kafka import TopicSpec
-
     Cluster(broker.connection).create([TopicSpec(settings.input.topic, 1)])
 
 
@@ -263,15 +261,12 @@ def confluent(registry: SchemaRegistryClient) -> dict[Any, Callable[[dict[str, A
     }
 
 
-@pytest.mark.embedded_broker
 def test_features_are_proposed_from_a_topic_of_every_format(
-    broker: TestBroker, registry: Registry, client: Client, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    real_broker: TestBroker, registry: Registry, client: Client
 ) -> None:
     """Without a group; from Arrow and Avro as from JSON, and it is a configuration."""
-    from consumers.branches.events import sampling
-
-    monkeypatch.setattr(sampling, "connect", lambda *_: broker.connection)
-    settings = Settings(registry=RegistryConfig(url=registry.url))
+    broker = real_broker
+    settings = Settings(kafka={"bootstrap.servers": broker.connection.servers}, registry={"url": registry.url})
     events = [{**payment(index), "weight": None, "risk": None, "items": [{"price": index}]} for index in range(60)]
     schema_id = client(registry.url).register(f"{broker.name()}-value", json.dumps(ROW))
     writer = AvroWriter(json.dumps(ROW), schema_id)
@@ -288,7 +283,7 @@ def test_features_are_proposed_from_a_topic_of_every_format(
             outbox.send(Message(name, value))
         outbox.flush(30.0)
         outbox.close()
-        found, unreadable = sampling.newest_events(settings, name, format_, "none", 1_000)
+        found, unreadable = newest_events(settings, name, format_, "none", 1_000)
         assert len(found) == len(events)
         assert unreadable.total() == 1
         proposals[format_] = {one.path: one.options for one in proposal(found, ("is_fraud",)).fields}

@@ -11,16 +11,14 @@ from typing import Any
 import pytest
 
 from consumers import constants
-from consumers.models.catalogue import holds_newest, read_catalogue, read_names
+from consumers.models import holds_newest, read_catalogue, read_names
 from consumers.settings import Settings
 from consumers.trainer.gatekeeping import OUTCOMES
 from streamsvm.errors import ConfigurationError
 from streamsvm.kafka import Cluster, Connection, Record, TopicSpec
-from streamsvm.learning.training import Trained, train
-from streamsvm.model import message as model_codec
-from streamsvm.model.machine import LinearMachine
-from streamsvm.model.pointers import Head, decode_alias, decode_head
-from streamsvm.registry.subscriber import ModelSubscriber, NoModel, load_version
+from streamsvm.learning import Trained, train
+from streamsvm.model import Head, LinearMachine, decode_alias, decode_head, message as model_codec
+from streamsvm.registry import ModelSubscriber, NoModel, load_version
 from tests.brokers.fixtures import TestBroker
 from tests.config.sizes import sized
 from tests.consumers.trainers import Running, produce, records, run_until, settings_for, topic, versions
@@ -139,8 +137,11 @@ def test_the_first_current_version_is_better_than_chance(settings: Settings, con
         with pytest.raises(ConfigurationError, match=why):
             load_version(connection, "m", models_topic=settings.output.models_topic)
         assert load_version(connection, "m", models_topic=settings.output.models_topic, number=1).version.number == 1
-        produce(connection, settings.input.topic, records(2 * ROWS, seed=1))
-        run_until(settings, connection, 2 * ROWS, train=spoiling(1))
+        with Running(settings, connection, train=spoiling(1)) as running:
+            for judged in (1, 2):
+                produce(connection, settings.input.topic, records(ROWS, seed=judged))
+                running.wait_until(lambda judged=judged: verdicts(running) == judged)
+        assert running.value("streamsvm_prequential_points_total") == 0, "a version that was refused scores nothing"
         assert following.wait_ready(20.0).version.number == 3
     assert current(connection, settings) == [3]
     told = trail(connection, settings)
@@ -150,8 +151,8 @@ def test_the_first_current_version_is_better_than_chance(settings: Settings, con
         "refused",
         "unscored",
     ]
-    produce(connection, settings.input.topic, records(ROWS, seed=2))
-    run_until(settings, connection, ROWS)
+    produce(connection, settings.input.topic, records(ROWS, seed=3))
+    assert run_until(settings, connection, ROWS).value("streamsvm_prequential_points_total") == ROWS
     assert current(connection, settings) == [3, 4]
 
 

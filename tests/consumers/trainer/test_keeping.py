@@ -10,18 +10,17 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from consumers.models.moving import Records, moves_id, perform, pin, set_alias, unpin
+from consumers.models import Records, perform, pin, set_alias, unpin
 from consumers.settings import Settings
+from consumers.streams import moves_id
 from consumers.trainer import retention as keeping
 from consumers.trainer.retention import MOST_AT_ONCE, due
 from consumers.verify.verify import verify
 from streamsvm.errors import ConfigurationError
 from streamsvm.kafka import Cluster, Connection, Message, Outbox, Publisher, TopicSpec
-from streamsvm.model.pointers import Alias, Retired
-from streamsvm.registry.aliases import Aliases
-from streamsvm.registry.loading import load_version
-from streamsvm.verification.chain import ChainCheck
-from streamsvm.verification.version_survey import VersionSurvey
+from streamsvm.model import Alias, Retired
+from streamsvm.registry import Aliases, load_version
+from streamsvm.verification import ChainCheck, VersionSurvey
 from tests.brokers.fixtures import TestBroker
 from tests.brokers.settings import COMPACT_AT_ONCE
 from tests.consumers.trainers import Running, produce, records, run_until, settings_for, topic

@@ -9,11 +9,9 @@ import onnxruntime
 import pytest
 
 from streamsvm.kafka import Cluster, TopicSpec
-from streamsvm.registry.loading import load_version
-from streamsvm.registry.onnx_export import export
+from streamsvm.registry import export, load_version
 from tests.brokers.fixtures import TestBroker
-from tests.consumers.trainer.test_classes import LABELS as LABELS_OF_SEVEN
-from tests.consumers.trainer.test_classes import records_of, seven, several
+from tests.consumers.trainer.test_classes import LABELS as LABELS_OF_SEVEN, records_of, seven, several
 from tests.consumers.trainers import produce, run_until, settings_for, versions
 
 

@@ -8,8 +8,8 @@ import pytest
 
 from consumers.settings import Settings
 from consumers.trainer.outliers import OutlierLog
-from streamsvm.coreset.outliers import Outlier, Tally
-from streamsvm.ingest.decoder import encode
+from streamsvm.coreset import Outlier, Tally
+from streamsvm.ingest import encode
 from streamsvm.kafka import Connection
 from streamsvm.points import Position
 from tests.consumers.trainers import produce, records, run_until, versions

@@ -11,7 +11,7 @@ import pytest
 from sklearn.metrics import accuracy_score, balanced_accuracy_score, hinge_loss
 
 from streamsvm.config import CoresetConfig, SvmConfig
-from streamsvm.ingest.decoder import encode
+from streamsvm.ingest import encode
 from streamsvm.model import skill_header as header
 from tests.brokers.fixtures import TestBroker
 from tests.config.sizes import sized

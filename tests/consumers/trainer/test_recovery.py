@@ -10,19 +10,24 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from consumers import constants
+from consumers.host import Clock, Health
+from consumers.metrics import TRAINER, Metrics
+from consumers.page import Past, Site, TrainerStatus, past_of
 from consumers.settings import Settings
-from consumers.streams.dead_letters import HANDFUL
-from consumers.streams.topics import output_topics
-from consumers.trainer import kernels, owner_watch
+from consumers.streams import HANDFUL, output_topics
+from consumers.trainer import kernels, observer, owner_watch, warming
+from consumers.trainer.components import Components
 from consumers.trainer.owner_watch import OwnerWatch
+from consumers.trainer.trainer import Trainer
 from streamsvm.checkpoint.format import decode
-from streamsvm.config import PointsConfig
-from streamsvm.errors import ConfigurationError, Fenced, StateError, TopicMissing, TransientError
+from streamsvm.config import ModelConfig, PointsConfig
+from streamsvm.errors import ConfigurationError, Fenced, LogGap, StateError, TopicMissing, TransientError
 from streamsvm.ingest import dead_letter as deadletter
 from streamsvm.ingest.decoder import REMEDIES
 from streamsvm.kafka import Cluster, Connection, Message, Publisher, Record, TopicSpec
@@ -30,6 +35,7 @@ from streamsvm.learning.training import train
 from streamsvm.model.pointers import Owner
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.trainers import Running, produce, records, run_until, settings_for, topic, versions
+from tests.deadline import eventually
 from tests.kafka import foreign
 
 pytestmark = pytest.mark.real_broker
@@ -107,6 +113,25 @@ def test_a_topic_recreated_under_a_running_trainer_is_begun_anew_in_process(
     assert numbers(connection, settings) == [(1, 40), (2, 40)]
 
 
+class InAGap(Trainer):
+    """A trainer whose log has a gap in every life."""
+
+    lives = 0
+
+    def _live(self) -> None:
+        self.lives += 1
+        raise LogGap("a gap", "")
+
+
+def test_a_trainer_that_is_told_to_stop_does_not_start_over(settings: Settings, connection: Connection) -> None:
+    """Told so after the gap was found: it would take the model over and begin an incarnation, only to stop."""
+    stop: Any = SimpleNamespace(is_set=lambda: False, wait=lambda timeout_s: True)
+    parts = {"cluster": Cluster(connection), "metrics": Metrics(TRAINER), "health": Health(stuck_after_s=60.0)}
+    trainer = InAGap(changed(settings, "input", on_gap="reset"), Components(**parts, stop=stop))
+    trainer.run()
+    assert trainer.lives == 1
+
+
 def test_output_topics_that_are_unfit_are_refused(settings: Settings, connection: Connection) -> None:
     """Compaction would remove most of the audit trail, and the order of a topic's records is their meaning."""
     output = settings.output
@@ -153,6 +178,27 @@ def test_a_stop_while_it_compiles_takes_nothing_over(
     predecessor.close()
     assert topic(connection, settings.output.aliases_topic) == []
     assert not list(settings.checkpoint.directory.glob("checkpoint-*"))
+
+
+@pytest.mark.parametrize("long_s", [0.01, 600.0])
+def test_compiling_is_said_while_the_first_part_runs(monkeypatch: pytest.MonkeyPatch, long_s: float) -> None:
+    """Readiness says so, for it takes half a minute, and the log how far it is; of a quick start, nothing is said."""
+    health, logs = Health(stuck_after_s=60.0), list[str]()
+
+    def waits() -> bool:
+        return len(logs) > 2 and health.ready()[1]["waiting_for"] == {"start": warming.COMPILING}
+
+    def compile_it(_: object, say: Callable[[str], None], **named: object) -> None:
+        say("the first part")
+        if long_s < 1.0:
+            eventually(waits, "it is said", 30.0)
+
+    monkeypatch.setattr(warming, "LONG_COMPILE_S", long_s)
+    monkeypatch.setattr(warming, "PROGRESS_EVERY_S", 0.01)
+    monkeypatch.setattr(warming.log, "info", lambda event, **said: logs.append(f"{event}: {said['what']}"))
+    monkeypatch.setattr(kernels, "prepare", compile_it)
+    warming.WarmUp(ModelConfig(points=PointsConfig(dimension=2)), health, threading.Event(), Clock()).run()
+    assert set(logs) == ({"compiling: the first part"} if long_s < 1.0 else set())
 
 
 def test_what_can_be_refused_is_refused_before_it_compiles(
@@ -387,20 +433,6 @@ def test_the_remedy_for_another_models_checkpoint_destroys_nothing(
     assert numbers(connection, settings) == [(1, 40), (2, 80), (3, 120)]
 
 
-def test_a_start_that_learned_nothing_may_change_its_mind(
-    settings: Settings, connection: Connection, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Wrong labels stop the first start; the right ones need no reset, since nothing was learned or published."""
-    monkeypatch.setattr(constants, "MOST_REJECTED_IN_A_ROW", 10)
-    produce(connection, settings.input.topic, records(50))
-    with pytest.raises(ConfigurationError, match=r"unknown_label"):
-        run_until(changed(settings, "points", labels=(0, 5)), connection, 50)
-    run_until(settings, connection, 50)
-    assert numbers(connection, settings) == [(1, 40)]
-    with pytest.raises(StateError, match=r"the configuration differs.*points\.labels.*--reset m/\d"):
-        run_until(changed(settings, "points", labels=(0, 5)), connection, 0)
-
-
 def files_of(settings: Settings) -> dict[str, bytes]:
     return {file.name: file.read_bytes() for file in settings.checkpoint.directory.glob("*.ssvm")}
 
@@ -449,3 +481,33 @@ def test_a_look_that_does_not_come_to_the_end_ends_nobody(settings: Settings, co
     for watch in (halted, whole):
         watch.before_saving()
     assert [one.session for one in checked] == ["two"]
+
+
+def shown_by(running: Running, settings: Settings) -> TrainerStatus:
+    status = Site(settings, running.board, running.metrics, running.health).status()
+    assert isinstance(status, TrainerStatus)
+    return status
+
+
+def test_the_past_stands_behind_what_was_published_before_it_was_read(
+    settings: Settings, connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A first version does not wait for the past, and stays the newest when that comes."""
+    produce(connection, settings.input.topic, records(130))
+    run_until(settings, connection, 130)
+    published, read_on = len(versions(connection, settings)), threading.Event()
+
+    def late(*where: Any) -> Past:
+        assert read_on.wait(60.0)
+        return past_of(*where)
+
+    monkeypatch.setattr(observer, "past_of", late)
+    with Running(settings, connection) as again:
+        produce(connection, settings.input.topic, records(40, seed=1))
+        again.wait_until(lambda: again.value("streamsvm_model_version") == published + 1)
+        read_on.set()
+        again.wait_until(lambda: len(shown_by(again, settings).versions) == published + 1)
+        shown = shown_by(again, settings)
+        assert [part.number for part in shown.versions] == list(range(published + 1, 0, -1))
+        assert [part.earlier for part in shown.versions] == [False] + [True] * published
+        assert again.value("streamsvm_model_points_covered") == shown.versions[0].rows

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from streamsvm.checkpoint.directory import CheckpointDirectory
-from streamsvm.checkpoint.disk import FileSystem
+from streamsvm.checkpoint import CheckpointDirectory, FileSystem
 from streamsvm.errors import DirectoryTaken
 from streamsvm.kafka import Cluster, TopicSpec
 from tests.brokers.fixtures import TestBroker

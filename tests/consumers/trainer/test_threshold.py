@@ -6,18 +6,13 @@ import json
 from dataclasses import replace
 from typing import Any
 
-import msgspec
 import numpy as np
 import pytest
 
 from streamsvm import CoresetSVC
 from streamsvm.config import ModelConfig, PointsConfig, SvmConfig
-from streamsvm.model.threshold import described
-from streamsvm.quality.gate import balanced_accuracy
-from streamsvm.quality.prequential import Prequential
-from streamsvm.quality.skill import Answered, skill_of
+from streamsvm.quality import Answered, Prequential, balanced_accuracy, skill_of
 from tests.consumers.command import run
-from tests.golden import model as golden
 from tests.streams import gaussian
 
 # ---------------------------------------------------------------- options
@@ -86,19 +81,6 @@ def test_gate_skill_and_stream_answer_at_the_threshold() -> None:
     assert answered is not None
     assert answered.said[:2_000].mean() == pytest.approx(told.mean(), abs=1e-3)
     assert answered.said[2_000:].mean() == pytest.approx((decision > 0.0).mean(), abs=1e-3)
-
-
-def test_the_page_has_a_line_for_it() -> None:
-    """What was asked for, and what is expected of it; nothing without a threshold."""
-    from consumers.page.status import Figures, QualityStatus
-    from consumers.page.trainer_page import _answers
-
-    quality = QualityStatus(None, Figures(), Figures(), Figures(), ())
-    assert "Threshold" not in str(_answers(quality))
-    quality = msgspec.structs.replace(quality, threshold=described(golden.THRESHOLDS["linear"]))
-    assert (
-        "Threshold -0.3333, chosen for recall 0.9: expected recall 0.91 (0.86 to 0.94), precision 0.81, alarms 25 %."
-    ) in str(_answers(quality))
 
 
 @pytest.mark.parametrize("goal", [["--cost", "10,1"], ["--target", "recall=0.9"]])

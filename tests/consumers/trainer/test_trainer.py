@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import re
 import shutil
@@ -10,21 +11,22 @@ import threading
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import ClassVar
 
 import msgspec
 import pytest
 
-from consumers.host.memory_limit import container_limit
+from consumers import constants
+from consumers.host import container_limit
 from consumers.settings import Settings
+from consumers.trainer.intake import BACKLOG_BATCHES
 from streamsvm.config import CoresetConfig, ModelConfig, SvmConfig
-from streamsvm.errors import ConfigurationError, StateError, TopicMissing
+from streamsvm.errors import ConfigurationError, FatalError, StateError, TopicMissing
 from streamsvm.kafka import Batch, Cluster, Connection, Input, Message, Outbox, Record, TopicSpec
-from streamsvm.learning.learner import Learner
-from streamsvm.learning.training import audited, train
-from streamsvm.model import message as model_codec
-from streamsvm.model.fit import Audit
+from streamsvm.learning import Learner
+from streamsvm.learning.training import Trained, audited, train
+from streamsvm.model import Audit, PartitionCut, Version, message as model_codec
 from streamsvm.model.pointers import decode_alias, decode_head, encode_head
-from streamsvm.model.version import PartitionCut, Version
 from streamsvm.points import Position
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.trainers import Running, produce, records, run_until, topic, versions
@@ -291,6 +293,61 @@ def test_latest_begins_at_the_end(settings: Settings, connection: Connection) ->
     assert version.lineage.cut[0].offset == 90
 
 
+@pytest.mark.embedded_broker
+def test_health_is_red_before_anything_is_closed(
+    settings: Settings, connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An error of the training thread, which ends the trainer, is on /healthz while clients are still being closed."""
+    answers, close = [], Input.close
+
+    def observed(self: Input) -> None:
+        answers.append(running.health.healthy())
+        close(self)
+
+    def broken(*_: object) -> Trained:
+        raise FatalError("the solver is broken")
+
+    monkeypatch.setattr(Input, "close", observed)
+    produce(connection, settings.input.topic, records(50))
+    running = Running(settings, connection, train=broken)
+    with pytest.raises(FatalError), running:
+        running.wait_until(lambda: False)
+    assert answers == [(False, {"healthy": False, "why": "the solver is broken"})]
+
+
+class Asked(Cluster):
+    """The broker, beside which it is written down what each read asked for, and how many records came."""
+
+    reads: ClassVar[list[tuple[int, float, int]]] = []
+
+    def input(self, topic: str, group: str) -> Input:
+        made = super().input(topic, group)
+        poll = made.poll
+
+        def noted(max_records: int, timeout_s: float) -> Batch:
+            came = poll(max_records, timeout_s)
+            self.reads.append((max_records, timeout_s, len(came)))
+            return came
+
+        made.poll = noted  # type: ignore[method-assign]
+        return made
+
+
+@pytest.mark.embedded_broker
+def test_a_backlog_is_read_in_larger_batches(
+    settings: Settings, connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a full read what was fetched meanwhile is taken at once, and without a wait; else a read is as usual."""
+    monkeypatch.setattr(constants, "BATCH_RECORDS", 10)
+    produce(connection, settings.input.topic, records(200))
+    cluster, usual, larger = Asked(connection), 10, 10 * BACKLOG_BATCHES
+    run_until(settings, connection, 200, cluster=cluster)
+    assert (larger, 0.0, larger) in cluster.reads
+    assert cluster.reads[0][0] == usual
+    for (_, _, came), (asked, wait_s, _) in itertools.pairwise(cluster.reads):
+        assert (asked, wait_s == 0.0) == ((larger, True) if came >= usual else (usual, False))
+
+
 class Deaf(Cluster):
     """The broker, from which no record is read: a trainer starts, and learns nothing before it is stopped."""
 
@@ -319,16 +376,6 @@ def forge_head(settings: Settings, connection: Connection, **changes: object) ->
     outbox.send(Message(aliases, encode_head(head), b"m@head", partition=0))
     outbox.flush(30.0)
     outbox.close()
-
-
-def test_reading_again_ends_without_further_input(settings: Settings, connection: Connection) -> None:
-    """Once the newest version's cut is reached the trainer is ready and shows it, although no record follows."""
-    produce(connection, settings.input.topic, records(40))
-    forget_all_but_the_first_checkpoint(settings, connection, 40)
-    with Running(settings, connection) as running:
-        running.wait_until(lambda: running.health.ready()[0])
-        assert running.value("streamsvm_model_version") == 1
-    assert len(versions(connection, settings)) == 1
 
 
 @pytest.mark.parametrize("last_leaf_first", [True, False])
@@ -377,19 +424,6 @@ def test_another_training_set_is_refused_although_a_partition_was_added(
     foreign.add_partitions(connection, settings.input.topic, 5)
     with pytest.raises(StateError, match="a different training set for m@1"), Running(settings, connection) as running:
         running.wait_until(lambda: running.health.ready()[0])
-
-
-@pytest.mark.real_broker
-def test_a_partition_added_between_two_starts_is_learned(settings: Settings, connection: Connection) -> None:
-    """At once, from its first record, whether or not the next start reads again."""
-    produce(connection, settings.input.topic, records(40))
-    forget_all_but_the_first_checkpoint(settings, connection, 40)
-    foreign.add_partitions(connection, settings.input.topic, 5)
-    produce(connection, settings.input.topic, records(45, seed=2), 4)
-    with Running(settings, connection) as running:
-        running.wait_until(lambda: running.value("streamsvm_model_version") == 2)
-    newest = versions(connection, settings)[-1]
-    assert {part.partition: part.offset for part in newest.lineage.cut} == {0: 40, 1: 0, 2: 0, 3: 0, 4: 40}
 
 
 @pytest.mark.real_broker

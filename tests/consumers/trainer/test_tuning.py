@@ -11,10 +11,8 @@ from consumers.settings import Settings
 from consumers.verify.verify import verify
 from streamsvm.config import SvmConfig
 from streamsvm.kafka import Cluster, Connection, TopicSpec
-from streamsvm.learning import naming
-from streamsvm.learning.tuning import STEPS, Tuning
-from streamsvm.model.pointers import Head, decode_head, head_key
-from streamsvm.model.version import Version
+from streamsvm.learning import STEPS, Tuning, naming
+from streamsvm.model import Head, Version, decode_head, head_key
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.forged import Forged, faults, with_lineage
 from tests.consumers.trainers import produce, records, run_until, settings_for, topic, versions
@@ -25,17 +23,18 @@ SVM = {
     "linear": SvmConfig(alpha=1e-3, tune="auto"),
     "rbf": SvmConfig(C=1.0, kernel="rbf", tune="auto"),
 }
+EVERY = 500
+"""Rows of a version: 25 leaves of 20."""
 TUNED_BY = [1, 2, 2, 4, 4]
-"""At whose cut each version is tuned: the first, then the first past each 80 rows; a version comes every 40."""
+"""At whose cut each version is tuned: the first, then the first past each 1,000 rows; a version comes every 500."""
 
 
 @pytest.fixture
-def make(broker: TestBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Settings]:
-    """Make settings of a trainer that tunes every 80 rows, and its input."""
-    monkeypatch.setattr("streamsvm.learning.tuning.EVERY_LEAVES", 4)
+def make(broker: TestBroker, tmp_path: Path) -> Callable[..., Settings]:
+    """Make settings of a trainer that tunes every 50 leaves, and its input."""
 
-    def made(svm: SvmConfig = SVM["linear"], **training: object) -> Settings:
-        base = settings_for(broker.name("t"), tmp_path / "checkpoint", **training)
+    def made(svm: SvmConfig = SVM["linear"], every_leaves: int = 25) -> Settings:
+        base = settings_for(broker.name("t"), tmp_path / "checkpoint", every_leaves=every_leaves)
         Cluster(broker.connection).create([TopicSpec(base.input.topic, 4)])
         return base.model_copy(update={"svm": svm})
 
@@ -60,15 +59,15 @@ def test_cuts_at_or_past_a_multiple_are_tuned_and_the_others_keep_it(
 ) -> None:
     """The lineage names the cut, the head what is in force there, and the model was trained by it."""
     settings = make(SVM[kernel])
-    produce(connection, settings.input.topic, records(200))
-    running = run_until(settings, connection, 200)
+    produce(connection, settings.input.topic, records(5 * EVERY))
+    running = run_until(settings, connection, 5 * EVERY)
     found = versions(connection, settings)
     assert tuned_by(found) == TUNED_BY
     for version, head in zip(found, heads(settings, connection), strict=True):
         tuning = naming.tuning_of(head)
         assert isinstance(tuning, Tuning)
         assert naming.tuned_at(tuning) == version.lineage.tuned_at
-        assert tuning.rows == 40 * TUNED_BY[version.number - 1]
+        assert tuning.rows == EVERY * TUNED_BY[version.number - 1]
         assert tuning.applied(settings.svm).penalty(version.stream.weight) == version.fit.C
         assert version.fit.gamma == tuning.gamma
     configured = settings.svm.C or settings.svm.alpha
@@ -82,21 +81,20 @@ def test_cuts_at_or_past_a_multiple_are_tuned_and_the_others_keep_it(
 def test_a_new_incarnation_tunes_anew(make: Callable[..., Settings], connection: Connection) -> None:
     """What an incarnation chose ends with it: its cuts are not the next one's."""
     settings = make()
-    produce(connection, settings.input.topic, records(120))
-    run_until(settings, connection, 120)
+    produce(connection, settings.input.topic, records(3 * EVERY))
+    run_until(settings, connection, 3 * EVERY)
     changed = settings.model_copy(update={"seed": 3})
-    run_until(changed, connection, 120, reset="m/1")
+    run_until(changed, connection, 3 * EVERY, reset="m/1")
     assert tuned_by(versions(connection, settings)[3:]) == [4, 5, 5]
     report = verify(Cluster(connection), changed)
     assert report.clean, list(report.lines())
 
 
 def test_a_partition_that_joins_later_leaves_the_choice_as_it_was(
-    make: Callable[..., Settings], connection: Connection, monkeypatch: pytest.MonkeyPatch
+    make: Callable[..., Settings], connection: Connection
 ) -> None:
     """A version alone is recomputed although its tuning's cut knows fewer records of a partition than its own."""
-    settings = make(SvmConfig(alpha=1e-3, tune="auto"))
-    monkeypatch.setattr("streamsvm.learning.tuning.EVERY_LEAVES", 100)
+    settings = make(every_leaves=2)
     produce(connection, settings.input.topic, records(40))
     run_until(settings, connection, 40)
     produce(connection, settings.input.topic, records(60, seed=1), partition=2)
@@ -123,8 +121,8 @@ def test_a_version_that_names_another_tuning_is_found(
 ) -> None:
     """Its own cut where none was due, one that is not in force any more, one to come, or none at all."""
     settings = make()
-    produce(connection, settings.input.topic, records(200))
-    run_until(settings, connection, 200)
+    produce(connection, settings.input.topic, records(5 * EVERY))
+    run_until(settings, connection, 5 * EVERY)
     cuts = [version.lineage.cut for version in versions(connection, settings)]
     forged = Forged(settings, connection)
     forged.change(number, lambda v: with_lineage(v, tuned_at=None if named is None else cuts[named - 1]))
@@ -136,8 +134,8 @@ def test_a_version_that_names_another_tuning_is_found(
 def test_a_head_that_gives_another_value_is_found(make: Callable[..., Settings], connection: Connection) -> None:
     """The next version would be trained by it."""
     settings = make()
-    produce(connection, settings.input.topic, records(80))
-    run_until(settings, connection, 80)
+    produce(connection, settings.input.topic, records(2 * EVERY))
+    run_until(settings, connection, 2 * EVERY)
     forged = Forged(settings, connection)
     report = verify(Cluster(connection), forged.store())  # its head has no tuning at all
     assert "names another cut of tuning" in faults(report)[0]
@@ -146,9 +144,9 @@ def test_a_head_that_gives_another_value_is_found(make: Callable[..., Settings],
 def test_a_label_that_is_missing_stops_nothing(make: Callable[..., Settings], connection: Connection) -> None:
     """With one label there is nothing to choose by: the configured value stays, and the next tuning is waited for."""
     settings = make()
-    values = [record for record in records(400) if b'"y":-1' in record][:80]
+    values = [record for record in records(10 * EVERY) if b'"y":-1' in record][: 2 * EVERY]
     produce(connection, settings.input.topic, values)
-    run_until(settings, connection, 80)
+    run_until(settings, connection, 2 * EVERY)
     found = versions(connection, settings)
     assert tuned_by(found) == [1, 2]
     assert settings.svm.penalty(found[-1].stream.weight) == found[-1].fit.C

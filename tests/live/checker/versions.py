@@ -9,8 +9,7 @@ from tests.live.checker.evidence import Evidence, Site
 from tests.live.history import Entry
 from tests.promise import moves, states, versions
 from tests.promise.anomalies import Anomaly, each
-from tests.promise.records import Record, cut_of, number_of
-from tests.promise.records import published as committed
+from tests.promise.records import Record, cut_of, number_of, published as committed
 
 NOTHING_DONE = ("already", "no version is pinned", "does not exist")
 """What a move that finds itself done says; it writes nothing."""

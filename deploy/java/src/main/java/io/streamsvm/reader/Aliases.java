@@ -5,6 +5,7 @@ import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.util.HashMap;
 import java.util.Map;
+import java.util.Set;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.common.header.Header;
 
@@ -13,6 +14,7 @@ final class Aliases {
     /** The version that is to be used: its number, the SHA-256 of its value, and the offset of its record. */
     record Alias(int number, String sha256, long offset) {}
 
+    private static final Set<String> FIELDS = Set.of("number", "sha256", "offset", "why");
     private final String name;
     private final Map<String, Alias> named = new HashMap<>();
     private JsonNode head;
@@ -38,6 +40,7 @@ final class Aliases {
             boolean whole = value.path("number").isIntegralNumber() && value.path("sha256").isTextual() && value.path("offset").isIntegralNumber();
             Message.must(whole && value.get("number").asInt() > 0 && value.get("offset").asLong() >= 0,
                 "the alias " + key + " at " + record.topic() + "[" + record.partition() + "]@" + record.offset() + " does not name a version");
+            value.fieldNames().forEachRemaining(field -> Message.must(FIELDS.contains(field), "the alias " + key + " has the unknown field " + field));
             named.put(key, new Alias(value.get("number").asInt(), value.get("sha256").asText(), value.get("offset").asLong()));
         }
     }

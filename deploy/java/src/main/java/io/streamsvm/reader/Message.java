@@ -10,6 +10,7 @@ import java.util.stream.StreamSupport;
 /** A message whose shape is checked as far as a score needs it; `parts` has those that answers depend on, by their names. */
 record Message(JsonNode trunk, Map<String, JsonNode> parts) {
     static final String FORMAT = "streamsvm.model/1";
+    static final int MOST_EXAMPLES = 4;
     static final List<String> TRUNK = fields("format name version labels features model training stream lineage probes parts");
     static final Map<String, List<String>> MODEL = Map.of(
         "linear", fields("kernel coefficients intercepts"),
@@ -36,10 +37,13 @@ record Message(JsonNode trunk, Map<String, JsonNode> parts) {
         Map<String, JsonNode> parts = parts(trunk);
         int machines = machinesOf(trunk.get("labels"), parts.get("classes"));
         JsonNode features = trunk.get("features"), model = trunk.get("model"), probes = trunk.get("probes");
+        must(trunk.get("version").isIntegralNumber() && trunk.get("version").asLong() > 0, "there is no version " + trunk.get("version"));
         exactly(features, fields("dimension names mean scale"), "features");
         exactlyOne(model, MODEL, "kernel", "model");
         exactly(probes, fields("x decision tolerance"), "probes");
         int dimension = features.get("dimension").asInt(), count = probes.get("x").size();
+        JsonNode names = features.get("names");
+        must(names.isArray() && (names.isEmpty() || names.size() == dimension), "features.names are not those of " + dimension + " features");
         must(isList(features.get("mean"), dimension) && isList(features.get("scale"), dimension), "features do not fit their dimension");
         must(isList(model.get("intercepts"), machines), "model.intercepts are not those of " + machines + " machines");
         must(model.has("gamma") || isTable(model.get("coefficients"), machines, dimension), "model.coefficients do not fit");
@@ -99,6 +103,13 @@ record Message(JsonNode trunk, Map<String, JsonNode> parts) {
         must(!parts.containsKey("packed") || !several && trunk.get("model").has("gamma"), "the part 'packed' is for rbf machines of two labels");
         must(threshold == null || !several && isNumber(threshold.get("value")), "the part 'threshold' has no number for two labels");
         must(recipe == null || recipe.get("recipe").path("features").isArray() && recipe.get("examples").isArray(), "the part 'recipe' has no features or no list of examples");
+        if (recipe != null) {
+            must(recipe.get("examples").size() <= MOST_EXAMPLES, "the part 'recipe' has more than " + MOST_EXAMPLES + " examples");
+            JsonNode label = recipe.get("recipe").path("label"), labels = trunk.get("labels");
+            must(!label.isObject() || label.path("negative").path(0).equals(labels.get(0)) && label.path("positive").path(0).equals(labels.get(1)),
+                "the labels of the part 'recipe' are not the version's");
+            must(recipe.get("recipe").equals(trunk.get("lineage").path("configuration").get("features")), "the part 'recipe' is not the one in lineage.configuration");
+        }
         if (probability == null) return;
         JsonNode functions = probability.get("functions");
         must(functions.isArray() && functions.size() == machines, "the part 'probability' has not a function for each machine");

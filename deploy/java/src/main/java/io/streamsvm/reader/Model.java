@@ -21,6 +21,8 @@ public final class Model {
     static final ObjectMapper JSON = new ObjectMapper();
     private static final double LEAST = 1e-9;
     private static final double PROBABILITY_TOLERANCE = 1e-8;
+    /** A tolerance is so much of the size of a machine's terms, rounded; expanding a squared distance counts more. */
+    private static final double LARGEST_TOLERANCE = 1.02e-9, EXPANSION = 1e-5;
 
     private final Message message;
     private final String sha256;
@@ -225,6 +227,9 @@ public final class Model {
             double[] given = Recipe.array(probes.get("decision").get(i)), allowed = Recipe.array(probes.get("tolerance").get(i));
             for (int k = 0; k < found.length; k++)
                 Message.must(Math.abs(found[k] - given[k]) <= allowed[k], "probe " + i + " is scored otherwise");
+            double[] sizes = machines.sizes(Recipe.array(probes.get("x").get(i)));
+            for (int k = 0; k < sizes.length; k++)
+                Message.must(allowed[k] <= LARGEST_TOLERANCE * sizes[k], "probe " + i + " has a tolerance that is too large");
             if (probability == null) continue;
             double[] shares = probabilities(given), expected = Recipe.array(probability.get("probes").get(i));
             for (int k = 0; k < shares.length; k++)
@@ -282,6 +287,27 @@ public final class Model {
                 for (int k = 0; k < sums.length; k++) sums[k] += weights[k][i] * term;
             }
             return sums;
+        }
+
+        /** Return the size of the terms that each machine's value is summed of. */
+        double[] sizes(double[] x) {
+            double[] sums = new double[intercepts.length], scaled = new double[x.length];
+            for (int j = 0; j < x.length; j++) scaled[j] = (x[j] - mean[j]) / scale[j];
+            double longest = 0;
+            for (int i = 0; support != null && i < weights[0].length; i++) longest = Math.max(longest, norm(support, i * mean.length, mean.length));
+            double size = support == null ? 1 : 1 + EXPANSION * gamma * (norm(scaled, 0, scaled.length) + longest);
+            for (int k = 0; k < sums.length; k++) {
+                for (int i = 0; i < weights[k].length; i++)
+                    sums[k] += Math.abs(weights[k][i] * (support == null ? scaled[i] : kernel(scaled, i * mean.length))) * size;
+                sums[k] += Math.abs(intercepts[k]);
+            }
+            return sums;
+        }
+
+        private static double norm(double[] values, int at, int count) {
+            double sum = 0;
+            for (int j = at; j < at + count; j++) sum += values[j] * values[j];
+            return sum;
         }
 
         private double kernel(double[] scaled, int at) {

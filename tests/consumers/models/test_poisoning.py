@@ -13,13 +13,13 @@ import pytest
 
 from consumers.settings import Settings
 from streamsvm.kafka import Cluster, TopicSpec
-from streamsvm.registry.loading import load_version
+from streamsvm.registry import load_version
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.command import run
 from tests.consumers.trainers import produce, records, settings_for, versions
 from tests.live.process import Daemon, arguments
 
-TEXT = (Path(__file__).parent.parent.parent / "SECURITY.md").read_text()
+TEXT = (Path(__file__).parents[3] / "SECURITY.md").read_text()
 SECTION = TEXT.split("## Recovery after poisoning")[1].split("\n## ")[0]
 COMMANDS = re.findall(r"^ *streamsvm (.+)$", SECTION, re.MULTILINE)
 GOOD, BAD, RENEWED = 1, 2, 3

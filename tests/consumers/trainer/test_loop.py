@@ -1,10 +1,16 @@
-"""Training takes its share of the time where there is more to read, and none is withheld where there is not."""
+"""The main loop: training has its share of the time, the longest turn shows, and no look ends in silence."""
 
 from __future__ import annotations
 
+from typing import Any, cast
+
 import pytest
 
+from consumers.trainer.gauges import TURNS_S, Turns
 from consumers.trainer.pacing import Pace
+from consumers.trainer.topic_watch import ThreadedWatch
+from streamsvm.kafka import Cluster
+from tests.deadline import eventually
 
 
 class Clock:
@@ -61,3 +67,36 @@ def test_without_a_pause() -> None:
     clock.now += 3.0
     pace.end()
     assert pace.ready
+
+
+def test_the_longest_turn_stays_until_a_scrape_must_have_seen_it() -> None:
+    """For half a minute at least, and no longer than a whole one; then it is forgotten."""
+    turns, now = Turns(100.0), 100.0
+    for length in (0.1, 7.0, 0.1):
+        now += length
+        turns.next(now)
+    assert turns.longest_s == 7.0
+    long_one_ended = now
+    while now < long_one_ended + TURNS_S - 0.1:
+        now += 0.1
+        turns.next(now)
+    assert turns.longest_s == 7.0
+    while now < long_one_ended + 2 * TURNS_S:
+        now += 0.1
+        turns.next(now)
+    assert turns.longest_s < 0.2
+
+
+class Broken:
+    """A cluster whose client fails in a way that nobody foresaw."""
+
+    def describe(self, topic: str) -> Any:
+        raise RuntimeError(f"no words for {topic}")
+
+
+def test_a_look_that_fails_unforeseen_fails_the_loop() -> None:
+    """Otherwise every later look would fail as quietly, and a deleted topic never be noticed."""
+    watch = ThreadedWatch(cast(Cluster, Broken()), "t")
+    watch.ask({})
+    with pytest.raises(RuntimeError, match="no words for t"):
+        eventually(lambda: watch.take() is not None, "the look fails", 10.0)

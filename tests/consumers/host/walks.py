@@ -1,11 +1,11 @@
-"""Counts the calls and modules of four walks through the product, and prints them as JSON: `python -m tests.walks`.
+"""Counts the calls and modules of four walks through the product, and prints them as JSON.
 
-`streamsvm train` runs on the embedded broker until two versions are out, in this process, with `sys.setprofile` on in
-its main thread and in those that it starts. Counted are calls of the product's own Python functions, and the files that
-they stand in: from the typed command to the first poll, in the quietest turn of the loop, in the call of the learner
-that a leaf's seal adds to, and of a version both what the training thread makes and what the loop publishes. Counts,
-not seconds: nearly the same on a busy machine. Of versions the median counts, of leaves the longest walk but for the
-first, which loads what others find loaded.
+`python -m tests.consumers.host.walks`: `streamsvm train` runs on the embedded broker until two versions are out, in one
+process, with `sys.setprofile` on in its main thread and in those that it starts. Counted are calls of the product's own
+Python functions, and the files that they stand in: from the typed command to the first poll, in the quietest turn of
+the loop, in the call of the learner that a leaf's seal adds to, and of a version both what the training thread makes
+and what the loop publishes. Counts, not seconds: nearly the same on a busy machine. Of versions the median counts, of
+leaves the longest walk but for the first, which loads what others find loaded.
 """
 
 from __future__ import annotations
@@ -27,10 +27,9 @@ import numpy as np
 
 import consumers.cli.app
 import consumers.host.runtime
-from streamsvm.kafka import Cluster, Message, TopicSpec
-from streamsvm.kafka.embedded import EmbeddedBroker
+from streamsvm.kafka import Cluster, EmbeddedBroker, Message, TopicSpec
 
-ROOT: Final = str(Path(__file__).parent.parent) + "/"
+ROOT: Final = str(Path(__file__).parents[3]) + "/"
 OWN: Final = (ROOT + "streamsvm/", ROOT + "consumers/")
 POINTS: Final = 24_000
 DEADLINE_S: Final = 600.0

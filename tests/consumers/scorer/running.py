@@ -10,14 +10,12 @@ from contextlib import closing
 from types import TracebackType
 from typing import Any
 
-from consumers.host.runtime import Health
+from consumers.host import Health
 from consumers.metrics import SCORER, Metrics
-from consumers.page.board import ScorerBoard
-from consumers.scorer.components import ScorerComponents
-from consumers.scorer.scorer import Scorer
+from consumers.page import ScorerBoard
+from consumers.scorer import Scorer, ScorerComponents
 from consumers.settings import OutputConfig, ScoringConfig, Settings
-from streamsvm.ingest.decoder import encode
-from streamsvm.ingest.schemas import Schemas
+from streamsvm.ingest import Schemas, encode
 from streamsvm.kafka import (
     Cluster,
     Connection,
@@ -26,7 +24,7 @@ from streamsvm.kafka import (
     Record,
     TopicSpec,
 )
-from streamsvm.model.pointers import Gate, Head
+from streamsvm.model import Gate, Head
 from tests.registry.test_subscriber import DEADLINE_S, NAME
 
 
@@ -73,10 +71,6 @@ class Running:
         seat = self._scorer._seat
         return seat.slot.transactional_id if seat else ""
 
-    def partitions(self) -> list[Any]:
-        seat = self._scorer._seat
-        return list(seat.subscription._consumer.assignment()) if seat else []
-
     def value(self, name: str, **labels: str) -> float:
         return self.metrics.registry.get_sample_value(name, labels) or 0.0
 
@@ -86,11 +80,11 @@ class Running:
         return waiting
 
 
-def settings_for(connection: Connection) -> Settings:
+def settings_for(connection: Connection, partitions: int = 4) -> Settings:
     """Return settings whose topics no other test uses; input and models exist, the others do not yet."""
     unique = uuid.uuid4().hex[:12]
     points, models = f"points-{unique}", f"models-{unique}"
-    Cluster(connection).create([TopicSpec(points, 4), TopicSpec(models), TopicSpec(f"{models}.aliases")])
+    Cluster(connection).create([TopicSpec(points, partitions), TopicSpec(models), TopicSpec(f"{models}.aliases")])
     return Settings(
         name=NAME,
         kafka={"bootstrap.servers": "unused:1"},

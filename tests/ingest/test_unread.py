@@ -11,16 +11,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import structlog
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from consumers.metrics import TRAINER, Metrics
-from consumers.streams.unread_watch import UnreadWatch
+from consumers.streams import UnreadWatch
 from streamsvm.config import Label, PointsConfig
-from streamsvm.ingest import arrow
-from streamsvm.ingest.decoder import PointDecoder
-from streamsvm.ingest.row import Point
-from streamsvm.ingest.unread_fields import MOST_FIELDS, Unread, UnreadFields
+from streamsvm.ingest import MOST_FIELDS, Point, PointDecoder, Unread, UnreadFields, arrow
 from streamsvm.kafka import Record
 
 NUMBERS: tuple[Label, Label] = (-1, 1)

@@ -1,0 +1,120 @@
+"""A broker that decides a scorer's transaction and does not mark every partition: each point is answered once."""
+
+from __future__ import annotations
+
+import json
+from contextlib import closing
+
+import pytest
+
+import consumers.scorer.life as life_module
+from consumers.settings import Settings
+from streamsvm.kafka import Cluster, Connection, Message, Outbox, Standings
+from streamsvm.places import rejected_source_of
+from tests.consumers.losing import TIMEOUT_S, Died, dying
+from tests.consumers.scorer.running import Running as Scoring, settings_for
+from tests.consumers.trainers import topic
+from tests.live.proxy import Proxy
+from tests.live.unmarked import Unmarked
+from tests.registry.test_subscriber import Trainer, eventually, version_of
+
+pytestmark = pytest.mark.real_broker
+
+
+@pytest.fixture
+def connection(lossy: Connection) -> Connection:
+    return lossy
+
+
+@pytest.fixture
+def settings(connection: Connection, monkeypatch: pytest.MonkeyPatch) -> Settings:
+    """Settings of a scorer that soon believes a marker to be lost, of two partitions, with a version to score by."""
+    monkeypatch.setattr(life_module, "TRANSACTION_TIMEOUT_S", TIMEOUT_S)
+    made = settings_for(connection, partitions=2)
+    with closing(Trainer(connection, made.output.models_topic)) as trainer:
+        trainer.publish(version_of(3))
+    return made
+
+
+def feed(connection: Connection, settings: Settings, numbers: range) -> None:
+    with closing(Outbox(connection)) as outbox:
+        for number in numbers:
+            value = b"bad" if number % 10 == 7 else json.dumps({"x": [float(number), 1.0], "id": number}).encode()
+            outbox.send(Message(settings.scoring.topic, value, partition=number % 2))
+        outbox.flush(20.0)
+
+
+def answered(connection: Connection, settings: Settings) -> list[int]:
+    """Return the number of each point that has a score or a dead letter, as readers of committed records see them."""
+    scores = [
+        json.loads(record.value or b"")["id"]
+        for partition in range(2)
+        for record in Cluster(connection).read_to_end(settings.scoring.output_topic, partition, timeout_s=20.0)
+    ]
+    letters = [rejected_source_of(record.headers) for record in topic(connection, settings.scoring.dead_letters)]
+    return sorted([*scores, *(2 * offset + partition for _, partition, offset in filter(None, letters))])
+
+
+def check_once(connection: Connection, settings: Settings, count: int) -> None:
+    """Assert that each point was answered once, and that nothing hangs, the group's positions included."""
+    assert answered(connection, settings) == list(range(count))
+    scoring = settings.scoring
+    places = [(scoring.output_topic, 0), (scoring.output_topic, 1), (scoring.dead_letters, 0)]
+    marks = Cluster(connection).marks(places)
+    assert {place: mark.end - mark.stable for place, mark in marks.items()} == dict.fromkeys(marks, 0)
+    standings = Standings(connection, scoring.group, scoring.topic).of([0, 1])
+    assert {partition: one.offset for partition, one in standings.items()} == {0: count // 2, 1: count // 2}
+
+
+def score_until_it_ends(settings: Settings, connection: Connection) -> None:
+    with Scoring(settings, connection) as running:
+        for begin in range(0, 200, 40):
+            feed(connection, settings, range(begin, begin + 40))
+        eventually(running.ended, "it died")
+
+
+LOSSES = [("scores",), ("letters",), ("",), ("scores", "letters"), ("scores", "letters", "")]
+"""The empty name stands for the group's positions."""
+
+
+def lost_topics(settings: Settings, lost: tuple[str, ...]) -> list[str]:
+    names = {"scores": settings.scoring.output_topic, "letters": settings.scoring.dead_letters, "": ""}
+    return [names[one] for one in lost]
+
+
+@pytest.mark.long(keep=("scores+letters+positions",))
+@pytest.mark.parametrize("lost", LOSSES, ids=lambda lost: "+".join(one or "positions" for one in lost))
+def test_a_batch_whose_markers_are_lost_is_answered_once(
+    lost: tuple[str, ...], losing: Proxy, settings: Settings, connection: Connection
+) -> None:
+    """A living scorer ends what hangs, completes what readers half see, and gives positions back where nothing is."""
+    network = losing.unmarked = Unmarked(f"{settings.scoring.group}-", lost_topics(settings, lost), skip=2)
+    with Scoring(settings, connection) as running:
+        for begin in range(0, 200, 40):
+            feed(connection, settings, range(begin, begin + 40))
+        eventually(network.happened.is_set, "markers are lost")
+        eventually(lambda: len(answered(connection, settings)) >= 200, "all is answered")
+        eventually(lambda: running.health.ready()[0], "it is ready")
+    check_once(connection, settings, 200)
+
+
+DEATHS = [("scores.answered", lost) for lost in LOSSES]
+DEATHS += [("settle.swept", lost) for lost in (("scores",), ("scores", ""))]
+
+
+def named(lost: tuple[str, ...]) -> str:
+    return "+".join(one or "positions" for one in lost)
+
+
+@pytest.mark.long(keep=("settle.swept-scores+positions",))
+@pytest.mark.parametrize(("at", "lost"), DEATHS, ids=[f"{at}-{named(lost)}" for at, lost in DEATHS])
+def test_the_next_scorer_of_a_slot_completes_what_a_dead_one_left(
+    at: str, lost: tuple[str, ...], losing: Proxy, settings: Settings, connection: Connection
+) -> None:
+    """Scorer and broker die together, or its settler after the abort; whoever comes next settles it before it reads."""
+    network = losing.unmarked = Unmarked(f"{settings.scoring.group}-", lost_topics(settings, lost), skip=2)
+    with dying(at, network), pytest.raises(Died):
+        score_until_it_ends(settings, connection)
+    with Scoring(settings, connection):
+        eventually(lambda: len(answered(connection, settings)) >= 200, "all is answered")
+    check_once(connection, settings, 200)

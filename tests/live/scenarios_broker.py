@@ -108,14 +108,6 @@ BROKER: Final = (
         planted=("unhurried",),
     ),
     Scenario(
-        name="a trainer that gives up with its broker is found",
-        steps=under_work(*OUTAGE),
-        end=survived(),
-        on="own",
-        planted=("steady", "gives-up"),
-        found=ENDED,
-    ),
-    Scenario(
         name="a broker that is frozen for five seconds only delays",
         steps=under_work(lean(pause_broker(), pause(5.0)), resume_broker()),
         end=survived(),

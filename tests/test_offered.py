@@ -18,7 +18,6 @@ PLANTING = "tests/defects/"
 NOT_YET = (
     "tests/conformance/test_refusals.py",
     "tests/delivery/test_pipeline.py",
-    "tests/fuzz/test_fuzz.py",
     "tests/live/cluster.py",
     "tests/live/test_parts.py",
 )

@@ -5,29 +5,38 @@ from __future__ import annotations
 import base64
 import json
 import random
+import tempfile
 import warnings
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any, Final
 
+import msgspec
 import numpy as np
 
+from consumers.branches.history import erase, report_of
 from consumers.verify.verify import verify
 from streamsvm import CoresetSVC
 from streamsvm.build import build
 from streamsvm.config import ModelConfig
 from streamsvm.errors import StreamsvmError
 from streamsvm.kafka import Cluster, EmbeddedBroker
-from streamsvm.model import ClassModel, Version, message as model_codec
+from streamsvm.learning import Learner
+from streamsvm.model import ClassModel, Version, message as model_codec, positions
 from streamsvm.named_parts import PASSED_OVER
+from streamsvm.points import Points, Position
 from streamsvm.registry import load_version
-from tests.conformance.configurations import BEGUN_MS, MODELS, TABLE, Entry, Stream, stream_of
+from streamsvm.verification import Outcome
+from tests.conformance.configurations import BEGUN_MS, INPUT, MODELS, TABLE, Entry, Stream, stream_of
 from tests.conformance.runs import Change, Published, copy, publish
+from tests.streams import rows_of
 
 STOPS: Final = 3
+ERASED: Final = 3
 PORTION: Final = 7
 FOREIGN_TOLERANCE: Final = 1e-3
 """On another build or processor a solver may stop elsewhere within its tolerance."""
@@ -184,6 +193,53 @@ def bits_found(name: str, published: Published) -> str:
     return ", ".join(missed)
 
 
+def content(version: Version) -> bytes:
+    """Return the bytes of a version but for the names of topic and record, and for its place after others."""
+    lineage = msgspec.structs.replace(version.lineage, topic="t", topic_id="", parent=None, links=(), facts=())
+    return model_codec.encode(replace(version, number=1, lineage=lineage))
+
+
+def erased(name: str, published: Published) -> str:
+    """Versions after an erasure are those of a stream that rejected the rows; `verify` says which ones were of them."""
+    logs = stream_of(name).logs
+    gone = sorted(random.Random(name).sample(range(TABLE[name].rows // 2), ERASED))
+    rejected = [replace(one, value=b"{") if at in gone else one for at, one in enumerate(logs[INPUT])]
+    places = {0: [Position(at) for at in gone]}
+    with EmbeddedBroker() as broker, EmbeddedBroker() as other, tempfile.TemporaryDirectory() as directory:
+        own = publish(name, broker, directory=Path(directory))
+        assert erase(broker.connection, own.settings, places, report_of("m", places, "tester"), agree=lambda: True)
+        number = len(own.values) + 1
+        again = publish(name, broker, versions=number, logs=dict.fromkeys(logs, ()), directory=Path(directory))
+        joins = "labels" in TABLE[name].sections
+        clean = [] if joins else publish(name, other, logs={**logs, INPUT: rejected}).versions
+        found = [row.outcome for row in verify(Cluster(broker.connection), own.settings).rows]
+    before = [one.lineage.cut[0].offset > gone[0] for one in own.versions]
+    expected = [Outcome.LEFT_OUT if of_them else Outcome.IDENTICAL for of_them in before]
+    if found != expected + [Outcome.IDENTICAL] * (len(found) - len(before)):
+        return f"{gone}: verify finds {[outcome.value for outcome in found]}"
+    if joins:
+        return _joined_without(name, gone, again.versions[-1], own.settings.models())
+    of_clean = {one.lineage.cut: content(one) for one in clean}
+    alike = [content(one) == of_clean.get(one.lineage.cut) for one in again.versions[number - 1 :]]
+    return "" if alike and all(alike) else f"{gone}: {alike} are those of a stream that rejected the rows"
+
+
+def _joined_without(name: str, gone: list[int], version: Version, config: ModelConfig) -> str:
+    """Compare a version of joined points with a plain join that knows of no erased row; those are then rejected."""
+    stream = stream_of(name)
+    told = [json.loads(stream.logs[INPUT][at].value) for at in gone]
+    if "x" not in told[0]:
+        return ""  # of joined events: `verify` alone joins them again
+    accepted = ~(stream.X[:, None] == np.array([one["x"] for one in told], np.float32)).all(axis=2).any(axis=1)
+    points = Points(stream.X, np.sign(stream.y).astype(np.int8), stream.weight)
+    offset, row = np.array(stream.places).T
+    learner = Learner(config, {0: Position(0)}, 1 << 30)
+    rows = replace(rows_of(points, accepted=accepted), offset=offset, row=row)
+    learner.learn(rows, until=positions(version.lineage.cut)[0])
+    same = learner.cut().points.sha256() == version.lineage.training_set_sha256
+    return "" if same and accepted.sum() == len(points) - ERASED else f"{gone}: another training set"
+
+
 def golden_of(name: str, published: Published) -> dict[str, Any]:
     """Return what stands in the golden file: a hash of the newest version but for its build, and its probes."""
     message = json.loads(published.values[-1])
@@ -218,4 +274,5 @@ PROPERTIES: Final[dict[str, Callable[[str, Published], str]]] = {
     "verify": verified,
     "estimator": estimated,
     "bits": bits_found,
+    "erasure": erased,
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -86,15 +86,22 @@ def copy(name: str, published: Published, broker: EmbeddedBroker, change: Change
     assert producer.flush(30.0) == 0
 
 
-def publish(name: str, broker: EmbeddedBroker, stops_ms: Sequence[int] = (), versions: int = 0) -> Published:
+def publish(
+    name: str,
+    broker: EmbeddedBroker,
+    stops_ms: Sequence[int] = (),
+    versions: int = 0,
+    logs: Mapping[str, Sequence[Entry]] | None = None,
+    directory: Path | None = None,
+) -> Published:
     """Let a trainer learn the whole stream, stopped and started again at these times of the stream.
 
     The last life ends with the last row, or with a version of this number: a start reads some rows once more, so that
-    how many were read says nothing then.
+    how many were read says nothing then. Other logs than the configuration's, and a directory that stays, may be given.
     """
-    logs = stream_of(name).logs
-    with tempfile.TemporaryDirectory() as directory:
-        settings = settings_of(name, Path(directory))
+    logs = stream_of(name).logs if logs is None else logs
+    with tempfile.TemporaryDirectory() as own:
+        settings = settings_of(name, directory or Path(own))
         since = 0
         for until in (*stops_ms, 1 << 60):
             for log, entries in logs.items():

@@ -13,13 +13,15 @@ import pytest
 from structlog.testing import capture_logs
 
 from consumers import constants
-from streamsvm.kafka import EmbeddedBroker
+from consumers.branches.history import erase
+from consumers.settings import Settings
+from streamsvm.kafka import Connection, EmbeddedBroker
 from streamsvm.learning import Learner, LearnerState
 from streamsvm.points import Position, Rows
 from streamsvm.registry import load_version
 from tests.branches.events.recipes import payment
 from tests.brokers.jvm import CannotRun
-from tests.conformance import golden
+from tests.conformance import golden, properties
 from tests.conformance.configurations import MODELS, TABLE
 from tests.conformance.properties import PROPERTIES, as_golden, batched, probable
 from tests.conformance.runs import Published, publish
@@ -181,6 +183,18 @@ def test_a_verifier_that_believes_is_found(linear: Published, monkeypatch: pytes
     """It finds neither the record nor the numbers."""
     monkeypatch.setattr("consumers.verify.verify.differences", lambda *_: [])
     assert PROPERTIES["bits"]("linear", linear) == "a record of the log, model, features"
+
+
+def test_an_erasure_that_leaves_a_row_is_found(linear: Published, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two of three rows are erased: the versions are of the third one."""
+
+    def fewer(
+        connection: Connection, settings: Settings, places: dict[int, list[Position]], *report: Any, **agree: Any
+    ) -> bool:
+        return erase(connection, settings, {0: places[0][1:]}, *report, **agree)
+
+    monkeypatch.setattr(properties, "erase", fewer)
+    assert PROPERTIES["erasure"]("linear", linear) != ""
 
 
 def test_another_reader_and_other_bytes_are_found(linear: Published, told: Told) -> None:

@@ -91,22 +91,26 @@ class Running:
     ) -> None:
         self.metrics, self.health = Metrics(TRAINER).with_process(), Health(stuck_after_s=60.0)
         self.board = TrainerBoard(settings, self.metrics)
-        self.failure: BaseException | None = None
-        self._stop = threading.Event()
+        stop = threading.Event()
         own = {name: options.pop(name) for name in ("reset", "session") if name in options}
         components = Components(
             cluster=cluster or Cluster(connection),
             metrics=self.metrics,
             health=self.health,
-            stop=self._stop,
+            stop=stop,
             **{"board": self.board, **options},
         )
-        self._trainer = Trainer(settings, components, **own)
-        self._thread = threading.Thread(target=self._run, name="trainer-under-test", daemon=True)
+        self.begin(Trainer(settings, components, **own).run, stop, "trainer")
+
+    def begin(self, run: Callable[[], None], stop: threading.Event, name: str) -> None:
+        """Prepare the thread of a daemon that ends when it is asked to."""
+        self.failure: BaseException | None = None
+        self._daemon, self._stop = run, stop
+        self._thread = threading.Thread(target=self._run, name=f"{name}-under-test", daemon=True)
 
     def _run(self) -> None:
         try:
-            self._trainer.run()
+            self._daemon()
         except BaseException as error:  # noqa: BLE001 - shown to the test
             self.failure = error
 
@@ -125,7 +129,7 @@ class Running:
         """Ask it to stop and wait until it has."""
         self.ask_to_stop()
         self._thread.join(DEADLINE_S)
-        assert not self._thread.is_alive(), "the trainer did not stop"
+        assert not self._thread.is_alive(), f"{self._thread.name} did not stop"
         if self.failure is not None:
             raise self.failure
 
@@ -134,15 +138,15 @@ class Running:
         return self.metrics.registry.get_sample_value(name, labels) or 0.0
 
     def wait_until(self, happened: Callable[[], bool], deadline_s: float = DEADLINE_S) -> None:
-        """Wait for something to have happened, or fail when the trainer ends or takes too long."""
+        """Wait for something to have happened, or fail when the daemon ends or takes too long."""
         pause = threading.Event()
         waited_s = 0.0
         while not happened():
             if not self._thread.is_alive():
                 self.stop()
-                raise AssertionError("the trainer ended early")
+                raise AssertionError(f"{self._thread.name} ended early")
             if waited_s > deadline_s:
-                raise Late("it did not happen in time")
+                raise Late(f"it did not happen in time: {self.health.ready()}")
             pause.wait(0.02)
             waited_s += 0.02
 

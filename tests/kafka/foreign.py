@@ -8,7 +8,7 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import Any
 
-from confluent_kafka import Consumer, ConsumerGroupState, Producer, TopicPartition
+from confluent_kafka import Consumer, ConsumerGroupState, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewPartitions
 
 from streamsvm.errors import TopicMissing
@@ -103,7 +103,10 @@ def members(connection: Connection, group: str) -> int:
     """Return how many members a group has, and 0 while it is not agreed on who they are."""
     admin = AdminClient(dict(connection.options), logger=Silent())
     (future,) = admin.describe_consumer_groups([group], request_timeout=TIMEOUT_S).values()
-    found = future.result()
+    try:
+        found = future.result()
+    except KafkaException:  # its coordinator has only begun
+        return 0
     return len(found.members) if found.state is ConsumerGroupState.STABLE else 0
 
 

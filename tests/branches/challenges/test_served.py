@@ -23,7 +23,6 @@ from streamsvm.branches.challenges.quality import by_version
 from streamsvm.branches.challenges.score_records import ScoreDecoder
 from streamsvm.branches.challenges.served import COLUMNS, ServedLabels, ServedScores, gathered, served
 from streamsvm.config import PointsConfig, SvmConfig
-from streamsvm.errors import ConfigurationError
 from streamsvm.ingest import encode
 from streamsvm.kafka import Cluster, Connection, Record, TopicSpec
 from streamsvm.model import LinearMachine, Model, Scaler, Sigmoid, Version
@@ -284,15 +283,6 @@ def test_the_order_in_which_scores_are_read_changes_nothing() -> None:
     assert found[0][1]["doubled_row"] == 0  # the second score of a key comes past the horizon
 
 
-def test_no_labels_of_the_scored_points_is_said_in_a_line() -> None:
-    """Without labels.topic, and with points of another topic, there is nothing to join."""
-    settings = Settings(points=PointsConfig(dimension=2))
-    with pytest.raises(ConfigurationError, match=r"input\.topic = labeled, and scoring\.topic = points"):
-        logs_of(settings)
-    with pytest.raises(ConfigurationError, match="of two labels"):
-        logs_of(Settings(points=PointsConfig(dimension=2, labels=("a", "b", "c"))))
-
-
 @pytest.mark.parametrize("log", ["scores", "labels"])
 def test_one_timestamp_ahead_costs_the_report_no_label(log: str) -> None:
     """Of a hundred scores whose labels come a second later, within a horizon of ten seconds."""
@@ -305,21 +295,3 @@ def test_one_timestamp_ahead_costs_the_report_no_label(log: str) -> None:
     scores = ServedScores(partition=np.zeros(n, np.int64), time_ms=came, keys=keys, said=said)
     labels = ServedLabels(time_ms=comes, last=np.ones(n, np.bool_), keys=keys, sign=np.ones(n, np.int8))
     assert len(served(scores, {0: labels}, horizon_ms=10_000, early_ms=100)) == n
-
-
-def test_rows_know_their_partition() -> None:
-    """The decoder keeps it, and rows are ordered by it."""
-    decoder = ScoreDecoder(PointsConfig(dimension=2), "id", NAME, "points")
-    found = decoder.decode([score_record(1, SAID, source=b"points/3/1")])
-    assert found.scores.said[0, COLUMNS.index("partition")] == 3.0
-
-
-def test_the_time_of_a_score_may_be_any() -> None:
-    """The largest that a producer can write, in both logs."""
-    decoder = ScoreDecoder(PointsConfig(dimension=2), "id", NAME, "points")
-    late_ms = (1 << 63) - 1
-    scores = decoder.decode([score_record(1, SAID)._replace(timestamp_ms=late_ms)]).scores
-    labels = ServedLabels(
-        time_ms=np.array([late_ms]), last=np.ones(1, np.bool_), keys=[b"a"], sign=np.array([1], np.int8)
-    )
-    assert len(served(scores, {0: labels}, horizon_ms=1_000, early_ms=0)) <= 1

@@ -98,16 +98,6 @@ def test_a_row_is_worth_the_greatest_of_its_importances(class_weight: tuple[floa
     np.testing.assert_allclose(shares(points, screen)[1], wanted, rtol=2e-4)
 
 
-def test_margins_are_those_of_the_pilots() -> None:
-    """Of all problems, and of the row's own one."""
-    points = blobs(500)
-    screen = screen_of(points)
-    own, _, margins = shares(points, screen, wanted=True)
-    expected = margins_of(points, screen)
-    np.testing.assert_allclose(margins, expected, rtol=1e-9, atol=1e-9)
-    np.testing.assert_allclose(own, expected[points.y, np.arange(500)], rtol=1e-9, atol=1e-9)
-
-
 def test_a_weighted_sum_is_estimated_without_bias() -> None:
     """Over many seeds, the kept points' sum of any function comes out as that of all rows, calibration aside."""
     points = blobs(SPAN, seed=1)
@@ -300,18 +290,6 @@ def test_batches_do_not_matter(structure: str, data: st.DataObject) -> None:
 def test_a_restart_within_a_screened_leaf_changes_nothing(structure: str, at: int) -> None:
     """Stopped anywhere, restored from bytes, gone on: the same bytes as without a stop."""
     check_restart(lambda: learner_of(structure), rows_of(blobs(2_400)), at)
-
-
-@pytest.mark.parametrize("structure", ["tree", "chain"])
-def test_cuts_in_mid_leaf_have_the_weight_of_each_label(structure: str) -> None:
-    """Screening moves no cut."""
-    points = blobs(2_400)
-    cuts = feed(learner_of(structure), rows_of(points), [])
-    assert [cut.positions[0].offset for cut in cuts] == list(range(120, 2_401, 120))
-    for cut in cuts:
-        until = points.take(slice(0, cut.positions[0].offset))
-        own = np.bincount(cut.points.y, weights=cut.points.weight, minlength=CLASSES)
-        np.testing.assert_allclose(own, np.bincount(until.y, weights=until.weight), rtol=1e-9)
 
 
 def test_leaves_of_few_points_span_less() -> None:

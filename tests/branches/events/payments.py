@@ -8,15 +8,7 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from streamsvm.ingest import AvroWriter
 from tests.branches.events.recipes import payment
-from tests.ingest.rows import Shelf
-
-
-def encoded(*events: dict[str, Any]) -> list[bytes]:
-    """Return events as records of JSON."""
-    return [json.dumps(event).encode() for event in events]
-
 
 NULLABLE = {name: ["null", kind] for name, kind in (("risk", "double"), ("weight", "float"))}
 AVRO_FIELDS: dict[str, Any] = {
@@ -45,11 +37,6 @@ ROW = {
     "fields": [{"name": name, "type": kind} for name, kind in AVRO_FIELDS.items()],
 }
 MANY = {"type": "array", "items": ROW}
-SHELF = Shelf({1: json.dumps(ROW), 2: json.dumps(MANY)})
-
-
-def in_avro(schema_id: int, datum: Any) -> bytes:
-    return AvroWriter(SHELF.schemas[schema_id], schema_id).encode(datum)
 
 
 SCHEMA = pa.schema(

@@ -5,29 +5,24 @@ from __future__ import annotations
 import io
 import json
 import re
-import threading
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-import structlog
 from rich.console import Console
 
-from consumers.metrics import SCORER, Metrics
 from consumers.models import describe
 from consumers.settings import ScoringConfig, Settings
-from consumers.streams import LEAST_EVENTS, AbsentWatch
 from consumers.verify.verify import verify
 from streamsvm.branches.events.features.columns import columns_of
 from streamsvm.branches.events.options import recipe_from
 from streamsvm.errors import StateError
-from streamsvm.ingest import Absences, BatchScorer
+from streamsvm.ingest import BatchScorer
 from streamsvm.kafka import Cluster, Connection, Record, TopicSpec
-from streamsvm.registry import ModelSubscriber
-from streamsvm.registry.loading import Loaded
+from streamsvm.registry import Loaded, ModelSubscriber
 from tests.branches.events import golden
 from tests.branches.events.recipes import EVENTS, PAYMENTS, payment, payments
 from tests.brokers.fixtures import TestBroker
@@ -88,36 +83,23 @@ def test_raw_events_are_learned_verified_and_scored(settings: Settings, connecti
             assert score["passed"] == {"card.country": event["card"]["country"]}
 
 
-def test_another_recipe_is_another_incarnation(settings: Settings, connection: Connection) -> None:
-    """The refusal names the option with both values, and the command; the numbers go on."""
+def test_another_recipe_can_learn_beside_the_old_one_or_in_its_place(
+    settings: Settings, connection: Connection
+) -> None:
+    """The refusal names the option with both values and both commands; readers of the old one keep theirs."""
     produce(connection, settings.input.topic, encoded([payment(index) for index in range(100)]))
     run_until(settings, connection, 100)
+    before = versions(connection, settings)
     changed = {**PAYMENTS, "channel": {"as": "category", "values": ["web", "app", "till"]}}
     other = with_features(settings, changed)
     with pytest.raises(StateError, match=r'features\.channel\.values was \["web", "app"\]') as refused:
         run_until(other, connection, 0)
     assert "--reset m/1" in str(refused.value)
-    run_until(other, connection, 100, reset="m/1")
-    found = versions(connection, settings)
-    assert [version.number for version in found] == list(range(1, len(found) + 1))
-    assert found[0].recipe == payments()
-    assert found[-1].recipe == recipe_from(changed, EVENTS)
-    assert verify(Cluster(connection), other).clean
-
-
-def test_another_recipe_can_learn_beside_the_old_one(settings: Settings, connection: Connection) -> None:
-    """As the refusal says: another name learns what the topic retains, and readers of the old one keep theirs."""
-    produce(connection, settings.input.topic, encoded([payment(index) for index in range(100)]))
-    run_until(settings, connection, 100)
-    before = versions(connection, settings)
-    changed = {**PAYMENTS, "channel": {"as": "category", "values": ["web", "app", "till"]}}
-    with pytest.raises(StateError) as refused:
-        run_until(with_features(settings, changed), connection, 0)
     said = re.search(r"--name (\S+) --checkpoint-directory (\S+) --input-start (\S+)", str(refused.value))
     assert said is not None
     name, directory, start = said.groups()
     assert (name, start) == ("m-next", "earliest")
-    beside = with_features(settings, changed).model_copy(
+    beside = other.model_copy(
         update={"name": name, "checkpoint": settings.checkpoint.model_copy(update={"directory": Path(directory)})}
     )
     run_until(beside, connection, 100)
@@ -130,6 +112,10 @@ def test_another_recipe_can_learn_beside_the_old_one(settings: Settings, connect
         assert new.wait_ready(60.0).version.recipe == recipe_from(changed, EVENTS)
     assert verify(Cluster(connection), settings).clean
     assert verify(Cluster(connection), beside).clean
+    run_until(other, connection, 100, reset="m/1")
+    found = [version for version in versions(connection, settings) if version.key.startswith("m@")]
+    assert [version.number for version in found] == list(range(1, len(found) + 1))
+    assert (found[0].recipe, found[-1].recipe) == (payments(), recipe_from(changed, EVENTS))
 
 
 def test_events_that_drift_from_the_trainers_are_told_of_at_the_scorer(
@@ -220,36 +206,6 @@ def test_passed_fields_are_those_of_the_scores_own_event() -> None:
     assert recipe == version.recipe
 
 
-class Clock:
-    """A time of day that a test sets forward."""
-
-    def __init__(self) -> None:
-        self.time = datetime(2026, 1, 31, 12, tzinfo=UTC)
-
-    def __call__(self) -> datetime:
-        self.time += timedelta(minutes=1)
-        return self.time
-
-
-def test_a_renamed_field_is_said_once_and_since_when() -> None:
-    """Not of a few events, not of a field that some events have, and again when it is back."""
-    metrics, clock = Metrics(SCORER), Clock()
-    with structlog.testing.capture_logs() as logs:
-        watch = AbsentWatch("events", metrics, clock)
-        watch.note(Absences(50, {"amount": 50, "risk": 20}))
-        watch.note(Absences())
-        assert not logs
-        watch.note(Absences(LEAST_EVENTS, {"amount": LEAST_EVENTS, "risk": LEAST_EVENTS - 1}))
-        watch.note(Absences(LEAST_EVENTS, {"amount": LEAST_EVENTS}))
-        assert metrics.registry.get_sample_value("streamsvm_absent_fields") == 1
-        watch.note(Absences(10, {"amount": 9}))
-    assert metrics.registry.get_sample_value("streamsvm_absent_fields") == 0
-    absent, back = logs
-    assert (absent["event"], absent["field"], absent["events"]) == ("field_absent", "amount", 150)
-    assert absent["since"] == "2026-01-31T12:01:00+00:00"
-    assert (back["event"], back["absent_since"], back["events"]) == ("field_back", absent["since"], 250)
-
-
 def test_a_loaded_version_may_be_asked_by_several_threads() -> None:
     """What it remembers of hashes is shared, and changes no answer."""
     version = golden.handmade_of_events("linear")
@@ -257,21 +213,14 @@ def test_a_loaded_version_may_be_asked_by_several_threads() -> None:
     loaded = Loaded(version=version, sha256="", offset=0, loaded_at=0.0)
     events = [{**event, "beams": [f"b{index}"]} for index in range(500)]
     expected = loaded.features(events)
-    wrong: list[int] = []
 
-    def ask() -> None:
+    def answers(_: int) -> list[Any]:
         fresh = Loaded(version=version, sha256="", offset=0, loaded_at=0.0)
-        if not np.array_equal(fresh.features(events), expected) or not np.array_equal(
-            loaded.features(events), expected
-        ):
-            wrong.append(1)
+        return [fresh.features(events), loaded.features(events)]
 
-    threads = [threading.Thread(target=ask) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not wrong
+    with ThreadPoolExecutor(4) as pool:
+        for answer in [one for both in pool.map(answers, range(4)) for one in both]:
+            np.testing.assert_array_equal(answer, expected)
 
 
 def test_the_fields_that_a_version_evaluates_are_shown() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import pickle
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,7 +20,6 @@ from streamsvm.branches.events.features.columns import columns_of
 from streamsvm.branches.events.features.recipe import Recipe
 from streamsvm.branches.events.options import recipe_from
 from streamsvm.model import InvalidFeatures
-from streamsvm.toml_text import toml_value
 from tests.branches.events.recipes import EVENTS, PAYMENTS, payment, payments
 from tests.ingest.rows import Raw
 
@@ -33,16 +31,6 @@ FLAT: dict[str, Any] = {
     "vip": "flag",
     "ts": "time",
 }
-
-
-@pytest.fixture
-def file(tmp_path: Path) -> Path:
-    """Return a configuration file with [features] and [events]."""
-    lines = [f"[{name}]\n" for name in ("features", "events")]
-    for at, table in enumerate((PAYMENTS, EVENTS)):
-        lines[at] += "".join(f"{name} = {toml_value(value)}\n" for name, value in table.items())
-    (tmp_path / "payments.toml").write_text("\n".join(lines))
-    return tmp_path / "payments.toml"
 
 
 def raw(events: list[dict[str, Any]]) -> list[Raw]:
@@ -100,18 +88,6 @@ def test_a_vectorizer_stands_before_any_estimator() -> None:
     copied = pickle.loads(pickle.dumps(fitted))
     np.testing.assert_array_equal(copied.predict_proba(events), fitted.predict_proba(events))
     assert tuple(pipeline[0].get_feature_names_out()) == columns_of(payments()).names
-
-
-def test_a_learned_stream_of_events_is_pickled_and_goes_on() -> None:
-    """As one that was not."""
-    events = [payment(index) for index in range(900)]
-    machine = CoresetSVC(features=PAYMENTS, points=200)
-    y = [event["is_fraud"] for event in events]
-    machine.partial_fit(events[:500], y[:500])
-    copied = pickle.loads(pickle.dumps(machine)).partial_fit(events[500:], y[500:])
-    machine.partial_fit(events[500:], y[500:])
-    np.testing.assert_array_equal(copied.decision_function(events), machine.decision_function(events))
-    assert clone(machine).get_params()["features"] == PAYMENTS
 
 
 def test_what_a_trainer_rejects_is_refused() -> None:

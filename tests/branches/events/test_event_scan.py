@@ -8,12 +8,12 @@ from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
-import pytest
 from hypothesis import given, settings, strategies as st
 
 from streamsvm.branches.events.event_scan import EventScanner
-from streamsvm.branches.events.features.fields import Coded, FieldValues, Instants, Numeric, listed
+from streamsvm.branches.events.features.fields import Coded, FieldValues, Instants, listed
 from streamsvm.branches.events.field_slots import MOST_DISTINCT
+from streamsvm.branches.events.json_fields import FieldsDecoder
 from streamsvm.field_paths import Path
 from tests.examples import examples
 
@@ -38,14 +38,6 @@ def test_few_distinct_texts_are_coded_and_many_are_listed() -> None:
         _, fields = scanned(values)
         assert isinstance(fields[("a",)], Coded) == (count <= max(MOST_DISTINCT, len(values) // 2))
         assert list(listed(fields[("a",)])) == [*texts, None]
-
-
-def test_long_and_empty_records_are_declined_among_others() -> None:
-    """A record that is too long, an empty one and none at all leave the others as they are."""
-    values = [b'{"a": "x"}', None, b'{"a": "' + b"y" * MOST + b'"}', b"", b'{"a": "z"}']
-    read, fields = scanned(values)
-    assert read == [True, False, False, False, True]
-    assert list(listed(fields[("a",)])) == ["x", "z"]
 
 
 TIMES = (
@@ -118,23 +110,27 @@ def test_any_time_is_what_the_standard_library_reads(times: list[datetime]) -> N
     assert [datetime(1970, 1, 1) + np.timedelta64(micros, "us").item() for micros in found.micros.tolist()] == times
 
 
-def test_numbers_and_truths_stay_arrays() -> None:
-    """Integers are told from other numbers; a field of both is listed."""
-    values = [b'{"a": 1, "amount": 1.5, "ts": true}', b'{"a": -2, "amount": 2e3, "ts": false}', b'{"a": 3}']
-    _, fields = scanned(values)
-    whole, real, truth = (fields[(name,)] for name in ("a", "amount", "ts"))
-    assert isinstance(whole, Numeric)
-    assert whole.array.dtype == np.int64
-    assert isinstance(real, Numeric)
-    assert isinstance(truth, Numeric)
-    assert listed(real) == [1.5, 2000.0, None]
-    assert listed(truth) == [True, False, None]
-    assert listed(scanned([b'{"a": 1}', b'{"a": 1.5}', b'{"a": "x"}'])[1][("a",)]) == [1, 1.5, "x"]
-
-
-@pytest.mark.parametrize(
-    "paths", [(("a", 0),), (("a",), ("a", "b")), (("a", "b"), ("a",)), (('a"',),), (("a\\",),), ()]
+FIELDS: tuple[Path, ...] = (
+    ("a",),
+    ("card", "country"),
+    ("card", "issuer", "name"),
+    ("card", "é"),
+    ("items", 0, "price"),
+    ("items", 2),
+    ("mixed",),
+    ("mixed", "inside"),
 )
-def test_paths_of_other_kinds_are_left(paths: Sequence[Path]) -> None:
-    """Into arrays, through a field, and keys that are never written as they are."""
-    assert EventScanner(paths).scan([b"{}"], np.array([2]), MOST) is None
+GOOD = b'{"a": 1.5, "card": {"country": "DE", "issuer": {"name": "x"}}, "items": [{"price": 2}, 3, null], "z": [{}]}'
+
+
+def test_two_records_are_never_read_as_one() -> None:
+    """Halves of an object, of an array, of a text, and blank records that would hide a surplus."""
+    for first, second in (
+        (b'{"a": [1', b"2]}"),
+        (b'{"a": 1},{"z": [1', b"2]}"),
+        (b'{"a": 1', b"}"),
+        (b'{"a": "x', b'y"}'),
+        (b" ", b'{"a": 1}'),
+    ):
+        assert FieldsDecoder(FIELDS).read([first, second], MOST) is None
+        assert FieldsDecoder(FIELDS).read([GOOD, first, second, GOOD], MOST) is None

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
 from dataclasses import replace
 from pathlib import Path
 
-import msgspec
 import numpy as np
 import pytest
 
@@ -18,8 +15,7 @@ from streamsvm.learning import train
 from streamsvm.model import Float, Version, message as codec
 from streamsvm.points import Points
 from streamsvm.registry import onnx_export
-from tests.branches.events.test_interop import evaluator
-from tests.golden import model as golden
+from tests.branches.events.test_interop import answers_of, version_of
 from tests.model.test_onnx import run
 
 OFFSETS = (1e5, 1e6, 1e7, 1e8, 1e9)
@@ -43,17 +39,8 @@ def version(offset: float, kernel: str) -> Version:
     svm = SvmConfig(C=1.0, kernel=kernel, gamma=0.3, standardize=False).settled(2, packed=kernel == "rbf")
     made = train(points, Moments.zero(3).add(points), svm)
     recipe = Recipe(features=tuple(Number(name=name, field=(name,)) for name in NAMES))
-    handmade = golden.handmade("linear")
-    return replace(
-        handmade,
-        model=replace(made.model, feature_names=NAMES),
-        labels=(False, True),
-        feature_names=NAMES,
-        lineage=msgspec.structs.replace(
-            handmade.lineage, configuration={**handmade.lineage.configuration, "features": recipe.plain()}
-        ),
-        recipe=recipe,
-    )
+    of_recipe = version_of(recipe, np.ones(len(NAMES)))
+    return replace(of_recipe, model=replace(made.model, feature_names=NAMES))
 
 
 def accuracy(decision: Float) -> float:
@@ -76,15 +63,11 @@ def test_python_and_onnx_are_as_good_as_at_the_origin(offset: float, kernel: str
 @pytest.mark.parametrize("language", ["Node.js", "Java"])
 def test_other_languages_are_as_good_as_at_the_origin(tmp_path: Path, language: str) -> None:
     """Raw events, by a linear version: the numbers that Python gets."""
-    command = evaluator(language, tmp_path)
     for offset in OFFSETS:
         made = version(offset, "linear")
         X = rows()[0][LEARNED:] + offset
-        (tmp_path / "model.json").write_bytes(codec.encode(made))
-        events = "".join(json.dumps(dict(zip(NAMES, x, strict=True))) + "\n" for x in X.tolist())
-        (tmp_path / "events.jsonl").write_text(events)
-        given = [str(tmp_path / "model.json"), str(tmp_path / "events.jsonl")]
-        ran = subprocess.run([*command, *given], capture_output=True, text=True, check=True, timeout=120)
-        decision = np.array([json.loads(line)["decision"] for line in ran.stdout.splitlines()])
+        events = [dict(zip(NAMES, x, strict=True)) for x in X.tolist()]
+        answers = answers_of(language, tmp_path, codec.encode(made), events)
+        decision = np.array([answer["decision"] for answer in answers])
         assert accuracy(decision) >= LEAST_ACCURACY
         np.testing.assert_allclose(decision, made.model.decision_function(X), rtol=0, atol=1e-9)

@@ -173,21 +173,6 @@ def test_many_values_that_know_the_label_by_chance_only_are_not_suspected(each: 
     )
 
 
-def test_a_search_for_leaks_looks_at_each_value_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The mean of a value's labels is not computed again for each of its rows."""
-    averaged = 0
-    mean = np.mean
-
-    def counted(values: Any, *others: Any, **options: Any) -> Any:
-        nonlocal averaged
-        averaged += np.size(values)
-        return mean(values, *others, **options)
-
-    monkeypatch.setattr(np, "mean", counted)
-    one(["ab"[index % 2] for index in range(500)], [index % 3 == 0 for index in range(500)])
-    assert averaged <= 2 * 500
-
-
 def test_it_says_what_was_taken_as_missing() -> None:
     """By field, also of one that has no other cells; of a label in the refusal."""
     events = [{"country": "DE", "n": 1.5 * row, "y": row % 2 == 0} for row in range(20)] + [{"n": 1.0, "y": True}] * 3

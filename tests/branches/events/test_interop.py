@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -90,6 +91,23 @@ def version_of(
     )
 
 
+def asked(
+    language: str, directory: Path, message: bytes, events: Sequence[Any], *more: str
+) -> subprocess.CompletedProcess[str]:
+    """Let a language score raw events by a message, which stand in files of a directory."""
+    (directory / "model.json").write_bytes(message)
+    (directory / "events.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events))
+    command = [*evaluator(language, directory), str(directory / "model.json"), str(directory / "events.jsonl"), *more]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+
+
+def answers_of(*given: Any) -> list[dict[str, Any]]:
+    """Return what it answers to each event."""
+    ran = asked(*given)
+    assert ran.returncode == 0, ran.stderr
+    return [json.loads(line) for line in ran.stdout.splitlines()]
+
+
 def evaluator(language: str, directory: Path) -> list[str]:
     """Return the command that scores raw events, or skip with the reason why there is none."""
     try:
@@ -110,11 +128,7 @@ def test_ten_thousand_raw_events_score_alike(tmp_path: Path, language: str) -> N
         events[index] |= WRONG[index // 97 % len(WRONG)]
     for index in range(1, EVENTS, 89):  # what is unusual, and right
         events[index] |= UNUSUAL[index // 89 % len(UNUSUAL)]
-    (tmp_path / "model.json").write_bytes(codec.encode(made))
-    (tmp_path / "events.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events))
-    command = [*evaluator(language, tmp_path), str(tmp_path / "model.json"), str(tmp_path / "events.jsonl"), "3"]
-    ran = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
-    answers = [json.loads(line) for line in ran.stdout.splitlines()]
+    answers = answers_of(language, tmp_path, codec.encode(made), events, "3")
     assert len(answers) == EVENTS
     loaded = Loaded(version=made, sha256="", offset=0, loaded_at=0.0)
     machine, scaler = made.model.machine, made.model.scaler
@@ -154,12 +168,8 @@ def test_numbers_in_other_notations_mean_the_same(tmp_path: Path, language: str)
         name: {"as": "number", "missing": {"constant": 0}, **json.loads(options)} for options, name in grouped.items()
     }
     made = version_of(recipe_from(features, {}), np.ones(len(features)))
-    (tmp_path / "model.json").write_bytes(codec.encode(made))
     events = [{grouped[json.dumps(cell["options"])]: cell["value"]} for cell in CELLS]
-    (tmp_path / "events.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events))
-    command = [*evaluator(language, tmp_path), str(tmp_path / "model.json"), str(tmp_path / "events.jsonl")]
-    ran = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
-    answers = [json.loads(line) for line in ran.stdout.splitlines()]
+    answers = answers_of(language, tmp_path, codec.encode(made), events)
     found = [answer.get("decision") for answer in answers]
     expected = [0.0 if cell["number"] == "missing" else cell["number"] for cell in CELLS]
     assert {at: CELLS[at] for at, pair in enumerate(zip(found, expected, strict=True)) if pair[0] != pair[1]} == {}
@@ -179,9 +189,6 @@ def test_another_evaluation_is_found_by_the_examples(tmp_path: Path, broken: str
     else:
         by_name["ts"]["zone"] = "UTC"
     value["lineage"]["configuration"]["features"] = recipe
-    (tmp_path / "model.json").write_text(json.dumps(value))
-    (tmp_path / "events.jsonl").write_text("{}\n")
-    command = [*evaluator(language, tmp_path), str(tmp_path / "model.json"), str(tmp_path / "events.jsonl")]
-    ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    ran = asked(language, tmp_path, json.dumps(value).encode(), [{}])
     assert ran.returncode == 1
     assert "in the message" in ran.stderr

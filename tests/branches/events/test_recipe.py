@@ -6,13 +6,12 @@ import json
 import tomllib
 from typing import Any
 
-import msgspec
 import pytest
 from hypothesis import given, strategies as st
 
 from streamsvm.branches.events.features.columns import columns_of
 from streamsvm.branches.events.features.declaring import tables
-from streamsvm.branches.events.features.recipe import MOST_COLUMNS, recipe_of
+from streamsvm.branches.events.features.recipe import MOST_COLUMNS, Recipe, recipe_of
 from streamsvm.branches.events.options import points_of, recipe_from
 from streamsvm.config import ModelConfig, PointsConfig
 from streamsvm.field_paths import path_of, picked, shown
@@ -187,6 +186,32 @@ def test_a_path_is_followed_as_it_is_written(steps: list[str | int]) -> None:
         assert path_of(shown(path)) == path
 
 
-def test_a_recipe_is_small_enough_to_travel() -> None:
-    """A century of a zone's rules takes a few kilobytes."""
-    assert len(msgspec.json.encode(payments().zones)) < 5_000
+HOURLY = {"amount": "number", "paid": {"as": "time", "parts": ["hour"], "zone": "Europe/Berlin"}}
+
+
+def of_points() -> ModelConfig:
+    """Return the configuration of a trainer that learns points."""
+    return ModelConfig(points=PointsConfig(dimension=22))
+
+
+def test_an_incarnation_keeps_the_rules_of_its_time_zones() -> None:
+    """A machine with newer zone data goes on with the rules that the incarnation began with."""
+    now = config(HOURLY)
+    begun = json.loads(json.dumps(now.canonical()))
+    begun["features"]["zones"]["Europe/Berlin"] = [[0, 3600]]
+    older = ModelConfig.of_canonical(begun)
+    assert older.sha256() != now.sha256()
+    assert now.begun_with(begun).canonical() == begun
+    other = config({**HOURLY, "amount": {"as": "flag"}})
+    kept = other.begun_with(begun)
+    assert isinstance(kept.recipe, Recipe)
+    assert kept.recipe.plain()["zones"] == begun["features"]["zones"]
+    assert kept.sha256() not in (older.sha256(), other.sha256())
+
+
+def test_nothing_changes_where_zones_have_the_same_rules_or_there_are_none() -> None:
+    """Nor where an incarnation began with other zones, or without features."""
+    now = config(HOURLY)
+    for begun in (now, of_points(), config({"amount": "number"})):
+        assert now.begun_with(begun.canonical()) is now
+    assert of_points().begun_with(now.canonical()) == of_points()

@@ -24,8 +24,10 @@ from streamsvm.model import InvalidFeatures, message as codec
 from streamsvm.registry import Loaded
 from streamsvm.verification.differences import differences
 from tests.branches.events import golden
-from tests.branches.events.recipes import payments
+from tests.branches.events.recipes import payment, payments
+from tests.branches.events.test_interop import version as of_payments
 from tests.golden.model import KERNELS, parts_of, path_of
+from tests.ingest import test_reasons as reasons
 
 
 def value_of(kernel: str = "linear") -> Any:
@@ -124,11 +126,21 @@ def test_names_that_fit_fields_and_columns_are_refused_where_it_matters() -> Non
             features_of_either(other, given)
 
 
-def test_a_loaded_version_is_one_line() -> None:
-    """In a notebook the arrays would fill pages."""
-    version = loaded()
-    assert repr(version) == f"Loaded({version.version.key}, {len(version.version.feature_names)} features, linear)"
-    assert repr(loaded("rbf")).endswith("rbf)")
+def test_reasons_name_the_fields_of_which_columns_count_together() -> None:
+    """A category, a hash, a time and an indicator are one fact each; a cross is of two fields."""
+    version, event = of_payments(), payment(3)
+    (why,) = reasons.loaded(version).explain([event], 100)
+    whole = {"amount", "risk", "customer.age", "items[0].price", "card.country", "channel", "merchant", "vip", "ts"}
+    assert {one.field for one in why.fields} == whole | {"card.country x channel"}
+    assert why.rest == 0.0
+    (x,) = reasons.loaded(version).features([event])
+    allowed = 1e-12 * reasons.summed(version, x)
+    assert reasons.total(why) == pytest.approx(reasons.loaded(version).score(event).score, rel=0, abs=allowed)
+    country = next(one.adds for one in why.fields if one.field == "card.country")
+    columns = reasons.loaded(version).columns
+    assert columns is not None
+    expected = reasons.terms(version, x)[columns.places["country"]].sum()
+    assert country == pytest.approx(expected, rel=1e-12)
 
 
 def test_an_event_that_cannot_be_scored_says_which_field() -> None:

@@ -7,9 +7,8 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from shutil import copytree
-from typing import Any, Literal
+from typing import Literal
 
-import msgspec
 import numpy as np
 import pytest
 from confluent_kafka import Producer
@@ -20,39 +19,24 @@ from consumers.branches.history.erased_rows import ErasedRows
 from consumers.branches.history.erasing import erase
 from consumers.branches.history.forgetting import ForgettingReport, report_of
 from consumers.settings import Settings
-from consumers.verify.verify import verify
 from streamsvm.branches.history.erased import Erased
 from streamsvm.branches.history.erased_part import Obeyed, obeyed_of
 from streamsvm.checkpoint import CheckpointDirectory, FileSystem, Snapshot, encode
-from streamsvm.config import ADAPTIVE_LEAF, CoresetConfig, SvmConfig
-from streamsvm.errors import ConfigurationError, StateError, TopicMissing, TransientError
+from streamsvm.config import SvmConfig
+from streamsvm.errors import StateError, TopicMissing
 from streamsvm.kafka import Cluster, Connection, TopicSpec
-from streamsvm.model import Version, left_out_key, message as model_codec
+from streamsvm.model import left_out_key
 from streamsvm.points import Points, Position
-from streamsvm.verification import Outcome
 from tests.branches.history.traces import left, sought, topics_of, traces_of
 from tests.brokers.fixtures import TestBroker
+from tests.conformance.properties import content
 from tests.consumers.command import run
 from tests.consumers.trainers import encoded, run_until, settings_for, topic, versions
-from tests.kafka.foreign import delete_records
 from tests.streams import gaussian
 
 ROWS, FIRST = 230, 150
 PLACES = (3, 77, 148)
 """Of one row in a sealed leaf that the first versions are of, one in a later leaf, and one in the open leaf."""
-MEMORIES: dict[str, dict[str, Any]] = {
-    "all": {},
-    "window": {"memory": "window", "window": 160, "points": 500},
-    "decay": {"memory": "decay", "half_life": 160, "points": 500},
-    "adaptive": {"memory": "adaptive", "points": 20 * ADAPTIVE_LEAF},
-}
-
-
-def settings_of(prefix: str, directory: Path, **coreset: Any) -> Settings:
-    made = settings_for(prefix, directory / "checkpoint")
-    svm = SvmConfig(alpha=1e-2) if coreset else made.svm
-    own = CoresetConfig(train_points=made.coreset.train_points, **coreset) if coreset else made.coreset
-    return made.model_copy(update={"coreset": own, "svm": svm})
 
 
 def produce(
@@ -66,7 +50,9 @@ def produce(
     assert not producer.flush(60.0)
 
 
-def started(connection: Connection, settings: Settings) -> Settings:
+def started(connection: Connection, prefix: str, directory: Path) -> Settings:
+    """Return settings of a trainer whose input is there, and keeps records of any time."""
+    settings = settings_for(prefix, directory / "checkpoint")
     Cluster(connection).create([TopicSpec(settings.input.topic, 1, config={"retention.ms": "-1"})])
     return settings
 
@@ -84,21 +70,11 @@ def plain(snapshot: Snapshot) -> bytes:
     return encode(replace(snapshot, topic="t", topic_id="", head=None, incarnation=1, sequence=1, parts={}))
 
 
-def content(version: Version) -> bytes:
-    """Return the bytes of a version but for the names of topic and record, and for its place after others."""
-    lineage = msgspec.structs.replace(version.lineage, topic="t", topic_id="", parent=None, links=(), facts=())
-    return model_codec.encode(replace(version, number=1, lineage=lineage))
-
-
-def agreed() -> bool:
-    return True
-
-
 def forgotten(connection: Connection, settings: Settings, *places: int) -> ForgettingReport:
     """Erase rows of partition 0."""
     positions = {0: [Position(place) for place in places]}
     report = report_of("m", positions, "tester")
-    assert erase(connection, settings, positions, report, agree=agreed)
+    assert erase(connection, settings, positions, report, agree=lambda: True)
     return report
 
 
@@ -109,37 +85,21 @@ def rejected(points: Points, places: tuple[int, ...]) -> Points:
     return replace(points, X=X)
 
 
-@pytest.mark.long(keep=("all",))  # memories that forget are read by the same code
-@pytest.mark.parametrize("memory", MEMORIES)
-def test_what_is_learned_is_that_of_a_stream_that_rejected_the_rows(
-    real_broker: TestBroker, tmp_path: Path, memory: str
-) -> None:
-    """Structure, checkpoint and the next version, byte for byte; no version comes twice, and none of a part."""
-    connection, rows = real_broker.connection, gaussian(ROWS, 5)
-    own, clean = (
-        started(connection, settings_of(real_broker.name(name), tmp_path / name, **MEMORIES[memory]))
-        for name in ("own", "clean")
-    )
-    produce(connection, own, encoded(rows)[:FIRST])
-    run_until(own, connection, FIRST)
-    before = versions(connection, own)
-    report = forgotten(connection, own, *PLACES)
-    assert report.found == [f"0:{place}" for place in PLACES]
-    assert report.rows_to_read == FIRST
-    produce(connection, own, encoded(rows)[FIRST:], FIRST)
-    run_until(own, connection, ROWS)
-    produce(connection, clean, encoded(rejected(rows, PLACES)))
-    run_until(clean, connection, ROWS)
+def clean_of(connection: Connection, prefix: str, directory: Path, *places: int, rows: int = ROWS) -> Settings:
+    """Return a trainer's settings that learned a stream in which rows were rejected."""
+    clean = started(connection, prefix, directory)
+    produce(connection, clean, encoded(rejected(gaussian(rows, 5), places)))
+    run_until(clean, connection, rows)
+    return clean
+
+
+def assert_same(connection: Connection, own: Settings, clean: Settings, before: int) -> None:
+    """Checkpoint and the versions after those of before the erasure, byte for byte."""
     assert plain(newest(own)) == plain(newest(clean))
-    after = versions(connection, own)[len(before) :]
-    assert after
+    after = versions(connection, own)[before:]
     of_clean = {version.lineage.cut[0].offset: content(version) for version in versions(connection, clean)}
-    for version in after:
-        assert content(version) == of_clean[version.lineage.cut[0].offset]
-    found = verify(Cluster(connection), own)
-    assert [row.outcome for row in found.rows] == [Outcome.LEFT_OUT] * len(before) + [Outcome.IDENTICAL] * len(after)
-    assert found.exit_status == 3
-    assert any("cannot be made again: rows of it were erased" in line for line in found.lines())
+    assert after
+    assert [content(version) for version in after] == [of_clean[version.lineage.cut[0].offset] for version in after]
 
 
 @pytest.mark.long
@@ -149,15 +109,13 @@ def test_a_row_is_erased_once_and_others_are_named(real_broker: TestBroker, tmp_
     A trainer elsewhere, with a copy of the old checkpoints, begins without the rows; without --yes nothing changes.
     """
     connection, rows = real_broker.connection, rejected(gaussian(90, 6), (5,))
-    own = started(connection, settings_of(real_broker.name("once"), tmp_path / "once"))
+    own = started(connection, real_broker.name("once"), tmp_path / "once")
     produce(connection, own, encoded(rows))
     run_until(own, connection, 90)
     place = own.checkpoint.directory
     copytree(place, tmp_path / "copy")
     old = {file.name for file in place.glob("*.ssvm")}
-    given = ["--bootstrap-servers", str(connection.options["bootstrap.servers"]), "--name", "m"]
-    given += ["--checkpoint-directory", str(place), "--input-topic", own.input.topic]
-    given += ["--output-models-topic", own.output.models_topic]
+    given = given_to(connection, own)
     asked = [part for at in ("0:7", "0:7", "0:5", "0:8.1", "1:0", "0:90") for part in ("--position", at)]
     looked = run("history", "forget", *asked, *given)
     assert looked.returncode == 1, looked.stderr
@@ -185,9 +143,7 @@ def test_a_row_is_erased_once_and_others_are_named(real_broker: TestBroker, tmp_
     again = run("history", "forget", "--position", "0:7", *given, "--yes")
     assert again.returncode == 0, again.stderr
     assert "0:7, which was erased before" in again.stdout
-    erased = ErasedRows(Cluster(connection), own.output.aliases_topic, 30.0).of("m")
-    assert erased is not None
-    assert erased.rows == ((0, 7, 0, 2),)
+    assert record_of(connection, own).rows == ((0, 7, 0, 2),)
     elsewhere = own.model_copy(
         update={"checkpoint": own.checkpoint.model_copy(update={"directory": tmp_path / "copy"})}
     )
@@ -204,7 +160,7 @@ def test_nothing_of_a_row_is_in_what_is_left_and_what_comes(
 ) -> None:
     """Neither its numbers nor its text, as they are or scaled: in checkpoints, and in all records that come later."""
     connection, values = real_broker.connection, encoded(gaussian(130, 7))
-    own = started(connection, settings_of(real_broker.name(f"bytes-{kernel}"), tmp_path / "bytes"))
+    own = started(connection, real_broker.name(f"bytes-{kernel}"), tmp_path / "bytes")
     if kernel == "rbf":
         own = own.model_copy(update={"svm": SvmConfig(C=1.0, kernel="rbf")})
     produce(connection, own, values[:100])
@@ -226,54 +182,8 @@ def test_nothing_of_a_row_is_in_what_is_left_and_what_comes(
     assert not left(cluster, own, gone, since=ends)
 
 
-def test_what_cannot_be_learned_again_is_refused(real_broker: TestBroker, tmp_path: Path) -> None:
-    """A log that lost its beginning, and no checkpoint; nothing is written."""
-    connection = real_broker.connection
-    own = started(connection, settings_of(real_broker.name("lost"), tmp_path / "lost"))
-    produce(connection, own, encoded(gaussian(50, 8)))
-    run_until(own, connection, 50)
-    nowhere = own.model_copy(
-        update={"checkpoint": own.checkpoint.model_copy(update={"directory": tmp_path / "nowhere"})}
-    )
-    with pytest.raises(ConfigurationError, match="no checkpoint of m was found"):
-        forgotten(connection, nowhere, 30)
-    assert not (tmp_path / "nowhere").exists()
-    delete_records(connection, own.input.topic, 0, 10)
-    with pytest.raises(ConfigurationError, match=r"\[0\] begins at offset 10, but the model began at 0") as refused:
-        forgotten(connection, own, 30)
-    assert "--reset m/1" in refused.value.remedy
-    assert ErasedRows(Cluster(connection), own.output.aliases_topic, 30.0).of("m") is None
-
-
-def test_an_erasure_that_ended_after_its_record_is_finished_by_the_same_command(
-    real_broker: TestBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The record alone already binds a start; the command again removes what is left."""
-    connection = real_broker.connection
-    own = started(connection, settings_of(real_broker.name("ended"), tmp_path / "ended"))
-    produce(connection, own, encoded(gaussian(50, 9)))
-    run_until(own, connection, 50)
-    with monkeypatch.context() as patched:
-        patched.setattr(CheckpointDirectory, "save", full_disk)
-        with pytest.raises(TransientError, match="no space"):
-            forgotten(connection, own, 30)
-    assert newest(own).incarnation == 1
-    assert forgotten(connection, own, 30).found == ["0:30, which was erased before"]
-    assert newest(own).incarnation == 2
-    assert newest(own).positions == {0: Position(0)}
-    assert not forgotten(connection, own, 30).checkpoints  # nothing is left to be done
-
-
-def full_disk(*_: object) -> int:
-    raise TransientError("no space")
-
-
-def erased_of(connection: Connection, settings: Settings) -> ErasedRows:
-    return ErasedRows(Cluster(connection), settings.output.aliases_topic, 30.0)
-
-
 def record_of(connection: Connection, settings: Settings) -> Erased:
-    found = erased_of(connection, settings).of("m")
+    found = ErasedRows(Cluster(connection), settings.output.aliases_topic, 30.0).of("m")
     assert found is not None
     return found
 
@@ -294,9 +204,7 @@ def test_a_build_that_does_not_know_the_record_does_not_undo_it(
     Versions go on after those that it published, and nothing is published twice.
     """
     connection, rows = real_broker.connection, gaussian(ROWS, 5)
-    own, clean = (
-        started(connection, settings_of(real_broker.name(name), tmp_path / name)) for name in ("undone", "undone-clean")
-    )
+    own = started(connection, real_broker.name("undone"), tmp_path / "undone")
     produce(connection, own, encoded(rows)[:FIRST])
     run_until(own, connection, FIRST)
     forgotten(connection, own, *PLACES)
@@ -311,26 +219,20 @@ def test_a_build_that_does_not_know_the_record_does_not_undo_it(
     before = versions(connection, own)
     produce(connection, own, encoded(rows)[190:], 190)
     run_until(own, connection, ROWS)
-    produce(connection, clean, encoded(rejected(rows, PLACES)))
-    run_until(clean, connection, ROWS)
-    assert plain(newest(own)) == plain(newest(clean))
+    clean = clean_of(connection, real_broker.name("clean"), tmp_path / "clean", *PLACES)
+    assert_same(connection, own, clean, len(before))
     assert obeyed_of(newest(own)) == Obeyed.of(record_of(connection, own), 2)
     with CheckpointDirectory(FileSystem(own.checkpoint.directory), 2) as directory:
         assert {each.snapshot.incarnation for each in directory.generations() if each.snapshot} == {3}
-    every = versions(connection, own)
-    after = every[len(before) :]
-    cuts = [version.lineage.cut[0].offset for version in every[len(before) - 1 :]]
-    assert after
+    cuts = [version.lineage.cut[0].offset for version in versions(connection, own)[len(before) - 1 :]]
     assert cuts[0] == cuts[1]  # in the place of the newest one, which may be of the rows
     assert cuts[1:] == sorted(set(cuts[1:]))
-    of_clean = {version.lineage.cut[0].offset: content(version) for version in versions(connection, clean)}
-    assert [content(version) for version in after] == [of_clean[version.lineage.cut[0].offset] for version in after]
 
 
 def test_a_checkpoint_whose_record_is_gone_is_refused(real_broker: TestBroker, tmp_path: Path) -> None:
     """Without the record the rows would be learned; the same command writes it anew."""
     connection = real_broker.connection
-    own = started(connection, settings_of(real_broker.name("norecord"), tmp_path))
+    own = started(connection, real_broker.name("norecord"), tmp_path)
     produce(connection, own, encoded(gaussian(50, 9)))
     run_until(own, connection, 50)
     forgotten(connection, own, 30)

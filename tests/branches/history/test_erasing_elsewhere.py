@@ -2,33 +2,23 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import ExitStack
-from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import pytest
 
 from consumers.branches.history.erasing import erase
 from consumers.branches.history.forgetting import ForgettingReport, report_of
-from consumers.branches.late_labels import rules_of
 from consumers.settings import Settings
 from consumers.verify.verify import verify
 from streamsvm.branches.history.without_part import WithoutRows
-from streamsvm.branches.late_labels import joining_of
 from streamsvm.errors import ConfigurationError
 from streamsvm.kafka import Cluster, Connection
-from streamsvm.learning import Learner
-from streamsvm.model import Version, positions
-from streamsvm.points import Points, Position, Rows
+from streamsvm.model import Version
+from streamsvm.points import Position
 from streamsvm.verification import Outcome
-from tests import streams
-from tests.branches.history.test_erasing import agreed, newest
-from tests.branches.history.traces import sought, traces_of
 from tests.branches.late_labels.test_labels import (
-    BEGUN_MS,
     Timed,
     expected,
     joined_settings,
@@ -39,10 +29,8 @@ from tests.branches.late_labels.test_labels import (
 from tests.branches.workers.group_workers import PARTITIONS, ROWS, WorkerRunning, check_topic, fill, of_one_learner
 from tests.branches.workers.test_group_workers import adopting_settings, covered
 from tests.brokers.fixtures import TestBroker
-from tests.consumers.trainers import Running, encoded, run_until, topic, versions
-from tests.joining.reference import Feature, Label, join
+from tests.consumers.trainers import Running, run_until, topic, versions
 from tests.kafka.foreign import delete_records
-from tests.streams import gaussian
 
 BAD = (3, 40, 77)
 """Of each partition that workers learn."""
@@ -51,14 +39,8 @@ EVERYWHERE = {partition: [Position(at) for at in BAD] for partition in range(PAR
 
 def erased(connection: Connection, settings: Settings, places: dict[int, list[Position]]) -> ForgettingReport:
     report = report_of("m", places, "tester")
-    assert erase(connection, settings, places, report, agree=agreed)
+    assert erase(connection, settings, places, report, agree=lambda: True)
     return report
-
-
-def has_traces(settings: Settings, points: Points, at: int) -> bool:
-    """Return whether a file of the checkpoints holds the values of a row."""
-    wanted = [trace for form, trace in traces_of(sought(encoded(points)[at])) if form == "value"]
-    return any(trace in file.read_bytes() for file in settings.checkpoint.directory.iterdir() for trace in wanted)
 
 
 def check_replaced(settings: Settings, connection: Connection, before: list[Version]) -> None:
@@ -99,8 +81,6 @@ def test_workers_of_their_own_pass_over_erased_rows(broker: TestBroker, tmp_path
 
 
 N = 300
-JOINED = (5, 120, 298)
-"""Of one early row, one whose label comes late, and one within the horizon of the end."""
 
 
 def written(connection: Connection, settings: Settings) -> tuple[list[Timed], list[Timed], pd.DataFrame]:
@@ -110,54 +90,6 @@ def written(connection: Connection, settings: Settings) -> tuple[list[Timed], li
     write(connection, settings.labels.topic, labels)
     write(connection, settings.input.topic, features)
     return features, labels, table
-
-
-def joined(settings: Settings, features: list[Timed], labels: list[Timed], left_out: tuple[int, ...]) -> Rows:
-    """Return the rows that a plain join of both logs gives, which knows of no erased row; those are then rejected."""
-    rule = settings.models().label_rule
-    assert rule is not None
-    told = [(BEGUN_MS + one.time_ms, {} if one.watermark else json.loads(one.value)) for one in labels]
-    points, _, _, _ = join(
-        [Feature(at, BEGUN_MS + one.time_ms, None if one.watermark else f"t{at}") for at, one in enumerate(features)],
-        [Label(at, time_ms, value.get("id", ""), value.get("y", 0)) for at, (time_ms, value) in enumerate(told)],
-        rules_of(rule, 1 << 20),
-    )
-    offset, row, sign = (np.array([one[column] for one in points]) for column in (0, 1, 3))
-    who = np.array([int(key.removeprefix("t")) for _, _, key, _ in points])
-    of_rows = Points(gaussian(N, 3).X[who], sign.astype(np.int8), np.ones(len(points)))
-    return replace(streams.rows_of(of_rows, accepted=~np.isin(who, left_out)), offset=offset, row=row)
-
-
-def test_joined_rows_are_passed_over_and_no_other_row_is_joined_otherwise(
-    real_broker: TestBroker, tmp_path: Path
-) -> None:
-    """The versions of a plain join, with the rows' points rejected; verify joins both logs again to the same bytes."""
-    connection = real_broker.connection
-    own = joined_settings(real_broker.name("labels"), tmp_path / "one")
-    features, labels, _ = written(connection, own)
-    with Running(own, connection) as running:
-        running.wait_for_rows(N)
-    before = versions(connection, own)
-
-    report = erased(connection, own, {0: [Position(at) for at in JOINED]})
-    assert report.found == [f"0:{at}" for at in JOINED]
-    assert report.rows_to_read == N
-    join_of = joining_of(newest(own))
-    assert join_of is not None
-    assert not join_of.partitions
-    assert not join_of.waiting
-    with Running(own, connection) as running:
-        running.wait_until(lambda: len(versions(connection, own)) > len(before))
-        running.wait_for_rows(N)
-    after = versions(connection, own)[len(before) :]
-    assert after[0].lineage.cut == before[-1].lineage.cut
-    assert not any(has_traces(own, gaussian(N, 3), at) for at in JOINED)
-    for version, left_out in ((before[-1], ()), (after[0], JOINED)):
-        learner = Learner(own.models(), {0: Position(0)}, 1 << 30)
-        learner.learn(joined(own, features, labels, left_out), until=positions(version.lineage.cut)[0])
-        assert learner.cut().points.sha256() == version.lineage.training_set_sha256
-    found = verify(Cluster(connection), own)
-    assert [row.outcome for row in found.rows] == [Outcome.LEFT_OUT] * len(before) + [Outcome.IDENTICAL] * len(after)
 
 
 def test_an_erased_row_without_a_label_becomes_no_dead_letter(real_broker: TestBroker, tmp_path: Path) -> None:

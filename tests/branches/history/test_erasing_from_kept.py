@@ -6,11 +6,11 @@ import json
 import signal
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from consumers import constants
+from consumers.branches.history.erased_rows import ErasedRows
 from consumers.branches.history.erasing import erase
 from consumers.branches.history.forgetting import report_of
 from consumers.settings import Settings
@@ -23,22 +23,20 @@ from streamsvm.kafka import Cluster, Connection, TopicSpec
 from streamsvm.points import Position
 from streamsvm.verification import Outcome
 from tests.branches.history.test_erasing import (
-    MEMORIES,
-    agreed,
-    content,
+    assert_same,
+    clean_of,
     forgotten,
     given_to,
     newest,
     plain,
     produce,
     rejected,
-    settings_of,
     started,
 )
 from tests.branches.history.traces import left, sought
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.command import run
-from tests.consumers.trainers import encoded, run_until, versions
+from tests.consumers.trainers import encoded, run_until, settings_for, versions
 from tests.kafka.foreign import delete_records
 from tests.streams import gaussian
 
@@ -53,9 +51,9 @@ def one_checkpoint(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(constants, "CHECKPOINTS", 1)
 
 
-def keeping(connection: Connection, prefix: str, directory: Path, **coreset: Any) -> Settings:
+def keeping(connection: Connection, prefix: str, directory: Path) -> Settings:
     """Return the settings of a trainer that keeps older checkpoints, two files of generations aside."""
-    own = started(connection, settings_of(prefix, directory, **coreset))
+    own = started(connection, prefix, directory)
     checkpoint = own.checkpoint.model_copy(update={"keep_bytes": KEEP, "interval_s": 600.0})
     return own.model_copy(update={"checkpoint": checkpoint})
 
@@ -76,31 +74,12 @@ def kept(settings: Settings) -> list[int]:
     return [one.positions[0].offset for one in past.snapshots()]
 
 
-def clean_of(connection: Connection, prefix: str, directory: Path, *places: int, **coreset: Any) -> Settings:
-    """Return a trainer's settings that learned a stream in which rows were rejected."""
-    clean = started(connection, settings_of(prefix, directory, **coreset))
-    produce(connection, clean, encoded(rejected(POINTS, places)))
-    run_until(clean, connection, ROWS)
-    return clean
-
-
-def assert_same(connection: Connection, own: Settings, clean: Settings, before: int) -> None:
-    """Checkpoint and the versions after those of before the erasure, byte for byte."""
-    assert plain(newest(own)) == plain(newest(clean))
-    after = versions(connection, own)[before:]
-    of_clean = {version.lineage.cut[0].offset: content(version) for version in versions(connection, clean)}
-    assert after
-    assert [content(version) for version in after] == [of_clean[version.lineage.cut[0].offset] for version in after]
-
-
-@pytest.mark.long(keep=("all",))
-@pytest.mark.parametrize("memory", MEMORIES)
 def test_only_what_came_since_a_checkpoint_of_before_the_rows_is_learned_again(
-    real_broker: TestBroker, tmp_path: Path, memory: str
+    real_broker: TestBroker, tmp_path: Path
 ) -> None:
     """Of two erasures the first takes all, since its row is of the first leaf; then that row matters no more."""
-    connection, coreset = real_broker.connection, MEMORIES[memory]
-    own = keeping(connection, real_broker.name("own"), tmp_path / "own", **coreset)
+    connection = real_broker.connection
+    own = keeping(connection, real_broker.name("own"), tmp_path / "own")
     learned(connection, own, 0, 60)
     assert kept(own) == [60, 30]
     assert forgotten(connection, own, 3).rows_to_read == 60
@@ -109,9 +88,7 @@ def test_only_what_came_since_a_checkpoint_of_before_the_rows_is_learned_again(
     learned(connection, own, 60, 150)
     assert kept(own)[:3] == [150, 120, 90]
     before = len(versions(connection, own))
-    positions = {0: [Position(97), Position(141)]}
-    report = report_of("m", positions, "tester")
-    assert erase(connection, own, positions, report, agree=agreed)
+    report = forgotten(connection, own, 97, 141)
     assert report.rows_to_read == 60
     assert newest(own).positions[0].offset == 90
     assert max(kept(own)) == 90
@@ -121,7 +98,7 @@ def test_only_what_came_since_a_checkpoint_of_before_the_rows_is_learned_again(
         "is kept: it is from before the rows",
     }
     learned(connection, own, 150, ROWS)
-    clean = clean_of(connection, real_broker.name("clean"), tmp_path / "clean", 3, 97, 141, **coreset)
+    clean = clean_of(connection, real_broker.name("clean"), tmp_path / "clean", 3, 97, 141)
     assert_same(connection, own, clean, before)
     found = verify(Cluster(connection), own).rows
     assert [row.outcome for row in found[before:]] == [Outcome.IDENTICAL] * (len(found) - before)
@@ -173,8 +150,10 @@ def test_where_retention_took_the_beginning_a_kept_checkpoint_does_and_without_o
     learned(connection, own, 0, 150)
     before = len(versions(connection, own))
     delete_records(connection, own.input.topic, 0, 80)
-    with pytest.raises(ConfigurationError, match=r"\[0\] begins at offset 80, but the model began at 0"):
+    with pytest.raises(ConfigurationError, match=r"\[0\] begins at offset 80, but the model began at 0") as refused:
         forgotten(connection, own, 85)
+    assert "--reset m/1" in refused.value.remedy
+    assert ErasedRows(Cluster(connection), own.output.aliases_topic, 30.0).of("m") is None
     assert kept(own)[:3] == [150, 120, 90]
     assert forgotten(connection, own, 97).rows_to_read == 60
     produce(connection, own, encoded(POINTS)[150:], 150)
@@ -202,7 +181,7 @@ def test_of_several_partitions_one_checkpoint_is_from_before_the_rows_of_all(
     connection, gone = real_broker.connection, {0: 110, 1: 99}
     streams = {partition: gaussian(150, 20 + partition) for partition in gone}
     prefixes = [real_broker.name(name) for name in ("own", "clean")]
-    own, clean = (settings_of(prefix, tmp_path / str(at)) for at, prefix in enumerate(prefixes))
+    own, clean = (settings_for(prefix, tmp_path / str(at) / "checkpoint") for at, prefix in enumerate(prefixes))
     checkpoint = own.checkpoint.model_copy(update={"keep_bytes": KEEP, "interval_s": 600.0})
     own = own.model_copy(update={"checkpoint": checkpoint})
     for each in (own, clean):
@@ -213,7 +192,7 @@ def test_of_several_partitions_one_checkpoint_is_from_before_the_rows_of_all(
         run_until(own, connection, 2 * STEP)
     positions = {partition: [Position(at)] for partition, at in gone.items()}
     report, before = report_of("m", positions, "tester"), len(versions(connection, own))
-    assert erase(connection, own, positions, report, agree=agreed)
+    assert erase(connection, own, positions, report, agree=lambda: True)
     assert newest(own).positions == {0: Position(90), 1: Position(90)}
     assert report.rows_to_read == 60
     for partition, points in streams.items():

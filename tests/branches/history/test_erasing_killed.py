@@ -8,19 +8,17 @@ import signal
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
 import pytest
 
 from consumers.branches.history.erased_rows import of_rows
-from consumers.models import Records, perform, retire
-from consumers.verify.verify import verify
 from streamsvm.kafka import Cluster
 from streamsvm.points import Points
-from tests.branches.history.test_erasing import content, given_to, newest, plain, produce, record_of, rejected
+from tests.branches.history.test_erasing import given_to, newest, plain, produce, record_of, rejected
 from tests.branches.history.traces import left, sought
+from tests.conformance.properties import content
 from tests.consumers.trainers import encoded, versions
 from tests.live.process import Daemon
 from tests.live.stage import NO_LIMITS, Stage
@@ -124,19 +122,7 @@ def erase_at_random(stage: Stage, deletions: int, seed: int) -> Erased:
     while versions(stage.connection, stage.settings)[-1].lineage.cut[0].offset < state.rows:
         daemon.wait_for("model_published")
     assert daemon.stop() == 0, daemon.said
-    retire_versions(stage)
     return state
-
-
-def retire_versions(stage: Stage) -> None:
-    """Retire all versions that are of erased rows, as a person does."""
-    record = record_of(stage.connection, stage.settings)
-    of_them = [
-        one.number for one in versions(stage.connection, stage.settings) if of_rows(one, record.since(one.number))
-    ]
-    cluster = Cluster(stage.connection)
-    records = Records(cluster, stage.settings, "tester", "rows were erased", datetime.now(UTC))
-    perform(cluster, stage.settings, retire(records, of_them))
 
 
 def check(stage: Stage, state: Erased, gone: set[int], directory: Path) -> None:
@@ -167,10 +153,8 @@ def test_kills_between_random_deletions_change_nothing(stage: Stage, tmp_path: P
     record_property("seed", seed)
     state = erase_at_random(stage, 12, seed)
     check(stage, state, state.gone, tmp_path / "clean")
-    cluster, values = Cluster(stage.connection), records_of(state.points)
-    report = verify(cluster, stage.settings)
-    assert report.clean, "\n".join(report.lines())
-    assert not left(cluster, stage.settings, [sought(values[at]) for at in sorted(state.gone)])
+    values = records_of(state.points)
+    assert not left(Cluster(stage.connection), stage.settings, [sought(values[at]) for at in sorted(state.gone)])
     assert state.gone == {at.offset for at in record_of(stage.connection, stage.settings).places()[0]}
     for kind, count in {"deletions": len(state.gone), "kills": state.kills, "commands": state.commands}.items():
         record_property(kind, count)

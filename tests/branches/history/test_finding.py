@@ -15,11 +15,12 @@ from consumers.branches.history.finding import rows_named
 from consumers.settings import Settings
 from streamsvm.errors import ConfigurationError
 from streamsvm.ingest import encode
-from streamsvm.kafka import Cluster, Connection, TopicSpec
+from streamsvm.kafka import Cluster, Connection, Recreated, TopicSpec
 from streamsvm.points import Position
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.command import run
-from tests.consumers.trainers import run_until, settings_for
+from tests.consumers.recreated import WAY_OUT, AtTheQuestion, never_looking, recreate
+from tests.consumers.trainers import produce, records, run_until, settings_for
 from tests.streams import DIMENSION, gaussian
 
 ROWS = 60
@@ -152,3 +153,17 @@ def test_without_a_checkpoint_there_is_no_configuration(settings: Settings) -> N
     """The refusal names the directory."""
     with pytest.raises(ConfigurationError, match="no checkpoint of m was found in"):
         configuration_of(settings)
+
+
+@pytest.mark.real_broker
+def test_rows_are_not_found_in_two_logs(
+    real_broker: TestBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Places of one log would be applied to another."""
+    connection, settings = real_broker.connection, never_looking(real_broker, tmp_path)
+    topic, cluster = settings.input.topic, Cluster(connection)
+    produce(connection, topic, records(20))
+    question = AtTheQuestion(monkeypatch, topic, lambda: recreate(connection, topic))
+    question.armed = True
+    with pytest.raises(Recreated, match=WAY_OUT):
+        rows_named(cluster, topic, settings.models(), Named({"a": None}), timeout_s=60.0)

@@ -9,17 +9,16 @@ from typing import cast
 import pytest
 from hypothesis import given, strategies as st
 
-from consumers.branches.history.earlier import earlier_of, fits_log
+from consumers.branches.history.earlier import fits_log
 from streamsvm.branches.history.erased import Erased
-from streamsvm.branches.history.erased_part import Obeyed, obeyed_of, obeying
-from streamsvm.branches.history.erasure import beginning, emptied, lacks
+from streamsvm.branches.history.erased_part import Obeyed, obeyed_of
+from streamsvm.branches.history.erasure import beginning, emptied
 from streamsvm.branches.history.past import Past, superfluous
 from streamsvm.checkpoint import CheckpointDirectory, FileSystem, Snapshot, encode
 from streamsvm.kafka import Cluster
 from streamsvm.learning import Learner
 from streamsvm.model import Head, PartitionCut
 from streamsvm.points import Position
-from tests.consumers.trainers import settings_for
 from tests.streams import gaussian, rows_of, small_config
 
 MOST = 1 << 40
@@ -129,22 +128,6 @@ def test_generations_that_are_superfluous_are_renamed_and_read_again(tmp_path: P
     assert past.names == []
 
 
-def test_what_a_checkpoint_lacks_follows_from_its_positions_and_from_the_record_that_it_obeys() -> None:
-    """Earlier rows that it obeyed do not matter; a record that did not become this one does."""
-    plain = learned(100, 1)
-    assert lacks(plain, record(100, 250))
-    assert not lacks(plain, record(99))
-    assert not lacks(plain, record(250, 3))
-    first = record(3, 50)
-    obeying_it = obeying(plain, Obeyed.of(first, 0))
-    assert lacks(obeying_it, first)
-    assert lacks(obeying_it, record(3, 50, 100))
-    assert not lacks(obeying_it, record(3, 50, 99))
-    assert not lacks(obeying_it, record(3, 51, 100))
-    assert not lacks(obeying_it, record(3))
-    assert not lacks(obeying_it, record(120, 130, 140))
-
-
 def test_learning_begins_at_the_newest_checkpoint_that_allows_the_version_in_the_place_of_the_newest() -> None:
     """Before the rows and that version's cut, of the same stream, and where the log fits; else from the start."""
     newest, earlier = learned(400, 9), [learned(upto, at) for at, upto in ((8, 320), (7, 200), (6, 40))]
@@ -197,19 +180,6 @@ def test_what_is_learned_from_there_is_that_of_a_stream_that_rejected_the_row(of
         ends.append(encode(replace(newest, learner=held.state())))
     assert ends[0] == ends[1]
     assert ends[0] != encode(newest)
-
-
-def test_generations_of_a_stream_that_was_given_up_are_no_beginning(tmp_path: Path) -> None:
-    """Those of the newest incarnation are, then the kept ones; nothing is where nothing is to be kept."""
-    settings = settings_for("any", tmp_path)
-    keeping = settings.model_copy(update={"checkpoint": settings.checkpoint.model_copy(update={"keep_bytes": MOST})})
-    past = Past(FileSystem(tmp_path), "m")
-    file = tmp_path / "checkpoint-000001-000000000000-000000000001.ssvm"
-    file.write_bytes(encode(learned(40, 1)))
-    past.keep(file.name, MOST)
-    generations = [learned(200, 5, 2), learned(120, 4, 2), learned(160, 3, 1)]
-    assert [one.positions[0].offset for one in earlier_of(keeping, past, generations)] == [200, 120, 40]
-    assert list(earlier_of(settings, past, generations)) == []
 
 
 @pytest.mark.parametrize(

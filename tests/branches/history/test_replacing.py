@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from consumers.settings import Settings
-from consumers.trainer import Open, nevertheless
+from consumers.trainer import Open
 from consumers.verify.verify import verify
 from streamsvm.branches.history.without_part import WithoutRows
 from streamsvm.kafka import Cluster, Connection
@@ -18,12 +17,10 @@ from streamsvm.model import Gate, Version
 from streamsvm.registry import Aliases, read_aliases
 from streamsvm.verification import Outcome
 from tests.branches.history.test_erasing import (
-    content,
     forgotten,
+    given_to,
     produce,
     record_of,
-    rejected,
-    settings_of,
     started,
 )
 from tests.brokers.fixtures import TestBroker
@@ -60,7 +57,7 @@ def names_of(connection: Connection, settings: Settings) -> Aliases:
 
 def trained(connection: Connection, prefix: str, directory: Path) -> tuple[Settings, list[Version]]:
     """Return a trainer's settings, and what it published of `ROWS` rows; it was stopped."""
-    own = started(connection, settings_of(prefix, directory))
+    own = started(connection, prefix, directory)
     produce(connection, own, encoded(gaussian(ROWS, 5)))
     run_until(own, connection, ROWS)
     return own, versions(connection, own)
@@ -77,12 +74,9 @@ def run_until_replaced(settings: Settings, connection: Connection, number: int, 
 def test_a_version_without_the_rows_takes_the_place_of_the_newest(
     real_broker: TestBroker, tmp_path: Path, refuses: bool
 ) -> None:
-    """No row came: the same cut, the bytes of a stream that rejected the rows, current whatever the gate says, once."""
+    """No row came: the same cut, current whatever the gate says, once."""
     connection = real_broker.connection
     own, before = trained(connection, real_broker.name(f"replaced-{refuses}"), tmp_path / "own")
-    clean = started(connection, settings_of(real_broker.name(f"replaced-clean-{refuses}"), tmp_path / "clean"))
-    produce(connection, clean, encoded(rejected(gaussian(ROWS, 5), PLACES)))
-    run_until(clean, connection, ROWS)
     report = forgotten(connection, own, *PLACES)
     newest = len(before) + 1
     assert report.takes_place.startswith(f"m@{newest} takes the place of m@{newest - 1}, at its cut")
@@ -91,7 +85,6 @@ def test_a_version_without_the_rows_takes_the_place_of_the_newest(
     run_until(own, connection, 0)  # once more: nothing more comes
     after = versions(connection, own)[len(before) :]
     assert [version.lineage.cut for version in after] == [before[-1].lineage.cut]
-    assert content(after[0]) == content(versions(connection, clean)[-1])
     record = record_of(connection, own)
     assert after[0].lineage.fact(WithoutRows) == WithoutRows(sha256=record.sha256)
     assert report.record == record.sha256
@@ -130,11 +123,10 @@ def test_versions_of_the_rows_and_a_pin_to_one_are_named_and_a_person_retires_th
     """Pinned readers keep the rows; once all versions of them are retired, every one that is left verifies."""
     connection = real_broker.connection
     own, before = trained(connection, real_broker.name("pinned"), tmp_path)
-    given = ["--bootstrap-servers", str(connection.options["bootstrap.servers"]), "--name", "m"]
-    given += ["--output-models-topic", own.output.models_topic]
-    of_trainer = ["--checkpoint-directory", str(own.checkpoint.directory), "--input-topic", own.input.topic]
+    of_trainer = given_to(connection, own)
+    given = [*of_trainer[:4], *of_trainer[-2:]]
     assert run("model", "pin", "2", *given).returncode == 0
-    done = run("history", "forget", "--position", "0:3", "--json", "--yes", *given, *of_trainer)
+    done = run("history", "forget", "--position", "0:3", "--json", "--yes", *of_trainer)
     assert done.returncode == 0, done.stderr
     told, newest = json.loads(done.stdout), len(before)
     assert told["pin"] == "m@2"
@@ -143,19 +135,7 @@ def test_versions_of_the_rows_and_a_pin_to_one_are_named_and_a_person_retires_th
     assert run("model", "pin", "--remove", *given).returncode == 0
     retired = run("model", "retire", *map(str, range(1, newest + 1)), *given)
     assert retired.returncode == 0, retired.stderr
-    again = run("history", "forget", "--position", "0:3", "--json", "--yes", *given, *of_trainer)
+    again = run("history", "forget", "--position", "0:3", "--json", "--yes", *of_trainer)
     assert not json.loads(again.stdout)["versions"]
     found = verify(Cluster(connection), own)
     assert [row.outcome for row in found.rows] == [Outcome.RETIRED] * newest + [Outcome.IDENTICAL]
-
-
-def test_what_the_gate_would_have_said_stands_in_the_verdict() -> None:
-    """Both reasons are told, and the version passes; a verdict that passes keeps its outcome."""
-    verdict = nevertheless(REFUSED, "rows were erased")
-    assert verdict is not None
-    assert verdict.outcome == "passed"
-    assert verdict.why.startswith("rows were erased; else it would have been refused: it is worse")
-    unscored = nevertheless(msgspec.structs.replace(REFUSED, outcome="unscored", why="no points"), "rows were erased")
-    assert unscored is not None
-    assert (unscored.outcome, unscored.why) == ("unscored", "rows were erased; no points")
-    assert nevertheless(None, "rows were erased") is None

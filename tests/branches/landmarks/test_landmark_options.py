@@ -26,14 +26,6 @@ def test_the_default_fits_into_a_message(dimension: int) -> None:
     assert (config.coreset.points, config.coreset.train_points) == (20_000, 100_000)
 
 
-@pytest.mark.parametrize(("points", "leaf"), [(400, 32), (1_400, 39), (16_000, 468), (100_000, 6_187)])
-def test_a_leaf_is_a_small_part_of_the_memory(points: int, leaf: int) -> None:
-    """An open leaf is empty by half on average: those points are missing where every point counts the same."""
-    coreset = config_of(coreset={"points": points}).coreset
-    assert coreset.leaf_rows == leaf
-    assert coreset.leaf_rows + coreset.bucket_points + coreset.audit_points == points
-
-
 def test_a_pilot_serves_until_the_stream_has_grown_by_a_half() -> None:
     """However small its leaves are."""
     small, large = (

@@ -10,13 +10,9 @@ import pytest
 from streamsvm.branches.landmarks.landmark_pilots import LandmarkPilot
 from streamsvm.branches.landmarks.landmarks import Decided, Landmarks
 from streamsvm.branches.landmarks.screens import LandmarkScreens, make_landmark_screen
-from streamsvm.config import ModelConfig
-from streamsvm.coreset import LeafRule, Moments, Observed, Screener, calibrated
-from streamsvm.estimators import Stream
-from streamsvm.learning import NodePilot, TwoClasses
-from streamsvm.linalg import Float
+from streamsvm.coreset import Moments, Observed, Screener, calibrated
 from streamsvm.model import RbfKernel
-from streamsvm.points import Features, Points
+from streamsvm.points import Points
 from tests.learning.test_leaf_screens import config_of, kind_of
 from tests.streams import ring
 
@@ -82,36 +78,6 @@ def test_known_rows_are_not_asked_about_again() -> None:
     np.testing.assert_array_equal(marks.decisions(points.X[some], known), value[some] + [100.0, 100.0, 0.0, 0.0])
     other = Decided(machine(points, seed=2)[0], points.X, value + 100.0)
     np.testing.assert_array_equal(marks.decisions(points.X, other), value)
-
-
-def test_what_is_remembered_decides_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A partition that forgets all values between two leaves learns the same points, to the last bit."""
-    coreset = {"points": 2_000}
-    config = ModelConfig.model_validate({"points": {"dimension": 3}, "coreset": coreset, "svm": {"kernel": "rbf"}})
-    points, asked = ring(6_000), list[int]()
-    whole, kept_pilot = Landmarks._decisions, LandmarkScreens.kept_pilot
-
-    def counted(self: Landmarks, X: Features) -> Float:
-        asked.append(len(X))
-        return whole(self, X)
-
-    monkeypatch.setattr(Landmarks, "_decisions", counted)
-
-    def learned() -> tuple[str, int]:
-        asked.clear()
-        stream = Stream(config, TwoClasses())
-        stream.learn(points)
-        return stream.learner.cut().points.sha256(), sum(asked)
-
-    def forgetful(self: LandmarkScreens, rule: LeafRule | None, sealed: int) -> NodePilot | None:
-        self._decided = None
-        return kept_pilot(self, rule, sealed)
-
-    remembered, few = learned()
-    monkeypatch.setattr(LandmarkScreens, "kept_pilot", forgetful)
-    forgotten, many = learned()
-    assert remembered == forgotten
-    assert few < many
 
 
 @pytest.mark.parametrize("crowded", [False, True])

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from sklearn.metrics import balanced_accuracy_score, log_loss, roc_auc_score
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import SVC
@@ -20,14 +19,13 @@ from streamsvm.branches.landmarks.nested_grid import (
     between,
     continued,
     drawn,
-    promising,
     search,
     smoothed,
 )
 from streamsvm.branches.landmarks.rough_descent import KernelRows, RoughDescent, decisions
 from streamsvm.config import ModelConfig
 from streamsvm.learning import is_due, judging, tune, tuning
-from streamsvm.model import Float, RbfKernel
+from streamsvm.model import RbfKernel
 from tests.learning.test_tuning import cut_of
 from tests.streams import ring
 
@@ -70,18 +68,6 @@ def test_where_the_few_have_one_label_it_is_answered() -> None:
     assert not decisions(made.Z[:50], made.Z[50:], (0.2,), b[None]).any()
 
 
-def test_a_box_that_no_point_is_at_ends_the_path(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Machines of larger boxes are the same, and are not trained."""
-    made, boxes = grid(200), (0.1, 3.0, 10.0, 30.0)
-    advanced, advance = [], RoughDescent.advance
-    monkeypatch.setattr(RoughDescent, "advance", lambda run, most: (advanced.append(run), advance(run, most))[1])
-    b, _ = _path(made.Z, 1e4, KernelRows(made.Z, 1e4), made.y, np.ones(200), boxes, made)
-    assert len(advanced) == 2
-    np.testing.assert_array_equal(b[2:], b[[1, 1]])
-    machine = SVC(C=30.0, gamma=1e4).fit(made.Z, made.y)
-    np.testing.assert_allclose(b[3][machine.support_], machine.dual_coef_[0], atol=0.1)
-
-
 def test_a_run_that_float32_cannot_end_is_confirmed_in_double() -> None:
     """Where boxes are so large that its errors reach the tolerance, sums are computed from scratch."""
     made = grid(600)
@@ -92,30 +78,6 @@ def test_a_run_that_float32_cannot_end_is_confirmed_in_double() -> None:
             run.advance(20_000)
             confirmed.append(run.exact)
         assert confirmed == [False, True]
-
-
-def test_each_label_has_its_share_of_what_is_drawn() -> None:
-    """Where that is enough, also of a part: then no more than it has of a label."""
-    y = np.where(np.arange(5_000) < 1_500, 1, -1).astype(np.int8)
-    random = np.random.default_rng(0)
-    for most, part in ((1_000, 1.0), (500, 0.5), (9_000, 1.0)):
-        chosen = drawn(y, most, random, part)
-        assert len(np.unique(chosen)) == len(chosen) == min(most, 5_000)
-        assert np.mean(y[chosen] > 0) == pytest.approx(0.3)
-    assert not np.array_equal(drawn(y, 500, random), drawn(y, 500, random))
-
-
-@pytest.mark.parametrize(("positive", "expected", "trained"), [(100, 50, 25), (40, 40, 20), (5, 5, 2)])
-def test_enough_of_a_rare_label_are_drawn_and_trained_on(positive: int, expected: int, trained: int) -> None:
-    """Of 20,000 points with 0.5 % positives and fewer; of few points it is no more than a fourth."""
-    y = np.where(np.arange(20_000) < positive, 1, -1).astype(np.int8)
-    random = np.random.default_rng(0)
-    some = drawn(y, 5_000, random)
-    few = drawn(y[some], 500, random, 0.5)
-    assert (np.sum(y[some] > 0), np.sum(y[some][few] > 0)) == (expected, trained)
-    assert len(some) <= 5_000 + expected
-    assert len(few) <= 525
-    assert len(drawn(y, 16, random)) <= 20
 
 
 def test_weights_make_up_for_a_label_of_which_more_are_drawn() -> None:
@@ -152,36 +114,6 @@ def test_work_is_bounded_however_many_points(points: int, size: int) -> None:
     found = search(grid(points), np.random.default_rng(0), points)
     assert found.points == pytest.approx(size, abs=1)
     assert np.isfinite(found.mean).all()  # of a grid as small as what is followed
-
-
-@pytest.mark.parametrize(
-    ("points", "expected"),
-    [(31_999, ()), (32_000, (4_000,)), (64_000, (4_000, 8_000)), (100_000, (4_000, 12_500)), (10**6, (4_000, 32_000))],
-)
-def test_a_model_of_many_points_has_larger_machines(points: int, expected: tuple[int, ...]) -> None:
-    """Up to an eighth of its points, and a bound."""
-    assert nested_grid.rungs(points) == expected
-
-
-def test_a_larger_machine_is_continued_from_a_fourth_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same points judge all; cells around the best continued one are followed, and each size holds the smaller."""
-    made, seen, own = grid(24_000), [], nested_grid._judged
-    made = replace(made, gammas=nested_grid.GAMMAS, boxes=nested_grid.BOXES)
-
-    def kept(grid: Grid, few: NDArray[np.intp], aside: NDArray[np.intp], cells: nested_grid.Cells) -> Float:
-        seen.append((few, aside))
-        return own(grid, few[:200], aside[:200], cells)
-
-    monkeypatch.setattr(nested_grid, "_judged", kept)
-    found = search(made, np.random.default_rng(0), 70_000)
-    sizes = [len(few) for few, _ in seen]
-    assert sizes == pytest.approx([250, 1_000, 1_000, 4_000, 2_187, 8_750], abs=2)
-    for few, many in ((0, 1), (2, 3), (4, 5), (1, 3), (3, 5)):
-        assert set(seen[few][0].tolist()) < set(seen[many][0].tolist())
-    assert all(np.array_equal(aside, seen[0][1]) for _, aside in seen)
-    assert not set(seen[0][1].tolist()) & set(seen[5][0].tolist())
-    assert found.points == sizes[-1]
-    assert np.isfinite(found.mean).sum() == np.isfinite(found.continued).sum() == 9
 
 
 def test_the_choice_is_as_good_as_the_best_of_all_cells() -> None:
@@ -229,21 +161,6 @@ def test_a_score_is_continued_by_a_power_of_the_points() -> None:
     assert continued(rough, fine, 400, 1_600, 20_000) == pytest.approx([falling(20_000), 0.8])
     assert continued(rough, fine, 400, 1_600, 1_000) == pytest.approx(fine)
     assert np.isnan(continued(rough, np.full(2, np.nan), 400, 1_600, 20_000)).all()
-
-
-def test_cells_of_larger_gammas_are_followed() -> None:
-    """From one gamma below the best to two above, and boxes on both sides; within the grid."""
-    made = replace(grid(600), gammas=nested_grid.GAMMAS, boxes=nested_grid.BOXES)
-    for gamma, box, rows, columns in ((2, 3, (1, 5), (2, 5)), (0, 0, (0, 4), (0, 3)), (7, 5, (4, 8), (3, 6))):
-        rough = -((np.arange(8.0)[:, None] - gamma) ** 2) - (np.arange(6.0) - box) ** 2
-        followed = promising(rough, made, nested_grid.GAMMAS_FOLLOWED)
-        assert [(part.start, part.stop) for part in followed] == [rows, columns]
-    for small in (replace(made, gammas=(0.1,)), replace(made, boxes=(1.0, 3.0))):
-        shape = (len(small.gammas), len(small.boxes))
-        assert np.ones(shape)[promising(np.ones(shape), small, nested_grid.GAMMAS_FOLLOWED)].shape == (
-            min(4, shape[0]),
-            min(3, shape[1]),
-        )
 
 
 def test_what_is_chosen_is_what_a_score_grows_to(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -110,26 +110,10 @@ def run(settings: Settings, connection: Connection, rows: int) -> Running:
     return running
 
 
-def test_a_version_of_late_labels_is_certified(real_broker: TestBroker, tmp_path: Path) -> None:
-    """The proof is of every joined row."""
-    connection = real_broker.connection
-    settings = joined_settings(real_broker.name("labels"), tmp_path / "one")
-    topics(connection, settings, 2)
-    features, labels, _ = stream(N, 2)
-    write(connection, settings.input.topic, features)
-    write(connection, settings.labels.topic, labels)
-    run(settings, connection, N)
-    newest = versions(connection, settings)[-1]
-    certificate = verify(Cluster(connection), settings, keep=1_000).rows[-1].certificate
-    assert certificate is not None
-    assert certificate.rows == newest.stream.rows
-    assert certificate.gap is not None
-
-
 def test_verify_recomputes_versions_of_several_pairs_of_partitions_and_names_labels_that_are_gone(
     real_broker: TestBroker, tmp_path: Path
 ) -> None:
-    """Each pair is joined by itself; where the labels were deleted, that is said of every version."""
+    """Each pair is joined by itself, and the proof is of every joined row; deleted labels are named."""
     connection = real_broker.connection
     settings = joined_settings(real_broker.name("labels"), tmp_path / "one", absent="drop")
     topics(connection, settings, 2)
@@ -137,9 +121,13 @@ def test_verify_recomputes_versions_of_several_pairs_of_partitions_and_names_lab
     write(connection, settings.input.topic, features)
     write(connection, settings.labels.topic, labels)
     run(settings, connection, expected(table))
-    report = verify(Cluster(connection), settings)
+    report = verify(Cluster(connection), settings, keep=1_000)
     assert {row.outcome for row in report.rows} == {Outcome.IDENTICAL}
     assert report.faults == ()
+    certificate = report.rows[-1].certificate
+    assert certificate is not None
+    assert certificate.gap is not None
+    assert certificate.rows == versions(connection, settings)[-1].stream.rows
     delete_records(connection, settings.labels.topic, 1, 5)
     report = verify(Cluster(connection), settings)
     assert report.rows[-1].outcome is Outcome.UNAVAILABLE  # the first versions may know no label of that partition

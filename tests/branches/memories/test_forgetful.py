@@ -12,17 +12,18 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from streamsvm.branches.memories.voting import Voting
 from streamsvm.checkpoint import format as codec
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
 from streamsvm.coreset import Moments
+from streamsvm.errors import CorruptCheckpoint
 from streamsvm.learning import Cut, Learner, LearnerState, Origin, make, train, version_of
-from streamsvm.learning.memory_kinds import memory_kinds
 from streamsvm.model import Memory, Version, message
 from streamsvm.points import Points, Position, Rows, Times
 from streamsvm.svm import primal_objective
 from streamsvm.verification import Recomputation, missing_input
+from tests.branches.memories.golden import handmade_forgetful
 from tests.config.sizes import sized
+from tests.golden.checkpoint import handmade
 from tests.schemas import model_schema
 from tests.streams import DIMENSION, gaussian, rows_of, snapshot_of
 
@@ -83,11 +84,6 @@ def fed(learner: Learner, rows: Rows, borders: Sequence[int]) -> Learner:
     return learner
 
 
-def test_every_memory_that_an_option_can_name_is_there() -> None:
-    """Plugged in, beside the one that forgets nothing."""
-    assert sorted(memory_kinds()) == ["adaptive", "all", "decay", "window"]
-
-
 @pytest.mark.parametrize("memory", MEMORIES)
 @settings(max_examples=8, deadline=None)
 @given(n=st.integers(40, 900), data=st.data())
@@ -104,24 +100,6 @@ def test_batches_and_restarts_do_not_matter(memory: dict[str, Any], n: int, data
     assert whole.rows == n
     assert whole.points_accepted == accepted.sum()
     assert whole.points_held <= config.coreset.sizes.leaf + 10**9
-
-
-@pytest.mark.parametrize("memory", MEMORIES)
-def test_a_pending_cut_survives_a_checkpoint(memory: dict[str, Any]) -> None:
-    """Taken or made, with what it is of."""
-    config = config_of(memory)
-    learner = fed(Learner(config, {0: Position(0), 1: Position(0)}, NEVER), rows_of(drifting(700)), ())
-    taken = learner.take()
-    then = taken.saved()
-    fed(learner, rows_of(drifting(900)), ())
-    found = codec.decode(codec.encode(snapshot_of(learner.state(), then))).pending
-    assert isinstance(found, LearnerState)
-    assert content(Learner(config, {0: Position(0), 1: Position(0)}, NEVER).taken_of(found).make()) == content(
-        taken.make()
-    )
-    made = codec.decode(codec.encode(snapshot_of(learner.state(), taken.make()))).pending
-    assert isinstance(made, Cut)
-    assert content(made) == content(taken.make())
 
 
 def test_the_moments_of_a_window_are_those_of_its_rows() -> None:
@@ -226,6 +204,15 @@ def test_a_version_is_made_again_without_the_rows_it_forgot(memory: dict[str, An
         assert again.encoded(again.made(one), one, one.lineage) == message.encode(one)
 
 
+def test_a_partition_forgets_with_all_of_its_buckets() -> None:
+    """A checkpoint with a bucket that has not the part is refused."""
+    state = handmade_forgetful().learner.partitions[0]
+    (bucket,) = state.buckets
+    unfit = replace(handmade(), learner=LearnerState({0: replace(state, buckets=(replace(bucket, before=None),))}, 0))
+    with pytest.raises(CorruptCheckpoint, match="has the part 'forgetful', and one of its buckets has not"):
+        codec.decode(codec.encode(unfit))
+
+
 def test_times_come_from_the_middle_row() -> None:
     """Some records of the year 2099, or of no time, expire nothing; a stream without times has none that does."""
     config = config_of({"memory": "window", "window": "1.3s"})
@@ -262,8 +249,3 @@ def test_one_label_no_valid_row_and_idle_partitions(memory: dict[str, Any]) -> N
     fed(nothing, rows_of(points, accepted=np.zeros(900, np.bool_)), ())
     assert not nothing.points_accepted
     assert nothing.rows == 900
-
-
-def test_nothing_is_weighed_before_anything_is_sealed() -> None:
-    """An open leaf alone counts as it is."""
-    assert Voting(16).factors((), Moments.zero(DIMENSION)) == [1.0]

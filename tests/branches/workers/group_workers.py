@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -21,8 +21,7 @@ from streamsvm.learning import Learner, train
 from streamsvm.model import Version, message as model_codec, positions
 from streamsvm.points import Position
 from tests import streams
-from tests.consumers.trainers import DEADLINE_S, produce, topic, versions
-from tests.deadline import Late
+from tests.consumers.trainers import Running, produce, topic, versions
 from tests.promise.states import Left, look
 from tests.promise.topics import hold, of_records
 from tests.streams import gaussian
@@ -34,7 +33,7 @@ ROWS = 130
 group_worker.PUBLISH_INTERVAL_S, group_worker.PUBLISH_AFTER_S = 0.05, 0.2  # type: ignore[misc]
 
 
-class WorkerRunning:
+class WorkerRunning(Running):
     """A worker in a thread.
 
     Parameters
@@ -48,47 +47,8 @@ class WorkerRunning:
     def __init__(self, settings: Settings, connection: Connection, **worker: Any) -> None:
         settings = settings.model_copy(update={"worker": WorkerConfig(**worker)})
         self.metrics, self.health = Metrics(WORKER).with_process(), Health(stuck_after_s=60.0)
-        self.failure: BaseException | None = None
-        self._stop = threading.Event()
-        self._worker = GroupWorker(settings, Cluster(connection), self.metrics, self.health, self._stop)
-        self._thread = threading.Thread(target=self._run, name="worker-under-test", daemon=True)
-
-    def _run(self) -> None:
-        try:
-            self._worker.run()
-        except BaseException as error:  # noqa: BLE001 - shown to the test
-            self.failure = error
-
-    def __enter__(self) -> WorkerRunning:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.stop()
-
-    def stop(self) -> None:
-        """Ask it to stop and wait until it has."""
-        self._stop.set()
-        self._thread.join(DEADLINE_S)
-        assert not self._thread.is_alive(), "the worker did not stop"
-        if self.failure is not None:
-            raise self.failure
-
-    def value(self, name: str, **labels: str) -> float:
-        """Return a metric's value now; 0 where it has none yet."""
-        return self.metrics.registry.get_sample_value(name, labels) or 0.0
-
-    def wait_until(self, happened: Callable[[], bool], deadline_s: float = DEADLINE_S) -> None:
-        """Wait for something to have happened, or fail when the worker ends or takes too long."""
-        pause, waited_s = threading.Event(), 0.0
-        while not happened():
-            if not self._thread.is_alive():
-                self.stop()
-                raise AssertionError("the worker ended early")
-            if waited_s > deadline_s:
-                raise Late(f"it did not happen in time: {self.health.ready()}")
-            pause.wait(0.02)
-            waited_s += 0.02
+        stop = threading.Event()
+        self.begin(GroupWorker(settings, Cluster(connection), self.metrics, self.health, stop).run, stop, "worker")
 
 
 def check_topic(connection: Connection, settings: Settings, partitions: int) -> list[Left]:

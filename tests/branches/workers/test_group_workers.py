@@ -19,20 +19,29 @@ from consumers.branches.workers.coresets_topic import (
     read_partition,
     topic_spec,
 )
+from consumers.branches.workers.owned_partitions import NewestRows
+from consumers.branches.workers.ownership import FixedShare
 from consumers.branches.workers.settings import coresets_topic
 from consumers.settings import Settings
 from streamsvm.branches.workers.coreset_records import Manifest, PartEntry, place
 from streamsvm.config import CoresetConfig
 from streamsvm.errors import ConfigurationError, StateError
 from streamsvm.kafka import Cluster, Connection, Message, TopicInfo, TopicSpec
-from streamsvm.learning import Learner
 from streamsvm.model import Version, positions
 from streamsvm.points import Position
 from tests import streams
-from tests.branches.workers.group_workers import PARTITIONS, ROWS, WorkerRunning, check, check_topic, fill
+from tests.branches.workers.group_workers import (
+    PARTITIONS,
+    ROWS,
+    WorkerRunning,
+    check,
+    check_topic,
+    fill,
+    of_one_learner,
+)
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.trainers import START_S, Running, run_until, settings_for, versions
-from tests.kafka.foreign import add_partitions
+from tests.kafka.foreign import add_partitions, delete_records
 from tests.streams import gaussian
 
 ENOUGH = PARTITIONS * (ROWS - 20)
@@ -80,7 +89,7 @@ def test_every_version_has_the_bytes_of_one_process(settings: Settings, connecti
         scored = trainer.value("streamsvm_prequential_points_total")
     found = check(settings, connection)
     assert 0 < scored <= ROWS * PARTITIONS - found[0].stream.rows, "scored before it was learned, once"
-    assert sum(one.rewritten for one in check_topic(connection, settings, PARTITIONS)) == 0
+    assert not any(one.rewritten for one in check_topic(connection, settings, PARTITIONS))
 
 
 @pytest.mark.long
@@ -168,13 +177,8 @@ def test_a_trainer_without_newest_checkpoints_adopts_what_is_there(settings: Set
 
 def remove(connection: Connection, topic: str, before: int) -> None:
     """Remove every record before an offset, as retention does."""
-    from confluent_kafka import TopicPartition
-    from confluent_kafka.admin import AdminClient
-
-    admin = AdminClient(dict(connection.options))
-    gone = [TopicPartition(topic, partition, before) for partition in range(PARTITIONS)]
-    for done in admin.delete_records(gone).values():
-        done.result(30)
+    for partition in range(PARTITIONS):
+        delete_records(connection, topic, partition, before)
 
 
 @pytest.mark.real_broker
@@ -255,15 +259,7 @@ def test_a_reset_begins_anew_for_workers_too(settings: Settings, connection: Con
     newest = [version for version in found if version.lineage.seed == 5]
     assert newest
     for version in newest:
-        assert_of_one_learner(other, version)
-
-
-def assert_of_one_learner(settings: Settings, version: Version) -> None:
-    cut = positions(version.lineage.cut)
-    learner = Learner(settings.models(), dict.fromkeys(cut, Position(0)), 1 << 30)
-    for partition, end in cut.items():
-        learner.learn(streams.rows_of(gaussian(ROWS, seed=partition), partition), until=end)
-    assert learner.cut().points.sha256() == version.lineage.training_set_sha256
+        assert of_one_learner(other, version)[0] == version.lineage.training_set_sha256
 
 
 def test_another_configuration_is_refused_by_name(settings: Settings, connection: Connection) -> None:
@@ -385,8 +381,6 @@ def test_an_unfit_topic_is_refused(config: dict[str, str], partitions: int, clie
 
 def test_newest_rows_are_the_last_ones() -> None:
     """Whatever batches they came in."""
-    from consumers.branches.workers.owned_partitions import NewestRows
-
     rows = streams.rows_of(gaussian(500, seed=1), 1)
     for batch in (1, 7, 100, 500):
         newest = NewestRows(60)
@@ -395,3 +389,12 @@ def test_newest_rows_are_the_last_ones() -> None:
         found = newest.rows()
         assert found is not None
         assert np.array_equal(found.offset, np.arange(440, 500))
+
+
+def test_fixed_shares_are_all_partitions(broker: TestBroker) -> None:
+    """Each once, whatever the number of workers."""
+    cluster, topic = Cluster(broker.connection), broker.topic(PARTITIONS)
+    for of in (1, 2, 3, 5):
+        shares = [FixedShare(cluster, topic, ordinal=k, of=of, look_every_s=60.0) for k in range(of)]
+        assert sorted(p for share in shares for p in share.poll()) == list(range(PARTITIONS))
+        assert shares[0].poll() == {p for p in range(PARTITIONS) if p % of == 0}

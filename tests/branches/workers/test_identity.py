@@ -54,20 +54,6 @@ def test_no_manifest_of_a_recreated_input_is_left(
     assert Cluster(connection).log_range(coresets_topic(settings), 0) == before
 
 
-def test_a_worker_whose_input_is_made_again_shorter_names_both_ids(settings: Settings, connection: Connection) -> None:
-    """As the trainer does."""
-    settings = from_coresets(settings)
-    produce(connection, settings.input.topic, records(50))
-    with Running(settings, connection) as trainer:
-        trainer.wait_until_started()
-        with WorkerRunning(settings, connection, ordinal=0, of=1) as worker:
-            trainer.wait_until(lambda: trainer.value("streamsvm_model_version") == 1)
-            recreate(connection, settings.input.topic)
-            with pytest.raises(Recreated, match=rf"{WAY_OUT}.*--reset {settings.name}/1"):
-                worker.wait_until(lambda: False)
-            worker.failure = None
-
-
 def test_a_worker_follows_a_trainer_that_begins_anew(
     settings: Settings, connection: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
 from contextlib import closing
 from typing import Any
 
@@ -19,7 +18,6 @@ from streamsvm.kafka import (
     Connection,
     Message,
     Outbox,
-    Publisher,
     Record,
     Slot,
     Subscription,
@@ -161,31 +159,6 @@ def test_a_crash_before_the_commit_loses_no_point(
     sources = [dict(record.headers)["streamsvm.source"] for record in stored(connection, settings.scoring.output_topic)]
     assert (len(sources), len(set(sources))) == (30 + copies, 30)
     assert {score["id"] for score in scores(connection, settings)} == set(range(30))
-
-
-@pytest.mark.real_broker
-def test_a_rebalance_between_poll_and_commit_scores_the_batch_once(
-    broker: TestBroker, settings: Settings, trainer: Trainer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The broker refuses the positions of the generation before: the batch is aborted, put back, and scored once."""
-    connection = broker.connect(fetch_wait_max_ms=10, heartbeat_interval_ms=100)
-    scoring, publish, others = settings.scoring, Publisher.publish, list[Subscription]()
-
-    def publish_late(self: Publisher, messages: Sequence[Message], *given: Any, **named: Any) -> list[int]:
-        if messages and not others:  # a batch of scores, between its poll and its commit
-            others.append(Subscription(connection, scoring.topic, group=scoring.group))
-            eventually(lambda: not others[0].poll(1, 0.1) and members(connection, scoring.group) == 2, "one more joins")
-        return publish(self, messages, *given, **named)
-
-    monkeypatch.setattr(scorer_module, "RETRY_S", 0.0)
-    monkeypatch.setattr(Publisher, "publish", publish_late)
-    trainer.publish(version_of(1))
-    produce(connection, scoring.topic, points(range(20)))
-    with Running(settings, connection) as running:
-        eventually(lambda: running.value("streamsvm_scored_batches_total", outcome="put_back") == 1, "it is refused")
-        others[0].close()
-        eventually(lambda: running.value("streamsvm_scored_points_total") == 20, "all are scored")
-    assert sorted(score["id"] for score in scores(connection, settings)) == list(range(20))
 
 
 def joins(connection: Connection, settings: Settings) -> Subscription:

@@ -163,7 +163,7 @@ def test_rows_are_not_found_in_two_logs(
     connection, settings = real_broker.connection, never_looking(real_broker, tmp_path)
     topic, cluster = settings.input.topic, Cluster(connection)
     produce(connection, topic, records(20))
-    question = AtTheQuestion(monkeypatch, topic, lambda: recreate(connection, topic))
+    question = AtTheQuestion(monkeypatch, topic, lambda: recreate(connection, topic), after=1)
     question.armed = True
     with pytest.raises(Recreated, match=WAY_OUT):
         rows_named(cluster, topic, settings.models(), Named({"a": None}), timeout_s=60.0)

@@ -43,7 +43,10 @@ def test_no_manifest_of_a_recreated_input_is_left(
     with Running(settings, connection) as trainer:
         trainer.wait_until_started()
     question = AtTheQuestion(
-        monkeypatch, settings.input.topic, lambda: recreate(connection, settings.input.topic, records(120, seed=9))
+        monkeypatch,
+        settings.input.topic,
+        lambda: recreate(connection, settings.input.topic, records(120, seed=9)),
+        after=1,
     )
     question.armed = True
     before = Cluster(connection).log_range(coresets_topic(settings), 0)

@@ -28,7 +28,7 @@ def test_the_demo_shows_models_that_came_over_the_topic() -> None:
 def test_the_demo_gives_the_same_models_every_time() -> None:
     """Same data, same seed: the same versions, whatever the timing."""
     one, other = (
-        [line for line in run("demo").stdout.splitlines() if line.startswith("pulsar@") or "objective" in line]
+        [line.split() for line in run("demo").stdout.splitlines() if line.startswith("pulsar@") or "objective" in line]
         for _ in range(2)
     )
     assert one == other

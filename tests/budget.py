@@ -35,11 +35,11 @@ LIMITS: Final[Mapping[str, int]] = {
     "classes": 900,
     "carriers": 531,
     "Protocols": 40,
-    "tokens": 552_400,  # packages name what they offer; readers refuse alike
-    "lines of Python": 90_400,  # packages name what they offer
-    "lines of other languages": 2_400,  # readers refuse what Python refuses
-    "lines of tests": 91_533,
-    "words of pages": 30_093,
+    "tokens": 552_342,  # packages name what they offer; readers refuse alike
+    "lines of Python": 90_277,  # packages name what they offer
+    "lines of other languages": 2_396,  # readers refuse what Python refuses
+    "lines of tests": 77_759,
+    "words of pages": 27_398,
     "options": 72,
     "commands": 21,
     "metrics": 85,

@@ -36,7 +36,7 @@ LIMITS: Final[Mapping[str, int]] = {
     "carriers": 531,
     "Protocols": 40,
     "tokens": 552_342,  # packages name what they offer; readers refuse alike
-    "lines of Python": 90_277,  # packages name what they offer
+    "lines of Python": 90_281,  # packages name what they offer
     "lines of other languages": 2_396,  # readers refuse what Python refuses
     "lines of tests": 77_759,
     "words of pages": 27_398,

@@ -400,7 +400,8 @@ class Scorer:
         self._components.metrics.increase("streamsvm_scored_batches", outcome="put_back")
         self._trouble = error.what
         seat.subscription.rewind()
-        attempted = () if seat.publisher is None else seat.publisher.attempted
+        publisher = seat.publisher
+        attempted = publisher.attempted if publisher else ()
         if attempted or isinstance(error, OutcomeUnknown | Fenced):
             seat.settlement.remember_at(attempted, round(1000 * time.time()))
             self._let_go(seat)

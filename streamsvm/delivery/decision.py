@@ -183,7 +183,7 @@ def decide(candidates: Iterable[Candidate], present: Present) -> Begin | Resume:
         newest, refusal, read = newest or snapshot, refusal or found, read or candidate.read or snapshot
         if not found.gap:  # not the fault of the log, so an older checkpoint cannot help
             break
-    if newest is None or refusal is None or read is None:
+    if not (newest and refusal and read):
         return _without_checkpoint(present)
     head = _later(present.head, newest.head)
     # Numbers of incarnations are never used twice, whichever of topic and checkpoint knows the later one.

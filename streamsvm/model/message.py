@@ -334,8 +334,10 @@ def _model_of(message: _Message, scaler: Scaler, draft: Draft) -> AnyModel:
     else:
         probability = None if draft.functions is None else draft.functions[0]
         model = Model(scaler, _single(machines, draft), probability, draft.names, draft.threshold)
-        likely = None if probes.probability is None else probes.probability[:, 0]
-        probes = Probes(probes.X, probes.decision[:, 0], probes.tolerance[:, 0], likely)
+        expected = probes.probability
+        if expected is not None:
+            expected = expected[:, 0]
+        probes = Probes(probes.X, probes.decision[:, 0], probes.tolerance[:, 0], expected)
     check_own(model, probes)
     return model
 

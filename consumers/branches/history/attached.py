@@ -156,7 +156,8 @@ def _refuse_without_record(snapshot: Snapshot, present: Present, erased: LeftOut
     """
     own = obeyed_of(snapshot)
     found, wanted = (present.name, present.topic, present.topic_id), (snapshot.name, snapshot.topic, snapshot.topic_id)
-    if own is None or erased is not None or found != wanted:
+    of_another_stream = found != wanted
+    if not own or erased or of_another_stream:
         return
     raise StateError(
         f"the checkpoint{f' in {present.checkpoints}' if present.checkpoints else ''} was made under the record of "

@@ -13,7 +13,7 @@ from consumers.trainer.life import Life
 from streamsvm.errors import BrokerUnavailable
 from streamsvm.kafka import Cluster, Input, Record, Subscription, TopicInfo
 from streamsvm.kafka.failures import Fault
-from tests.defects.planting import TABLE, Live, Simulated, wrap
+from tests.defects.planting import TABLE, Live, Simulated, replace_part, wrap
 
 HOARDED_BYTES: Final = 1_000_000
 LATE: Final = "late labels"
@@ -155,7 +155,7 @@ def keeps_what_it_read() -> None:
 def takes_refusals_for_outages() -> None:
     """A password, a certificate or a permission that is refused counts as a broker that is away."""
     for fault in (Fault.UNTRUSTED, Fault.FORBIDDEN):
-        fault.error = BrokerUnavailable
+        replace_part(fault, "error", BrokerUnavailable)
 
 
 @TABLE.defect()

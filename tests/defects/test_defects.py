@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import sys
+from collections.abc import Iterator
+from enum import EnumMeta
 from pathlib import Path
 
 import pytest
@@ -12,7 +15,27 @@ from tests.defects.__main__ import every, of_daemons, planting
 from tests.defects.disturbances import CLOCK_FILE, EIO_FILE, TRANSACTION_TIMEOUT
 from tests.defects.worlds import WORLDS
 
+ELSEWHERE = {"locks-nothing", "loses-its-disk"}
+"""What is planted outside the product, such as in a library."""
 PATCHED = [name for name, defect in DEFECTS.items() if defect.patches]
+
+
+def parts_of_the_product() -> dict[tuple[str, ...], object]:
+    """Return all that stands in modules of the product, in their classes, and in the members of their enumerations."""
+    found: dict[tuple[str, ...], object] = {}
+    for module in [name for name in sys.modules if name.startswith(("streamsvm", "consumers"))]:
+        for name, part in {**vars(sys.modules[module])}.items():
+            found[module, name] = part
+            if isinstance(part, type) and part.__module__ == module:
+                found |= {(module, name, inner): one for inner, one in vars(part).items()}
+            if isinstance(part, EnumMeta):
+                found |= {(module, name, *at): one for at, one in members_of(part)}
+    return found
+
+
+def members_of(enumeration: EnumMeta) -> Iterator[tuple[tuple[str, str], object]]:
+    for member in enumeration:
+        yield from (((member.name, inner), one) for inner, one in getattr(member, "__dict__", {}).items())
 
 
 @pytest.mark.parametrize("name", [*PATCHED, *TABLE.disturbances])
@@ -22,10 +45,13 @@ def test_what_is_planted_fits_and_is_taken_out_again(
     """A patch that fits no longer would show nothing when what it replaces is called."""
     for variable, value in {CLOCK_FILE: tmp_path / "clock", EIO_FILE: tmp_path / "eio", TRANSACTION_TIMEOUT: 1}.items():
         monkeypatch.setenv(variable, str(value))
-    fsync, restored = os.fsync, DEFECTS["forgets-the-leaf"].plant.__globals__["Learner"].restore
+    fsync, before = os.fsync, parts_of_the_product()
     with planted(name):
-        pass
-    assert (os.fsync, DEFECTS["forgets-the-leaf"].plant.__globals__["Learner"].restore) == (fsync, restored)
+        during = parts_of_the_product()
+    after = parts_of_the_product()
+    assert os.fsync is fsync
+    assert [part for part, value in before.items() if after[part] is not value] == []
+    assert name in ELSEWHERE or any(before.get(part) is not value for part, value in during.items())
 
 
 def test_each_world_with_a_defect_is_one_of_a_defect_that_needs_it() -> None:

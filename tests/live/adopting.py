@@ -10,7 +10,7 @@ import random
 import signal
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import wraps
 from typing import Any, Concatenate, Final, ParamSpec
@@ -18,7 +18,7 @@ from typing import Any, Concatenate, Final, ParamSpec
 from consumers.branches.workers.settings import coresets_topic
 from consumers.host import EXIT_RETRYABLE
 from consumers.settings import Settings
-from streamsvm.kafka import Cluster, Connection, TopicSpec
+from streamsvm.kafka import Cluster, Connection, Record, TopicSpec
 from tests.branches.workers.group_workers import check_topic
 from tests.brokers.cluster import NODES, Cluster as Nodes
 from tests.brokers.settings import COMPACT_AT_ONCE
@@ -183,19 +183,26 @@ class Adopting:
         return ends - sum(len(list(records)) for records in kept)
 
     def _check_letters(self) -> None:
-        cluster, source = Cluster(self.stage.connection), self.stage.settings.input
-        letters = set()
-        for partition in cluster.describe(source.dead_letters).partitions:
-            for record in cluster.read_to_end(source.dead_letters, partition, timeout_s=30.0):
-                headers = dict(record.headers)
-                letters.add((headers["__streams.errors.partition"], headers["__streams.errors.offset"]))
+        source = self.stage.settings.input
         bad = {
             (b"%d" % partition, b"%d" % record.offset)
-            for partition in range(PARTITIONS)
-            for record in cluster.read_to_end(source.topic, partition, timeout_s=30.0)
+            for partition, record in self._records(source.topic)
             if record.value == b"{"
         }
-        assert letters == bad, "letters are missing, or there are too many"
+
+        def letters() -> list[tuple[bytes, bytes]]:
+            headers = [dict(record.headers) for _, record in self._records(source.dead_letters)]
+            return [(one["__streams.errors.partition"], one["__streams.errors.offset"]) for one in headers]
+
+        # The newest bad records stand behind the last whole leaf, so that a version may be there before their letters.
+        eventually(lambda: {*letters()} >= bad, "letters of all bad records", PATIENCE_S)
+        assert {*letters()} == bad, "there are letters of good records"
+
+    def _records(self, topic: str) -> Iterator[tuple[int, Record]]:
+        cluster = Cluster(self.stage.connection)
+        for partition in cluster.describe(topic).partitions:
+            for record in cluster.read_to_end(topic, partition, timeout_s=30.0):
+                yield partition, record
 
 
 AdoptingStep = Callable[[Adopting], None]

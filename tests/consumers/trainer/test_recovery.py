@@ -62,8 +62,13 @@ def numbers(connection: Connection, settings: Settings) -> list[tuple[int, int]]
 def copied(settings: Settings) -> Iterator[Settings]:
     """A second trainer with a copy of the first one's directory."""
     directory = settings.checkpoint.directory
-    shutil.copytree(directory, directory.parent / "copy")
-    yield changed(settings, "checkpoint", directory=directory.parent / "copy")
+    copy = directory.parent / "copy"
+    while not copy.exists():  # the first one removes old checkpoints meanwhile
+        try:
+            shutil.copytree(directory, copy)
+        except shutil.Error:
+            shutil.rmtree(copy)
+    yield changed(settings, "checkpoint", directory=copy)
 
 
 @pytest.fixture

@@ -19,6 +19,7 @@ def score(settings: Settings) -> None:
         configure_logging,
         connect,
         log_start,
+        show_throttling,
         spare_the_collector,
         stop_on_signals,
     )
@@ -37,6 +38,7 @@ def score(settings: Settings) -> None:
     metrics, health = Metrics(SCORER.of(settings)).with_process(), Health(stuck_after_s=constants.STUCK_AFTER_S)
     board = ScorerBoard()
     site = Site(settings, board, metrics, health).answer
+    show_throttling(connection, metrics, health)
     spare_the_collector()
     with HttpServer(settings.http, health, metrics.registry, site) as http, Supervision(health, stop), health.failing():
         log_start(settings, http.url)

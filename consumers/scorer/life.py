@@ -32,9 +32,10 @@ from streamsvm.registry.subscriber import ModelSubscriber
 TRANSACTION_TIMEOUT_S: Final = 10.0
 """How long a batch may take to be stored, and then to be committed; a killed scorer's open transaction holds readers of
 the scores back for as long."""
-LOST_S: Final = 6 * TRANSACTION_TIMEOUT_S
-"""A call to the publisher that takes longer than this is abandoned (`consumers.streams.abandonable`). A settlement has
-no limit of its own: it makes several calls, and may have much to read in between."""
+LOST_S: Final = 1.2 * TRANSACTION_TIMEOUT_S
+"""A call to the publisher that takes longer than this is abandoned (`consumers.streams.abandonable`): the broker has
+ended its transaction by then. The client library may wait for ever where the group's coordinator has moved. A
+settlement has no limit of its own: it makes several calls, and may have much to read in between."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

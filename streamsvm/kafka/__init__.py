@@ -23,9 +23,10 @@ from streamsvm.kafka.reading import RecordFetcher, Stored, Tail
 from streamsvm.kafka.records import Batch, Message, Record
 from streamsvm.kafka.schema_registry import RegistryUnavailable, SchemaRegistry
 from streamsvm.kafka.standings import GroupStanding, Standings
-from streamsvm.kafka.topics import TopicInfo, TopicSpec
+from streamsvm.kafka.topics import GONE_AFTER_S, TopicInfo, TopicSpec
 
 __all__ = [
+    "GONE_AFTER_S",
     "HEADER",
     "RESERVED",
     "TRANSACTION_TIMEOUT_S",

@@ -31,7 +31,7 @@ error that the client calls fatal is never tried again, one that it calls aborta
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import Enum
 from types import MappingProxyType
 
@@ -252,6 +252,14 @@ def unavailable(connection: Connection, detail: str = "") -> BrokerUnavailable:
     return BrokerUnavailable(
         f"no broker answered at {connection.servers} within {connection.request_timeout_s:g} s{reason}",
         "Check bootstrap.servers, the network, and that the broker runs.",
+    )
+
+
+def partitions_missing(topic: str, partitions: Iterable[int]) -> TopicMissing:
+    """Return the error for partitions that a topic does not have."""
+    return TopicMissing(
+        f"topic {topic} has no partition {', '.join(map(str, sorted(partitions)))}",
+        "Check whether the topic was recreated with fewer partitions.",
     )
 
 

@@ -22,11 +22,10 @@ from streamsvm.kafka.failures import (
     error_of,
     fault_of,
     text_of,
-    topic_missing,
-    translate,
 )
 from streamsvm.kafka.log import log_range
 from streamsvm.kafka.records import Batch
+from streamsvm.kafka.topics import failure_of
 
 logger = logging.getLogger("streamsvm.kafka")
 
@@ -165,8 +164,6 @@ class Feed:
             return self._misplaced(partition or 0, offset)
         if code == KafkaError.GROUP_AUTHORIZATION_FAILED and self._group is None:
             return None  # the name of a group that nothing is committed to
-        if fault is Fault.MISSING:
-            return topic_missing(self._topic)
         if fault in (Fault.DAMAGED, Fault.REFUSED):  # what a writer is refused for is damage to a reader
             return DamagedBatch(
                 f"a record batch of {self._topic}[{partition}] is damaged: {text_of(error)}",
@@ -174,7 +171,7 @@ class Feed:
             )
         of_group = code == KafkaError.GROUP_AUTHORIZATION_FAILED
         doing = f"read {self._topic} as group {self._group}" if of_group else f"read {self._topic}"
-        meaning = translate(error, self._connection, doing)
+        meaning = failure_of(error, self._link, self._connection, self._topic, partition or 0, doing)
         if isinstance(meaning, TransientError):
             self._link.last_trouble = text_of(error)
             logger.debug("temporary error on %s: %s", self._topic, text_of(error))

@@ -141,6 +141,7 @@ class Subscription:
         self._astray = False
         self._unplaced = ""
         self._first: dict[int, int] = {}
+        self._placed: dict[int, int] = {}
         self._consumer = make_consumer(
             connection,
             self._link,
@@ -202,6 +203,7 @@ class Subscription:
         """Go over to the topic that has the name now: the next `poll` asks where the group stands in that one."""
         self._topic_id = topic_id
         self._first.clear()
+        self._placed.clear()
         self._feed.resume()
         self.rewind()
 
@@ -260,8 +262,8 @@ class Subscription:
     def backlog(self) -> dict[int, int]:
         """Return the records between what was polled and the end, for each partition of this member; never blocks.
 
-        Ends are those of the last fetch, without `in_open_transactions`. A partition of which nothing was
-        fetched yet is left out, and so is every one after a `rewind`, until the next `poll` has gone back.
+        Ends are those of the last fetch, without `in_open_transactions`. A partition for which no fetch was
+        answered yet is left out, and so is every one after a `rewind`, until the next `poll` has gone back.
         """
         if self._astray:
             return {}
@@ -279,10 +281,12 @@ class Subscription:
     def _behind(self, tp: TopicPartition) -> int | None:
         """Return the records behind a position; its own, or the end that was met last, past transactions' markers."""
         try:
-            _, high = self._consumer.get_watermark_offsets(TopicPartition(self._topic, tp.partition), cached=True)
+            low, high = self._consumer.get_watermark_offsets(TopicPartition(self._topic, tp.partition), cached=True)
         except KafkaException:
             return None
-        at = max(tp.offset, self._feed.ends.get(tp.partition, -1))
+        placed = self._placed.get(tp.partition, OFFSET_END)
+        begun = low if placed == OFFSET_BEGINNING else placed
+        at = max(tp.offset, self._feed.ends.get(tp.partition, -1), begun)
         high -= self._link.open.get((self._topic, tp.partition), 0)
         return max(0, high - at) if high >= 0 and at >= 0 else None
 
@@ -330,6 +334,7 @@ class Subscription:
         for tp in partitions:
             self._astray = True
             self._first.pop(tp.partition, None)
+            self._placed.pop(tp.partition, None)
 
     def _go_to_positions(self, partitions: list[TopicPartition]) -> bool:
         """Read partitions on from the group's positions; return whether the broker returned them."""
@@ -369,6 +374,7 @@ class Subscription:
             partition: offset if offset >= 0 or offset == OFFSET_BEGINNING else self._first.get(partition, self._start)
             for partition, offset in committed.items()
         }
+        self._placed |= positions
         for partition, offset in positions.items():
             if offset == OFFSET_BEGINNING:
                 self._first.pop(partition, None)

@@ -7,20 +7,26 @@ they show whether the attempt was decided. A position *in doubt* belongs to a tr
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from streamsvm.errors import TransientError
-from streamsvm.kafka.client import SLICE_S, Link, make_admin
-from streamsvm.kafka.connection import Connection
+from streamsvm.kafka.client import Link, make_consumer
+from streamsvm.kafka.connection import Connection, Option
 from streamsvm.kafka.failures import OutcomeUnknown, error_of
 
-_SHORTEST_LOOK_S = 0.002
+PROMPT_S: Final = 0.5
+"""How long a position may take that no open transaction moves, in seconds."""
+
+_PROMPTLY: Final[dict[str, Option]] = {
+    "statistics.interval.ms": 0,
+    "retry.backoff.ms": 2,
+    "retry.backoff.max.ms": 100,
+}
+"""Markers of a commit are written within milliseconds: the client asks again so soon, and less often later."""
 
 NO_TOPIC_ID: Final = "-"
 """Stands in a position's metadata for the id of a topic that has none."""
@@ -53,7 +59,10 @@ class GroupStanding:
 
 
 class Standings:
-    """Reads a group's positions, over a connection of its own, without disturbing the member that polls.
+    """Reads a group's positions, over connections of its own, without disturbing the member that polls.
+
+    By consumers that belong to no group's generation: an administrator's client ends the process where the group's
+    coordinator moves while it asks (librdkafka#5040).
 
     Parameters
     ----------
@@ -67,10 +76,12 @@ class Standings:
         self._group = group
         self._topic = topic
         self._link = Link(connection)
-        self._admin: AdminClient | None = None
+        self._consumers: dict[str, Consumer] = {}
 
     def of(self, partitions: Iterable[int]) -> dict[int, GroupStanding]:
-        """Return how far the group has come; blocks at most twice the connection's request timeout.
+        """Return how far the group has come.
+
+        Blocks at most the connection's request timeout, and `PROMPT_S` for each position in doubt and its neighbours.
 
         Raises
         ------
@@ -79,39 +90,50 @@ class Standings:
         ConfigurationError
             If the broker forbids the request: it needs the permission to read as the group.
         """
-        # Two requests where there is a doubt: a stable read refuses the position of an open transaction, and the other
-        # read returns the one that was committed before.
-        found = self._ask(partitions, require_stable=True)
-        doubted = [partition for partition, one in found.items() if one.in_doubt]
-        committed = self._ask(doubted, require_stable=False)
-        return {**found, **{partition: replace(one, in_doubt=True) for partition, one in committed.items()}}
-
-    def _ask(self, partitions: Iterable[int], *, require_stable: bool) -> dict[int, GroupStanding]:
-        wanted = [TopicPartition(self._topic, partition) for partition in partitions]
+        wanted = list(partitions)
         if not wanted:
             return {}
-        self._admin = self._admin or make_admin(self._connection, self._link)
-        doing = f"ask for the positions of group {self._group}"
-        (future,) = self._admin.list_consumer_group_offsets(
-            [ConsumerGroupTopicPartitions(self._group, wanted)],
-            require_stable=require_stable,
-            request_timeout=self._connection.request_timeout_s,
-        ).values()
+        if (stable := self._stable(wanted, PROMPT_S)) is not None:
+            return stable
+        # A stable position is not returned while a transaction that moves it is open; the other read returns the one
+        # that was committed before.
+        found = self._asked(wanted, "read_uncommitted", self._connection.request_timeout_s)
+        doubted = self._doubted(wanted)
+        return {partition: replace(one, in_doubt=partition in doubted) for partition, one in found.items()}
+
+    def _doubted(self, partitions: list[int]) -> list[int]:
+        """Return the partitions without a stable position."""
+        if self._stable(partitions, PROMPT_S) is not None:
+            return []
+        if len(partitions) == 1:
+            return partitions
+        half = len(partitions) // 2
+        return self._doubted(partitions[:half]) + self._doubted(partitions[half:])
+
+    def _stable(self, partitions: list[int], timeout_s: float) -> dict[int, GroupStanding] | None:
+        """Return the positions as soon as no open transaction moves one of them; None if that takes longer."""
         try:
-            answer = self._link.answer(future).topic_partitions
+            return self._asked(partitions, "read_committed", timeout_s)
+        except TransientError:
+            return None
+
+    def _asked(self, partitions: list[int], isolation: str, timeout_s: float) -> dict[int, GroupStanding]:
+        consumer = self._consumers.get(isolation) or make_consumer(
+            self._connection, self._link, self._group, fixed={**_PROMPTLY, "isolation.level": isolation}
+        )
+        self._consumers[isolation] = consumer
+        doing = f"ask for the positions of group {self._group}"
+        try:
+            answer = consumer.committed([TopicPartition(self._topic, one) for one in partitions], timeout_s)
         except KafkaException as error:
-            # Callbacks give the reason of a failure. A new client is made for the next request, because this one may
-            # have cached a coordinator that is gone.
-            self._admin.poll(0)
-            self._admin = None
             raise self._link.failure(error_of(error), doing) from error
-        self._link.saw_answer()
-        found = {}
+        finally:
+            consumer.poll(0)  # serves callbacks, which know the reason of a failure
         for tp in answer:
-            if tp.error is not None and tp.error.code() != KafkaError.UNSTABLE_OFFSET_COMMIT:
+            if tp.error is not None:
                 raise self._link.failure(tp.error, doing)
-            found[tp.partition] = GroupStanding(in_doubt=True) if tp.error is not None else standing_of(tp)
-        return found
+        self._link.saw_answer()
+        return {tp.partition: standing_of(tp) for tp in answer}
 
     def confirm(self, positions: Mapping[int, int], timeout_s: float) -> None:
         """Wait until positions that were committed in a transaction can be read; blocks at most about `timeout_s`.
@@ -123,22 +145,12 @@ class Standings:
         OutcomeUnknown
             If the markers did not come: a new publisher must find out.
         """
-        deadline, pause_s = time.monotonic() + timeout_s, _SHORTEST_LOOK_S
-        while True:
-            reason = "a transaction is still open there"
-            try:
-                if not any(standing.in_doubt for standing in self.of(positions).values()):
-                    return
-            except TransientError as error:
-                reason = error.what
-            if time.monotonic() >= deadline:
-                raise OutcomeUnknown(
-                    f"the positions of group {self._group} were committed, but could not be read back within "
-                    f"{timeout_s:g} s: {reason}",
-                    "Create a new publisher, and read the group's positions before publishing again.",
-                )
-            time.sleep(pause_s)
-            pause_s = min(2 * pause_s, SLICE_S)
+        if positions and self._stable(list(positions), timeout_s) is None:
+            raise OutcomeUnknown(
+                f"the positions of group {self._group} were committed, but could not be read back within "
+                f"{timeout_s:g} s: a transaction is still open there, or no coordinator answers",
+                "Create a new publisher, and read the group's positions before publishing again.",
+            )
 
 
 def standing_of(tp: TopicPartition) -> GroupStanding:

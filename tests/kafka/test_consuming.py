@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import KafkaError, Message as Consumed
 
 from streamsvm.errors import TopicMissing, TransientError
-from streamsvm.kafka import Input, Message, OffsetOutOfRange, Record, Subscription
+from streamsvm.kafka import Cluster, Input, Message, OffsetOutOfRange, Record, Subscription
 from tests.brokers.fixtures import TestBroker
 from tests.kafka import foreign
 from tests.kafka.steps import drain, eventually, numbers, send, send_values, values_of
@@ -144,6 +144,22 @@ def test_what_a_client_says_late_of_a_position_makes_nothing_come_twice(broker: 
                 read.extend(member.poll(9, 0.1))
             assert not late.says_so
     assert values_of(read) == numbers(18)
+
+
+@pytest.mark.real_broker
+@pytest.mark.parametrize("committed", [4, None])
+def test_a_member_that_reads_nothing_has_a_lag(broker: TestBroker, committed: int | None) -> None:
+    """After a restart at the end of the log, or at a log that is empty, it is 0 and not unknown."""
+    topic, group = broker.topic(), broker.name("g")
+    topic_id = Cluster(broker.connection).topic_id(topic) or ""
+    if committed:
+        send_values(broker.connection, topic, numbers(committed))
+        with closing(Subscription(broker.connection, topic, group=group, topic_id=topic_id)) as member:
+            read = list[Record]()
+            eventually(lambda: (read.extend(member.poll(9, 0.1)), len(read))[1] == committed, "all are read")
+            member.commit({0: committed})
+    with closing(Subscription(broker.connection, topic, group=group, topic_id=topic_id)) as member:
+        eventually(lambda: (member.poll(9, 0.1), member.backlog())[1] == {0: 0}, "there is no lag")
 
 
 @pytest.mark.real_broker

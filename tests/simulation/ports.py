@@ -59,7 +59,7 @@ class InlineWatch:
     topic : str
     """
 
-    def __init__(self, cluster: Cluster, topic: str) -> None:
+    def __init__(self, cluster: Cluster, topic: str, _: Callable[[], None] | None = None) -> None:
         self._cluster = cluster
         self._topic = topic
         self._answer: Look | None = None

@@ -74,7 +74,7 @@ KINDS: Final[dict[str, Callable[[random.Random], Client]]] = {
     "garbage": garbage,
     "endless": lambda chance: Client((chance.choice((b"", b"GET /", b"GET / HTTP/1.1\r\nX: ")), *ENDLESS), (431,)),
     "many headers": lambda chance: Client((get(b"a: b\r\n" * chance.randrange(101, 1_000)),), (431,)),
-    "method": lambda chance: Client((get(method=chance.choice((b"POST", b"HEAD", b"CONNECT", b"X" * 30))),), (405,)),
+    "method": lambda chance: Client((get(method=chance.choice((b"POST", b"PUT", b"CONNECT", b"X" * 30))),), (405,)),
     "two hosts": lambda chance: Client((get(b"Host: a\r\nHost: b\r\n"),), (400,)),
     "malformed": lambda chance: Client(
         (chance.choice((b"GET /\r\n\r\n", get(b": x\r\n"), get(b"A: \0\r\n"), get(path=b"/heal\xffthz"))),), (400,)

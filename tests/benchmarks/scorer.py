@@ -1,8 +1,7 @@
 """The scorer on a real broker: `python -m tests.benchmarks.scorer [--json FILE]`.
 
 Rates by the most records of a batch, each batch a transaction: single points of eight features in four partitions, from
-the first committed batch until the last. Then pins: from when a pin is asked for until the running scorer serves the
-pinned version, while points stream in. Figures are of this machine and this minute.
+the first committed batch until the last. Figures are of this machine and this minute.
 """
 
 from __future__ import annotations
@@ -10,8 +9,8 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import closing
 from typing import Any, Final
 
 import structlog
@@ -75,17 +74,6 @@ def settings_of(topic: str) -> Settings:
     )
 
 
-@contextmanager
-def trainer_of(settings: Settings, connection: Connection) -> Iterator[Trainer]:
-    """Create the topics, and yield what publishes versions."""
-    models = settings.output.models_topic
-    Cluster(connection).create(
-        [TopicSpec(settings.scoring.topic, PARTITIONS), TopicSpec(models), TopicSpec(f"{models}.aliases")]
-    )
-    with closing(Trainer(connection, models)) as trainer:
-        yield trainer
-
-
 def feed(connection: Connection, topic: str, count: int) -> None:
     """Store points."""
     with closing(Outbox(connection)) as outbox:
@@ -98,7 +86,11 @@ def rate(connection: Connection, batch: int, points: int) -> dict[str, Any]:
     """Return the rate at one size of batches."""
     constants.SCORED_AT_ONCE = batch
     settings = settings_of(f"rate-{batch}")
-    with trainer_of(settings, connection) as trainer:
+    models = settings.output.models_topic
+    Cluster(connection).create(
+        [TopicSpec(settings.scoring.topic, PARTITIONS), TopicSpec(models), TopicSpec(f"{models}.aliases")]
+    )
+    with closing(Trainer(connection, models)) as trainer:
         trainer.publish(version_of(1, dimension=DIMENSION))
     feed(connection, settings.scoring.topic, points)
     with Running(settings, connection) as scorer:
@@ -113,47 +105,17 @@ def rate(connection: Connection, batch: int, points: int) -> dict[str, Any]:
     }
 
 
-def moves(connection: Connection, count: int) -> list[float]:
-    """Return the seconds from each pin until the scorer serves by it."""
-    constants.SCORED_AT_ONCE = 500
-    settings, taken, over = settings_of("moves"), [], threading.Event()
-
-    def stream() -> None:
-        with closing(Outbox(connection)) as outbox:
-            number = 0
-            while not over.wait(0.005):
-                outbox.send(Message(settings.scoring.topic, encode([1.0] * DIMENSION), partition=number % PARTITIONS))
-                number += 1
-
-    with trainer_of(settings, connection) as trainer, Running(settings, connection) as scorer:
-        aliases = [trainer.publish(version_of(number, dimension=DIMENSION)) for number in (1, 2)]
-        scorer.wait(lambda: scorer.value("streamsvm_serving_version") == 2)
-        feeder = threading.Thread(target=stream, daemon=True)
-        feeder.start()
-        for move in range(count):
-            alias = aliases[move % 2]
-            begun = time.monotonic()
-            trainer.pin(alias)
-            scorer.wait(lambda wanted=alias.number: scorer.value("streamsvm_serving_version") == wanted)  # type: ignore[misc]
-            taken.append(time.monotonic() - begun)
-        over.set()
-        feeder.join()
-    return taken
-
-
-def main(arguments: Sequence[str] | None = None, start: Callable[[], Any] = start_real_broker) -> dict[str, Any]:
+def main(arguments: Sequence[str] | None = None, start: Callable[[], Any] = start_real_broker) -> list[dict[str, Any]]:
     """Measure on the broker that the tests would use, and print."""
     parser = parser_of("scorer", __doc__)
     parser.add_argument("--batches", type=numbers, default=[100, 500, 2_000, 5_000, 10_000])
     parser.add_argument("--points", type=int, default=100_000)
-    parser.add_argument("--moves", type=int, default=60)
     asked = parser.parse_args(arguments)
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
     broker = start()
     try:
         connection = Connection(options={"bootstrap.servers": broker.bootstrap_servers})
         rates = [rate(connection, batch, asked.points) for batch in asked.batches]
-        taken = sorted(moves(connection, asked.moves))
     finally:
         broker.stop()
     for row in rates:
@@ -161,11 +123,8 @@ def main(arguments: Sequence[str] | None = None, start: Callable[[], Any] = star
             f"batches of {row['batch_records']:,}: {row['points_per_s']:,.0f} points/s, "
             f"{row['ms_per_transaction']:.0f} ms a transaction"
         )
-    nearest = (1e3 * taken[min(int(share * len(taken)), len(taken) - 1)] for share in (0.5, 0.9, 0.99, 1.0))
-    print(f"{len(taken)} pins are served: ms at 50, 90, 99 and 100 %: {', '.join(f'{t:.0f}' for t in nearest)}")
-    found = {"rates": rates, "pins_s": taken}
-    written(asked.json, found)
-    return found
+    written(asked.json, rates)
+    return rates
 
 
 if __name__ == "__main__":

@@ -53,7 +53,7 @@ def test_a_second_command_measures_only_what_is_missing(
 
 @pytest.mark.long
 def test_each_contender_of_rows_at_hand_is_as_good_as_it_should_be(tmp_path: Path) -> None:
-    """The coreset is near all rows, LIBLINEAR near our optimum, and balanced weights balance."""
+    """The coreset is near all rows, which hold more."""
     X, y, _ = worth.sea(6_000)
     np.savez(tmp_path / "htru2.npz", X=X.astype(np.float32), y=y)
     given = ["--data", str(tmp_path), "--json", str(tmp_path / "cells.json"), "--sets", "htru2", "--only", "shuffled"]
@@ -61,8 +61,6 @@ def test_each_contender_of_rows_at_hand_is_as_good_as_it_should_be(tmp_path: Pat
     assert found.keys() == OURS.keys()
     assert all(0.8 < one.auc <= 1.0 for one in found.values() if one.auc is not None)
     assert found["streamsvm"].auc == pytest.approx(found["svm_all"].auc, abs=0.01)
-    assert found["liblinear"].auc == pytest.approx(found["svm_all"].auc, abs=2e-3)
-    assert found["svm_all_balanced"].balanced_accuracy > found["svm_all"].balanced_accuracy
     assert found["sgd"].bytes < found["svm_all"].bytes == found["hist_gb"].bytes
 
 

@@ -9,35 +9,23 @@ import pytest
 from streamsvm.checkpoint import format as checkpoint
 from streamsvm.delivery import reading
 from streamsvm.delivery.events import CaughtUp, CutDeclined, CutTaken, RowsLearned
-from streamsvm.delivery.machine import Delivery
 from streamsvm.delivery.pipeline import Pipeline
 from streamsvm.errors import StateError
 from streamsvm.learning import Cut, Learner, LearnerState, cutting, make
-from streamsvm.model import Head, Owner, partition_cuts
+from streamsvm.model import Head, partition_cuts
 from streamsvm.points import Position, Rows
-from tests.streams import gaussian, rows_of, small_config
+from tests.delivery.test_delivery import ready
+from tests.streams import gaussian, head_of, rows_of, small_config
 
-OWNER = Owner("session", "now")
 BUILD = {"numpy": "x"}
 CUT_ROWS = 16
 """Two leaves of eight rows."""
 
 
-def ready(head: Head | None = None) -> Delivery:
-    """Return a delivery that may publish, behind a head."""
-    delivery = Delivery("m", OWNER.session)
-    delivery.fits()
-    delivery.taken()
-    delivery.settled()
-    delivery.owned()
-    delivery.begins(OWNER, 1, head, head)
-    return delivery
-
-
 def pipeline(head: Head | None = None, *, every_cut: bool = True) -> Pipeline:
     base = {0: Position(0)}
     return Pipeline(
-        ready(head),
+        ready(at=head),
         Learner(small_config(), base, 2),
         small_config(),
         name="m",
@@ -68,8 +56,7 @@ def first_cut() -> Cut:
 
 def head_at(cut: Cut, **changes: object) -> Head:
     where = partition_cuts(cut.positions, cut.leader_epochs)
-    plain = {"training_set_sha256": cut.points.sha256(), "build": BUILD, "links": ()}
-    return Head(number=1, incarnation=1, cut=where, sha256="ab" * 32, offset=0, **{**plain, **changes})  # type: ignore[arg-type]
+    return head_of(1, where, **{"training_set_sha256": cut.points.sha256(), "build": BUILD, **changes})
 
 
 def test_every_cut_waits_for_the_training_before_it() -> None:

@@ -49,9 +49,7 @@ def test_what_held_nothing_to_learn_may_be_removed() -> None:
     """Markers of transactions and aborted records past the position, known to be no more than that: no gap."""
     kept = saved(read_to={0: 60})
     within = head_of(1, [PartitionCut(0, 40, 3, 0)])
-    assert places(kept, within) == [(0, 40), (0, 49)], (
-        "read last, also within a record"
-    )
+    assert places(kept, within) == [(0, 40), (0, 49)], "read last, also within a record"
     assert [reads_on(kept, 0, first, 100) for first in (0, 50, 51, 60)] == [50, 50, 60, 60]
     for first, end in ((61, 100), (55, 59)):
         with pytest.raises(StateError, match="unread"):

@@ -1,4 +1,4 @@
-"""The contenders of shuffled rows: ours, the same objective on all rows, SGD and boosted trees.
+"""The contenders of shuffled rows: ours, the same objective on all rows, and SGD.
 
 - `streamsvm`, `rbf`: the learner as the trainer runs it, with all defaults but one partition and `svm.probability =
   sigmoid`; `svm.kernel = rbf`. One pass, one training at its end.
@@ -8,7 +8,6 @@
 - `sgd`: SGDClassifier with log loss in one pass of batches. Features are scaled by all rows' moments, which favours it.
   The setting (alpha and learning rate, of 25) is the one of the least log loss on a fifth of at most 20,000 training
   rows, after the other four fifths were learned; then all rows are learned. The time includes choosing the setting.
-- `hist_gb`: scikit-learn's HistGradientBoostingClassifier at its defaults.
 """
 
 from __future__ import annotations
@@ -26,7 +25,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 from sklearn.calibration import CalibratedClassifierCV
-from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import SGDClassifier
@@ -168,24 +166,10 @@ def _passed(Z: Float, y: NDArray[np.int8], setting: Mapping[str, Any], seed: int
     return machine if max(sizes) < OVERFLOWN else None
 
 
-# ------------------------------------------------------------------------------------------------ all points, boosted
-
-
-def hist_gb(train: Points, test: Points, seed: int) -> Answer:
-    """Boost with scikit-learn's defaults."""
-    machine = HistGradientBoostingClassifier(random_state=seed)
-    begun = time.process_time()
-    machine.fit(train.X, train.y)
-    seconds = time.process_time() - begun
-    positive = machine.predict_proba(test.X)[:, 1]
-    return Answer(positive - 0.5, positive, seconds, bytes_of(*train.X.shape))
-
-
 OURS: Final[Mapping[str, Contender]] = {
     "streamsvm": streamsvm,
     "rbf": partial(streamsvm, kernel="rbf"),
     "rbf_tuned": rbf_tuned,
     "svm_all": svm_all,
     "sgd": sgd,
-    "hist_gb": hist_gb,
 }

@@ -9,9 +9,7 @@ Each cell, one contender on one set in one round, is kept in FILE. The cheapest 
 those of the next. The table names what is missing.
 
 *shuffled*: a set is shuffled by the round's number, a fifth is held out, and the rest is learned, by ours in one pass.
-The contenders are those of `tests.benchmarks.contenders`; `infer`: features and class weights as `streamsvm features
-infer` proposes them for the first 20,000 training rows; `river` (StandardScaler | LogisticRegression, one pass) and
-`lightgbm` with their defaults.
+The contenders are those of `tests.benchmarks.contenders`, and `lightgbm` with its defaults.
 
 *streams*: at most `STREAM_ROWS` rows in their own order, each answered before its label comes; labels come 200 rows at
 a time, to everybody. elec2 is half an hour a row; `RTG` is MOA's random tree generator, whose tree is another one in
@@ -20,21 +18,19 @@ each quarter; the others are those of `tests.benchmarks.changing`, drawn anew in
 - `window`, `decay`, `adaptive` and the same with `_rbf`: `coreset.memory`, with leaves and spans of 200 rows, a window
   of 3,200 and a half-life of 1,600 rows, a version after each leaf.
 - `sgd`: the best of five settings in hindsight; only its own time counts. `no_change`: the newest label known.
-- `lightgbm`: of the last 10,000 rows, grown anew after each 200. `forest`: River's adaptive random forest, ten trees.
-  `moa_forest`, `moa_patches`, `moa_sgbt`: CapyMOA's adaptive random forest and random patches, ten trees each, and its
-  streaming gradient boosted trees (100 iterations, its default).
+- `lightgbm`: of the last 10,000 rows, grown anew after each 200. `moa_forest`, `moa_sgbt`: CapyMOA's adaptive random
+  forest of ten trees, and its streaming gradient boosted trees (100 iterations, its default).
 
 Figures are scikit-learn's on held-out rows, or on all rows after the first 200. `cpu_s` is the CPU time of learning, on
 streams of answering, too; of CapyMOA that of its whole process. `bytes` are those of the rows held at once, at 4 a
-feature and 9 more, or of a model of fixed size; River counts its own, and CapyMOA does not. One thread each. The
-machine may be shared: compare CPU seconds within one table, and not closely.
+feature and 9 more, or of a model of fixed size; CapyMOA does not say. One thread each. The machine may
+be shared: compare CPU seconds within one table, and not closely.
 """
 
 from __future__ import annotations
 
 import os
 import statistics
-import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -44,7 +40,6 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from consumers.evaluate import (
@@ -58,13 +53,11 @@ from consumers.evaluate import (
     memories,
 )
 from consumers.evaluate.predict_then_train import run
-from streamsvm.branches.events import FeatureColumns, columns_of, proposal, recipe_from
 from streamsvm.config import SvmConfig
 from streamsvm.estimators import SGD_SETTINGS, probability_scores, scores, split
-from streamsvm.field_paths import path_of
 from streamsvm.points import Points
 from tests.benchmarks.changing import Stream, hyperplane, sea, turned
-from tests.benchmarks.contenders import OURS, Answer, bytes_of, streamsvm
+from tests.benchmarks.contenders import OURS, Answer, bytes_of
 from tests.benchmarks.others import LEARNERS, PACKAGES, Others
 from tests.benchmarks.runner import Kept, aligned, known, load, make_environment, parser_of, shown, words
 
@@ -75,18 +68,6 @@ STREAM_ROWS: Final = 50_000
 LEAF: Final = 200
 WARM_ROWS: Final = 4_000
 """That are learned once, unmeasured, so that nothing is compiled while a clock runs."""
-INFERRED_ROWS: Final = 20_000
-PORTION: Final = 10_000
-LABEL: Final = "y"
-NAMES_OF: Final[Mapping[str, Sequence[str]]] = {
-    "credit_default": (
-        *("limit", "sex", "education", "marriage", "age"),
-        *(f"pay_{month}" for month in (0, 2, 3, 4, 5, 6)),
-        *(f"bill_{month}" for month in range(1, 7)),
-        *(f"paid_{month}" for month in range(1, 7)),
-    ),
-    "elec2": ("period", "nsw_price", "nsw_demand", "vic_price", "vic_demand", "transfer"),
-}
 SHUFFLED: Final = ("htru2", "credit_default", "a9a", "elec2", "w8a", "ijcnn1", "skin", "cod_rna")
 STREAMS: Final = ("elec2", "RTG", "Hyperplane", "SEA", "ijcnn1", "cod_rna")
 COST: Final[Mapping[Part, Mapping[str, float]]] = {
@@ -95,10 +76,7 @@ COST: Final[Mapping[Part, Mapping[str, float]]] = {
         "sgd": 1,
         "svm_all": 2,
         "lightgbm": 3,
-        "hist_gb": 5,
         "rbf": 7,
-        "infer": 9,
-        "river": 10,
         "rbf_tuned": 30,
     },
     "streams": {
@@ -108,12 +86,10 @@ COST: Final[Mapping[Part, Mapping[str, float]]] = {
         "decay": 10,
         "adaptive": 15,
         "moa_forest": 50,
-        "moa_patches": 60,
         "window_rbf": 60,
         "decay_rbf": 60,
         "adaptive_rbf": 60,
         "lightgbm": 100,
-        "forest": 200,
         "moa_sgbt": 250,
     },
 }
@@ -159,56 +135,6 @@ class Job:
 # ------------------------------------------------------------------------------------------------------------- shuffled
 
 
-def infer(train: Points, test: Points, seed: int, names: Sequence[str]) -> Answer:
-    """Learn features as `streamsvm features infer` proposes them; making events of rows is not timed."""
-    plain = [
-        bool((np.concatenate((own, other)) % 1 == 0).all()) for own, other in zip(train.X.T, test.X.T, strict=True)
-    ]
-    given = list(events(train.take(slice(INFERRED_ROWS)), names, plain))
-    begun = time.process_time()
-    made = proposal(given, path_of(LABEL))
-    assert made.label is not None
-    assert made.label[1:] == (-1, 1)
-    features = {str(one.path[0]): dict(one.options) for one in made.fields if one.options is not None}
-    recipe = recipe_from(features, {"label": {"field": LABEL, "negative": [-1], "positive": [1]}})
-    columns, seconds = columns_of(recipe), time.process_time() - begun
-    learnable, spent, rejected = evaluated(columns, train, names, plain)
-    answerable, _, unknown = evaluated(columns, test, names, plain)
-    kept = learnable.take(np.flatnonzero(~rejected))
-    weight = {} if made.rare is None else {"class_weight": "balanced"}
-    answer = streamsvm(kept, answerable, seed, **weight)
-    decision = np.where(unknown, 0.0, answer.decision)
-    return Answer(decision, np.where(unknown, 0.5, answer.positive), answer.cpu_s + seconds + spent, answer.bytes)
-
-
-def evaluated(columns: FeatureColumns, points: Points, names: Sequence[str], plain: Sequence[bool]) -> Evaluated:
-    """Return the features of rows, the CPU seconds of making them of events, and which rows are rejected, (n,)."""
-    parts, seconds, rejected = [], 0.0, np.zeros(len(points), np.bool_)
-    for start in range(0, len(points), PORTION):
-        portion = list(events(points.take(slice(start, start + PORTION)), names, plain))
-        begun = time.process_time()
-        found = columns.of_events(portion)
-        parts.append(found.X.astype(np.float32))
-        seconds += time.process_time() - begun
-        rejected[[start + row for row in found.faults]] = True
-    X = np.concatenate(parts)
-    X[rejected] = 0.0
-    return replace(points, X=X), seconds, rejected
-
-
-Evaluated = tuple[Points, float, NDArray[np.bool_]]
-
-
-def events(points: Points, names: Sequence[str], plain: Sequence[bool]) -> Iterator[dict[str, Any]]:
-    """Yield rows as events; numbers of a column that has no decimals are written without."""
-    columns = [
-        column.astype(np.int64 if is_plain else np.float64).tolist()
-        for column, is_plain in zip(points.X.T, plain, strict=True)
-    ]
-    for *values, label in zip(*columns, points.y.tolist(), strict=True):
-        yield {**dict(zip(names, values, strict=True)), LABEL: label}
-
-
 def learned(name: str, data: str, train: Points, test: Points, trial: int, others: Others | None) -> Answer:
     """Let one contender of shuffled sets learn."""
     if name in THEIRS:
@@ -216,8 +142,6 @@ def learned(name: str, data: str, train: Points, test: Points, trial: int, other
         told = others.fit(name, train, test, trial)
         held = len(train) if name == "lightgbm" else 0
         return Answer(told.decision, told.positive, told.seconds, told.bytes or bytes_of(held, train.dimension))
-    if name == "infer":
-        return infer(train, test, trial, NAMES_OF.get(data) or [f"x{at}" for at in range(train.dimension)])
     return OURS[name](train, test, trial)
 
 

@@ -1,4 +1,4 @@
-"""River, LightGBM and CapyMOA for `tests.benchmarks.worth`: `python worth_peers.py`, then lines on stdin.
+"""LightGBM and CapyMOA for `tests.benchmarks.worth`: `python worth_peers.py`, then lines on stdin.
 
 Needs none of this project, so that it runs in an environment of its own (numpy; each library only where its contenders
 are to be measured; CapyMOA needs Java, too). A line has words with tabs between them:
@@ -28,12 +28,10 @@ from typing import Any
 
 import numpy as np
 
-BATCH = 1_000
-"""Rows that are made into lists at once."""
 WINDOW_ROWS = 10_000
 """Of the boosted trees that follow a stream."""
 ENSEMBLE = 10
-"""Trees of a forest, as River has by default; CapyMOA's default of 100 takes ten times as long."""
+"""Trees of a forest; CapyMOA's default of 100 takes ten times as long."""
 LEAST = 1e-6
 """Of a probability: shares of votes reach 0 and 1, where the log loss has no value."""
 RTG_RULES = 4
@@ -50,26 +48,6 @@ def scored(positive: Any) -> Any:
 
 
 # ------------------------------------------------------------------------------------------------------------- learners
-
-
-class River:
-    """A learner of River that takes rows one by one."""
-
-    def __init__(self, model: Any) -> None:
-        self._model = model
-
-    def answer(self, X: Any) -> Any:
-        said = [self._model.predict_proba_one(dict(enumerate(x))) for x in X.tolist()]
-        return scored([one.get(True, 0.5 if not one else 0.0) for one in said])
-
-    def learn(self, X: Any, y: Any) -> None:
-        for start in range(0, len(y), BATCH):
-            part = slice(start, start + BATCH)
-            for x, label in zip(X[part].tolist(), (y[part] > 0).tolist(), strict=True):
-                self._model.learn_one(dict(enumerate(x)), label)
-
-    def bytes(self) -> int | None:
-        return int(self._model._raw_memory_usage) if hasattr(self._model, "_raw_memory_usage") else None
 
 
 class Boosted:
@@ -128,20 +106,6 @@ class Moa:
         """Return nothing: what is held in a heap that others use as well is not known."""
 
 
-def river(dimension: int, leaf: int | None, seed: int) -> Any:
-    """Return a linear model that is learned row by row."""
-    from river import linear_model, preprocessing
-
-    return River(preprocessing.StandardScaler() | linear_model.LogisticRegression())
-
-
-def forest(dimension: int, leaf: int | None, seed: int) -> Any:
-    """Return River's adaptive random forest, ten trees."""
-    from river import forest as trees
-
-    return River(trees.ARFClassifier(n_models=ENSEMBLE, seed=seed))
-
-
 def lightgbm(dimension: int, leaf: int | None, seed: int) -> Any:
     """Return boosted trees."""
     return Boosted(leaf, seed)
@@ -158,11 +122,8 @@ def moa(kind: str, **options: Any) -> Any:
 
 
 CONTENDERS = {
-    "river": river,
     "lightgbm": lightgbm,
-    "forest": forest,
     "moa_forest": moa("AdaptiveRandomForestClassifier", ensemble_size=ENSEMBLE),
-    "moa_patches": moa("StreamingRandomPatches", ensemble_size=ENSEMBLE),
     "moa_sgbt": moa("StreamingGradientBoostedTrees"),
 }
 

@@ -279,6 +279,7 @@ def test_a_wide_row_of_a_csv_is_read(tmp_path: Path) -> None:
         ("a.csv", "a,b,y\n1,2,0\n\n1,2,0,9\n", "row 2: it has 4 cells, the first line has 3"),
         ("a.csv", "a,b,y\n1,2,0\n1,,0\n", "row 2, column b: the value is missing"),
         ("a.csv", "a,b,y\n1,2,0\n1,two,0\n", "row 2, column b: 'two' is not a number"),
+        ("a.csv", "a,b,y\n1,2,0\n1,nan,0\n", "row 2, column b: the value is missing"),
         ("a.csv", "a,b,y\n1,2,u\n1,2,NA\n", "row 2, column y: the label is missing"),
         ("a.csv", "a,b,y\n1,2,0\n1,1e999,0\n", "row 2, column b: inf is not a finite number"),
         ("a.csv", b"1,2,0\n1,\xff,0\n1,2,0\n", "cannot be read"),

@@ -9,26 +9,15 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from streamsvm.coreset import Purpose, direct_bound, dual_bound, generator
-from streamsvm.model import Float, LinearKernel
+from streamsvm.coreset import Purpose, direct_bound, generator
+from streamsvm.model import Float
 from streamsvm.papers.clustered import Bound, Sensitivities, lemma_bound, sensitivities
 from streamsvm.points import Points
-from streamsvm.svm import Problem, Solution
-from tests.coreset.test_sensitivity import small_set
-from tests.svm.foreign import LibsvmSolver
+from tests.coreset.test_sensitivity import small_set, solved
 
 PENALTIES = (1e-3, 1.0, 100.0)
 SPREADS = (0, 4)
 BOUNDS = (direct_bound, lemma_bound)
-
-
-def solved(points: Points, penalty: float) -> tuple[Solution, float]:
-    """Return a solution to ten digits, and the certified lower bound that it gives."""
-    upper = penalty * points.weight
-    solution = LibsvmSolver().solve(
-        Problem(Z=points.X, y=points.y, upper=upper, kernel=LinearKernel(), tolerance=1e-9, max_iterations=1_000_000)
-    )
-    return solution, dual_bound(points.X, points.y, upper, solution.alpha)
 
 
 def bounded(points: Points, penalty: float, bound: Bound = direct_bound, k: int = 2) -> Sensitivities:

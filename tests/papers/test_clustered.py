@@ -103,16 +103,6 @@ def test_the_total_is_within_lemma_5_4(bound: Bound, penalty: float) -> None:
     assert 1 <= made.total <= (2 * k + 2 * scaled if bound is direct_bound else 5 * k + 3 * scaled)
 
 
-def test_g_reaches_the_direct_bound_on_separable_points() -> None:
-    """With hinge losses 0, F = |w|^2 / 2: then g(w*) is the direct bound, above the lemma's printed formula."""
-    squared_norm, alpha = 4.0, 1.0
-    optimum = squared_norm / 2
-    distance = 3.74 * alpha * math.sqrt(optimum)
-    reached = (distance * math.sqrt(squared_norm) - alpha * squared_norm) / optimum
-    assert reached == pytest.approx(direct_bound(np.array([alpha]), np.array([distance]), optimum)[0])
-    assert reached > lemma_bound(np.array([alpha]), np.array([distance]), optimum)[0]
-
-
 def test_the_bias_takes_no_part_in_a_distance() -> None:
     """Shifting every point moves the optimal bias and nothing else: the bounds stay."""
     points = small_set(40)

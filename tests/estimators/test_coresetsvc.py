@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import doctest
 import pickle
 import subprocess
 import sys
@@ -12,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from sklearn import config_context
+from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import make_blobs
 from sklearn.exceptions import ConvergenceWarning
@@ -23,10 +23,12 @@ from sklearn.svm import SVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from streamsvm import CoresetSVC
+from streamsvm.config import SvmConfig
 from streamsvm.coreset import MEANINGS
-from streamsvm.estimators import coresetsvc
+from streamsvm.estimators.evaluation import EmpiricalObjective, optimum
 from streamsvm.estimators.stream import REMEDIES, CoresetWarning
 from streamsvm.model import Grid, KernelMachine, Packing, RbfKernel
+from streamsvm.points import Points
 from tests.estimators.checks import LEAST_CHAIN, LEAST_TREE, REASONS, failed_seeds
 
 pytestmark = pytest.mark.filterwarnings("ignore::streamsvm.estimators.stream.CoresetWarning")
@@ -117,26 +119,15 @@ def test_a_weight_is_worth_repetitions_on_average(htru2) -> None:
     optimum: scikit-learn's check cannot hold bit for bit, because other rows are drawn."""
     X, y = htru2[0][:6_000], htru2[1][:6_000]
     times = np.random.default_rng(1).integers(1, 4, len(y))
-    Z = StandardScaler().fit(X.astype(float), sample_weight=times).transform(X.astype(float))
-    best = SVC(C=1.0, kernel="linear", tol=1e-6).fit(Z, y, sample_weight=times)
-    optimum = objective(Z, y, best.coef_[0], float(best.intercept_[0]), times)
-    mean, scale = np.average(X.astype(float), axis=0, weights=times), (X[0] - X[1]) / (Z[0] - Z[1])
+    points = Points(X.astype(float), y.astype(np.int8), times.astype(float))
+    objective = EmpiricalObjective.over(points, SvmConfig(C=1.0))
+    best = optimum(objective).objective
     shuffled = np.random.default_rng(2).permutation(int(times.sum()))
-    given = {
-        "weights": (X, y, times),
-        "repetitions": (np.repeat(X, times, axis=0)[shuffled], np.repeat(y, times)[shuffled], None),
-    }
-    for features, labels, weight in given.values():
+    repeated = np.repeat(X, times, axis=0)[shuffled], np.repeat(y, times)[shuffled]
+    for given in ((X, y, times), repeated):
         for seed in range(5):
-            machine = CoresetSVC(C=1.0, points=1_400, tol=1e-6, seed=seed).fit(features, labels, weight)
-            w = machine.coef_[0] * scale
-            b = float(machine.intercept_[0]) + float(machine.coef_[0] @ mean)
-            assert objective(Z, y, w, b, times) <= 1.02 * optimum
-
-
-def objective(Z, y, w, b, weight=1.0) -> float:
-    """1/2 |w|^2 + sum of weight times hinge, C = 1."""
-    return 0.5 * float(w @ w) + float((weight * np.maximum(0.0, 1.0 - y * (Z @ w + b))).sum())
+            machine = CoresetSVC(C=1.0, points=1_400, tol=1e-6, seed=seed).fit(*given)
+            assert objective.value(machine.model_) <= 1.02 * best
 
 
 PERSISTED = [
@@ -283,11 +274,6 @@ def test_probabilities_exist_only_where_they_were_asked_for(htru2) -> None:
         machine.predict_proba(X)
 
 
-def test_the_examples_of_the_docstring() -> None:
-    """The docstring's example says what it prints."""
-    assert doctest.testmod(coresetsvc) == doctest.TestResults(failed=0, attempted=6)
-
-
 @pytest.mark.filterwarnings("error::streamsvm.estimators.stream.CoresetWarning")
 def test_a_sorted_stream_is_warned_of_and_a_shuffled_one_is_not(htru2) -> None:
     """What a trainer logs of its coreset, the estimator warns of, with what to do."""
@@ -363,3 +349,29 @@ def test_a_pickle_that_lacks_a_part_is_named(htru2) -> None:
             parts.pop(part, None)
         with pytest.raises(ValueError, match=f"the saved state of this CoresetSVC lacks '{part}'"):
             CoresetSVC.__new__(CoresetSVC).__setstate__(state)
+
+
+TUNED = [
+    CoresetSVC(points=600, tune="auto"),
+    CoresetSVC(points=600, tune="auto", kernel="rbf"),
+    CoresetSVC(points=600, tune="auto", C=1.0, class_weight="balanced"),
+]
+
+
+@pytest.mark.parametrize("estimator", TUNED, ids=["linear", "rbf", "C"])
+def test_the_table_says_what_was_chosen(estimator: CoresetSVC, htru2) -> None:
+    """The best of the table is in force, and the attributes are those of a machine that is given it; a copy has it."""
+    X, y = htru2[0][:3_000], htru2[1][:3_000]
+    machine = clone(estimator).fit(X, y)
+    best = max(machine.tuning_, key=lambda score: score.mean)
+    assert pytest.approx(best.C, rel=1e-12) == machine.C_
+    assert machine.alpha_ == pytest.approx(best.alpha, rel=1e-12)
+    assert machine.gamma_ == best.gamma
+    given = {"C": best.C} if estimator.C else {"alpha": best.alpha}
+    width = {} if best.gamma is None else {"gamma": best.gamma}
+    trained = clone(estimator).set_params(tune=None, **given, **width).fit(X, y)
+    agree = machine.predict(X) == trained.predict(X)
+    assert agree.mean() > 0.99  # pilots go by what is configured, so that the coresets are not quite the same
+    copied = pickle.loads(pickle.dumps(machine))
+    assert (copied.tuning_, copied.alpha_) == (machine.tuning_, machine.alpha_)
+    assert np.array_equal(copied.decision_function(X), machine.decision_function(X))

@@ -11,7 +11,7 @@ from threadpoolctl import threadpool_limits
 
 from streamsvm.svm.block.interior_point import MOST_STEPS, InteriorPointSolver, near_optimum
 from streamsvm.svm.block.signed_rows import signed_rows
-from streamsvm.svm.objective import optimality
+from streamsvm.svm.objective import optimality, primal_objective
 from streamsvm.svm.problem import Problem, Solution
 from tests.streams import gaussian
 from tests.svm.foreign import LibsvmSolver
@@ -42,6 +42,10 @@ def check_certificate(problem: Problem) -> None:
     assert (found.alpha <= problem.upper * (1 + 1e-12)).all()
     assert abs(float(found.alpha @ problem.y)) <= 1e-9 * float(found.alpha.sum())
     below, above = dual(problem, found), primal(problem, found)
+    w = found.coefficients
+    assert w is not None
+    told = primal_objective(decide(problem, found, problem.Z), problem.y, problem.upper, float(w @ w))
+    assert told == pytest.approx(above, rel=1e-12)
     assert below <= above * (1 + 1e-9)
     assert above - below <= 0.0201 * above
 

@@ -13,6 +13,7 @@ from hypothesis import given, settings, strategies as st
 from streamsvm.model import Kernel, LinearKernel, RbfKernel
 from streamsvm.papers import PaperStdaSolver
 from streamsvm.svm.block.interior_point import InteriorPointSolver
+from streamsvm.svm.objective import optimality
 from streamsvm.svm.problem import CheckedSolver, Problem
 from streamsvm.svm.solvers import StdaSolver
 from tests.svm.foreign import LibsvmSolver
@@ -158,7 +159,8 @@ def test_the_same_problem_gives_the_same_bits(name: str, kernel: Kernel) -> None
 @pytest.mark.parametrize("sign", [-1, 1])
 @pytest.mark.parametrize(("name", "kernel"), PAIRS, ids=str)
 def test_one_label_alone_is_its_constant(name: str, kernel: Kernel, sign: int) -> None:
-    """One label only, also when the other has no weight, also for a single point: w = 0, the bias at that label."""
+    """One label only, also when the other has no weight, also for a single point: w = 0, the bias at that label, or 0
+    where no point has weight."""
     problem = small(kernel)
     alone = replace(problem, y=np.full(40, sign, np.int8))
     weightless = replace(problem, upper=np.where(problem.y == sign, problem.upper, 0.0))
@@ -167,13 +169,8 @@ def test_one_label_alone_is_its_constant(name: str, kernel: Kernel, sign: int) -
         found = SOLVERS[name]().solve(posed)
         assert decide(posed, found, posed.Z).tolist() == [float(sign)] * len(posed.y)
         assert (found.iterations, found.converged) == (0, True)
-
-
-@pytest.mark.parametrize(("name", "kernel"), PAIRS, ids=str)
-def test_no_weight_at_all_is_zero(name: str, kernel: Kernel) -> None:
-    """Without any weight every w costs its norm only: w = 0, bias 0."""
-    problem = replace(small(kernel), upper=np.zeros(40))
-    assert decide(problem, SOLVERS[name]().solve(problem), problem.Z).tolist() == [0.0] * 40
+    nothing = replace(problem, upper=np.zeros(40))
+    assert decide(nothing, SOLVERS[name]().solve(nothing), problem.Z).tolist() == [0.0] * 40
 
 
 @pytest.mark.parametrize(("name", "kernel"), PAIRS, ids=str)
@@ -243,22 +240,39 @@ def test_constant_features_do_no_harm(name: str, kernel: Kernel) -> None:
         assert found.coefficients[-1] == 0.0
 
 
-@pytest.mark.parametrize(("scale", "shift"), [(1e-4, 0.0), (1e4, 1e3), (1e-90, 0.0), (1e90, 0.0)])
+@pytest.mark.parametrize(
+    ("scale", "shift", "penalty"),
+    [(1e-4, 0.0, 1.0), (1e4, 1e3, 1.0), (1e-90, 0.0, 1.0), (1e90, 0.0, 1.0), (1.0, 0.0, 1e6)],
+)
 @pytest.mark.parametrize(("name", "kernel"), PAIRS, ids=str)
-def test_badly_scaled_features_end_in_a_finite_answer(name: str, kernel: Kernel, scale: float, shift: float) -> None:
-    """Raw features far away or of another size, up to where squares barely fit, end with numbers."""
+def test_bad_scales_and_penalties_end_in_a_finite_answer(
+    name: str, kernel: Kernel, scale: float, shift: float, penalty: float
+) -> None:
+    """Raw features far away or of another size, up to where squares barely fit, and C = 1e6 on overlapping classes end
+    with numbers within the bound on iterations, converged or saying that they are not."""
     problem = small(kernel, max_iterations=20_000)
-    problem = replace(problem, Z=problem.Z * scale + shift)
+    problem = replace(problem, Z=problem.Z * scale + shift, upper=problem.upper * penalty)
     found = SOLVERS[name]().solve(problem)
     assert np.isfinite(decide(problem, found, problem.Z)).all()
+    assert (found.alpha <= problem.upper).all()
 
 
-@pytest.mark.parametrize(("name", "kernel"), PAIRS, ids=str)
-def test_a_huge_penalty_ends(name: str, kernel: Kernel) -> None:
-    """C = 1e6 on overlapping classes ends within the bound on iterations, converged or saying that it is not."""
-    problem = small(kernel, max_iterations=20_000)
-    problem = replace(problem, upper=problem.upper * 1e6)
-    found = SOLVERS[name]().solve(problem)
-    assert np.isfinite(decide(problem, found, problem.Z)).all()
-    if not np.isnan(found.alpha).any():
-        assert (found.alpha <= problem.upper).all()
+@pytest.mark.parametrize("shift", [1e3, 1e6])
+def test_rbf_values_do_not_depend_on_the_origin(shift: float) -> None:
+    """Both sets moved together give the same values, but for the rounding of the moved features themselves."""
+    random = np.random.default_rng(0)
+    A, B = random.normal(size=(20, 4)), random.normal(size=(30, 4))
+    moved = RBF.gram(A + shift, B + shift)
+    np.testing.assert_allclose(moved, RBF.gram(A, B), atol=1e-15 * shift)
+
+
+def test_optimality_does_not_depend_on_the_origin() -> None:
+    """A linear problem moved far away, its intercept moved with it, has the same objectives and gap."""
+    problem, _ = Case("gaussian", 200, "linear", 1.0, 0.0).make()
+    alpha = problem.upper * np.where(problem.y > 0, 1.0, (problem.y > 0).sum() / (problem.y < 0).sum())
+    w = problem.Z.T @ (problem.y * alpha)
+    near = optimality(problem.Z, problem.y, problem.upper, alpha, 0.5, LINEAR)
+    far = optimality(problem.Z + 1e5, problem.y, problem.upper, alpha, 0.5 - 1e5 * w.sum(), LINEAR)
+    assert far.primal == pytest.approx(near.primal, rel=1e-7)
+    assert far.dual == pytest.approx(near.dual, rel=1e-7)
+    assert far.kkt_gap == pytest.approx(near.kkt_gap, rel=1e-7)

@@ -76,6 +76,15 @@ def test_what_probabilities_break_is_listed() -> None:
     assert failed_seeds(machine, range(1)).keys() <= BROKEN_BY_PROBABILITIES.keys()
 
 
+def test_the_least_memory_is_the_least() -> None:
+    """A point less is refused, so that the list is of the smallest machines there are."""
+    X, y = [[0.0], [1.0]], [0, 1]
+    for options in ({"points": LEAST_CHAIN}, {"points": LEAST_TREE, "structure": "tree"}):
+        CoresetSVC(**options).fit(X, y)
+        with pytest.raises(ValueError, match="points"):
+            CoresetSVC(**{**options, "points": options["points"] - 1}).fit(X, y)
+
+
 @pytest.mark.long(keep=("200-options0-2", "1000-options2-2"))
 @pytest.mark.parametrize("centers", [2, 3])
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from sklearn.base import clone
 from sklearn.datasets import load_iris
 from sklearn.exceptions import NotFittedError
 from sklearn.svm import SVC
+from sklearn.utils.estimator_checks import check_dataframe_column_names_consistency
 
 from streamsvm import STDASVC, CoresetSVC
 from streamsvm.estimators.inputs import canonical_rows
@@ -185,6 +186,12 @@ def test_text_that_looks_like_numbers_stays_text(iris, estimator) -> None:
     np.testing.assert_array_equal(
         ours.predict(X), np.array(["01", "1", "2"])[np.searchsorted(other.classes_, other.predict(X))]
     )
+
+
+@pytest.mark.parametrize("estimator", CLASSIFIERS, ids=told)
+def test_names_of_columns_are_kept_and_checked(estimator) -> None:
+    """By a check of scikit-learn that is not among those it makes of every estimator."""
+    check_dataframe_column_names_consistency(type(estimator).__name__, estimator)
 
 
 def shuffled(dense: np.ndarray) -> sparse.coo_array:

@@ -599,10 +599,6 @@ def _renewed(play: Play) -> None:
     assert play.daemon.events("producer_renewed")
 
 
-def _nothing_more(play: Play) -> None:
-    """All was said before."""
-
-
 EXPIRED: Final = (
     Scenario(
         name="an expired id is renewed",
@@ -622,7 +618,6 @@ EXPIRED: Final = (
     Scenario(
         name="a rival that is forgotten is noticed",
         steps=under_work(freeze(), _outlive_a_rival()),
-        end=_nothing_more,
         on="forgetful",
         planted=("steady", "impatient"),
         but=frozenset({"refused-to-start", "zombie"}),
@@ -630,7 +625,6 @@ EXPIRED: Final = (
     Scenario(
         name="a silent renewal beside a forgotten rival is found",
         steps=under_work(freeze(), _outlive_a_rival()),
-        end=_nothing_more,
         on="forgetful",
         planted=("steady", "impatient", "renews-unread", "asks-for-no-owner"),  # the watch for another owner saves it
         found="it publishes what|doubled-version",
@@ -743,14 +737,12 @@ PACE: Final = (
         Scenario(
             name=f"memory stays flat where training is slow and the policy is {policy}",
             steps=(feed(100_000), begin(training_policy=policy, **SLOW), _flat()),
-            end=_nothing_more,
         )
         for policy in ("latest", "every")
     ),
     Scenario(
         name="a trainer that keeps what it read is found",
         steps=(feed(100_000), begin(training_policy="latest", **SLOW), _flat()),
-        end=_nothing_more,
         planted=("keeps-what-it-read",),
         found="MB more than at the start",
     ),

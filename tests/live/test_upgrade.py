@@ -19,7 +19,7 @@ from tests.brokers.fixtures import TestBroker
 from tests.consumers.trainers import produce, records, settings_for, topic
 from tests.live.adopting import command as worker_command
 from tests.live.later import NAMES, VERSION
-from tests.live.process import Daemon
+from tests.live.process import Daemon, scorer
 from tests.live.stage import Stage
 from tests.registry.test_subscriber import eventually
 
@@ -71,17 +71,11 @@ class Asked:
 
     def scorer(self, build: str) -> Daemon:
         """Start a scorer."""
-        options = {
-            "name": self._stage.settings.name,
-            "bootstrap-servers": self._stage.connection.servers,
-            "output-models-topic": self._stage.settings.output.models_topic,
-            "scoring-topic": self._name("points"),
-            "scoring-output-topic": self._name("scores"),
-            "scoring-group": self._prefix,
-            "http-port": 0,
-        }
-        words = [part for name, own in options.items() for part in (f"--{name}", str(own))]
-        return self._stage.start_command(["score", *words], build=build)
+        settings, servers = self._stage.settings, self._stage.connection.servers
+        topics = (settings.output.models_topic, self._name("points"), self._name("scores"))
+        return self._stage.start_command(
+            scorer(servers, settings.name, *topics, scoring_group=self._prefix), build=build
+        )
 
     def answered_by(self) -> int:
         """Ask for one more score; return the number of the version that gave it."""

@@ -72,7 +72,7 @@ ROWS: Final = (
     ),
     Scenario(
         name="a coresets topic that is compacted at once changes nothing",
-        steps=(compact_at_once(), *GROUP, kill_worker(), kill_leader(), kill_trainer(), kill_worker(), finish()),
+        steps=(*GROUP, compact_at_once(), kill_worker(), kill_leader(), kill_trainer(), kill_worker(), finish()),
         on="three",
     ),
     Scenario(

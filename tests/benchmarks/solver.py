@@ -1,7 +1,8 @@
 """The STDA solver beside others on the same problem, at the same tolerance, one thread, compilation excluded.
 
     python -m tests.benchmarks.solver --data DIR [--sets a9a,...] [--kernel rbf|linear] [--C 1,10,20] [--rows N]
-        [--weighted] [--peers svc,svc-sparse,onedal,liblinear,liblinear-1e-4] [--rounds 5] [--json FILE]
+        [--weighted] [--peers svc,svc-sparse,onedal,liblinear,liblinear-1e-4,stda-paper] [--rounds 5]
+        [--svc-iterations N] [--json FILE]
 
 `--rows` draws so many rows of a set once. A set with any value beyond `SCALED` is standardised. gamma = 1 / d.
 `--weighted` draws weights log-uniformly over three orders of magnitude, of mean 1; C times a weight is a point's box.
@@ -10,18 +11,22 @@ Peers: `svc` is scikit-learn's SVC (LIBSVM) on a dense array, `svc-sparse` the s
 cache of 2000 MB; `onedal` is scikit-learn-intelex; `liblinear` is LinearSVC, whose problem is another one (it
 regularises the bias), so that its objective is the primal one of *our* problem with the best bias for its w;
 `liblinear-1e-3` and its like are LinearSVC with the scaling of the bias and the least number of passes, among powers of
-two, that bring that objective to within so much of ours, relatively: what a tolerance that knew the optimum would cost.
-A peer that cannot run is named with its reason; where one has not converged, the ratio is a lower bound.
+two, that bring that objective to within so much of ours, relatively: what a tolerance that knew the optimum would cost;
+`stda-paper` is the method to its paper's letter, `svmlight` the same code with SVMLight's selection rule.
+`--svc-iterations` ends SVC earlier than usual: where it has not converged by then, the ratio is a lower bound. A peer
+that cannot run is named with its reason.
 
 A case in which any contender needs more than `LONG_S` gets `LONG_ROUNDS` rounds. `ratio` is of CPU seconds, peer's over
 ours: a busy machine counts less; `ratio_wall` is of wall seconds. `objective` is f, minus the dual objective, of which
-less is better (for `liblinear` the primal one), `gap` the KKT gap; all in float64 from scratch.
+less is better (for `liblinear` the primal one), `gap` the KKT gap; all in float64 from scratch. `profile` is one more
+run's seconds a phase (of `streamsvm.svm.block.descent`).
 """
 
 from __future__ import annotations
 
 import gc
 import statistics
+import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -33,6 +38,7 @@ from sklearn.svm import SVC
 from threadpoolctl import threadpool_limits
 
 from streamsvm.model import Float, LinearKernel, RbfKernel
+from streamsvm.papers import PaperStdaSolver
 from streamsvm.svm import Problem, Solution, StdaSolver, optimality, primal_objective, warm_up as prepare
 from tests.benchmarks.runner import Interval, Kept, Lap, Stopwatch, in_turns, known, load, parser_of, sets_in, words
 from tests.svm.foreign import LiblinearSolver
@@ -54,6 +60,8 @@ PEERS: Final = (
     "liblinear-1e-2",
     "liblinear-1e-3",
     "liblinear-1e-4",
+    "stda-paper",
+    "svmlight",
 )
 SCALINGS: Final = (1.0, 10.0, 100.0)
 MOST_PASSES: Final = 2**14
@@ -89,7 +97,7 @@ def _svc(machine: Any, problem: Problem, Z: Any) -> Found:
     )
 
 
-def _options(problem: Problem) -> dict[str, Any]:
+def _options(problem: Problem, iterations: int) -> dict[str, Any]:
     kernel = problem.kernel
     return {
         "C": 1.0,
@@ -97,7 +105,7 @@ def _options(problem: Problem) -> dict[str, Any]:
         "gamma": kernel.gamma if isinstance(kernel, RbfKernel) else "auto",
         "tol": problem.tolerance,
         "cache_size": CACHE_MB,
-        "max_iter": problem.max_iterations,
+        "max_iter": min(problem.max_iterations, iterations),
     }
 
 
@@ -123,14 +131,18 @@ def reaching(problem: Problem, relative: float) -> Contender | None:
     return None
 
 
-def contender_of(name: str, problem: Problem) -> Contender | str:
+def contender_of(name: str, problem: Problem, iterations: int) -> Contender | str:
     """Return a peer, or why it cannot run this problem."""
-    options = _options(problem)
+    options = _options(problem, iterations)
     if name == "svc":
         return lambda p: _svc(SVC(**options), p, p.Z)
     if name == "svc-sparse":
         sparse = csr_matrix(problem.Z)
         return lambda p: _svc(SVC(**options), p, sparse)
+    if name == "stda-paper":
+        return _repeated(PaperStdaSolver(cache_bytes=CACHE_MB * 10**6).solve)
+    if name == "svmlight":
+        return _repeated(PaperStdaSolver("svmlight", cache_bytes=CACHE_MB * 10**6).solve)
     if name == "onedal":
         try:
             from sklearnex import svm as intelex
@@ -209,6 +221,7 @@ def rows_of(problem: Problem, peers: Mapping[str, Contender], rounds: int) -> di
     """Return one row a peer."""
     measured = measure(problem, peers, rounds)
     mine, laps = measured.pop("ours")
+    profile = StdaSolver(clock=time.thread_time).solve(problem).seconds or {}
     rows = {}
     for name, (found, theirs) in measured.items():
         primal = name.startswith("liblinear")
@@ -227,6 +240,8 @@ def rows_of(problem: Problem, peers: Mapping[str, Contender], rounds: int) -> di
             "peer_iterations": found.iterations,
             "converged": mine.converged,
             "peer_converged": found.converged,
+            "columns": mine.columns,
+            "profile": {phase: round(seconds, 5) for phase, seconds in profile.items()},
         }
     return rows
 
@@ -246,10 +261,13 @@ def warm_up() -> None:
         y = np.where(Z[:, 0] + 0.1 > 0, 1, -1).astype(np.int8)
         for kernel in (LinearKernel(), RbfKernel(1.0 / d)):
             prepare(kernel)
-            for tolerance in (TOLERANCE, 1e-7):
-                StdaSolver().solve(
-                    Problem(Z=Z, y=y, upper=np.ones(1500), kernel=kernel, tolerance=tolerance, max_iterations=1000)
+            for solver in (StdaSolver(), PaperStdaSolver()):
+                solver.solve(
+                    Problem(Z=Z, y=y, upper=np.ones(1500), kernel=kernel, tolerance=TOLERANCE, max_iterations=1000)
                 )
+            StdaSolver().solve(
+                Problem(Z=Z, y=y, upper=np.ones(1500), kernel=kernel, tolerance=1e-7, max_iterations=1000)
+            )
 
 
 def line(case: str, peer: str, row: Mapping[str, Any]) -> str:
@@ -274,6 +292,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     parser.add_argument("--rows", type=int, help="most rows of a set; all without")
     parser.add_argument("--weighted", action="store_true", help="weights over three orders of magnitude")
     parser.add_argument("--peers", type=words, default=["svc", "svc-sparse"], help=", ".join(PEERS))
+    parser.add_argument("--svc-iterations", type=int, default=MOST_ITERATIONS, help="most iterations of SVC")
     asked = parser.parse_args(arguments)
     known(parser, "--peers", asked.peers, PEERS)
     kept, rows = Kept(asked.json), dict[str, Any]()
@@ -284,7 +303,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
             for C in map(float, asked.C):
                 problem = problem_of(X, y, asked.kernel, C, asked.weighted)
                 case = f"{name} {asked.kernel} C={C:g} n={len(y)}{' weighted' if asked.weighted else ''}"
-                made = {peer: contender_of(peer, problem) for peer in asked.peers}
+                made = {peer: contender_of(peer, problem, asked.svc_iterations) for peer in asked.peers}
                 peers = {peer: one for peer, one in made.items() if not isinstance(one, str)}
                 missing = {peer: one for peer, one in peers.items() if f"{case} {peer}" not in kept.cells}
                 fresh = rows_of(problem, missing, asked.rounds) if missing else {}

@@ -25,15 +25,7 @@ SHARED = pytest.StashKey[SharedBroker]()
 
 @dataclass(frozen=True)
 class TestBroker:
-    """A broker under test.
-
-    Attributes
-    ----------
-    kind
-        "embedded" or "real".
-    connection
-        How to reach it.
-    """
+    """A broker under test; its kind is "embedded" or "real"."""
 
     __test__ = False
 

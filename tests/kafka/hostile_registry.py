@@ -19,17 +19,9 @@ DRIPS_S = 60.0
 
 
 class HostileRegistry:
-    """Answers whoever asks for a schema.
+    """Answers whoever asks for a schema by `answer`, which may be replaced at any time.
 
-    Attributes
-    ----------
-    url : str
-    answer : callable
-        What happens to a request; may be replaced at any time.
-    asked : list of str
-        Paths, in their order.
-    credentials : list of str
-        The header `Authorization` of each request, empty where there was none.
+    `asked` are the paths in their order, `credentials` each request's header `Authorization`, empty if there is none.
     """
 
     def __init__(self, url: str, answer: Answer) -> None:
@@ -79,15 +71,7 @@ class Large:
 class Dripping:
     """Answers with a byte now and then, each well within the time that a client waits for one.
 
-    Parameters
-    ----------
-    beginning : bytes
-        What comes at once.
-
-    Attributes
-    ----------
-    through : bool
-        Whether it came to its end: false where the client had closed the connection before.
+    `through` stays false where the client closes the connection before the end.
     """
 
     def __init__(self, beginning: bytes) -> None:

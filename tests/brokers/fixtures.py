@@ -63,7 +63,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_unconfigure(config: pytest.Config) -> None:
     shared = config.stash.get(SHARED, None)
     if shared is not None:
-        shared.stop()
+        shared.close()
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

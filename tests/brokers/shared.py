@@ -34,7 +34,7 @@ class SharedBroker:
         self._thread.start()
         os.environ[ADDRESS] = str(self._listener.address)
 
-    def stop(self) -> None:
+    def close(self) -> None:
         """End the broker, if there is one."""
         del os.environ[ADDRESS]
         with Client(self._listener.address, "AF_UNIX") as keeper:

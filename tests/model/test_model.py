@@ -18,7 +18,7 @@ from streamsvm.errors import InvalidMessage
 from streamsvm.learning import naming, train
 from streamsvm.model import message as codec
 from streamsvm.model.kernels import RbfKernel
-from streamsvm.model.machine import KernelMachine, LinearMachine, Scaler
+from streamsvm.model.machine import KernelMachine, Scaler
 from streamsvm.model.parts import probability_part
 from streamsvm.model.probability import Sigmoid
 from streamsvm.model.version import PartitionCut, Version
@@ -56,14 +56,6 @@ def test_a_version_survives_its_bytes(kernel: str) -> None:
     assert back.audit == version.audit
 
 
-def test_a_version_may_have_no_audit() -> None:
-    """Its part is left out."""
-    value = codec.encode(replace(version_of(), audit=None))
-    assert json.loads(value)["parts"] == []
-    assert codec.decode(value).audit is None
-    assert codec.encode(codec.decode(value)) == value
-
-
 @pytest.mark.parametrize("kind", every_model.KINDS)
 def test_golden_bytes(kind: str) -> None:
     """The kept bytes mean the version made by hand, and are what is written of it and of what was read."""
@@ -85,18 +77,6 @@ def assert_equal_but_for_exponentials(written: bytes, kept: bytes) -> None:
         for name in {"decision", "tolerance", "probes"} & of(old).keys():
             np.testing.assert_allclose(of(new).pop(name), of(old).pop(name), rtol=1e-14, atol=0.0)
     assert json.dumps(new) == json.dumps(old)
-
-
-def test_the_value_is_json_that_people_can_read() -> None:
-    """Linear coefficients stand as numbers; their order is that of the features."""
-    version = version_of()
-    plain = json.loads(codec.encode(version))
-    assert isinstance(version.model.machine, LinearMachine)
-    assert plain["model"]["coefficients"] == [version.model.machine.coefficients.tolist()]
-    assert plain["format"] == codec.FORMAT
-    estimate = {"objective": 3.625, "low": 1.0 / 3.0, "high": 1e10, "points": 7}
-    assert plain["parts"] == [{"part": "info_audit", "whole": estimate, "machines": []}]
-    assert (plain["name"], plain["version"]) == ("m", 3)
 
 
 def hostile(support: list[float], dual: list[float], gamma: float, scale: list[float]) -> bytes:

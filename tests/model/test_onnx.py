@@ -13,11 +13,9 @@ import pytest
 from hypothesis import example, given, settings, strategies as st
 
 from streamsvm.config import Label, ModelConfig, PointsConfig, SvmConfig
-from streamsvm.coreset import Moments
-from streamsvm.datasets import load_htru2
 from streamsvm.errors import ConfigurationError
 from streamsvm.ingest import label_of
-from streamsvm.learning import naming, train
+from streamsvm.learning import naming
 from streamsvm.model import message as codec
 from streamsvm.model.kernels import Float, RbfKernel
 from streamsvm.model.machine import KernelMachine, LinearMachine, Model, Packing, Scaler
@@ -25,7 +23,6 @@ from streamsvm.model.packing import Grid
 from streamsvm.model.probability import Sigmoid
 from streamsvm.model.probes import probes_of
 from streamsvm.model.version import Version
-from streamsvm.points import Points
 from streamsvm.registry import onnx_export as onnx_codec
 from tests.golden import model as golden
 from tests.model.test_probes import models
@@ -85,22 +82,6 @@ def ordinary(rng: np.random.Generator, dimension: int, kernel: str, support: int
         vectors[:, rng.random(dimension) < 0.3] = rng.integers(0, 2, (support, 1))
         machine = machine.packed(Packing(Grid.of(vectors, machine.kernel.gamma), support, 0.0, 0.0))
     return Model(scaler, machine)
-
-
-@pytest.mark.parametrize("kernel", ["linear", "rbf"])
-def test_a_model_of_measured_data_agrees(kernel: str) -> None:
-    """HTRU2: trained on 3,000 of its points, scored on all; labels agree wherever the value is not 0 to rounding."""
-    X, y, _ = load_htru2()
-    rows = np.random.default_rng(1).permutation(len(X))[:3_000]
-    points = Points(np.asarray(X[rows], np.float32), np.where(y[rows] > 0, 1, -1).astype(np.int8), np.ones(len(rows)))
-    config = ModelConfig(points=PointsConfig(dimension=X.shape[1]), svm=SvmConfig(kernel=kernel))
-    model = train(points, Moments.zero(X.shape[1]).add(points), config.svm).model
-    ours = model.decision_function(X)
-    theirs = run(onnx_codec.export(version_of(model)), np.asarray(X, np.float64))
-    difference = np.abs(theirs["decision_function"] - ours)
-    assert float(difference.max()) <= 1e-9 * float(np.abs(ours).max())
-    sure = np.abs(ours) > 1e-9
-    assert (theirs["label"][sure] == model.predict_sign(X)[sure]).all()
 
 
 @pytest.mark.parametrize("labels", [(-1, 1), (False, True), ("noise", "pulsar µ")])

@@ -9,11 +9,9 @@ from typing import Final
 import numpy as np
 
 from streamsvm.branches.late_labels.joining import Joining, with_joining
-from streamsvm.branches.late_labels.labels_part import LabelsLog
 from streamsvm.checkpoint import Snapshot
 from streamsvm.joining import FeatureRows, Joiner, JoinRules, LabelRows, hashed
 from streamsvm.learning import Cut
-from streamsvm.model import Lineage
 from streamsvm.points import Position
 from tests.golden.checkpoint import handmade
 
@@ -69,11 +67,5 @@ def with_join(saved: Snapshot) -> Snapshot:
     return with_joining(with_offsets, joining)
 
 
-def log_of_labels(lineage: Lineage) -> LabelsLog:
-    """Return what the golden version of a whole lineage says of its labels."""
-    return LabelsLog(topic="labels", topic_id="", cut=lineage.cut, base=lineage.base)
-
-
 CHECKPOINTS: Final[Mapping[str, Callable[[], Snapshot]]] = {"checkpoint-1-joined": handmade_joined}
 PARTS: Final = tuple((place, "checkpoint-1-joined", "join") for place in ("snapshot", "partition", "cut"))
-FACTS: Final = {"log of labels": log_of_labels}

@@ -1,4 +1,4 @@
-"""The golden checkpoints of the trunk, and the rendering as JSON of what golden bytes mean.
+"""The golden checkpoints, and the rendering as JSON of what golden bytes mean.
 
 `checkpoint-1` has two partitions, one of them empty, a head and a pending cut, and every field is filled;
 `checkpoint-1-taken` the same with a cut that was taken and not made, since when one partition changed in all parts.
@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from typing import Any
+from functools import partial
+from typing import Any, Final
 
 import msgspec
 import numpy as np
@@ -18,20 +19,15 @@ from streamsvm.points import Rows
 from tests.golden import HERE
 
 
-def _snapshot(name: str) -> Snapshot:
+def kept_snapshot(name: str) -> Snapshot:
+    """Return the snapshot of a golden file, made by hand once; the JSON file beside it says what it has to be."""
     found = codec.decode((HERE / f"{name}.ssvm").read_bytes())
     assert isinstance(found, Snapshot)
     return found
 
 
-def handmade() -> Snapshot:
-    """Return the snapshot with a pending cut; the JSON file beside its bytes says what it has to be."""
-    return _snapshot("checkpoint-1")
-
-
-def handmade_taken() -> Snapshot:
-    """Return the snapshot with a cut that was taken."""
-    return _snapshot("checkpoint-1-taken")
+handmade: Final = partial(kept_snapshot, "checkpoint-1")
+handmade_taken: Final = partial(kept_snapshot, "checkpoint-1-taken")
 
 
 def as_json(found: object) -> Any:

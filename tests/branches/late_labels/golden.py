@@ -1,8 +1,7 @@
-"""The golden checkpoint of a join, and what a version says of a log of labels."""
+"""A snapshot with a join, and where its parts stand in the golden checkpoint of one."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -13,12 +12,6 @@ from streamsvm.checkpoint import Snapshot
 from streamsvm.joining import FeatureRows, Joiner, JoinRules, LabelRows, hashed
 from streamsvm.learning import Cut
 from streamsvm.points import Position
-from tests.golden.checkpoint import handmade
-
-
-def handmade_joined() -> Snapshot:
-    """Return the same with labels of a log of their own."""
-    return with_join(handmade())
 
 
 def with_join(saved: Snapshot) -> Snapshot:
@@ -67,5 +60,4 @@ def with_join(saved: Snapshot) -> Snapshot:
     return with_joining(with_offsets, joining)
 
 
-CHECKPOINTS: Final[Mapping[str, Callable[[], Snapshot]]] = {"checkpoint-1-joined": handmade_joined}
 PARTS: Final = tuple((place, "checkpoint-1-joined", "join") for place in ("snapshot", "partition", "cut"))

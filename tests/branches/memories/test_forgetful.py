@@ -21,9 +21,8 @@ from streamsvm.model import Memory, Version, message
 from streamsvm.points import Points, Position, Rows, Times
 from streamsvm.svm import primal_objective
 from streamsvm.verification import Recomputation, missing_input
-from tests.branches.memories.golden import handmade_forgetful
 from tests.config.sizes import sized
-from tests.golden.checkpoint import handmade
+from tests.golden.checkpoint import handmade, kept_snapshot
 from tests.schemas import model_schema
 from tests.streams import DIMENSION, gaussian, rows_of, snapshot_of
 
@@ -206,7 +205,7 @@ def test_a_version_is_made_again_without_the_rows_it_forgot(memory: dict[str, An
 
 def test_a_partition_forgets_with_all_of_its_buckets() -> None:
     """A checkpoint with a bucket that has not the part is refused."""
-    state = handmade_forgetful().learner.partitions[0]
+    state = kept_snapshot("checkpoint-1-forgetful").learner.partitions[0]
     (bucket,) = state.buckets
     unfit = replace(handmade(), learner=LearnerState({0: replace(state, buckets=(replace(bucket, before=None),))}, 0))
     with pytest.raises(CorruptCheckpoint, match="has the part 'forgetful', and one of its buckets has not"):

@@ -1,4 +1,4 @@
-"""Every golden checkpoint, and where the parts of branches stand: `PARTS` of the module `golden` of each one's tests."""
+"""Every golden checkpoint, and where the parts of branches stand: `PARTS` of the module `golden` of their tests."""
 
 from __future__ import annotations
 

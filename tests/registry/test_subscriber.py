@@ -65,7 +65,7 @@ def version_of(
     value = weight or float(number)
     model = Model(Scaler.identity(dimension), LinearMachine(np.full(dimension, value), value))
     golden, plain = handmade("linear"), name == NAME and number <= CHAINED
-    fit = replace(golden.fit, objective=1.5)
+    fit = replace(golden.fit, objective=1.5, dual_objective=1.4)
     stream = StreamSummary(
         rows=100 * number,
         points=90 * number,

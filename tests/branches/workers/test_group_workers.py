@@ -107,25 +107,6 @@ def test_new_partitions_are_taken_up(real_broker: TestBroker, tmp_path: Path, mo
     assert set(positions(check(settings, connection)[-1].lineage.cut)) == {0, 1, 2, 3}
 
 
-def test_workers_write_dead_letters(settings: Settings, connection: Connection) -> None:
-    """Each bad record has one; no row of it is in a version."""
-    bad = (3, 40, 77)
-    fill(connection, settings.input.topic, bad=bad)
-    with Running(settings, connection) as trainer:
-        trainer.wait_until_started()
-        with WorkerRunning(settings, connection, ordinal=0, of=1):
-            trainer.wait_until(covered(trainer, PARTITIONS * (ROWS - 20 - len(bad))))
-    check(settings, connection, bad)
-    cluster = Cluster(connection)
-    letters = [
-        (headers["__streams.errors.partition"], headers["__streams.errors.offset"])
-        for partition in cluster.describe(settings.input.dead_letters).partitions
-        for record in cluster.read_to_end(settings.input.dead_letters, partition, timeout_s=30.0)
-        for headers in [{name: value.decode() for name, value in record.headers}]
-    ]
-    assert set(letters) == {(str(p), str(at)) for p in range(PARTITIONS) for at in bad}
-
-
 @pytest.mark.long
 def test_a_stream_goes_on_from_one_process_to_workers_and_back(settings: Settings, connection: Connection) -> None:
     """Checkpoint, topic, checkpoint: one chain, each row learned once, and the same bytes."""

@@ -173,22 +173,3 @@ def test_numbers_in_other_notations_mean_the_same(tmp_path: Path, language: str)
     found = [answer.get("decision") for answer in answers]
     expected = [0.0 if cell["number"] == "missing" else cell["number"] for cell in CELLS]
     assert {at: CELLS[at] for at, pair in enumerate(zip(found, expected, strict=True)) if pair[0] != pair[1]} == {}
-
-
-@pytest.mark.parametrize("language", ["Node.js", "Java"])
-@pytest.mark.parametrize("broken", ["log1p", "seed", "zone"])
-def test_another_evaluation_is_found_by_the_examples(tmp_path: Path, broken: str, language: str) -> None:
-    """A reader whose recipe means something else does not begin to score."""
-    value = json.loads(codec.encode(version()))
-    recipe = golden.parts_of(value)["recipe"]["recipe"]
-    by_name = {feature["name"]: feature for feature in recipe["features"]}
-    if broken == "log1p":
-        del by_name["amount"]["log1p"]
-    elif broken == "seed":
-        by_name["merchant"]["seed"] = 8
-    else:
-        by_name["ts"]["zone"] = "UTC"
-    value["lineage"]["configuration"]["features"] = recipe
-    ran = asked(language, tmp_path, json.dumps(value).encode(), [{}])
-    assert ran.returncode == 1
-    assert "in the message" in ran.stderr

@@ -339,14 +339,15 @@ def forged_parts(prefix: str, n: int) -> Log:
     return [(9, f"{prefix}n/{at:020d}.0000000000#{'ab' * 32}/0".encode(), bytes(5_000)) for at in range(500, 500 + n)]
 
 
+def manifest_of(prefix: str, at: tuple[int, int], rows: int) -> tuple[bytes, bytes]:
+    """Return key and value of a manifest, well-formed but for its part, which nobody has written."""
+    rest = coreset_records.PartEntry(f"l/{coreset_records.place(Position(*at))}#{'ab' * 32}", 40)
+    made = coreset_records.Manifest(position=at, rows=rows, buckets=(), rest=rest, newest=None)
+    return f"{prefix}{made.key}".encode(), made.encode()
+
+
 def forged_manifests(prefix: str, n: int) -> Log:
-    made: Log = []
-    for row in range(n):
-        where = coreset_records.place(Position(399, row))
-        rest = coreset_records.PartEntry(f"l/{where}#{'ab' * 32}", 40)
-        one = coreset_records.Manifest(position=(399, row), rows=10**15, buckets=(), rest=rest, newest=None)
-        made.append((9, f"{prefix}{one.key}".encode(), one.encode()))
-    return made
+    return [(9, *manifest_of(prefix, (399, row), 10**15)) for row in range(n)]
 
 
 def read_again(log: Log) -> PartitionLog:

@@ -23,12 +23,10 @@ from consumers.branches.workers.owned_partitions import NewestRows
 from consumers.branches.workers.ownership import FixedShare
 from consumers.branches.workers.settings import coresets_topic
 from consumers.settings import Settings
-from streamsvm.branches.workers.coreset_records import Manifest, PartEntry, place
 from streamsvm.config import CoresetConfig
 from streamsvm.errors import ConfigurationError, StateError
 from streamsvm.kafka import Cluster, Connection, Message, TopicInfo, TopicSpec
 from streamsvm.model import Version, positions
-from streamsvm.points import Position
 from tests import streams
 from tests.branches.workers.group_workers import (
     PARTITIONS,
@@ -39,6 +37,7 @@ from tests.branches.workers.group_workers import (
     fill,
     of_one_learner,
 )
+from tests.branches.workers.test_coreset_log import manifest_of
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.trainers import START_S, Running, run_until, settings_for, versions
 from tests.kafka.foreign import add_partitions, delete_records
@@ -262,13 +261,6 @@ def forge(
         outbox.send(Message(coresets_topic(settings), value, key, headers, partition=partition))
     outbox.flush(30.0)
     outbox.close()
-
-
-def manifest_of(prefix: str, at: tuple[int, int], rows: int) -> tuple[bytes, bytes]:
-    """Return key and value of a manifest, well-formed but for its part, which nobody has written."""
-    where = place(Position(*at))
-    made = Manifest(position=at, rows=rows, buckets=(), rest=PartEntry(f"l/{where}#{'ab' * 32}", 40), newest=None)
-    return f"{prefix}{made.key}".encode(), made.encode()
 
 
 def test_manifests_of_nothing_neither_stop_versions_nor_hide_a_worker_that_is_gone(

@@ -92,7 +92,9 @@ GOOD = b'{"a": 1.5, "card": {"country": "DE", "issuer": {"name": "x"}}, "items":
 
 
 def test_two_records_are_never_read_as_one() -> None:
-    """Halves of an object, of an array, of a text, and blank records that would hide a surplus."""
+    """Halves of an object, of an array, of a text, and blank records that would hide a surplus; too long ones."""
+    assert FieldsDecoder(FIELDS).read([GOOD], len(GOOD)) is not None
+    assert FieldsDecoder(FIELDS).read([GOOD], len(GOOD) - 1) is None
     for first, second in (
         (b'{"a": [1', b"2]}"),
         (b'{"a": 1},{"z": [1', b"2]}"),

@@ -11,7 +11,8 @@ from hypothesis import given, strategies as st
 
 from consumers.branches.history.earlier import fits_log
 from streamsvm.branches.history.erased import Erased
-from streamsvm.branches.history.erasure import beginning
+from streamsvm.branches.history.erased_part import Obeyed, obeyed_of
+from streamsvm.branches.history.erasure import beginning, emptied
 from streamsvm.branches.history.past import Past, superfluous
 from streamsvm.checkpoint import CheckpointDirectory, FileSystem, Snapshot
 from streamsvm.kafka import Cluster
@@ -134,6 +135,9 @@ def test_learning_begins_at_the_newest_checkpoint_that_allows_the_version_in_the
         {"base": {0: Position(1)}},
     ):
         assert begun(record(390), head_at(380), [replace(one, **change) for one in earlier]) is None
+    empty = emptied(newest, record(390), head_at(380), earlier)
+    assert (empty.positions[0].offset, empty.incarnation) == (320, 2)
+    assert obeyed_of(empty) == Obeyed.of(record(390), 1)
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,8 @@ from streamsvm.kafka import (
 from streamsvm.model import encode_head, head_key
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.scorer.running import Running, held_back, points, produce, scores, stored
-from tests.ingest.test_scored import Shelf, in_avro, record_of
+from tests.ingest.rows import SHELF, Shelf
+from tests.ingest.test_scored import in_avro, record_of
 from tests.kafka.foreign import members
 from tests.registry.test_subscriber import DEADLINE_S, NAME, Trainer, eventually, version_of
 
@@ -72,7 +73,7 @@ def test_points_wait_while_the_schema_registry_is_away(
 ) -> None:
     """Nothing is scored or rejected meanwhile, everyone can see why, and each point is scored once afterwards."""
     trainer.publish(version_of(2))
-    shelf = Shelf(away=True)
+    shelf = Shelf(SHELF.schemas, away=True)
     kind = (("content-type", avro.CONTENT_TYPE.encode()),)
     with closing(Outbox(connection)) as outbox:
         for number in range(10):
@@ -80,7 +81,7 @@ def test_points_wait_while_the_schema_registry_is_away(
         outbox.flush(DEADLINE_S)
     with Running(settings, connection, shelf) as running:
         eventually(lambda: running.value("streamsvm_registry_waiting_seconds") > 0.6, "it says how long it waits")
-        eventually(lambda: shelf.asked > 1, "it asks again")
+        eventually(lambda: len(shelf.asked) > 1, "it asks again")
         assert running.waiting_for() == {"registry": "the registry is away"}
         assert running.value("streamsvm_scored_points_total") == 0
         shelf.away = False

@@ -164,25 +164,19 @@ EVENTS = {
     Event.REFUSED: lambda d: d.refused(),
     Event.IN_DOUBT: lambda d: d.doubts(),
 }
-PATHS = {
-    State.LOOKING: [],
-    State.TAKING: [Event.FIT],
-    State.SETTLING: [Event.FIT, Event.TAKEN],
-    State.OWNING: [Event.FIT, Event.TAKEN, Event.SETTLED],
-    State.READING: [Event.FIT, Event.TAKEN, Event.SETTLED, Event.OWNED],
-    State.READY: [Event.FIT, Event.TAKEN, Event.SETTLED, Event.OWNED, Event.FOUND],
-    State.SENDING: [Event.FIT, Event.TAKEN, Event.SETTLED, Event.OWNED, Event.FOUND, Event.SENT],
-}
+START = (Event.FIT, Event.TAKEN, Event.SETTLED, Event.OWNED, Event.FOUND, Event.SENT)
+"""How a process gets to its first transaction, step by step."""
 
 
-@pytest.mark.parametrize("state", PATHS)
+@pytest.mark.parametrize("steps", range(len(START) + 1))
 @pytest.mark.parametrize("event", EVENTS)
-def test_nothing_happens_out_of_turn(state: State, event: Event) -> None:
+def test_nothing_happens_out_of_turn(steps: int, event: Event) -> None:
     """In each state the events of the table lead where it says, and every other one is a broken invariant."""
     delivery = Delivery("m", "me")
-    for step in PATHS[state]:
+    for step in START[:steps]:
         EVENTS[step](delivery)
-    assert delivery.state is state
+    state = delivery.state
+    assert state is list(State)[steps]
     if event in TRANSITIONS[state]:
         EVENTS[event](delivery)
         assert delivery.state is TRANSITIONS[state][event]

@@ -377,10 +377,6 @@ def _dropped_and_reported(play: Play) -> None:
     assert f"the topic {models} (max.message.bytes) allows only {TOO_LITTLE}" in refusal["why"], refusal
 
 
-def _nothing_more(play: Play) -> None:
-    """All was said before."""
-
-
 def _no_version(play: Play) -> None:
     """Nothing was published."""
     assert play.models() == []
@@ -432,7 +428,6 @@ PEOPLE: Final = (
             reach(),
             stop(),
         ),
-        end=_nothing_more,
         planted=("takes-a-refusal-for-success",),
         found="missing-version|torn-version|lost-version|forged",
     ),
@@ -585,7 +580,6 @@ DISKS: Final = tuple(
     Scenario(
         name=f"a disk that is {what} delays checkpoints and no version",
         steps=(_without_a_disk(disk),),
-        end=_nothing_more,
         planted=("loses-its-disk",) if disk is BrokenDisk else (),
         but=EXPLAINED,
         quick=disk is FullDisk,

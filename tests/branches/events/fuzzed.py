@@ -11,8 +11,11 @@ from functools import cache, partial
 from typing import Any, Final
 
 import msgspec
+import numpy as np
 import pyarrow as pa
+import pytest
 
+from streamsvm.branches.events import arrow_events, envelopes
 from streamsvm.branches.events.features.columns import columns_of
 from streamsvm.branches.events.features.recipe import Cross, Envelope
 from streamsvm.branches.events.options import points_of
@@ -246,3 +249,25 @@ COUNTS: Final = {
     "event-protobuf": 1_000,
 }
 """How many cases a test looks at."""
+
+
+def nulls_for_zeros(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take what is null in a column for what stands in its place."""
+    monkeypatch.setattr(arrow_events, "_missing", lambda column: np.zeros(len(column), np.bool_))
+
+
+def deleted_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Learn the state before a deletion."""
+    sound = envelopes._debezium
+
+    def opened(row: Any) -> Any:
+        is_deletion = isinstance(row, dict) and row.get("op") == "d" and isinstance(row.get("before"), dict)
+        return row["before"] if is_deletion else sound(row)
+
+    monkeypatch.setitem(envelopes._OPENERS, "debezium", opened)  # type: ignore[arg-type]
+
+
+DEFECTS: Final[dict[str, tuple[str, Callable[[pytest.MonkeyPatch], None]]]] = {
+    "arrow-nulls": ("event-arrow", nulls_for_zeros),
+    "debezium-deletions": ("event-debezium", deleted_rows),
+}

@@ -116,23 +116,3 @@ def test_types_that_json_has_not_are_the_texts_and_numbers_that_people_write_for
         )
     )
     assert_same(decoded(value, recipe=recipe, dtype="float64"), of_json(plain, recipe=recipe, dtype="float64"))
-
-
-def test_a_dictionary_that_grows_and_one_that_is_too_large_are_refused() -> None:
-    """Before anything is decoded."""
-    recipe = recipe_from({"a": {"as": "category", "values": ["x"]}}, {})
-    options = pa.ipc.IpcWriteOptions(emit_dictionary_deltas=True)
-    sink = pa.BufferOutputStream()
-    words = [["x"], ["x", "y"]]
-    batches = [
-        pa.record_batch([pa.DictionaryArray.from_arrays(pa.array([0], pa.int8()), pa.array(some))], names=["a"])
-        for some in words
-    ]
-    with pa.ipc.new_stream(sink, batches[0].schema, options=options) as writer:
-        for batch in batches:
-            writer.write_batch(batch)
-    ((_, why, what),) = whys(decoded(bytes(sink.getvalue()), recipe=recipe, labeled=False))
-    assert (why, "extends a dictionary" in what) == ("malformed_arrow", True)
-    nulls = pa.DictionaryArray.from_arrays(pa.array([0], pa.int32()), pa.nulls(1 << 20))
-    ((_, why, _),) = whys(decoded(stream(pa.record_batch([nulls], names=["a"])), recipe=recipe, labeled=False))
-    assert why == "malformed_arrow"

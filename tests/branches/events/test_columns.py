@@ -16,7 +16,7 @@ from sklearn.preprocessing import KBinsDiscretizer, OneHotEncoder
 from streamsvm.branches.events.features.columns import columns_of
 from streamsvm.branches.events.features.zones import ZoneTable
 from streamsvm.branches.events.options import rules_of_zone
-from tests.branches.events.recipes import evaluated, payment, payments, row
+from tests.branches.events.recipes import evaluated, payments, row
 
 
 def test_a_number_is_clipped_divided_and_only_then_taken_as_its_logarithm() -> None:
@@ -141,18 +141,6 @@ def test_a_counted_time_is_the_one_that_the_text_says() -> None:
         assert counted == text
 
 
-def test_a_cross_is_the_product_of_the_columns() -> None:
-    """Of two categories, one column a pair."""
-    features = {
-        "a": {"as": "category", "values": ["x", "y"]},
-        "b": "flag",
-        "both": {"as": "cross", "of": ["a", "b"]},
-    }
-    made = row(features, {"a": "y", "b": True})
-    assert {name for name, value in made.items() if value} == {"a=y", "b", "a=y & b"}
-    assert {name for name, value in row(features, {"a": "y", "b": False}).items() if value} == {"a=y"}
-
-
 @pytest.mark.parametrize("kind", ["number", "category", "hash", "flag", "time"])
 @pytest.mark.parametrize("event", [{}, {"a": None}, {"a": {}}, {"a": {"b": None}}, {"a": None, "b": 1}])
 def test_a_missing_field_is_what_the_recipe_says(kind: str, event: dict[str, Any]) -> None:
@@ -237,18 +225,3 @@ def test_a_place_that_cannot_exist_is_a_wrong_type(field: str, event: dict[str, 
 def test_no_events_are_a_matrix_without_rows() -> None:
     """As a batch of nothing but broken records has."""
     assert columns_of(payments()).of_events([]).X.shape == (0, columns_of(payments()).dimension)
-
-
-def test_what_an_event_becomes_does_not_depend_on_its_neighbours() -> None:
-    """Alone, or in any batch, good ones beside bad ones: the same bytes and the same faults."""
-    columns = columns_of(payments())
-    events = [payment(index) for index in range(60)]
-    for index in range(0, 60, 7):
-        events[index] |= {"amount": "12", "vip": "no"}
-    whole = columns.of_events(events)
-    for index, event in enumerate(events):
-        alone = columns.of_events([event])
-        assert whole.faults.get(index) == alone.faults.get(0)
-        if not alone.faults:
-            assert whole.X[index].tobytes() == alone.X[0].tobytes()
-    assert sorted(whole.faults) == list(range(0, 60, 7))

@@ -90,47 +90,6 @@ def test_the_rejection_says_what_the_feature_takes() -> None:
         assert what in made.faults[0].what
 
 
-@pytest.mark.parametrize(
-    ("options", "what"),
-    [
-        ({"decimal": ","}, 'decimal is given without parse = "text"'),
-        ({"thousands": ","}, 'thousands is given without parse = "text"'),
-        ({"currency": "$"}, 'currency is given without parse = "text"'),
-        ({"parse": "decimal", "scale": 2}, "let the connector send numbers"),
-        ({"parse": "text", "scale": 2}, "there is no such option"),
-        ({"parse": "text", "decimal": ";"}, "decimal is ';'; give one of '.', ','"),
-        ({"parse": "text", "thousands": ";"}, "thousands is ';'; give one of"),
-        ({"parse": "text", "thousands": "."}, "decimal and thousands are both '.'"),
-        ({"parse": "text", "decimal": ",", "thousands": ","}, "decimal and thousands are both ','"),
-        ({"parse": "number"}, "parse"),
-        *(
-            ({"parse": "text", "currency": one}, "currency is")
-            for one in (
-                "1",
-                "-",
-                "\u2212",
-                "a b",
-                "%",
-                ".",
-                "\u2019",
-                "e",
-                "E",
-                "EUR\n",
-                "x" * 9,
-                "\U0001f4b0",
-                "\u200b",
-                "_",
-            )
-        ),
-    ],
-)
-def test_options_that_leave_a_number_open_are_refused(options: dict[str, Any], what: str) -> None:
-    """At the start, by name."""
-    with pytest.raises(Exception, match=r"features\.a") as refused:
-        recipe_of(options)
-    assert what in str(refused.value)
-
-
 def test_the_examples_of_a_message_are_written_in_the_notation() -> None:
     """So that a reader that does not know it refuses the version."""
     recipe = recipe_of({"parse": "text", "decimal": ",", "thousands": ".", "currency": "EUR", "clip": [0, 1e6]})

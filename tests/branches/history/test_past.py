@@ -19,7 +19,7 @@ from streamsvm.kafka import Cluster
 from streamsvm.learning import Learner
 from streamsvm.model import Head, PartitionCut
 from streamsvm.points import Position
-from tests.streams import gaussian, rows_of, small_config
+from tests.streams import gaussian, head_of, rows_of, small_config, snapshot_of
 
 MOST = 1 << 40
 CONFIG = small_config()
@@ -33,20 +33,8 @@ def learned(upto: int, sequence: int, incarnation: int = 1) -> Snapshot:
         rest = rest.slice(held.learn(rest), len(rest))
         if held.cut_due:
             held.decline_cut()
-    return Snapshot(
-        name="m",
-        incarnation=incarnation,
-        sequence=sequence,
-        topic="t",
-        topic_id="id",
-        base={0: Position(0)},
-        configuration=CONFIG.canonical(),
-        configuration_sha256=CONFIG.sha256(),
-        build={},
-        head=None,
-        learner=held.state(),
-        pending=None,
-    )
+    said = {"configuration": CONFIG.canonical(), "configuration_sha256": CONFIG.sha256(), "topic_id": "id"}
+    return snapshot_of(held.state(), incarnation=incarnation, sequence=sequence, **said)
 
 
 def record(*offsets: int, continues: int = 1) -> Erased:
@@ -56,16 +44,7 @@ def record(*offsets: int, continues: int = 1) -> Erased:
 
 
 def head_at(offset: int, incarnation: int = 1) -> Head:
-    return Head(
-        number=1,
-        incarnation=incarnation,
-        cut=(PartitionCut(0, offset, 0, -1),),
-        sha256="ab",
-        offset=3,
-        training_set_sha256="cd",
-        build={},
-        links=(),
-    )
+    return head_of(1, [PartitionCut(0, offset, 0, -1)], incarnation=incarnation)
 
 
 @given(st.lists(st.integers(1, 1_000), min_size=1, max_size=300))

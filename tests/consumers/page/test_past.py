@@ -18,6 +18,7 @@ from streamsvm.model import Head, message as model_codec
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.trainers import Running, produce, records, run_until, settings_for, topic, versions
 from tests.kafka.steps import send
+from tests.streams import head_of
 
 NOW = datetime(2026, 3, 2, 12, 0, 0, tzinfo=UTC)
 
@@ -95,17 +96,7 @@ def test_a_version_with_another_hash_ends_the_walk(settings: Settings, connectio
 
 
 def _head(number: int, record: Record) -> Head:
-    return Head(
-        number=number,
-        incarnation=1,
-        cut=(),
-        sha256=model_codec.sha256(record.value or b""),
-        offset=record.offset,
-        training_set_sha256="",
-        build={},
-        links=(),
-        tuning=None,
-    )
+    return head_of(number, sha256=model_codec.sha256(record.value or b""), offset=record.offset)
 
 
 def test_what_cannot_be_read_is_left_out() -> None:

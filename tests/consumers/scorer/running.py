@@ -26,6 +26,7 @@ from streamsvm.kafka import (
 )
 from streamsvm.model import Gate, Head
 from tests.registry.test_subscriber import DEADLINE_S, NAME
+from tests.streams import head_of
 
 
 class Running:
@@ -129,14 +130,4 @@ def held_back(why: str) -> Head:
         window=(),
         recent=(),
     )
-    return Head(
-        number=1,
-        incarnation=1,
-        offset=0,
-        gate=gate,
-        cut=(),
-        sha256="ab" * 32,
-        training_set_sha256="",
-        build={},
-        links=(),
-    )
+    return head_of(1, gate=gate)

@@ -55,7 +55,7 @@ class Case:
     def record(self) -> Raw:
         """The record, at the offset 0."""
         headers = tuple((name, text.encode()) for name, text in self.headers.items())
-        return Raw(self.value, timestamp_ms=TIME_MS, headers=headers)
+        return Raw(self.value, timestamp_ms=TIME_MS, headers=headers, key=self.key)
 
     @property
     def config(self) -> PointsConfig:

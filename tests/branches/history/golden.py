@@ -25,5 +25,3 @@ def without(_: Lineage) -> WithoutRows:
 CHECKPOINTS: Final[Mapping[str, Callable[[], Snapshot]]] = {"checkpoint-1-erased": handmade_erased}
 PARTS: Final = (("snapshot", "checkpoint-1-erased", "erased"),)
 FACTS: Final = {"without": without}
-WRONG: Final = (("parts.info_without", "sha256", "ab"),)
-"""Values that no version has: where they stand, the field, the value."""

@@ -24,7 +24,7 @@ from streamsvm.registry import ModelSubscriber, load_version
 from tests.brokers.jvm import CannotRun
 from tests.brokers.secured import SecuredBroker, password_of
 from tests.consumers.command import error_of, run
-from tests.consumers.dead_letters.test_resending import UNLABELED, message as letter_of
+from tests.consumers.dead_letters.test_dead_letters import UNLABELED, message as letter_of
 from tests.consumers.trainers import produce, records, settings_for, topic, versions
 from tests.forked import PROGRAM
 from tests.kafka.hostile_registry import hostile_registry, plain

@@ -197,7 +197,13 @@ def uses_no_transactions() -> None:
     replace_part(Publisher, "_begin", lambda self: None)
     replace_part(Publisher, "_commit", lambda self: time.sleep(WINDOW_S))
     replace_part(Publisher, "_abort", lambda self, cause: None)
-    wrap(Publisher, "_store", _late)
+    wrap(Publisher, "_store", _and_wait)
+
+
+def _and_wait(original: Any, *given: Any) -> Any:
+    made = original(*given)
+    time.sleep(WINDOW_S)
+    return made
 
 
 @TABLE.defect(live=Live(part="train", nemeses=("kill-trainer",), shows=("lost-version",)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from subprocess import TimeoutExpired
 from typing import Any, Final, Literal, Protocol
@@ -65,6 +65,10 @@ class Scenario:
     def id(self) -> str:
         """Its name as that of a test."""
         return "-".join(self.name.replace(",", "").replace("'", "").split())
+
+    def spoilt(self, name: str, *planted: str, found: str) -> Scenario:
+        """Return the same scenario with a defect in each process, which must be found."""
+        return replace(self, name=name, planted=planted, found=found, but=frozenset(), quick=False)
 
 
 class Site(Protocol):

@@ -422,22 +422,17 @@ def _deliver_late(play: Play) -> None:
 
 SKIPPED: Final = 6
 
+WRONG: Final = f"{NUMBERS}|not the models|{ENDED}"
+LEFT_OPEN: Final = Scenario(
+    name="a dead writer's transaction is ended",
+    steps=(feed(AMID), _die_before_a_commit()),
+    end=same(),
+    on="own",
+    quick=True,
+)
 TRANSACTIONS: Final = (
-    Scenario(
-        name="a dead writer's transaction is ended",
-        steps=(feed(AMID), _die_before_a_commit()),
-        end=same(),
-        on="own",
-        quick=True,
-    ),
-    Scenario(
-        name="a start that believes a dead writer is found",
-        steps=(feed(AMID), _die_before_a_commit()),
-        end=same(),
-        on="own",
-        planted=("reads-uncommitted",),
-        found=f"{NUMBERS}|not the models|{ENDED}",
-    ),
+    LEFT_OPEN,
+    LEFT_OPEN.spoilt("a start that believes a dead writer is found", "reads-uncommitted", found=WRONG),
     survives("a stranger's transaction is waited for", (feed(AMID), _start_beside_a_stranger())),
     survives(
         "a stranger's transaction that stays is said",
@@ -479,7 +474,7 @@ TRANSACTIONS: Final = (
             f"a trainer that {defect} an unanswered commit is found".replace("-", " "),
             (lose_answers(applied=applied, skip=SKIPPED), feed(AMID), begin(), answer_lost()),
             planted=("impatient", defect),
-            found=f"{NUMBERS}|not the models|{ENDED}",
+            found=WRONG,
         )
         for defect, applied in (("resends", True), ("assumes-success", False))
     ),
@@ -631,19 +626,18 @@ def _flat(play: Play, seconds: float = 8.0) -> None:
     assert peak - begun < MOST_GROWTH, f"{(peak - begun) / 2**20:.0f} MB more than at the start"
 
 
+PAUSED: Final = Scenario(
+    name="an input that is paused loses nothing",
+    steps=(feed(2 * AMID), begin()),
+    end=_paused,
+    planted=("trains-slowly",),
+    quick=True,
+)
 PACE: Final = (
-    Scenario(
-        name="an input that is paused loses nothing",
-        steps=(feed(2 * AMID), begin()),
-        end=_paused,
-        planted=("trains-slowly",),
-        quick=True,
-    ),
-    Scenario(
-        name="a trainer that loses what it fetched before a pause is found",
-        steps=(feed(2 * AMID), begin()),
-        end=_paused,
-        planted=("trains-slowly", "drops-when-pausing"),
+    PAUSED,
+    PAUSED.spoilt(
+        "a trainer that loses what it fetched before a pause is found",
+        *("trains-slowly", "drops-when-pausing"),
         found="counts|recomputed|not the models|different|mixed|says nothing",
     ),
     *(

@@ -2,39 +2,14 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
-NULLABLE = {name: ["null", kind] for name, kind in (("risk", "double"), ("weight", "float"))}
-AVRO_FIELDS: dict[str, Any] = {
-    "id": "string",
-    "ts": "string",
-    "amount": "double",
-    **NULLABLE,
-    "customer": {
-        "type": "record",
-        "name": "Customer",
-        "fields": [{"name": "since", "type": "string"}, {"name": "age", "type": ["null", "int"]}],
-    },
-    "items": {
-        "type": "array",
-        "items": {"type": "record", "name": "Item", "fields": [{"name": "price", "type": "int"}]},
-    },
-    "card": {"type": "record", "name": "Card", "fields": [{"name": "country", "type": ["null", "string"]}]},
-    "channel": {"type": "enum", "name": "Channel", "symbols": ["web", "app", "till"]},
-    "merchant": "string",
-    "vip": "boolean",
-    "is_fraud": "boolean",
-}
-ROW = {
-    "type": "record",
-    "name": "Payment",
-    "fields": [{"name": name, "type": kind} for name, kind in AVRO_FIELDS.items()],
-}
+ROW = json.loads(Path(__file__).with_name("payment.avsc").read_text())
 MANY = {"type": "array", "items": ROW}
-
-
 SCHEMA = pa.schema(
     [
         ("id", pa.string()),

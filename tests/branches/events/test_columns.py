@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import math
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -86,7 +88,7 @@ def test_a_time_without_an_offset_is_one_of_the_zones_clocks(local: datetime) ->
     """Where the clocks show it once, it is the time that the standard library means."""
     zone = ZoneInfo("Europe/Berlin")
     expected = local.replace(tzinfo=zone)
-    if expected.utcoffset() != expected.replace(fold=1).utcoffset():
+    if expected.replace(fold=0).utcoffset() != expected.replace(fold=1).utcoffset():
         return  # shown twice, or skipped
     feature = {"t": {"as": "time", "parts": ["age"], "since": "epoch", "zone": "Europe/Berlin"}}
     made = row(feature, {"t": local.isoformat(), "epoch": "1970-01-01T00:00:00Z"})
@@ -166,29 +168,10 @@ def test_a_constant_stands_for_a_missing_value() -> None:
 
 
 WRONG = [
-    ("number", "12.5", "wrong_type", "a.b is '12.5', not a number"),
-    ("number", True, "wrong_type", "a.b is true, not a number"),
-    ("number", [1], "wrong_type", "a.b is [1], not a number"),
+    *json.loads(Path(__file__).with_name("wrong.json").read_text()),
     ("number", math.inf, "not_finite", "a.b is inf, beyond what can be learned"),
-    ("number", 10**400, "not_finite", "a.b is 100000000000000000000000000000000000000000000000000000000..., beyond"),
-    pytest.param(
-        "number",
-        10**5000,
-        "not_finite",
-        "a.b is an integer of thousands of digits, beyond what can be learned",
-        id="digits",
-    ),
-    ("category", 1.5, "wrong_type", "a.b is 1.5, not text, an integer or a boolean"),
-    ("category", 2**60, "wrong_type", "at most 53 bits: send such an identifier as text"),
-    ("category", {}, "wrong_type", "a.b is {}, not text"),
-    ("hash", [], "wrong_type", "a.b is [], not text"),
-    ("flag", "yes", "wrong_type", "a.b is 'yes', not true or false"),
-    ("flag", 2, "wrong_type", "a.b is 2, not true or false"),
-    ("time", "yesterday", "wrong_type", "a.b is 'yesterday', not a time such as 2026-01-31T12:00:00Z"),
-    ("time", "2026-02-30", "wrong_type", "a.b is '2026-02-30', not a time"),
-    ("time", "2026-01-31T24:00", "wrong_type", "not a time"),
-    ("time", 5, "wrong_type", "a.b is 5, not a time"),
-    ("time", "0001-01-01T00:00:00+14:00", "wrong_type", "not a time"),
+    ("number", 10**400, "not_finite", f"a.b is 1{'0' * 56}..., beyond"),
+    pytest.param("number", 10**5000, "not_finite", "a.b is an integer of thousands of digits, beyond", id="digits"),
 ]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tomllib
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -78,23 +79,7 @@ def test_columns_have_the_names_that_people_read() -> None:
     assert {"merchant#15", "vip", "ts.hour.sin", "ts.age", "country=DE & channel=web"} <= set(names)
 
 
-@pytest.mark.parametrize(
-    "plain",
-    [
-        {},
-        {"features": []},
-        {"features": [{"as": "number", "name": "a", "field": []}]},
-        {"features": [{"as": "number", "name": "a", "field": [0]}]},
-        {"features": [{"as": "number", "name": "a", "field": ["a", -1]}]},
-        {"features": [{"as": "number", "name": "a", "field": ["a"], "more": 1}]},
-        {"features": [{"as": "number", "name": "a", "field": ["a"], "unit": 1e200}]},
-        {"features": [{"as": "time", "name": "a", "field": ["a"], "parts": ["hour"], "zone": "X"}]},
-        {"features": [{"as": "flag", "name": "a", "field": ["a"]}], "zones": {"X": []}},
-        {"features": [{"as": "flag", "name": "a", "field": ["a"]}], "zones": {"X": [[2, 0], [1, 0]]}},
-        {"features": [{"as": "flag", "name": "a", "field": ["a"]}] * 2},
-        {"features": [{"as": "hash", "name": "a", "field": ["a"], "bits": 62}]},
-    ],
-)
+@pytest.mark.parametrize("plain", json.loads(Path(__file__).with_name("foreign.json").read_text()))
 def test_a_foreign_recipe_is_checked_as_a_configured_one(plain: dict[str, Any]) -> None:
     """It comes with a message, from whoever wrote that."""
     with pytest.raises(ValueError, match=r"."):

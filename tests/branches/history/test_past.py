@@ -14,7 +14,7 @@ from streamsvm.branches.history.erased import Erased
 from streamsvm.branches.history.erased_part import Obeyed, obeyed_of
 from streamsvm.branches.history.erasure import beginning, emptied
 from streamsvm.branches.history.past import Past, superfluous
-from streamsvm.checkpoint import CheckpointDirectory, FileSystem, Snapshot, encode
+from streamsvm.checkpoint import CheckpointDirectory, FileSystem, Snapshot
 from streamsvm.kafka import Cluster
 from streamsvm.learning import Learner
 from streamsvm.model import Head, PartitionCut
@@ -135,30 +135,9 @@ def test_learning_begins_at_the_newest_checkpoint_that_allows_the_version_in_the
         {"base": {0: Position(1)}},
     ):
         assert begun(record(390), head_at(380), [replace(one, **change) for one in earlier]) is None
-
-
-@pytest.mark.parametrize("offset", [390, 250, 45, 3])
-def test_what_is_learned_from_there_is_that_of_a_stream_that_rejected_the_row(offset: int) -> None:
-    """Byte for byte, from whichever checkpoint; nothing of the newest one is left but what it belongs to."""
-    newest, earlier = learned(400, 9), [learned(upto, at) for at, upto in ((8, 320), (7, 200), (6, 40))]
-    erased = record(offset)
-    empty = emptied(newest, erased, head_at(399), earlier)
-    assert empty.positions[0].offset == {390: 320, 250: 200, 45: 40, 3: 0}[offset]
-    assert (empty.incarnation, obeyed_of(empty)) == (2, Obeyed.of(erased, 1))
-    accepted = ROWS.accepted.copy()
-    accepted[offset] = False
-    rows = replace(ROWS, accepted=accepted)
-    ends = []
-    for start in (empty.learner, Learner(CONFIG, {0: Position(0)}, 2).state()):
-        held, rest = Learner(CONFIG, {0: Position(0)}, 2), rows
-        held.restore(start)
-        while len(rest):
-            rest = rest.slice(held.learn(rest), len(rest))
-            if held.cut_due:
-                held.decline_cut()
-        ends.append(encode(replace(newest, learner=held.state())))
-    assert ends[0] == ends[1]
-    assert ends[0] != encode(newest)
+    empty = emptied(newest, record(390), head_at(380), earlier)
+    assert (empty.positions[0].offset, empty.incarnation) == (320, 2)
+    assert obeyed_of(empty) == Obeyed.of(record(390), 1)
 
 
 @pytest.mark.parametrize(

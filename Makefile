@@ -49,7 +49,7 @@ PYTEST := $(BIN)/pytest -n 6 --dist loadfile --no-loadscope-reorder
 test test-quick test-long budget: export PYTHONDONTWRITEBYTECODE :=
 
 # Folders that start no broker and compile little: a minute.
-QUICK := $(addprefix tests/,config contract delivery joining kafka/test_backoff.py kafka/test_failures.py live/checker promise quality \
+QUICK := $(addprefix tests/,config contract delivery joining kafka/test_failures.py live/checker promise quality \
 	simulation)
 test-quick: env
 	$(BIN)/pytest -q $(QUICK)

@@ -5,9 +5,8 @@ whose methods all have fewer than three statements), Protocols, options, command
 four walks (`tests.consumers.host.walks`); and tokens, lines and the words of pages. A package whose name ends in an
 underscore grows beside the one that it will replace, and is counted apart.
 
-    python -m tests.budget              # exit status 1 if a figure is beyond its limit
-    python -m tests.budget --by-package # where the names are
-    python -m tests.budget --lower      # write today's figures as limits, where they are lower
+    python -m tests.budget         # exit status 1 if a figure is beyond its limit
+    python -m tests.budget --lower # write today's figures as limits, where they are lower
 
 A limit only goes down. A change that needs more raises it, with the reason as a comment in the row.
 """
@@ -63,33 +62,32 @@ OTHER: Final[Mapping[str, str]] = {
 }
 """Languages beside Python, and what a function looks like there: near enough to see it grow."""
 STATEMENT: Final = re.compile(r"^\s+(?:if|for|while|switch|catch|else|return|try|new)\b")
-OPTIONS: Final = (
-    "import json\nfrom consumers.options import fields, sections\n"
-    "print(json.dumps([f'{section}.{name}' for section in sections() for name in fields(section)]))"
-)
-COMMANDS: Final = (
+NAMED: Final = (
     "import json\nfrom typer.main import get_command\nfrom consumers.cli.app import app\n"
-    "def below(command, *words):\n"
+    "from consumers.metrics import SCORER, TRAINER\nfrom consumers.metrics.daemon_metrics import other_daemons\n"
+    "from consumers.options import fields, sections\n"
+    "def below(command):\n"
     "    found = getattr(command, 'commands', None)\n"
-    "    return [one for name in found for one in below(found[name], *words, name)] if found else [' '.join(words)]\n"
-    "print(json.dumps(sorted(below(get_command(app)))))"
+    "    return sum(map(below, found.values())) if found else 1\n"
+    "metrics = [*TRAINER, *SCORER, *(one for each in other_daemons() for one in each.definitions)]\n"
+    "print(json.dumps({'options': sum(len(fields(section)) for section in sections()),"
+    " 'commands': below(get_command(app)), 'metrics': len({one.name for one in metrics})}))"
 )
-METRICS: Final = (
-    "import json\nfrom consumers.metrics import SCORER, TRAINER\n"
-    "from consumers.metrics.daemon_metrics import other_daemons\n"
-    "own = [*TRAINER, *SCORER, *(one for each in other_daemons() for one in each.definitions)]\n"
-    "print(json.dumps(sorted({one.name for one in own})))"
-)
+
+
+def tracked(suffix: str) -> list[str]:
+    """Return the files of a kind that belong to the repository and are there."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", f"*{suffix}"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout
+    return [name for name in listed.split("\0") if name and (ROOT / name).exists()]
 
 
 def product(suffix: str) -> Iterator[Path]:
     """Yield the files of the product in one language, those of `tests` not among them."""
-    tracked = subprocess.run(
-        ["git", "ls-files", "-z", f"*{suffix}"], cwd=ROOT, capture_output=True, text=True, check=True
-    ).stdout
-    for name in filter(None, tracked.split("\0")):
+    for name in tracked(suffix):
         parts = Path(name).parts
-        if not {"tests", "test"} & {*parts} and not parts[0].startswith(".") and (ROOT / name).exists():
+        if not {"tests", "test"} & {*parts} and not parts[0].startswith("."):
             yield ROOT / name
 
 
@@ -143,61 +141,43 @@ def names_of_other(path: Path) -> Counter[str]:
     )
 
 
-def counted() -> tuple[Counter[str], dict[str, Counter[str]]]:
-    """Return the figures that the files show, and those of each package."""
-    packages: dict[str, Counter[str]] = {}
-    beside = 0
+def counted() -> Counter[str]:
+    """Return the figures that the files show."""
+    total: Counter[str] = Counter()
     for path in product(".py"):
+        names = names_of(path)
         if grows_beside(path):
-            beside += names_of(path)["lines of Python"]
-            continue
-        packages.setdefault(package_of(path), Counter()).update(names_of(path))
+            total["lines of a package that grows beside another"] += names["lines of Python"]
+        else:
+            total.update(names)
     for suffix in OTHER:
         for path in product(suffix):
-            packages.setdefault(package_of(path), Counter()).update(names_of_other(path))
-    total = sum(packages.values(), Counter())
-    total["lines of a package that grows beside another"] = beside
+            total.update(names_of_other(path))
     total["lines of tests"] = sum(path.read_text().count("\n") for path in (ROOT / "tests").rglob("*.py"))
-    total["words of pages"] = sum(
-        len((ROOT / name).read_text().split())
-        for name in subprocess.run(
-            ["git", "ls-files", "*.md"], cwd=ROOT, capture_output=True, text=True, check=True
-        ).stdout.split()
-        if (ROOT / name).exists()
-    )
-    return total, packages
+    total["words of pages"] = sum(len((ROOT / name).read_text().split()) for name in tracked(".md"))
+    return total
 
 
-def package_of(path: Path) -> str:
-    """Return the package of a file, such as streamsvm/coreset; of branches each by itself."""
-    parts = path.relative_to(ROOT).parts[:-1]
-    return "/".join(parts[: 3 if "branches" in parts[:2] else 2])
-
-
-def asked(program: str, *arguments: str) -> object:
-    """Run a program with this Python in the tree, and return the JSON of the last line that it prints."""
-    command = [sys.executable, *(arguments or ("-c", program))]
+def asked(*arguments: str) -> dict[str, int]:
+    """Run this Python in the tree, and return the JSON of the last line that it prints."""
     ran = subprocess.run(
-        command, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=False
+        [sys.executable, *arguments],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
     )
     if ran.returncode:
-        raise RuntimeError(f"{command[1:3]} ended with status {ran.returncode}: {ran.stderr[-2_000:]}")
-    return json.loads(ran.stdout.splitlines()[-1])
+        raise RuntimeError(f"{arguments} ended with status {ran.returncode}: {ran.stderr[-2_000:]}")
+    found: dict[str, int] = json.loads(ran.stdout.splitlines()[-1])
+    return found
 
 
-def figures(*, walks: bool) -> tuple[dict[str, int], dict[str, Counter[str]]]:
-    """Return every figure by the names of `LIMITS`, and the names of each package."""
-    total, packages = counted()
-    found = dict(total)
-    for name, program in (("options", OPTIONS), ("commands", COMMANDS), ("metrics", METRICS)):
-        listed = asked(program)
-        assert isinstance(listed, list)
-        found[name] = len(listed)
-    if walks:
-        walked = asked("", "-m", "tests.consumers.host.walks")
-        assert isinstance(walked, dict)
-        found |= walked
-    return {name: found.get(name, 0) for name in LIMITS if name in found or not walks}, packages
+def figures() -> dict[str, int]:
+    """Return every figure by the names of `LIMITS`."""
+    found = {**counted(), **asked("-c", NAMED), **asked("-m", "tests.consumers.host.walks")}
+    return {name: found.get(name, 0) for name in LIMITS}
 
 
 def lower(text: str, found: Mapping[str, int]) -> str:
@@ -213,19 +193,12 @@ def lower(text: str, found: Mapping[str, int]) -> str:
 def main() -> int:
     """Print every figure beside its limit, and return 1 if one is beyond."""
     parser = argparse.ArgumentParser(prog="python -m tests.budget", description=__doc__)
-    parser.add_argument("--by-package", action="store_true", help="also print the names of each package")
     parser.add_argument("--lower", action="store_true", help="write lower limits into this module")
-    parser.add_argument("--without-walks", action="store_true", help="start no trainer, unless limits are written")
     options = parser.parse_args()
-    found, packages = figures(walks=options.lower or not options.without_walks)
+    found = figures()
     beyond = [name for name, figure in found.items() if figure > LIMITS[name]]
     for name, figure in found.items():
         print(f"{name:<46} {figure:>9,} of {LIMITS[name]:>9,}{'  BEYOND THE LIMIT' if name in beyond else ''}")
-    if options.by_package:
-        columns = ("files", "functions", "classes", "carriers", "lines of Python", "lines of other languages")
-        print("\n" + f"{'':<32}" + "".join(f"{column.split()[-1]:>11}" for column in columns))
-        for package, counts in sorted(packages.items()):
-            print(f"{package:<32}" + "".join(f"{counts[column]:>11,}" for column in columns))
     if options.lower:
         Path(__file__).write_text(lower(Path(__file__).read_text(), found))
     return 1 if beyond else 0

@@ -81,9 +81,6 @@ def pytest_configure(config: pytest.Config) -> None:
     refuse_the_tree_where_the_wheel_is_tested()
     if not hasattr(config, "workerinput") and config.getoption("numprocesses", None) and not config.option.collectonly:
         compile_for_trainers()
-        from tests.workers import fork_workers  # not where the wheel is tested: it imports the product
-
-        fork_workers()
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

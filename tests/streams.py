@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from streamsvm.checkpoint import Snapshot
 from streamsvm.config import ModelConfig, PointsConfig, SvmConfig
-from streamsvm.learning import Cut, LearnerState
+from streamsvm.learning import LearnerState
+from streamsvm.model import Head, PartitionCut
 from streamsvm.points import Points, Position, Rows, Times
 from tests.config.sizes import sized
 
@@ -57,9 +63,24 @@ def rows_of(
     )
 
 
-def snapshot_of(state: LearnerState, pending: Cut | LearnerState | None = None) -> Snapshot:
-    """Return what a checkpoint holds that knows a learner's state, perhaps a pending cut, and nothing of a daemon."""
-    return Snapshot(
+def head_of(number: int, cut: Sequence[PartitionCut] = (), **changes: Any) -> Head:
+    """Return the head record of a version of the first incarnation."""
+    plain = Head(
+        number=number,
+        incarnation=1,
+        cut=tuple(cut),
+        sha256="ab" * 32,
+        offset=number,
+        training_set_sha256="cd" * 32,
+        build={},
+        links=(),
+    )
+    return msgspec.structs.replace(plain, **changes)
+
+
+def snapshot_of(state: LearnerState, **changes: Any) -> Snapshot:
+    """Return what a checkpoint holds that knows a learner's state, and besides what is given."""
+    plain = Snapshot(
         name="m",
         incarnation=1,
         sequence=1,
@@ -71,8 +92,9 @@ def snapshot_of(state: LearnerState, pending: Cut | LearnerState | None = None) 
         build={},
         head=None,
         learner=state,
-        pending=pending,
+        pending=None,
     )
+    return replace(plain, **changes)
 
 
 def ring(n: int, dimension: int = 3, seed: int = 0) -> Points:

@@ -24,13 +24,22 @@ print(hashlib.sha256(np.exp(-numbers).tobytes() + np.log(numbers).tobytes()).hex
 """
 
 
+def printed(program: str, **environment: str) -> list[str]:
+    """Return what a program prints in a process with these settings."""
+    finished = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", program],
+        capture_output=True,
+        text=True,
+        env={**os.environ, **environment},
+        check=True,
+        timeout=120,
+    )
+    return finished.stdout.splitlines()
+
+
 def look(disabled: str) -> list[str]:
     """Return the build, and a hash of what exp and log give, of a process without some CPU features."""
-    environment = {**os.environ, "NPY_DISABLE_CPU_FEATURES": disabled}
-    command = [sys.executable, "-W", "ignore", "-c", PROGRAM]
-    finished = subprocess.run(command, capture_output=True, text=True, env=environment, check=False, timeout=120)
-    assert not finished.returncode, finished.stderr
-    return finished.stdout.splitlines()
+    return printed(PROGRAM, NPY_DISABLE_CPU_FEATURES=disabled)
 
 
 def test_other_cpu_features_are_another_build() -> None:
@@ -99,14 +108,5 @@ print(json.dumps({"build": build(), "cache": CACHE, "fault": CACHE_FAULT, "kept"
 
 def generated(cache: Path, **environment: str) -> dict[str, Any]:
     """Return the build, and where it keeps compiled code, of a process with these settings."""
-    whole = {**os.environ, "NUMBA_CACHE_DIR": str(cache), **environment}
-    finished = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", GENERATED],
-        capture_output=True,
-        text=True,
-        env=whole,
-        check=True,
-        timeout=120,
-    )
-    found: dict[str, Any] = json.loads(finished.stdout)
+    found: dict[str, Any] = json.loads(printed(GENERATED, NUMBA_CACHE_DIR=str(cache), **environment)[-1])
     return found

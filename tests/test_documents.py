@@ -42,20 +42,6 @@ def broken(page: Path, target: str) -> str:
     return f"{target}: no such section" if anchor and anchor not in anchors(file) else ""
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_links_lead_somewhere(page: Path) -> None:
-    """A page or a section that was moved or renamed is missed here."""
-    assert [why for target in targets(page) if (why := broken(page, target))] == []
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_blocks_end(page: Path) -> None:
-    """Every block ends with a bare fence, so that none swallows the text after it."""
-    fences = re.findall(r"(?m)^```(.*)$", page.read_text())
-    assert len(fences) % 2 == 0
-    assert not any(fences[1::2])
-
-
 def test_a_dead_link_is_found(tmp_path: Path) -> None:
     """A file or a section that is not there is named; one that is there is not."""
     page = tmp_path / "a.md"
@@ -81,17 +67,21 @@ def missing(page: Path) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_modules_that_are_run_exist(page: Path) -> None:
-    """A module that was removed, or an option of it, is missed here."""
-    assert missing(page) == []
-
-
 def test_a_command_that_does_not_exist_is_found(tmp_path: Path) -> None:
     """A module, or an option, that is not there is named; one that is there is not."""
     page = tmp_path / "a.md"
     page.write_text("`python -m tests.nothing` `python -m tests.benchmarks.scale --rounds 2 --ruonds 2 | tee a`\n")
     assert missing(page) == ["tests.nothing", "tests.benchmarks.scale --ruonds"]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_a_page_leads_to_what_exists(page: Path) -> None:
+    """What was moved, renamed or removed is missed here; every block ends with a bare fence and swallows no text."""
+    assert [why for target in targets(page) if (why := broken(page, target))] == []
+    assert missing(page) == []
+    fences = re.findall(r"(?m)^```(.*)$", page.read_text())
+    assert len(fences) % 2 == 0
+    assert not any(fences[1::2])
 
 
 def test_the_top_level_is_small() -> None:

@@ -2,7 +2,7 @@
 //
 // Kafka names the aborted transactions of an answer in the order in which they *ended*. kafkajs 2.2.4 takes them for
 // ordered by their beginning, and takes up one for each record at most: where two aborted transactions overlap, records
-// of one are given out as committed. tests/interop/test_committed.py shows it. Import kafkajs from here.
+// of one are given out as committed. tests/interop/test_packages.py shows it. Import kafkajs from here.
 import { randomUUID } from "node:crypto";
 import { createRequire } from "node:module";
 import { decompress } from "fzstd";

@@ -4,8 +4,7 @@ A row is one stream: a set, an order, a number of partitions, a memory. `gap` is
 best over all rows, which is solved to 1e-9.
 `certified_gap` is what its certificate proves from one read of the rows, and `after` what it proves after the second
 and later ones. `reached_gap` is how near the best machine that was met on the way is proven to be. `violated` counts
-bounds that the optimum, or the model's plain objective, contradicts. `rate` is rows a second of one read, and
-`sgd_rate` those of `SGDClassifier.partial_fit` in batches of 1,000, measured in turn.
+bounds that the optimum, or the model's plain objective, contradicts.
 
 With `--hostile N` as many small streams that are made to break bounds are compared in exact fractions instead.
 """
@@ -14,15 +13,12 @@ from __future__ import annotations
 
 import argparse
 import json
-import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import product
-from statistics import median
 from typing import Any, Final
 
 import numpy as np
-from sklearn.linear_model import SGDClassifier
 
 from streamsvm.certificate import Certifier, percent
 from streamsvm.config import SvmConfig
@@ -30,11 +26,10 @@ from streamsvm.model import Fit, LinearMachine, Model, Scaler
 from streamsvm.points import Points
 from tests.benchmarks.coreset import ORDERS, divided, ordered
 from tests.benchmarks.optimum import Whole, fit, objective
-from tests.benchmarks.runner import in_turns, load, numbers, parser_of, sets_in, words, written
+from tests.benchmarks.runner import load, numbers, parser_of, sets_in, words, written
 from tests.benchmarks.summaries import learned, shipped
 from tests.certificate.hostile import case, violations, violations_of_reads, wild
 
-BATCH: Final = 1_000
 WILD_ONE_OF: Final = 100
 """Hostile streams for each one of extreme magnitudes, over which the solver takes its time."""
 WILD_READS: Final = 3
@@ -98,37 +93,14 @@ def measure(one: Whole, order: str, memory: int, partitions: int, trial: int, re
         "certified_gap": gaps[0],
         "after": gaps[1:],
         "reached_gap": found.reached / found.bound - 1.0 if found.bound > 0.0 else None,
-        "kind": "deterministic",
         "violated": int(violated),
     }
-
-
-def rates(one: Whole) -> tuple[float, float]:
-    """Return rows a second of a read for a certificate, and of SGD's batches, each the median of five in turn."""
-
-    def timed(step: Callable[[slice], object]) -> float:
-        begun = time.process_time()
-        for start in range(0, len(one.points), BATCH):
-            step(slice(start, start + BATCH))
-        return len(one.points) / max(time.process_time() - begun, 1e-9)
-
-    def looks(_: int) -> float:
-        certifier, _plain = certifier_of(one, one.points.take(slice(0, 2_000)), 1, 10_000)
-        return timed(lambda part: certifier.look(0, one.points.take(part)))
-
-    def sgd(_: int) -> float:
-        machine, classes = SGDClassifier(random_state=0), np.array([-1, 1])
-        return timed(lambda part: machine.partial_fit(one.Z[part], one.points.y[part], classes=classes))
-
-    found = in_turns({"looks": looks, "sgd": sgd}, 5)
-    return median(found["looks"]), median(found["sgd"])
 
 
 def rows(asked: argparse.Namespace) -> Iterator[dict[str, Any]]:
     """Yield a row for each stream: the median over the trials, violations added up."""
     for name in sets_in(asked.data, asked.sets):
         one = Whole.of(divided(load(name, asked.data))[0], asked.svm, FINE)
-        look, sgd = rates(one)
         for order, memory, partitions in product(asked.order, asked.memory, asked.partitions):
             made = [measure(one, order, memory, partitions, trial, asked.reads) for trial in range(asked.rounds)]
             middle = sorted(made, key=lambda cell: cell["gap"])[len(made) // 2]
@@ -141,8 +113,6 @@ def rows(asked: argparse.Namespace) -> Iterator[dict[str, Any]]:
                 "partitions": partitions,
                 **middle,
                 "violated": sum(cell["violated"] for cell in made),
-                "rate": look,
-                "sgd_rate": sgd,
             }
 
 
@@ -157,8 +127,7 @@ def line(row: dict[str, Any]) -> str:
         f"true {shown(max(row['gap'], 0.0)):>10}  "
         f"certified {shown(row['certified_gap']):>10}  "
         f"after {', '.join(map(shown, row['after'])) or '-'}; refined {shown(row['reached_gap'])}; "
-        f"violated {row['violated']}; "
-        f"{row['rate'] / 1e6:.2f} M rows/s, {row['rate'] / row['sgd_rate']:.1f} times SGD"
+        f"violated {row['violated']}"
     )
 
 

@@ -1,17 +1,13 @@
-"""The contenders of shuffled rows: ours, the same objective on all rows, SGD and boosted trees.
+"""The contenders of shuffled rows: ours, the same objective on all rows, and SGD.
 
-- `streamsvm`, `streamsvm_balanced`, `rbf`: the learner as the trainer runs it, with all defaults but one partition and
-  `svm.probability = sigmoid`; `svm.class_weight = balanced`, and `svm.kernel = rbf`. One pass, one training at its end.
+- `streamsvm`, `rbf`: the learner as the trainer runs it, with all defaults but one partition and `svm.probability =
+  sigmoid`; `svm.kernel = rbf`. One pass, one training at its end.
 - `rbf_tuned`: `svm.kernel = rbf`, `svm.tune = auto` and a memory of 64 MB.
-- `svm_all`, `svm_all_balanced`: the same objective, class weights and C on all rows, at its optimum (`STDASVC`,
-  certified to 1e-5); `liblinear`: the same of scikit-learn's LinearSVC, at most 1,000 passes. Of all three the features
-  are scaled by all rows' moments, and scikit-learn's sigmoid is fitted over the same rows.
-- `sgd` (log loss), `sgd_balanced` (the same with balanced class weights) and `sgd_hinge`: SGDClassifier in one pass of
-  batches. `sgd_epochs`: `sgd` in five passes. Features are scaled by all rows' moments, which favours them. The setting
-  (alpha and learning rate, of 25) is the one of the least log loss on a fifth of at most 20,000 training rows, after
-  the other four fifths were learned; then all rows are learned. Where the loss or the class weights leave no
-  probabilities, a sigmoid is fitted on that fifth. The time has what choosing the setting takes.
-- `hist_gb`: scikit-learn's HistGradientBoostingClassifier at its defaults.
+- `svm_all`: the same objective and C on all rows, at its optimum (`STDASVC`, certified to 1e-5). The features are
+  scaled by all rows' moments, and scikit-learn's sigmoid is fitted over the same rows.
+- `sgd`: SGDClassifier with log loss in one pass of batches. Features are scaled by all rows' moments, which favours it.
+  The setting (alpha and learning rate, of 25) is the one of the least log loss on a fifth of at most 20,000 training
+  rows, after the other four fifths were learned; then all rows are learned. The time includes choosing the setting.
 """
 
 from __future__ import annotations
@@ -29,13 +25,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 from sklearn.calibration import CalibratedClassifierCV
-from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import SGDClassifier
 from sklearn.metrics import log_loss
 from sklearn.preprocessing import StandardScaler
-from sklearn.svm import LinearSVC
 
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
 from streamsvm.estimators import OPTIMUM_TOLERANCE, SGD_SETTINGS, STDASVC, EmpiricalObjective, Stream
@@ -51,7 +45,6 @@ PORTION: Final = 1_000
 TUNING_ROWS: Final = 20_000
 VALIDATION_SHARE: Final = 0.2
 ALPHAS: Final = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2)
-EPOCHS: Final = 5
 OVERFLOWN: Final = 1e100
 """Decision values beyond this are of a setting that diverged."""
 
@@ -123,112 +116,60 @@ def rbf_tuned(train: Points, test: Points, seed: int) -> Answer:
 # ------------------------------------------------------------------------------------------------ all points, linear
 
 
-def svm_all(train: Points, test: Points, seed: int, solver: str = "stda", class_weight: str = "none") -> Answer:
+def svm_all(train: Points, test: Points, seed: int) -> Answer:
     """Solve on all rows what `streamsvm` solves on some."""
     begun = time.process_time()
-    objective = EmpiricalObjective.over(train, SvmConfig(class_weight=class_weight))
+    objective = EmpiricalObjective.over(train, SvmConfig())
     Z = objective.scaler.transform(train.X)
-    machine = (
-        STDASVC(C=objective.penalty, kernel="linear", tol=OPTIMUM_TOLERANCE)
-        if solver == "stda"
-        else LinearSVC(C=objective.penalty, loss="hinge", random_state=seed)
-    )
+    machine = STDASVC(C=objective.penalty, kernel="linear", tol=OPTIMUM_TOLERANCE)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         machine.fit(Z, train.y, sample_weight=objective.weight)
-    judge = _sigmoid(machine, Z, train.y)
+    judge = CalibratedClassifierCV(FrozenEstimator(machine), method="sigmoid").fit(Z, train.y)
     seconds = time.process_time() - begun
     aside = objective.scaler.transform(test.X)
     return Answer(machine.decision_function(aside), judge.predict_proba(aside)[:, 1], seconds, bytes_of(*train.X.shape))
 
 
-def sgd(
-    train: Points, test: Points, seed: int, loss: str = "log_loss", class_weight: str | None = None, epochs: int = 1
-) -> Answer:
-    """Choose a setting on some of the rows, then learn all of them in so many passes."""
+def sgd(train: Points, test: Points, seed: int) -> Answer:
+    """Choose a setting on some of the rows, then learn all of them in one pass."""
     scaler = StandardScaler().fit(train.X.astype(np.float64))
     Z, y = scaler.transform(train.X.astype(np.float64)), train.y
-    counts = {label: float(np.count_nonzero(y == label)) for label in (-1, 1)}
-    weights = {label: len(y) / (2.0 * count) for label, count in counts.items()} if class_weight else None
-    fit = partial(_passes, loss=loss, weights=weights, epochs=epochs, seed=seed)
-    raw = loss == "log_loss" and weights is None
     begun = time.process_time()
     some = min(len(y), TUNING_ROWS)
     aside = round(some * VALIDATION_SHARE)
     first, second = slice(aside, some), slice(aside)  # split() has shuffled the rows
     best, chosen = math.inf, None
     for alpha, setting in product(ALPHAS, SGD_SETTINGS):
-        machine = fit(Z[first], y[first], {"alpha": alpha, **setting})
-        if machine is not None and (judged := log_loss(y[second], _probabilities(machine, Z, y, second, raw))) < best:
+        machine = _passed(Z[first], y[first], {"alpha": alpha, **setting}, seed)
+        if machine is not None and (judged := log_loss(y[second], machine.predict_proba(Z[second])[:, 1])) < best:
             best, chosen = judged, {"alpha": alpha, **setting}
     assert chosen is not None, "every setting overflows"
-    machine = fit(Z, y, chosen)
+    machine = _passed(Z, y, chosen, seed)
     assert machine is not None, f"{chosen} overflows on all rows"
-    judge = machine if raw else _sigmoid(machine, Z[second], y[second])
     seconds = time.process_time() - begun
     held_out = scaler.transform(test.X.astype(np.float64))
-    held = bytes_of(0 if epochs == 1 else len(train), train.dimension)
-    return Answer(machine.decision_function(held_out), judge.predict_proba(held_out)[:, 1], seconds, held)
+    positive = machine.predict_proba(held_out)[:, 1]
+    return Answer(machine.decision_function(held_out), positive, seconds, bytes_of(0, train.dimension))
 
 
-def _passes(
-    Z: Float,
-    y: NDArray[np.int8],
-    setting: Mapping[str, Any],
-    *,
-    loss: str,
-    weights: Mapping[int, float] | None,
-    epochs: int,
-    seed: int,
-) -> Any:
-    """Return the fitted machine; None if the setting overflows."""
-    machine = SGDClassifier(loss=loss, class_weight=weights, random_state=seed, **setting)
-    random = np.random.default_rng(seed)
+def _passed(Z: Float, y: NDArray[np.int8], setting: Mapping[str, Any], seed: int) -> Any:
+    """Return the machine of one pass; None if the setting overflows."""
+    machine = SGDClassifier(loss="log_loss", random_state=seed, **setting)
     try:
-        for epoch in range(epochs):
-            order = random.permutation(len(y)) if epoch else np.arange(len(y))
-            for start in range(0, len(y), PORTION):
-                rows = order[start : start + PORTION]
-                machine.partial_fit(Z[rows], y[rows], classes=[-1, 1])
+        for start in range(0, len(y), PORTION):
+            rows = slice(start, start + PORTION)
+            machine.partial_fit(Z[rows], y[rows], classes=[-1, 1])
     except ValueError:
         return None
     sizes = np.abs(machine.coef_).max(), abs(float(machine.intercept_[0]))
     return machine if max(sizes) < OVERFLOWN else None
 
 
-def _probabilities(machine: Any, Z: Float, y: NDArray[np.int8], rows: slice, raw: bool) -> Float:
-    judge = machine if raw else _sigmoid(machine, Z[rows], y[rows])
-    return np.asarray(judge.predict_proba(Z[rows])[:, 1])
-
-
-def _sigmoid(machine: Any, Z: Float, y: NDArray[np.int8]) -> Any:
-    return CalibratedClassifierCV(FrozenEstimator(machine), method="sigmoid").fit(Z, y)
-
-
-# ------------------------------------------------------------------------------------------------ all points, boosted
-
-
-def hist_gb(train: Points, test: Points, seed: int) -> Answer:
-    """Boost with scikit-learn's defaults."""
-    machine = HistGradientBoostingClassifier(random_state=seed)
-    begun = time.process_time()
-    machine.fit(train.X, train.y)
-    seconds = time.process_time() - begun
-    positive = machine.predict_proba(test.X)[:, 1]
-    return Answer(positive - 0.5, positive, seconds, bytes_of(*train.X.shape))
-
-
 OURS: Final[Mapping[str, Contender]] = {
     "streamsvm": streamsvm,
-    "streamsvm_balanced": partial(streamsvm, class_weight="balanced"),
     "rbf": partial(streamsvm, kernel="rbf"),
     "rbf_tuned": rbf_tuned,
     "svm_all": svm_all,
-    "svm_all_balanced": partial(svm_all, class_weight="balanced"),
-    "liblinear": partial(svm_all, solver="liblinear"),
     "sgd": sgd,
-    "sgd_balanced": partial(sgd, class_weight="balanced"),
-    "sgd_hinge": partial(sgd, loss="hinge"),
-    "sgd_epochs": partial(sgd, epochs=EPOCHS),
-    "hist_gb": hist_gb,
 }

@@ -4,8 +4,8 @@ Ours is the trainer as it is deployed, from when the first records are at hand, 
 all points is published: with validation, coreset, training in a second thread on the same core, transactions and
 checkpoints, at default settings: a version falls due with every leaf, and one is trained at a time while the loop goes
 on. Records are dealt out in turn over the partitions, in blocks of a producer's batch. Beside it the loops of
-`ingest_peers`, which run in an environment of their own (`--make-peers DIR` makes it, `--peers PYTHON` uses it), over
-the same topics: the same records, formats and partitions. Contenders take turns; the broker has the other core.
+`ingest_peers` (`sgd`, and `bare`, which reads only) in an environment of their own (`--make-peers DIR` makes it,
+`--peers PYTHON` uses it), over the same topics. Contenders take turns; the broker has the other core.
 Processor time is that of the consumer's whole process, the client's threads among them: on a machine that others use it
 tells more than the wall. `events` are raw events by README's example of `[features]`, whatever `--dimension` says.
 
@@ -23,9 +23,8 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from fractions import Fraction
 from pathlib import Path
 from typing import Any, Final
 
@@ -37,19 +36,26 @@ from streamsvm.branches.events import points_of, recipe_from
 from streamsvm.config import PointsConfig
 from streamsvm.ingest import PointDecoder, arrow, avro, encode
 from streamsvm.kafka import Cluster, Connection, Record, TopicSpec
-from tests.benchmarks.runner import Child, Interval, make_environment, numbers, parser_of, turns, words, written
-from tests.benchmarks.trainers import serve, trained
-from tests.brokers.jvm import JvmBroker
+from tests.benchmarks.runner import (
+    Child,
+    Interval,
+    aligned,
+    make_environment,
+    numbers,
+    parser_of,
+    shown,
+    turns,
+    words,
+    written,
+)
+from tests.benchmarks.trainers import serve, started_broker, trained
 
 HERE: Final = Path(__file__).parent
-PEERS: Final = ("bare", "decode", "sgd", "river", "quix")
-OF_JSON_ONLY: Final = frozenset({"river", "quix"})
-LENGTH: Final[Mapping[str, Fraction]] = {
-    "arrow-4096": Fraction(8),
-    "river": Fraction(1, 10),
-    "quix": Fraction(1, 10),
-}
-"""Points of a contender's stream over those of the others', so that none is done in a blink, and none takes minutes."""
+PEERS: Final = ("sgd", "bare")
+CORE: Final = 0
+BROKER_CORE: Final = 1
+LENGTH: Final[Mapping[str, int]] = {"arrow-4096": 8}
+"""Points of a format's stream over those of the others', so that none is done in a blink."""
 FORMATS: Final[Mapping[str, int]] = {
     "json": 1,
     "json-array": 256,
@@ -70,8 +76,6 @@ EVENTS: Final[Mapping[str, Any]] = {"label": {"field": "is_fraud", "negative": [
 EVENTS_MADE: Final = 64_000
 """Events that are made; a longer stream repeats them."""
 LEAF_ROWS: Final = 2_000
-SHARES: Final = 10
-"""Streams of the slow loops are whole parts of the others' streams."""
 TIMEOUT_S: Final = 300.0
 
 
@@ -158,46 +162,50 @@ def headers_of(format_: str) -> tuple[tuple[str, bytes], ...]:
 def whole_points(formats: Sequence[str], partitions: Sequence[int]) -> int:
     """Return of how many points streams must be a multiple, so that each partition ends with a leaf and a record."""
     lengths = (
-        Fraction(math.lcm(LEAF_ROWS, FORMATS[name]) * count) / LENGTH.get(name, Fraction(1))
-        for name in formats
-        for count in partitions
+        math.lcm(LEAF_ROWS, FORMATS[name]) * count // LENGTH.get(name, 1) for name in formats for count in partitions
     )
-    return math.lcm(SHARES, *(length.numerator for length in lengths))
+    return math.lcm(*lengths)
 
 
 def topic_of(format_: str, dimension: int, partitions: int) -> str:
     return f"{format_}.{dimension}" if partitions == 1 else f"{format_}.{dimension}.{partitions}"
 
 
+def store(
+    connection: Connection, topic: str, partitions: int, format_: str, values: Iterable[bytes], block: int = 1
+) -> int:
+    """Make a topic, and deal out records over its partitions in blocks; lz4. Return the bytes of all values."""
+    Cluster(connection).create([TopicSpec(topic, partitions)])
+    producer = Producer({**connection.options, "compression.type": "lz4", "linger.ms": 20})
+    headers, size = list(headers_of(format_)), 0
+    for index, value in enumerate(values):
+        size += len(value)
+        while True:
+            try:
+                producer.produce(topic, value, partition=index // block % partitions, headers=headers)
+                break
+            except BufferError:
+                producer.poll(0.1)
+        if index % 100 == 0:
+            producer.poll(0)
+    assert producer.flush(TIMEOUT_S) == 0
+    producer.close()
+    return size
+
+
 def fill(connection: Connection, n: int, cases: Sequence[tuple[str, int, int]]) -> None:
-    """Make a topic for each format, dimension and number of partitions, lz4; a longer one repeats its points."""
-    Cluster(connection).create([TopicSpec(topic_of(*case), case[-1]) for case in cases])
+    """Fill a topic for each format, dimension and number of partitions; a longer one repeats its points."""
     for format_, dimension, partitions in cases:
-        producer = Producer(
-            {**connection.options, "compression.type": "lz4", "linger.ms": 20, "queue.buffering.max.messages": 10**6}
-        )
-        length = LENGTH.get(format_, Fraction(1))
+        length = LENGTH.get(format_, 1)
         if format_ == "events":
             made = make_events(min(n, EVENTS_MADE))
-            values = list(itertools.islice(itertools.cycle(made), int(n * length)))
+            values = list(itertools.islice(itertools.cycle(made), n * length))
         else:
-            X, y = make(n, dimension)
-            rows = slice(0, min(n, int(n * length)))
-            values = list(values_of(format_, X[rows], y[rows])) * max(1, int(length))
+            values = list(values_of(format_, *make(n, dimension))) * length
         share = len(values) // partitions
         assert share * partitions == len(values), f"{len(values)} records do not divide over {partitions} partitions"
         block = next(size for size in (100, 50, 25, 20, 10, 8, 5, 4, 2, 1) if share % size == 0)
-        most = min(10**5, 2**28 // len(values[0]))
-        for index, value in enumerate(values):
-            if index % 100 == 0:
-                while len(producer) > most:
-                    producer.poll(0.1)
-            at = index // block % partitions
-            producer.produce(
-                topic_of(format_, dimension, partitions), value, partition=at, headers=list(headers_of(format_))
-            )
-        assert producer.flush(TIMEOUT_S) == 0
-        producer.close()
+        store(connection, topic_of(format_, dimension, partitions), partitions, format_, values, block)
 
 
 # ---------------------------------------------------------------------------------------------------------------- ours
@@ -260,54 +268,33 @@ def decoding(dimension: int, runs: int) -> dict[str, float]:
 
 
 def measure(
-    n: int,
-    dimensions: Sequence[int],
-    partitions: Sequence[int],
-    rounds: int,
-    only: Sequence[str],
-    peers: str,
-    core: int,
-    broker_core: int,
+    n: int, dimensions: Sequence[int], partitions: Sequence[int], rounds: int, only: Sequence[str], peers: str
 ) -> Iterator[list[dict[str, Any]]]:
     """Run every contender in turn; yield one row for each, dimension and partitions, anew after each round."""
     laps: dict[tuple[str, str, int, int], list[dict[str, Any]]] = {}
-    formats = [name for name in FORMATS if name in only]
-    cases = cases_of(formats, dimensions, partitions)
-    os.sched_setaffinity(0, {broker_core})  # the broker inherits it
+    cases = cases_of([name for name in FORMATS if name in only], dimensions, partitions)
+    names = ["streamsvm", *(name for name in PEERS if peers and name in only)]
+    os.sched_setaffinity(0, {BROKER_CORE})  # the broker inherits it
     with ExitStack() as stack:
-        broker = JvmBroker()
-        stack.callback(broker.stop)
-        broker.start()
-        connection = Connection(options={"bootstrap.servers": broker.bootstrap_servers})
+        connection = stack.enter_context(started_broker())
         fill(connection, n, cases)
         command = [sys.executable, "-m", "tests.benchmarks.ingest", "--serve", connection.servers]
-        ours = Child.start(stack, command, core)
+        ours = Child.start(stack, command, CORE)
         loops = [peers, str(HERE / "ingest_peers.py"), connection.servers, avro.schema_of(1, many=True)]
-        theirs = Child.start(stack, loops, core) if peers else None
+        theirs = Child.start(stack, loops, CORE) if peers else None
         for turn in range(rounds + 1):
             for format_, dimension, count in cases:
-                names = ["streamsvm", *(name for name in PEERS if theirs and name in only and reads(name, format_))]
+                points, topic = n * LENGTH.get(format_, 1), topic_of(format_, dimension, count)
                 for name in turns(names, turn):
-                    points = int(n * LENGTH.get(format_, Fraction(1)) * LENGTH.get(name, Fraction(1)))
-                    topic = topic_of(format_, dimension, count)
-                    try:
-                        if theirs is None or name == "streamsvm":
-                            lap = ours.ask(format_, points, dimension, count)
-                        else:
-                            lap = theirs.ask(name, format_, FORMATS[format_], topic, count, points, dimension)
-                    except ModuleNotFoundError as error:
-                        print(f"{name} is left out: {error}", file=sys.stderr, flush=True)
-                        continue
+                    if theirs is None or name == "streamsvm":
+                        lap = ours.ask(format_, points, dimension, count)
+                    else:
+                        lap = theirs.ask(name, format_, FORMATS[format_], topic, count, points)
                     assert lap["seen"] == points, f"{name} saw {lap['seen']} of {points} points"
                     if turn:  # the first round compiles, and fills caches
                         laps.setdefault((name, format_, dimension, count), []).append(lap | {"points": points})
             if turn:
                 yield [row(*case, told) for case, told in laps.items()]
-
-
-def reads(peer: str, format_: str) -> bool:
-    """Tell whether a loop reads a format."""
-    return format_ == "json" or peer not in OF_JSON_ONLY
 
 
 def row(name: str, format_: str, dimension: int, partitions: int, laps: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -335,56 +322,46 @@ def row(name: str, format_: str, dimension: int, partitions: int, laps: Sequence
     return found
 
 
-def lines(
-    rows: Sequence[Mapping[str, Any]],
-    before: Sequence[Mapping[str, Any]],
-    decode: Mapping[int, Mapping[str, float]],
-    load: float,
-) -> Iterator[str]:
-    """Yield the table as text; `before` has rows of an earlier run."""
-    peers = {(one["contender"], *_topic(one)): one for one in rows if one["contender"] != "streamsvm"}
-    earlier = {_place(one): one["rate"] for one in before}
+HEADING: Final = (
+    *("contender", "format", "d", "part.", "thousand points/s", "least-greatest", "x sgd", "x bare", "CPU us/pt"),
+    *("sgd CPU x", "learned k/s", "decode us", "versions", "turn ms"),
+)
+
+
+def lines(rows: Sequence[Mapping[str, Any]], decode: Mapping[int, Mapping[str, float]], load: float) -> Iterator[str]:
+    """Yield the table as text."""
     yield f"From topic to model, {rows[0]['rounds']} rounds after one unmeasured, load average {load:.1f} at the start"
     points = " or ".join(f"{n:,}" for n in sorted({one["points"] for one in rows}, reverse=True))
-    yield f"{points} points; thousand points/s: median (least-greatest); ours until the model of all is published"
+    yield f"{points} points; rates are medians; ours until the model of all is published"
     yield ""
-    yield (
-        f"{'contender':<10} {'format':<11}{'d':>3}{'part.':>6} {'thousand points/s':>26} {'before':>8} "
-        f"{'x sgd':>7} {'x river':>8} {'x bare':>7} {'CPU us/pt':>10} {'sgd CPU x':>10} {'learned k/s':>12} "
-        f"{'decode us':>10} {'versions':>9} {'turn ms':>8}"
-    )
+    of_topic = {(one["contender"], *_topic(one)): one for one in rows}
     order = (*FORMATS, "streamsvm", *PEERS).index
-    for one in sorted(
+    by_topic = sorted(
         rows,
         key=lambda one: (one["dimension"], order(one["format"]), one["partitions"], order(one["contender"])),
-    ):
-        ours, d = one["contender"] == "streamsvm", one["dimension"]
+    )
+    yield from aligned(HEADING, (_cells(one, of_topic, decode) for one in by_topic))
 
-        def ratio(to: str, one: Mapping[str, Any] = one) -> str:
-            other = peers.get((to, *_topic(one)))
-            return "-" if other is None else f"{one['rate'] / other['rate']:.2f}"
 
-        sgd, was = peers.get(("sgd", *_topic(one))), earlier.get(_place(one))
-        cpu = "-" if sgd is None else f"{sgd['cpu_us_per_point'] / one['cpu_us_per_point']:.2f}"
-        interval = f"({one['least'] / 1e3:,.0f}-{one['greatest'] / 1e3:,.0f})"
-        alone = decode.get(d, {}).get(one["format"]) if ours else None
-        learned = f"{one['learned_per_s'] / 1e3:,.0f}" if ours else "-"
-        versions = "-".join(map(str, (one["versions"][0], one["versions"][-1]))) if ours else "-"
-        turn = f"{one['longest_turn_s'] * 1e3:,.0f}" if ours else "-"
-        yield (
-            f"{one['contender']:<10} {one['format']:<11}{d:>3}{one['partitions']:>6} "
-            f"{one['rate'] / 1e3:>11,.0f} {interval:>14} {'-' if was is None else f'{was / 1e3:,.0f}':>8} "
-            f"{ratio('sgd'):>7} {ratio('river'):>8} {ratio('bare'):>7} {one['cpu_us_per_point']:>10.2f} {cpu:>10} "
-            f"{learned:>12} {'-' if alone is None else f'{alone:.3f}':>10} {versions:>9} {turn:>8}"
-        )
+def _cells(
+    one: Mapping[str, Any],
+    of_topic: Mapping[tuple[Any, ...], Mapping[str, Any]],
+    decode: Mapping[int, Mapping[str, float]],
+) -> list[str]:
+    sgd, bare = (of_topic.get((peer, *_topic(one))) for peer in PEERS)
+    found = [one["contender"], one["format"], str(one["dimension"]), str(one["partitions"])]
+    found += [f"{one['rate'] / 1e3:,.0f}", f"{one['least'] / 1e3:,.0f}-{one['greatest'] / 1e3:,.0f}"]
+    found += [shown(peer and one["rate"] / peer["rate"], ".2f") for peer in (sgd, bare)]
+    found.append(f"{one['cpu_us_per_point']:.2f}")
+    found.append(shown(sgd and sgd["cpu_us_per_point"] / one["cpu_us_per_point"], ".2f"))
+    if one["contender"] != "streamsvm":
+        return [*found, "-", "-", "-", "-"]
+    found += [f"{one['learned_per_s'] / 1e3:,.0f}", shown(decode[one["dimension"]].get(one["format"]), ".3f")]
+    return [*found, f"{one['versions'][0]}-{one['versions'][-1]}", f"{one['longest_turn_s'] * 1e3:,.0f}"]
 
 
 def _topic(one: Mapping[str, Any]) -> tuple[Any, ...]:
     return one["format"], one["dimension"], one["partitions"]
-
-
-def _place(one: Mapping[str, Any]) -> tuple[Any, ...]:
-    return tuple(one[name] for name in ("contender", "format", "partitions", "points", "dimension"))
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -393,12 +370,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--points", type=int, default=2_560_000, help="points of a stream (default %(default)s)")
     parser.add_argument("--dimension", type=numbers, default=[8, 24], help="features a point")
     parser.add_argument("--partitions", type=numbers, default=[1, 16, 64], help="partitions of the input")
-    parser.add_argument("--before", type=Path, metavar="FILE", help="JSON of an earlier run, for a column of its rates")
     parser.add_argument("--only", type=words, default=[*FORMATS, *PEERS], help="formats and contenders (all)")
     parser.add_argument("--peers", default="", metavar="PYTHON", help="interpreter of the other loops' environment")
     parser.add_argument("--make-peers", type=Path, metavar="DIR", help="make that environment in a folder, and end")
-    parser.add_argument("--core", type=int, default=0, help="the consumers' core (%(default)s)")
-    parser.add_argument("--broker-core", type=int, default=1, help="the broker's core (%(default)s)")
     parser.add_argument("--serve", default="", metavar="SERVERS", help="answer lines on standard input with runs")
     asked = parser.parse_args(arguments)
     if asked.serve:
@@ -410,11 +384,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     load = os.getloadavg()[0]
     whole = whole_points([name for name in FORMATS if name in asked.only], asked.partitions)
     n = max(asked.points // whole, 1) * whole
-    before = json.loads(asked.before.read_text())["rows"]["rows"] if asked.before else []
     decode = {dimension: decoding(dimension, asked.rounds) for dimension in asked.dimension}
-    cores = asked.core, asked.broker_core
-    for rows in measure(n, asked.dimension, asked.partitions, asked.rounds, asked.only, asked.peers, *cores):
-        print(*lines(rows, before, decode, load), sep="\n", flush=True)
+    for rows in measure(n, asked.dimension, asked.partitions, asked.rounds, asked.only, asked.peers):
+        print(*lines(rows, decode, load), sep="\n", flush=True)
         written(asked.json, {"rows": rows, "decode_us_per_point": decode})
 
 

@@ -1,16 +1,16 @@
 """Other loops over the topics that ours reads: `python ingest_peers.py SERVERS AVRO_SCHEMA`, then lines on stdin.
 
-Needs none of this project, so that it runs in an environment of its own, of the packages in `ingest_peers.txt`;
-quixstreams is needed where it is to be measured. A line is `CONTENDER FORMAT ROWS TOPIC PARTITIONS N DIMENSION`, with
-the rows of a record; the answer is one line of JSON. Every partition is read at once, and about `BATCH` points at a
-time are fitted, at least those of one record. The watch begins with the first record at hand.
+Needs none of this project, so that it runs in an environment of its own, of the packages in `ingest_peers.txt`. A line
+is `CONTENDER FORMAT ROWS TOPIC PARTITIONS N`, with the rows of a record; the answer is one line of JSON. Every
+partition is read at once, and about `BATCH` points at a time are fitted, at least those of one record. The watch begins
+with the first record at hand.
 """
 
 from __future__ import annotations
 
 import io
+import itertools
 import json
-import logging
 import math
 import sys
 import time
@@ -39,24 +39,13 @@ ZONE = ZoneInfo("Europe/Berlin")
 
 @dataclass(frozen=True)
 class Asked:
-    """What a contender is to do.
-
-    Attributes
-    ----------
-    format : str
-        As `tests.benchmarks.ingest` names it.
-    rows : int
-        Points of a record.
-    topic : str
-    partitions, n, dimension : int
-    """
+    """A topic: its format as `tests.benchmarks.ingest` names it, the points of a record, partitions, and all points."""
 
     format: str
     rows: int
     topic: str
     partitions: int
     n: int
-    dimension: int
 
 
 def consumed(servers: str, asked: Asked) -> Iterator[list[bytes]]:
@@ -128,93 +117,37 @@ def decoder_of(format_: str, avro_schema: str) -> Callable[[list[bytes]], tuple[
 # ----------------------------------------------------------------------------------------------------------- the loops
 
 
-class Sgd:
-    """StandardScaler and SGDClassifier, batch by batch."""
-
-    def __init__(self) -> None:
-        self._scaler, self._model = StandardScaler(), SGDClassifier(loss="hinge", alpha=1e-4, random_state=0)
-
-    def fit(self, X: Any, y: Any) -> None:
-        self._scaler.partial_fit(X)
-        self._model.partial_fit(self._scaler.transform(X), y, classes=(-1, 1))
-
-
 def bare(values: list[bytes]) -> None:
     """Nothing beyond the bytes."""
 
 
 def sgd(decode: Callable[[list[bytes]], tuple[Any, Any]]) -> Callable[[list[bytes]], None]:
-    learner = Sgd()
-    return lambda values: learner.fit(*decode(values))
-
-
-def river(dimension: int) -> Callable[[list[bytes]], None]:
-    from river import linear_model, optim, preprocessing
-
-    model = preprocessing.StandardScaler() | linear_model.LogisticRegression(optim.SGD(0.01), loss=optim.losses.Hinge())
-    names = [str(index) for index in range(dimension)]
+    """StandardScaler and SGDClassifier, batch by batch."""
+    scaler, model = StandardScaler(), SGDClassifier(loss="hinge", alpha=1e-4, random_state=0)
 
     def fit(values: list[bytes]) -> None:
-        for value in values:
-            point = orjson.loads(value)
-            model.learn_one(dict(zip(names, point["x"], strict=True)), point["y"] > 0)
+        X, y = decode(values)
+        scaler.partial_fit(X)
+        model.partial_fit(scaler.transform(X), y, classes=(-1, 1))
 
     return fit
 
 
-def quix(servers: str, asked: Asked) -> tuple[float, float, int]:
-    from quixstreams import Application
-
-    logging.disable(logging.CRITICAL)
-    options = {"fetch.queue.backoff.ms": 10}
-    app = Application(
-        servers, consumer_group=f"quix-{time.time_ns()}", auto_offset_reset="earliest", consumer_extra_config=options
-    )
-    learner, xs, ys, began = Sgd(), [], [], []
-
-    def learn(point: Any) -> None:
-        if not began:
-            began.extend((time.perf_counter(), time.process_time()))
-        xs.append(point["x"])
-        ys.append(point["y"])
-        if len(xs) % BATCH == 0:
-            learner.fit(np.array(xs[-BATCH:]), np.array(ys[-BATCH:]))
-
-    app.dataframe(app.topic(asked.topic, value_deserializer="json")).apply(learn)
-    app.run(count=asked.n, timeout=TIMEOUT_S)
-    return time.perf_counter() - began[0], time.process_time() - began[1], len(xs)
-
-
-def run(servers: str, avro_schema: str, contender: str, asked: Asked) -> tuple[float, float, int]:
+def run(servers: str, avro_schema: str, contender: str, asked: Asked) -> dict[str, Any]:
     """Return seconds, CPU seconds and points seen."""
-    if contender == "quix":
-        return quix(servers, asked)
-    decode = decoder_of(asked.format, avro_schema)
-    makers: dict[str, Callable[[], Callable[[list[bytes]], Any]]] = {
-        "bare": lambda: bare,
-        "decode": lambda: decode,
-        "sgd": lambda: sgd(decode),
-        "river": lambda: river(asked.dimension),
-    }
-    fit, seen = makers[contender](), 0
+    fit, seen = bare if contender == "bare" else sgd(decoder_of(asked.format, avro_schema)), 0
     batches = consumed(servers, asked)
     first = next(batches)
     wall, cpu = time.perf_counter(), time.process_time()
-    fit(first)
-    seen += len(first)
-    for values in batches:
+    for values in itertools.chain([first], batches):
         fit(values)
         seen += len(values)
-    return time.perf_counter() - wall, time.process_time() - cpu, seen * asked.rows
+    seconds = {"wall_s": time.perf_counter() - wall, "cpu_s": time.process_time() - cpu}
+    return {**seconds, "seen": seen * asked.rows}
 
 
 if __name__ == "__main__":
     for line in sys.stdin:
         contender, format_, rows, topic, *numbers = line.split()
-        try:
-            asked = Asked(format_, int(rows), topic, *map(int, numbers))
-            wall_s, cpu_s, seen = run(sys.argv[1], sys.argv[2], contender, asked)
-            answer = {"wall_s": wall_s, "cpu_s": cpu_s, "seen": seen}
-        except ModuleNotFoundError as error:
-            answer = {"missing": str(error)}
-        print(json.dumps(answer), flush=True)
+        asked = Asked(format_, int(rows), topic, *map(int, numbers))
+        print(json.dumps(run(sys.argv[1], sys.argv[2], contender, asked)), flush=True)

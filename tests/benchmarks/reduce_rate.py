@@ -20,8 +20,9 @@ from sklearn.linear_model import SGDClassifier
 
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig
 from streamsvm.learning import Learner, warm_up
-from streamsvm.points import Points, Position, Rows, Times
+from streamsvm.points import Points, Position, Rows
 from tests.benchmarks.runner import Interval, in_turns, numbers, parser_of, written
+from tests.streams import rows_of
 
 ARRAY_BYTES: Final = 256 << 20
 SIGNAL: Final = 1.13
@@ -45,16 +46,7 @@ def batches(points: Points, batch: int, start: int, stop: int) -> Iterator[Rows]
     while start < stop:
         first = start % len(points)
         count = min(batch, stop - start, len(points) - first)
-        yield Rows(
-            partition=0,
-            offset=np.arange(start, start + count),
-            row=np.zeros(count, np.int64),
-            last=np.ones(count, np.bool_),
-            times=Times.of(np.full(count, 1_700_000_000_000, np.int64)),
-            accepted=np.ones(count, np.bool_),
-            points=points.take(slice(first, first + count)),
-            leader_epoch=np.zeros(count, np.int64),
-        )
+        yield rows_of(points.take(slice(first, first + count)), first_offset=start)
         start += count
 
 

@@ -15,7 +15,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -155,6 +155,19 @@ class Kept:
             aside = self._file.with_name(f"{self._file.name}.new")
             aside.write_text(json.dumps(self.cells, indent=1) + "\n")
             aside.replace(self._file)
+
+
+def aligned(heading: Sequence[str], rows: Iterable[Sequence[object]]) -> Iterator[str]:
+    """Yield the lines of a table: each column is as wide as its widest cell, and the first one begins at the left."""
+    cells = [list(heading), *([str(cell) for cell in row] for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    for first, *others in cells:
+        yield "  ".join((first.ljust(widths[0]), *map(str.rjust, others, widths[1:])))
+
+
+def shown(value: float | None, form: str) -> str:
+    """Return a figure for people; a dash for one that is not there."""
+    return "-" if value is None else format(value, form)
 
 
 def written(file: Path | None, rows: object) -> None:

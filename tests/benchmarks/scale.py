@@ -33,8 +33,6 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final
 
-from confluent_kafka import Producer
-
 from consumers.branches.workers import topic_spec
 from consumers.branches.workers.settings import coresets_topic
 from consumers.settings import CheckpointConfig, InputConfig, LogConfig, OutputConfig, Settings, TrainingConfig
@@ -42,10 +40,9 @@ from streamsvm.checkpoint import CheckpointDirectory, FileSystem, encode_bucket,
 from streamsvm.config import ModelConfig, PointsConfig
 from streamsvm.kafka import Cluster, Connection, TopicSpec
 from streamsvm.learning import Learner, LearnerState, train
-from tests.benchmarks.ingest import FORMATS, headers_of, make, values_of
-from tests.benchmarks.runner import Child, all_cores, known, numbers, parser_of, words, written
-from tests.benchmarks.trainers import TIMEOUT_S, serve, trained
-from tests.brokers.jvm import JvmBroker
+from tests.benchmarks.ingest import FORMATS, make, store, values_of
+from tests.benchmarks.runner import Child, aligned, all_cores, known, numbers, parser_of, shown, words, written
+from tests.benchmarks.trainers import TIMEOUT_S, serve, started_broker, trained
 
 RECORDS: Final[Mapping[str, str]] = {"json": "json", "arrow": "arrow-4096"}
 """One point a record, or 4,096 rows of one."""
@@ -72,32 +69,19 @@ def topic_of(format_: str, partitions: int) -> str:
 
 
 def fill(connection: Connection, format_: str, n: int, dimension: int, partitions: int) -> int:
-    """Put n points into a new topic, record by record over its partitions; lz4. Return the bytes of all values."""
-    size = 0
-    Cluster(connection).create([TopicSpec(topic_of(format_, partitions), partitions)])
-    X, y = make(n, dimension)
-    producer = Producer({**connection.options, "compression.type": "lz4", "linger.ms": 20})
-    headers = list(headers_of(RECORDS[format_]))
-    for index, value in enumerate(values_of(RECORDS[format_], X, y)):
-        size += len(value)
-        while True:
-            try:
-                producer.produce(topic_of(format_, partitions), value, partition=index % partitions, headers=headers)
-                break
-            except BufferError:
-                producer.poll(0.1)
-        if index % 100 == 0:
-            producer.poll(0)
-    assert producer.flush(TIMEOUT_S) == 0
-    producer.close()
-    return size
+    """Put n points into a new topic, record by record over its partitions; return the bytes of all values."""
+    values = values_of(RECORDS[format_], *make(n, dimension))
+    return store(connection, topic_of(format_, partitions), partitions, RECORDS[format_], values)
 
 
 # ----------------------------------------------------------------------------------------------------------- one run
 
 
-def settings_of(connection: Connection, topic: str, dimension: int, directory: str, name: str, **more: Any) -> Settings:
-    """Return a trainer's settings: the default ones, in topics and a folder of its own."""
+def settings_of(
+    connection: Connection, topic: str, dimension: int, directory: Path, name: str, workers: int
+) -> Settings:
+    """Return a trainer's settings: the default ones, in topics and a folder of its own; with workers it only adopts."""
+    interval: dict[str, Any] = {"interval_s": 1.0} if workers else {}
     return Settings(
         name=name,
         kafka={"bootstrap.servers": connection.servers},
@@ -105,26 +89,9 @@ def settings_of(connection: Connection, topic: str, dimension: int, directory: s
         points=PointsConfig(dimension=dimension),
         output=OutputConfig(models_topic=f"{name}-models"),
         log=LogConfig(level="error"),
-        **({"checkpoint": CheckpointConfig(directory=Path(directory))} | more),
+        checkpoint=CheckpointConfig(directory=directory, **interval),
+        training=TrainingConfig(from_coresets=bool(workers)),
     )
-
-
-def run(connection: Connection, format_: str, n: int, dimension: int, partitions: int, number: int) -> dict[str, Any]:
-    """Run the trainer over a filled topic; return its times, and the digest of what it has learned."""
-    with tempfile.TemporaryDirectory() as directory:
-        name, topic = f"scale-{os.getpid()}-{number}", topic_of(format_, partitions)
-        settings = settings_of(connection, topic, dimension, directory, name)
-        metrics = trained(settings, connection, n, "learned")
-        learned = _learned(Path(directory), n)
-    lap = metrics.laps["learned"]
-    return {
-        "wall_s": lap.wall_s,
-        "trainer_cpu_s": lap.cpu_s,
-        "worker_cpu_s": [],
-        "worker_points": [],
-        "versions": metrics.registry.get_sample_value("streamsvm_model_version"),
-        "digest": digest_of(learned, settings.models()),
-    }
 
 
 def _cpu_s(pid: int) -> float:
@@ -133,29 +100,26 @@ def _cpu_s(pid: int) -> float:
     return (int(after_name[11]) + int(after_name[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def run_group(
+def run(
     connection: Connection, format_: str, n: int, dimension: int, partitions: int, workers: int, number: int
 ) -> dict[str, Any]:
-    """Run a trainer that adopts, and workers of their own, over a filled topic; as `run`, with the bytes left."""
-    name = f"scale-group-{os.getpid()}-{number}"
+    """Run a trainer over a filled topic, by itself or beside workers from which it adopts.
+
+    Return the times of all processes, the digest of what was learned, and the bytes that workers left.
+    """
+    name = f"scale-{os.getpid()}-{number}"
     with tempfile.TemporaryDirectory() as directory, ExitStack() as stack:
-        kept = CheckpointConfig(directory=Path(directory), interval_s=1.0)
-        more = {"checkpoint": kept, "training": TrainingConfig(from_coresets=True)}
-        settings = settings_of(connection, topic_of(format_, partitions), dimension, directory, name, **more)
-        cluster = Cluster(connection)
-        cluster.create([topic_spec(settings, partitions), TopicSpec(settings.input.dead_letters)])
+        settings = settings_of(connection, topic_of(format_, partitions), dimension, Path(directory), name, workers)
+        if workers:
+            made = [topic_spec(settings, partitions), TopicSpec(settings.input.dead_letters)]
+            Cluster(connection).create(made)
         processes = [_worker(stack, settings, worker, workers) for worker in range(workers)]
         begun = [_cpu_s(process.pid) for process in processes]
-        metrics = trained(settings, connection, n, "adopted")
+        metrics = trained(settings, connection, n, "adopted" if workers else "learned")
         cpu_s = [_cpu_s(process.pid) - before for process, before in zip(processes, begun, strict=True)]
         learned = _learned(Path(directory), n)
-        left = dict.fromkeys(KINDS.values(), 0)
-        for partition in range(partitions):
-            for record in cluster.read_to_end(coresets_topic(settings), partition, timeout_s=TIMEOUT_S):
-                found = KIND.match((record.key or b"").removeprefix(name.encode()))
-                kind = "other" if found is None or not record.value else KINDS[found[1]]
-                left[kind] += len(record.key or b"") + len(record.value or b"")
-    lap = metrics.laps["adopted"]
+        left = left_by(connection, settings, partitions) if workers else {}
+    lap = metrics.laps["adopted" if workers else "learned"]
     shares = [sum(p % workers == worker for p in range(partitions)) / partitions for worker in range(workers)]
     return {
         "wall_s": lap.wall_s,
@@ -163,10 +127,20 @@ def run_group(
         "worker_cpu_s": cpu_s,
         "worker_points": [round(n * share) for share in shares],
         "versions": metrics.registry.get_sample_value("streamsvm_model_version"),
-        "published_bytes": sum(left.values()),
         "published_of": left,
         "digest": digest_of(learned, settings.models()),
     }
+
+
+def left_by(connection: Connection, settings: Settings, partitions: int) -> dict[str, int]:
+    """Return the bytes that workers left in the coresets topic, by what they are of."""
+    left = dict.fromkeys(KINDS.values(), 0)
+    for partition in range(partitions):
+        for record in Cluster(connection).read_to_end(coresets_topic(settings), partition, timeout_s=TIMEOUT_S):
+            found = KIND.match((record.key or b"").removeprefix(settings.name.encode()))
+            kind = "other" if found is None or not record.value else KINDS[found[1]]
+            left[kind] += len(record.key or b"") + len(record.value or b"")
+    return left
 
 
 def _worker(stack: ExitStack, settings: Settings, ordinal: int, of: int) -> subprocess.Popen[str]:
@@ -222,15 +196,6 @@ def digest_of(state: LearnerState, config: ModelConfig) -> str:
     return digest.hexdigest()
 
 
-def either(
-    connection: Connection, format_: str, n: int, dimension: int, partitions: int, workers: int, number: int
-) -> dict[str, Any]:
-    """Run workers, or one process alone if there are none."""
-    if workers:
-        return run_group(connection, format_, n, dimension, partitions, workers, number)
-    return run(connection, format_, n, dimension, partitions, number)
-
-
 # ------------------------------------------------------------------------------------------------------------- running
 
 
@@ -245,11 +210,8 @@ def measure(
     """Yield the rows of one topic after the other; one process always runs, for it has the bytes to compare with."""
     each = list(dict.fromkeys([0, *workers]))
     with ExitStack() as stack:
-        broker = JvmBroker()
-        stack.callback(broker.stop)
-        broker.start()
-        connection = Connection(options={"bootstrap.servers": broker.bootstrap_servers})
-        command = [sys.executable, "-m", "tests.benchmarks.scale", "--serve", broker.bootstrap_servers]
+        connection = stack.enter_context(started_broker())
+        command = [sys.executable, "-m", "tests.benchmarks.scale", "--serve", connection.servers]
         ours = Child.start(stack, command, all_cores())
         for format_, count in itertools.product(formats, partitions):
             points = points_of(n, format_, count)
@@ -286,7 +248,7 @@ def row(
         for run in runs
     ]
     cpu = [(run["trainer_cpu_s"] + sum(run["worker_cpu_s"])) / points * 1e6 for run in runs]
-    left = [run["published_bytes"] / size for run in runs] if size else []
+    left = [sum(run["published_of"].values()) / size for run in runs] if size else []
     return {
         "workers": workers,
         "published_share": round(statistics.median(left), 4) if left else None,
@@ -305,25 +267,26 @@ def row(
     }
 
 
+HEADING: Final = (
+    *("format", "part.", "workers", "points", "points/s", "x one", "CPU us/pt", "trainer", "each worker, own points"),
+    *("slowest/CPU s", "left", "bytes equal"),
+)
+
+
 def lines(rows: Sequence[Mapping[str, Any]], load: float) -> Iterator[str]:
     """Yield the table as text."""
     cores = len(os.sched_getaffinity(0))
     yield f"One process and workers, {cores} cores for everything, load average {load:.1f} at the start"
     yield ""
-    yield (
-        f"{'format':<7}{'part.':>6}{'workers':>8}{'points':>12}{'points/s':>12}{'x one':>7}{'CPU us/pt':>11}"
-        f"{'trainer':>9}  {'each worker, own points':<26}{'slowest/CPU s':>14}{'left':>7}  bytes equal"
-    )
-    for one in rows:
-        each = " ".join(f"{cpu:.3f}" for cpu in one["worker_cpu_us_a_point"]) or "-"
-        alone = "-" if one["slowest_worker_rate"] is None else f"{one['slowest_worker_rate']:,}"
-        left = "-" if one["published_share"] is None else f"{one['published_share']:.1%}"
-        workers = one["workers"] or "none"
-        yield (
-            f"{one['format']:<7}{one['partitions']:>6}{workers:>8}{one['points']:>12,}{one['rate']:>12,}"
-            f"{one['times_one']:>7.2f}{one['cpu_us_a_point']:>11.3f}{one['trainer_cpu_us_a_point']:>9.3f}  {each:<26}"
-            f"{alone:>14}{left:>7}  {'yes' if one['bytes_equal'] else 'NO'}"
-        )
+    yield from aligned(HEADING, map(_cells, rows))
+
+
+def _cells(one: Mapping[str, Any]) -> list[object]:
+    found = [one["format"], one["partitions"], one["workers"] or "none", f"{one['points']:,}", f"{one['rate']:,}"]
+    found += [f"{one['times_one']:.2f}", f"{one['cpu_us_a_point']:.3f}", f"{one['trainer_cpu_us_a_point']:.3f}"]
+    found.append(" ".join(f"{cpu:.3f}" for cpu in one["worker_cpu_us_a_point"]) or "-")
+    found += [shown(one["slowest_worker_rate"], ","), shown(one["published_share"], ".1%")]
+    return [*found, "yes" if one["bytes_equal"] else "NO"]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -337,7 +300,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--serve", default="", metavar="SERVERS", help="answer lines on standard input with runs")
     asked = parser.parse_args(arguments)
     if asked.serve:
-        serve(asked.serve, either)
+        serve(asked.serve, run)
         return
     known(parser, "--format", asked.format, [*RECORDS])
     load, sizes = os.getloadavg()[0], (asked.points, asked.dimension, asked.partitions)

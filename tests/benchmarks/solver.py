@@ -12,8 +12,9 @@ cache of 2000 MB; `onedal` is scikit-learn-intelex; `liblinear` is LinearSVC, wh
 regularises the bias), so that its objective is the primal one of *our* problem with the best bias for its w;
 `liblinear-1e-3` and its like are LinearSVC with the scaling of the bias and the least number of passes, among powers of
 two, that bring that objective to within so much of ours, relatively: what a tolerance that knew the optimum would cost;
-`stda-paper` is the method to its paper's letter. `--svc-iterations` ends SVC earlier than usual: where it has not
-converged by then, the ratio is a lower bound. A peer that cannot run is named with its reason.
+`stda-paper` is the method to its paper's letter, `svmlight` the same code with SVMLight's selection rule.
+`--svc-iterations` ends SVC earlier than usual: where it has not converged by then, the ratio is a lower bound. A peer
+that cannot run is named with its reason.
 
 A case in which any contender needs more than `LONG_S` gets `LONG_ROUNDS` rounds. `ratio` is of CPU seconds, peer's over
 ours: a busy machine counts less; `ratio_wall` is of wall seconds. `objective` is f, minus the dual objective, of which
@@ -60,6 +61,7 @@ PEERS: Final = (
     "liblinear-1e-3",
     "liblinear-1e-4",
     "stda-paper",
+    "svmlight",
 )
 SCALINGS: Final = (1.0, 10.0, 100.0)
 MOST_PASSES: Final = 2**14
@@ -139,6 +141,8 @@ def contender_of(name: str, problem: Problem, iterations: int) -> Contender | st
         return lambda p: _svc(SVC(**options), p, sparse)
     if name == "stda-paper":
         return _repeated(PaperStdaSolver(cache_bytes=CACHE_MB * 10**6).solve)
+    if name == "svmlight":
+        return _repeated(PaperStdaSolver("svmlight", cache_bytes=CACHE_MB * 10**6).solve)
     if name == "onedal":
         try:
             from sklearnex import svm as intelex

@@ -53,8 +53,8 @@ LEAST_GAP: Final = 1e-7
 DIMENSION: Final = 6
 SVM: Final = SvmConfig(alpha=1e-4)
 METHODS: Final = ("bounded", "unbounded", "reservoir")
-Stream = Callable[[int, np.random.Generator], tuple[Points, Mask]]
-"""(rows, random) -> points, and which of them are strangers."""
+Stream = Callable[[int, np.random.Generator], Points]
+"""(rows, random) -> points."""
 
 
 def plane(rows: int, random: np.random.Generator, X: Float | None = None) -> Points:
@@ -65,82 +65,58 @@ def plane(rows: int, random: np.random.Generator, X: Float | None = None) -> Poi
     return Points(X.astype(np.float32), np.where(score > 0.3, 1, -1).astype(np.int8), np.ones(rows))
 
 
-def _clean(rows: int, random: np.random.Generator) -> tuple[Points, Mask]:
-    return plane(rows, random), np.zeros(rows, np.bool_)
-
-
-def _lognormal(rows: int, random: np.random.Generator) -> tuple[Points, Mask]:
+def _lognormal(rows: int, random: np.random.Generator) -> Points:
     normal = random.standard_normal((rows, DIMENSION))
     points = plane(rows, random, normal)
-    return Points((10.0 ** (4.0 + normal)).astype(np.float32), points.y, points.weight), np.zeros(rows, np.bool_)
+    return Points((10.0 ** (4.0 + normal)).astype(np.float32), points.y, points.weight)
 
 
-def _noise(draw: Callable[[np.random.Generator, tuple[int, int]], Float]) -> Stream:
-    def made(rows: int, random: np.random.Generator) -> tuple[Points, Mask]:
+def _useful_tails(rows: int, random: np.random.Generator) -> Points:
+    return plane(rows, random, random.standard_t(2.0, (rows, DIMENSION)))
+
+
+def _changed(change: Callable[[Points, int, np.random.Generator], None]) -> Stream:
+    """Return a plane's points with something done to them; `change` is given how many there are."""
+
+    def made(rows: int, random: np.random.Generator) -> Points:
         points = plane(rows, random)
-        points.X[:, DIMENSION // 2 :] = draw(random, (rows, DIMENSION - DIMENSION // 2))
-        return points, np.zeros(rows, np.bool_)
+        change(points, rows, random)
+        return points
 
     return made
 
 
-def _useful_tails(rows: int, random: np.random.Generator) -> tuple[Points, Mask]:
-    X = random.standard_t(2.0, (rows, DIMENSION))
-    return plane(rows, random, X), np.zeros(rows, np.bool_)
+def _cauchy(points: Points, rows: int, random: np.random.Generator) -> None:
+    points.X[:, DIMENSION // 2 :] = random.standard_cauchy((rows, DIMENSION - DIMENSION // 2))
 
 
-def _contaminated(rows: int, random: np.random.Generator) -> tuple[Points, Mask]:
-    points = plane(rows, random)
+def _contaminate(points: Points, rows: int, random: np.random.Generator) -> None:
     at = random.choice(rows, rows // 100, replace=False)
     points.X[at] *= 100.0
     points.y[at] = np.where(random.random(len(at)) < 0.5, 1, -1)
-    return points, np.zeros(rows, np.bool_)
 
 
-def _missing(rows: int, random: np.random.Generator) -> tuple[Points, Mask]:
-    points = plane(rows, random)
+def _lose(points: Points, rows: int, random: np.random.Generator) -> None:
     points.X[random.choice(rows, rows // 500, replace=False), 1] = -999.0
-    return points, np.zeros(rows, np.bool_)
 
 
-def _spikes(rows: int, random: np.random.Generator) -> tuple[Points, Mask]:
-    points = plane(rows, random)
+def _raise_some(points: Points, rows: int, random: np.random.Generator) -> None:
     late = rows // 2 + random.choice(rows - rows // 2, rows // 100, replace=False)
     points.X[late, 0] += 1_000.0 * (1.0 + random.random(len(late)))
     points.X[random.choice(rows // 2, 3, replace=False), 0] += 1_500.0
-    return points, np.zeros(rows, np.bool_)
 
 
-def _rescaled(rows: int, random: np.random.Generator) -> tuple[Points, Mask]:
-    points = plane(rows, random)
+def _rescale(points: Points, rows: int, random: np.random.Generator) -> None:
     points.X[rows // 2 :, 1] *= 1_000.0
-    return points, np.zeros(rows, np.bool_)
 
 
-def _rare_spikes(rows: int, random: np.random.Generator) -> tuple[Points, Mask]:
-    points = plane(rows, random)
+def _raise_few(points: Points, rows: int, random: np.random.Generator) -> None:
     points.X[random.choice(rows, 15, replace=False), 2] *= 60.0
-    return points, np.zeros(rows, np.bool_)
 
 
-def _rare_indicator(rows: int, random: np.random.Generator) -> tuple[Points, Mask]:
-    points = plane(rows, random)
+def _indicate(points: Points, rows: int, random: np.random.Generator) -> None:
     points.X[:, 4] = random.random(rows) < 3e-4
     points.X[:, 5] = 7.0
-    return points, np.zeros(rows, np.bool_)
-
-
-def _strangers(spoil: Callable[[Points, NDArray[np.intp]], None], count: int, first: bool, base: Stream) -> Stream:
-    def made(rows: int, random: np.random.Generator) -> tuple[Points, Mask]:
-        points, strange = base(rows, random)
-        among = np.arange(500) if first else np.arange(rows // 2, rows)
-        at = np.sort(random.choice(among, count, replace=False))
-        spoil(points, at)
-        points.y[at] = -points.y[at]
-        strange[at] = True
-        return points, strange
-
-    return made
 
 
 def _far(points: Points, at: NDArray[np.intp]) -> None:
@@ -159,33 +135,54 @@ def _heavy(points: Points, at: NDArray[np.intp]) -> None:
     points.weight[at] = 1e15
 
 
-CAUCHY: Final = _noise(lambda random, shape: random.standard_cauchy(shape))
+CAUCHY: Final = _changed(_cauchy)
 GENERATED: Final[dict[str, Stream]] = {
-    "clean": _clean,
+    "clean": plane,
     "lognormal": _lognormal,
     "cauchy": CAUCHY,
     "student": _useful_tails,
-    "contaminated": _contaminated,
-    "missing": _missing,
-    "spike-becomes-common": _spikes,
-    "scale-changes": _rescaled,
-    "rare-spikes": _rare_spikes,
-    "one-far": _strangers(_far, 1, False, _clean),
-    "one-far-first": _strangers(_far, 1, True, _clean),
-    "ten-equal-first": _strangers(_equal, 10, True, _clean),
-    "all-scales-cauchy": _strangers(_at_all_scales, 5, False, CAUCHY),
-    "one-heavy": _strangers(_heavy, 1, False, _rare_indicator),
+    "contaminated": _changed(_contaminate),
+    "missing": _changed(_lose),
+    "spike-becomes-common": _changed(_raise_some),
+    "scale-changes": _changed(_rescale),
+    "rare-spikes": _changed(_raise_few),
+    "one-far": plane,
+    "one-far-first": plane,
+    "ten-equal-first": plane,
+    "all-scales-cauchy": CAUCHY,
+    "one-heavy": _changed(_indicate),
 }
+STRANGERS: Final[dict[str, tuple[Callable[[Points, NDArray[np.intp]], None], int, bool]]] = {
+    "one-far": (_far, 1, False),
+    "one-far-first": (_far, 1, True),
+    "ten-equal-first": (_equal, 10, True),
+    "all-scales-cauchy": (_at_all_scales, 5, False),
+    "one-heavy": (_heavy, 1, False),
+}
+"""What is done to some rows of a stream, to how many, and whether they are among the first."""
 GIVEN: Final = ("elec2", "elec2-given")
 """From the data folder: shuffled, and in its order."""
+
+
+def generated(name: str, rows: int, random: np.random.Generator) -> tuple[Points, Mask]:
+    """Return a stream, and which of its rows are strangers."""
+    points, strange = GENERATED[name](rows, random), np.zeros(rows, np.bool_)
+    if name in STRANGERS:
+        spoil, count, first = STRANGERS[name]
+        among = np.arange(500) if first else np.arange(rows // 2, rows)
+        at = np.sort(random.choice(among, count, replace=False))
+        spoil(points, at)
+        points.y[at] = -points.y[at]
+        strange[at] = True
+    return points, strange
 
 
 def drawn(name: str, data: Path | None, rows: int, test_rows: int, trial: int) -> tuple[Points, Mask, Points]:
     """Return the stream of one trial, which of its rows are strangers, and rows to test with."""
     random = np.random.Generator(np.random.PCG64([trial, *name.encode()]))
     if name not in GIVEN:
-        points, strange = GENERATED[name](rows, random)
-        others, strangers = GENERATED[name](test_rows, random)
+        points, strange = generated(name, rows, random)
+        others, strangers = generated(name, test_rows, random)
         return points, strange, others.take(~strangers)
     points = load("elec2", data)
     order = random.permutation(len(points))

@@ -77,13 +77,6 @@ def test_drifting_rows_are_sorted_along_their_widest_axis() -> None:
     assert along.var() >= (points.X.astype(np.float64) / points.X.std(axis=0)).var(axis=0).max()
 
 
-def test_a_stopped_run_goes_on(directory: Path) -> None:
-    """What the file holds is not measured again: the second run repeats the first's times."""
-    first, second = (rows(directory, "--json", str(directory / "kept.json")) for _ in range(2))
-    assert first == second
-    assert rows(directory) != first
-
-
 def test_a_peer_that_is_not_installed_is_named(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Nothing else to compare with: the command ends with a message."""
     if all(importlib.util.find_spec(module) for module in coreset.FOREIGN.values()):

@@ -38,9 +38,9 @@ def test_a_second_command_measures_only_what_is_missing(
     data: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Of both parts; contenders without their interpreter are named."""
-    wanted = [*data, "--sets", "htru2,elec2,RTG", "--contenders", "streamsvm,infer,sgd,no_change,adaptive,adaptive_rbf"]
+    wanted = [*data, "--sets", "htru2,elec2,RTG", "--contenders", "streamsvm,sgd,no_change,adaptive,adaptive_rbf"]
     found = main(wanted)
-    assert [one.contender for one in found if one.set == "htru2"] == ["streamsvm", "sgd", "infer"]
+    assert [one.contender for one in found if one.set == "htru2"] == ["streamsvm", "sgd"]
     assert {one.contender for one in found if one.part == "streams"} == {"sgd", "no_change", "adaptive", "adaptive_rbf"}
     assert all(one.auc is not None and one.auc > 0.8 for one in found if one.contender != "no_change")
     assert all(one.bytes > 0 and one.cpu_s >= 0.0 for one in found)
@@ -53,7 +53,7 @@ def test_a_second_command_measures_only_what_is_missing(
 
 @pytest.mark.long
 def test_each_contender_of_rows_at_hand_is_as_good_as_it_should_be(tmp_path: Path) -> None:
-    """The coreset is near all rows, LIBLINEAR near our optimum, and balanced weights balance."""
+    """The coreset is near all rows, which hold more."""
     X, y, _ = worth.sea(6_000)
     np.savez(tmp_path / "htru2.npz", X=X.astype(np.float32), y=y)
     given = ["--data", str(tmp_path), "--json", str(tmp_path / "cells.json"), "--sets", "htru2", "--only", "shuffled"]
@@ -61,16 +61,14 @@ def test_each_contender_of_rows_at_hand_is_as_good_as_it_should_be(tmp_path: Pat
     assert found.keys() == OURS.keys()
     assert all(0.8 < one.auc <= 1.0 for one in found.values() if one.auc is not None)
     assert found["streamsvm"].auc == pytest.approx(found["svm_all"].auc, abs=0.01)
-    assert found["liblinear"].auc == pytest.approx(found["svm_all"].auc, abs=2e-3)
-    assert found["svm_all_balanced"].balanced_accuracy > found["svm_all"].balanced_accuracy
-    assert found["sgd"].bytes < found["svm_all"].bytes == found["hist_gb"].bytes
+    assert found["sgd"].bytes < found["svm_all"].bytes
 
 
 def test_a_library_that_is_missing_is_said(data: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     """By the interpreter that lacks it."""
-    options = ["--only", "shuffled", "--sets", "htru2", "--contenders", "river", "--peers", sys.executable]
+    options = ["--only", "streams", "--sets", "elec2", "--contenders", "moa_forest", "--peers", sys.executable]
     assert main([*data, *options]) == []
-    assert "htru2, river: not measured, No module named 'river'" in capsys.readouterr().out
+    assert "elec2, moa_forest: not measured, No module named 'capymoa'" in capsys.readouterr().out
 
 
 def test_cells_come_cheapest_first() -> None:
@@ -96,7 +94,7 @@ def test_the_environment_is_pinned_with_hashes() -> None:
     """Every package, so that the same one is measured again."""
     text = PACKAGES.read_text()
     pins = re.findall(r"^([a-z0-9_-]+)==[\w.]+ \\\n    --hash=sha256:[0-9a-f]{64}$", text, re.MULTILINE)
-    assert {"capymoa", "lightgbm", "river"} <= set(pins)
+    assert {"capymoa", "lightgbm"} <= set(pins)
     assert len(pins) == text.count("==")
 
 

@@ -6,7 +6,8 @@ import itertools
 import json
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
 from threadpoolctl import threadpool_limits
@@ -17,6 +18,7 @@ from consumers.settings import LogConfig, Settings
 from consumers.trainer import Components, Trainer
 from streamsvm.kafka import Cluster, Connection
 from tests.benchmarks.runner import Lap, Stopwatch
+from tests.brokers.jvm import JvmBroker
 
 TIMEOUT_S: Final = 1_200.0
 
@@ -104,6 +106,17 @@ def trained(settings: Settings, connection: Connection, n: int, stops_at: str, *
         alarm.cancel()
     assert stops_at in metrics.laps, f"not every point was {stops_at} within {TIMEOUT_S:.0f} s"
     return metrics
+
+
+@contextmanager
+def started_broker() -> Iterator[Connection]:
+    """Start a real broker on the processors of this process, and end it."""
+    broker = JvmBroker()
+    try:
+        broker.start()
+        yield Connection(options={"bootstrap.servers": broker.bootstrap_servers})
+    finally:
+        broker.stop()
 
 
 def serve(servers: str, run: Callable[..., dict[str, Any]]) -> None:

@@ -9,9 +9,7 @@ Each cell, one contender on one set in one round, is kept in FILE. The cheapest 
 those of the next. The table names what is missing.
 
 *shuffled*: a set is shuffled by the round's number, a fifth is held out, and the rest is learned, by ours in one pass.
-The contenders are those of `tests.benchmarks.contenders`; `infer`: features and class weights as `streamsvm features
-infer` proposes them for the first 20,000 training rows; `river` (StandardScaler | LogisticRegression, one pass) and
-`lightgbm` with their defaults. Those without a place in `COST` are measured where `--contenders` names them.
+The contenders are those of `tests.benchmarks.contenders`, and `lightgbm` with its defaults.
 
 *streams*: at most `STREAM_ROWS` rows in their own order, each answered before its label comes; labels come 200 rows at
 a time, to everybody. elec2 is half an hour a row; `RTG` is MOA's random tree generator, whose tree is another one in
@@ -20,21 +18,19 @@ each quarter; the others are those of `tests.benchmarks.changing`, drawn anew in
 - `window`, `decay`, `adaptive` and the same with `_rbf`: `coreset.memory`, with leaves and spans of 200 rows, a window
   of 3,200 and a half-life of 1,600 rows, a version after each leaf.
 - `sgd`: the best of five settings in hindsight; only its own time counts. `no_change`: the newest label known.
-- `lightgbm`: of the last 10,000 rows, grown anew after each 200. `forest`: River's adaptive random forest, ten trees.
-  `moa_forest`, `moa_patches`, `moa_sgbt`: CapyMOA's adaptive random forest and random patches, ten trees each, and its
-  streaming gradient boosted trees (100 iterations, its default).
+- `lightgbm`: of the last 10,000 rows, grown anew after each 200. `moa_forest`, `moa_sgbt`: CapyMOA's adaptive random
+  forest of ten trees, and its streaming gradient boosted trees (100 iterations, its default).
 
 Figures are scikit-learn's on held-out rows, or on all rows after the first 200. `cpu_s` is the CPU time of learning, on
 streams of answering, too; of CapyMOA that of its whole process. `bytes` are those of the rows held at once, at 4 a
-feature and 9 more, or of a model of fixed size; River counts its own, and of CapyMOA it is what the heap shrinks by
-without it. One thread each. The machine may be shared: compare CPU seconds within one table, and not closely.
+feature and 9 more, or of a model of fixed size; CapyMOA does not say. One thread each. The machine may
+be shared: compare CPU seconds within one table, and not closely.
 """
 
 from __future__ import annotations
 
 import os
 import statistics
-import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -44,7 +40,6 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from consumers.evaluate import (
@@ -58,15 +53,13 @@ from consumers.evaluate import (
     memories,
 )
 from consumers.evaluate.predict_then_train import run
-from streamsvm.branches.events import FeatureColumns, columns_of, proposal, recipe_from
 from streamsvm.config import SvmConfig
 from streamsvm.estimators import SGD_SETTINGS, probability_scores, scores, split
-from streamsvm.field_paths import path_of
 from streamsvm.points import Points
 from tests.benchmarks.changing import Stream, hyperplane, sea, turned
-from tests.benchmarks.contenders import OURS, Answer, bytes_of, streamsvm
+from tests.benchmarks.contenders import OURS, Answer, bytes_of
 from tests.benchmarks.others import LEARNERS, PACKAGES, Others
-from tests.benchmarks.runner import Kept, known, load, make_environment, parser_of, words
+from tests.benchmarks.runner import Kept, aligned, known, load, make_environment, parser_of, shown, words
 
 Part = Literal["shuffled", "streams"]
 TEST_SHARE: Final = 0.2
@@ -75,18 +68,6 @@ STREAM_ROWS: Final = 50_000
 LEAF: Final = 200
 WARM_ROWS: Final = 4_000
 """That are learned once, unmeasured, so that nothing is compiled while a clock runs."""
-INFERRED_ROWS: Final = 20_000
-PORTION: Final = 10_000
-LABEL: Final = "y"
-NAMES_OF: Final[Mapping[str, Sequence[str]]] = {
-    "credit_default": (
-        *("limit", "sex", "education", "marriage", "age"),
-        *(f"pay_{month}" for month in (0, 2, 3, 4, 5, 6)),
-        *(f"bill_{month}" for month in range(1, 7)),
-        *(f"paid_{month}" for month in range(1, 7)),
-    ),
-    "elec2": ("period", "nsw_price", "nsw_demand", "vic_price", "vic_demand", "transfer"),
-}
 SHUFFLED: Final = ("htru2", "credit_default", "a9a", "elec2", "w8a", "ijcnn1", "skin", "cod_rna")
 STREAMS: Final = ("elec2", "RTG", "Hyperplane", "SEA", "ijcnn1", "cod_rna")
 COST: Final[Mapping[Part, Mapping[str, float]]] = {
@@ -95,10 +76,7 @@ COST: Final[Mapping[Part, Mapping[str, float]]] = {
         "sgd": 1,
         "svm_all": 2,
         "lightgbm": 3,
-        "hist_gb": 5,
         "rbf": 7,
-        "infer": 9,
-        "river": 10,
         "rbf_tuned": 30,
     },
     "streams": {
@@ -108,17 +86,14 @@ COST: Final[Mapping[Part, Mapping[str, float]]] = {
         "decay": 10,
         "adaptive": 15,
         "moa_forest": 50,
-        "moa_patches": 60,
         "window_rbf": 60,
         "decay_rbf": 60,
         "adaptive_rbf": 60,
         "lightgbm": 100,
-        "forest": 200,
         "moa_sgbt": 250,
     },
 }
 """The contenders of each part, and roughly how their CPU times a row compare: the order of the cells."""
-NAMED_ONLY: Final = tuple(name for name in OURS if name not in COST["shuffled"])
 THEIRS: Final = frozenset(LEARNERS)
 
 
@@ -138,7 +113,7 @@ class Cell:
     average_precision: float | None
     log_loss: float | None
     cpu_s: float
-    bytes: int
+    bytes: int | None
     load: float
 
 
@@ -160,56 +135,6 @@ class Job:
 # ------------------------------------------------------------------------------------------------------------- shuffled
 
 
-def infer(train: Points, test: Points, seed: int, names: Sequence[str]) -> Answer:
-    """Learn features as `streamsvm features infer` proposes them; making events of rows is not timed."""
-    plain = [
-        bool((np.concatenate((own, other)) % 1 == 0).all()) for own, other in zip(train.X.T, test.X.T, strict=True)
-    ]
-    given = list(events(train.take(slice(INFERRED_ROWS)), names, plain))
-    begun = time.process_time()
-    made = proposal(given, path_of(LABEL))
-    assert made.label is not None
-    assert made.label[1:] == (-1, 1)
-    features = {str(one.path[0]): dict(one.options) for one in made.fields if one.options is not None}
-    recipe = recipe_from(features, {"label": {"field": LABEL, "negative": [-1], "positive": [1]}})
-    columns, seconds = columns_of(recipe), time.process_time() - begun
-    learnable, spent, rejected = evaluated(columns, train, names, plain)
-    answerable, _, unknown = evaluated(columns, test, names, plain)
-    kept = learnable.take(np.flatnonzero(~rejected))
-    weight = {} if made.rare is None else {"class_weight": "balanced"}
-    answer = streamsvm(kept, answerable, seed, **weight)
-    decision = np.where(unknown, 0.0, answer.decision)
-    return Answer(decision, np.where(unknown, 0.5, answer.positive), answer.cpu_s + seconds + spent, answer.bytes)
-
-
-def evaluated(columns: FeatureColumns, points: Points, names: Sequence[str], plain: Sequence[bool]) -> Evaluated:
-    """Return the features of rows, the CPU seconds of making them of events, and which rows are rejected, (n,)."""
-    parts, seconds, rejected = [], 0.0, np.zeros(len(points), np.bool_)
-    for start in range(0, len(points), PORTION):
-        portion = list(events(points.take(slice(start, start + PORTION)), names, plain))
-        begun = time.process_time()
-        found = columns.of_events(portion)
-        parts.append(found.X.astype(np.float32))
-        seconds += time.process_time() - begun
-        rejected[[start + row for row in found.faults]] = True
-    X = np.concatenate(parts)
-    X[rejected] = 0.0
-    return replace(points, X=X), seconds, rejected
-
-
-Evaluated = tuple[Points, float, NDArray[np.bool_]]
-
-
-def events(points: Points, names: Sequence[str], plain: Sequence[bool]) -> Iterator[dict[str, Any]]:
-    """Yield rows as events; numbers of a column that has no decimals are written without."""
-    columns = [
-        column.astype(np.int64 if is_plain else np.float64).tolist()
-        for column, is_plain in zip(points.X.T, plain, strict=True)
-    ]
-    for *values, label in zip(*columns, points.y.tolist(), strict=True):
-        yield {**dict(zip(names, values, strict=True)), LABEL: label}
-
-
 def learned(name: str, data: str, train: Points, test: Points, trial: int, others: Others | None) -> Answer:
     """Let one contender of shuffled sets learn."""
     if name in THEIRS:
@@ -217,8 +142,6 @@ def learned(name: str, data: str, train: Points, test: Points, trial: int, other
         told = others.fit(name, train, test, trial)
         held = len(train) if name == "lightgbm" else 0
         return Answer(told.decision, told.positive, told.seconds, told.bytes or bytes_of(held, train.dimension))
-    if name == "infer":
-        return infer(train, test, trial, NAMES_OF.get(data) or [f"x{at}" for at in range(train.dimension)])
     return OURS[name](train, test, trial)
 
 
@@ -229,19 +152,22 @@ def shuffled(job: Job, points: Points, others: Others | None, warm: set[str]) ->
         warm.add(job.contender)
         learned(job.contender, job.set, train.take(slice(WARM_ROWS)), test.take(slice(WARM_ROWS)), job.trial, others)
     made = learned(job.contender, job.set, train, test, job.trial, others)
-    found = scores(test, made.decision)
+    loss = probability_scores(test, made.positive).log_loss
+    return cell_of(job, train, scores(test, made.decision), log_loss=loss, cpu_s=made.cpu_s, bytes=made.bytes)
+
+
+def cell_of(job: Job, points: Points, found: Any, **figures: Any) -> Cell:
+    """Return the cell of what was found of some points."""
     return Cell(
         **asdict(job),
-        rows=len(train),
-        dimension=train.dimension,
+        rows=len(points),
+        dimension=points.dimension,
         accuracy=found.accuracy,
         balanced_accuracy=found.balanced_accuracy,
         auc=found.auc,
         average_precision=found.average_precision,
-        log_loss=probability_scores(test, made.positive).log_loss,
-        cpu_s=made.cpu_s,
-        bytes=made.bytes,
         load=os.getloadavg()[0],
+        **figures,
     )
 
 
@@ -253,7 +179,7 @@ def plan_of(kernel: Literal["linear", "rbf"], seed: int) -> PrequentialPlan:
     return PrequentialPlan(leaf_rows=LEAF, svm=SvmConfig(kernel=kernel), seed=seed)
 
 
-def followed(name: str, stream: Labeled, seed: int, others: Others | None) -> tuple[PrequentialRow, int]:
+def followed(name: str, stream: Labeled, seed: int, others: Others | None) -> tuple[PrequentialRow, int | None]:
     """Let one contender follow a stream; return how it did, and the bytes it held."""
     kernel: Literal["linear", "rbf"] = "rbf" if name.endswith("_rbf") else "linear"
     plan, points, d = plan_of(kernel, seed), stream.points, stream.points.dimension
@@ -261,7 +187,7 @@ def followed(name: str, stream: Labeled, seed: int, others: Others | None) -> tu
         assert others is not None
         told = others.follow(name, points.X, points.y, LEAF, LEAF, seed)
         row = judged_row(name, Answers(told.decision, told.positive), stream, plan)
-        return replace(row, cpu_seconds=told.seconds), told.bytes or bytes_of(0, d)
+        return replace(row, cpu_seconds=told.seconds), told.bytes
     if name == "no_change":
         known = np.arange(len(points)) // LEAF * LEAF  # labels that are known before each row
         newest = np.concatenate((points.y[:1] * 0 - 1, points.y))[known].astype(np.float64)
@@ -284,19 +210,7 @@ def streamed(job: Job, stream: Stream, others: Others | None, warm: set[str]) ->
         warm.add(job.contender)
         followed(job.contender, Labeled(points.take(slice(WARM_ROWS)), 2), job.trial, others)
     row, held = followed(job.contender, Labeled(points, 2), job.trial, others)
-    return Cell(
-        **asdict(job),
-        rows=len(y),
-        dimension=X.shape[1],
-        accuracy=row.accuracy,
-        balanced_accuracy=row.balanced_accuracy,
-        auc=row.auc,
-        average_precision=row.average_precision,
-        log_loss=row.log_loss,
-        cpu_s=row.cpu_seconds,
-        bytes=held,
-        load=os.getloadavg()[0],
-    )
+    return cell_of(job, points, row, log_loss=row.log_loss, cpu_s=row.cpu_seconds, bytes=held)
 
 
 def stream_of(name: str, data: Path, rows: int, trial: int, others: Others | None) -> Stream:
@@ -316,17 +230,17 @@ def stream_of(name: str, data: Path, rows: int, trial: int, others: Others | Non
 
 
 def jobs(parts: Sequence[Part], sets: Sequence[str], contenders: Sequence[str], trials: int) -> list[Job]:
-    """Return the cells that are asked for, the cheapest of each trial first; no names: all that have a cost."""
+    """Return the cells that are asked for, the cheapest of each trial first; no names: all."""
     of: Mapping[Part, Sequence[str]] = {"shuffled": SHUFFLED, "streams": STREAMS}
     found = [
         Job(part, data, name, trial)
         for trial in range(trials)
         for part in parts
-        for name in (*COST[part], *(NAMED_ONLY if part == "shuffled" else ()))
+        for name in COST[part]
         for data in of[part]
-        if (not sets or data in sets) and (name in contenders if contenders else name in COST[part])
+        if (not sets or data in sets) and (not contenders or name in contenders)
     ]
-    return sorted(found, key=lambda job: (job.trial, COST[job.part].get(job.contender, 1.0)))
+    return sorted(found, key=lambda job: (job.trial, COST[job.part][job.contender]))
 
 
 def measure(wanted: Sequence[Job], data: Path, rows: int, others: Others | None, kept: Kept) -> list[Cell]:
@@ -363,32 +277,22 @@ def measure(wanted: Sequence[Job], data: Path, rows: int, others: Others | None,
 
 # ------------------------------------------------------------------------------------------------------------ the table
 
-HEADING: Final = (
-    f"{'part':<9} {'set':<15}{'contender':<19}{'trials':>7}{'accuracy':>9}{'balanced':>9}{'AUC':>8}{'AP':>8}"
-    f"{'log loss':>9}{'CPU s':>9}{'kB':>10}"
-)
+HEADING: Final = ("part", "set", "contender", "trials", "accuracy", "balanced", "AUC", "AP", "log loss", "CPU s", "kB")
 FIGURES: Final = ("accuracy", "balanced_accuracy", "auc", "average_precision", "log_loss")
 
 
 def lines(cells: Sequence[Cell], wanted: Sequence[Job]) -> Iterator[str]:
     """Yield the table: means over the trials, the best AUC of each set first, then what is missing."""
-    yield HEADING
     groups: dict[tuple[str, str], dict[str, list[Cell]]] = {}
     for one in cells:
         groups.setdefault((one.part, one.set), {}).setdefault(one.contender, []).append(one)
-    order = [("shuffled", name) for name in SHUFFLED] + [("streams", name) for name in STREAMS]
-    for part, data in sorted(groups, key=order.index):
-        of_set = groups[part, data].values()
-        for own in sorted(of_set, key=lambda own: -(_mean(own, "auc") or 0.0)):
-            figures = "".join(
-                f"{'-' if value is None else f'{value:.4f}':>{9 if name in ('accuracy', *FIGURES[1::3]) else 8}}"
-                for name in FIGURES
-                for value in (_mean(own, name),)
-            )
-            seconds, held = statistics.fmean(one.cpu_s for one in own), max(one.bytes for one in own)
-            yield (
-                f"{part:<9} {data:<15}{own[0].contender:<19}{len(own):>7}{figures}{seconds:>9.2f}{held / 1e3:>10,.0f}"
-            )
+    order = [*(("shuffled", name) for name in SHUFFLED), *(("streams", name) for name in STREAMS)]
+    best_first = (
+        own
+        for of in sorted(groups, key=order.index)
+        for own in sorted(groups[of].values(), key=lambda own: -(_mean(own, "auc") or 0.0))
+    )
+    yield from aligned(HEADING, map(_row, best_first))
     there = {Job(one.part, one.set, one.contender, one.trial) for one in cells}
     missing: dict[tuple[str, str, int], list[str]] = {}
     for job in wanted:
@@ -396,6 +300,13 @@ def lines(cells: Sequence[Cell], wanted: Sequence[Job]) -> Iterator[str]:
             missing.setdefault((job.part, job.contender, job.trial), []).append(job.set)
     for (part, contender, trial), sets in missing.items():
         yield f"missing: {part}, {contender}, trial {trial}: {', '.join(sets)}"
+
+
+def _row(own: Sequence[Cell]) -> list[object]:
+    figures = [shown(_mean(own, name), ".4f") for name in FIGURES]
+    seconds = statistics.fmean(one.cpu_s for one in own)
+    held = max((one.bytes / 1e3 for one in own if one.bytes is not None), default=None)
+    return [own[0].part, own[0].set, own[0].contender, len(own), *figures, f"{seconds:.2f}", shown(held, ",.0f")]
 
 
 def _mean(cells: Sequence[Cell], name: str) -> float | None:
@@ -418,7 +329,7 @@ def main(arguments: Sequence[str] | None = None) -> list[Cell]:
     if asked.data is None or asked.json is None:
         parser.error("--data DIR and --json FILE are needed")
     known(parser, "--sets", asked.sets, sorted({*SHUFFLED, *STREAMS}))
-    known(parser, "--contenders", asked.contenders, [*NAMED_ONLY, *{name for part in COST.values() for name in part}])
+    known(parser, "--contenders", asked.contenders, sorted({name for part in COST.values() for name in part}))
     wanted = jobs([asked.only] if asked.only else ["shuffled", "streams"], asked.sets, asked.contenders, asked.rounds)
     with ExitStack() as stack:
         stack.enter_context(threadpool_limits(1))

@@ -1,4 +1,4 @@
-"""River, LightGBM and CapyMOA for `tests.benchmarks.worth`: `python worth_peers.py`, then lines on stdin.
+"""LightGBM and CapyMOA for `tests.benchmarks.worth`: `python worth_peers.py`, then lines on stdin.
 
 Needs none of this project, so that it runs in an environment of its own (numpy; each library only where its contenders
 are to be measured; CapyMOA needs Java, too). A line has words with tabs between them:
@@ -18,7 +18,6 @@ predicting), `bytes` where a contender can count what it holds, or what is `miss
 
 from __future__ import annotations
 
-import gc
 import importlib
 import itertools
 import json
@@ -29,12 +28,10 @@ from typing import Any
 
 import numpy as np
 
-BATCH = 1_000
-"""Rows that are made into lists at once."""
 WINDOW_ROWS = 10_000
 """Of the boosted trees that follow a stream."""
 ENSEMBLE = 10
-"""Trees of a forest, as River has by default; CapyMOA's default of 100 takes ten times as long."""
+"""Trees of a forest; CapyMOA's default of 100 takes ten times as long."""
 LEAST = 1e-6
 """Of a probability: shares of votes reach 0 and 1, where the log loss has no value."""
 RTG_RULES = 4
@@ -51,45 +48,6 @@ def scored(positive: Any) -> Any:
 
 
 # ------------------------------------------------------------------------------------------------------------- learners
-
-
-class River:
-    """A learner of River that takes rows one by one."""
-
-    def __init__(self, model: Any) -> None:
-        self._model = model
-
-    def answer(self, X: Any) -> Any:
-        return scored(self.positive(X))
-
-    def positive(self, X: Any) -> Any:
-        said = [self._model.predict_proba_one(dict(enumerate(x))) for x in X.tolist()]
-        return np.array([one.get(True, 0.5 if not one else 0.0) for one in said])
-
-    def learn(self, X: Any, y: Any) -> None:
-        for start in range(0, len(y), BATCH):
-            part = slice(start, start + BATCH)
-            for x, label in zip(X[part].tolist(), (y[part] > 0).tolist(), strict=True):
-                self._model.learn_one(dict(enumerate(x)), label)
-
-    def bytes(self) -> int | None:
-        return int(self._model._raw_memory_usage) if hasattr(self._model, "_raw_memory_usage") else None
-
-
-class Linear(River):
-    """River's logistic regression, whose probabilities are computed at once: many times faster, and checked."""
-
-    def positive(self, X: Any) -> Any:
-        scaler, rule = self._model["StandardScaler"], self._model["LogisticRegression"]
-        names = range(X.shape[1])
-        mean = np.array([scaler.means[name] for name in names])
-        spread = np.sqrt(np.array([scaler.vars[name] for name in names]))
-        w = np.array([rule.weights.get(name, 0.0) for name in names])
-        Z = np.divide(X - mean, spread, out=np.zeros(X.shape), where=spread > 0.0)
-        answered = 1.0 / (1.0 + np.exp(-np.clip(Z @ w + rule.intercept, -700.0, 700.0)))
-        for expected, own in zip(super().positive(X[:20]), answered, strict=False):
-            assert abs(own - expected) < 1e-9, (own, expected)
-        return answered
 
 
 class Boosted:
@@ -144,35 +102,8 @@ class Moa:
         for x, label in zip(X.astype(np.float64), (y > 0).astype(int).tolist(), strict=True):
             self._model.train(self._labeled.from_array(self._schema, x, label))
 
-    def bytes(self) -> int:
-        """Return what the heap shrinks by as the learner goes."""
-        whole = self._heap()
-        self._model = None
-        return max(0, whole - self._heap())
-
-    def _heap(self) -> int:
-        """Return the bytes of the virtual machine's heap that are in use after collections."""
-        from java.lang import Runtime, System  # type: ignore[import-not-found]
-
-        machine = Runtime.getRuntime()
-        for _ in range(2):
-            gc.collect()
-            System.gc()
-        return int(machine.totalMemory() - machine.freeMemory())
-
-
-def river(dimension: int, leaf: int | None, seed: int) -> Any:
-    """Return a linear model that is learned row by row."""
-    from river import linear_model, preprocessing
-
-    return Linear(preprocessing.StandardScaler() | linear_model.LogisticRegression())
-
-
-def forest(dimension: int, leaf: int | None, seed: int) -> Any:
-    """Return River's adaptive random forest, ten trees."""
-    from river import forest as trees
-
-    return River(trees.ARFClassifier(n_models=ENSEMBLE, seed=seed))
+    def bytes(self) -> None:
+        """Return nothing: what is held in a heap that others use as well is not known."""
 
 
 def lightgbm(dimension: int, leaf: int | None, seed: int) -> Any:
@@ -191,11 +122,8 @@ def moa(kind: str, **options: Any) -> Any:
 
 
 CONTENDERS = {
-    "river": river,
     "lightgbm": lightgbm,
-    "forest": forest,
     "moa_forest": moa("AdaptiveRandomForestClassifier", ensemble_size=ENSEMBLE),
-    "moa_patches": moa("StreamingRandomPatches", ensemble_size=ENSEMBLE),
     "moa_sgbt": moa("StreamingGradientBoostedTrees"),
 }
 

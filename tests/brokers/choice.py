@@ -15,13 +15,7 @@ SERVERS = "KAFKA_BOOTSTRAP_SERVERS"
 
 
 class NoBroker(Exception):
-    """No real broker can be had, and why.
-
-    Attributes
-    ----------
-    forced
-        Whether a particular one was asked for: then it is an error, otherwise a reason to skip.
-    """
+    """No real broker can be had, and why; `forced` if a particular one was asked for: then it is no reason to skip."""
 
     def __init__(self, reason: str, *, forced: bool) -> None:
         self.forced = forced
@@ -30,17 +24,7 @@ class NoBroker(Exception):
 
 @dataclass(frozen=True)
 class RealBroker:
-    """A running broker.
-
-    Attributes
-    ----------
-    bootstrap_servers
-        Where clients find it.
-    description
-        For people: what it is and where it comes from.
-    stop
-        Ends it, if it was started here.
-    """
+    """A running broker; `stop` ends it, if it was started here."""
 
     bootstrap_servers: str
     description: str
@@ -55,13 +39,7 @@ def may_be_had() -> bool:
 
 
 def start_real_broker() -> RealBroker:
-    """Start, or find, the broker for this test run.
-
-    Raises
-    ------
-    NoBroker
-        If none can be had, or not the one that was asked for.
-    """
+    """Start, or find, the broker for this test run; raise `NoBroker` if none can be had, or not the forced one."""
     forced = os.environ.get(FORCE, "")
     if forced == "none":
         raise NoBroker(f"no real broker wanted: {FORCE}=none", forced=False)

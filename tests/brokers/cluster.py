@@ -30,13 +30,7 @@ LOOK_TIMEOUT_S = 10.0
 
 
 class Cluster:
-    """Three nodes; new topics have a replica on each, and take writes while two of them live.
-
-    Parameters
-    ----------
-    settings : mapping, optional
-        Server settings of every node on top of those of every test cluster.
-    """
+    """Three nodes; new topics have a replica on each, and take writes while two of them live."""
 
     def __init__(self, settings: Mapping[str, str] | None = None) -> None:
         quorum = Quorum(dict(zip(NODES, free_ports(len(NODES)), strict=True)))

@@ -25,15 +25,7 @@ SHARED = pytest.StashKey[SharedBroker]()
 
 @dataclass(frozen=True)
 class TestBroker:
-    """A broker under test.
-
-    Attributes
-    ----------
-    kind
-        "embedded" or "real".
-    connection
-        How to reach it.
-    """
+    """A broker under test; its kind is "embedded" or "real"."""
 
     __test__ = False
 
@@ -71,7 +63,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_unconfigure(config: pytest.Config) -> None:
     shared = config.stash.get(SHARED, None)
     if shared is not None:
-        shared.stop()
+        shared.close()
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

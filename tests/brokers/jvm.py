@@ -16,14 +16,13 @@ import tempfile
 import time
 import uuid
 from base64 import urlsafe_b64encode
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.brokers.settings import KAFKA_VERSION, SETTINGS
 
-POM = Path(__file__).with_name("pom.xml")
 COPY_JARS = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
 JAVA_FLAGS = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 HEAP_MB = 512
@@ -38,35 +37,31 @@ class CannotRun(Exception):
     """What is missing to run the broker here."""
 
 
-def kafka_jars(version: str = KAFKA_VERSION) -> Path:
-    """Return the directory of a Kafka's jars; the first call on a machine downloads them (43 MB)."""
-    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    jars = home / "streamsvm" / f"kafka-{version}"
-    if jars.is_dir():
-        return jars
+def fetched(name: str, pom: str, *options: str, unpack: Callable[[Path], None] | None = None) -> Path:
+    """Return the cached directory of what a POM names; the first call on a machine downloads it, and may unpack it."""
+    kept = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "streamsvm" / name
+    if kept.is_dir():
+        return kept
     if shutil.which("mvn") is None:
-        raise CannotRun("mvn is not installed, and Kafka's jars are not in the cache")
-    jars.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=jars.parent) as work:
-        fresh = Path(work) / "jars"
-        command = [
-            "mvn",
-            "-B",
-            "-q",
-            "-f",
-            str(POM),
-            COPY_JARS,
-            "-DincludeScope=runtime",
-            f"-Dkafka.version={version}",
-        ]
-        done = subprocess.run(
-            [*command, f"-DoutputDirectory={fresh}"], cwd=work, capture_output=True, text=True, check=False
-        )
+        raise CannotRun(f"mvn is not installed, and {name} is not in the cache")
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=kept.parent) as work:
+        fresh = Path(work) / "fresh"
+        command = ["mvn", "-B", "-q", "-f", str(Path(__file__).with_name(pom)), COPY_JARS, "-DincludeScope=runtime"]
+        command += [f"-DoutputDirectory={fresh}", *options]
+        done = subprocess.run(command, cwd=work, capture_output=True, text=True, check=False)
         if done.returncode != 0:
-            raise CannotRun(f"mvn could not fetch Kafka's jars: {_tail(done.stdout + done.stderr)}")
-        with contextlib.suppress(OSError):  # another test run was faster: its jars are as good
-            fresh.rename(jars)
-    return jars
+            raise CannotRun(f"mvn could not fetch {name}: {_tail(done.stdout + done.stderr)}")
+        if unpack is not None:
+            unpack(fresh)
+        with contextlib.suppress(OSError):  # another test run was faster: what it fetched is as good
+            fresh.rename(kept)
+    return kept
+
+
+def kafka_jars(version: str = KAFKA_VERSION) -> Path:
+    """Return the directory of a Kafka's jars (43 MB)."""
+    return fetched(f"kafka-{version}", "pom.xml", f"-Dkafka.version={version}")
 
 
 def class_archive(java: str, version: str = KAFKA_VERSION) -> Path | None:
@@ -96,15 +91,7 @@ def class_archive(java: str, version: str = KAFKA_VERSION) -> Path | None:
 
 @dataclass(frozen=True)
 class Quorum:
-    """The controllers of a cluster, the same for all its nodes.
-
-    Attributes
-    ----------
-    ports
-        Of each node, by its id, the port of its controller.
-    cluster_id
-        What every node's log is formatted for.
-    """
+    """The controllers of a cluster, the same for all its nodes: the port of each by the node's id."""
 
     ports: Mapping[int, int]
     cluster_id: str = field(default_factory=lambda: urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("="))
@@ -115,87 +102,35 @@ class Quorum:
         return ",".join(f"{node}@127.0.0.1:{port}" for node, port in self.ports.items())
 
 
-class JvmBroker:
-    """One Kafka node as a child process, on the loopback interface.
+def java() -> str:
+    """Return the path of the Java program."""
+    found = shutil.which("java")
+    if found is None:
+        raise CannotRun("java is not installed")
+    return found
 
-    The port and the data directory stay the same from `start` to `stop`, so that it can be killed and
-    started again in between. It never outlives this process.
 
-    Parameters
-    ----------
-    settings : mapping, optional
-        Server settings on top of those of every test broker.
-    node, quorum : int and Quorum, optional
-        Which node of which cluster; by default the only one of its own.
-    advertised : str, optional
-        Host and port of a proxy. The node then has one more listener, `behind_proxy`, whose clients are told
-        to come back by way of the proxy.
-    heap_mb : int
-        Its largest heap.
-    port : int
-        Where it listens; 0: anywhere.
-    classes : str
-        Java's option about an archive of classes; by default the one of `class_archive` is used.
-    version : str
-        Of Apache Kafka.
-    """
+class JavaProcess:
+    """A Java program as a child process; it never outlives this process."""
 
-    def __init__(
-        self,
-        settings: Mapping[str, str] | None = None,
-        *,
-        node: int = 1,
-        quorum: Quorum | None = None,
-        advertised: str = "",
-        heap_mb: int = HEAP_MB,
-        port: int = 0,
-        classes: str = "",
-        version: str = KAFKA_VERSION,
-    ) -> None:
-        java = shutil.which("java")
-        if java is None:
-            raise CannotRun("java is not installed")
-        if not classes and (archive := class_archive(java, version)) is not None:
-            classes = f"-XX:SharedArchiveFile={archive}"
-        flags = [f"-Xmx{heap_mb}m", *JAVA_FLAGS, *filter(None, [classes])]
-        self._java = [java, *flags, "-cp", str(kafka_jars(version) / "*")]
-        self._directory = Path(tempfile.mkdtemp(prefix="streamsvm-kafka-"))
-        self._settings = self._directory / "server.properties"
-        self._log = self._directory / "broker.log"
+    def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
         # A child that dies with its parent dies with the thread that started it; a fault is a thread, and a short one.
-        self._starter = ThreadPoolExecutor(1, "broker")
-        free_port, self.behind_proxy, controller_port = free_ports(3)
-        self._port = port or free_port
-        self.node = node
-        self._quorum = quorum or Quorum({node: controller_port})
-        self._write_settings(advertised, settings or {})
+        self._starter = ThreadPoolExecutor(1, "java")
         atexit.register(self.stop)
 
-    @property
-    def bootstrap_servers(self) -> str:
-        """Where clients find it."""
-        return f"127.0.0.1:{self._port}"
-
-    def start(self) -> None:
-        """Start it, on the first time with an empty log, and wait until it answers."""
-        self.launch()
-        self.wait_until_up()
-
-    def launch(self) -> None:
-        """Start it without waiting: a node of a cluster answers only when its fellows are there."""
-        if not (self._directory / "logs").exists():
-            self._format()
-        with self._log.open("ab") as log:
+    def _begin(self, command: Sequence[str], directory: Path, log: Path) -> subprocess.Popen[bytes]:
+        with log.open("ab") as output:
             self._process = self._starter.submit(
                 subprocess.Popen,
-                [*self._java, "kafka.Kafka", str(self._settings)],
-                stdout=log,
-                stderr=log,
-                cwd=self._directory,
-                start_new_session=True,  # Ctrl-C is for the tests, which then stop the broker
+                command,
+                stdout=output,
+                stderr=output,
+                cwd=directory,
+                start_new_session=True,  # Ctrl-C is for the tests, which then stop the program
                 preexec_fn=die_with_parent,
             ).result()
+        return self._process
 
     def kill(self) -> None:
         """Kill it as a power failure of the process would; the data remain."""
@@ -212,16 +147,9 @@ class JvmBroker:
         """Let it go on after `pause`."""
         self._signal(signal.SIGCONT)
 
-    def restart(self) -> None:
-        """Kill it if it runs, and start it again on the same port and data."""
-        self.kill()
-        self.start()
-
-    def revive(self) -> None:
-        """See that it runs, whatever was done to it."""
-        if self._process is None or self._process.poll() is not None:
-            self.restart()
-        self.resume()
+    def _signal(self, number: signal.Signals) -> None:
+        if self._process is not None and self._process.poll() is None:
+            self._process.send_signal(number)
 
     def shut_down(self, timeout_s: float = STOP_TIMEOUT_S) -> None:
         """End it in good order, as an upgrade does; the data remain."""
@@ -242,6 +170,74 @@ class JvmBroker:
         atexit.unregister(self.stop)
         self.kill()
         self._starter.shutdown(wait=False)
+
+
+class JvmBroker(JavaProcess):
+    """One Kafka node as a child process, on the loopback interface.
+
+    The port and the data directory stay the same from `start` to `stop`, so that it can be killed and
+    started again in between. `settings` come on top of those of every test broker; with `quorum` it is one node of a
+    cluster. `advertised` is the address of a proxy: the node then has one more listener, at the port `behind_proxy`,
+    whose clients are told to come back by way of the proxy. `classes` replaces Java's option of `class_archive`.
+    """
+
+    def __init__(
+        self,
+        settings: Mapping[str, str] | None = None,
+        *,
+        node: int = 1,
+        quorum: Quorum | None = None,
+        advertised: str = "",
+        heap_mb: int = HEAP_MB,
+        port: int = 0,
+        classes: str = "",
+        version: str = KAFKA_VERSION,
+    ) -> None:
+        program = java()
+        if not classes and (archive := class_archive(program, version)) is not None:
+            classes = f"-XX:SharedArchiveFile={archive}"
+        flags = [f"-Xmx{heap_mb}m", *JAVA_FLAGS, *filter(None, [classes])]
+        self._java = [program, *flags, "-cp", str(kafka_jars(version) / "*")]
+        self._directory = Path(tempfile.mkdtemp(prefix="streamsvm-kafka-"))
+        self._settings = self._directory / "server.properties"
+        self._log = self._directory / "broker.log"
+        free_port, self.behind_proxy, controller_port = free_ports(3)
+        self._port = port or free_port
+        self.node = node
+        self._quorum = quorum or Quorum({node: controller_port})
+        self._write_settings(advertised, settings or {})
+        super().__init__()
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """Where clients find it."""
+        return f"127.0.0.1:{self._port}"
+
+    def start(self) -> None:
+        """Start it, on the first time with an empty log, and wait until it answers."""
+        self.launch()
+        self.wait_until_up()
+
+    def launch(self) -> None:
+        """Start it without waiting: a node of a cluster answers only when its fellows are there."""
+        if not (self._directory / "logs").exists():
+            self._format()
+        self._begin([*self._java, "kafka.Kafka", str(self._settings)], self._directory, self._log)
+
+    def restart(self) -> None:
+        """Kill it if it runs, and start it again on the same port and data."""
+        self.kill()
+        self.start()
+
+    def revive(self) -> None:
+        """See that it runs, whatever was done to it."""
+        if self._process is None or self._process.poll() is not None:
+            self.restart()
+        self.resume()
+
+    def discard(self) -> None:
+        """Kill it and delete its data: a node lost for good."""
+        super().discard()
         shutil.rmtree(self._directory, ignore_errors=True)
 
     def _write_settings(self, advertised: str, extra: Mapping[str, str]) -> None:
@@ -287,10 +283,6 @@ class JvmBroker:
         said = _tail(self._log.read_text(errors="replace"))
         self.kill()
         raise CannotRun(f"the broker did not start: {said}")
-
-    def _signal(self, number: signal.Signals) -> None:
-        if self._process is not None and self._process.poll() is None:
-            self._process.send_signal(number)
 
 
 def die_with_parent() -> None:

@@ -10,6 +10,7 @@ import subprocess
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from confluent_kafka.admin import (  # type: ignore[attr-defined]
     AclBinding,
@@ -38,15 +39,7 @@ def password_of(user: str) -> str:
 
 @dataclass(frozen=True)
 class Certificate:
-    """A key pair on disk.
-
-    Attributes
-    ----------
-    chain, key
-        PEM files of the certificate and of its private key (PKCS#8).
-    both
-        PEM file of the two, as a Java broker wants them.
-    """
+    """PEM files of a certificate, of its private key, and of both, as a Java broker wants them."""
 
     chain: Path
     key: Path
@@ -54,18 +47,7 @@ class Certificate:
 
 
 class Authority:
-    """A certificate authority of this run, and what it vouches for.
-
-    Parameters
-    ----------
-    directory : Path
-        Where its files go.
-
-    Attributes
-    ----------
-    ca : Path
-        PEM file of its own certificate.
-    """
+    """A certificate authority of this run, whose own certificate is in the file `ca`, and what it vouches for."""
 
     def __init__(self, directory: Path) -> None:
         if shutil.which("openssl") is None:
@@ -101,11 +83,6 @@ class SecuredBroker(JvmBroker):
 
     Its own traffic goes over a plain listener on the loopback, by which `permit` and `forbid` also work. The user
     `admin` may do everything; a user's password is `password_of(user)`.
-
-    Parameters
-    ----------
-    directory : Path
-        Where certificates go.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -143,22 +120,14 @@ class SecuredBroker(JvmBroker):
         """Let a user do operations on resources: (kind, name, operation)."""
         permissions = list(permissions)
         admin = self._administrate()  # named, so that it lives until the answers are there
-        for future in admin.create_acls([_binding(user, *one) for one in permissions]).values():
+        for future in admin.create_acls([AclBinding(*_binding(user, *one)) for one in permissions]).values():
             future.result(ANSWER_TIMEOUT_S)
         for permission in permissions:
             self.on_permit(user, permission)
 
     def forbid(self, user: str, permission: Permission, *, missing_ok: bool = False) -> None:
         """Take a permission back."""
-        kind, name, operation = permission
-        wanted = AclBindingFilter(
-            ResourceType[kind.upper()],
-            *_pattern(name),
-            f"User:{user}",
-            "*",
-            AclOperation[operation.upper()],
-            AclPermissionType.ALLOW,
-        )
+        wanted = AclBindingFilter(*_binding(user, *permission))
         admin = self._administrate()
         (future,) = admin.delete_acls([wanted]).values()
         assert len(future.result(ANSWER_TIMEOUT_S)) == 1 or missing_ok, f"{user} had no {permission}"
@@ -203,19 +172,8 @@ CLIENTS: Mapping[str, str] = {
 """Settings of the clients' listener. Its tokens are unsigned: a test has no identity provider to trust."""
 
 
-def _pattern(name: str) -> tuple[str, ResourcePatternType]:
-    """Return what a name means: itself, or a prefix if it ends in a star."""
-    if name.endswith("*"):
-        return name.removesuffix("*"), ResourcePatternType.PREFIXED
-    return name, ResourcePatternType.LITERAL
-
-
-def _binding(user: str, kind: str, name: str, operation: str) -> AclBinding:
-    return AclBinding(
-        ResourceType[kind.upper()],
-        *_pattern(name),
-        f"User:{user}",
-        "*",
-        AclOperation[operation.upper()],
-        AclPermissionType.ALLOW,
-    )
+def _binding(user: str, kind: str, name: str, operation: str) -> tuple[Any, ...]:
+    """Return what a permission is made of; a name that ends in a star is a prefix."""
+    pattern = ResourcePatternType.PREFIXED if name.endswith("*") else ResourcePatternType.LITERAL
+    allowed = AclOperation[operation.upper()], AclPermissionType.ALLOW
+    return ResourceType[kind.upper()], name.removesuffix("*"), pattern, f"User:{user}", "*", *allowed

@@ -21,15 +21,8 @@ FIND, END = "find", "end"
 
 
 class SharedBroker:
-    """Keeps the broker, and tells the processes of the run where it listens.
+    """Keeps the broker, or why there is none, once somebody asked, and tells the processes of the run where it listens.
 
-    Attributes
-    ----------
-    found
-        The broker, or why there is none; None until somebody asks.
-
-    Notes
-    -----
     What starts the broker has to be one thread that lives as long as the broker: the kernel ends a child with the
     thread that began it.
     """
@@ -41,7 +34,7 @@ class SharedBroker:
         self._thread.start()
         os.environ[ADDRESS] = str(self._listener.address)
 
-    def stop(self) -> None:
+    def close(self) -> None:
         """End the broker, if there is one."""
         del os.environ[ADDRESS]
         with Client(self._listener.address, "AF_UNIX") as keeper:
@@ -75,13 +68,7 @@ def _found() -> RealBroker | NoBroker:
 
 
 def find_real_broker() -> RealBroker:
-    """Return the broker of this run: the shared one where somebody keeps one, else one of this process's own.
-
-    Raises
-    ------
-    NoBroker
-        If none can be had, or not the one that was asked for.
-    """
+    """Return the broker of this run: the shared one where somebody keeps one, else one of this process's own."""
     address = os.environ.get(ADDRESS)
     if address is None:
         return start_real_broker()

@@ -76,9 +76,8 @@ def test_a_fitted_model_is_certified() -> None:
     X, y = X[shuffled], y[shuffled]
     clf = CoresetSVC(C=1.0, points=2_000).fit(X, y)
     found = clf.certify(X, y)
-    Z, w = clf.model_.scaler.transform(X), clf.model_.machine.coefficients
-    sign = np.where(y == clf.classes_[1], 1, -1)
-    plain = 0.5 * w @ w + np.maximum(0.0, 1.0 - sign * (Z @ w + clf.model_.machine.intercept)).sum()
+    machine = clf.model_.machine
+    plain = made_objective(clf, X, y == clf.classes_[1], machine.coefficients, machine.intercept)
     assert found.objective == pytest.approx(plain, rel=1e-12)
     assert found.objective >= plain * (1 - 1e-15)
     assert found.gap is not None

@@ -22,7 +22,7 @@ from streamsvm.points import Points
 from streamsvm.registry import load_record
 from streamsvm.verification import EXIT_CLEAN, NotRecomputable, Outcome, Recomputation
 from tests.brokers.fixtures import TestBroker
-from tests.consumers.command import error_of, run
+from tests.consumers.command import run
 from tests.consumers.forged import Forged, retired_record, train
 from tests.consumers.trainers import encoded, produce, records, run_until, settings_for, versions
 from tests.streams import gaussian
@@ -211,7 +211,7 @@ def test_what_is_proven_is_proven_of_the_rows_that_came(settings: Settings, conn
 
 @pytest.mark.long
 def test_the_command_says_what_is_proven(real_broker: TestBroker, tmp_path: Path) -> None:
-    """Of the newest version; `--all` does not go with it, and what is about a certificate needs one."""
+    """Of the newest version."""
     settings = settings_for(real_broker.name("c"), tmp_path)
     Cluster(real_broker.connection).create([TopicSpec(settings.input.topic, 1)])
     produce(real_broker.connection, settings.input.topic, records(120))
@@ -221,9 +221,3 @@ def test_the_command_says_what_is_proven(real_broker: TestBroker, tmp_path: Path
     proven = run("verify", "--certificate", *servers, *models)
     assert proven.returncode == EXIT_CLEAN, proven.stderr
     assert re.search(r"m@3: proven within \S+ % of the best possible model over all 120 rows", proven.stdout)
-    all_of_them = run("verify", "--certificate", "--all", *servers, *models)
-    assert all_of_them.returncode == 78
-    assert "--certificate is given, and --all is given" in error_of(all_of_them)
-    of_nothing = run("verify", "--reads", "3", *servers, *models)
-    assert of_nothing.returncode == 78
-    assert "--reads = 3, but --certificate is not given" in error_of(of_nothing)

@@ -31,14 +31,14 @@ from streamsvm.checkpoint.snapshot import Snapshot
 from streamsvm.crashpoints import POINTS
 from streamsvm.errors import ConfigurationError, CorruptCheckpoint, DirectoryTaken, StateError, TransientError
 from streamsvm.learning import Learner
-from streamsvm.model import Head, PartitionCut
+from streamsvm.model import PartitionCut
 from streamsvm.points import Position, Rows
 from tests.checkpoint.disks import RefusingDisk, VolatileDisk
 from tests.golden import HERE as GOLDEN
 from tests.golden.checkpoint import as_json, handmade, handmade_taken
 from tests.golden.every_checkpoint import HANDMADE, PARTS
 from tests.golden.rewritten import joined, parts, sealed, with_parts
-from tests.streams import gaussian, rows_of, small_config
+from tests.streams import gaussian, head_of, rows_of, small_config, snapshot_of
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -51,32 +51,16 @@ def snapshot(sequence: int = 1, head: int = 0, incarnation: int = 1, rows: int =
         rest = rest.slice(held.learn(rest), len(rest))
         if held.cut_due:
             cut = held.cut()
-    record = (
-        Head(
-            number=head,
-            incarnation=incarnation,
-            cut=(PartitionCut(0, 5, 0, 1),),
-            sha256="ab",
-            offset=3,
-            training_set_sha256="cd",
-            build={"numpy": "2"},
-            links=(),
-        )
-        if head
-        else None
-    )
-    return Snapshot(
-        name="m",
+    return snapshot_of(
+        held.state(),
         incarnation=incarnation,
         sequence=sequence,
-        topic="t",
         topic_id="id",
         base={0: Position(0), 2: Position(7, 1)},
         configuration=config.canonical(),
         configuration_sha256=config.sha256(),
         build={"numpy": "2"},
-        head=record,
-        learner=held.state(),
+        head=head_of(head, [PartitionCut(0, 5, 0, 1)], incarnation=incarnation) if head else None,
         pending=cut,
     )
 
@@ -178,25 +162,13 @@ def test_a_field_that_a_later_release_adds_to_the_head_is_passed_over() -> None:
     assert as_json(codec.decode(joined(header, arrays))) == as_json(handmade())
 
 
-def shortened(own: list[Any]) -> None:
-    own[0].popitem()
-
-
-def lengthened(own: list[Any]) -> None:
-    own[0]["more"] = 1
-
-
-def nameless(own: list[Any]) -> None:
-    del own[0]["part"]
-
-
 @pytest.mark.parametrize(
     ("change", "told"),
     [
         (lambda own: own.append(own[0]), "the part '{}' is there twice"),
-        (shortened, "the part '{}' of the file is damaged: .*missing"),
-        (lengthened, "the part '{}' of the file is damaged: .*unknown field"),
-        (nameless, "an entry of `parts` has no name"),
+        (lambda own: own[0].popitem(), "the part '{}' of the file is damaged: .*missing"),
+        (lambda own: own[0].update(more=1), "the part '{}' of the file is damaged: .*unknown field"),
+        (lambda own: own[0].pop("part"), "an entry of `parts` has no name"),
     ],
 )
 @pytest.mark.parametrize(("place", "name", "part"), PARTS)
@@ -342,7 +314,10 @@ def test_a_directory_that_goes_once_the_file_is_written_is_a_failed_checkpoint(
 @pytest.mark.parametrize("method", ["write", "sync", "rename", "sync_names"])
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO, errno.EROFS])
 def test_a_disk_that_refuses_leaves_the_old_checkpoint(method: str, number: int) -> None:
-    """Whatever step fails: file and reason are named, the old one stays, and the next save works."""
+    """Whatever step fails: file and reason are named, the old one stays, and the next save works.
+
+    After a failed fsync, too, the bytes are written anew: a second fsync may say "fine" about lost ones.
+    """
     disk = RefusingDisk()
     with CheckpointDirectory(disk, 3) as directory:
         directory.save(snapshot(1))
@@ -358,15 +333,20 @@ def test_a_disk_that_refuses_leaves_the_old_checkpoint(method: str, number: int)
         assert sequences(directory.generations())[0] == 3
 
 
-def test_a_file_that_cannot_be_read_is_told_and_one_that_cannot_be_removed_is_an_alarm() -> None:
-    """An I/O error while reading is a fault of that generation, not the end of the start.
+def test_a_file_that_cannot_be_read_is_told_and_one_that_cannot_be_removed_is_an_alarm(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """An I/O error while reading, or a file that is too large, is a fault of that generation, not the end of the start.
 
     The new checkpoint is there where an old one stays, but a disk that fills up silently would be worse.
     """
     disk = RefusingDisk()
     with CheckpointDirectory(disk, 2) as directory:
-        for sequence in (1, 2):
-            directory.save(snapshot(sequence))
+        largest = max([directory.save(snapshot(sequence)) for sequence in (1, 2)])
+        for bound, readable in ((largest, [2, 1]), (largest - 1, [])):
+            monkeypatch.setattr("streamsvm.checkpoint.directory.LARGEST_FILE_BYTES", bound)
+            assert sequences(directory.generations()) == readable
+        monkeypatch.undo()
         reading = directory.generations()
         disk.refuse["read"] = errno.EIO
         newest = next(reading)
@@ -377,16 +357,6 @@ def test_a_file_that_cannot_be_read_is_told_and_one_that_cannot_be_removed_is_an
         with pytest.raises(TransientError, match="cannot be removed: Operation not permitted"):
             directory.save(snapshot(3))
         assert sequences(directory.generations())[0] == 3
-
-
-def test_a_failed_fsync_is_not_tried_again_on_the_same_file() -> None:
-    """After a failed fsync the bytes are written anew: a second fsync may say "fine" about lost ones."""
-    disk = RefusingDisk()
-    with CheckpointDirectory(disk, 3) as directory:
-        disk.refuse["sync"] = errno.EIO
-        with pytest.raises(TransientError):
-            directory.save(snapshot(1))
-        assert disk.names() == []
 
 
 def test_damaged_newer_files_do_not_push_out_good_older_ones() -> None:
@@ -401,6 +371,8 @@ def test_damaged_newer_files_do_not_push_out_good_older_ones() -> None:
     with CheckpointDirectory(disk, 4) as directory:
         directory.save(snapshot(3))
         assert set(disk.names()) == good.keys() | damaged.keys() | {"checkpoint-000001-000000000000-000000000003.ssvm"}
+        for until, gone in ((0, set()), (1, {*damaged})):
+            assert {*directory.remove_unless(lambda _: True, "m", until)} == gone
 
 
 def test_a_rejected_generation_counts_for_nothing() -> None:

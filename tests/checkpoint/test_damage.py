@@ -12,12 +12,10 @@ import pytest
 
 from consumers import constants
 from consumers.settings import Settings
-from streamsvm.checkpoint.directory import CheckpointDirectory
 from streamsvm.checkpoint.format import decode, encode
 from streamsvm.errors import CorruptCheckpoint, StateError
 from streamsvm.kafka import Cluster, Connection, TopicSpec
 from tests.brokers.fixtures import TestBroker
-from tests.checkpoint.disks import VolatileDisk
 from tests.consumers.trainers import Running, produce, records, run_until, settings_for, topic
 from tests.golden.checkpoint import handmade
 from tests.promise.topics import check_counts, check_promise
@@ -28,8 +26,6 @@ WHOLE = encode(handmade())
 HEADER_END = 20 + struct.unpack_from("<Q", WHOLE, 12)[0]
 TRUNCATIONS = 100
 FLIPS = 1_000
-OLDER = "checkpoint-000001-000000000001-000000000001.ssvm"
-NEWER = "checkpoint-000002-000000000041-000000000012.ssvm"
 
 
 def undetected(damaged: list[bytes]) -> int:
@@ -80,17 +76,6 @@ def test_without_the_checksum_damage_would_pass(monkeypatch: pytest.MonkeyPatch)
     taken_out = type("Sha256", (), {"digest": lambda self: WHOLE[-32:]})()
     monkeypatch.setattr("streamsvm.checkpoint.framing.hashlib.sha256", lambda content: taken_out)
     assert undetected(body_flips(1)) > FLIPS // 2
-
-
-@pytest.mark.parametrize("damage", [header_flips, truncations], ids=["flipped", "truncated"])
-def test_the_older_generation_is_used(damage: Callable[[], list[bytes]]) -> None:
-    """Whatever happened to the newest file: its fault is said, and the one before it is found whole."""
-    for content in damage()[::40]:
-        with CheckpointDirectory(VolatileDisk({OLDER: WHOLE, NEWER: content}), 3) as directory:
-            newer, older = directory.generations()
-        assert (newer.name, newer.snapshot) == (NEWER, None)
-        assert newer.fault
-        assert older.snapshot is not None
 
 
 def broken(path: Path) -> None:

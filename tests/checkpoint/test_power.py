@@ -13,13 +13,13 @@ from streamsvm.checkpoint.directory import CheckpointDirectory
 from streamsvm.checkpoint.snapshot import Snapshot
 from streamsvm.kafka import Cluster, TopicSpec
 from streamsvm.learning import Cut, Learner
-from streamsvm.model import Head, partition_cuts
+from streamsvm.model import partition_cuts
 from streamsvm.points import Position, Rows
 from tests.brokers.fixtures import TestBroker
 from tests.checkpoint.disks import Files, VolatileDisk
 from tests.consumers.trainers import Running, produce, records, settings_for
 from tests.promise.topics import check_counts, check_promise
-from tests.streams import gaussian, rows_of, small_config
+from tests.streams import gaussian, head_of, rows_of, small_config, snapshot_of
 
 ROWS = 120
 STEP = 13
@@ -64,7 +64,7 @@ class Life:
                 number, last = snapshot.head.number if snapshot.head else 0, snapshot.sequence
             rest = stream().slice(learner.positions[0].offset, ROWS)
             for sequence in range(last + 1, last + 1 + saves):
-                directory.save(snapshot_of(learner, number, sequence))
+                directory.save(saved(learner, number, sequence))
                 self.promised = sequence
                 if not len(rest):
                     return
@@ -96,36 +96,9 @@ def newest(directory: CheckpointDirectory) -> Snapshot | None:
     return found[0].snapshot if found else None
 
 
-def snapshot_of(learner: Learner, number: int, sequence: int) -> Snapshot:
-    cut = partition_cuts(learner.positions, {})
-    head = (
-        Head(
-            number=number,
-            incarnation=1,
-            cut=cut,
-            sha256="ab" * 32,
-            offset=number,
-            training_set_sha256="cd" * 32,
-            build={},
-            links=(),
-        )
-        if number
-        else None
-    )
-    return Snapshot(
-        name="m",
-        incarnation=1,
-        sequence=sequence,
-        topic="t",
-        topic_id="",
-        base=BASE,
-        configuration={},
-        configuration_sha256="",
-        build={},
-        head=head,
-        learner=learner.state(),
-        pending=None,
-    )
+def saved(learner: Learner, number: int, sequence: int) -> Snapshot:
+    head = head_of(number, partition_cuts(learner.positions, {})) if number else None
+    return snapshot_of(learner.state(), sequence=sequence, head=head)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from consumers.loader import load
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
 from streamsvm.config.sizes import doubling_buckets, windowed_buckets
 from streamsvm.learning import Learner
@@ -88,20 +87,19 @@ def test_kernel_and_memory_decide_what_is_not_given(options: dict[str, Any], str
     said = {"points": points} if structure is None else {"points": points, "structure": structure}
     assert model(**{**options, **said}).sha256() == config.sha256()
     assert ModelConfig.of_canonical(config.canonical()).coreset.sizes == config.coreset.sizes
-
-
-def test_the_default_is_a_leaf_and_four_buckets_of_two_thousand() -> None:
-    """And an audit sample of a thousand."""
-    assert model().coreset.sizes[:4] == (2_000, 2_000, 4, 1_000)
+    if not options:
+        assert config.coreset.sizes[:4] == (2_000, 2_000, 4, 1_000), "leaf, bucket, buckets, audit sample"
 
 
 @pytest.mark.parametrize(
-    ("points", "dimension", "leaves"),
-    [(120_000, 8, 8), (120_000, 20, 8), (120_000, 40, 4), (6_000, 8, 2), (12_000, 50, 1)],
+    ("points", "dimension", "labels", "leaves"),
+    [(120_000, 20, 2, 8), (120_000, 23, 2, 6), (120_000, 20, 3, 2), (6_000, 8, 2, 2), (12_000, 50, 2, 1)],
 )
-def test_leaves_of_few_points_a_feature_screen_fewer_rows(points: int, dimension: int, leaves: int) -> None:
-    """Eight leaves a span from 100 points a feature on; below in proportion."""
-    sizes = model(dimension, memory="adaptive", points=points).coreset.sizes
+def test_leaves_of_few_points_a_feature_screen_fewer_rows(
+    points: int, dimension: int, labels: int, leaves: int
+) -> None:
+    """Eight leaves a span from 100 points a feature, and label of several, on; below in proportion."""
+    sizes = model(dimension, labels=labels, memory="adaptive", points=points).coreset.sizes
     assert sizes.span == leaves * sizes.leaf
 
 
@@ -140,6 +138,7 @@ def test_bytes_are_a_bound_and_not_a_wild_one(structure: str, dimension: int, pa
         most = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
+    assert model(2, labels=3, points=8_000).coreset.largest_bytes(model(2, labels=3).points, 1) == 3_039_440
     unused = (partitions * coreset.kept_points - learner.points_held) * config.points.point_bytes
     assert most <= bound - unused
     assert structure == "tree" or most >= 0.4 * bound
@@ -151,10 +150,3 @@ def test_a_window_has_no_more_buckets_than_is_said(window: int) -> None:
     assert windowed_buckets(window, max(1, window // 8)) <= 12
     assert windowed_buckets(window, 1) >= windowed_buckets(window, 2)
     assert doubling_buckets(window, 1) >= doubling_buckets(window, 2)
-
-
-def test_settings_show_what_follows() -> None:
-    """The logged configuration has the points and the structure."""
-    settings = load({"points": {"dimension": 3}})
-    assert (settings.coreset.points, settings.coreset.structure) == (11_000, "tree")
-    assert settings.coreset == settings.models().coreset

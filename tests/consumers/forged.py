@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
 import msgspec
 
 from consumers.settings import Settings
-from streamsvm.kafka import Cluster, Connection, Message, Outbox, Record, TopicSpec
+from streamsvm.kafka import Cluster, Connection, Message, Record, TopicSpec
 from streamsvm.model import (
     Alias,
     Ancestor,
@@ -26,7 +26,7 @@ from streamsvm.model import (
 )
 from streamsvm.verification import Outcome, VerificationReport
 from tests.brokers.fixtures import TestBroker
-from tests.consumers.trainers import produce, records, run_until, settings_for, topic
+from tests.consumers.trainers import changed, produce, records, run_until, send, settings_for, topic
 
 SHA256 = model_codec.SHA256_HEADER
 
@@ -61,9 +61,7 @@ class Forged:
         self.incarnation = 1
         self._origin = settings
         copy = f"{settings.output.models_topic}-{uuid.uuid4().hex[:8]}"
-        self.settings = settings.model_copy(
-            update={"output": settings.output.model_copy(update={"models_topic": copy})}
-        )
+        self.settings = changed(settings, "output", models_topic=copy)
         Cluster(connection).create([TopicSpec(copy), TopicSpec(self.settings.output.aliases_topic)])
         self.versions = [r for r in topic(connection, settings.output.models_topic) if r.value is not None]
 
@@ -93,18 +91,17 @@ class Forged:
 
     def store(self, *more: Message) -> Settings:
         """Write it all, with a head and an alias that fit the last version."""
-        output, outbox = self.settings.output, Outbox(self.connection)
-        for record in self.versions:
-            outbox.send(Message(output.models_topic, record.value, record.key, record.headers, partition=0))
-        for message in more:
-            outbox.send(message)
-        outbox.flush(30.0)
-        last = topic(self.connection, output.models_topic)[len(self.versions) - 1]
-        for key, value in aliases_of(last, self.incarnation).items():
-            outbox.send(Message(output.aliases_topic, value, key.encode(), partition=0))
-        outbox.flush(30.0)
-        outbox.close()
+        models = self.settings.output.models_topic
+        forged = [Message(models, record.value, record.key, record.headers, partition=0) for record in self.versions]
+        send(self.connection, *forged, *more)
+        self.name(aliases_of(topic(self.connection, models)[len(self.versions) - 1], self.incarnation))
         return self.settings
+
+    def name(self, aliases: Mapping[str, bytes | None]) -> None:
+        """Write aliases."""
+        named = [(key.encode(), value) for key, value in aliases.items()]
+        where = self.settings.output.aliases_topic
+        send(self.connection, *(Message(where, value, key, partition=0) for key, value in named))
 
 
 def aliases_of(last: Record, incarnation: int) -> dict[str, bytes]:

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import replace
+from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
+
+import pytest
 
 from consumers.host import Health
 from consumers.metrics import TRAINER, Metrics
@@ -15,7 +21,8 @@ from consumers.trainer import Components, Trainer
 from streamsvm.config import CoresetConfig, PointsConfig, SvmConfig
 from streamsvm.ingest import encode
 from streamsvm.kafka import Cluster, Connection, Message, Outbox, Record
-from streamsvm.model import Version, message as model_codec
+from streamsvm.learning import Trained, train
+from streamsvm.model import LinearMachine, Version, message as model_codec
 from streamsvm.points import Points
 from tests.deadline import Late
 from tests.streams import DIMENSION, gaussian
@@ -40,13 +47,22 @@ def settings_for(prefix: str, directory: Path, **training: Any) -> Settings:
     )
 
 
+def changed(settings: Settings, section: str, **options: object) -> Settings:
+    """Return the settings with options of a section changed."""
+    return settings.model_copy(update={section: getattr(settings, section).model_copy(update=options)})
+
+
 def produce(connection: Connection, topic: str, values: Sequence[bytes | None], partition: int = 0) -> None:
     """Put records into one partition and wait until they are stored."""
-    outbox = Outbox(connection)
-    for value in values:
-        outbox.send(Message(topic, value, partition=partition))
-    outbox.flush(30.0)
-    outbox.close()
+    send(connection, *(Message(topic, value, partition=partition) for value in values))
+
+
+def send(connection: Connection, *messages: Message) -> None:
+    """Send messages and wait until they are stored."""
+    with closing(Outbox(connection)) as outbox:
+        for message in messages:
+            outbox.send(message)
+        outbox.flush(30.0)
 
 
 def records(n: int, seed: int = 0) -> list[bytes]:
@@ -71,6 +87,41 @@ def versions(connection: Connection, settings: Settings) -> list[Version]:
 def topic(connection: Connection, name: str) -> list[Record]:
     """Return every record of partition 0."""
     return list(Cluster(connection).read_to_end(name, 0, timeout_s=30.0))
+
+
+def stored(connection: Connection, name: str) -> list[Record]:
+    """Return every record of every partition: on the embedded broker each topic has four."""
+    partitions = Cluster(connection).describe(name).partitions
+    return [record for p in partitions for record in Cluster(connection).read_to_end(name, p, timeout_s=30.0)]
+
+
+def aliases(connection: Connection, settings: Settings, key: str) -> list[bytes]:
+    """Return what the aliases topic holds under a key, the oldest first."""
+    return [r.value or b"" for r in topic(connection, settings.output.aliases_topic) if r.key == key.encode()]
+
+
+def trail(connection: Connection, settings: Settings) -> list[dict[str, Any]]:
+    """Return the entries of the audit trail."""
+    return [json.loads(record.value or b"") for record in topic(connection, settings.output.audit_topic)]
+
+
+def retired(connection: Connection, settings: Settings) -> list[int]:
+    """Return the number of each version that has a tombstone, in their order on the topic."""
+    keys = [r.key or b"" for r in topic(connection, settings.output.models_topic) if r.value is None]
+    return [int(key.rsplit(b"@", 1)[1]) for key in keys]
+
+
+def train_and_change(change: Callable[[int, LinearMachine], LinearMachine]) -> Callable[..., Trained]:
+    """Return a training whose n-th machine, from 1 on, is what is made of it."""
+    numbers = count(1)
+
+    def train_one(*arguments: Any) -> Trained:
+        trained = train(*arguments)
+        machine = trained.model.machine
+        assert isinstance(machine, LinearMachine)
+        return replace(trained, model=replace(trained.model, machine=change(next(numbers), machine)))
+
+    return train_one
 
 
 class Running:
@@ -114,7 +165,7 @@ class Running:
         except BaseException as error:  # noqa: BLE001 - shown to the test
             self.failure = error
 
-    def __enter__(self) -> Running:
+    def __enter__(self) -> Self:
         self._thread.start()
         return self
 
@@ -132,6 +183,10 @@ class Running:
         assert not self._thread.is_alive(), f"{self._thread.name} did not stop"
         if self.failure is not None:
             raise self.failure
+
+    def ended(self) -> bool:
+        """Tell whether it has ended, by itself or because it was asked to."""
+        return not self._thread.is_alive()
 
     def value(self, name: str, **labels: str) -> float:
         """Return a metric's value now; 0 where it has none yet."""
@@ -166,8 +221,23 @@ class Running:
         )
 
 
+def ends_by(
+    error: type[BaseException], said: str | None, settings: Settings, connection: Connection, **options: Any
+) -> Any:
+    """Run a trainer until it ends by itself, by an error that says this; return the error."""
+    with pytest.raises(error, match=said) as ended, Running(settings, connection, **options) as running:
+        running.wait_until(lambda: False)
+    return ended.value
+
+
 def run_until(settings: Settings, connection: Connection, rows: int, **options: Any) -> Running:
     """Run a trainer until it has read so many rows in this life, then stop it cleanly."""
     with Running(settings, connection, **options) as running:
         running.wait_for_rows(rows)
     return running
+
+
+def learn(settings: Settings, connection: Connection, rows: int, *, seed: int = 0, **options: Any) -> Running:
+    """Put so many points into the input, and run a trainer until it has read as many."""
+    produce(connection, settings.input.topic, records(rows, seed))
+    return run_until(settings, connection, rows, **options)

@@ -9,7 +9,8 @@ of each, its bytes (`text`, or `base64`, or neither where a record has no value)
   in more than the label;
 - `refused` of a message: words of the refusal, by all readers or those in `by`; without it the message is read. A case
   of a model is a golden message with `edits` (`set`, `remove` or `insert` at a path, which may begin with the name of a
-  part), and `says` has further words of Python's refusal; of other messages `says` is what the record holds.
+  part), and `says` has further words of Python's refusal; `valid` marks one that the JSON Schema takes all the same. Of
+  other messages `says` is what the record holds.
 
 A field that is left out of a row has its default: the weight 1, no id, and the time of the record.
 """
@@ -55,7 +56,7 @@ class Case:
     def record(self) -> Raw:
         """The record, at the offset 0."""
         headers = tuple((name, text.encode()) for name, text in self.headers.items())
-        return Raw(self.value, timestamp_ms=TIME_MS, headers=headers)
+        return Raw(self.value, timestamp_ms=TIME_MS, headers=headers, key=self.key)
 
     @property
     def config(self) -> PointsConfig:

@@ -53,20 +53,10 @@ def rows_of(decoded: Decoded, records: int, *, labeled: bool) -> list[list[Any]]
 
 def labels_of(case: Case, key: Any) -> list[Any]:
     """Return the labels of a record: key and sign, the reason of a refusal, or None of a watermark."""
-    record = _Keyed(case)
-    (labels,), rejected = LabelDecoder(case.config, key).decode([record])  # type: ignore[list-item]
+    (labels,), rejected = LabelDecoder(case.config, key).decode([case.record])
     refused = {one.row: one.reason for bad in rejected for one in bad.rejections}
     assert labels.last.tolist() == [False] * (len(labels.keys) - 1) + [True]
     return [
         refused.get(row, [key.decode(), sign] if sign else None)
         for row, (key, sign) in enumerate(zip(labels.keys, labels.sign.tolist(), strict=True))
     ]
-
-
-class _Keyed:
-    """A record with its key."""
-
-    partition, offset, timestamp_ms, leader_epoch = 0, 7, 5, None
-
-    def __init__(self, case: Case) -> None:
-        self.value, self.key, self.headers = case.value, case.key, case.record.headers

@@ -32,7 +32,7 @@ from streamsvm.kafka import TopicInfo
 from streamsvm.learning import Learner
 from streamsvm.model import Head, PartitionCut
 from tests.checkpoint.test_checkpoint import snapshot
-from tests.streams import small_config
+from tests.streams import head_of, small_config
 
 FILE: Final = Path(__file__).parent / "start.json"
 CONFIG: Final = small_config()
@@ -49,11 +49,7 @@ WORLD: Final[Any] = SimpleNamespace(
 
 def head(number: int, incarnation: int = INCARNATION, offset: int = 40) -> Head:
     """Return a head record whose version was made up to this offset of partition 0."""
-    cut = (PartitionCut(0, offset, 0, 0),)
-    return Head(
-        number=number, incarnation=incarnation, cut=cut, sha256="ab" * 32, offset=number,
-        training_set_sha256="cd" * 32, build={}, links=(),
-    )  # fmt: skip
+    return head_of(number, [PartitionCut(0, offset, 0, 0)], incarnation=incarnation)
 
 
 HEADS: Final[Mapping[str, Head | None]] = {

@@ -17,10 +17,9 @@ from streamsvm.coreset.reducers.importance_kernels import fill_influence, fill_s
 from streamsvm.datasets import load_htru2
 from streamsvm.learning import pilot_for, train
 from streamsvm.linalg import Float
-from streamsvm.model import LinearKernel
 from streamsvm.papers import SensitivityReducer, sensitivities
 from streamsvm.points import Points
-from streamsvm.svm import InteriorPointSolver, Problem, primal_objective
+from tests.benchmarks.optimum import Whole
 from tests.streams import gaussian
 
 C1 = SvmConfig(C=1.0)
@@ -79,39 +78,24 @@ def test_size_order_and_the_weight_of_each_label(
     assert rows == sorted(set(rows))
 
 
-def test_the_pilot_s_active_totals_are_exact() -> None:
-    """With room for calibration, the weight of the active points of each label and their gradient are the whole's."""
-    points, m = gaussian(3_000, dimension=5), 400
-    pilot = pilot_of(points)
-    reduced = reduce(points, m)
+@pytest.mark.parametrize("kind", ["linear", "rbf"])
+def test_the_pilot_s_active_totals_are_exact(kind: str) -> None:
+    """With room for calibration, the weight of the active points of each label is the whole's; so is their gradient
+    under a linear pilot."""
+    points, config = gaussian(3_000, dimension=5), KINDS[kind]
+    pilot = pilot_of(points, config)
+    linear = kind == "linear"
+    decisions = pilot.transform(points.X) @ pilot.coefficients + pilot.intercept if linear else pilot.decisions
+    active = {row.tobytes(): flag for row, flag in zip(points.X, points.y * decisions < 1.0, strict=True)}
 
     def totals(some: Points) -> Float:
-        Z = pilot.transform(some.X)
-        active = some.y * (Z @ pilot.coefficients + pilot.intercept) < 1.0
-        signed = some.weight * some.y * active
-        counts = [some.weight[active & (some.y == sign)].sum() for sign in (-1, 1)]
-        return np.concatenate([counts, signed @ Z])
+        flags = np.array([active[row.tobytes()] for row in some.X])
+        counts = [some.weight[flags & (some.y == sign)].sum() for sign in (-1, 1)]
+        signed = some.weight * some.y * flags
+        return np.concatenate([counts, signed @ pilot.transform(some.X) if linear else []])
 
-    np.testing.assert_allclose(totals(reduced), totals(points), rtol=1e-6, atol=1e-6 * points.weight.sum())
-
-
-def gap(points: Points, reduced: Points) -> float:
-    """(F(w_S) - F*) / F* on all points, C = 1, scaled as the whole is."""
-    moments = moments_of(points)
-    scale = np.sqrt(moments.square / moments.weight)
-
-    def solve(some: Points) -> float:
-        Z = (some.X - moments.mean) / scale
-        found = InteriorPointSolver(gap=1e-6).solve(
-            Problem(Z=Z, y=some.y, upper=some.weight, kernel=LinearKernel(), tolerance=1.0, max_iterations=1_000)
-        )
-        w = found.coefficients
-        assert w is not None
-        whole = ((points.X - moments.mean) / scale) @ w + found.intercept
-        return primal_objective(whole, points.y, points.weight, float(w @ w))
-
-    optimum = solve(points)
-    return solve(reduced) / optimum - 1.0
+    tolerance = {"rtol": 1e-6, "atol": 1e-6 * points.weight.sum()} if linear else {"rtol": 1e-9}
+    np.testing.assert_allclose(totals(reduce(points, 400, config=config)), totals(points), **tolerance)
 
 
 @pytest.mark.parametrize("peer", [UniformReducer(), SensitivityReducer()], ids=["uniform", "sensitivity"])
@@ -120,8 +104,9 @@ def test_far_closer_to_the_optimum_than_its_peers_on_real_points(peer: Reducer) 
     X, y, _ = load_htru2()
     chosen = np.random.default_rng(2).permutation(len(y))[:6_000]
     points = Points(X[chosen].astype(np.float64), y[chosen], np.ones(6_000))
-    ours = np.mean([gap(points, reduce(points, 600, seed)) for seed in range(10)])
-    theirs = np.mean([gap(points, reduce(points, 600, seed, peer)) for seed in range(10)])
+    whole = Whole.of(points, C1, 1e-6)
+    ours = np.mean([whole.gap(whole.machine(reduce(points, 600, seed))) for seed in range(10)])
+    theirs = np.mean([whole.gap(whole.machine(reduce(points, 600, seed, peer))) for seed in range(10)])
     assert ours < theirs / 5
 
 
@@ -258,21 +243,6 @@ def test_an_rbf_pilot_keeps_the_points_that_an_rbf_machine_needs() -> None:
         return float(np.mean(train(kept, moments_of(points), config).model.predict_sign(points.X) != points.y))
 
     assert errors(pilot_of(points, config)) < 0.5 * errors(pilot_of(points, C1))
-
-
-def test_with_an_rbf_pilot_the_weight_of_the_active_is_exact() -> None:
-    """Each label's weight, and the weight of its points within the margin."""
-    points, config = gaussian(3_000, dimension=5), KINDS["rbf"]
-    pilot = pilot_of(points, config)
-    assert pilot.decisions is not None
-    active = {row.tobytes(): flag for row, flag in zip(points.X, points.y * pilot.decisions < 1.0, strict=True)}
-    reduced = reduce(points, 400, config=config)
-
-    def totals(some: Points) -> list[float]:
-        flags = np.array([active[row.tobytes()] for row in some.X])
-        return [float(some.weight[flags & (some.y == sign)].sum()) for sign in (-1, 1)]
-
-    np.testing.assert_allclose(totals(reduced), totals(points), rtol=1e-9)
 
 
 def test_class_weights_move_importance_and_keep_the_points_own_weights() -> None:

@@ -304,16 +304,11 @@ def test_a_place_before_a_restart_is_said_as_a_range() -> None:
     assert (worst.begin, worst.end) == (Position(0), Position(100))
 
 
-def spoiled_set(n: int = 6_000) -> tuple[Points, Points]:
-    points, test = pulsars(n)
-    points.X[3_000] = 1e30
-    return points, test
-
-
 @pytest.mark.parametrize("points_kept", [2_000, 100_000])
 def test_the_estimator_withstands_one_point_and_names_it(points_kept: int) -> None:
     """Whether points are reduced or all held."""
-    points, test = spoiled_set()
+    points, test = pulsars(6_000)
+    points.X[3_000] = 1e30
     with pytest.warns(UserWarning, match=r"row 3000 of all rows learned: feature \d is 1e\+30, and counts as"):
         machine = CoresetSVC(points=points_kept).fit(points.X, points.y)
     assert balanced_accuracy_score(test.y, machine.predict(test.X)) > 0.87
@@ -333,21 +328,22 @@ def test_the_estimator_bounds_three_classes() -> None:
         assert CoresetSVC(points=300).fit(spoiled, y).score(X, y) > clean - 0.02
 
 
-@pytest.mark.parametrize("weight", [1e300, 1e16, 1e-20])
-def test_a_weight_beyond_what_can_be_summed_is_refused(weight: float) -> None:
-    """By its row, in words."""
-    points = gaussian(50)
-    weights = np.ones(50)
-    weights[7] = weight
-    weights[3] = 0.0
-    with pytest.raises(ValueError, match=r"sample_weight\[7\] is .* a weight must be 0 or from 1e-15 to 1e\+15"):
-        CoresetSVC().fit(points.X, points.y, sample_weight=weights)
-
-
-def test_a_feature_beyond_what_can_be_squared_is_refused() -> None:
-    """By its row and column."""
-    points = gaussian(50)
-    X = points.X.astype(np.float64)
-    X[7, 2] = 1e200
-    with pytest.raises(ValueError, match=r"X\[7, 2\] is 1e\+200; a feature must be at most 1e\+100"):
-        CoresetSVC().fit(X, points.y)
+@pytest.mark.parametrize(
+    ("column", "value", "said"),
+    [
+        (None, 1e300, r"sample_weight\[7\] is .* a weight must be 0 or from 1e-15 to 1e\+15"),
+        (None, 1e16, r"sample_weight\[7\] is .* a weight must be 0 or from 1e-15 to 1e\+15"),
+        (None, 1e-20, r"sample_weight\[7\] is .* a weight must be 0 or from 1e-15 to 1e\+15"),
+        (2, 1e200, r"X\[7, 2\] is 1e\+200; a feature must be at most 1e\+100"),
+    ],
+)
+def test_a_number_that_cannot_be_summed_or_squared_is_refused(column: int | None, value: float, said: str) -> None:
+    """By its row, and a feature by its column, in words."""
+    X, weight = gaussian(50).X.astype(np.float64), np.ones(50)
+    weight[3] = 0.0
+    if column is None:
+        weight[7] = value
+    else:
+        X[7, column] = value
+    with pytest.raises(ValueError, match=said):
+        CoresetSVC().fit(X, gaussian(50).y, sample_weight=weight)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from unittest import mock
 
 import numpy as np
@@ -50,22 +51,18 @@ def test_what_a_row_is_worth_is_its_importance() -> None:
     points = gaussian(500)
     pilot, seen = pilot_of(points)
     screen = screen_of(points)
-    weight, buffer = np.empty(500), points.take(np.arange(500))
-    rows, margin = np.hstack([pilot.transform(points.X), np.ones((500, 1))]), np.empty(500)
+    buffer = points.take(np.arange(500))
+    rows = np.hstack([pilot.transform(points.X), np.ones((500, 1))])
     margin = points.y * (rows[:, :-1] @ pilot.coefficients + pilot.intercept)
     weight = (
         importance(Under.of(rows, points.weight, margin, pilot.penalty), points.y, points.weight, pilot) * seen.weight
     )
-    screener = Screener.begin(Screen(**{**fields(screen), "rate": 1e-9}), 0, 0, 0)
+    screener = Screener.begin(replace(screen, rate=1e-9), 0, 0, 0)
     sums = screener.state.sums.sum()
     screener.screen(points, np.ones(500, np.bool_), Points(buffer.X.copy(), buffer.y.copy(), buffer.weight.copy()), 0)
     first = [int(np.flatnonzero(points.y == sign)[0]) for sign in (-1, 1)]
     expected = 1e-9 * (weight.sum() - weight[first].sum())
     assert screener.state.sums.sum() - sums == pytest.approx(expected, rel=1e-3)
-
-
-def fields(screen: Screen) -> dict[str, object]:
-    return {name: getattr(screen, name) for name in Screen.__dataclass_fields__}
 
 
 def test_a_weighted_sum_is_estimated_without_bias() -> None:

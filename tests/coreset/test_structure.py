@@ -23,14 +23,10 @@ def grow(structure: Structure, leaves: int) -> Structure:
     return structure
 
 
-@settings(max_examples=40, deadline=None)
-@given(leaves=st.integers(0, 90), most=st.integers(2, 8))
-def test_a_tree_keeps_so_many_buckets_that_tile_the_log(leaves: int, most: int) -> None:
-    """Of exact weight and count."""
-    tree = grow(Tree(0, 3, most, 4, UniformReducer()), leaves)
-    assert len(tree.buckets) == min(leaves, most)
+def check_tiling(structure: Structure, leaves: int) -> None:
+    """Assert that buckets of at most 4 points tile the log of so many leaves, of exact weight and count."""
     at = Position(0)
-    for bucket in tree.buckets:
+    for bucket in structure.buckets:
         assert bucket.extent.start == at
         at = bucket.extent.end
         assert len(bucket.points) <= 4
@@ -39,16 +35,42 @@ def test_a_tree_keeps_so_many_buckets_that_tile_the_log(leaves: int, most: int) 
     assert at == Position(leaves * 6)
 
 
-def test_every_node_of_a_tree_has_a_name_of_its_own() -> None:
-    """A leaf is (0, its number), and what it made merge is (1, its number)."""
-    tree, seen = Tree(0, 3, 3, 4, UniformReducer()), {}
+def check_names(structure: Structure) -> None:
+    """Assert that (level, index) never repeats: no two nodes share random numbers."""
+    seen: dict[tuple[int, int], tuple[Position, Position]] = {}
     leaf, rows = Leaf(Position(0), 6, DIMENSION, np.dtype(np.float32)), rows_of(gaussian(240))
     for index in range(40):
         leaf.add(rows.slice(index * 6, index * 6 + 6))
-        tree.insert(*leaf.seal())
-        for bucket in tree.buckets:
+        structure.insert(*leaf.seal())
+        for bucket in structure.buckets:
             name, extent = (bucket.level, bucket.index), (bucket.extent.start, bucket.extent.end)
             assert seen.setdefault(name, extent) == extent
+
+
+def check_copies(structure: Structure) -> None:
+    """Assert that a leaf that fits into a bucket whole is copied: the leaf's memory is used again."""
+    leaf = Leaf(Position(0), 6, DIMENSION, np.dtype(np.float32))
+    points = gaussian(12)
+    rows = rows_of(points)
+    leaf.add(rows.slice(0, 6))
+    structure.insert(*leaf.seal())
+    leaf.add(rows.slice(6, 12))
+    np.testing.assert_array_equal(structure.buckets[0].points.X, points.X[:6])
+
+
+@settings(max_examples=40, deadline=None)
+@given(leaves=st.integers(0, 90), most=st.integers(2, 8))
+def test_a_tree_keeps_so_many_buckets_that_tile_the_log(leaves: int, most: int) -> None:
+    """Of exact weight and count."""
+    tree = grow(Tree(0, 3, most, 4, UniformReducer()), leaves)
+    assert len(tree.buckets) == min(leaves, most)
+    check_tiling(tree, leaves)
+
+
+@pytest.mark.parametrize("structure", [Tree(0, 3, 3, 4, UniformReducer()), Chain(0, 3, 4, UniformReducer())])
+def test_every_node_has_a_name_of_its_own(structure: Structure) -> None:
+    """In a tree a leaf is (0, its number), and what it made merge is (1, its number)."""
+    check_names(structure)
 
 
 @pytest.mark.parametrize(
@@ -115,26 +137,10 @@ def test_a_chain_is_one_bucket_of_all_leaves(leaves: int, bucket_points: int) ->
     assert bucket.points.weight.sum() == pytest.approx(gaussian(leaves * 6).weight.sum())
 
 
-def test_every_link_of_a_chain_has_a_name_of_its_own() -> None:
-    """The index is that of the newest leaf: no two reductions share random numbers."""
-    names = [
-        (bucket.level, bucket.index)
-        for leaves in range(1, 20)
-        for bucket in grow(Chain(0, 3, 4, UniformReducer()), leaves).buckets
-    ]
-    assert names == [(0, index) for index in range(19)]
-
-
 @pytest.mark.parametrize("structure", [Tree(0, 3, 2, 10, UniformReducer()), Chain(0, 3, 10, UniformReducer())])
 def test_a_bucket_outlives_the_leaf_it_came_from(structure: Structure) -> None:
-    """A leaf that fits into a bucket whole is copied: the leaf's memory is used again."""
-    leaf = Leaf(Position(0), 6, DIMENSION, np.dtype(np.float32))
-    points = gaussian(12)
-    rows = rows_of(points)
-    leaf.add(rows.slice(0, 6))
-    structure.insert(*leaf.seal())
-    leaf.add(rows.slice(6, 12))
-    np.testing.assert_array_equal(structure.buckets[0].points.X, points.X[:6])
+    """Whatever the structure."""
+    check_copies(structure)
 
 
 def test_the_extent_with_a_leaf_is_that_of_this_leaf() -> None:

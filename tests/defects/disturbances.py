@@ -6,6 +6,7 @@ import errno
 import os
 import sys
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from types import FunctionType
@@ -89,69 +90,57 @@ def ends_transactions_early() -> None:
 @TABLE.disturbance
 def loses_an_answer() -> None:
     """The second commit is made, and its answer is lost."""
-    commits = [0]
 
-    def commit(original: Any, publisher: Publisher) -> None:
-        original(publisher)
-        commits[0] += 1
-        if commits[0] == 2:
-            raise OutcomeUnknown("the answer to a commit was lost", "This is a test.")
+    def second(original: Any, *given: Any) -> None:
+        original(*given)
+        raise OutcomeUnknown("the answer to a commit was lost", "This is a test.")
 
-    wrap(Publisher, "_commit", commit)
+    _at_the_second("_commit", second)
 
 
 @TABLE.disturbance
 def freezes_before_its_scores() -> None:
     """SIGSTOP with a batch scored, its transaction not yet begun, the second time."""
-    calls = [0]
-
-    def publish(
-        original: Any, publisher: Publisher, messages: Any, last: Any = None, progress: Any = None
-    ) -> list[int]:
-        calls[0] += 1
-        if calls[0] == 2:
-            structlog.get_logger("planted").info("freezes")
-            stop_here()
-        offsets: list[int] = original(publisher, messages, last, progress)
-        return offsets
-
-    wrap(Publisher, "publish", publish)
+    _at_the_second("publish", _freeze)
 
 
 @TABLE.disturbance
 def freezes_before_its_positions() -> None:
     """SIGSTOP between a transaction's scores and its positions, the second time."""
     replace_part(consumers.scorer.life, "TRANSACTION_TIMEOUT_S", 60.0)
-    calls = [0]
-
-    def add(original: Any, publisher: Publisher, progress: Any, attempt: str) -> None:
-        calls[0] += 1
-        if calls[0] == 2:
-            structlog.get_logger("planted").info("freezes")
-            stop_here()
-        original(publisher, progress, attempt)
-
-    wrap(Publisher, "_add", add)
+    _at_the_second("_add", _freeze)
 
 
 @TABLE.disturbance
 def hangs_in_the_client() -> None:
     """The second call that adds positions to a transaction comes back long after it was given up."""
     replace_part(consumers.scorer.life, "LOST_S", 2.0)
+
+    def second(original: Any, *given: Any) -> None:
+        time.sleep(3 * consumers.scorer.life.LOST_S)
+        try:
+            original(*given)
+        finally:
+            structlog.get_logger("planted").info("returned_late")
+
+    _at_the_second("_add", second)
+
+
+def _at_the_second(name: str, second: Callable[..., Any]) -> None:
+    """Have the second call of a method of the publisher done by `second(original, *arguments)`."""
     calls = [0]
 
-    def add(original: Any, publisher: Publisher, progress: Any, attempt: str) -> None:
+    def call(original: Any, *given: Any, **named: Any) -> Any:
         calls[0] += 1
-        if calls[0] == 2:
-            time.sleep(3 * consumers.scorer.life.LOST_S)
-            try:
-                original(publisher, progress, attempt)
-            finally:
-                structlog.get_logger("planted").info("returned_late")
-        else:
-            original(publisher, progress, attempt)
+        return second(original, *given, **named) if calls[0] == 2 else original(*given, **named)
 
-    wrap(Publisher, "_add", add)
+    wrap(Publisher, name, call)
+
+
+def _freeze(original: Any, *given: Any, **named: Any) -> Any:
+    structlog.get_logger("planted").info("freezes")
+    stop_here()
+    return original(*given, **named)
 
 
 @TABLE.disturbance

@@ -81,12 +81,12 @@ def snapshot_models(snapshot: Snapshot) -> Any:
     return settings_for("every").models()
 
 
-@TABLE.defect_of_world(Simulated(breach="older checkpoint", faults={"kill": 3, "expire": 2}, world=True))
+@TABLE.defect(Simulated(breach="older checkpoint", faults={"kill": 3, "expire": 2}, world=True), patches=False)
 def orders_checkpoints_by_epoch() -> None:
     """Checkpoints are ordered by the producer's epoch, and have no order of their own."""
 
 
-@TABLE.defect_of_world(Simulated(breach="no checkpoint|older checkpoint", faults={"power loss": 3}, world=True))
+@TABLE.defect(Simulated(breach="no checkpoint|older checkpoint", faults={"power loss": 3}, world=True), patches=False)
 def syncs_no_checkpoint() -> None:
     """A checkpoint counts as saved before the disk has it."""
 
@@ -163,7 +163,7 @@ def loses_dead_letters() -> None:
     wrap(DeadLetters, "letters", letters)
 
 
-@TABLE.defect_of_world(Simulated(breach="lost-letter", faults={"kill": 3}, world=True))
+@TABLE.defect(Simulated(breach="lost-letter", faults={"kill": 3}, world=True), patches=False)
 def flushes_no_dead_letters() -> None:
     """A checkpoint is saved before the dead letters of its rows are stored."""
 

@@ -32,14 +32,10 @@ class Simulated:
         such as the broker's client, a patch of the product would change nothing.
     alone : bool
         Whether another part is taken out of that world, which would make good what is missing.
-    policies : sequence of str
     two : bool
         Whether there are two instances.
-    records, steps : int
-    variants : tuple of str
     scorer : bool
         Whether it is a scorer's.
-    partitions : int
     """
 
     breach: str
@@ -123,22 +119,11 @@ class Table:
     defects: dict[str, Defect] = field(default_factory=dict)
     disturbances: dict[str, Callable[[], None]] = field(default_factory=dict)
 
-    def defect(
-        self, *simulated: Simulated, live: Live | None = None, joined: bool = False
-    ) -> Callable[[Callable[[], None]], Callable[[], None]]:
-        """Add a function that plants a defect."""
+    def defect(self, *simulated: Simulated, **places: Any) -> Callable[[Callable[[], None]], Callable[[], None]]:
+        """Add a function that plants a defect, with the fields of `Defect`."""
 
         def add(plant: Callable[[], None]) -> Callable[[], None]:
-            self.defects[name_of(plant)] = Defect(plant=plant, simulated=simulated, live=live, joined=joined)
-            return plant
-
-        return add
-
-    def defect_of_world(self, *simulated: Simulated) -> Callable[[Callable[[], None]], Callable[[], None]]:
-        """Add a defect that simulated worlds alone have."""
-
-        def add(plant: Callable[[], None]) -> Callable[[], None]:
-            self.defects[name_of(plant)] = Defect(plant=plant, simulated=simulated, patches=False)
+            self.defects[name_of(plant)] = Defect(plant=plant, simulated=simulated, **places)
             return plant
 
         return add

@@ -116,7 +116,7 @@ def assumes_success() -> None:
     _careless(resends=False)
 
 
-@TABLE.defect_of_world(Simulated(breach=f"{NUMBERS}|torn-version", faults={"late": 2, "deliver": 2}, world=True))
+@TABLE.defect(Simulated(breach=f"{NUMBERS}|torn-version", faults={"late": 2, "deliver": 2}, world=True), patches=False)
 def keeps_its_producer() -> None:
     """After a commit of unknown outcome the same producer goes on."""
 
@@ -234,12 +234,12 @@ def reads_uncommitted() -> None:
         return original(connection, topic, {**fixed, "isolation.level": "read_uncommitted"})
 
     wrap(streamsvm.kafka.reading, "lent_consumer", lent_consumer)
-    wrap(Publisher, "_commit", _commits_late)
+    wrap(Publisher, "_commit", _late)
 
 
-def _commits_late(original: Any, *given: Any) -> None:
+def _late(original: Any, *given: Any) -> Any:
     time.sleep(WINDOW_S)
-    original(*given)
+    return original(*given)
 
 
 @TABLE.defect(live=Live(part="read", nemeses=("kill-trainer",), shows=("aborted-read",)))
@@ -324,7 +324,7 @@ def completes_nothing_aborted() -> None:
     wrap(VersionSettlement, "_lacks_parts", lambda original, settlement, mine, others: False)
 
 
-@TABLE.defect_of_world(
+@TABLE.defect(
     Simulated(breach=f"{NUMBERS}|torn-version|zombie|is not a version|see only a part of", faults=HANGS, world=True),
     Simulated(
         breach="doubled-score|phantom|points of partition|ended without a reason",
@@ -332,6 +332,7 @@ def completes_nothing_aborted() -> None:
         scorer=True,
         world=True,
     ),
+    patches=False,
 )
 def settles_by_commit() -> None:
     """A dead transaction is committed, not aborted."""
@@ -370,10 +371,11 @@ def takes_an_id_of_its_own() -> None:
     wrap(Cluster, "publisher", publisher)
 
 
-@TABLE.defect_of_world(
+@TABLE.defect(
     Simulated(
         breach=f"{NUMBERS}|reordered|zombie|torn-version", faults={"all lost": 1, "reset": 1}, two=True, world=True
-    )
+    ),
+    patches=False,
 )
 def names_its_id_by_incarnation() -> None:
     """Each incarnation has another transactional id, so that it does not fence the one before it."""
@@ -395,7 +397,7 @@ def takes_its_id_back() -> None:
     wrap(Session, "_may_be_taken_over", lambda original, session: False)
 
 
-@TABLE.defect_of_world(Simulated(breach=f"{NUMBERS}|ends at|reordered", faults={"kill": 1}, two=True, world=True))
+@TABLE.defect(Simulated(breach=f"{NUMBERS}|ends at|reordered", faults={"kill": 1}, two=True, world=True), patches=False)
 def reads_before_it_takes_the_id() -> None:
     """The head is read once, before the transactional id is taken, and believed ever after."""
 
@@ -435,14 +437,14 @@ def begins_the_numbers_again() -> None:
     replace_part(Delivery, "next_number", property(next_number))
 
 
-@TABLE.defect_of_world(
-    Simulated(breach=f"{NUMBERS}|ends at", faults={"retire": 2, "kill": 2, "newest lost": 2}, world=True)
+@TABLE.defect(
+    Simulated(breach=f"{NUMBERS}|ends at", faults={"retire": 2, "kill": 2, "newest lost": 2}, world=True), patches=False
 )
 def takes_what_is_left_for_the_head() -> None:
     """The newest version that is not retired is taken for the head."""
 
 
-@TABLE.defect_of_world(Simulated(breach="people pinned|disobeyed-gate", faults={"pin": 2}, world=True))
+@TABLE.defect(Simulated(breach="people pinned|disobeyed-gate", faults={"pin": 2}, world=True), patches=False)
 def shares_the_key_of_current() -> None:
     """People pin under the key of `current`, and a version moves it if it knew of no pin when it began."""
 

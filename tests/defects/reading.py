@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
@@ -125,24 +125,21 @@ def drops_when_pausing() -> None:
 @TABLE.defect()
 def hoards() -> None:
     """Every turn in which nothing came leaves a megabyte behind."""
-    kept: list[bytearray] = []
-
-    def poll(original: Any, *given: Any) -> list[Any]:
-        kept.append(bytearray(b"x" * HOARDED_BYTES))
-        records: list[Any] = original(*given)
-        return records
-
-    wrap(Input, "poll", poll)
+    _keeps(lambda records: [bytearray(b"x" * HOARDED_BYTES)])
 
 
 @TABLE.defect()
 def keeps_what_it_read() -> None:
     """Every record read leaves a kilobyte behind."""
+    _keeps(lambda records: [bytearray(b"\1" * 1024) for _ in records])
+
+
+def _keeps(of: Callable[[list[Any]], list[bytearray]]) -> None:
     kept: list[bytearray] = []
 
     def poll(original: Any, *given: Any) -> list[Any]:
         records: list[Any] = original(*given)
-        kept.extend(bytearray(b"\1" * 1024) for _ in records)
+        kept.extend(of(records))
         return records
 
     wrap(Input, "poll", poll)

@@ -18,6 +18,7 @@ from streamsvm.ingest import Point, arrow, arrow_stream, avro, decoder as points
 from streamsvm.model import message as model_codec
 from tests.fuzz.every_target import TARGETS
 from tests.fuzz.running import MOST_KEPT, run
+from tests.plugged import of_branches
 
 
 def half_a_pair(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,6 +104,7 @@ DEFECTS: dict[str, tuple[str, Callable[[pytest.MonkeyPatch], None]]] = {
     "checkpoint-lengths": ("checkpoint", unchecked_lengths),
     "http-methods": ("http", unbounded_methods),
     "a-weight-of-the-compiled-reader": ("contract-points", another_weight),
+    **{name: defect for found in of_branches("fuzzed", "DEFECTS") for name, defect in found.items()},
 }
 
 

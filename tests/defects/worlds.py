@@ -30,6 +30,12 @@ from tests.simulation.stream import ALIASES, MODELS, NAME
 from tests.simulation.world import Profile, World
 
 
+def _nothing(*_: Any, **__: Any) -> None: ...
+
+
+Last = Callable[[Sequence[int]], Sequence[Message]] | None
+
+
 def _with_cluster(cluster: type[ports.Cluster]) -> Design:
     """Return a world of another broker."""
 
@@ -37,6 +43,15 @@ def _with_cluster(cluster: type[ports.Cluster]) -> Design:
         def __init__(self, world: World, life: Any) -> None:
             super().__init__(world, life)
             self.cluster = cluster(world, life)
+
+    return Design(ports=Ports)
+
+
+def _with_disk(disk: type[ports.DiskPort]) -> Design:
+    class Ports(ports.Ports):
+        def __init__(self, world: World, life: Any) -> None:
+            super().__init__(world, life)
+            self.disk = disk(world, life)
 
     return Design(ports=Ports)
 
@@ -49,16 +64,20 @@ def _with_publisher(publisher: type[ports.Publisher]) -> Design:
     return _with_cluster(Cluster)
 
 
-class _Resending(ports.Publisher):
-    def publish(
-        self, messages: Sequence[Message], last: Callable[[Sequence[int]], Sequence[Message]] | None = None
-    ) -> list[int]:
-        try:
-            return super().publish(messages, last)
-        except OutcomeUnknown:
-            self._ended = None
-            self.start()
-            return super().publish(messages, last)
+def _resending(publisher: Any, *, renews: bool = True) -> Any:
+    """Return a publisher that sends again what ended in doubt, by a new producer or by the same one."""
+
+    class Resending(publisher):  # type: ignore[misc]
+        def publish(self, messages: Sequence[Message], last: Last = None, progress: Any = None) -> list[int]:
+            try:
+                return super().publish(messages, last, progress)
+            except OutcomeUnknown:
+                self._ended = None
+                if renews:
+                    self.start()
+                return super().publish(messages, last, progress)
+
+    return Resending
 
 
 class _KeepingItsProducer(ports.Publisher):
@@ -68,15 +87,6 @@ class _KeepingItsProducer(ports.Publisher):
             super().start()
             self._life.__dict__["producer"] = self._producer
         self._producer = self._life.__dict__["producer"]
-
-    def publish(
-        self, messages: Sequence[Message], last: Callable[[Sequence[int]], Sequence[Message]] | None = None
-    ) -> list[int]:
-        try:
-            return super().publish(messages, last)
-        except OutcomeUnknown:
-            self._ended = None
-            return super().publish(messages, last)
 
 
 class _IdByIncarnation(ports.Cluster):
@@ -115,9 +125,7 @@ class _HeadOfWhatIsLeft(ports.Cluster):
 class _OneKey(ports.Publisher):
     """Moves `current` only if people have not pinned it under the same key, as far as it knows when it begins."""
 
-    def publish(
-        self, messages: Sequence[Message], last: Callable[[Sequence[int]], Sequence[Message]] | None = None
-    ) -> list[int]:
+    def publish(self, messages: Sequence[Message], last: Last = None, progress: Any = None) -> list[int]:
         key = current_key(NAME).encode()
         written = [entry for _, entry in self._broker.log(ALIASES).committed() if entry.key == key]
         pinned = bool(written) and written[-1].headers == BY_PEOPLE and written[-1].value is not None
@@ -126,7 +134,7 @@ class _OneKey(ports.Publisher):
             assert last is not None
             return [message for message in last(offsets) if not (pinned and message.key == key)]
 
-        return super().publish(messages, last and without_current)
+        return super().publish(messages, last and without_current, progress)
 
 
 class _WorldOfOneKey(World):
@@ -151,12 +159,6 @@ class _ByEpoch(ports.DiskPort):
         identity = self._broker.identity_of(f"streamsvm/{NAME}/{MODELS}")
         epoch = identity.epoch if identity else 0
         return f"checkpoint-{epoch:06d}-{0:012d}-{name.rsplit('-', 1)[1]}"
-
-
-class _PortsByEpoch(ports.Ports):
-    def __init__(self, world: World, life: Any) -> None:
-        super().__init__(world, life)
-        self.disk = _ByEpoch(world, life)
 
 
 class _ToTheStableOffset(ports.Cluster):
@@ -185,12 +187,6 @@ class _Unsynced(ports.DiskPort):
         self._point("saved")
 
 
-class _PortsUnsynced(ports.Ports):
-    def __init__(self, world: World, life: Any) -> None:
-        super().__init__(world, life)
-        self.disk = _Unsynced(world, life)
-
-
 class _LossyOutbox(ports.Outbox):
     def flush(self, timeout_s: float) -> None: ...
 
@@ -210,8 +206,9 @@ class _SweepingByCommit(ports.Publisher):
                 raise self._failure(refusal) from None
 
 
-class _Unconfirmed(ports.Publisher):
-    def confirm(self) -> None: ...
+def _unconfirmed(publisher: Any) -> Any:
+    """Return a publisher that waits for no markers."""
+    return type("Unconfirmed", (publisher,), {"confirm": _nothing})
 
 
 class _InputPastRetention(ports.Input):
@@ -228,9 +225,6 @@ class _PastRetention(ports.Cluster):
 
     def input(self, topic: str, group: str) -> ports.Input:
         return _InputPastRetention(self._world, self._life, topic)
-
-
-Last = Callable[[Sequence[int]], Sequence[Message]] | None
 
 
 def _with_score_publisher(publisher: type[ScorePublisher]) -> Design:
@@ -259,43 +253,29 @@ class _Unchecked(ScorePublisher):
             super()._place(replace(progress, generation=group.generation), attempt)
 
 
-class _ResendingScores(ScorePublisher):
-    def publish(self, messages: Sequence[Message], last: Last = None, progress: Any = None) -> list[int]:
-        try:
-            return super().publish(messages, last, progress)
-        except OutcomeUnknown:
-            self._ended = None
-            self.start()
-            return super().publish(messages, last, progress)
-
-
 class _SweepingScoresByCommit(ScorePublisher):
     def _abort(self) -> None:
         self._sent = False
         self._commit()
 
 
-class _UnconfirmedScores(ScorePublisher):
-    def confirm(self) -> None: ...
-
-
 WORLDS: Final[Mapping[str, Design]] = {
-    "resends": _with_publisher(_Resending),
-    "keeps-its-producer": _with_publisher(_KeepingItsProducer),
+    "resends": _with_publisher(_resending(ports.Publisher)),
+    "keeps-its-producer": _with_publisher(_resending(_KeepingItsProducer, renews=False)),
     "names-its-id-by-incarnation": Design(ports=_PortsByIncarnation),
     "takes-what-is-left-for-the-head": _with_cluster(_HeadOfWhatIsLeft),
     "shares-the-key-of-current": Design(ports=_with_publisher(_OneKey).ports, world=_WorldOfOneKey),
-    "orders-checkpoints-by-epoch": Design(ports=_PortsByEpoch),
+    "orders-checkpoints-by-epoch": _with_disk(_ByEpoch),
     "reads-to-the-stable-offset": _with_cluster(_ToTheStableOffset),
     "reads-before-it-takes-the-id": _with_cluster(_ReadingBefore),
-    "syncs-no-checkpoint": Design(ports=_PortsUnsynced),
+    "syncs-no-checkpoint": _with_disk(_Unsynced),
     "flushes-no-dead-letters": _with_cluster(_LossyCluster),
     "settles-by-commit": _with_publisher(_SweepingByCommit),
-    "believes-every-answer": _with_publisher(_Unconfirmed),
+    "believes-every-answer": _with_publisher(_unconfirmed(ports.Publisher)),
     "jumps-over-removed-records": _with_cluster(_PastRetention),
-    "scorer-that-resends": _with_score_publisher(_ResendingScores),
+    "scorer-that-resends": _with_score_publisher(_resending(ScorePublisher)),
     "scorer-that-settles-by-commit": _with_score_publisher(_SweepingScoresByCommit),
-    "scorer-that-believes-every-answer": _with_score_publisher(_UnconfirmedScores),
+    "scorer-that-believes-every-answer": _with_score_publisher(_unconfirmed(ScorePublisher)),
     "scorer-that-commits-beside-its-scores": _with_score_publisher(_Apart),
     "scorer-that-passes-over-what-failed": SHIPPED,
     "scorer-that-names-no-member": _with_score_publisher(_Unchecked),
@@ -309,24 +289,15 @@ BESIDES: Final[Mapping[str, tuple[Any, str]]] = {
 """What does nothing there."""
 
 
-def _nothing(*_: Any, **__: Any) -> None: ...
-
-
 def profile_of(simulated: Simulated, number: int) -> Profile:
     """Return the n-th of the small worlds in which a defect shows."""
     policy = simulated.policies[number % len(simulated.policies)]
     faults = {"slow training": 3, "late poll": 3, "small batch": 3, **simulated.faults}
     if simulated.two:
         faults |= {"copy": 1, "switch": 6, "survivor": 1}
+    one = simulated
     return Profile(
-        policy,
-        simulated.partitions,
-        simulated.records,
-        simulated.steps,
-        faults,
-        simulated.two,
-        variants=simulated.variants,
-        scorer=simulated.scorer,
+        policy, one.partitions, one.records, one.steps, faults, one.two, variants=one.variants, scorer=one.scorer
     )
 
 
@@ -352,5 +323,5 @@ def alone(name: str) -> Iterator[None]:
     with ExitStack() as stack:
         if SIMULATED[name].alone:
             stack.enter_context(planted("settles-nothing"))
-            stack.enter_context(mock.patch.object(ports.Publisher, "confirm", _Unconfirmed.confirm))
+            stack.enter_context(mock.patch.object(ports.Publisher, "confirm", _nothing))
         yield

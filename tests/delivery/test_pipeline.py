@@ -8,36 +8,24 @@ import pytest
 
 from streamsvm.checkpoint import format as checkpoint
 from streamsvm.delivery import reading
-from streamsvm.delivery.events import CaughtUp, CutDeclined, CutTaken, RowsLearned
-from streamsvm.delivery.machine import Delivery
+from streamsvm.delivery.events import CaughtUp, CutTaken, RowsLearned
 from streamsvm.delivery.pipeline import Pipeline
 from streamsvm.errors import StateError
-from streamsvm.learning import Cut, Learner, LearnerState, cutting, make
-from streamsvm.model import Head, Owner, partition_cuts
+from streamsvm.learning import Cut, Learner, cutting, make
+from streamsvm.model import Head, partition_cuts
 from streamsvm.points import Position, Rows
-from tests.streams import gaussian, rows_of, small_config
+from tests.delivery.test_delivery import ready
+from tests.streams import gaussian, head_of, rows_of, small_config
 
-OWNER = Owner("session", "now")
 BUILD = {"numpy": "x"}
 CUT_ROWS = 16
 """Two leaves of eight rows."""
 
 
-def ready(head: Head | None = None) -> Delivery:
-    """Return a delivery that may publish, behind a head."""
-    delivery = Delivery("m", OWNER.session)
-    delivery.fits()
-    delivery.taken()
-    delivery.settled()
-    delivery.owned()
-    delivery.begins(OWNER, 1, head, head)
-    return delivery
-
-
 def pipeline(head: Head | None = None, *, every_cut: bool = True) -> Pipeline:
     base = {0: Position(0)}
     return Pipeline(
-        ready(head),
+        ready(at=head),
         Learner(small_config(), base, 2),
         small_config(),
         name="m",
@@ -68,8 +56,7 @@ def first_cut() -> Cut:
 
 def head_at(cut: Cut, **changes: object) -> Head:
     where = partition_cuts(cut.positions, cut.leader_epochs)
-    plain = {"training_set_sha256": cut.points.sha256(), "build": BUILD, "links": ()}
-    return Head(number=1, incarnation=1, cut=where, sha256="ab" * 32, offset=0, **{**plain, **changes})  # type: ignore[arg-type]
+    return head_of(1, where, **{"training_set_sha256": cut.points.sha256(), "build": BUILD, **changes})
 
 
 def test_every_cut_waits_for_the_training_before_it() -> None:
@@ -150,27 +137,6 @@ def test_a_cut_that_nobody_trains_costs_no_pilot_and_no_reduction(monkeypatch: p
     assert made == [1]
 
 
-@pytest.mark.parametrize("at", [2 * CUT_ROWS, 3 * CUT_ROWS + 5])
-def test_a_cut_that_waits_survives_a_checkpoint(at: int) -> None:
-    """Nothing, or all, was merged since it was taken: from what the checkpoint holds the same cut is made."""
-    held = pipeline(every_cut=False)
-    held.assign({})
-    held.offer(stream(2 * CUT_ROWS))
-    waiting = [event.cut for event in held.learn() if isinstance(event, CutTaken)][-1]
-    held.learner.learn(stream(4 * CUT_ROWS).slice(0, at))
-    saved = checkpoint.decode(checkpoint.encode(held.snapshot(1, {})))
-    assert isinstance(saved.pending, LearnerState)
-    learner = Learner(small_config(), {0: Position(0)}, 2)
-    learner.restore(saved.learner)
-    back = learner.taken_of(saved.pending)
-    assert learner.points_beyond(back) == (held.learner.points_beyond(waiting) or 7), "the audit sample is its own"
-    assert back.positions == waiting.positions == {0: Position(2 * CUT_ROWS)}
-    assert back.make().points.sha256() == waiting.make().points.sha256()
-    made = checkpoint.decode(checkpoint.encode(held.snapshot(2, {})))
-    assert isinstance(made.pending, Cut)
-    assert made.pending.points.sha256() == waiting.make().points.sha256()
-
-
 def test_behind_the_newest_version_rows_are_read_again_up_to_its_cut() -> None:
     """Its cut is declined, as it is published; reading goes on there, and what was read past it comes again."""
     cut = first_cut()
@@ -179,7 +145,10 @@ def test_behind_the_newest_version_rows_are_read_again_up_to_its_cut() -> None:
     assert (assigned.again, assigned.at_newest, held.reads_again) == (True, False, True)
     held.offer(stream(2 * CUT_ROWS))
     held.note_read({0: 2 * CUT_ROWS})
-    events = list(held.learn())
+    steps = held.learn()
+    events: list[object] = [next(steps), held.take_due_cut(), held.take_due_cut()]
+    assert events.pop() is None
+    events += steps
     assert kinds(events) == ["RowsLearned", "CutDeclined", "CaughtUp"]
     assert isinstance(events[0], RowsLearned)
     assert (len(events[0].rows), events[0].again) == (CUT_ROWS, True)
@@ -237,6 +206,8 @@ def test_reading_passes_markers_and_takes_up_partitions() -> None:
     list(held.learn())
     held.note_read({0: 10})
     assert held.reading({0: None}) == {0: Position(10)}
+    held.pass_markers({0: 10})
+    assert held.snapshot(1, {}).read_to == {}, "which says nothing at the position itself"
     held.pass_markers({0: 12})
     assert held.ahead == {0: 12}
     held.extend({3: 7})
@@ -250,16 +221,3 @@ def test_all_is_read_where_no_record_before_a_known_end_is_left() -> None:
     held.assign({})
     held.note_read({0: 10})
     assert [held.has_read({0: end}) for end in (9, 10, 11, None)] == [True, True, False, False]
-
-
-def test_a_declined_cut_is_an_event_of_its_own() -> None:
-    """A cut at the newest version's is never published again."""
-    cut = first_cut()
-    held = pipeline(head_at(cut))
-    held.assign({})
-    held.offer(stream(CUT_ROWS))
-    for event in held.learn():
-        if isinstance(event, RowsLearned):
-            assert held.take_due_cut() == CutDeclined()
-            assert held.take_due_cut() is None
-            break

@@ -37,13 +37,9 @@ class Query:
 
     @property
     def runnable(self) -> str:
-        """The query as Prometheus takes it, of every instance."""
-        return self.filled(".*", ".*")
-
-    def filled(self, trainers: str, scorers: str) -> str:
-        """Return the query as Prometheus takes it, with Grafana's variables filled in."""
+        """The query as Prometheus takes it, of every instance: Grafana's variables are filled in."""
         filled = self.promql
-        for variable, value in (("$instance", trainers), ("$scorer", scorers), ("$__rate_interval", "1m")):
+        for variable, value in (("$instance", ".*"), ("$scorer", ".*"), ("$__rate_interval", "1m")):
             filled = filled.replace(variable, value)
         assert "$" not in filled, f"{self.panel}: a variable that only Grafana knows: {filled}"
         return filled

@@ -47,10 +47,14 @@ def settings(daemon: str, options: Path, folder: Path, patch: pytest.MonkeyPatch
     assert environment.pop("STREAMSVM_SECRETS") == mounted(daemon, "secrets")
     for variable, value in environment.items():
         patch.setenv(variable, value)
-    (secret,) = [volume["secret"] for volume in pod(daemon)["volumes"] if volume["name"] == "secrets"]
-    (item,) = secret["items"]
+    (item,) = secret_of(daemon)["items"]
     (folder / item["path"]).write_text("said to nobody")
     return load(file=options, secrets=folder)
+
+
+def secret_of(daemon: str) -> dict[str, Any]:
+    (secret,) = [volume["secret"] for volume in pod(daemon)["volumes"] if volume["name"] == "secrets"]
+    return dict(secret)
 
 
 def mounted(daemon: str, volume: str) -> str:
@@ -70,7 +74,7 @@ def test_pods_get_options_that_exist(
     assert found.kafka["sasl.username"] == user["metadata"]["name"]
     assert found.kafka["sasl.password"] == "said to nobody"
     assert found.kafka["ssl.ca.location"] == f"{mounted(daemon, 'kafka-ca')}/ca.crt"
-    (secret,) = [volume["secret"] for volume in pod(daemon)["volumes"] if volume["name"] == "secrets"]
+    secret = secret_of(daemon)
     assert (secret["secretName"], secret["items"][0]["key"]) == (user["metadata"]["name"], "password")
 
 

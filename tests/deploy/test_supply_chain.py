@@ -10,7 +10,6 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -43,7 +42,7 @@ DOCUMENT = {
 }
 
 
-def program(name: str) -> ModuleType:
+def program(name: str) -> Any:
     """Return a program of deploy/ as a module."""
     spec = importlib.util.spec_from_file_location(name, DEPLOY / f"{name}.py")
     assert spec is not None
@@ -53,14 +52,7 @@ def program(name: str) -> ModuleType:
     return module
 
 
-@pytest.fixture(scope="module")
-def sbom() -> ModuleType:
-    return program("sbom")
-
-
-@pytest.fixture(scope="module")
-def release() -> ModuleType:
-    return program("release")
+sbom, release = program("sbom"), program("release")
 
 
 @pytest.mark.parametrize("file", REQUIREMENTS, ids=lambda file: file.name)
@@ -76,7 +68,7 @@ def test_every_requirement_is_pinned_by_hash(file: Path) -> None:
     assert "--index" not in text
 
 
-def test_a_bill_of_materials_names_no_host(sbom: ModuleType) -> None:
+def test_a_bill_of_materials_names_no_host() -> None:
     """Packages are named by purl and hashes; where this machine gets them from is left out."""
     assert len(sbom.faults(DOCUMENT, PINNED)) > 0
     cleaned = sbom.cleaned(copy.deepcopy(DOCUMENT))
@@ -88,7 +80,7 @@ def test_a_bill_of_materials_names_no_host(sbom: ModuleType) -> None:
 
 
 @pytest.mark.parametrize("lost", ["component", "hashes", "version"])
-def test_a_bill_of_materials_that_lacks_something_is_refused(sbom: ModuleType, lost: str) -> None:
+def test_a_bill_of_materials_that_lacks_something_is_refused(lost: str) -> None:
     """A pinned package that is missing, of another version, or without a hash is named."""
     cleaned = sbom.cleaned(copy.deepcopy(DOCUMENT))
     if lost == "component":
@@ -148,7 +140,7 @@ def test_an_audit_says_what_it_knows(
     assert told in done.stdout + done.stderr
 
 
-def test_the_image_is_built_of_what_is_there(release: ModuleType) -> None:
+def test_the_image_is_built_of_what_is_there() -> None:
     """Its context has the Dockerfile, what pip installs, the sources and the entrypoint, and nothing of the tests."""
     found = release.context(ROOT)
     assert {"deploy/Dockerfile", "deploy/image/", "requirements/extras.txt", "streamsvm/", "pyproject.toml"} <= {*found}
@@ -156,9 +148,7 @@ def test_the_image_is_built_of_what_is_there(release: ModuleType) -> None:
     assert not [path for path in found if path.startswith("tests")]
 
 
-def test_two_builds_that_differ_are_no_release(
-    release: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_two_builds_that_differ_are_no_release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The files are named, and nothing is written to where the release would be."""
 
     def build(_: Path, out: Path, __: Path) -> None:

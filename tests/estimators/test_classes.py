@@ -111,16 +111,6 @@ def test_one_class_alone_is_predicted() -> None:
     assert set(machine.predict(X)) == {"b"}
 
 
-def test_a_search_over_a_pipeline_chooses(digits) -> None:
-    """A grid search over a pipeline with names of classes as labels finds what it should."""
-    X, y = digits
-    labels = np.array(["zero", "one", "two", "many"])[np.minimum(y, 3)]
-    pipeline = make_pipeline(StandardScaler(), CoresetSVC(points=200, standardize=False))
-    search = GridSearchCV(pipeline, {"coresetsvc__alpha": [1e-3, 1.0]}, cv=2).fit(X[:600], labels[:600])
-    assert search.best_params_ == {"coresetsvc__alpha": 1e-3}
-    assert search.score(X[600:], labels[600:]) > 0.85
-
-
 def test_probabilities_add_up(clouds) -> None:
     """Each machine's probability comes from its own view of one audit sample; together they are distributions, which
     say most of what the label leaves open."""

@@ -17,6 +17,7 @@ from sklearn.base import clone
 from sklearn.datasets import load_iris
 from sklearn.exceptions import NotFittedError
 from sklearn.svm import SVC
+from sklearn.utils.estimator_checks import check_dataframe_column_names_consistency
 
 from streamsvm import STDASVC, CoresetSVC
 from streamsvm.estimators.inputs import canonical_rows
@@ -109,28 +110,44 @@ def iris() -> tuple[np.ndarray, np.ndarray]:
     return X, y
 
 
+ABC = np.repeat(["a", "b", "c"], 50)
+
+
+def with_one(values: Any, at: int, value: object) -> list[Any]:
+    """Return the values as a list, but for the one at a place."""
+    return [value if index == at else one for index, one in enumerate(np.asarray(values).tolist())]
+
+
 @pytest.mark.parametrize("estimator", CLASSIFIERS, ids=told)
 @pytest.mark.parametrize(
-    ("value", "said"),
+    ("labels", "weight", "class_weight", "said"),
     [
-        (np.nan, r"NaN: sample_weight\[7\]"),
-        (np.inf, r"infinity: sample_weight\[7\]"),
-        (-0.5, r"sample_weight\[7\] is -0.5"),
+        (ABC, with_one(np.ones(150), 7, np.nan), None, r"NaN: sample_weight\[7\]"),
+        (ABC, with_one(np.ones(150), 7, np.inf), None, r"infinity: sample_weight\[7\]"),
+        (ABC, with_one(np.ones(150), 7, -0.5), None, r"sample_weight\[7\] is -0.5"),
+        (ABC, np.zeros(150), None, "all samples have zero or negative weights"),
+        (np.repeat([-3, 5, 10], 50), None, {10: 2, -3: 1, 5: 1, 7: 1}, "class_weight.*7|7 of class_weight"),
+        (np.repeat(["1", "2", "3"], 50), None, {1: 2.0}, "class_weight.*1|1 of class_weight"),
+        (ABC, None, {"d": 2.0}, "class_weight.*'d'|'d' of class_weight"),
+        *((ABC, None, {"b": factor}, "class_weight") for factor in (np.nan, -1.0, 0.0, np.inf)),
+        (with_one(np.repeat([0, 1, 2], 50), 5, "0"), None, None, "y mixes text and numbers"),
     ],
 )
-def test_a_weight_without_a_meaning_is_named(iris, estimator, value, said) -> None:
-    """NaN, infinity and negative weights are refused by their row, in every estimator."""
-    weight = np.ones(150)
-    weight[7] = value
+def test_what_has_no_meaning_is_named(iris, estimator, labels, weight, class_weight, said) -> None:
+    """Weights by their row, class weights by their class, also where only its type differs from the label's; labels of
+    two types, of which numpy would make text."""
     with pytest.raises(ValueError, match=said):
-        clone(estimator).fit(*iris, sample_weight=weight)
+        clone(estimator).set_params(class_weight=class_weight).fit(iris[0], labels, sample_weight=weight)
 
 
 @pytest.mark.parametrize("estimator", CLASSIFIERS, ids=told)
-def test_no_weight_at_all_is_an_error(iris, estimator) -> None:
-    """Where no row counts, the error says so."""
-    with pytest.raises(ValueError, match="all samples have zero or negative weights"):
-        clone(estimator).fit(*iris, sample_weight=np.zeros(150))
+@pytest.mark.parametrize("missing", [pd.NA, None, np.nan])
+def test_a_missing_label_is_named(iris, estimator, missing) -> None:
+    """A label that pandas calls missing is refused by its place, in every array of text."""
+    labels = with_one(ABC, 3, missing)
+    for given in (pd.Series(labels, dtype="string"), np.array(labels, object), labels):
+        with pytest.raises(ValueError, match=r"y contains NaN: y\[3\]"):
+            clone(estimator).fit(iris[0], given)
 
 
 @pytest.mark.parametrize("estimator", CLASSIFIERS[:-1], ids=told)
@@ -172,47 +189,9 @@ def test_text_that_looks_like_numbers_stays_text(iris, estimator) -> None:
 
 
 @pytest.mark.parametrize("estimator", CLASSIFIERS, ids=told)
-@pytest.mark.parametrize(
-    ("labels", "class_weight", "said"),
-    [
-        ([10, -3, 5], {10: 2, -3: 1, 5: 1, 7: 1}, "7"),
-        (["1", "2", "3"], {1: 2.0}, "1"),
-        (["a", "b", "c"], {"d": 2.0}, "'d'"),
-    ],
-)
-def test_a_class_weight_of_an_absent_class_is_named(iris, estimator, labels, class_weight, said) -> None:
-    """Also where every class that is there has its weight, and where only the type of the label differs."""
-    machine = clone(estimator).set_params(class_weight=class_weight)
-    with pytest.raises(ValueError, match=f"class_weight.*{said}|{said} of class_weight"):
-        machine.fit(iris[0], np.array(labels)[iris[1]])
-
-
-@pytest.mark.parametrize("estimator", CLASSIFIERS, ids=told)
-def test_a_class_weight_without_a_meaning_is_refused(iris, estimator) -> None:
-    """A factor that leaves a class without weight, or has none, is refused."""
-    for factor in (np.nan, -1.0, 0.0, np.inf):
-        with pytest.raises(ValueError, match="class_weight"):
-            clone(estimator).set_params(class_weight={1: factor}).fit(*iris)
-
-
-@pytest.mark.parametrize("estimator", CLASSIFIERS, ids=told)
-def test_a_missing_label_is_named(iris, estimator) -> None:
-    """A label that pandas calls missing is refused by its place, in every array of text."""
-    labels: list[Any] = np.array(["a", "b", "c"])[iris[1]].tolist()
-    for missing in (pd.NA, None, np.nan):
-        labels[3] = missing
-        for given in (pd.Series(labels, dtype="string"), np.array(labels, object), labels):
-            with pytest.raises(ValueError, match=r"y contains NaN: y\[3\]"):
-                clone(estimator).fit(iris[0], given)
-
-
-@pytest.mark.parametrize("estimator", CLASSIFIERS, ids=told)
-def test_a_list_of_text_and_numbers_is_refused(iris, estimator) -> None:
-    """numpy would make text of the numbers, and one class of 1 and "1"."""
-    labels: list[Any] = iris[1].tolist()
-    labels[5] = "0"
-    with pytest.raises(ValueError, match="y mixes text and numbers"):
-        clone(estimator).fit(iris[0], labels)
+def test_names_of_columns_are_kept_and_checked(estimator) -> None:
+    """By a check of scikit-learn that is not among those it makes of every estimator."""
+    check_dataframe_column_names_consistency(type(estimator).__name__, estimator)
 
 
 def shuffled(dense: np.ndarray) -> sparse.coo_array:

@@ -7,6 +7,7 @@ import doctest
 import re
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from consumers.loader import load
 from streamsvm import CoresetSVC, estimators
 from streamsvm.config import ModelConfig
 from streamsvm.datasets import load_htru2
+from streamsvm.estimators import coresetsvc, stdasvc
 
 pytestmark = pytest.mark.filterwarnings("ignore::streamsvm.estimators.stream.CoresetWarning")
 ROOT = Path(__file__).parents[2]
@@ -52,6 +54,12 @@ def test_the_way_from_a_csv_to_a_trainer_runs(pulsars: Path) -> None:
     settings = load(file=pulsars / "streamsvm.toml").models()
     assert settings.points.labels == ("noise", "pulsar")
     assert settings.coreset.points == 2_000
+
+
+@pytest.mark.parametrize(("module", "count"), [(coresetsvc, 6), (stdasvc, 5)])
+def test_the_examples_of_docstrings(module: ModuleType, count: int) -> None:
+    """Examples in docstrings say what they print."""
+    assert doctest.testmod(module) == doctest.TestResults(failed=0, attempted=count)
 
 
 def test_the_examples_of_the_configuration() -> None:

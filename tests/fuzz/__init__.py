@@ -2,6 +2,5 @@
 
 `mutation` changes the cases of `tests/contract`, each a pure function of (cases, seed, index). `compared` asks the
 general reader what the compiled ones should make of them, `records` a foreign library, `messages` whether the record
-can be written again. ``python -m tests.fuzz NAME --count N --json FILE`` counts and goes on where it ended;
-``python -m tests.fuzz NAME --guided`` lets atheris look for cases that reach code which no other reached.
+can be written again. ``python -m tests.fuzz NAME --more N --json FILE`` counts and goes on where it ended.
 """

@@ -7,7 +7,7 @@ import json
 import math
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import msgspec
 import numpy as np
@@ -34,6 +34,7 @@ from streamsvm.verification import incarnation_in
 from tests.fuzz.records import LABELED
 from tests.fuzz.targets import INT64, Target, headers_of, kept, messages, of_cases, words
 from tests.golden import HERE
+from tests.ingest.rows import Raw
 
 
 def _model(value: bytes) -> str:
@@ -108,23 +109,11 @@ def _version_headers(case: bytes) -> str:
     return "accepted" if any(one is not None for one in (number, incarnation, published, *found)) else "refused"
 
 
-class _OfLabels(NamedTuple):
-    """A record of a labels topic."""
-
-    value: bytes
-    key: bytes | None = b"k"
-    headers: tuple[tuple[str, bytes], ...] = ()
-    partition: int = 0
-    offset: int = 3
-    timestamp_ms: int | None = None
-    leader_epoch: int | None = None
-
-
 def _labels(value: bytes) -> str:
     """Read a record of a labels topic, by its own key and by ids: each row is a label, or is rejected."""
     accepted = 0
     for key in ("record", "id"):
-        (labels,), rejected = LabelDecoder(LABELED, key).decode([_OfLabels(value)])
+        (labels,), rejected = LabelDecoder(LABELED, key).decode([Raw(value, key=b"k", timestamp_ms=None)])
         refused = {rejection.row for record in rejected for rejection in record.rejections}
         assert {row for row, sign in enumerate(labels.sign.tolist()) if not sign} == refused
         assert not any(one.reason == "undecodable" for record in rejected for one in record.rejections)

@@ -30,15 +30,7 @@ Change = Callable[[random.Random, bytearray], None]
 
 @dataclass(frozen=True)
 class Mutator:
-    """Makes cases.
-
-    Attributes
-    ----------
-    corpus : sequence of bytes
-        Not empty.
-    words : sequence of bytes
-        What the format has a meaning for.
-    """
+    """Makes cases of a corpus that is not empty, and of the words that the format has a meaning for."""
 
     corpus: Sequence[bytes]
     words: Sequence[bytes]

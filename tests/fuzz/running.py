@@ -25,12 +25,7 @@ MOST_KEPT: Final = 50
 class Found:
     """What the cases up to `tried` came to; as JSON the file that a run goes on from.
 
-    Attributes
-    ----------
-    outcomes : mapping of a word to how many cases
-    escapes : int
-    kept : list of mapping
-        The first escapes: index, value (hexadecimal) and error.
+    `kept` are the first escapes: index, value (hexadecimal) and error.
     """
 
     target: str

@@ -1,6 +1,7 @@
 """``python -m tests.golden`` writes the golden files that are missing, of all kinds.
 
-It never changes one: what was once released stays as it is, and what producers once wrote must be read for ever.
+It never changes one: what was once released stays as it is, and what producers once wrote must be read for ever. The
+trunk's models and checkpoints were made by hand once; others are made of what their bytes mean.
 """
 
 from __future__ import annotations

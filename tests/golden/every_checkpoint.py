@@ -1,20 +1,16 @@
-"""Every golden checkpoint: those of the trunk, and those of each branch from the module `golden` of its tests."""
+"""Every golden checkpoint, and where the parts of branches stand: `PARTS` of the module `golden` of their tests."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Final
 
-from streamsvm.checkpoint import Snapshot
-from tests.golden.checkpoint import handmade, handmade_taken
+from tests.golden import HERE
+from tests.golden.checkpoint import kept_snapshot
 from tests.plugged import of_branches
 
-OWN: Final[Mapping[str, Callable[[], Snapshot]]] = {
-    "checkpoint-1": handmade,
-    "checkpoint-1-taken": handmade_taken,
-}
-HANDMADE: Final = {name: make for found in (OWN, *of_branches("golden", "CHECKPOINTS")) for name, make in found.items()}
-"""What makes the snapshot of each golden file."""
+HANDMADE: Final = {path.stem: partial(kept_snapshot, path.stem) for path in sorted(HERE.glob("*.ssvm"))}
+"""What returns the snapshot of each golden file."""
 
 PARTS: Final[tuple[tuple[str, str, str], ...]] = tuple(one for found in of_branches("golden", "PARTS") for one in found)
 """In which object of which golden file which named part stands."""

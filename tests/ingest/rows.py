@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamsvm.config import PointsConfig
-from streamsvm.errors import TransientError
 from streamsvm.ingest import arrow, avro
 from streamsvm.ingest.decoder import Decoded
+from streamsvm.kafka import RegistryUnavailable
 
 ARROW = (("content-type", arrow.CONTENT_TYPE.encode()),)
 AVRO = (("content-type", avro.CONTENT_TYPE.encode()),)
@@ -38,6 +38,7 @@ class Raw:
     timestamp_ms: int | None = 1000
     leader_epoch: int | None = None
     headers: tuple[tuple[str, bytes], ...] = ()
+    key: bytes | None = None
 
 
 class InColumns(Sequence[Raw]):
@@ -69,23 +70,32 @@ class Shelf:
     schemas: Mapping[Any, str] = field(default_factory=dict)
     protobuf: Mapping[Any, Mapping[str, str]] = field(default_factory=dict)
     away: bool = False
-    asked: list[int] = field(default_factory=list)
+    asked: list[int | str] = field(default_factory=list)
 
-    def schema(self, schema_id: int) -> str | None:
-        self.asked.append(schema_id)
-        if self.away:
-            raise TransientError("the registry is away")
+    def schema(self, schema_id: int | str) -> str | None:
+        self._ask(schema_id)
         return self.schemas.get(schema_id)
 
-    def files(self, schema_id: int) -> Mapping[str, str] | None:
+    def files(self, schema_id: int | str) -> Mapping[str, str] | None:
+        self._ask(schema_id)
+        return self.protobuf.get(schema_id)
+
+    def _ask(self, schema_id: int | str) -> None:
         self.asked.append(schema_id)
         if self.away:
-            raise TransientError("the registry is away")
-        return self.protobuf.get(schema_id)
+            raise RegistryUnavailable("the registry is away", "Wait.")
 
 
 POINT, POINTS = avro.schema_of(1, many=False), avro.schema_of(1, many=True)
 SHELF = Shelf({1: POINT, 2: POINTS})
+
+
+def zigzag(number: int) -> bytes:
+    """Encode an integer as Avro does."""
+    left, out = (number << 1) ^ (number >> 63), b""
+    while left > 127:
+        out, left = out + bytes([left & 127 | 128]), left >> 7
+    return out + bytes([left])
 
 
 def as_json(X: NDArray[Any], y: Sequence[Any], w: Sequence[float] | None = None) -> bytes:

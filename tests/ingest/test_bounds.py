@@ -21,7 +21,7 @@ from streamsvm.config import PointsConfig
 from streamsvm.errors import InvalidPoint
 from streamsvm.ingest import AvroWriter, PointDecoder, arrow, json_rows
 from tests.contract.cases import cases
-from tests.ingest.rows import ARROW, AVRO, POINTS, SHELF, Raw, Shelf, as_arrow, as_avro, as_json, few_rows
+from tests.ingest.rows import ARROW, AVRO, POINTS, SHELF, Raw, Shelf, as_arrow, as_avro, as_json, few_rows, zigzag
 
 CONFIG = PointsConfig(dimension=2, labels=(0, 1))
 GOOD = as_arrow(np.array([[1.0, 2.0], [3.0, 4.0]]), [0, 1])
@@ -112,13 +112,6 @@ SCHEMAS = Shelf(
         9: json.dumps(one_in_another(400)),
     }
 )
-
-
-def zigzag(number: int) -> bytes:
-    encoded, number = b"", (number << 1) ^ (number >> 63)
-    while number > 0x7F:
-        encoded, number = encoded + bytes([number & 0x7F | 0x80]), number >> 7
-    return encoded + bytes([number])
 
 
 def framed(schema_id: int, datum: bytes) -> bytes:

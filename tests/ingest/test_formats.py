@@ -72,18 +72,6 @@ def test_the_same_rows_come_out_of_every_format(rows: list[tuple[list[float], in
         assert told == [[(bad.row, bad.reason) for bad in one.rejections] for one in expected.rejected]
 
 
-def test_the_configuration_overrules_the_header() -> None:
-    """With points.format the header says nothing; without, it does, and an unknown one is a dead letter."""
-    arrow_only = CONFIG.model_copy(update={"format": "arrow"})
-    assert decode(((), GOOD_ARROW), config=arrow_only).rows[0].accepted.all()
-    assert not decode(((), GOOD_ARROW)).rows[0].accepted.any()
-    good = as_json(X, [0, 1])
-    for named in (b"application/json; charset=utf-8", b"Application/Geo+JSON"):
-        assert decode(((("Content-Type", named),), good)).rows[0].accepted.all()
-    (rejected,) = decode(((("content-type", b"text/csv"),), good)).rejected
-    assert rejected.rejections[0].reason == "unknown_content_type"
-
-
 def test_formats_mix_in_one_partition() -> None:
     """Rows keep the order of the log."""
     rows = decode(((), as_json(X, [0, 1])), (ARROW, GOOD_ARROW), (AVRO, GOOD_AVRO), ((), as_json(X[:1], [1]))).rows[0]

@@ -88,7 +88,6 @@ def test_every_place_where_a_record_can_be_cut_is_declined() -> None:
         assert not scan([whole[:start], whole[end:]], 2, math.inf).accepted.any()
 
 
-@settings(deadline=None)
 @given(x=st.lists(st.floats(-1e38, 1e38), min_size=3, max_size=3))
 def test_features_are_rounded_once_more_for_storage(x: list[float]) -> None:
     """As float32 they are what float64's cast gives: the same as by any other way of decoding."""

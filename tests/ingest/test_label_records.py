@@ -2,27 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from hypothesis import given, strategies as st
 
 from streamsvm.config import PointsConfig
 from streamsvm.ingest.label_records import LabelDecoder
+from tests.ingest.rows import Raw
 
 CONFIG = PointsConfig(dimension=2, labels=("no", "yes"), max_record_bytes=1_000)
-
-
-@dataclass(frozen=True)
-class Raw:
-    """A record as a decoder sees it."""
-
-    value: bytes | None
-    key: bytes | None = None
-    headers: tuple[tuple[str, bytes], ...] = ()
-    partition: int = 0
-    offset: int = 7
-    timestamp_ms: int | None = 5
-    leader_epoch: int | None = None
 
 
 @given(

@@ -5,16 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
 
 from streamsvm.config import Label, PointsConfig
 from streamsvm.errors import ConfigurationError, InvalidPoint, TransientError
 from streamsvm.ingest import dead_letter as deadletter
 from streamsvm.ingest.decoder import LARGEST_FEATURE, Decoded, PointDecoder, encode
 from streamsvm.ingest.row import Point
-from streamsvm.points import Position
 from tests.ingest.rows import AVRO, Raw, few_rows
 
 CONFIG = few_rows(5)(dimension=2, labels=(0, 1), max_record_bytes=2_000)
@@ -72,23 +69,6 @@ def test_a_failure_of_the_registrys_client_is_not_the_records_fault() -> None:
         PointDecoder(CONFIG, schemas=Broken()).decode([Raw(b"\0\0\0\0\1\2", headers=AVRO)])
 
 
-def test_one_bad_row_rejects_that_row() -> None:
-    """The other rows of its record are learned, and positions count all of them."""
-    decoded = decode(b'[{"x": [1, 2], "y": 1}, {"x": [1], "y": 1}, {"x": [1, NaN], "y": 1}, {"x": [3, 4], "y": 0}]')
-    rows = decoded.rows[0]
-    assert rows.accepted.tolist() == [True, False, False, True]
-    assert [(bad.row, bad.reason) for bad in decoded.rejected[0].rejections] == [
-        (1, "wrong_dimension"),
-        (2, "not_finite"),
-    ]
-    assert [rows.position_after(index) for index in range(4)] == [
-        Position(0, 1),
-        Position(0, 2),
-        Position(0, 3),
-        Position(1, 0),
-    ]
-
-
 @pytest.mark.parametrize(
     ("labels", "y", "fits"),
     [
@@ -117,21 +97,6 @@ def test_a_label_of_another_kind_is_told_with_the_option_that_fits(
     if fits is not None:
         again = decode(value, config=PointsConfig(dimension=2, labels=tuple(json.loads(fits))))
         assert not again.rejected
-
-
-@settings(max_examples=100, deadline=None)
-@given(
-    x=st.lists(st.floats(-1e30, 1e30), min_size=2, max_size=2),
-    y=st.sampled_from([0, 1]),
-    w=st.none() | st.floats(1e-12, 1e15),
-)
-def test_encoded_points_decode_to_the_same(x: list[float], y: int, w: float | None) -> None:
-    """Features to float32, label and weight exactly."""
-    rows = decode(encode(x, y, w)).rows[0]
-    assert rows.accepted.all()
-    np.testing.assert_array_equal(rows.points.X[0], np.array(x, np.float64).astype(np.float32))
-    assert rows.points.y[0] == 2 * y - 1
-    assert rows.points.weight[0] == (1.0 if w is None else w)
 
 
 FAR = [

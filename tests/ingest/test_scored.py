@@ -16,11 +16,9 @@ from streamsvm.errors import InvalidMessage
 from streamsvm.ingest import arrow, avro
 from streamsvm.ingest.decoder import Rejection, encode
 from streamsvm.ingest.scored import BatchScorer
-from streamsvm.kafka import (
-    Record,
-    RegistryUnavailable,
-)
+from streamsvm.kafka import Record
 from streamsvm.model import LinearMachine, Model, Scaler, Sigmoid
+from tests.ingest.rows import SHELF
 from tests.registry.test_subscriber import NAME, version_of
 
 
@@ -102,19 +100,6 @@ def test_an_arrow_record_gives_an_array(n: int) -> None:
     assert record.rows == n
 
 
-class Shelf:
-    """Schemas of one point and of an array of points; away until it is told otherwise."""
-
-    def __init__(self, *, away: bool = False) -> None:
-        self.away, self.asked = away, 0
-
-    def schema(self, schema_id: int | str) -> str | None:
-        self.asked += 1
-        if self.away:
-            raise RegistryUnavailable("the registry is away", "Wait.")
-        return avro.schema_of(1, many=schema_id == 2) if schema_id in (1, 2) else None
-
-
 def in_avro(x: Sequence[float], schema_id: int) -> bytes:
     point = {"x": list(x), "y": 1, "w": None, "id": None}
     many = schema_id == 2
@@ -127,7 +112,7 @@ def test_avro_is_scored_as_its_schema_says() -> None:
     unknown = b"\0\0\0\0\x09" + records[0].value[5:]  # type: ignore[index]
     records = [record._replace(offset=index) for index, record in enumerate([*records, records[0]])]
     records[2] = records[2]._replace(value=unknown)
-    scored = batch_scorer(1, schemas=Shelf()).score(records)
+    scored = batch_scorer(1, schemas=SHELF).score(records)
     one, several = (json.loads(record.value) for record in scored.records)
     assert (one["score"], several[0]["score"], several[0]["row"]) == (2.0, 2.0, 0)
     assert [bad.rejections[0].reason for bad in scored.rejected] == ["unknown_schema"]

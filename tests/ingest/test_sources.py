@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from streamsvm.errors import ConfigurationError
 from streamsvm.ingest.decoder import encode
@@ -24,7 +24,6 @@ from streamsvm.ingest.files.array_files import from_arrays, shuffled
 from streamsvm.ingest.files.opening import open_source
 from streamsvm.ingest.files.source import PointSource
 
-ROUND_TRIP = settings(deadline=None)
 FINITE = st.floats(-1e100, 1e100)
 """Features as a record may have them; a larger one is refused by its row and column (`test_files`)."""
 INTEGERS = st.integers(min_value=-(2**63), max_value=2**63 - 1)
@@ -112,7 +111,6 @@ def file_of(kind: str, folder: Path, X: list[list[float]], y: list[Any], w: list
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@ROUND_TRIP
 @given(st.data(), matrices())
 def test_a_file_gives_back_what_was_written(folder: Path, kind: str, data: st.DataObject, X: list[list[float]]) -> None:
     """Every float64 and every label that the format can carry comes back as it was, type included."""
@@ -135,7 +133,6 @@ def test_a_file_gives_back_what_was_written(folder: Path, kind: str, data: st.Da
     assert source.rows == (n if kind == "parquet" else source.rows)
 
 
-@ROUND_TRIP
 @given(matrices(st.floats(width=32, allow_nan=False, allow_infinity=False)), st.integers(0, 2**32))
 def test_shuffling_keeps_every_point_and_depends_on_the_seed_only(X: list[list[float]], seed: int) -> None:
     """A shuffle is a permutation in which features, labels, weights and ids stay together."""
@@ -273,22 +270,18 @@ def test_a_wide_row_of_a_csv_is_read(tmp_path: Path) -> None:
         ("a.parquet", {"a": [1.0, 2.0], "y": [1.0, 0.5]}, r"row 2, column (y|label): the label 0\.5 is neither"),
         ("a.parquet", {"a": [[1.0]], "y": [1]}, "column a holds list"),
         ("a.parquet", {"a": [1.0, None], "y": [1, 1]}, "row 2, column a: the value is missing"),
-        ("a.csv", "\n\n", "holds no points"),
         ("a.jsonl", "\n", "holds no points"),
         ("a.svm", "1 1:1\n", "is a LIBSVM file, which is not supported"),
         ("a.libsvm.gz", "1 1:1\n", "is a LIBSVM file, which is not supported"),
         ("a.npz", "PK", "is an npz file, which is not supported"),
         ("a.xlsx", "x", "cannot be guessed from its file extension"),
-        ("a", "x", "cannot be guessed from its file extension"),
         ("a.csv", "1,2,0\n1,2\n", "row 2: it has 2 cells, the first line has 3"),
         ("a.csv", "a,b,y\n1,2,0\n\n1,2,0,9\n", "row 2: it has 4 cells, the first line has 3"),
         ("a.csv", "a,b,y\n1,2,0\n1,,0\n", "row 2, column b: the value is missing"),
         ("a.csv", "a,b,y\n1,2,0\n1,two,0\n", "row 2, column b: 'two' is not a number"),
         ("a.csv", "a,b,y\n1,2,0\n1,nan,0\n", "row 2, column b: the value is missing"),
-        ("a.csv", "a,b,y\n1,2,0\n1,NA,0\n", "row 2, column b: the value is missing"),
         ("a.csv", "a,b,y\n1,2,u\n1,2,NA\n", "row 2, column y: the label is missing"),
         ("a.csv", "a,b,y\n1,2,0\n1,1e999,0\n", "row 2, column b: inf is not a finite number"),
-        ("a.csv", "a,b,y\n1,2,0\n1,2, \n", "row 2, column y: the label is missing"),
         ("a.csv", b"1,2,0\n1,\xff,0\n1,2,0\n", "cannot be read"),
         ("a.csv", 'a,y\n1,2\n"1,2\n', "cannot be read|cells"),
         ("a.csv.gz", "not gzip at all", "cannot be read"),

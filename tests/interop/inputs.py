@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from streamsvm.errors import InvalidMessage
 from streamsvm.ingest import label_of
 from streamsvm.model import AnyModel, ClassModel, InvalidFeatures, message as model_codec
 from streamsvm.registry import Loaded
-from tests.interop.programs import java_program, node_program
+from tests.interop.programs import lines_of
 
 Answer = list[dict[str, Any]]
 """Of one version: of each point `decision`, `label` and maybe `probability`, or the `error` for which it has none."""
@@ -35,13 +34,9 @@ def answers_to_each(
         file.write_bytes(value)
     (directory / "points.json").write_text(f"[{','.join(points.values())}]")
     given = ["--check", str(directory / "points.json"), *map(str, files)]
-    node = node_program("answers.mjs", directory, with_packages=False)
-    programs = {"Node.js": node, "Java": java_program()}
     found = {"Python": [in_python(value, points) for value in values]}
-    for language, command in programs.items():
-        ran = subprocess.run([*command, *given], capture_output=True, text=True, timeout=300, check=False)
-        assert ran.returncode == 0, (language, ran.stderr)
-        lines = [json.loads(line) for line in ran.stdout.splitlines()]
+    for language in ("Node.js", "Java"):
+        lines = lines_of(language, directory, *given)
         assert len(lines) == len(values), language
         found[language] = [line["refused"] if isinstance(line, dict) else line for line in lines]
     return found

@@ -16,7 +16,9 @@ import subprocess
 import tempfile
 import threading
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
+
+import pytest
 
 from tests.brokers.jvm import CannotRun, die_with_parent, kafka_jars
 from tests.npm import cache, packages
@@ -29,6 +31,7 @@ NODE_READER = DEPLOY / "node"
 JAVA_READER = DEPLOY / "java" / "src" / "main" / "java"
 INSTALL_TIMEOUT_S = 300.0
 COMPILE_TIMEOUT_S = 120.0
+ANSWER_TIMEOUT_S = 300.0
 STOP_TIMEOUT_S = 20.0
 
 
@@ -81,23 +84,47 @@ def java_program() -> list[str]:
     return ["java", "-XX:TieredStopAtLevel=1", "-cp", f"{classes}:{jars}", "Subscriber"]
 
 
+def command(language: str, directory: Path, java: str, node: str, *given: str) -> list[str]:
+    """Return the command of a program in a language, or skip with the reason why there is none."""
+    try:
+        if language == "Java":
+            return [*java_program(), *([java] if java else []), *given]
+        return [*node_program(node, directory), *given]
+    except CannotRun as missing:
+        pytest.skip(f"nothing to run in {language}: {missing}")
+
+
+def lines_of(language: str, directory: Path, *given: str) -> list[Any]:
+    """Return the lines of JSON that a language's program of answers prints.
+
+    Raises
+    ------
+    CannotRun
+        If the language's tools are missing.
+    """
+    program = java_program() if language == "Java" else node_program("answers.mjs", directory, with_packages=False)
+    ran = subprocess.run([*program, *given], capture_output=True, text=True, timeout=ANSWER_TIMEOUT_S, check=False)
+    assert ran.returncode == 0, (language, ran.stderr)
+    return [json.loads(line) for line in ran.stdout.splitlines()]
+
+
 class Program:
-    """A running program that prints a line of JSON for each version that it serves.
+    """A running program that prints lines of JSON, such as one for each version that it serves; it ends with its block.
 
     Parameters
     ----------
     language : str
         For messages.
     command : list of str
-    log : Path
+    directory : Path
         Where its complaints go.
     """
 
-    def __init__(self, language: str, command: list[str], log: Path) -> None:
+    def __init__(self, language: str, command: list[str], directory: Path) -> None:
         self.language = language
         self.lines: list[dict[str, Any]] = []
-        self._log = log
-        with log.open("w") as errors:
+        self._log = directory / f"{language}.log"
+        with self._log.open("w") as errors:
             self._process = subprocess.Popen(
                 command, stdout=subprocess.PIPE, stderr=errors, text=True, preexec_fn=die_with_parent
             )
@@ -130,8 +157,10 @@ class Program:
         """The versions that it served, in their order."""
         return [line["version"] for line in self.lines]
 
-    def stop(self) -> None:
-        """End it."""
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
         self._process.kill()
         self._process.wait(STOP_TIMEOUT_S)
         self._reader.join(STOP_TIMEOUT_S)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-from functools import partial
 from typing import Any, Final
 
 import pytest
@@ -18,12 +16,11 @@ from tests.contract.messages import fault
 from tests.golden import HERE
 from tests.golden.model import parts_of, path_of
 from tests.interop.inputs import in_python
-from tests.interop.programs import java_program, node_program
+from tests.interop.programs import lines_of
 
 LANGUAGES: Final = ("Node.js", "Java")
 READ: Final = {"Node.js": ("model", "alias", "scores"), "Java": ("model", "scores")}
 """What each program reads; Java's aliases are read by the package's own tests."""
-TIMEOUT_S: Final = 60.0
 Said = dict[str, dict[str, Any]]
 
 
@@ -61,14 +58,10 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> Said:
     (directory / "points.json").write_text(f"[{','.join(POINTS.values())}]")
     for language in LANGUAGES:
         try:
-            node = partial(node_program, "answers.mjs", directory, with_packages=False)
-            program = java_program() if language == "Java" else node()
+            lines = lines_of(language, directory, "--contract", str(FILE), str(HERE), str(directory / "points.json"))
         except CannotRun:
             continue
-        command = [*program, "--contract", str(FILE), str(HERE), str(directory / "points.json")]
-        ran = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
-        assert ran.returncode == 0, (language, ran.stderr)
-        found[language] = {line["case"]: line["told"] for line in map(json.loads, ran.stdout.splitlines())}
+        found[language] = {line["case"]: line["told"] for line in lines}
     return found
 
 

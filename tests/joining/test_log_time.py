@@ -96,14 +96,6 @@ def test_a_record_an_hour_has_its_own_time_once_four_more_are_there() -> None:
     assert known(stamps, closed=True) == stamps
 
 
-def test_after_a_nights_pause_the_first_record_has_the_time_of_the_morning() -> None:
-    """Those behind it confirm it, also where they are up to a minute older; until four are there it waits."""
-    evening, morning = NOW, NOW + 10 * HOUR
-    after = [morning + 500, morning - 400, morning + 100, morning - MINUTE + 500, morning + 200]
-    assert known([*[evening] * 9, *after[:4]]) == [evening] * 9
-    assert known([*[evening] * 9, *after]) == [evening] * 9 + [morning + 500] * 5
-
-
 def test_records_of_many_rows_count_once() -> None:
     """A record's own rows do not confirm it."""
     stamps, last = np.repeat([NOW, WRONG, *[NOW] * 9], 9), np.tile([False] * 8 + [True], 11)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
@@ -13,6 +12,7 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 
 from streamsvm.errors import TopicMissing
 from streamsvm.kafka import Cluster, Connection
+from tests.deadline import eventually
 
 TIMEOUT_S = 20.0
 
@@ -59,14 +59,12 @@ def open_transaction(
 def aborted(connection: Connection, topic: str, values: Iterable[bytes]) -> None:
     """Store values in partition 0 in a transaction, and abort it; what is sent afterwards stands after the marker."""
     observer = Consumer({**connection.options, "group.id": f"foreign-{topic}"}, logger=Silent())
+    place = TopicPartition(topic, 0)
     with open_transaction(connection, topic, values) as producer:
-        _, end = observer.get_watermark_offsets(TopicPartition(topic, 0), TIMEOUT_S)
+        _, end = observer.get_watermark_offsets(place, TIMEOUT_S)
         producer.abort_transaction(TIMEOUT_S)
     # A broker answers before it has written the marker.
-    deadline = time.monotonic() + TIMEOUT_S
-    while observer.get_watermark_offsets(TopicPartition(topic, 0), TIMEOUT_S)[1] == end:
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    eventually(lambda: observer.get_watermark_offsets(place, TIMEOUT_S)[1] > end, "the marker is there", TIMEOUT_S)
     observer.close()
 
 
@@ -127,14 +125,15 @@ def _ask(connection: Connection, question: Callable[[AdminClient], Mapping[Any, 
 def delete_topic(connection: Connection, topic: str) -> None:
     """Delete a topic, and wait until nobody is told of it any more."""
     _ask(connection, lambda admin: admin.delete_topics([topic], operation_timeout=TIMEOUT_S))
-    deadline = time.monotonic() + TIMEOUT_S
-    while time.monotonic() < deadline:
+
+    def is_gone() -> bool:
         try:
             Cluster(connection).describe(topic)
         except TopicMissing:
-            return
-        time.sleep(0.05)
-    raise AssertionError(f"{topic} was not deleted")
+            return True
+        return False
+
+    eventually(is_gone, f"{topic} is deleted", TIMEOUT_S)
 
 
 def delete_records(connection: Connection, topic: str, partition: int, before: int) -> None:
@@ -146,10 +145,8 @@ def delete_records(connection: Connection, topic: str, partition: int, before: i
 def add_partitions(connection: Connection, topic: str, total: int) -> None:
     """Give a topic more partitions, and wait until they can be seen."""
     _ask(connection, lambda admin: admin.create_partitions([NewPartitions(topic, total)]))
-    deadline = time.monotonic() + TIMEOUT_S
-    while len(Cluster(connection).describe(topic).partitions) != total:
-        assert time.monotonic() < deadline, f"{topic} has no more partitions"
-        time.sleep(0.05)
+    cluster = Cluster(connection)
+    eventually(lambda: len(cluster.describe(topic).partitions) == total, f"{topic} has more partitions", TIMEOUT_S)
 
 
 def set_option(connection: Connection, topic: str, name: str, value: str) -> None:
@@ -157,7 +154,5 @@ def set_option(connection: Connection, topic: str, name: str, value: str) -> Non
     entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
     resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[entry])
     _ask(connection, lambda admin: admin.incremental_alter_configs([resource]))
-    deadline = time.monotonic() + TIMEOUT_S
-    while Cluster(connection).describe(topic).config[name] != value:
-        assert time.monotonic() < deadline, f"{name} of {topic} is not {value}"
-        time.sleep(0.05)
+    cluster = Cluster(connection)
+    eventually(lambda: cluster.describe(topic).config[name] == value, f"{name} of {topic} is {value}", TIMEOUT_S)

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from tests.brokers.secured import Certificate
@@ -18,25 +19,17 @@ DRIP_S = 0.05
 DRIPS_S = 60.0
 
 
+@dataclass
 class HostileRegistry:
-    """Answers whoever asks for a schema.
+    """Answers whoever asks for a schema by `answer`, which may be replaced at any time.
 
-    Attributes
-    ----------
-    url : str
-    answer : callable
-        What happens to a request; may be replaced at any time.
-    asked : list of str
-        Paths, in their order.
-    credentials : list of str
-        The header `Authorization` of each request, empty where there was none.
+    `asked` are the paths in their order, `credentials` each request's header `Authorization`, empty if there is none.
     """
 
-    def __init__(self, url: str, answer: Answer) -> None:
-        self.url = url
-        self.answer = answer
-        self.asked: list[str] = []
-        self.credentials: list[str] = []
+    url: str
+    answer: Answer
+    asked: list[str] = field(default_factory=list)
+    credentials: list[str] = field(default_factory=list)
 
 
 def text(schema: str) -> Answer:
@@ -49,9 +42,8 @@ def plain(body: bytes, status: int = 200, **headers: str) -> Answer:
 
     def give(request: BaseHTTPRequestHandler) -> None:
         request.send_response(status)
-        request.send_header("Content-Type", JSON)
         request.send_header("Content-Length", str(len(body)))
-        for name, value in headers.items():
+        for name, value in ({"Content-Type": JSON} | headers).items():
             request.send_header(name.replace("_", "-"), value)
         request.end_headers()
         request.wfile.write(body)
@@ -79,15 +71,7 @@ class Large:
 class Dripping:
     """Answers with a byte now and then, each well within the time that a client waits for one.
 
-    Parameters
-    ----------
-    beginning : bytes
-        What comes at once.
-
-    Attributes
-    ----------
-    through : bool
-        Whether it came to its end: false where the client had closed the connection before.
+    `through` stays false where the client closes the connection before the end.
     """
 
     def __init__(self, beginning: bytes) -> None:
@@ -120,6 +104,9 @@ def hostile_registry(
             running.credentials.append(self.headers.get("Authorization", ""))
             with suppress(OSError):  # the client has had enough
                 running.answer(self)
+
+        def do_POST(self) -> None:
+            self.do_GET()
 
         def log_message(self, *_: object) -> None:
             pass

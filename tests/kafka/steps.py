@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
@@ -39,10 +38,7 @@ def numbers(count: int, start: int = 0) -> list[bytes]:
 def drain(reader: Pollable, count: int) -> list[Record]:
     """Poll until `count` records have come; more are a failure."""
     records: list[Record] = []
-    deadline = time.monotonic() + PATIENCE_S
-    while len(records) < count:
-        assert time.monotonic() < deadline, f"only {len(records)} of {count} records came"
-        records += reader.poll(1000, 0.1)
+    eventually(lambda: (records.extend(reader.poll(1000, 0.1)), len(records))[1] >= count, f"{count} records come")
     assert len(records) == count
     return records
 

@@ -145,19 +145,6 @@ def test_a_group_travels_compressed(broker: TestBroker) -> None:
     assert stored(broker, topic) == [TOO_LARGE_FOR_TOPIC]
 
 
-@pytest.mark.parametrize(("options", "kept"), [({}, 12), ({"compression_type": "none"}, 5)])
-def test_the_embedded_broker_keeps_what_is_compressed_as_it_came(
-    embedded_broker: TestBroker, options: dict[str, str], kept: int
-) -> None:
-    """It keeps some megabytes a partition, and all of twelve that are sent compressed, as groups are unless told."""
-    topic = embedded_broker.topic()
-    values = [bytes([number]) * 900_000 for number in range(12)]
-    with publishing(embedded_broker.connect(**options), embedded_broker) as publisher:
-        for value in values:
-            publisher.publish([Message(topic, value, partition=0)])
-    assert stored(embedded_broker, topic) == values[-kept:]
-
-
 def test_a_message_too_large_for_the_client_refuses_its_group(broker: TestBroker) -> None:
     """The client's limit refuses the group; the publisher goes on with the next."""
     topic = broker.topic()
@@ -199,18 +186,6 @@ def test_taking_over_ends_what_the_predecessor_left_open(broker: TestBroker) -> 
         with pytest.raises(Fenced):
             first.publish([Message(topic, b"never", partition=0)], overtaken)
     assert stored(broker, topic) == [b"1"]
-
-
-@pytest.mark.embedded_broker
-def test_the_embedded_broker_fences_nobody(broker: TestBroker) -> None:
-    """On the embedded broker two publishers of one id both publish: it has no transactions."""
-    topic = broker.topic()
-    with two_publishers(broker) as (first, second):
-        first.start()
-        second.start()
-        first.publish([Message(topic, b"0", partition=0)])
-        second.publish([Message(topic, b"1", partition=0)])
-    assert stored(broker, topic) == numbers(2)
 
 
 @pytest.mark.real_broker

@@ -5,14 +5,11 @@ from __future__ import annotations
 import base64
 import json
 import re
-import threading
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from copy import copy
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from itertools import count
 from pathlib import Path
 from subprocess import CompletedProcess, TimeoutExpired
@@ -27,11 +24,12 @@ from streamsvm.registry import ModelSubscriber, load_version
 from tests.brokers.jvm import CannotRun
 from tests.brokers.secured import SecuredBroker, password_of
 from tests.consumers.command import error_of, run
-from tests.consumers.dead_letters.test_resending import UNLABELED, message as letter_of
+from tests.consumers.dead_letters.test_dead_letters import UNLABELED, message as letter_of
 from tests.consumers.trainers import produce, records, settings_for, topic, versions
 from tests.forked import PROGRAM
+from tests.kafka.hostile_registry import hostile_registry, plain
 from tests.kafka.steps import eventually, send
-from tests.live.process import Daemon, arguments
+from tests.live.process import Daemon, arguments, ask
 from tests.permissions import listed
 
 ROOT = Path(__file__).parent.parent.parent
@@ -235,17 +233,6 @@ def working(site: Site) -> Iterator[tuple[Site, Daemon]]:
     """A trainer at work."""
     with at_work(site) as daemon:
         yield site, daemon
-
-
-def health(daemon: Daemon, path: str) -> tuple[int, dict[str, Any]]:
-    """Ask a process, by the address that it logged."""
-    url = daemon.events("configuration")[0]["http"]
-    try:
-        with urllib.request.urlopen(url + path, timeout=10.0) as answer:
-            return answer.status, json.load(answer)
-    except urllib.error.HTTPError as error:
-        with error:
-            return error.code, json.load(error)
 
 
 def last_words(daemon: Daemon) -> str:
@@ -472,14 +459,14 @@ def test_an_expired_certificate_ends_a_start_and_only_delays_a_running_trainer(
         assert starting.wait() == REFUSED_STATUS
         assert "certificate verify failed" in last_words(starting)
         assert "certificates and their dates" in last_words(starting)
-        eventually(lambda: health(daemon, "/readyz")[0] == 503, "not ready")
-        assert "broker" in health(daemon, "/readyz")[1]["waiting_for"]
-        assert health(daemon, "/healthz")[0] == 200
+        eventually(lambda: ask(daemon, "readyz")[0] == 503, "not ready")
+        assert "broker" in json.loads(ask(daemon, "readyz")[1])["waiting_for"]
+        assert ask(daemon, "healthz")[0] == 200
         assert daemon.ended() is None
     finally:
         broker.present(broker.authority.certificate("renewed"))
         broker.restart()
-    eventually(lambda: health(daemon, "/readyz")[0] == 200, "ready again")
+    eventually(lambda: ask(daemon, "readyz")[0] == 200, "ready again")
     site.send(records(40, seed=1))
     assert daemon.reaches_version(2), daemon.said
     assert daemon.stop() == 0
@@ -510,32 +497,19 @@ def token(principal: str) -> str:
     return ".".join([*encoded, ""])
 
 
+def give_a_token(request: BaseHTTPRequestHandler) -> None:
+    """Give a token to whoever knows the client's secret."""
+    request.rfile.read(int(request.headers["Content-Length"]))
+    known = base64.b64encode(b"trainer:hunter2").decode()
+    good = request.headers.get("Authorization") == f"Basic {known}"
+    answer = {"access_token": token("admin"), "expires_in": 600} if good else {"error": "no"}
+    plain(json.dumps(answer).encode(), 200 if good else 401, **{"Content-Type": "application/json"})(request)
+
+
 @pytest.fixture
 def token_endpoint() -> Iterator[str]:
-    """A place that gives tokens to whoever knows the client's secret."""
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            known = base64.b64encode(b"trainer:hunter2").decode()
-            good = self.headers.get("Authorization") == f"Basic {known}"
-            self.rfile.read(int(self.headers["Content-Length"]))
-            answer = json.dumps({"access_token": token("admin"), "expires_in": 600} if good else {"error": "no"})
-            self.send_response(200 if good else 401)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(answer)))
-            self.end_headers()
-            self.wfile.write(answer.encode())
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}/token"
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    with hostile_registry(give_a_token) as running:
+        yield f"{running.url}/token"
 
 
 PASSWORD: Final = {"sasl.username": "admin", "sasl.password": password_of("admin")}

@@ -1,17 +1,17 @@
-"""Topics: descriptions, creation, compaction."""
+"""Topics: descriptions and creation; and who of a group owns which partitions."""
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import Any
 
 import pytest
 
 from streamsvm.errors import ConfigurationError, TopicMissing
-from streamsvm.kafka import Cluster, Message, TopicInfo, TopicSpec, topics
+from streamsvm.kafka import Cluster, GroupMember, Message, TopicInfo, TopicSpec, topics
 from streamsvm.kafka.topics import _described
 from tests.brokers.fixtures import TestBroker
-from tests.brokers.settings import COMPACT_AT_ONCE
-from tests.kafka.steps import PATIENCE_S, eventually, send
+from tests.kafka.steps import eventually, send
 
 
 def test_missing_topics_are_created_and_existing_ones_left(broker: TestBroker) -> None:
@@ -88,17 +88,29 @@ def test_a_wrong_specification_is_refused(broker: TestBroker) -> None:
             Cluster(broker.connection).create([TopicSpec(name, **spec)])  # type: ignore[arg-type]
 
 
+def shared_out(*members: GroupMember) -> bool:
+    """Poll members, and tell whether each partition has one owner, and every member one partition at least."""
+    owned = [member.poll() for member in members]
+    return sorted(p for own in owned for p in own) == [0, 1, 2, 3] and all(owned)
+
+
 @pytest.mark.real_broker
-def test_compaction_keeps_the_newest_of_each_key(broker: TestBroker) -> None:
-    """On a compacted topic older values of a key go, the newest stays."""
-    topic = broker.topic(config=COMPACT_AT_ONCE)
-    send(broker.connection, [Message(topic, b"%d" % n, b"key", partition=0) for n in range(20)])
+def test_a_group_shares_partitions_out(broker: TestBroker) -> None:
+    """One has all; a second one takes some; when that leaves, the first has all again. Records are read by nobody."""
+    cluster, topic, group = Cluster(broker.connection), broker.topic(partitions=4), broker.name("group")
+    send(broker.connection, [Message(topic, b"x", partition=partition) for partition in range(4)])
+    with closing(cluster.member(topic, group=group)) as first:
+        eventually(lambda: shared_out(first), "it has all")
+        first.commit({0: 1})
+        with closing(cluster.member(topic, group=group)) as second:
+            eventually(lambda: shared_out(first, second), "both have some")
+        eventually(lambda: shared_out(first), "it has all again")
+        first.commit(dict.fromkeys(range(4), 1))
 
-    def compacted() -> bool:
-        send(broker.connection, [Message(topic, b"filler", b"other", partition=0)])  # closes segments
-        left = Cluster(broker.connection).read_to_end(topic, 0, timeout_s=PATIENCE_S)
-        values = [record.value for record in left if record.key == b"key"]
-        assert values[-1] == b"19"
-        return values == [b"19"]
 
-    eventually(compacted, "compaction")
+@pytest.mark.real_broker
+def test_a_member_of_a_missing_topic_is_told(broker: TestBroker) -> None:
+    """By a poll, not by silence."""
+    member = Cluster(broker.connection).member(broker.name("nowhere"), group=broker.name("group"))
+    with closing(member), pytest.raises(TopicMissing):
+        eventually(lambda: shared_out(member), "it is told")

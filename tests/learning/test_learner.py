@@ -11,22 +11,15 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
-from threadpoolctl import threadpool_limits
 
 from streamsvm.checkpoint import format as checkpoint_codec
-from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
+from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig
 from streamsvm.coreset import Moments
 from streamsvm.learning.cutting import Cut, LearnerState
 from streamsvm.learning.learner import Learner
-from streamsvm.learning.pilots import linear_pilot
 from streamsvm.learning.tasks import REDUCERS
-from streamsvm.learning.training import train
-from streamsvm.model import LinearKernel
 from streamsvm.points import Points, Position, Rows
-from streamsvm.process_wide import one_algebra_thread
-from streamsvm.svm import Problem, primal_objective
 from tests.streams import gaussian, rows_of, small_config, snapshot_of
-from tests.svm.foreign import LibsvmSolver
 
 STRUCTURES = ("tree", "chain")
 
@@ -239,18 +232,13 @@ def test_moments_of_a_cut_are_those_of_all_points() -> None:
 
 @pytest.mark.parametrize("reducer", REDUCERS)
 def test_a_cut_is_reduced_to_the_training_bound(reducer: str) -> None:
-    """A union beyond train_points is reduced to no more than that."""
+    """A union beyond train_points is reduced to no more; the uniform reducer keeps its weight exactly."""
     held = learner(every=15, train_points=10, reducer=reducer)
     cut = feed(held, rows_of(gaussian(120)), [])[0]
     assert 1 <= len(cut.points) <= 10
-
-
-def test_the_uniform_reducer_keeps_the_weight_of_a_cut() -> None:
-    """Exactly, not only in expectation."""
-    held = learner(every=15, train_points=10, reducer="uniform")
-    cut = feed(held, rows_of(gaussian(120)), [])[0]
-    assert len(cut.points) == 10
-    assert cut.points.weight.sum() == pytest.approx(cut.moments.weight)
+    if reducer == "uniform":
+        assert len(cut.points) == 10
+        assert cut.points.weight.sum() == pytest.approx(cut.moments.weight)
 
 
 @pytest.mark.parametrize("seed", [0, 1])
@@ -263,58 +251,6 @@ def test_the_seed_decides(seed: int) -> None:
         held.learn(rows_of(gaussian(100)))
         made.append(state_bytes(held))
     assert made[0] != made[1]
-
-
-def moments_of(points: Points) -> Moments:
-    return Moments.zero(points.dimension).add(points)
-
-
-@pytest.mark.parametrize("svm", [SvmConfig(C=0.3), SvmConfig(alpha=1e-3), SvmConfig(standardize=False)])
-def test_a_pilot_bounds_the_optimum_of_its_own_node(svm: SvmConfig) -> None:
-    """Its bound is certified: below the optimum under the node's share of the regulariser, and within a tenth of it."""
-    stream = gaussian(900)
-    node = stream.take(slice(300, 600))
-    seen, own = moments_of(stream), moments_of(node)
-    pilot = linear_pilot(node, own.weight, seen, svm)
-    assert pilot.penalty == pytest.approx(svm.penalty(seen.weight) * seen.weight / own.weight)
-    Z, upper = pilot.transform(node.X), pilot.penalty * node.weight
-    exact = LibsvmSolver().solve(
-        Problem(Z=Z, y=node.y, upper=upper, kernel=LinearKernel(), tolerance=1e-6, max_iterations=10_000_000)
-    )
-    w = (node.y * exact.alpha) @ Z
-    optimum = primal_objective(Z @ w + exact.intercept, node.y, upper, float(w @ w))
-    assert 0.9 * optimum < pilot.lower_bound <= optimum
-    found = Z @ pilot.coefficients + pilot.intercept
-    assert primal_objective(found, node.y, upper, float(pilot.coefficients @ pilot.coefficients)) < 1.1 * optimum
-
-
-@pytest.mark.parametrize("standardize", [True, False])
-def test_a_pilot_scales_features_as_the_trainer_does(standardize: bool) -> None:
-    """Same moments, same scaler."""
-    points = gaussian(100)
-    svm = SvmConfig(standardize=standardize)
-    scaler = train(points, moments_of(points), svm).model.scaler
-    pilot = linear_pilot(points, 1.0, moments_of(points), svm)
-    np.testing.assert_array_equal(pilot.mean, scaler.mean)
-    np.testing.assert_array_equal(pilot.scale, scaler.scale)
-    np.testing.assert_array_equal(pilot.transform(points.X), scaler.transform(points.X))
-
-
-@pytest.mark.parametrize(("n", "sign"), [(1, 1), (1, -1), (30, 1), (30, -1)])
-def test_a_pilot_of_one_label_knows_no_bound_but_zero(n: int, sign: int) -> None:
-    """The constant of that label, and 0."""
-    points = gaussian(n)
-    alone = Points(points.X, np.full(n, sign, np.int8), points.weight)
-    pilot = linear_pilot(alone, 1.0, moments_of(alone), SvmConfig())
-    assert (pilot.intercept, pilot.lower_bound, pilot.coefficients.any()) == (sign, 0.0, False)
-
-
-def test_a_solver_that_is_stopped_early_still_certifies() -> None:
-    """Weights over twelve orders and an enormous C: bounded iterations, a positive finite bound."""
-    points = gaussian(400).reweighted(10.0 ** np.random.default_rng(0).uniform(-6, 6, 400))
-    pilot = linear_pilot(points, float(points.weight.sum()), moments_of(points), SvmConfig(C=1e3))
-    assert 0 < pilot.lower_bound < np.inf
-    assert np.isfinite(pilot.coefficients).all()
 
 
 def test_a_stream_sorted_by_label_is_learned() -> None:
@@ -359,21 +295,6 @@ def test_uniform_solves_no_pilot(monkeypatch: pytest.MonkeyPatch) -> None:
     feed(learner(every=2, reducer="uniform", train_points=9), rows_of(gaussian(100)), [])
     with pytest.raises(AssertionError, match="a pilot was solved"):
         feed(learner(every=2, train_points=9), rows_of(gaussian(100)), [])
-
-
-def test_a_pilot_does_not_depend_on_the_threads_that_linear_algebra_has() -> None:
-    """Above 10,000 features it would, by its last bit; with one thread it is the same on every machine."""
-    random = np.random.default_rng(1)
-    y = np.where(random.random(60) < 0.5, 1, -1).astype(np.int8)
-    X = random.normal(size=(60, 11_000))
-    X[:, :3] += y[:, None]
-    points = Points(X.astype(np.float32), y, random.uniform(0.5, 2.0, 60))
-    seen, config = Moments.zero(11_000).add(points), SvmConfig(alpha=0.1)
-    found = []
-    for threads in (1, 2):
-        with threadpool_limits(threads), one_algebra_thread():
-            found.append(linear_pilot(points, seen.weight, seen, config).lower_bound)
-    assert found[0] == found[1]
 
 
 def test_a_cut_can_be_called_for() -> None:

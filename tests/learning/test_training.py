@@ -16,7 +16,7 @@ from streamsvm.errors import ConfigurationError
 from streamsvm.ingest import LARGEST_WEIGHT, SMALLEST_WEIGHT
 from streamsvm.learning import training
 from streamsvm.learning.training import Trained, audited, train, warm_up, with_probability
-from streamsvm.model import KernelMachine, LinearMachine, Sigmoid
+from streamsvm.model import LinearMachine
 from streamsvm.points import Points
 from streamsvm.svm import primal_objective
 from tests.streams import gaussian, rows_of
@@ -31,39 +31,6 @@ def compiled() -> dict[str, int]:
 
 def fit(points: Points, config: SvmConfig) -> Trained:
     return train(points, Moments.zero(points.dimension).add(points), config)
-
-
-@pytest.mark.parametrize("kernel", ["linear", "rbf"])
-def test_a_model_is_the_one_scikit_learn_finds(kernel: str) -> None:
-    """StandardScaler and SVC with the same weights give the same decision values.
-
-    `gamma = scale` counts weights, which SVC's does not: the variance of standardised features is 1, so it is 1 / d.
-    """
-    points = gaussian(400)
-    made = fit(points, SvmConfig(C=0.5, kernel=kernel, tolerance=1e-6))
-    scaler = StandardScaler().fit(points.X.astype(float), sample_weight=points.weight)
-    Z = scaler.transform(points.X.astype(float))
-    oracle = SVC(C=0.5, kernel=kernel, gamma="auto", tol=1e-6).fit(Z, points.y, sample_weight=points.weight)
-    fresh = gaussian(200, seed=8).X
-    expected = oracle.decision_function(scaler.transform(fresh.astype(float)))
-    np.testing.assert_allclose(made.model.decision_function(fresh), expected, atol=2e-5)
-    assert made.fit.converged
-    assert made.fit.kkt_gap is not None
-    assert made.fit.kkt_gap <= 1e-6
-    assert made.fit.dual_objective is not None
-    assert made.fit.dual_objective <= made.fit.objective
-    assert made.fit.objective == pytest.approx(made.fit.dual_objective, rel=1e-5)
-
-
-def test_the_reported_objective_is_that_of_the_decision_values() -> None:
-    """F by its definition, from the model's own decision values."""
-    points = gaussian(300)
-    made = fit(points, SvmConfig(C=2.0))
-    machine = made.model.machine
-    assert isinstance(machine, LinearMachine)
-    norm = float(machine.coefficients @ machine.coefficients)
-    direct = primal_objective(made.model.decision_function(points.X), points.y, 2.0 * points.weight, norm)
-    assert made.fit.objective == pytest.approx(direct, rel=1e-10)
 
 
 def audit_sample(points: Points, size: int, seed: int = 0, partition: int = 0) -> Sampled:
@@ -106,11 +73,6 @@ def test_without_a_point_there_is_no_audit() -> None:
     assert audited(made, [audit_sample(gaussian(0), 5)]) is None
 
 
-def numbers(probability: Sigmoid | None) -> bytes:
-    assert probability is not None
-    return np.array([probability.a, probability.b]).tobytes()
-
-
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])
 def test_probabilities_come_true(kernel: str) -> None:
     """Of fresh points that are as probably positive as the model says, about that share is positive."""
@@ -137,14 +99,6 @@ def test_probabilities_are_of_the_stream_whatever_the_class_weights() -> None:
         made = with_probability(trained, [audit_sample(stream, 2_000)], config)
         said = made.model.predict_proba(stream.X)[:, 1]
         assert float(stream.weight @ said / stream.weight.sum()) == pytest.approx(share, abs=0.03)
-
-
-def test_probabilities_twice_are_the_same_bits() -> None:
-    """No chance; partitions enter in their order."""
-    points, config = gaussian(400), SvmConfig(probability="sigmoid")
-    halves = [audit_sample(points.take(part), 90, 0, p) for p, part in enumerate((slice(150), slice(150, 400)))]
-    one, two = (with_probability(fit(points, config), halves, config).model.probability for _ in range(2))
-    assert numbers(one) == numbers(two)
 
 
 def test_without_ground_there_are_no_probabilities() -> None:
@@ -179,16 +133,6 @@ def test_alpha_sets_c_by_the_weight_of_the_whole_stream() -> None:
     moments = Moments.zero(3).add(gaussian(1000))
     assert pytest.approx(1 / (1e-3 * moments.weight)) == train(points, moments, SvmConfig(alpha=1e-3)).fit.C
     assert pytest.approx(1 / (1e-4 * moments.weight)) == train(points, moments, SvmConfig()).fit.C
-
-
-def test_training_twice_gives_the_same_bits() -> None:
-    """No chance, no warm start."""
-    points = gaussian(300)
-    one, two = (fit(points, SvmConfig(C=1.0, kernel="rbf")) for _ in range(2))
-    assert isinstance(one.model.machine, KernelMachine)
-    assert isinstance(two.model.machine, KernelMachine)
-    assert one.model.machine.dual.tobytes() == two.model.machine.dual.tobytes()
-    assert one.fit == two.fit
 
 
 @pytest.mark.parametrize("sign", [-1, 1])
@@ -262,10 +206,7 @@ def test_warming_up_compiles_all_that_training_runs(kernel: str, monkeypatch: py
     warm_up(SvmConfig(kernel=kernel))
     before = compiled()
     for n, dimension, tolerance in ((600, 3, 1e-3), (30, 1, 1e-8), (500, 60, 1e-3), (500, 60, 1e-7)):
-        fit(
-            gaussian(n, dimension=dimension),
-            SvmConfig(kernel=kernel, C=1e3, tolerance=tolerance),
-        )
+        fit(gaussian(n, dimension=dimension), SvmConfig(kernel=kernel, C=1e3, tolerance=tolerance))
     assert len(before) > 10
     assert compiled() == before
 
@@ -292,34 +233,39 @@ def test_the_outermost_weights_can_be_trained_on(weights: list[float]) -> None:
 
 
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])
-@pytest.mark.parametrize("class_weight", [(1.0, 7.0), (0.25, 1.0), "balanced"])
-def test_class_weights_are_scikit_learn_s(kernel: str, class_weight: str | tuple[float, float]) -> None:
-    """The box is C u cw(y); the objectives are the weighted problem's; the weights used are told."""
+@pytest.mark.parametrize("class_weight", ["none", (1.0, 7.0), (0.25, 1.0), "balanced"])
+def test_a_model_is_the_one_scikit_learn_finds(kernel: str, class_weight: str | tuple[float, float]) -> None:
+    """StandardScaler and SVC with the same weights give the same decision values and class weights.
+
+    The box is C u cw(y); the objectives are the weighted problem's, F by its definition from the decision values.
+    `gamma = scale` counts weights, which SVC's does not: the variance of standardised features is 1, so it is 1 / d.
+    """
     points = gaussian(400)
     if class_weight == "balanced":
         points = points.reweighted(np.ones(400))  # scikit-learn counts points, not their weights
-    config = SvmConfig(C=0.5, kernel=kernel, class_weight=class_weight, tolerance=1e-6)
-    made = fit(points, config)
+    made = fit(points, SvmConfig(C=0.5, kernel=kernel, class_weight=class_weight, tolerance=1e-6))
     scaler = StandardScaler().fit(points.X.astype(float), sample_weight=points.weight)
-    oracle = SVC(
-        C=0.5,
-        kernel=kernel,
-        gamma="auto",  # 1 / d: the weighted variance of standardised features is 1
-        tol=1e-6,
-        class_weight=class_weight if isinstance(class_weight, str) else {-1: class_weight[0], 1: class_weight[1]},
-    ).fit(scaler.transform(points.X.astype(float)), points.y, sample_weight=points.weight)
+    foreign = {"none": None, "balanced": "balanced"}
+    weights = foreign[class_weight] if isinstance(class_weight, str) else dict(zip((-1, 1), class_weight, strict=True))
+    machine = SVC(C=0.5, kernel=kernel, gamma="auto", tol=1e-6, class_weight=weights)
+    oracle = machine.fit(scaler.transform(points.X.astype(float)), points.y, sample_weight=points.weight)
     fresh = gaussian(200, seed=8).X
     expected = oracle.decision_function(scaler.transform(fresh.astype(float)))
-    np.testing.assert_allclose(made.model.decision_function(fresh), expected, atol=5e-5)
+    atol = 2e-5 if class_weight == "none" else 5e-5
+    np.testing.assert_allclose(made.model.decision_function(fresh), expected, atol=atol)
     np.testing.assert_allclose(made.fit.class_weight, oracle.class_weight_, rtol=1e-12)
+    assert made.fit.converged
+    assert made.fit.kkt_gap is not None
+    assert made.fit.kkt_gap <= 1e-6
     assert made.fit.dual_objective is not None
+    assert made.fit.dual_objective <= made.fit.objective
     assert made.fit.objective == pytest.approx(made.fit.dual_objective, rel=1e-5)
     if kernel == "linear":
         assert isinstance(made.model.machine, LinearMachine)
         norm = float(made.model.machine.coefficients @ made.model.machine.coefficients)
         upper = 0.5 * points.class_weighted(made.fit.class_weight).weight
         direct = primal_objective(made.model.decision_function(points.X), points.y, upper, norm)
-        assert made.fit.objective == pytest.approx(direct, rel=1e-9)
+        assert made.fit.objective == pytest.approx(direct, rel=1e-10)
 
 
 def test_balanced_weights_come_from_the_whole_stream() -> None:
@@ -330,13 +276,3 @@ def test_balanced_weights_come_from_the_whole_stream() -> None:
     assert moments.class_weight @ np.array(fit_weights) == pytest.approx(moments.weight)
     assert negative * moments.class_weight[0] == pytest.approx(positive * moments.class_weight[1])
     assert SvmConfig(class_weight="balanced").class_weights((3.0, 0.0)) == (1.0, 1.0)
-
-
-def test_the_audit_is_of_the_weighted_problem() -> None:
-    """A sample that holds every point gives the objective of the fit itself, whatever the class weights."""
-    points = gaussian(200)
-    config = SvmConfig(C=0.5, class_weight=(0.5, 8.0))
-    made = fit(points, config)
-    audit = audited(made, [audit_sample(points, 300)])
-    assert audit is not None
-    assert audit.objective == audit.low == audit.high == pytest.approx(made.fit.objective)

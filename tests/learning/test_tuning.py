@@ -47,9 +47,10 @@ def coreset_of(**sizes: int) -> CoresetConfig:
     return sized(**{"landmarks": None, **sizes})
 
 
-def config_of(points: Points, coreset: CoresetConfig | None = None, **svm: object) -> ModelConfig:
+def config_of(points: Points, coreset: CoresetConfig | None = None, labels: int = 2, **svm: object) -> ModelConfig:
+    told = {} if labels == 2 else {"labels": range(labels)}
     return ModelConfig(
-        points=PointsConfig(dimension=points.dimension),
+        points=PointsConfig(dimension=points.dimension, **told),
         coreset=coreset or coreset_of(leaf_rows=100, bucket_points=50),
         svm=SvmConfig(**{"tune": "auto", "alpha": 1e-3, **svm}),
         seed=5,
@@ -89,16 +90,6 @@ def corners(n: int, labels: int = 4, seed: int = 0) -> Points:
     return Points(X, y, random.uniform(0.5, 2.0, n))
 
 
-def several_config(points: Points, labels: int = 4, **svm: object) -> ModelConfig:
-    config = config_of(points)
-    return ModelConfig(
-        points=PointsConfig(dimension=points.dimension, labels=range(labels)),
-        coreset=config.coreset,
-        svm=SvmConfig(**{"tune": "auto", "alpha": 1e-3, **svm}),
-        seed=5,
-    )
-
-
 @pytest.mark.parametrize(
     ("kernel", "multiclass", "scoring"),
     [
@@ -115,7 +106,7 @@ def test_scores_of_several_labels_are_those_of_scikit_learn(
     points = corners(300)
     monkeypatch.setattr(tuning, "WIDTHS", (0.5, 5.0))
     options = {"kernel": kernel, "multiclass": multiclass, "tune_scoring": scoring, "gamma": 0.4}
-    config = several_config(points, alpha=1e-2, class_weight="balanced", tolerance=1e-6, **options)
+    config = config_of(points, labels=4, alpha=1e-2, class_weight="balanced", tolerance=1e-6, **options)
     cut = cut_of(points, labels=4)
     found = tune(cut, config).scores
     task = task_of(config)
@@ -151,13 +142,13 @@ def test_a_label_that_never_came_stops_no_choice() -> None:
     """Nor does one with a point or two: the others are told apart by the best of the values."""
     points = corners(400)
     rare = points.take((points.y < 2) | ((points.y == 2) & (np.cumsum(points.y == 2) <= 2)))
-    found = tune(cut_of(rare, labels=4), several_config(rare, gamma=50.0, kernel="rbf"))
+    found = tune(cut_of(rare, labels=4), config_of(rare, labels=4, gamma=50.0, kernel="rbf"))
     assert len(found.scores) == len(STEPS) * len(WIDTHS)
     assert max(score.mean for score in found.scores) > min(score.mean for score in found.scores)
     chosen = max(found.scores, key=lambda score: score.mean)
     assert (found.tuning.alpha, found.tuning.gamma) == (chosen.alpha, chosen.gamma)
     alone = points.take((points.y == 0) | ((points.y > 0) & (np.cumsum(points.y > 0) <= 3)))
-    nothing = tune(cut_of(alone, labels=4), several_config(alone))
+    nothing = tune(cut_of(alone, labels=4), config_of(alone, labels=4))
     assert nothing.scores == ()
     assert nothing.tuning.alpha is None
 
@@ -166,7 +157,7 @@ def test_a_large_training_set_of_several_labels_is_reduced_first(monkeypatch: py
     """To `MOST_POINTS`, with the weight of all of each label, about."""
     points = corners(3_000, labels=7)
     monkeypatch.setattr(tuning, "MOST_POINTS", 400)
-    config = several_config(points, labels=7)
+    config = config_of(points, labels=7)
     summary = tuning._summary(cut_of(points, labels=7), config, OneVsOne(7), np.random.default_rng(0))
     assert len(summary) <= 400
     own = np.bincount(points.y, points.weight, 7)

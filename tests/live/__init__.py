@@ -26,7 +26,9 @@ A scenario is a row of a table (`scenarios.py`), some ten lines of data:
 - A scenario that plants a defect names it as in `tests.defects`.
 - Rows that differ in a point, a signal or a moment are made by a loop over these.
 
-`python -m tests.live` runs what `pytest tests/live` runs, and more: `--only`, `--kafka`, `--hours` (`__main__.py`).
+Scorers (`scoring.py`) and workers (`adopting.py`) have verbs of their own, and rows beside their tests.
+
+`python -m tests.live` plays random faults upon everything at once: `--nemesis`, `--hours` (`__main__.py`).
 `process.py` is a command as a process, `cluster.py` brokers behind networks that can be ill-treated (`proxy.py`),
 `tests/kafka/foreign.py` what administrators do, `workload.py` what is fed, `history.py` what is written down of it.
 """

@@ -1,24 +1,27 @@
-"""Scenarios and random faults on live systems: `python -m tests.live`.
+"""Random faults on live systems: `python -m tests.live`; scenarios are run by `pytest tests/live`.
 
-Without `--hours` and `--nemesis`, every scenario of the table once (`--only` chooses by words of its name); with
-`--hours`, runs of everything at once under faults drawn anew, until the time is over. Also: `check FILE` judges a
-history again; `defects [NAME ...]` plants defects, each of which its run must find.
+With `--nemesis` one run under these faults; with `--hours`, runs under faults drawn anew, until the time is over. Also:
+`check FILE` judges a history again; `defects [NAME ...]` plants defects, each of which its run must find.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
 import random
 import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-if TYPE_CHECKING:
-    from tests.live.running import Outcome
+from tests.brokers.jvm import CannotRun
+from tests.defects import LIVE
+from tests.live.checker import check
+from tests.live.history import load
+from tests.live.nemesis import NEMESES
+from tests.live.running import Outcome, plan_of, run
+from tests.live.world import Plan
 
 KEEP: Final = Path("build/live")
 AT_ONCE: Final = 3
@@ -34,79 +37,45 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return judge(Path(given[1]))
     if given[:1] == ["defects"]:
         return defects(given[1:])
-    options = parser().parse_args(given)
-    if options.kafka:
-        os.environ["STREAMSVM_TEST_KAFKA"] = options.kafka  # before anything that reads it is imported
-    return random_runs(options) if options.hours or options.nemesis else scenarios(options)
-
-
-def parser() -> argparse.ArgumentParser:
-    """Return the options."""
     made = argparse.ArgumentParser(prog="python -m tests.live", description=__doc__)
-    made.add_argument("--only", default="", help="scenarios whose names have these words")
-    made.add_argument("--kafka", default="", metavar="VERSION", help="of Apache Kafka, such as 3.9.1")
-    made.add_argument("--hours", type=float, default=0.0, help="runs under faults drawn anew for so long")
-    made.add_argument("--nemesis", default="", help="faults of a run, with commas between them; all; none")
+    made.add_argument("--hours", type=float, default=0.0, help="runs for so long")
+    made.add_argument("--nemesis", default="", help="faults, with commas between them; all; none; default: drawn anew")
     made.add_argument("--transactions", type=int, default=500, help="of a run: versions, batches, moves (%(default)s)")
     made.add_argument("--seed", type=int, default=None, help="of the choices; default: another one each time, printed")
     made.add_argument("--brokers", type=int, choices=(1, 3), default=1, help="of a run (%(default)s)")
     made.add_argument("--defaults", action="store_true", help="Kafka's own settings in a run, under which markers last")
-    made.add_argument("--models", default="a,b,c,d,e", help="of a run (%(default)s)")
-    made.add_argument("--no-node", action="store_true", help="without the reader in Node.js")
-    made.add_argument("--keep", type=Path, default=KEEP, help="directory for histories and logs (%(default)s)")
-    return made
-
-
-def scenarios(options: argparse.Namespace) -> int:
-    """Run the table, the long rows too, and print what each row counted."""
-    import pytest
-
-    words = " and ".join(options.only.split())
-    chosen = ["-k", words] if words else []
-    return int(pytest.main(["-q", "-m", "", "-rA", "--timeout", "3600", *chosen, str(Path(__file__).parent)]))
+    return random_runs(made.parse_args(given))
 
 
 def random_runs(options: argparse.Namespace) -> int:
     """Do one run, or runs until the time is over; print a line for each, and each anomaly."""
-    from tests.brokers.jvm import CannotRun
-    from tests.live.nemesis import NEMESES
-    from tests.live.world import Plan
-
     seed = random.SystemRandom().randrange(1 << 31) if options.seed is None else options.seed
     chance, until, wrong = random.Random(seed), time.monotonic() + 3_600 * options.hours, 0
-    named = {"all": list(NEMESES), "none": []}.get(options.nemesis, options.nemesis.split(","))
+    named = {"all": [*NEMESES], "none": []}.get(options.nemesis, options.nemesis.split(","))
     if unknown := sorted({*named} - {*NEMESES, ""}):
         raise SystemExit(f"Unknown nemesis {', '.join(unknown)}. Known: {', '.join(NEMESES)}")
     while True:
-        drawn = (
-            chance.sample([*NEMESES], chance.randint(1, AT_ONCE)) if options.hours and not options.nemesis else named
-        )
+        drawn = named if options.nemesis else chance.sample([*NEMESES], chance.randint(1, AT_ONCE))
         plan = Plan(
             nemeses=tuple(drawn),
             transactions=options.transactions,
             seed=seed,
             brokers=options.brokers,
             defaults=options.defaults,
-            node=not options.no_node,
-            models=tuple(options.models.split(",")),
         )
-        try:
-            wrong += len(_run(plan, options.keep).anomalies)
-        except CannotRun as missing:
-            raise SystemExit(f"no broker: {missing}") from missing
+        wrong += len(_run(plan).anomalies)
         seed += 1
         if time.monotonic() >= until:
             return 1 if wrong else 0
 
 
-def _run(plan: object, keep: Path) -> Outcome:
+def _run(plan: Plan) -> Outcome:
     """Do a run, and print what it came to."""
-    from tests.live.running import run
-    from tests.live.world import Plan
-
-    assert isinstance(plan, Plan)
     print(f"{','.join(plan.nemeses) or 'none'}: seed {plan.seed}", flush=True)
-    outcome = run(plan, keep.resolve(), lambda line: print(line, flush=True))
+    try:
+        outcome = run(plan, KEEP.resolve(), lambda line: print(line, flush=True))
+    except CannotRun as missing:
+        raise SystemExit(f"no broker: {missing}") from missing
     for line in [*outcome.remarks, *(anomaly.line() for anomaly in outcome.anomalies), outcome.line()]:
         print(f"  {line}", flush=True)
     print(f"  {outcome.history}", flush=True)
@@ -115,9 +84,6 @@ def _run(plan: object, keep: Path) -> Outcome:
 
 def judge(file: Path) -> int:
     """Judge a history that was recorded before."""
-    from tests.live.checker import check
-    from tests.live.history import load
-
     found = check(load(file))
     for anomaly in found:
         print(anomaly.line(most=20))
@@ -127,14 +93,11 @@ def judge(file: Path) -> int:
 
 def defects(names: Sequence[str]) -> int:
     """Run each defect, or these, under its nemesis; return 1 unless all were found."""
-    from tests.defects import LIVE
-    from tests.live.running import plan_of
-
     missed = []
     for name in names or LIVE:
         found: Counter[str] = Counter()
         for seed in range(1, TRIES + 1):
-            found.update(anomaly.name for anomaly in _run(plan_of(name, seed), KEEP).anomalies)
+            found.update(anomaly.name for anomaly in _run(plan_of(name, seed)).anomalies)
             if shown := {*found} & {*LIVE[name].shows}:
                 print(f"{name}: found by {', '.join(sorted(shown))}", flush=True)
                 break

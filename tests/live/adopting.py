@@ -12,20 +12,22 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import wraps
-from typing import Any, Concatenate, Final, ParamSpec
+from typing import Any, Final
 
 from consumers.branches.workers.settings import coresets_topic
 from consumers.host import EXIT_RETRYABLE
 from consumers.settings import Settings
 from streamsvm.kafka import Cluster, Connection, Record, TopicSpec
 from tests.branches.workers.group_workers import check_topic
-from tests.brokers.cluster import NODES, Cluster as Nodes
+from tests.brokers.cluster import NODES
 from tests.brokers.settings import COMPACT_AT_ONCE
 from tests.consumers.trainers import encoded
 from tests.deadline import eventually
+from tests.kafka import foreign
+from tests.live.cluster import Brokers
 from tests.live.process import Daemon, arguments
 from tests.live.stage import NO_LIMITS, Stage
+from tests.live.strikes import step
 from tests.promise.states import adopted
 from tests.promise.topics import check_counts, check_promise, hold, records_of
 from tests.streams import gaussian
@@ -45,16 +47,14 @@ ALONE: Final = {"ordinal": 0, "of": 1}
 """Options of a worker that owns every partition, whoever else does."""
 NOT_A_WORKERS: Final = ("--checkpoint-directory", "--checkpoint-interval-s")
 
-P = ParamSpec("P")
-
 
 def command(settings: Settings, connection: Connection, options: Mapping[str, Any]) -> list[str]:
     """Return the command line of a worker of this trainer."""
     plain = arguments(settings, connection, **options)
     at = plain.index("train")
-    pairs = list(zip(plain[at + 1 :: 2], plain[at + 2 :: 2], strict=True))
-    worker = ["scale", "worker", *(part for pair in pairs if pair[0] not in NOT_A_WORKERS for part in pair)]
-    return [*plain[:at], *worker]
+    pairs = zip(plain[at + 1 :: 2], plain[at + 2 :: 2], strict=True)
+    kept = [part for pair in pairs if pair[0] not in NOT_A_WORKERS for part in pair]
+    return [*plain[:at], "scale", "worker", *kept]
 
 
 @dataclass
@@ -65,8 +65,10 @@ class Adopting:
     ----------
     stage : Stage
         Of a trainer that learns by itself; `adopting` is that of the one that reads no points.
-    nodes : Nodes or None
+    nodes : Brokers or None
         Three brokers that may be struck.
+    planted : str
+        What is changed in each worker.
     compacted : bool
         Whether the coresets topic is compacted within seconds.
     begun_alone : bool
@@ -74,7 +76,7 @@ class Adopting:
     """
 
     stage: Stage
-    nodes: Nodes | None = None
+    nodes: Brokers | None = None
     planted: str = ""
     compacted: bool = False
     begun_alone: bool = False
@@ -94,8 +96,8 @@ class Adopting:
             self.stage, settings=adopts, options={"training_from_coresets": "true", **self.stage.options}
         )
         self.stage.create(PARTITIONS)
-        config = COMPACT_AT_ONCE if self.compacted else {"cleanup.policy": "compact"}
-        Cluster(self.stage.connection).create([TopicSpec(coresets_topic(adopts), PARTITIONS, config=config)])
+        spec = TopicSpec(coresets_topic(adopts), PARTITIONS, config={"cleanup.policy": "compact"})
+        Cluster(self.stage.connection).create([spec])
 
     # ------------------------------------------------------------- processes
 
@@ -113,8 +115,7 @@ class Adopting:
         given = {f"worker_{name}": value for name, value in options.items()}
         line = command(self.adopting.settings, self.stage.connection, {**self.adopting.options, **given})
         names = "+".join(filter(None, ("publishes-often", self.planted)))
-        self.stage.started.append(Daemon([names, *line], environment, "tests.defects.process"))
-        return self.stage.started[-1]
+        return self.stage.start_command(line, names, environment)
 
     def _started(self, event: str, start: Callable[[], Daemon]) -> Daemon:
         """Start a process, again where it ends because a broker is away, as a supervisor does."""
@@ -161,7 +162,7 @@ class Adopting:
         told = self.trainer.events("model_published")
         return bool(told) and told[-1]["points"] >= self.rows - PARTITIONS * LEAF_ROWS
 
-    def check(self) -> None:
+    def judge(self, but: frozenset[str] = frozenset()) -> None:
         """Check what was left, refused and published."""
         connection, settings = self.stage.connection, self.adopting.settings
         found = check_promise(connection, settings)
@@ -175,6 +176,12 @@ class Adopting:
             if not self.begun_alone:  # its own versions stand where no worker was
                 hold(adopted(records_of(connection, settings.output.models_topic), dict(enumerate(left))))
         self.counts["versions"] += len(found)
+
+    def end_all(self) -> None:
+        """End what still runs; three brokers are well again."""
+        self.stage.clear()
+        if self.nodes is not None:
+            self.nodes.revive()
 
     def _removed(self, topic: str) -> int:
         cluster = Cluster(self.stage.connection)
@@ -205,17 +212,12 @@ class Adopting:
                 yield partition, record
 
 
-AdoptingStep = Callable[[Adopting], None]
-
-
-def step(act: Callable[Concatenate[Adopting, P], None]) -> Callable[P, AdoptingStep]:
-    """Make a verb of a function: called with all but the play, it returns the step."""
-
-    @wraps(act)
-    def made(*given: P.args, **named: P.kwargs) -> AdoptingStep:
-        return lambda play: act(play, *given, **named)
-
-    return made
+@step
+def compact_at_once(play: Adopting) -> None:
+    """Have the coresets topic compacted within seconds."""
+    play.compacted = True
+    for name, value in COMPACT_AT_ONCE.items():
+        foreign.set_option(play.stage.connection, coresets_topic(play.adopting.settings), name, value)
 
 
 @step
@@ -325,8 +327,7 @@ def kill_leader(play: Adopting) -> None:
 
 @step
 def finish(play: Adopting) -> None:
-    """Let all rows be learned, stop everything, and check."""
+    """Let all rows be learned, and stop everything."""
     play.wait_until(play.covered, f"a version covers {play.rows} rows, but for open leaves")
     for daemon in (*play.workers.values(), play.trainer):
         assert daemon.stop() == 0, daemon.said[-3_000:]
-    play.check()

@@ -18,12 +18,11 @@ from streamsvm.ingest import arrow, avro, dead_letter as deadletter, encode
 from streamsvm.kafka import Cluster, Message, Outbox, Record, TopicSpec
 from tests.constants import flags
 from tests.deadline import eventually
-from tests.forked import PROGRAM
 from tests.fuzz.mutation import LARGEST, Mutator
 from tests.fuzz.records import RECORDS, SHELF
 from tests.ingest.rows import ARROW, AVRO, POINT
 from tests.kafka.hostile_registry import Answer, plain, text
-from tests.live.process import DEADLINE_S, Daemon, metrics, read_all
+from tests.live.process import DEADLINE_S, metrics, read_all, scorer
 from tests.live.stage import NO_LIMITS, Stage
 
 GOOD_ONE_IN: Final = 100
@@ -136,20 +135,10 @@ class Flooded:
         """Start both daemons."""
         self.trainer = self._stage.start(self._planted, registry_url=self._url, **OPTIONS)
         assert self.trainer.reaches_version(1), self.trainer.said
-        options = {
-            "name": self._stage.settings.name,
-            "bootstrap-servers": self._stage.connection.servers,
-            "output-models-topic": self._stage.settings.output.models_topic,
-            "scoring-topic": self.points,
-            "scoring-output-topic": self.scores,
-            "registry-url": self._url,
-            "http-port": 0,
-        }
-        words = [part for name, value in options.items() for part in (f"--{name}", str(value))]
-        command = [*flags(SCORERS), "score", *words]
-        module = "tests.defects.process" if self._planted else PROGRAM
-        self.scorer = Daemon([self._planted, *command] if self._planted else command, None, module)
-        self._stage.started.append(self.scorer)
+        servers, settings = self._stage.connection.servers, self._stage.settings
+        models = settings.output.models_topic
+        command = scorer(servers, settings.name, models, self.points, self.scores, registry_url=self._url)
+        self.scorer = self._stage.start_command([*flags(SCORERS), *command], self._planted)
 
     def finish(self) -> None:
         """Let both answer everything, and stop them; then compare what they say of each record."""

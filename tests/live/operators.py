@@ -12,6 +12,7 @@ from typing import Final
 from tests.brokers.jvm import die_with_parent
 from tests.forked import ROOT
 from tests.live.history import Recorder, Type
+from tests.live.process import words
 
 COMMANDS: Final = ("pin", "unpin", "rollback", "alias", "remove", "retire")
 PATIENCE_S: Final = 150.0
@@ -109,7 +110,7 @@ class Operator:
             "output-models-topic": self._models,
             "reason": reason,
         }
-        return [part for name, value in told.items() for part in (f"--{name}", value)]
+        return words(told)
 
     def kill(self) -> None:
         """SIGKILL the call that is under way, if one is."""

@@ -10,7 +10,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -52,8 +52,33 @@ def arguments(settings: Settings, connection: Connection, **more: Any) -> list[s
     }
     fixed = {"BATCH_RECORDS": 17} | {name: more.pop(name) for name in [*more] if name.isupper()}
     options |= {name.replace("_", "-"): value for name, value in more.items()}
-    given = {name: value for name, value in options.items() if value is not None}
-    return [*flags(fixed), "train", *(part for name, value in given.items() for part in (f"--{name}", str(value)))]
+    return [*flags(fixed), "train", *words({name: value for name, value in options.items() if value is not None})]
+
+
+def words(options: Mapping[str, Any]) -> list[str]:
+    """Return options as a command line has them."""
+    return [part for name, value in options.items() for part in (f"--{name}", str(value))]
+
+
+def scorer(servers: str, name: str, models: str, points: str, scores: str, **more: Any) -> list[str]:
+    """Return the command line of a scorer; `more` are options, underscores for dashes."""
+    options = {
+        "name": name,
+        "bootstrap-servers": servers,
+        "output-models-topic": models,
+        "scoring-topic": points,
+        "scoring-output-topic": scores,
+        "http-port": 0,
+    }
+    return ["score", *words(options | {option.replace("_", "-"): value for option, value in more.items()})]
+
+
+def started(
+    command: Sequence[str], planted: str = "", environment: Mapping[str, str] | None = None, build: str = ""
+) -> Daemon:
+    """Start a process; `planted` names what of `tests.defects` is done to it, `build` a later release."""
+    module = "tests.defects.process" if planted else "tests.live.later" if build else PROGRAM
+    return Daemon([*filter(None, (planted or build,)), *command], environment, module)
 
 
 class Daemon:

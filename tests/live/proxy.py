@@ -27,8 +27,6 @@ from typing import Final
 from tests.live.unmarked import Unmarked
 
 PRODUCE: Final = 0
-ADD_OFFSETS_TO_TXN: Final = 25
-"""The API key of the request by which a group's positions join a transaction."""
 END_TXN: Final = 26
 """The API key of the request that commits or aborts a transaction."""
 

@@ -1,14 +1,13 @@
-"""What a scenario is, and how one is run: steps upon a trainer and its broker, an expected end, and the checker."""
+"""What a scenario is, and how one is run: steps upon daemons and their broker, an expected end, and a judge."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from subprocess import TimeoutExpired
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, Protocol
 
 import pytest
 
@@ -19,7 +18,7 @@ from tests.live.cluster import Brokers
 from tests.live.history import Recorder
 from tests.live.play import Play
 from tests.live.stage import Stage
-from tests.live.strikes import Step
+from tests.live.strikes import nothing_more
 
 LATE: Final = (Late, TimeoutExpired, pytest.fail.Exception)
 """What is raised where a deadline is missed: ours, that of a process, pytest-timeout's."""
@@ -33,10 +32,10 @@ class Scenario:
     ----------
     name : str
         A sentence: what holds.
-    steps : tuple of Step
-        Workload and strikes, in their order; see `tests.live.strikes`. The input is empty at first.
-    end : Step
-        What must have come of it; the checker judges after it.
+    steps : tuple of callable
+        Workload and strikes, in their order; see `strikes`, `scoring` and `adopting`. Topics are empty at first.
+    end : callable
+        What must have come of it; it is judged after that.
     on : "shared", "own", "three" or "forgetful"
         The broker of all tests, one that may be ill-treated and stands behind a proxy, three such, or one that soon
         forgets a transactional id.
@@ -46,8 +45,6 @@ class Scenario:
         What the failure says by which a planted defect is found; empty where nothing may fail.
     options : mapping
         Options of each process on top of the settings, underscores for dashes.
-    partitions : int
-        Of the input.
     but : frozenset of str
         Anomalies that are none here.
     quick : bool
@@ -55,13 +52,12 @@ class Scenario:
     """
 
     name: str
-    steps: tuple[Step, ...]
-    end: Step
+    steps: tuple[Callable[[Any], None], ...]
+    end: Callable[[Any], None] = nothing_more
     on: Literal["shared", "own", "three", "forgetful"] = "shared"
     planted: tuple[str, ...] = ()
     found: str = ""
     options: Mapping[str, Any] = field(default_factory=dict)
-    partitions: int = 1
     but: frozenset[str] = frozenset()
     quick: bool = False
 
@@ -70,54 +66,83 @@ class Scenario:
         """Its name as that of a test."""
         return "-".join(self.name.replace(",", "").replace("'", "").split())
 
+    def spoilt(self, name: str, *planted: str, found: str) -> Scenario:
+        """Return the same scenario with a defect in each process, which must be found."""
+        return replace(self, name=name, planted=planted, found=found, but=frozenset(), quick=False)
 
-def run(scenario: Scenario, settings: Settings, brokers: Brokers | Connection, directory: Path) -> Counter[str]:
-    """Play a scenario, have it judged, and return what was counted; raises AssertionError where anything is wrong."""
-    with _play(scenario, settings, brokers, directory) as play:
-        play.create(scenario.partitions)
+
+class Site(Protocol):
+    """What the steps of a scenario act upon."""
+
+    counts: Counter[str]
+
+    def judge(self, but: frozenset[str] = frozenset()) -> None:
+        """Fail where anything is wrong; `but` names anomalies that are none here."""
+
+    def end_all(self) -> None:
+        """End every process, and see that brokers and network are well, whatever was done to them."""
+
+
+def rows(scenarios: Iterable[Scenario]) -> list[Any]:
+    """Return the cases of a test."""
+    return [pytest.param(one, id=one.id, marks=() if one.quick else pytest.mark.long) for one in scenarios]
+
+
+def play_out(scenario: Scenario, play: Site, record: Callable[[str, object], None] = lambda *_: None) -> None:
+    """Take the steps, have it judged, and record what was counted.
+
+    Raises
+    ------
+    AssertionError
+        Where anything is wrong; where a defect is planted, if it is not found.
+    """
+    try:
         if scenario.found:
             with pytest.raises(AssertionError, match=scenario.found):
                 _act(scenario, play)
         else:
             _act(scenario, play)
-        return play.counts
+        for kind, count in play.counts.items():
+            record(kind, count)
+    finally:
+        play.end_all()
 
 
-def _act(scenario: Scenario, play: Play) -> None:
+def _act(scenario: Scenario, play: Site) -> None:
     """Take the steps, and judge; where a step misses a deadline, let the checker judge what was recorded until then.
 
     `tests.again` may forgive a missed deadline, an anomaly never: so an anomaly is raised in its place.
     """
-    missed: BaseException | None = None
     try:
         for act in (*scenario.steps, scenario.end):
             act(play)
-    except LATE as late:
-        missed = late
-    if missed is None:
-        play.judge(scenario.but)
-        return
-    if not scenario.found:
-        play.judge_unfinished(scenario.but)
-    raise missed
+    except LATE:
+        if not scenario.found and isinstance(play, Play):
+            play.judge_unfinished(scenario.but)
+        raise
+    play.judge(scenario.but)
 
 
-@contextmanager
-def _play(scenario: Scenario, settings: Settings, brokers: Brokers | Connection, directory: Path) -> Iterator[Play]:
-    """Set the stage; processes end, and brokers and network are well again, whatever comes."""
-    recorder = Recorder(directory / "history.jsonl")
+def run(
+    scenario: Scenario,
+    settings: Settings,
+    brokers: Brokers | Connection,
+    directory: Path,
+    record: Callable[[str, object], None] = lambda *_: None,
+) -> None:
+    """Play a scenario of trainers, behind the network where there is one."""
     if isinstance(brokers, Connection):
-        stage = Stage(brokers, settings, scenario.options)
-        play = Play(stage, brokers, directory, recorder, planted=scenario.planted)
+        through = direct = brokers
     else:
         direct, through = (
             Connection(options={"bootstrap.servers": servers}, request_timeout_s=10.0)
             for servers in (brokers.direct, brokers.through)
         )
-        stage = Stage(through, settings, scenario.options)
-        play = Play(stage, direct, directory, recorder, brokers, scenario.planted)
+    recorder = Recorder(directory / "history.jsonl")
+    own = None if isinstance(brokers, Connection) else brokers
+    play = Play(Stage(through, settings, scenario.options), direct, directory, recorder, own, scenario.planted)
     try:
-        yield play
+        play.create()
+        play_out(scenario, play, record)
     finally:
-        play.end_all()
         recorder.close()

@@ -20,6 +20,7 @@ from streamsvm.model import Version, message
 from tests.consumers.trainers import records, versions
 from tests.live.later import NAMES, VERSION
 from tests.live.play import BAD, Play
+from tests.live.process import words
 from tests.live.scenario import Scenario
 from tests.live.strikes import Step, begin, feed, reach, refused, step, stop, through
 
@@ -58,8 +59,7 @@ def erase(play: Play, build: str) -> None:
     own = play.stage.settings
     named = {"name": own.name, "input-topic": own.input.topic, "output-models-topic": own.output.models_topic}
     named |= {"bootstrap-servers": play.direct.servers, "checkpoint-directory": str(own.checkpoint.directory)}
-    given = [part for name, value in named.items() for part in (f"--{name}", value)]
-    command = ["history", "forget", "--position", f"0:{ERASED}", "--yes", *given]
+    command = ["history", "forget", "--position", f"0:{ERASED}", "--yes", *words(named)]
     erasing = play.stage.start_command(command, build=build)
     assert erasing.wait() == 0, erasing.said
     play.whole = False

@@ -80,15 +80,6 @@ def _both_learned(play: Play) -> None:
     assert {part.partition for part in last.lineage.cut} == {0, 1}, "the new partition is not learned"
 
 
-RECREATED: Final = (feed(90), through(), recreate(120), begin(**WATCHFUL), refused("--reset m/1", instead_of=3))
-TRUNCATED: Final = (
-    feed(90),
-    through(),
-    feed(90, seed=1),
-    delete_records(100),
-    begin(**WATCHFUL),
-    refused("[0]", "100", "--reset m/1", instead_of=3),
-)
 WIDENED: Final = (
     feed(90),
     begin(**WATCHFUL),
@@ -98,36 +89,30 @@ WIDENED: Final = (
     feed(80, seed=2),
 )
 EXPLAINED: Final = frozenset({"refused-to-start"})
+RECREATED: Final = Scenario(
+    name="a topic that is made again is refused or begun anew",
+    steps=(feed(90), through(), recreate(120), begin(**WATCHFUL), refused("--reset m/1", instead_of=3)),
+    end=_begun_anew(120),
+    but=EXPLAINED,
+    quick=True,
+)
+TRUNCATED: Final = Scenario(
+    name="a topic that is truncated is refused or begun anew",
+    steps=(
+        *(feed(90), through(), feed(90, seed=1), delete_records(100), begin(**WATCHFUL)),
+        refused("[0]", "100", "--reset m/1", instead_of=3),
+    ),
+    end=_begun_anew(80),
+    but=EXPLAINED | {"mixed"},  # who learned nothing below a gap counts from there on
+    quick=True,
+)
+BY_NAME, OVER_A_GAP = "takes-every-topic-for-the-same", "jumps-over-removed-records"
 
 TOPICS: Final = (
-    Scenario(
-        name="a topic that is made again is refused or begun anew",
-        steps=RECREATED,
-        end=_begun_anew(120),
-        but=EXPLAINED,
-        quick=True,
-    ),
-    Scenario(
-        name="a trainer that knows a topic by its name only is found",
-        steps=RECREATED,
-        end=_begun_anew(120),
-        planted=("takes-every-topic-for-the-same",),
-        found=AS_IF_NOTHING,
-    ),
-    Scenario(
-        name="a topic that is truncated is refused or begun anew",
-        steps=TRUNCATED,
-        end=_begun_anew(80),
-        but=EXPLAINED | {"mixed"},  # who learned nothing below a gap counts from there on
-        quick=True,
-    ),
-    Scenario(
-        name="a trainer that jumps over a gap is found",
-        steps=TRUNCATED,
-        end=_begun_anew(80),
-        planted=("jumps-over-removed-records",),
-        found=AS_IF_NOTHING,
-    ),
+    RECREATED,
+    RECREATED.spoilt("a trainer that knows a topic by its name only is found", BY_NAME, found=AS_IF_NOTHING),
+    TRUNCATED,
+    TRUNCATED.spoilt("a trainer that jumps over a gap is found", OVER_A_GAP, found=AS_IF_NOTHING),
     *(
         Scenario(
             name=f"a topic that is {what} while it is read ends the process",
@@ -283,20 +268,16 @@ def _jumped_and_same(play: Play) -> None:
     same()(play)
 
 
+JUMPING: Final = Scenario(
+    name="a clock that jumps a day either way changes no model",
+    steps=_clocks_that_jump(),
+    end=_jumped_and_same,
+    planted=("follows-another-clock",),
+)
+DATED: Final = ("follows-another-clock", "dates-the-model")
 CLOCK: Final = (
-    Scenario(
-        name="a clock that jumps a day either way changes no model",
-        steps=_clocks_that_jump(),
-        end=_jumped_and_same,
-        planted=("follows-another-clock",),
-    ),
-    Scenario(
-        name="a model that knows the day is found",
-        steps=_clocks_that_jump(),
-        end=_jumped_and_same,
-        planted=("follows-another-clock", "dates-the-model"),
-        found="not the models of a clean run",
-    ),
+    JUMPING,
+    JUMPING.spoilt("a model that knows the day is found", *DATED, found="not the models of a clean run"),
 )
 
 # ------------------------------------------------------------------ pins and limits
@@ -377,10 +358,6 @@ def _dropped_and_reported(play: Play) -> None:
     assert f"the topic {models} (max.message.bytes) allows only {TOO_LITTLE}" in refusal["why"], refusal
 
 
-def _nothing_more(play: Play) -> None:
-    """All was said before."""
-
-
 def _no_version(play: Play) -> None:
     """Nothing was published."""
     assert play.models() == []
@@ -388,21 +365,16 @@ def _no_version(play: Play) -> None:
 
 TOO_LITTLE, ENOUGH = "300", "1048588"
 
+HELD: Final = Scenario(
+    name="a pin holds while versions are published",
+    steps=(feed(40 * PINNED), begin(), reach(), _pin_while_publishing()),
+    end=same(),
+    but=frozenset({"torn-move"}),  # the person's own tool writes no audit entry
+    quick=True,
+)
 PEOPLE: Final = (
-    Scenario(
-        name="a pin holds while versions are published",
-        steps=(feed(40 * PINNED), begin(), reach(), _pin_while_publishing()),
-        end=same(),
-        but=frozenset({"torn-move"}),  # the person's own tool writes no audit entry
-        quick=True,
-    ),
-    Scenario(
-        name="a trainer that takes pins back is found",
-        steps=(feed(40 * PINNED), begin(), reach(), _pin_while_publishing()),
-        end=same(),
-        planted=("takes-pins-back",),
-        found="the pin does not hold",
-    ),
+    HELD,
+    HELD.spoilt("a trainer that takes pins back is found", "takes-pins-back", found="the pin does not hold"),
     Scenario(
         name="a version that grew too large is dropped and reported",
         steps=(
@@ -432,7 +404,6 @@ PEOPLE: Final = (
             reach(),
             stop(),
         ),
-        end=_nothing_more,
         planted=("takes-a-refusal-for-success",),
         found="missing-version|torn-version|lost-version|forged",
     ),
@@ -585,7 +556,6 @@ DISKS: Final = tuple(
     Scenario(
         name=f"a disk that is {what} delays checkpoints and no version",
         steps=(_without_a_disk(disk),),
-        end=_nothing_more,
         planted=("loses-its-disk",) if disk is BrokenDisk else (),
         but=EXPLAINED,
         quick=disk is FullDisk,

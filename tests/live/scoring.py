@@ -15,16 +15,17 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
-from functools import wraps
-from typing import Any, Concatenate, Final, ParamSpec
+from typing import Any, Final
 
 from streamsvm.ingest import encode
 from streamsvm.kafka import Cluster, Connection, Message, Outbox, Record, TopicSpec, members_of
 from tests.constants import flags
 from tests.deadline import eventually
 from tests.defects.disturbances import TRANSACTION_TIMEOUT
-from tests.forked import PROGRAM
-from tests.live.process import DEADLINE_S, Daemon, metrics
+from tests.live.process import DEADLINE_S, Daemon, metrics, scorer, started
+from tests.live.strikes import step
+from tests.promise.answers import source_of
+from tests.promise.topics import of_records
 from tests.registry.test_subscriber import NAME, Trainer, version_of
 
 PARTITIONS: Final = 4
@@ -38,8 +39,6 @@ LONG_SESSION: Final = ("session.timeout.ms=300000",)
 SHORT_TRANSACTION_S: Final = 2.0
 """Of the scorers in which `ends-transactions-early` is planted."""
 LOG_LINES: Final = 30
-
-P = ParamSpec("P")
 
 
 @dataclass
@@ -70,27 +69,18 @@ class Scoring:
                 outbox.send(Message(self.points, value, partition=number % PARTITIONS))
             outbox.flush(DEADLINE_S)
         self.sent += count
+        self.counts["points"] += count
 
     def begin(self, name: str, planted: str, crash_at: str, session: Sequence[str]) -> Daemon:
         """Start a life of a scorer."""
-        options = {
-            "name": NAME,
-            "bootstrap-servers": self.connection.servers,
-            "output-models-topic": self.models,
-            "scoring-topic": self.points,
-            "scoring-output-topic": self.scores,
-            "scoring-group": self.group,
-            "http-port": 0,
-        }
-        words = [part for option, value in options.items() for part in (f"--{option}", str(value))]
-        words += [part for option in session for part in ("--kafka", option)]
-        command = [*flags({"SCORED_AT_ONCE": 50}), "score", *words]
+        servers, topics = self.connection.servers, (self.models, self.points, self.scores)
+        command = scorer(servers, NAME, *topics, scoring_group=self.group)
+        command += [part for option in session for part in ("--kafka", option)]
         names = "+".join(filter(None, (self.planted, planted)))
         environment = {TRANSACTION_TIMEOUT: str(SHORT_TRANSACTION_S)}
         if crash_at:
             environment["STREAMSVM_TEST_CRASH_AT"] = crash_at
-        module = "tests.defects.process" if names else PROGRAM
-        self.scorers[name] = Daemon([names, *command] if names else command, environment, module)
+        self.scorers[name] = started([*flags({"SCORED_AT_ONCE": 50}), *command], names, environment)
         self._started.append(self.scorers[name])
         self.counts["processes"] += 1
         return self.scorers[name]
@@ -115,9 +105,9 @@ class Scoring:
         """Wait until something has happened."""
         eventually(lambda: bool(happened()), what, DEADLINE_S)
 
-    def check(self) -> None:
+    def judge(self, but: frozenset[str] = frozenset()) -> None:
         """One score, and the right one, for each good record; one letter for each bad one; nothing else."""
-        counts = Counter(source_of(record) for record in self.stored())
+        counts = Counter(map(source_of, of_records(self.stored())))
         twice = [source for source, count in counts.items() if count > 1]
         assert not twice, f"{len(twice)} records are answered twice, such as {twice[0]}"
         places = (range(partition, self.sent, PARTITIONS) for partition in range(PARTITIONS))
@@ -128,7 +118,7 @@ class Scoring:
             assert score["score"] == 3.0 * (score["id"] + 2.0)
             assert (score["model"], score["version"], score["points"]) == (NAME, 3, 270)
 
-    def clear(self) -> None:
+    def end_all(self) -> None:
         """End what still runs, and show the end of each log: pytest prints it where the test failed."""
         for number, daemon in enumerate(self._started):
             running = daemon.ended() is None
@@ -139,25 +129,7 @@ class Scoring:
             print(f"scorer {number}, {'running' if running else 'ended'}:", *lines, sep="\n")
 
 
-def source_of(record: Record) -> str:
-    """Return topic, partition and offset of the record that a score or a letter answers."""
-    headers = {name: content.decode() for name, content in record.headers}
-    if "streamsvm.source" in headers:
-        return headers["streamsvm.source"]
-    return "/".join(headers[f"__streams.errors.{part}"] for part in ("topic", "partition", "offset"))
-
-
 ScoringStep = Callable[[Scoring], None]
-
-
-def step(act: Callable[Concatenate[Scoring, P], None]) -> Callable[P, ScoringStep]:
-    """Make a verb of a function: called with all but the play, it returns the step."""
-
-    @wraps(act)
-    def made(*given: P.args, **named: P.kwargs) -> ScoringStep:
-        return lambda play: act(play, *given, **named)
-
-    return made
 
 
 @step
@@ -293,8 +265,7 @@ def different_slots(play: Scoring, *names: str) -> None:
 
 @step
 def finish(play: Scoring, name: str) -> None:
-    """Let a scorer answer all that was fed, stop it, and check every answer."""
+    """Let a scorer answer all that was fed, and stop it."""
     daemon = play.scorers[name]
     play.wait_until(lambda: len(play.stored()) >= play.sent or daemon.ended() is not None, "all is scored")
     assert daemon.stop() == 0, daemon.said
-    play.check()

@@ -10,8 +10,7 @@ from typing import Any
 from consumers.settings import Settings
 from streamsvm.kafka import Cluster, Connection, TopicSpec
 from tests.consumers.trainers import produce
-from tests.forked import PROGRAM
-from tests.live.process import Daemon, arguments
+from tests.live.process import Daemon, arguments, started
 from tests.promise.topics import published
 
 NO_LIMITS = {"input_max_dead_letter_share": 0}
@@ -59,10 +58,8 @@ class Stage:
         build: str = "",
     ) -> Daemon:
         """Start a process of any command."""
-        module = "tests.defects.process" if planted else "tests.live.later" if build else PROGRAM
-        daemon = Daemon([*filter(None, (planted or build,)), *command], environment, module)
-        self.started.append(daemon)
-        return daemon
+        self.started.append(started(command, planted, environment, build))
+        return self.started[-1]
 
     def run_through(self, version: int, planted: str = "", **options: Any) -> Daemon:
         """Run a process until a version is published, by it or before it, and stop it cleanly."""

@@ -10,7 +10,7 @@ import signal
 import threading
 from collections.abc import Callable, Collection
 from functools import wraps
-from typing import Any, Concatenate, Final, ParamSpec
+from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
 from tests.brokers.jvm import JvmBroker
 from tests.consumers.trainers import records
@@ -20,6 +20,7 @@ from tests.live.process import ask
 from tests.live.proxy import Loss, Proxy
 
 P = ParamSpec("P")
+S = TypeVar("S")
 Step = Callable[[Play], None]
 RSS_GROWTH: Final = 60 * 2**20
 """What a trainer may take more, in bytes, while its broker is away: the client's buffers, and a second producer."""
@@ -31,14 +32,18 @@ KILLED_AFTER: Final = ("configuration", "started", "started")
 """From which log line a random moment is counted: before the first question to the broker, or in the midst of work."""
 
 
-def step(act: Callable[Concatenate[Play, P], None]) -> Callable[P, Step]:
-    """Make a verb of a function: called with all but the play, it returns the step."""
+def step(act: Callable[Concatenate[S, P], None]) -> Callable[P, Callable[[S], None]]:
+    """Make a verb of a function: called with all but what it acts upon, it returns the step."""
 
     @wraps(act)
-    def made(*given: P.args, **named: P.kwargs) -> Step:
+    def made(*given: P.args, **named: P.kwargs) -> Callable[[S], None]:
         return lambda play: act(play, *given, **named)
 
     return made
+
+
+def nothing_more(_: object) -> None:
+    """All was said before."""
 
 
 # ------------------------------------------------------------------ the input

@@ -1,4 +1,7 @@
-"""Hostile records: each offset counted once, each bad row a dead letter, none learned, memory bounded."""
+"""Hostile records: each offset counted once, each bad row a dead letter, none learned, memory bounded.
+
+What becomes of a record is said by the contract (`tests.contract.cases`), never by asking the decoder.
+"""
 
 from __future__ import annotations
 
@@ -11,18 +14,27 @@ from dataclasses import replace
 import pytest
 
 from streamsvm.config import PointsConfig
+from streamsvm.ingest import encode
 from streamsvm.kafka import Cluster, Message, Outbox
 from tests.consumers.trainers import versions
+from tests.contract.cases import Case, cases
 from tests.kafka.hostile_registry import hostile_registry
 from tests.live.flood import FIRST, Flood, Flooded, schemas
-from tests.live.hostile import MOST_BYTES, MOST_ROWS, Expected, good, hostile
 from tests.live.process import metrics, read_all
 from tests.live.stage import NO_LIMITS, Stage
 from tests.promise.topics import check_promise
+from tests.streams import gaussian
 
+MOST_BYTES, MOST_ROWS = 2_000, 5
+READ_AS = {f"2 features, labels 0 and 1, {most} bytes, {MOST_ROWS} rows" for most in (MOST_BYTES, 4_000)}
+"""What the contract calls a trainer that reads as this one does; no case has between 2,000 and 4,000 bytes."""
+KNOWN = [one for one in cases("points") if one.by in READ_AS and not one.schemas and "unframed" not in one.rows]
+"""Records of which the contract says what becomes of each row, where there is no registry."""
+GOOD_SHARE = 0.1
 LEAF_ROWS = 500
 MOST_GROWTH_BYTES = 200 * 2**20
 OPTIONS = {
+    "points_labels": "0,1",
     "points_max_record_bytes": MOST_BYTES,
     "ROWS_PER_RECORD": MOST_ROWS,
     "coreset_points": 11 * LEAF_ROWS // 2,
@@ -40,17 +52,29 @@ def _verified_as_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(PointsConfig, "ROWS_PER_RECORD", MOST_ROWS)
 
 
-def stream(count: int, seed: int) -> list[Expected]:
-    """Return hostile records, filled up with good ones until the rows make whole cuts."""
-    made = list(hostile(count, seed))
-    missing = -sum(each.rows for each in made) % (4 * LEAF_ROWS)
-    return [*made, *(good(number) for number in range(missing))]
+def good(number: int) -> Case:
+    """Return a good record."""
+    x, y = gaussian(1, number).X[0, :2], number % 2
+    return Case("good", "points", value=encode(x, y), rows=[{"label": y}])
 
 
-def send(stage: Stage, made: Sequence[Expected]) -> None:
+def stream(count: int, seed: int) -> list[Case]:
+    """Return hostile records, one in ten of them good, filled up with good ones until the rows make whole cuts."""
+    chance = random.Random(seed)
+    made = [good(at) if chance.random() < GOOD_SHARE else chance.choice(KNOWN) for at in range(count)]
+    missing = -sum(len(each.rows) for each in made) % (4 * LEAF_ROWS)
+    return [*made, *map(good, range(missing))]
+
+
+def refused(case: Case) -> tuple[tuple[int, str], ...]:
+    """Return index and reason of each row that is refused."""
+    return tuple((row, said) for row, said in enumerate(case.rows) if isinstance(said, str))
+
+
+def send(stage: Stage, made: Sequence[Case]) -> None:
     outbox = Outbox(stage.connection)
     for each in made:
-        outbox.send(Message(stage.settings.input.topic, each.value, None, each.headers, 0))
+        outbox.send(Message(stage.settings.input.topic, each.value, None, each.record.headers, 0))
     outbox.flush(60.0)
     outbox.close()
 
@@ -73,9 +97,12 @@ def letters(stage: Stage) -> dict[int, tuple[tuple[int, str], ...]]:
 def read_hostile(stage: Stage, count: int, seed: int, planted: str = "", kills: int = 0) -> None:
     """Feed hostile records to a process, killed a few times on its way, and account for each of them."""
     made = stream(count, seed)
+    points = PointsConfig(dimension=2, labels=(0, 1), max_record_bytes=MOST_BYTES)
+    stage = replace(stage, settings=stage.settings.model_copy(update={"points": points}))
     stage.create()
     send(stage, made)
-    rows, weights = sum(each.rows for each in made), [w for each in made for w in each.weights]
+    said = [row for each in made for row in each.rows]
+    weights = [row.get("weight", 1.0) for row in said if isinstance(row, dict)]
     for _ in range(kills):
         daemon = stage.start(planted, {"STREAMSVM_TEST_CRASH_AT": f"checkpoint.durable:{2 + kills % 2}"}, **OPTIONS)
         daemon.wait()
@@ -86,16 +113,16 @@ def read_hostile(stage: Stage, count: int, seed: int, planted: str = "", kills: 
     assert peak - begun < MOST_GROWTH_BYTES, f"{(peak - begun) / 2**20:.0f} MB more than at the start"
     counted = metrics(daemon)
     assert daemon.stop() == 0, daemon.said
-    expected = {offset: each.rejected for offset, each in enumerate(made) if each.rejected}
+    expected = {offset: bad for offset, each in enumerate(made) if (bad := refused(each))}
     found = letters(stage)
     assert found.keys() == expected.keys(), "not the records that are bad"
     assert found == expected
     *_, last = versions(stage.connection, stage.settings)
-    assert (last.stream.rows, last.stream.points) == (rows, len(weights)), "not each row once"
+    assert (last.stream.rows, last.stream.points) == (len(said), len(weights)), "not each row once"
     assert last.stream.weight == pytest.approx(sum(weights), rel=1e-12)
     check_promise(stage.connection, stage.settings)
     if not kills:
-        reasons = Counter(reason for each in made for _, reason in each.rejected)
+        reasons = Counter(row for row in said if isinstance(row, str))
         for reason, number in reasons.items():
             assert counted[f'streamsvm_dead_letters_total{{reason="{reason}"}}'] == number
         assert counted['streamsvm_input_rows_total{outcome="rejected"}'] == reasons.total()

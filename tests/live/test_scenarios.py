@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -11,46 +11,19 @@ import pytest
 from streamsvm.crashpoints import POINTS
 from streamsvm.kafka import Connection
 from tests.brokers.fixtures import TestBroker
-from tests.brokers.jvm import CannotRun
 from tests.consumers.trainers import settings_for
 from tests.deadline import Late
-from tests.live.cluster import FORGETFUL, WATCHFUL, Brokers
+from tests.live.cluster import Brokers
 from tests.live.lives import OTHERS, STRUCK
 from tests.live.play import Play
-from tests.live.scenario import Scenario, run
+from tests.live.scenario import Scenario, rows, run
 from tests.live.scenarios import SCENARIOS
 from tests.live.test_scorers import NAMED
 
 TESTS: Final = Path(__file__).parent.parent
 
 
-@pytest.fixture(scope="session")
-def at_hand(request: pytest.FixtureRequest) -> Iterator[Callable[[str], Brokers | Connection]]:
-    """Return the brokers of a kind: each is started once, when the first scenario needs it."""
-    started: dict[str, Brokers] = {}
-
-    def brokers(kind: str) -> Brokers | Connection:
-        if kind == "shared":
-            shared: TestBroker = request.getfixturevalue("real_broker")
-            return shared.connection
-        if kind not in started:
-            try:
-                settings = {**WATCHFUL, **(FORGETFUL if kind == "forgetful" else {})}
-                started[kind] = Brokers(3 if kind == "three" else 1, settings)
-                started[kind].start()
-            except CannotRun as error:
-                pytest.skip(f"no broker to ill-treat: {error}")
-        return started[kind]
-
-    yield brokers
-    for each in started.values():
-        each.stop()
-
-
-@pytest.mark.parametrize(
-    "scenario",
-    [pytest.param(one, id=one.id, marks=() if one.quick else pytest.mark.long) for one in SCENARIOS],
-)
+@pytest.mark.parametrize("scenario", rows(SCENARIOS))
 def test_scenario(
     scenario: Scenario,
     at_hand: Callable[[str], Brokers | Connection],
@@ -59,9 +32,7 @@ def test_scenario(
 ) -> None:
     """What is promised holds, the checker finds nothing, and what is planted is found."""
     name = f"scenario-{tmp_path.name[-12:]}-{abs(hash(scenario.name)) % 10**8}"
-    counts = run(scenario, settings_for(name, tmp_path / "checkpoint"), at_hand(scenario.on), tmp_path)
-    for kind, count in counts.items():
-        record_property(kind, count)
+    run(scenario, settings_for(name, tmp_path / "checkpoint"), at_hand(scenario.on), tmp_path, record_property)
 
 
 def test_every_crash_point_is_struck() -> None:

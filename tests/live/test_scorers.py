@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Final
 
 import pytest
 
 from streamsvm.crashpoints import POINTS
 from tests.brokers.fixtures import TestBroker
+from tests.live.scenario import Scenario, play_out, rows
 from tests.live.scoring import (
     DEFAULT_SESSION,
     LONG_SESSION,
@@ -36,17 +36,6 @@ from tests.live.scoring import (
 )
 
 NAMED: Final = [point for point in POINTS if point.startswith("scores.")]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Row:
-    """What is done to scorers; at the end every record must have its one answer, unless a defect is `found`."""
-
-    name: str
-    steps: tuple[ScoringStep, ...]
-    planted: str = ""
-    found: str = ""
-    quick: bool = False
 
 
 def killed_at(*points: str) -> Iterator[ScoringStep]:
@@ -89,19 +78,19 @@ def thawed_beside_another() -> tuple[ScoringStep, ...]:
 
 
 ROWS: Final = (
-    Row(
+    Scenario(
         name="a kill at any named point doubles and loses nothing",
         steps=(*killed_at(*(f"{point}:{times}" for times, point in enumerate(NAMED, 1))),),
     ),
     *(
-        Row(
+        Scenario(
             name=f"a kill at passage {times} of any named point doubles and loses nothing",
             steps=(*killed_at(*(f"{point}:{times}" for point in NAMED)),),
         )
         for times in (1, 2, 3)
     ),
     *(
-        Row(
+        Scenario(
             name=f"a scorer killed at {point} is succeeded in its slot and nobody waits for a timeout",
             steps=(
                 feed(500),
@@ -114,7 +103,7 @@ ROWS: Final = (
         )
         for point in ("scores.sent", "scores.placed")
     ),
-    Row(
+    Scenario(
         name="scorers that start at once come to a slot each and have work",
         steps=(
             begin("a", "b", "c", session=DEFAULT_SESSION),
@@ -125,13 +114,13 @@ ROWS: Final = (
         ),
     ),
     *(
-        Row(
+        Scenario(
             name=f"{kills} kills at random moments double and lose nothing",
             steps=(begin("a", "b"), kill_at_random(kills), stop("a"), finish("b")),
         )
         for kills in (4, 50)
     ),
-    Row(
+    Scenario(
         name="a scorer frozen past its session adds nothing when it wakes",
         steps=(
             begin("frozen"),
@@ -148,23 +137,23 @@ ROWS: Final = (
             finish("other"),
         ),
     ),
-    Row(
+    Scenario(
         name="a scorer frozen within a transaction adds nothing",
         steps=(*frozen_in_its_slot("freezes-before-its-positions"), same_id("frozen", "other")),
         quick=True,
     ),
-    Row(
+    Scenario(
         name="a scorer frozen within a transaction holds up nobody for ever",
         steps=(
             *frozen_beside_another("freezes-before-its-positions", "ends-transactions-early"),
             seen("other", "taking_over_the_id_of_another"),
         ),
     ),
-    Row(
+    Scenario(
         name="a scorer frozen before a transaction adds nothing",
         steps=(*frozen_beside_another("freezes-before-its-scores"), seen("frozen", "batch_put_back")),
     ),
-    Row(
+    Scenario(
         name="a client that hangs is given up and does no harm later",
         steps=(
             feed(300),
@@ -176,16 +165,16 @@ ROWS: Final = (
         ),
         quick=True,
     ),
-    Row(
+    Scenario(
         name="a scorer that names no member is found",
         steps=frozen_beside_another("names-no-member+freezes-before-its-scores"),
         found="answered twice",
     ),
     *(
-        Row(
+        Scenario(
             name=f"a scorer that commits beside its scores is found at {point}",
             steps=(feed(500), crash("killed", point), begin("last"), finish("last")),
-            planted="commits-beside-its-scores",
+            planted=("commits-beside-its-scores",),
             found="answered twice",
         )
         for point in ("scores.placed", "scores.placed:3")
@@ -193,38 +182,9 @@ ROWS: Final = (
 )
 
 
-@pytest.fixture
-def play(real_broker: TestBroker) -> Iterator[Callable[[str], Scoring]]:
-    """Make the topics of a test; no scorer outlives it."""
-    made: list[Scoring] = []
-
-    def make(planted: str) -> Scoring:
-        made.append(Scoring(real_broker.connect(fetch_wait_max_ms=10), planted))
-        return made[-1]
-
-    yield make
-    for each in made:
-        each.clear()
-
-
-@pytest.mark.parametrize(
-    "row",
-    [pytest.param(row, id=row.name.replace(" ", "-"), marks=() if row.quick else pytest.mark.long) for row in ROWS],
-)
+@pytest.mark.parametrize("scenario", rows(ROWS))
 def test_scorers_answer_each_record_once(
-    row: Row, play: Callable[[str], Scoring], record_property: Callable[[str, object], None]
+    scenario: Scenario, real_broker: TestBroker, record_property: Callable[[str, object], None]
 ) -> None:
     """Whatever strikes: one score for each point and one letter for each bad record; a planted defect is found."""
-    site = play(row.planted)
-
-    def act() -> None:
-        for strike in row.steps:
-            strike(site)
-
-    if row.found:
-        with pytest.raises(AssertionError, match=row.found):
-            act()
-    else:
-        act()
-    for kind, count in {**site.counts, "points": site.sent}.items():
-        record_property(kind, count)
+    play_out(scenario, Scoring(real_broker.connect(fetch_wait_max_ms=10), *scenario.planted), record_property)

@@ -7,21 +7,19 @@ Readers in Java and Node.js meet the same parts in `tests/interop/test_contract.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
 from streamsvm.kafka import Cluster, TopicSpec
-from tests.brokers.fixtures import TestBroker
-from tests.consumers.trainers import produce, records, settings_for, topic
+from tests.consumers.trainers import produce, records, topic
+from tests.deadline import eventually
 from tests.live.adopting import command as worker_command
 from tests.live.later import NAMES, VERSION
-from tests.live.process import Daemon
+from tests.live.process import DEADLINE_S, Daemon, scorer
 from tests.live.stage import Stage
-from tests.registry.test_subscriber import eventually
 
 OLD: Final = ""
 KINDS: Final = tuple(NAMES)
@@ -29,28 +27,19 @@ ROWS: Final = 80
 """Of each life of a trainer: four leaves, and so two versions."""
 EACH: Final[dict[str, Any]] = {"output_gate_margin": "none"}
 """Every version becomes current."""
-DEADLINE_S: Final = 120.0
-REFUSED: Final = 78
 
 
-@pytest.fixture
-def stage(real_broker: TestBroker, tmp_path: Path) -> Iterator[Stage]:
-    """A trainer of a topic of its own; no process outlives the test."""
-    made = Stage(real_broker.connection, settings_for(real_broker.name("upgrade"), tmp_path / "own"), EACH)
-    made.create()
-    yield made
-    made.clear()
-
-
-def trainer(stage: Stage, build: str, **options: Any) -> Daemon:
-    """Start a trainer of this build, or of a later one."""
-    return stage.start(build=build, **options)
+@pytest.fixture(name="stage")
+def _each_current(stage: Stage) -> Stage:
+    """A trainer of a topic of its own, every version of which becomes current."""
+    stage.create()
+    return replace(stage, options=EACH)
 
 
 def life(stage: Stage, build: str, number: int) -> None:
     """Feed what two versions are of, and run a trainer until the second of them is there."""
     stage.feed(records(ROWS, seed=number))
-    daemon = trainer(stage, build)
+    daemon = stage.start(build=build)
     assert daemon.reaches_version(number), daemon.said
     assert daemon.stop() == 0, daemon.said
 
@@ -71,17 +60,11 @@ class Asked:
 
     def scorer(self, build: str) -> Daemon:
         """Start a scorer."""
-        options = {
-            "name": self._stage.settings.name,
-            "bootstrap-servers": self._stage.connection.servers,
-            "output-models-topic": self._stage.settings.output.models_topic,
-            "scoring-topic": self._name("points"),
-            "scoring-output-topic": self._name("scores"),
-            "scoring-group": self._prefix,
-            "http-port": 0,
-        }
-        words = [part for name, own in options.items() for part in (f"--{name}", str(own))]
-        return self._stage.start_command(["score", *words], build=build)
+        settings, servers = self._stage.settings, self._stage.connection.servers
+        topics = (settings.output.models_topic, self._name("points"), self._name("scores"))
+        return self._stage.start_command(
+            scorer(servers, settings.name, *topics, scoring_group=self._prefix), build=build
+        )
 
     def answered_by(self) -> int:
         """Ask for one more score; return the number of the version that gave it."""
@@ -164,14 +147,14 @@ def test_workers_of_both_releases_hand_over_to_trainers_of_both(with_workers: St
     """The next one's trainer takes what this one's worker learned; the other way round what may be passed over."""
     stage = with_workers
     stage.feed(records(ROWS))
-    own, adopts = trainer(stage, kind), worker(stage, OLD)
+    own, adopts = stage.start(build=kind), worker(stage, OLD)
     eventually(covers(own, ROWS), "the later trainer covers the rows", DEADLINE_S)
     assert [own.stop(), adopts.stop()] == [0, 0]
     if kind == "required":  # the later trainer's own checkpoint is refused, as of a trainer without workers
         for path in stage.settings.checkpoint.directory.glob("*.ssvm"):
             path.unlink()
     reset = {"reset": f"{stage.settings.name}/1"} if kind == "required" else {}
-    back, later = trainer(stage, OLD, **reset), worker(stage, kind)
+    back, later = stage.start(build=OLD, **reset), worker(stage, kind)
     stage.feed(records(ROWS, seed=1))
     if kind == "required":
         needs = "has the part 'later', which this build does not know. Use the build that wrote it, or a newer one"

@@ -22,6 +22,7 @@ from tests.interop.programs import install_node_reader, node_packages
 from tests.live.cluster import DEFAULTS, Brokers
 from tests.live.history import Recorder
 from tests.live.operators import Operator
+from tests.live.process import scorer, words
 from tests.live.readers import Follower, Place, TailReader, Watcher, read_to_end, tell_positions
 from tests.live.supervised import Supervised, Unit
 from tests.live.workload import DIMENSION, EARLY_MS, HORIZON_MS, JUMPS_MS, WRONG, Feeder, Source
@@ -305,7 +306,7 @@ class World:
                 "labels-absent": "dead_letter",
             }
         topics = (MODELS, f"{MODELS}.aliases", f"{MODELS}.audit")
-        return self._unit("train", name, _words(options), writes=topics, pause_s=pause_s)
+        return self._unit("train", name, words(options), writes=topics, pause_s=pause_s)
 
     def _worker(self, model: str, number: int) -> Supervised:
         options = {
@@ -313,21 +314,13 @@ class World:
             "training-from-coresets": "true",
             "training-policy": "latest",
         }
-        command = ["worker", *_words(options)]
+        command = ["worker", *words(options)]
         return self._unit("scale", f"worker-{model}-{number}", command, writes=(CORESETS[model],))
 
     def _scorer(self, name: str) -> Supervised:
-        options = {
-            "name": "a",
-            "bootstrap-servers": self.brokers.through,
-            "output-models-topic": MODELS,
-            "scoring-topic": POINTS,
-            "scoring-output-topic": SCORES,
-            "scoring-group": GROUP,
-            "http-port": 0,
-        }
+        command = scorer(self.brokers.through, "a", MODELS, POINTS, SCORES, scoring_group=GROUP)
         session = ["--kafka", "session.timeout.ms=3000", "--kafka", "heartbeat.interval.ms=500"]
-        return self._unit("score", name, [*_words(options), *session], writes=(SCORES, LETTERS), group=GROUP)
+        return self._unit("score", name, [*command[1:], *session], writes=(SCORES, LETTERS), group=GROUP)
 
     def _start_rival(self) -> None:
         """Give model `a` a second trainer, on a copy of the first one's directory, once there is one to copy."""
@@ -554,7 +547,3 @@ def _model(topic: str) -> str:
 def _topics(model: str) -> list[str]:
     """Return the topics that a model is made of: its input, and where labels come later that of these."""
     return [_input(model), *([LABELS[model]] if model in LABELS else [])]
-
-
-def _words(options: dict[str, Any]) -> list[str]:
-    return [part for name, value in options.items() for part in (f"--{name}", str(value))]

@@ -19,23 +19,15 @@ from streamsvm.model.pointers import (
     links_after,
 )
 from tests.golden import every_model, model as golden
+from tests.streams import head_of
 
 
 def hash_of(number: int) -> str:
     return f"{number:064x}"
 
 
-def head_of(number: int, links: tuple[Alias, ...] = ()) -> Head:
-    return Head(
-        number=number,
-        incarnation=1,
-        cut=(),
-        sha256=hash_of(number),
-        offset=2 * number,
-        training_set_sha256="",
-        build={},
-        links=links,
-    )
+def head_with(number: int, links: tuple[Alias, ...] = ()) -> Head:
+    return head_of(number, sha256=hash_of(number), offset=2 * number, links=links)
 
 
 def steps(newest: int, target: int) -> int:
@@ -68,23 +60,23 @@ def test_a_writer_remembers_just_what_the_next_version_needs() -> None:
         links = head.links if head else ()
         assert [link.number for link in links] == list(linked(number))
         assert all((link.sha256, link.offset) == (hash_of(link.number), 2 * link.number) for link in links)
-        head = head_of(number, links_after(head, number))
+        head = head_with(number, links_after(head, number))
 
 
 def test_a_chain_that_begins_late_links_as_far_as_it_knows() -> None:
     """After a head that knows no links, what was before stays reachable by parents only."""
-    head = head_of(99)
+    head = head_with(99)
     found = {}
     for number in range(100, 200):
         found[number] = [link.number for link in head.links]
-        head = head_of(number, links_after(head, number))
+        head = head_with(number, links_after(head, number))
     assert (found[100], found[102], found[106]) == ([], [100], [104])
     assert found[199] == [one for one in linked(199) if one >= 99]
 
 
 def test_links_survive_the_head_record() -> None:
     """With their offsets."""
-    head = head_of(3, (Alias(2, hash_of(2), 4),))
+    head = head_with(3, (Alias(2, hash_of(2), 4),))
     assert decode_head(encode_head(head)) == head
 
 

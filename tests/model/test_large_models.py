@@ -12,7 +12,7 @@ import resource
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -53,31 +53,13 @@ def message_of(machine: Machine, dimension: int) -> bytes:
     return codec.encode(replace(version_of(1, dimension=dimension), model=model))
 
 
-def filled(change: Callable[[Any], None], piece: str, size: int) -> bytes:
-    """Return a bad message: a small good one in which `change` puts a mark, for which a list of pieces stands."""
-    value = json.loads(codec.encode(version_of(1)))
-    change(value)
+def filled(path: Sequence[Any], piece: str, size: int) -> bytes:
+    """Return a message that is small and good, but for a list of pieces at a path."""
+    value = holder = json.loads(codec.encode(version_of(1)))
+    for step in path[:-1]:
+        holder = holder[step]
+    holder[path[-1]] = "MARK"
     return json.dumps(value).replace('"MARK"', f"[{','.join([piece] * (size // (len(piece) + 1)))}]").encode()
-
-
-def in_configuration(value: Any) -> None:
-    value["lineage"]["configuration"]["more"] = "MARK"
-
-
-def in_names(value: Any) -> None:
-    value["features"]["names"] = "MARK"
-
-
-def in_coefficients(value: Any) -> None:
-    value["model"]["coefficients"] = ["MARK"]
-
-
-def in_probes(value: Any) -> None:
-    value["probes"]["x"] = "MARK"
-
-
-def in_parts(value: Any) -> None:
-    value["parts"] = "MARK"
 
 
 def many_parts(size: int) -> bytes:
@@ -101,13 +83,13 @@ MESSAGES = {
     "kernel, 10 features": Large(lambda size: kernel_message(size, 10), 6.0, True, LARGEST_BYTES),
     "kernel, 1 feature": Large(lambda size: kernel_message(size, 1), 14.0, True),
     "linear": Large(linear_message, 14.0, True),
-    "empty lists": Large(lambda size: filled(in_configuration, "[]", size), 28.0, True),
-    "empty objects": Large(lambda size: filled(in_configuration, "{}", size), 28.0, True),
-    "names": Large(lambda size: filled(in_names, '"a"', size), 28.0, False),
-    "coefficients": Large(lambda size: filled(in_coefficients, "1", size), 28.0, False),
-    "parts without a name": Large(lambda size: filled(in_parts, "{}", size), 28.0, False),
+    "empty lists": Large(lambda size: filled(["lineage", "configuration", "more"], "[]", size), 28.0, True),
+    "empty objects": Large(lambda size: filled(["lineage", "configuration", "more"], "{}", size), 28.0, True),
+    "names": Large(lambda size: filled(["features", "names"], '"a"', size), 28.0, False),
+    "coefficients": Large(lambda size: filled(["model", "coefficients", 0], "1", size), 28.0, False),
+    "parts without a name": Large(lambda size: filled(["parts"], "{}", size), 28.0, False),
     "parts that are passed over": Large(many_parts, 28.0, True),
-    "probes": Large(lambda size: filled(in_probes, "[]", size), 28.0, False),
+    "probes": Large(lambda size: filled(["probes", "x"], "[]", size), 28.0, False),
 }
 
 

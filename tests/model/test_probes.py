@@ -189,9 +189,9 @@ def test_more_probes_than_a_model_has_are_refused_before_they_are_evaluated(
     dimension: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two thousand of them against thirty thousand support vectors took seconds and gigabytes."""
-    monkeypatch.setattr(model_codec, "check_own", _unreached)
     model = Model(Scaler(np.zeros(dimension), np.ones(dimension)), LinearMachine(np.ones(dimension), 0.5))
     plain = json.loads(model_codec.encode(replace(version_of(), model=model)))
+    monkeypatch.setattr(model_codec, "check_own", _unreached)
     for count in (count_of(dimension) + 1, 2_000):
         plain["probes"] = {"x": [[0.0] * dimension] * count, "decision": [[0.0]] * count, "tolerance": [[0.0]] * count}
         with pytest.raises(InvalidMessage, match=f"there are {count} probes"):

@@ -6,7 +6,6 @@ since it is compiled or stands outside of functions, all do. What was judged sta
 mutant, and is not played again.
 
     --these FILE    judge the mutants of another file of results instead: the same faults, by the tests of this tree
-    --tests, --nets paths of tests, instead of those below
 """
 
 from __future__ import annotations
@@ -37,8 +36,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--draw", type=int, default=200)
     parser.add_argument("--seed", default="", help="by default the first eight digits of the commit's hash")
     parser.add_argument("--tree", type=Path, default=Path.cwd())
-    parser.add_argument("--tests", nargs="*", default=[])
-    parser.add_argument("--nets", nargs="*", default=None)
     parser.add_argument("--these", type=Path)
     parser.add_argument("--results", type=Path)
     given = parser.parse_args(arguments)
@@ -53,8 +50,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         judged = {from_row(row).name for row in rows}
         left = [mutant for mutant in drawn if mutant.name not in judged]
         if left:
-            tests = given.tests or tests_of(package, copy.root)
-            nets = [net for net in (NETS if given.nets is None else given.nets) if (copy.root / net).exists()]
+            tests = tests_of(package, copy.root)
+            nets = [net for net in NETS if (copy.root / net).exists()]
             touched = _touched(results.with_suffix(f".{commit[:8]}.json"), copy, [*tests, *nets])
             for mutant in left:
                 row = {**judge(copy, mutant, touched, tests), "package": package, "seed": seed, "commit": commit[:8]}

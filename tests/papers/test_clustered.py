@@ -9,26 +9,15 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from streamsvm.coreset import Purpose, direct_bound, dual_bound, generator
-from streamsvm.model import Float, LinearKernel
+from streamsvm.coreset import Purpose, direct_bound, generator
+from streamsvm.model import Float
 from streamsvm.papers.clustered import Bound, Sensitivities, lemma_bound, sensitivities
 from streamsvm.points import Points
-from streamsvm.svm import Problem, Solution
-from tests.coreset.test_sensitivity import small_set
-from tests.svm.foreign import LibsvmSolver
+from tests.coreset.test_sensitivity import small_set, solved
 
 PENALTIES = (1e-3, 1.0, 100.0)
 SPREADS = (0, 4)
 BOUNDS = (direct_bound, lemma_bound)
-
-
-def solved(points: Points, penalty: float) -> tuple[Solution, float]:
-    """Return a solution to ten digits, and the certified lower bound that it gives."""
-    upper = penalty * points.weight
-    solution = LibsvmSolver().solve(
-        Problem(Z=points.X, y=points.y, upper=upper, kernel=LinearKernel(), tolerance=1e-9, max_iterations=1_000_000)
-    )
-    return solution, dual_bound(points.X, points.y, upper, solution.alpha)
 
 
 def bounded(points: Points, penalty: float, bound: Bound = direct_bound, k: int = 2) -> Sensitivities:
@@ -112,16 +101,6 @@ def test_the_total_is_within_lemma_5_4(bound: Bound, penalty: float) -> None:
     )
     scaled = penalty * variation / math.sqrt(2 * optimum)
     assert 1 <= made.total <= (2 * k + 2 * scaled if bound is direct_bound else 5 * k + 3 * scaled)
-
-
-def test_g_reaches_the_direct_bound_on_separable_points() -> None:
-    """With hinge losses 0, F = |w|^2 / 2: then g(w*) is the direct bound, above the lemma's printed formula."""
-    squared_norm, alpha = 4.0, 1.0
-    optimum = squared_norm / 2
-    distance = 3.74 * alpha * math.sqrt(optimum)
-    reached = (distance * math.sqrt(squared_norm) - alpha * squared_norm) / optimum
-    assert reached == pytest.approx(direct_bound(np.array([alpha]), np.array([distance]), optimum)[0])
-    assert reached > lemma_bound(np.array([alpha]), np.array([distance]), optimum)[0]
 
 
 def test_the_bias_takes_no_part_in_a_distance() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from hypothesis import given, settings, strategies as st
 
 from streamsvm.coreset import Purpose, generator
@@ -72,10 +71,3 @@ def test_lloyd_lowers_the_distances() -> None:
     costs = [float(weight @ clustered(Z, weight, 6, 3, steps).distance ** 2) for steps in (0, 1, 5)]
     assert costs == sorted(costs, reverse=True)
     assert costs[0] > costs[2]
-
-
-def test_seeds_follow_the_weight() -> None:
-    """With one cluster allowed and no Lloyd step the heavy point still draws the centre to itself."""
-    Z = np.array([[0.0], [1.0], [2.0]])
-    made = clustered(Z, np.array([1.0, 1.0, 1e9]), 1, lloyd_steps=0)
-    assert made.centre[0, 0] == pytest.approx(2.0, abs=1e-8)

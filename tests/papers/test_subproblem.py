@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
-from scipy.optimize import lsq_linear
 
 from streamsvm.model import Float
 from streamsvm.papers.subproblem import minimise_in_box, minimise_with_equality, move_pair
@@ -35,17 +34,6 @@ def test_the_box_minimum_meets_the_conditions(seed: int, m: int, rank: int) -> N
     assert np.abs(gradient[inside]).max(initial=0.0) <= 1e-8
     assert gradient[t == low].min(initial=0.0) >= -1e-8
     assert gradient[t == high].max(initial=0.0) <= 1e-8
-
-
-@pytest.mark.parametrize("seed", range(10))
-def test_the_box_minimum_is_that_of_scipy(seed: int) -> None:
-    """The same minimiser as bounded least squares, where the problem is one."""
-    A, H, _, low, high = quadratic(seed, 8, 12)
-    target = np.random.default_rng(seed + 1).normal(size=12)
-    low = np.minimum(low, -1e-3)
-    t = np.zeros(8)
-    minimise_in_box(H, -A.T @ target, low, high, 1e-10, t)
-    np.testing.assert_allclose(t, lsq_linear(A, target, (low, high), tol=1e-14).x, atol=1e-6)
 
 
 def test_a_direction_without_curvature_runs_to_its_bound() -> None:

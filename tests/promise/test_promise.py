@@ -134,30 +134,28 @@ def test_sound_logs_have_no_anomaly() -> None:
     assert [anomaly.line() for anomaly in Logs().judged()] == []
 
 
-def _a_number_is_left_out(logs: Logs) -> None:
-    logs.take(MODELS, 1)
-
-
 def _a_number_is_there_twice(logs: Logs) -> None:
     last = logs.logs[MODELS][3]
     logs.put(MODELS, last.key, last.value, dict(last.headers))
 
 
-def _a_lower_number_follows(logs: Logs) -> None:
-    found = logs.logs[MODELS]
-    found[2], found[3] = found[3], found[2]
+def _swapped(topic: str, one: int, other: int) -> Callable[[Logs], None]:
+    def spoil(logs: Logs) -> None:
+        found = logs.logs[topic]
+        found[one], found[other] = found[other], found[one]
+
+    return spoil
 
 
-def _a_record_is_no_version(logs: Logs) -> None:
-    logs.put(MODELS, "m@settled", {})
+def _gone(topic: str, offset: int) -> Callable[[Logs], None]:
+    def spoil(logs: Logs) -> None:
+        del logs.logs[topic][offset]
+
+    return spoil
 
 
 def _a_header_has_another_hash(logs: Logs) -> None:
     logs.remake(MODELS, 3, headers={**logs.logs[MODELS][3].headers, versions.SHA256: "f" * 64})
-
-
-def _a_value_names_another_version(logs: Logs) -> None:
-    logs.change(MODELS, 3, version=7)
 
 
 def _a_version_with(number: int = 5, **spoilt: Any) -> Callable[[Logs], None]:
@@ -202,11 +200,6 @@ def _again(topic: str, offset: int) -> Callable[[Logs], None]:
     return lambda logs: _written(topic, logs.logs[topic][offset].key, logs.logs[topic][offset].value)(logs)
 
 
-def _the_head_goes_back(logs: Logs) -> None:
-    found = logs.logs[ALIASES]
-    found[3], found[5] = found[5], found[3]
-
-
 def _the_gate_says(offset: int, **gate: Any) -> Callable[[Logs], None]:
     def spoil(logs: Logs) -> None:
         told = logs.logs[ALIASES][offset].value
@@ -215,26 +208,17 @@ def _the_gate_says(offset: int, **gate: Any) -> Callable[[Logs], None]:
     return spoil
 
 
-def _a_point_without_an_answer(logs: Logs) -> None:
-    logs.take(SCORES, 3)
-    del logs.logs[SCORES][3]
-
-
-def _a_letter_is_lost(logs: Logs) -> None:
-    del logs.logs[LETTERS][0]
-
-
 NOWHERE = {"number": 9, "sha256": "0" * 64, "offset": 9}
 FORGED = {answers.SOURCE: f"{POINTS}/0/0", "streamsvm.model.sha256": "e" * 64}
 BASE = [{"partition": 0, "offset": 3, "row": 0}]
 BACK = [{"partition": 0, "offset": 30, "row": 0}]
 SPOILT: list[tuple[str, Callable[[Logs], None], set[str]]] = [
-    ("a number is left out", _a_number_is_left_out, {"missing-version", "torn-version"}),
+    ("a number is left out", _taken((MODELS, 1)), {"missing-version", "torn-version"}),
     ("a number is there twice", _a_number_is_there_twice, {"doubled-version", "reordered"}),
-    ("a lower number follows a higher one", _a_lower_number_follows, {"reordered"}),
-    ("a record is no version", _a_record_is_no_version, {"forged"}),
+    ("a lower number follows a higher one", _swapped(MODELS, 2, 3), {"reordered"}),
+    ("a record is no version", _written(MODELS, "m@settled", {}), {"forged"}),
     ("a header has another hash", _a_header_has_another_hash, {"forged"}),
-    ("a value names another version", _a_value_names_another_version, {"forged"}),
+    ("a value names another version", _changed(MODELS, 3, version=7), {"forged"}),
     ("a parent is forged", _a_version_with(parent="a" * 64), {"forged"}),
     ("a link is forged", _a_version_with(links=[{"number": 1, "sha256": "a" * 64}]), {"forged"}),
     ("a cut goes back", _a_version_with(cut=BACK), {"reordered", "mixed"}),
@@ -250,7 +234,7 @@ SPOILT: list[tuple[str, Callable[[Logs], None], set[str]]] = [
     ("an alias of what is not there", _written(ALIASES, "m@current", NOWHERE), {"torn-version"}),
     ("a head is written twice", _again(ALIASES, 6), {"doubled-version", "disobeyed-gate"}),
     ("an entry is written twice", _again(AUDIT, 3), {"doubled-version"}),
-    ("the head goes back", _the_head_goes_back, {"reordered", "disobeyed-gate"}),
+    ("the head goes back", _swapped(ALIASES, 3, 5), {"reordered", "disobeyed-gate"}),
     ("a head of another incarnation", _changed(ALIASES, 6, incarnation=7), {"forged"}),
     ("a head of another cut", _changed(ALIASES, 6, cut=BASE), {"forged"}),
     ("a head without a gate", _the_gate_says(6), {"disobeyed-gate"}),
@@ -259,10 +243,10 @@ SPOILT: list[tuple[str, Callable[[Logs], None], set[str]]] = [
     ("a pin without its entry", _written(ALIASES, "m@current#pin", None), {"torn-move"}),
     ("an entry without its pin", _again(AUDIT, 4), {"torn-move"}),
     ("a point is scored twice", lambda logs: logs.score(2), {"doubled-score"}),
-    ("a point without an answer", _a_point_without_an_answer, {"lost-score"}),
+    ("a point without an answer", _gone(SCORES, 3), {"lost-score"}),
     ("a score of nothing", lambda logs: logs.score(77), {"phantom"}),
     ("a score by another hash", lambda logs: logs.remake(SCORES, 0, headers=FORGED), {"forged-score"}),
-    ("a letter is lost", _a_letter_is_lost, {"lost-letter", "lost-score"}),
+    ("a letter is lost", _gone(LETTERS, 0), {"lost-letter", "lost-score"}),
     ("a letter of a sound row", lambda logs: logs.refuse(3), {"forged-letter"}),
     ("a manifest before its part", lambda logs: logs.leave(50, manifest_first=True), {"incomplete-manifest"}),
     ("two workers leave different states", lambda logs: logs.leave(40, part="other"), {"rewritten-state"}),

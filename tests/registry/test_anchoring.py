@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -15,7 +15,7 @@ import pytest
 from consumers.models import Records, RollBack, holds_newest, perform, pin, read_catalogue, retire, set_alias
 from consumers.settings import OutputConfig, Settings
 from streamsvm.errors import ConfigurationError
-from streamsvm.kafka import Cluster, Connection, Message, Publisher, TopicSpec
+from streamsvm.kafka import Cluster, Connection, Message, Publisher, Record, TopicSpec
 from streamsvm.model import (
     Alias,
     Ancestor,
@@ -30,10 +30,12 @@ from streamsvm.model import (
     head_key,
     links_after,
     message as model_codec,
+    pin_key,
     retired_key,
     trail,
 )
 from streamsvm.registry import backwards
+from streamsvm.registry.aliases import aliases_in
 from streamsvm.registry.anchoring import NotAnchored, reference
 from streamsvm.registry.loading import load_record, load_version
 from streamsvm.registry.signing import Signer
@@ -41,11 +43,19 @@ from streamsvm.registry.subscriber import ModelSubscriber
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.command import error_of, run
 from tests.kafka.foreign import delete_records
-from tests.registry.test_subscriber import DEADLINE_S, NAME, version_of
+from tests.registry.test_subscriber import (
+    DEADLINE_S,
+    NAME,
+    Trainer,
+    connection as connection,
+    models as models,
+    version_of,
+)
 
 pytestmark = pytest.mark.enough("embedded")
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
+STABLE = Alias(3, "ab" * 32, 7)
 
 
 def forged(version: Version) -> Version:
@@ -56,22 +66,17 @@ def forged(version: Version) -> Version:
     return replace(version, model=Model(version.model.scaler, turned, version.model.probability))
 
 
-class Topic:
-    """A models topic as the trainer fills it, with heads and aliases; and what strangers add to it."""
+class Topic(Trainer):
+    """A models topic whose head and links are as in production; and what strangers add to it."""
 
     def __init__(self, connection: Connection, models: str, signer: Signer | None = None) -> None:
-        self.models = models
+        super().__init__(connection, models)
         self.head: Head | None = None
         self.hashes: list[str] = [""]
         self.offsets: list[int] = [-1]
         self.signer = signer
         self.links = True
         self._records_a_write = 1 if connection.embedded else 2
-        self._publisher = Publisher(connection, f"test/{models}")
-        self._publisher.start()
-
-    def close(self) -> None:
-        self._publisher.close()
 
     def grow(self, count: int) -> None:
         """Publish so many more versions in one transaction of versions, and the last head and `current` in another."""
@@ -116,16 +121,8 @@ class Topic:
         headers = model_codec.headers(digest, NOW, extra)
         return Message(self.models, value, version.key.encode(), headers, partition=0)
 
-    def say(self, key: str, value: bytes | None) -> None:
-        self._publisher.publish([Message(f"{self.models}.aliases", value, key.encode(), partition=0)])
-
     def name(self, alias: str, number: int) -> None:
-        record = Alias(number, self.hashes[number], self.offsets[number])
-        self.say(f"{NAME}@{alias}", encode_alias(record))
-
-    def write(self, value: bytes | None, key: bytes, headers: Sequence[tuple[str, bytes]] = ()) -> int:
-        """Write what anyone may who may write to the models topic."""
-        return self._publisher.publish([Message(self.models, value, key, tuple(headers), partition=0)])[0]
+        self.point(f"{NAME}@{alias}", Alias(number, self.hashes[number], self.offsets[number]))
 
     def forge(self, number: int, like: Version) -> tuple[str, int]:
         """Put a forgery under a number; return its SHA-256 and its offset."""
@@ -133,26 +130,6 @@ class Topic:
         value = model_codec.encode(evil)
         sha256 = model_codec.sha256(value)
         return sha256, self.write(value, evil.key.encode(), model_codec.headers(sha256, NOW, {}))
-
-    def bury(self, number: int) -> int:
-        """Write a tombstone, as strangers can."""
-        return self.write(None, f"{NAME}@{number}".encode())
-
-
-@pytest.fixture
-def connection(broker: TestBroker) -> Connection:
-    return broker.connect(fetch_wait_max_ms=10)
-
-
-@pytest.fixture
-def models(broker: TestBroker) -> str:
-    """Output topics that are empty."""
-    name = broker.name("models")
-    compacted = {"cleanup.policy": "compact"}
-    Cluster(broker.connection).create(
-        [TopicSpec(name), TopicSpec(f"{name}.aliases", config=compacted), TopicSpec(f"{name}.audit")]
-    )
-    return name
 
 
 @pytest.fixture
@@ -190,8 +167,12 @@ def performed(records: Records, decide: Callable[[], Any]) -> str:
 def test_a_number_among_hundreds_is_anchored_and_moved_to(
     connection: Connection, topic: Topic, records: Records, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By reading back from the end, in one span or in several; a forgery under the number of one is named."""
+    """By reading back from the end, in one span or in several, past a forgery of a number below.
+
+    A forgery under its own number is named.
+    """
     topic.grow(300)
+    topic.forge(1, version_of(1))
     for span in (512, 4):
         monkeypatch.setattr(backwards, "FIRST_SPAN", span)
         for number in (1, 2, 3, 127, 128, 129, 299, 300):
@@ -315,21 +296,11 @@ def test_a_rollback_never_goes_to_a_forgery(connection: Connection, topic: Topic
     assert f"pinned to {NAME}@9" in performed(records, RollBack(records))
 
 
-def test_a_forgery_of_a_number_below_does_not_hide_a_version(
-    connection: Connection, topic: Topic, records: Records, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Where reading back would stop at it."""
-    monkeypatch.setattr("streamsvm.registry.backwards.FIRST_SPAN", 4)
-    topic.grow(30)
-    topic.forge(1, version_of(1))
-    assert f"pinned to {NAME}@9" in performed(records, pin(records, 9))
-
-
 def test_a_forged_tombstone_hides_nothing(connection: Connection, topic: Topic, records: Records) -> None:
     """Not from a number, nor from a rollback."""
     topic.grow(12)
     for number in (10, 11, 12):
-        topic.bury(number)
+        topic.retire(f"{NAME}@{number}")
     for find in (load, held):
         assert find(connection, topic, 11).sha256 == topic.hashes[11]
     assert f"pinned to {NAME}@11" in performed(records, RollBack(records))
@@ -359,7 +330,7 @@ def test_a_version_that_people_retired_before_is_known_by_the_audit_trail(
 ) -> None:
     """As it was written by builds whose retirements the aliases topic did not tell."""
     topic.grow(5)
-    topic.bury(4)
+    topic.retire(f"{NAME}@4")
     said = trail.VersionsRetired(name=NAME, versions=[4], by="ann@host", reason="", time="2026-01-01T00:00:00+00:00")
     entry = records.audit(f"{NAME}@4", said)
     with closing(Publisher(connection, "test/audit")) as publisher:
@@ -399,6 +370,27 @@ def test_what_names_no_version_is_refused(connection: Connection, topic: Topic) 
     topic.grow(2)
     with pytest.raises(ConfigurationError, match="with a SHA-256 that begins with ffffffffffff"):
         load(connection, topic, "f" * 12)
+
+
+def record_of(key: str, value: bytes) -> Record:
+    return Record("models.aliases", 0, 0, key.encode(), value, (), 0, None)
+
+
+@pytest.mark.parametrize("key", ["m@later#what no reader knows", "m@owner"])
+def test_a_record_beside_an_alias_is_no_alias(key: str) -> None:
+    """Whatever it holds: a reader without the branch that writes it neither shows it nor finds fault with it."""
+    for value in (encode_alias(STABLE), b"{}", b"\xff"):
+        found = aliases_in([record_of("m@current", encode_alias(STABLE)), record_of(key, value)], "m")
+        assert dict(found.named) == {"m@current": STABLE}
+        assert found.faults == ()
+
+
+def test_the_pin_is_named() -> None:
+    """It stands beside an alias, and names a version; of a model with such a mark in its name, too."""
+    for name in ("m", "a#b"):
+        found = aliases_in([record_of(pin_key(name), encode_alias(STABLE)), record_of(f"{name}@other", b"?")], name)
+        assert dict(found.named) == {pin_key(name): STABLE}
+        assert len(found.faults) == 1
 
 
 # ------------------------------------------------------------------ the commands

@@ -7,22 +7,31 @@ import gc
 import json
 import sys
 import time
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
-from functools import partial, reduce
-from itertools import islice, takewhile
+from functools import reduce
 from pathlib import Path
 
 from tests.plugged import of_branches
 from tests.simulation.ports import quiet
-from tests.simulation.progress import Progress, load, save
-from tests.simulation.running import Tally, at_random, by_chance, by_script, describe, exhaustively, script_of, shortest
+from tests.simulation.running import (
+    Tally,
+    at_random,
+    by_chance,
+    by_script,
+    describe,
+    exhaustively,
+    load,
+    save,
+    script_of,
+    shortest,
+)
 from tests.simulation.world import COMMIT_FAULTS, Profile
 
 SHARE = 50
 """Seeds that a process takes at once."""
+SAY_S = 10.0
+"""Least time between two lines that say how far a run is."""
 
 _DOUBTS = dict.fromkeys((*COMMIT_FAULTS, "deliver"), 1)
 SMALLEST: dict[str, Profile] = {
@@ -73,7 +82,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--schedules", type=int, default=10_000, help="how many worlds to draw")
     parser.add_argument("--seed", type=int, default=None, help="the first seed; by the clock if left out")
     parser.add_argument("--processes", type=int, default=2, help="how many processes share them")
-    parser.add_argument("--minutes", type=float, default=None, help="begin no more of them after so long")
     parser.add_argument("--tally", type=Path, help="a file to go on from, by its seeds, and to add the counts up in")
     parser.add_argument("--exhaustive", type=int, metavar="DEVIATIONS", help="every schedule of the smallest worlds")
     parser.add_argument("--replay", type=int, metavar="SEED", help="tell the world of one seed")
@@ -95,13 +103,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
             seed, tally = load(asked.tally)
         seeds = range(seed + tally.schedules, seed + asked.schedules)
         print(f"simulation: seeds {seed} to {seeds.stop - 1}, from {seeds.start} on", flush=True)
-        progress = Progress(asked.schedules, partial(print, flush=True))
-        until = begun + 60.0 * asked.minutes if asked.minutes is not None else float("inf")
-        with shares_of(seeds, asked.processes, lambda: time.perf_counter() < until) as shares:
-            for share in shares:
-                progress.ran(tally.join(share))
+        shares = [seeds[first : first + SHARE] for first in range(0, len(seeds), SHARE)]
+        said = begun
+        with ProcessPoolExecutor(asked.processes, initializer=gc.freeze) as pool:
+            for share in pool.map(_share, shares):
+                tally.join(share)
                 if asked.tally is not None:
                     save(asked.tally, seed, tally)
+                if time.perf_counter() - said > SAY_S:
+                    said = time.perf_counter()
+                    done = f"{tally.schedules} of {asked.schedules} schedules"
+                    print(f"simulation: {done}, {said - begun:.0f} s, {len(tally.violations)} violations", flush=True)
     return report(tally, time.perf_counter() - begun)
 
 
@@ -111,22 +123,6 @@ def search(name: str, deviations: int) -> Tally:
     found = f"{tally.schedules} schedules with up to {deviations} deviations, {len(tally.violations)} violations"
     print(f"simulation: {name}: {found}", flush=True)
     return tally
-
-
-@contextmanager
-def shares_of(seeds: range, processes: int, goes_on: Callable[[], bool]) -> Iterator[Iterator[Tally]]:
-    """Run the worlds of many seeds, in their order, as long as it goes on."""
-    shares = (seeds[first : first + SHARE] for first in range(0, len(seeds), SHARE))
-    with ProcessPoolExecutor(processes, initializer=gc.freeze) as pool:
-        yield _shared_out(pool, takewhile(lambda _: goes_on(), shares), 2 * processes)
-
-
-def _shared_out(pool: ProcessPoolExecutor, shares: Iterator[range], most: int) -> Iterator[Tally]:
-    """Yield the tallies of shares in their order; no more are begun than are in work soon."""
-    begun = deque(pool.submit(_share, share) for share in islice(shares, most))
-    while begun:
-        yield begun.popleft().result()
-        begun += [pool.submit(_share, share) for share in islice(shares, 1)]
 
 
 def _share(seeds: range) -> Tally:

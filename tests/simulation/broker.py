@@ -30,13 +30,6 @@ class Refused(Exception):
 FENCED, UNKNOWN, INVALID = "FENCED", "UNKNOWN", "INVALID"
 
 
-@dataclass
-class Transaction:
-    """What the coordinator knows of an open transaction: the topics that it has records in."""
-
-    topics: list[str] = field(default_factory=list)
-
-
 @dataclass(frozen=True)
 class Entry:
     """One place of a log: a record, or the control record that ends a transaction.
@@ -149,7 +142,8 @@ class Identity:
 
     producer_id: int
     epoch: int = 0
-    transaction: Transaction | None = None
+    transaction: list[str] | None = None
+    """The topics that the open transaction has records in; None if none is open."""
     last_end: bool | None = None
     markers: list[Marker] = field(default_factory=list)
     """Those that are late; the coordinator begins nothing for the id before they are written."""
@@ -234,9 +228,9 @@ class Broker:
         identity = self._identity(transactional_id, producer)
         if identity.transaction is None:
             self.deliver_markers(transactional_id)
-            identity.transaction = Transaction()
-        if topic not in identity.transaction.topics:
-            identity.transaction.topics.append(topic)
+            identity.transaction = []
+        if topic not in identity.transaction:
+            identity.transaction.append(topic)
         return self.log(topic).append(replace(entry, producer_id=identity.producer_id))
 
     def end(self, request: EndTxn) -> None:
@@ -316,8 +310,8 @@ class Broker:
         transaction, identity.transaction = identity.transaction, None
         if transaction is None:
             return
-        fates = self.fates(transactional_id, transaction.topics)
-        for topic in transaction.topics:
+        fates = self.fates(transactional_id, transaction)
+        for topic in transaction:
             marker = Marker(topic, identity.producer_id, commit)
             if fates[topic] == "written":
                 self._mark(marker)

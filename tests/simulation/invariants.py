@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import lru_cache
 from itertools import product
 from typing import Any
@@ -19,11 +19,10 @@ import numpy as np
 from streamsvm.build import build
 from streamsvm.checkpoint import Snapshot, decode
 from streamsvm.config import ModelConfig
-from streamsvm.coreset import Bucket, Extent, Held, Learned, Moments
 from streamsvm.errors import CorruptCheckpoint
-from streamsvm.learning import MemoryState, PartitionState, SpansState, is_due, naming
+from streamsvm.learning import is_due, naming
 from streamsvm.model import Version, message as model_codec, partition_cuts, pin_key, pointers, positions
-from streamsvm.points import Points, Position, Positions
+from streamsvm.points import Position, Positions
 from tests.promise import answers, versions as promised
 from tests.promise.anomalies import Anomaly
 from tests.promise.records import Record, incarnation_of, of_bytes, published as committed
@@ -236,58 +235,13 @@ def expected_value(version: Version, parent: str | None, expected: Expected) -> 
     )
 
 
-def fingerprint(state: PartitionState) -> object:
-    """Return something equal for equal states, bit by bit."""
-    return (
-        state.sealed,
-        state.leader_epoch,
-        tuple(map(_bucket, state.buckets)),
-        _points(state.leaf_points),
-        _extent(state.leaf_extent),
-        tuple(map(_held, state.audit)),
-        None if state.memory is None else _spans(state.memory),
-    )
-
-
-def _bucket(bucket: Bucket) -> object:
-    own = None if bucket.before is None else (tuple(map(_held, bucket.audit)), bucket.times, _learned(bucket.before))
-    return bucket.level, bucket.index, _points(bucket.points), _extent(bucket.extent), own
-
-
-def _held(held: Held) -> object:
-    return _points(held.points), held.priority.tobytes(), held.threshold
-
-
-def _learned(learned: Learned) -> object:
-    times = learned.first_time_ms, learned.last_time_ms
-    return learned.rows, learned.count, learned.class_weight.tobytes(), times
-
-
-def _spans(state: MemoryState) -> object:
-    assert isinstance(state, SpansState)
-    voting: Any = state.voting
-    experts = (
-        []
-        if voting is None
-        else [
-            (one.border, one.trained_at, one.coefficients.tobytes(), one.intercepts.tobytes()) for one in voting.experts
-        ]
-    )
-    return _learned(state.learned), state.times.tobytes(), experts, voting and (voting.shares, voting.end)
-
-
-def _points(points: Points) -> object:
-    return points.X.tobytes(), points.y.tobytes(), points.weight.tobytes()
-
-
-def _extent(extent: Extent) -> object:
-    times = extent.first_time_ms, extent.last_time_ms
-    return tuple(extent.start), tuple(extent.end), extent.rows, times, _moments(extent.moments)
-
-
-def _moments(moments: Moments) -> object:
-    arrays = (moments.class_weight, moments.mean, moments.square)
-    return moments.count, *(np.asarray(array).tobytes() for array in arrays)
+def fingerprint(value: Any) -> object:
+    """Return something equal for states that are equal bit by bit, field by field."""
+    if isinstance(value, np.ndarray):
+        return value.tobytes()
+    if is_dataclass(value):
+        return tuple(fingerprint(getattr(value, one.name)) for one in fields(value) if one.compare)
+    return tuple(map(fingerprint, value)) if isinstance(value, tuple | list) else value
 
 
 # ----------------------------------------------------------------- invariants

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -20,8 +21,79 @@ COMPACTED = "compacted before it was settled"
 BY_PEOPLE = (("by", b"people"),)
 
 
-class People:
-    """The outside; every event is a method named in `EVENTS`.
+class Outside:
+    """What happens to a world from outside of its daemons.
+
+    Parameters
+    ----------
+    world : World
+    events : mapping of str to (callable, callable)
+        Every event by name: what it does, and when it is possible; both are given this object.
+    """
+
+    def __init__(self, world: World, events: Mapping[str, Any]) -> None:
+        self._world = world
+        self._broker = world.broker
+        self._events = events
+        self._kinds = [kind for kind in events if world.left[kind] > 0]
+        self._produced = 0
+
+    def possible(self) -> list[str]:
+        """Return what could happen now."""
+        left = self._world.left
+        return [kind for kind in self._kinds if left[kind] > 0 and self._events[kind][1](self)]
+
+    def act(self, kind: str) -> None:
+        """Let it happen."""
+        self._events[kind][0](self)
+
+    def calm(self) -> None:
+        """Let everything arrive that is on its way; nothing unusual happens from now on."""
+        while self._broker.late:
+            self.deliver()
+        self.deliver_markers()
+        while self.append():
+            pass
+
+    def append(self) -> bool:
+        """Produce the next record that daemons read, if there are any left."""
+        raise NotImplementedError
+
+    def deliver(self) -> None:
+        """Let the oldest request arrive that was late."""
+        request = self._broker.late.pop(0)
+        self._world.note(f"late {request} arrives")
+        try:
+            self._broker.end(request)
+        except Refused as refusal:
+            self._world.note(f"and is refused: {refusal}")
+
+    def late_ids(self) -> list[str]:
+        """Return the transactional ids whose markers are late."""
+        return [name for name in self._world.ids if self._broker.late_markers(name)]
+
+    def deliver_markers(self) -> None:
+        """Let the markers arrive that are late."""
+        for name in self.late_ids():
+            self._broker.deliver_markers(name)
+
+    def orphans(self) -> list[tuple[str, int]]:
+        """Return what people may abort: as daemons ask them to, they make sure that its writer is gone."""
+        return [
+            (topic, producer_id)
+            for topic, producer_id in self._broker.orphans()
+            if not self._world.writes(self._broker.first_of(topic, producer_id))
+        ]
+
+    def abort_orphans(self) -> None:
+        """Abort what hangs of producers that no id has any more, as a daemon asks a person to."""
+        for topic, producer_id in self.orphans():
+            self._world.note(f"people abort what producer {producer_id} left open in {topic}")
+            self._broker.abort_by_hand(topic, producer_id)
+
+
+class People(Outside):
+    """The outside of a world of trainers.
 
     Attributes
     ----------
@@ -32,34 +104,13 @@ class People:
     pin_key = pointers.pin_key(NAME)
 
     def __init__(self, world: World) -> None:
-        self._world = world
-        self._broker = world.broker
-        self._kinds = [kind for kind in EVENTS if world.left[kind] > 0]
-        self._produced = 0
+        super().__init__(world, EVENTS)
         self._numbers: Counter[int] = Counter()
         self._edition = 0
         self._versions = False
         self._foreign: tuple[int, int] | None = None
         made = (one.producers(world) for one in world.variants)
         self._producers = next((one for one in made if one is not None), None)
-
-    def possible(self) -> list[str]:
-        """Return what could happen now."""
-        left = self._world.left
-        return [kind for kind in self._kinds if left[kind] > 0 and EVENTS[kind][1](self)]
-
-    def act(self, kind: str) -> None:
-        """Let it happen."""
-        EVENTS[kind][0](self)
-
-    def calm(self) -> None:
-        """Let everything arrive that is on its way; nothing unusual happens from now on."""
-        while self._broker.late:
-            self.deliver()
-        if self._broker.late_markers(TRANSACTIONAL_ID):
-            self.deliver_markers()
-        while self.append():
-            pass
 
     # -------------------------------------------------------------- producers
 
@@ -171,33 +222,6 @@ class People:
         if self._broker.open(FOREIGN_ID):
             self._broker.end(EndTxn(FOREIGN_ID, *self._foreign, commit=True))
 
-    def deliver(self) -> None:
-        """Let the oldest request arrive that was late."""
-        request = self._broker.late.pop(0)
-        self._world.note(f"late {request} arrives")
-        try:
-            self._broker.end(request)
-        except Refused as refusal:
-            self._world.note(f"and is refused: {refusal}")
-
-    def deliver_markers(self) -> None:
-        """Let the markers arrive that are late."""
-        self._broker.deliver_markers(TRANSACTIONAL_ID)
-
-    def abort_orphans(self) -> None:
-        """Abort what hangs of producers that no id has any more, as the trainer asks a person to."""
-        for topic, producer_id in self._orphans():
-            self._world.note(f"people abort what producer {producer_id} left open in {topic}")
-            self._broker.abort_by_hand(topic, producer_id)
-
-    def _orphans(self) -> list[tuple[str, int]]:
-        """Return what people may abort: as the trainer asks them to, they make sure that its writer is gone."""
-        return [
-            (topic, producer_id)
-            for topic, producer_id in self._broker.orphans()
-            if not self._world.writes(self._broker.first_of(topic, producer_id))
-        ]
-
     def expire(self) -> None:
         """Let the transactional id expire."""
         self._broker.expire(TRANSACTIONAL_ID)
@@ -207,29 +231,27 @@ class People:
         self._broker.time_out(TRANSACTIONAL_ID)
 
 
-def _always(people: People) -> bool:
+def always(_: Outside) -> bool:
+    """Tell that an event is possible at any time."""
     return True
 
 
 EVENTS = {
-    "append": (People.append, _always),
+    "append": (People.append, always),
     "add partition": (People.add_partition, lambda people: len(people._broker.topics[INPUT].logs) < 3),
-    "trim": (People.trim, _always),
-    "truncate": (People.truncate, _always),
-    "recreate": (People.recreate, _always),
+    "trim": (People.trim, always),
+    "truncate": (People.truncate, always),
+    "recreate": (People.recreate, always),
     "pin": (People.pin, People._any_version),
-    "unpin": (People.unpin, _always),
+    "unpin": (People.unpin, always),
     "alias": (People.alias, People._any_version),
     "retire": (People.retire, People._any_version),
-    "compact": (People.compact, _always),
+    "compact": (People.compact, always),
     "foreign": (People.foreign, lambda people: not people._broker.open(FOREIGN_ID)),
     "end foreign": (People.end_foreign, lambda people: bool(people._broker.open(FOREIGN_ID))),
     "deliver": (People.deliver, lambda people: bool(people._broker.late)),
-    "markers arrive": (
-        People.deliver_markers,
-        lambda people: people._broker.late_markers(TRANSACTIONAL_ID),
-    ),
-    "abort by hand": (People.abort_orphans, lambda people: bool(people._orphans())),
+    "markers arrive": (People.deliver_markers, lambda people: bool(people.late_ids())),
+    "abort by hand": (People.abort_orphans, lambda people: bool(people.orphans())),
     "expire": (People.expire, lambda people: people._broker.open(TRANSACTIONAL_ID) is False),
     "time out": (People.time_out, lambda people: bool(people._broker.open(TRANSACTIONAL_ID))),
 }

@@ -77,7 +77,7 @@ class InlineWatch:
         """See `Watch.close`."""
 
 
-class InlineStandstill(Standstill):
+class _AtOnce:
     """Answers at once, on the caller's thread."""
 
     def _begin(self) -> Any:
@@ -85,12 +85,12 @@ class InlineStandstill(Standstill):
         return Ended()
 
 
-class InlineOwnerWatch(OwnerWatch):
-    """Answers at once, on the caller's thread."""
+class InlineStandstill(_AtOnce, Standstill):
+    """Readers' progress, asked on the caller's thread."""
 
-    def _begin(self) -> Any:
-        self._run()
-        return Ended()
+
+class InlineOwnerWatch(_AtOnce, OwnerWatch):
+    """The owner record, asked on the caller's thread."""
 
 
 def heeding_inline(_stop: Stop, _beat: Callable[[], None], call: Callable[[], T], /) -> T:
@@ -220,7 +220,9 @@ class Ports:
         return Gate(self.world, None if current is None else present_of(settings, cluster, current))
 
 
-class _Port:
+class Port:
+    """What all ports have: the world, the life of a process, and the broker."""
+
     def __init__(self, world: World, life: Life) -> None:
         self._world, self._life = world, life
         self._broker = world.broker
@@ -229,7 +231,7 @@ class _Port:
         self._world.point(self._life, label)
 
 
-class Cluster(_Port):
+class Cluster(Port):
     """See `streamsvm.kafka.Cluster`."""
 
     embedded = False
@@ -374,7 +376,7 @@ class Cluster(_Port):
         return RecordFetcher(self._world, self._life)
 
 
-class Publisher(_Port):
+class Publisher(Port):
     """See `streamsvm.kafka.Publisher`."""
 
     results = MODELS
@@ -532,7 +534,7 @@ class Publisher(_Port):
         return self._ended
 
 
-class Outbox(_Port):
+class Outbox(Port):
     """See `streamsvm.kafka.Outbox`: what is queued arrives at the latest by `flush`."""
 
     def __init__(self, world: World, life: Life) -> None:
@@ -559,7 +561,7 @@ class Outbox(_Port):
         self._queued.clear()
 
 
-class RecordFetcher(_Port):
+class RecordFetcher(Port):
     """See `streamsvm.kafka.RecordFetcher`."""
 
     def fetch_one(self, topic: str, partition: int, offset: int, timeout_s: float) -> Record | None:
@@ -571,7 +573,7 @@ class RecordFetcher(_Port):
     def close(self) -> None: ...
 
 
-class Input(_Port):
+class Input(Port):
     """See `streamsvm.kafka.Input`; one poll returns records of one partition.
 
     As the client does, it notices that the log was cut off below where it reads (KIP-320), and mostly that a topic was
@@ -684,7 +686,7 @@ class Worker:
     def close(self) -> None: ...
 
 
-class Stop(_Port):
+class Stop(Port):
     """See `consumers.streams.ports.Stop`: set when the world is calm and there is nothing left to do."""
 
     def is_set(self) -> bool:
@@ -697,7 +699,7 @@ class Stop(_Port):
         return self.is_set()
 
 
-class DiskPort(_Port):
+class DiskPort(Port):
     """See `streamsvm.checkpoint.disk.Disk`."""
 
     def __init__(self, world: World, life: Life) -> None:

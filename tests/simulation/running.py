@@ -7,6 +7,7 @@ import random
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
@@ -286,6 +287,20 @@ def by_script(script: str, design: Design = SHIPPED) -> tuple[World, str]:
     deviations = {int(index): chosen for index, chosen in content["deviations"].items()}
     profile = {**content["profile"], "variants": tuple(content["profile"]["variants"])}
     return run(Profile(**profile), Script(deviations), design)
+
+
+def save(path: Path, seed: int, tally: Tally) -> None:
+    """Write down what was run of the seeds from one on."""
+    violations = [asdict(one) for one in tally.violations]
+    path.write_text(json.dumps({"seed": seed, **vars(tally), "violations": violations}))
+
+
+def load(path: Path) -> tuple[int, Tally]:
+    """Return the first seed and what was run from it on, as `save` wrote them."""
+    content = json.loads(path.read_text())
+    seed: int = content.pop("seed")
+    violations = [Broken(**one) for one in content.pop("violations")]
+    return seed, Tally(**content | {"happened": Counter(content["happened"]), "violations": violations})
 
 
 def describe(tally: Tally) -> dict[str, Any]:

@@ -161,15 +161,12 @@ class ScorePublisher(ports.Publisher):
         return BEGIN_MS + round(1_000 * self._world.time)
 
 
-class Standings:
+class Standings(ports.Port):
     """See `streamsvm.kafka.Standings`."""
-
-    def __init__(self, world: World, life: Life) -> None:
-        self._world, self._life = world, life
 
     def of(self, partitions: Iterable[int]) -> dict[int, GroupStanding]:
         """Return the positions, and which are in doubt."""
-        self._world.point(self._life, "asks for positions")
+        self._point("asks for positions")
         self._world.end_what_can_end()
         return {partition: standing(self._world, partition) for partition in partitions}
 

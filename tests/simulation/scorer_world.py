@@ -17,10 +17,11 @@ from streamsvm.errors import StateError
 from streamsvm.model import message as model_codec
 from tests.promise import answers
 from tests.promise.anomalies import each
-from tests.simulation.broker import Entry, Refused
+from tests.simulation.broker import Entry
 from tests.simulation.choices import Chooser
 from tests.simulation.disk import Disk
 from tests.simulation.invariants import hold, records_of
+from tests.simulation.people import Outside, always
 from tests.simulation.scorer_ports import (
     POINT_LETTERS,
     POINTS,
@@ -51,29 +52,12 @@ BAD: Final = b"bad"
 MOST_STEPS: Final = 20_000
 
 
-class ScorerPeople:
-    """The outside of a world of scorers; every event is a method named in `EVENTS`."""
+class ScorerPeople(Outside):
+    """The outside of a world of scorers."""
 
     def __init__(self, world: ScorerWorld) -> None:
-        self._world, self._broker = world, world.broker
-        self._kinds = [kind for kind in EVENTS if world.left[kind] > 0]
-        self._produced = self._ids = 0
-
-    def possible(self) -> list[str]:
-        """Return what could happen now."""
-        return [kind for kind in self._kinds if self._world.left[kind] > 0 and EVENTS[kind][1](self)]
-
-    def act(self, kind: str) -> None:
-        """Let it happen."""
-        EVENTS[kind][0](self)
-
-    def calm(self) -> None:
-        """Let everything arrive that is on its way; nothing unusual happens from now on."""
-        while self._broker.late:
-            self.deliver()
-        self.deliver_markers()
-        while self.append():
-            pass
+        super().__init__(world, EVENTS)
+        self._ids = 0
 
     def append(self) -> bool:
         """Produce the next point, if there are any left; every fifth is bad, but for the first."""
@@ -124,28 +108,6 @@ class ScorerPeople:
                 self._broker.produce(POSITIONS, Entry(to, str(partition).encode()))
         self._world.excuses.append("positions")
 
-    def deliver(self) -> None:
-        """Let the oldest request arrive that was late."""
-        try:
-            self._broker.end(self._broker.late.pop(0))
-        except Refused as refusal:
-            self._world.note(f"a late request is refused: {refusal}")
-
-    def late_ids(self) -> list[str]:
-        """Return the ids whose markers are late."""
-        return [name for name in self._world.ids if self._broker.late_markers(name)]
-
-    def deliver_markers(self) -> None:
-        """Let the markers arrive that are late."""
-        for name in self.late_ids():
-            self._broker.deliver_markers(name)
-
-    def abort_orphans(self) -> None:
-        """Abort what hangs of producers that no id has any more, as a scorer asks a person to."""
-        for topic, producer_id in self._broker.orphans():
-            if not self._world.writes(self._broker.first_of(topic, producer_id)):
-                self._broker.abort_by_hand(topic, producer_id)
-
     def expire(self) -> None:
         """Let transactional ids expire that have nothing open."""
         for name in self.closed_ids():
@@ -169,19 +131,15 @@ class ScorerPeople:
             self._broker.time_out(name)
 
 
-def _always(_: ScorerPeople) -> bool:
-    return True
-
-
 EVENTS: Final[Mapping[str, Any]] = {
-    "append": (ScorerPeople.append, _always),
+    "append": (ScorerPeople.append, always),
     "new version": (ScorerPeople.new_version, lambda people: people._world.versions < 2),
-    "session expires": (ScorerPeople.expire_sessions, _always),
-    "points trimmed": (ScorerPeople.trim, _always),
-    "points recreated": (ScorerPeople.recreate, _always),
-    "positions lost": (lambda people: people.move(None), _always),
-    "positions set back": (lambda people: people.move(-1), _always),
-    "positions set ahead": (lambda people: people.move(1), _always),
+    "session expires": (ScorerPeople.expire_sessions, always),
+    "points trimmed": (ScorerPeople.trim, always),
+    "points recreated": (ScorerPeople.recreate, always),
+    "positions lost": (lambda people: people.move(None), always),
+    "positions set back": (lambda people: people.move(-1), always),
+    "positions set ahead": (lambda people: people.move(1), always),
     "deliver": (ScorerPeople.deliver, lambda people: bool(people._broker.late)),
     "markers arrive": (ScorerPeople.deliver_markers, lambda people: bool(people.late_ids())),
     "expire": (ScorerPeople.expire, lambda people: bool(people.closed_ids())),
@@ -210,7 +168,7 @@ class ScorerWorld(World):
         self.group = Group()
         self.versions = self.publishers = 0
         self.wanted_slot: int | None = None
-        self.ids = [f"{NAME}-scorer-{slot}" for slot in range(4)]
+        self.ids = tuple(f"{NAME}-scorer-{slot}" for slot in range(4))
         self.logs = (POINTS,)
         self.broker.create(POINTS, profile.partitions)
         for topic in self.outputs:

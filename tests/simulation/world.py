@@ -168,6 +168,8 @@ class World:
     """
 
     outputs: tuple[str, ...] = OUTPUTS
+    ids: tuple[str, ...] = (TRANSACTIONAL_ID,)
+    """The transactional ids of its daemons."""
     keeps_checkpoints = True
 
     def __init__(self, profile: Profile, chooser: Chooser, ports: Any) -> None:

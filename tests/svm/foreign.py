@@ -16,8 +16,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import SVC, LinearSVC
 
-from streamsvm.model import Float, LinearKernel, RbfKernel
-from streamsvm.papers import CACHE_BYTES
+from streamsvm.model import LinearKernel, RbfKernel
 from streamsvm.process_wide import silenced
 from streamsvm.svm.bias import best_intercept
 from streamsvm.svm.problem import CheckedSolver, Problem, Solution
@@ -25,48 +24,32 @@ from streamsvm.svm.problem import CheckedSolver, Problem, Solution
 
 @dataclass(frozen=True, slots=True)
 class LibsvmSolver(CheckedSolver):
-    """scikit-learn's SVC (LIBSVM, Chang and Lin 2011) on dense input; releases the GIL while it solves.
-
-    Attributes
-    ----------
-    cache_bytes : int
-        Bound on the memory of cached columns, which are float32.
-    """
-
-    cache_bytes: int = CACHE_BYTES
+    """scikit-learn's SVC (LIBSVM, Chang and Lin 2011) on dense input; releases the GIL while it solves."""
 
     def solve_checked(self, problem: Problem) -> Solution:
         """Solve; see `CheckedSolver`."""
-        kernel = problem.kernel
+        rbf = isinstance(problem.kernel, RbfKernel)
         centre = problem.Z.mean(axis=0)
         Z = problem.Z - centre
         machine = SVC(
             C=1.0,
-            kernel="rbf" if isinstance(kernel, RbfKernel) else "linear",
-            gamma=kernel.gamma if isinstance(kernel, RbfKernel) else "auto",
+            kernel="rbf" if rbf else "linear",
+            gamma=problem.kernel.gamma if isinstance(problem.kernel, RbfKernel) else "auto",
             tol=problem.tolerance,
             max_iter=problem.max_iterations,
-            cache_size=self.cache_bytes / (1 << 20),
         )
         with silenced(ConvergenceWarning):
             machine.fit(Z, problem.y, sample_weight=problem.upper)
         alpha = np.zeros(len(problem.y))
         alpha[machine.support_] = np.abs(machine.dual_coef_[0])
         alpha = np.minimum(alpha, problem.upper)
-        intercept, iterations, converged = (
-            float(machine.intercept_[0]),
-            int(machine.n_iter_[0]),
-            machine.fit_status_ == 0,
-        )
-        if isinstance(kernel, RbfKernel):
-            return Solution(alpha=alpha, intercept=intercept, iterations=iterations, converged=converged)
         w = np.asarray(Z.T @ (problem.y * alpha), dtype=np.float64)
         return Solution(
             alpha=alpha,
-            intercept=intercept - float(w @ centre),
-            iterations=iterations,
-            converged=converged,
-            coefficients=w,
+            intercept=float(machine.intercept_[0]) - (0.0 if rbf else float(w @ centre)),
+            iterations=int(machine.n_iter_[0]),
+            converged=machine.fit_status_ == 0,
+            coefficients=None if rbf else w,
         )
 
 
@@ -79,26 +62,21 @@ class LiblinearSolver(CheckedSolver):
     we take a moderate one and then refit the bias exactly for the w that was found. The tolerance is LIBLINEAR's own: a
     range of projected gradients, comparable to a KKT gap. scikit-learn keeps the dual variables to itself.
 
+    One of its iterations is a pass over all points, so `max_iterations` points visited are that many passes as fit.
+
     Attributes
     ----------
     intercept_scaling : float
         The constant feature.
-    seed : int
-        Order of the coordinates.
-
-    Notes
-    -----
-    One of its iterations is a pass over all points, so `max_iterations` points visited are that many passes as fit.
     """
 
     intercept_scaling: float = 10.0
-    seed: int = 0
 
     def solve_checked(self, problem: Problem) -> Solution:
-        """Solve; see `CheckedSolver`."""
+        """Solve; see `CheckedSolver`. NaN stands for the dual variables."""
         assert isinstance(problem.kernel, LinearKernel)
         centre = problem.Z.mean(axis=0)
-        passes = _passes(problem)
+        passes = max(1, problem.max_iterations // len(problem.y))
         machine = LinearSVC(
             loss="hinge",
             dual=True,
@@ -106,26 +84,16 @@ class LiblinearSolver(CheckedSolver):
             intercept_scaling=self.intercept_scaling,
             tol=problem.tolerance,
             max_iter=passes,
-            random_state=self.seed,
+            random_state=0,
         )
         with silenced(ConvergenceWarning):
             machine.fit(problem.Z - centre, problem.y, sample_weight=problem.upper)
-        iterations = int(machine.n_iter_)
-        return _from_coefficients(problem, machine.coef_[0], centre, iterations, iterations < passes)
-
-
-def _passes(problem: Problem) -> int:
-    return max(1, problem.max_iterations // len(problem.y))
-
-
-def _from_coefficients(problem: Problem, w: Float, centre: Float, iterations: int, converged: bool) -> Solution:
-    """Return the solution of given w with the best bias; NaN stands for the dual variables that nobody knows."""
-    w = np.asarray(w, dtype=np.float64)
-    centred = best_intercept((problem.Z - centre) @ w, problem.y, problem.upper)
-    return Solution(
-        alpha=np.full(len(problem.y), np.nan),
-        intercept=centred - float(w @ centre),
-        iterations=iterations,
-        converged=converged,
-        coefficients=w,
-    )
+        w = np.asarray(machine.coef_[0], dtype=np.float64)
+        centred = best_intercept((problem.Z - centre) @ w, problem.y, problem.upper)
+        return Solution(
+            alpha=np.full(len(problem.y), np.nan),
+            intercept=centred - float(w @ centre),
+            iterations=int(machine.n_iter_),
+            converged=int(machine.n_iter_) < passes,
+            coefficients=w,
+        )

@@ -15,11 +15,31 @@ from tests.streams import gaussian
 TEST_POINTS = 2_000
 
 
+def problem_of(
+    Z: Float,
+    y: Signs,
+    upper: Float | float = 1.0,
+    kernel: Kernel | None = None,
+    tolerance: float = 1e-3,
+    max_iterations: int = 10**6,
+) -> Problem:
+    """Return the problem of some rows; linear unless a kernel is given, one bound for all of them or one each."""
+    return Problem(
+        Z=Z.astype(np.float64),
+        y=y,
+        upper=np.broadcast_to(upper, len(y)).astype(np.float64),
+        kernel=kernel or LinearKernel(),
+        tolerance=tolerance,
+        max_iterations=max_iterations,
+    )
+
+
 @dataclass(frozen=True)
 class Case:
     """One problem and fresh points of the same kind.
 
-    `decades` is the range of the weights in powers of ten; 0: all equal. `box` is the mean upper bound.
+    `source` is `htru2`, `gaussian`, or `many features`: more than a small matrix product may have. `decades` is the
+    range of the weights in powers of ten; 0: all equal. `box` is the mean upper bound.
     """
 
     source: str
@@ -36,9 +56,7 @@ class Case:
         Z, y = _points(self.source, self.n + TEST_POINTS)
         kernel: Kernel = LinearKernel() if self.kernel == "linear" else RbfKernel(1.0 / Z.shape[1])
         upper = weights(self.n, self.decades, self.box)
-        return Problem(
-            Z=Z[: self.n], y=y[: self.n], upper=upper, kernel=kernel, tolerance=tolerance, max_iterations=max_iterations
-        ), Z[self.n :]
+        return problem_of(Z[: self.n], y[: self.n], upper, kernel, tolerance, max_iterations), Z[self.n :]
 
 
 def weights(n: int, decades: float, mean: float) -> Float:
@@ -48,8 +66,8 @@ def weights(n: int, decades: float, mean: float) -> Float:
 
 
 def _points(source: str, n: int) -> tuple[Float, Signs]:
-    if source == "gaussian":
-        points = gaussian(n, seed=3, dimension=5)
+    if source != "htru2":
+        points = gaussian(n, seed=3, dimension=5 if source == "gaussian" else 130)
         return points.X.astype(np.float64), points.y
     X, y, _ = load_htru2()
     chosen = np.random.default_rng(0).permutation(len(y))[:n]

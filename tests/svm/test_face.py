@@ -137,15 +137,6 @@ def test_the_bound_on_steps_is_kept_to_the_step(limit: int) -> None:
     assert block.solve(1e-12, limit) == limit
 
 
-def test_fewer_than_two_free_points_are_left_alone() -> None:
-    """Nothing can move if the sum must stay."""
-    block = Block(0, 20, 1.0, 0)
-    block.b[0] = 0.5 * block.high[0]
-    b = block.b.copy()
-    assert block.descend_face() == 0
-    assert (block.b == b).all()
-
-
 def test_a_matrix_that_is_none_of_a_kernel_is_left_to_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the factor does not exist nothing changes, and the block goes on by pairs alone."""
     monkeypatch.setattr(face, "LEAST_RIDGE", -1e-2)
@@ -207,25 +198,21 @@ class Crowd:
 
 
 def test_a_crowd_of_free_points_moves_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where blocks hold too few, all free points together reach the same optimum in a fraction of the blocks."""
+    """Where blocks hold too few, all free points together reach the same optimum in a fraction of the blocks; counts
+    decide when they move, so the same problem takes the same way to the last bit."""
     crowd = Crowd(monkeypatch)
     calls: list[int] = []
     together = face.move_all
     monkeypatch.setattr(face, "move_all", lambda *given: calls.append(together(*given)) or calls[-1])
     ours = crowd.run()
     assert sum(calls) > 0
+    assert crowd.run().b.tobytes() == ours.b.tobytes()
     monkeypatch.setattr(face, "MOST_FREE", 0)
     without = crowd.run()
     assert ours.converged
     assert ours.gap < crowd.problem.tolerance
     assert ours.blocks < 0.5 * without.blocks
     assert ours.f <= without.f + 1e-7 * abs(without.f)
-
-
-def test_a_crowd_gives_the_same_bits_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Counts decide when all free points move, so the same problem takes the same way."""
-    crowd = Crowd(monkeypatch)
-    assert crowd.run().b.tobytes() == crowd.run().b.tobytes()
 
 
 def test_moving_all_goes_down_and_keeps_every_box(monkeypatch: pytest.MonkeyPatch) -> None:

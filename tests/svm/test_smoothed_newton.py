@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from streamsvm.model import LinearKernel
 from streamsvm.svm.block.interior_point import InteriorPointSolver
 from streamsvm.svm.block.smoothed_newton import MANY, rough_machine
-from streamsvm.svm.problem import Problem
+from tests.svm.problems import problem_of
+from tests.svm.references import primal
 
 GAP = 1e-3
 
@@ -35,11 +35,8 @@ def test_bound_and_objective_hold_the_optimum_between_them(n: int, C: float, apa
     upper = C * weight
     found = rough_machine(Z, y, upper, GAP)
     reached = objective(Z, y, upper, found.coefficients, found.intercept)
-    best = InteriorPointSolver(gap=1e-7).solve(
-        Problem(Z=Z, y=y, upper=upper, kernel=LinearKernel(), tolerance=0.1, max_iterations=10_000)
-    )
-    assert best.coefficients is not None
-    optimum = objective(Z, y, upper, best.coefficients, best.intercept)
+    posed = problem_of(Z, y, upper)
+    optimum = primal(posed, InteriorPointSolver(gap=1e-7).solve(posed))
     assert 0.0 <= found.bound <= optimum * (1.0 + 1e-9)
     assert found.met == (reached - found.bound <= GAP * reached * (1.0 + 1e-9))
     assert reached >= optimum * (1.0 - 2e-7)

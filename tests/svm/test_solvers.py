@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given, settings, strategies as st
 
-from streamsvm.model import Float, Kernel, LinearKernel, RbfKernel
+from streamsvm.model import Kernel, LinearKernel, RbfKernel
 from streamsvm.papers import PaperStdaSolver
 from streamsvm.svm.block.interior_point import InteriorPointSolver
-from streamsvm.svm.objective import primal_objective
-from streamsvm.svm.problem import CheckedSolver, Problem, Solution
+from streamsvm.svm.objective import optimality
+from streamsvm.svm.problem import CheckedSolver, Problem
 from streamsvm.svm.solvers import StdaSolver
-from tests.svm.problems import Case
+from tests.svm.foreign import LibsvmSolver
+from tests.svm.problems import Case, problem_of
+from tests.svm.references import brute_force, certified, decide, primal
 
 SOLVERS: dict[str, Callable[[], CheckedSolver]] = {
     "stda": StdaSolver,
@@ -24,21 +28,118 @@ SOLVERS: dict[str, Callable[[], CheckedSolver]] = {
 LINEAR, RBF = LinearKernel(), RbfKernel(0.5)
 PAIRS = [(name, LINEAR) for name in SOLVERS] + [("stda", RBF), ("stda-paper", RBF)]
 
+DESCENTS: dict[str, tuple[CheckedSolver, float]] = {
+    "stda": (StdaSolver(), 1e-3),
+    "stda-paper": (PaperStdaSolver(), 1e-4),
+    "svmlight": (PaperStdaSolver("svmlight"), 1e-4),
+}
+"""Solvers of the dual problem, and the tolerance at which each has LIBSVM's objective to six digits."""
+CASES = [
+    Case("gaussian", 600, "linear", 100.0, 3.0),
+    Case("gaussian", 800, "rbf", 1.0, 3.0),
+    Case("htru2", 1_500, "linear", 1.0, 3.0),
+    Case("htru2", 1_500, "rbf", 100.0, 0.0),
+    Case("htru2", 400, "rbf", 1e4, 3.0),
+]
+LARGER = [
+    Case("gaussian", 2_000, "linear", 1.0, 3.0),
+    Case("gaussian", 2_000, "rbf", 10.0, 3.0),
+    Case("htru2", 3_000, "linear", 10.0, 3.0),
+    Case("htru2", 3_000, "rbf", 1.0, 0.0),
+    Case("htru2", 3_000, "rbf", 1e3, 3.0),
+    Case("many features", 1_200, "rbf", 2.0, 0.0),
+]
 
-def decide(problem: Problem, found: Solution, points: Float) -> Float:
-    if found.coefficients is not None:
-        return points @ found.coefficients + found.intercept
-    return problem.kernel.gram(points, problem.Z) @ (problem.y * found.alpha) + found.intercept
+
+@pytest.mark.parametrize(
+    ("name", "case"), [*itertools.product(DESCENTS, CASES), *(("stda", case) for case in LARGER)], ids=str
+)
+def test_the_optimum_is_libsvms_or_better_and_what_a_solution_says_of_itself_is_true(name: str, case: Case) -> None:
+    """At an equal tolerance no dual objective is 1e-6 below LIBSVM's, and signs on fresh points are the same; gap and
+    both objectives are those of an independent computation, and the gap meets the tolerance."""
+    solver, tolerance = DESCENTS[name]
+    problem, fresh = case.make(tolerance)
+    ours, theirs = solver.solve(problem), LibsvmSolver().solve(problem)
+    F, dual, gap = certified(problem, ours)
+    other = certified(problem, theirs)[1]
+    assert ours.converged
+    assert dual >= other - 1e-6 * abs(other)
+    assert dual <= F
+    signs = [np.sign(decide(problem, found, fresh)) for found in (ours, theirs)]
+    assert np.mean(signs[0] == signs[1]) > 0.999
+    assert gap <= tolerance
+    if ours.optimality is not None:
+        assert gap == pytest.approx(ours.optimality.kkt_gap, abs=1e-9 * max(1.0, case.box))
+        assert pytest.approx(ours.optimality.primal, rel=1e-9) == F
+        assert dual == pytest.approx(ours.optimality.dual, rel=1e-9)
 
 
-def primal(problem: Problem, found: Solution) -> float:
-    """F by its definition."""
-    if found.coefficients is not None:
-        norm = float(found.coefficients @ found.coefficients)
-    else:
-        signed = problem.y * found.alpha
-        norm = float(signed @ problem.kernel.gram(problem.Z, problem.Z) @ signed)
-    return primal_objective(decide(problem, found, problem.Z), problem.y, problem.upper, norm)
+@pytest.mark.parametrize(("name", "tolerance"), [("stda", 1e-5), ("stda", 1e-9), ("stda-paper", 1e-6)])
+@pytest.mark.parametrize("case", [case for case in CASES if case.box == 1.0], ids=str)
+def test_tight_tolerances_are_met(name: str, case: Case, tolerance: float) -> None:
+    """Where float32 kernel values end, float64 ones go on: primal and dual objective meet."""
+    problem, _ = case.make(tolerance)
+    found = SOLVERS[name]().solve(problem)
+    F, dual, gap = certified(problem, found)
+    assert found.converged
+    assert gap <= tolerance + 1e-12
+    assert pytest.approx(dual, rel=10 * tolerance) == F
+
+
+@settings(deadline=None, max_examples=80)
+@given(st.integers(0, 10_000), st.integers(2, 6), st.sampled_from(list(DESCENTS)), st.booleans())
+def test_small_problems_by_brute_force(seed: int, n: int, name: str, linear: bool) -> None:
+    """Up to six points, every set of active bounds tried: none is better than ours."""
+    random = np.random.default_rng(seed)
+    Z, kernel = random.normal(size=(n, 2)).round(1), LINEAR if linear else RbfKernel(0.7)
+    y = np.array([1, -1, *random.choice([-1, 1], n - 2)], np.int8)
+    problem = problem_of(Z, y, random.uniform(0.1, 3.0, n), kernel, 1e-9, 100_000)
+    found = DESCENTS[name][0].solve(problem)
+    assert found.converged
+    assert certified(problem, found)[1] == pytest.approx(brute_force(problem), abs=1e-7)
+
+
+@pytest.mark.parametrize("kernel", [LINEAR, RbfKernel(0.125)], ids=str)
+@pytest.mark.parametrize(("name", "source", "n"), [("stda", "htru2", 1_000), ("stda-paper", "gaussian", 200)])
+def test_weights_over_twelve_orders(name: str, source: str, n: int, kernel: Kernel) -> None:
+    """Tiny boxes beside huge ones: feasible, converged, and certified by the duality gap."""
+    problem, _ = Case(source, n, "rbf", 1.0, 12.0).make()
+    problem = replace(problem, kernel=kernel)
+    found = SOLVERS[name]().solve(problem)
+    F, dual, gap = certified(problem, found)
+    assert found.converged
+    assert ((found.alpha >= 0) & (found.alpha <= problem.upper)).all()
+    assert gap <= 1e-4
+    assert pytest.approx(dual, rel=1e-3) == F
+
+
+@pytest.mark.parametrize("kernel", [LINEAR, RbfKernel(0.2)], ids=str)
+@pytest.mark.parametrize("name", ["stda", "stda-paper"])
+def test_an_exhausted_run_says_so_with_its_true_gap(name: str, kernel: Kernel) -> None:
+    """The bound on steps is kept to the step, a field says that it was met, and what is reported is true."""
+    problem, _ = Case("htru2", 1_500, "rbf", 1e3, 3.0).make(tolerance=1e-6, max_iterations=700)
+    problem = replace(problem, kernel=kernel)
+    found = SOLVERS[name]().solve(problem)
+    gap = certified(problem, found)[2]
+    assert not found.converged
+    assert found.iterations <= 700
+    assert gap > 1e-6
+    if found.optimality is not None:
+        assert found.optimality.kkt_gap == pytest.approx(gap, rel=1e-6)
+
+
+@pytest.mark.parametrize("shift", [1e3, 1e6])
+@pytest.mark.parametrize("kernel", [LINEAR, RbfKernel(0.2)], ids=str)
+@pytest.mark.parametrize("name", ["stda", "stda-paper"])
+def test_an_offset_does_not_make_the_result_wrong(name: str, kernel: Kernel, shift: float) -> None:
+    """Features far from the origin give the same objective and the same decisions as near it."""
+    problem, fresh = Case("gaussian", 300, "rbf", 1.0, 1.0).make(tolerance=1e-5)
+    problem = replace(problem, kernel=kernel)
+    moved = replace(problem, Z=problem.Z + shift)
+    near, far = (SOLVERS[name]().solve(given) for given in (problem, moved))
+    assert far.converged
+    assert certified(moved, far)[0] == pytest.approx(certified(problem, near)[0], rel=1e-5)
+    np.testing.assert_allclose(decide(moved, far, fresh + shift), decide(problem, near, fresh), atol=1e-3)
 
 
 def small(kernel: Kernel, n: int = 40, max_iterations: int = 100_000) -> Problem:
@@ -58,29 +159,18 @@ def test_the_same_problem_gives_the_same_bits(name: str, kernel: Kernel) -> None
 @pytest.mark.parametrize("sign", [-1, 1])
 @pytest.mark.parametrize(("name", "kernel"), PAIRS, ids=str)
 def test_one_label_alone_is_its_constant(name: str, kernel: Kernel, sign: int) -> None:
-    """One label only, also when the other has no weight, also for a single point: w = 0, the bias at that label."""
+    """One label only, also when the other has no weight, also for a single point: w = 0, the bias at that label, or 0
+    where no point has weight."""
     problem = small(kernel)
     alone = replace(problem, y=np.full(40, sign, np.int8))
     weightless = replace(problem, upper=np.where(problem.y == sign, problem.upper, 0.0))
-    single = Problem(
-        Z=np.ones((1, 2)),
-        y=np.array([sign], np.int8),
-        upper=np.ones(1),
-        kernel=kernel,
-        tolerance=1e-3,
-        max_iterations=100,
-    )
-    for given in (alone, weightless, single):
-        found = SOLVERS[name]().solve(given)
-        assert decide(given, found, given.Z).tolist() == [float(sign)] * len(given.y)
+    single = problem_of(np.ones((1, 2)), np.array([sign], np.int8), kernel=kernel, max_iterations=100)
+    for posed in (alone, weightless, single):
+        found = SOLVERS[name]().solve(posed)
+        assert decide(posed, found, posed.Z).tolist() == [float(sign)] * len(posed.y)
         assert (found.iterations, found.converged) == (0, True)
-
-
-@pytest.mark.parametrize(("name", "kernel"), PAIRS, ids=str)
-def test_no_weight_at_all_is_zero(name: str, kernel: Kernel) -> None:
-    """Without any weight every w costs its norm only: w = 0, bias 0."""
-    problem = replace(small(kernel), upper=np.zeros(40))
-    assert decide(problem, SOLVERS[name]().solve(problem), problem.Z).tolist() == [0.0] * 40
+    nothing = replace(problem, upper=np.zeros(40))
+    assert decide(nothing, SOLVERS[name]().solve(nothing), problem.Z).tolist() == [0.0] * 40
 
 
 @pytest.mark.parametrize(("name", "kernel"), PAIRS, ids=str)
@@ -133,14 +223,7 @@ def test_duplicates_act_as_weights(name: str, kernel: Kernel) -> None:
 @pytest.mark.parametrize(("name", "kernel"), PAIRS, ids=str)
 def test_contradictory_duplicates_have_a_finite_answer(name: str, kernel: Kernel) -> None:
     """One place under both labels, weighted 3 to 1: w = 0, the loss is twice the lighter weight."""
-    problem = Problem(
-        Z=np.ones((4, 2)),
-        y=np.array([1, 1, 1, -1], np.int8),
-        upper=np.ones(4),
-        kernel=kernel,
-        tolerance=1e-4,
-        max_iterations=10_000,
-    )
+    problem = problem_of(np.ones((4, 2)), np.array([1, 1, 1, -1], np.int8), 1.0, kernel, 1e-4, 10_000)
     found = SOLVERS[name]().solve(problem)
     assert primal(problem, found) == pytest.approx(2.0, abs=1e-6)
     assert (decide(problem, found, problem.Z) > 0).all()
@@ -157,31 +240,39 @@ def test_constant_features_do_no_harm(name: str, kernel: Kernel) -> None:
         assert found.coefficients[-1] == 0.0
 
 
-@pytest.mark.parametrize(("scale", "shift"), [(1e-4, 0.0), (1e4, 1e3), (1e-90, 0.0), (1e90, 0.0)])
+@pytest.mark.parametrize(
+    ("scale", "shift", "penalty"),
+    [(1e-4, 0.0, 1.0), (1e4, 1e3, 1.0), (1e-90, 0.0, 1.0), (1e90, 0.0, 1.0), (1.0, 0.0, 1e6)],
+)
 @pytest.mark.parametrize(("name", "kernel"), PAIRS, ids=str)
-def test_badly_scaled_features_end_in_a_finite_answer(name: str, kernel: Kernel, scale: float, shift: float) -> None:
-    """Raw features far away or of another size, up to where squares barely fit, end with numbers."""
+def test_bad_scales_and_penalties_end_in_a_finite_answer(
+    name: str, kernel: Kernel, scale: float, shift: float, penalty: float
+) -> None:
+    """Raw features far away or of another size, up to where squares barely fit, and C = 1e6 on overlapping classes end
+    with numbers within the bound on iterations, converged or saying that they are not."""
     problem = small(kernel, max_iterations=20_000)
-    problem = replace(problem, Z=problem.Z * scale + shift)
+    problem = replace(problem, Z=problem.Z * scale + shift, upper=problem.upper * penalty)
     found = SOLVERS[name]().solve(problem)
     assert np.isfinite(decide(problem, found, problem.Z)).all()
+    assert (found.alpha <= problem.upper).all()
 
 
-@pytest.mark.parametrize(("name", "kernel"), PAIRS, ids=str)
-def test_a_huge_penalty_ends(name: str, kernel: Kernel) -> None:
-    """C = 1e6 on overlapping classes ends within the bound on iterations, converged or saying that it is not."""
-    problem = small(kernel, max_iterations=20_000)
-    problem = replace(problem, upper=problem.upper * 1e6)
-    found = SOLVERS[name]().solve(problem)
-    assert np.isfinite(decide(problem, found, problem.Z)).all()
-    if not np.isnan(found.alpha).any():
-        assert (found.alpha <= problem.upper).all()
+@pytest.mark.parametrize("shift", [1e3, 1e6])
+def test_rbf_values_do_not_depend_on_the_origin(shift: float) -> None:
+    """Both sets moved together give the same values, but for the rounding of the moved features themselves."""
+    random = np.random.default_rng(0)
+    A, B = random.normal(size=(20, 4)), random.normal(size=(30, 4))
+    moved = RBF.gram(A + shift, B + shift)
+    np.testing.assert_allclose(moved, RBF.gram(A, B), atol=1e-15 * shift)
 
 
-@pytest.mark.parametrize("name", SOLVERS)
-def test_an_exhausted_solver_says_so(name: str) -> None:
-    """The bound on iterations is the solver's own, and meeting it is a field, not a warning."""
-    problem, _ = Case("htru2", 300, "linear", 1e3, 0.0).make(tolerance=1e-6, max_iterations=5)
-    found = SOLVERS[name]().solve(problem)
-    assert not found.converged
-    assert found.iterations <= 5
+def test_optimality_does_not_depend_on_the_origin() -> None:
+    """A linear problem moved far away, its intercept moved with it, has the same objectives and gap."""
+    problem, _ = Case("gaussian", 200, "linear", 1.0, 0.0).make()
+    alpha = problem.upper * np.where(problem.y > 0, 1.0, (problem.y > 0).sum() / (problem.y < 0).sum())
+    w = problem.Z.T @ (problem.y * alpha)
+    near = optimality(problem.Z, problem.y, problem.upper, alpha, 0.5, LINEAR)
+    far = optimality(problem.Z + 1e5, problem.y, problem.upper, alpha, 0.5 - 1e5 * w.sum(), LINEAR)
+    assert far.primal == pytest.approx(near.primal, rel=1e-7)
+    assert far.dual == pytest.approx(near.dual, rel=1e-7)
+    assert far.kkt_gap == pytest.approx(near.kkt_gap, rel=1e-7)

@@ -10,8 +10,8 @@ from sklearn.metrics.pairwise import rbf_kernel
 from streamsvm.model import RbfKernel
 from streamsvm.svm.block import sparse_rbf
 from streamsvm.svm.block.sparse_rbf import SparseRbfBlocks
-from streamsvm.svm.problem import Problem
 from streamsvm.svm.solvers import StdaSolver
+from tests.svm.problems import problem_of
 
 Z = np.random.default_rng(0).normal(size=(60, 7)) * (np.random.default_rng(1).random((60, 7)) < 0.4)
 
@@ -39,8 +39,6 @@ def test_values_of_sparse_rows_are_checked() -> None:
     for wrong in (np.nan, 1e200):
         rows = sparse.csr_array(Z)
         rows.data[3] = wrong
-        problem = Problem(
-            Z=rows, y=y, upper=np.full(len(Z), 0.3), kernel=RbfKernel(1.0), tolerance=1e-6, max_iterations=10**6
-        )
+        problem = problem_of(rows, y, 0.3, RbfKernel(1.0))
         with pytest.raises(ValueError, match="a feature is NaN, infinite, or beyond"):
             StdaSolver().solve(problem)

@@ -5,16 +5,18 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from functools import cache, partial
 from typing import Any, Final
 
 import msgspec
+import numpy as np
 import pyarrow as pa
+import pytest
 
+from streamsvm.branches.events import arrow_events, envelopes
 from streamsvm.branches.events.features.columns import columns_of
-from streamsvm.branches.events.features.recipe import Cross, Envelope
+from streamsvm.branches.events.features.recipe import Envelope
 from streamsvm.branches.events.options import points_of
 from streamsvm.config import PointsFormat
 from streamsvm.ingest import DEEPEST_NESTING, LARGEST_WEIGHT, SMALLEST_WEIGHT, PointDecoder
@@ -40,51 +42,34 @@ from tests.ingest.rows import ARROW, Shelf, few_rows
 
 RECIPE: Final = payments()
 PLAIN_RECIPE: Final = RECIPE.plain()
-FLAT: Final = msgspec.structs.replace(
-    RECIPE,
-    features=tuple(one for one in RECIPE.features if isinstance(one, Cross) or all(type(s) is str for s in one.field)),
-)
-"""Without the field inside an array, which the compiled readers of events leave to others."""
-PLAIN_FLAT: Final = FLAT.plain()
 OF_EVENTS: Final = few_rows(20)(**points_of(RECIPE), dtype="float64")
 SHELF: Final = Shelf({1: json.dumps(PAYMENT), 2: json.dumps(ITEMS)}, PROTOBUF)
 
 
-@dataclass(frozen=True)
-class Way:
-    """A way in for raw events: a format, and what is around an event."""
-
-    format: PointsFormat = "auto"
-    envelope: Envelope = "none"
-    flat: bool = False
-
-
 @cache
-def _decoder(way: Way, labeled: bool) -> PointDecoder:
-    recipe = msgspec.structs.replace(FLAT if way.flat else RECIPE, envelope=way.envelope)
-    config = few_rows(20)(**points_of(recipe), dtype="float64", format=way.format)
+def _decoder(format_: PointsFormat, envelope: Envelope, labeled: bool) -> PointDecoder:
+    recipe = msgspec.structs.replace(RECIPE, envelope=envelope)
+    config = few_rows(20)(**points_of(recipe), dtype="float64", format=format_)
     return PointDecoder(config, labeled=labeled, schemas=SHELF, recipe=recipe)
 
 
-def decoders_of(way: Way) -> Decoders:
-    """Return the decoders of a way."""
-    return partial(_decoder, way)
+def decoders_of(format_: PointsFormat = "auto", envelope: Envelope = "none") -> Decoders:
+    """Return the decoders of a format, with something around each event or nothing."""
+    return partial(_decoder, format_, envelope)
 
 
-def _event_rows(
-    value: bytes, labeled: bool, ours: list[Row], *, recipe: Any = PLAIN_RECIPE
-) -> tuple[list[Row] | None, bool]:
+def _event_rows(value: bytes, labeled: bool, ours: list[Row]) -> tuple[list[Row] | None, bool]:
     """Return what the second evaluation of the recipe makes of a record; ours where it agrees but for the last bits."""
     if depth(value) > DEEPEST_NESTING:
         return [None], True
     parsed, certain = loads(value)
     if parsed is None:
         return None, True
-    return _event_rows_of(parsed if isinstance(parsed, list) else [parsed], labeled, ours, recipe), certain
+    return _event_rows_of(parsed if isinstance(parsed, list) else [parsed], labeled, ours), certain
 
 
-def _event_rows_of(events: Sequence[Any], labeled: bool, ours: list[Row], recipe: Any = PLAIN_RECIPE) -> list[Row]:
-    found = [_event_row(event, recipe, labeled=labeled) for event in events]
+def _event_rows_of(events: Sequence[Any], labeled: bool, ours: list[Row]) -> list[Row]:
+    found = [_event_row(event, labeled=labeled) for event in events]
     if not found or len(found) > OF_EVENTS.ROWS_PER_RECORD:
         return [None]
     if len(found) == len(ours):
@@ -148,12 +133,10 @@ def _as_json(value: Any) -> Any:
     return value if isinstance(value, bool | int | float | str | None) else [[]]
 
 
-def _events_of_avro(
-    value: bytes, labeled: bool, ours: list[Row], *, recipe: Any = PLAIN_RECIPE
-) -> tuple[list[Row] | None, bool]:
+def _events_of_avro(value: bytes, labeled: bool, ours: list[Row]) -> tuple[list[Row] | None, bool]:
     """Return what fastavro makes of a record."""
     data = avro_data(value, SHELF)
-    return (None if data is None else _event_rows_of(data, labeled, ours, recipe)), True
+    return (None if data is None else _event_rows_of(data, labeled, ours)), True
 
 
 def _events_of_protobuf(value: bytes, labeled: bool, ours: list[Row]) -> tuple[list[Row] | None, bool]:
@@ -173,7 +156,7 @@ def _events_of_protobuf(value: bytes, labeled: bool, ours: list[Row]) -> tuple[l
     return _event_rows_of([told], labeled, ours), True
 
 
-def _event_row(event: Any, recipe: Any, *, labeled: bool) -> Row:
+def _event_row(event: Any, *, labeled: bool) -> Row:
     if not isinstance(event, dict) or not is_text(json.dumps(event, ensure_ascii=False)):
         return None
     weight, mark, label = event.get("weight"), event.get("id"), event.get("is_fraud")
@@ -185,7 +168,7 @@ def _event_row(event: Any, recipe: Any, *, labeled: bool) -> Row:
     if not labeled and not (is_mark and (not isinstance(mark, int) or abs(mark) < 1 << 63)):
         return None
     try:
-        made = columns(recipe, event)
+        made = columns(PLAIN_RECIPE, event)
     except Rejected:
         return None
     return tuple(made.values()), (2 * bool(label) - 1 if labeled else None), 1.0 if weight is None else as_float(weight)
@@ -211,25 +194,18 @@ def of_payments(envelope: str = "", form: str = "") -> Callable[[], Sequence[byt
 
 
 LOOKS: Final[dict[str, tuple[Callable[[], Sequence[bytes]], str, Callable[[Sequence[bytes]], list[str]]]]] = {
-    "event": (of_payments(), "", of_records((), _event_rows, decoders_of(Way()))),
-    "event-flat": (
-        of_payments(), "", of_records((), partial(_event_rows, recipe=PLAIN_FLAT), decoders_of(Way(flat=True))),
-    ),
+    "event": (of_payments(), "", of_records((), _event_rows, decoders_of())),
     "event-connect": (
-        of_payments("connect"), "", of_records((), _around(_of_connect), decoders_of(Way(envelope="connect"))),
+        of_payments("connect"), "", of_records((), _around(_of_connect), decoders_of(envelope="connect")),
     ),
     "event-debezium": (
-        of_payments("debezium"), "", of_records((), _around(_of_debezium), decoders_of(Way(envelope="debezium"))),
+        of_payments("debezium"), "", of_records((), _around(_of_debezium), decoders_of(envelope="debezium")),
     ),
-    "event-arrow": (of_payments(form="arrow"), "-binary", of_records(ARROW, _events_of_arrow, decoders_of(Way()))),
-    "event-avro": (of_payments(form="avro"), "-binary", of_records((), _events_of_avro, decoders_of(Way("avro")))),
-    "event-avro-flat": (
-        of_payments(form="avro"), "-binary",
-        of_records((), partial(_events_of_avro, recipe=PLAIN_FLAT), decoders_of(Way("avro", flat=True))),
-    ),
+    "event-arrow": (of_payments(form="arrow"), "-binary", of_records(ARROW, _events_of_arrow, decoders_of())),
+    "event-avro": (of_payments(form="avro"), "-binary", of_records((), _events_of_avro, decoders_of("avro"))),
 }  # fmt: skip
 if INSTALLED:
-    protobuf = of_records((), _events_of_protobuf, decoders_of(Way("protobuf")))
+    protobuf = of_records((), _events_of_protobuf, decoders_of("protobuf"))
     LOOKS["event-protobuf"] = (of_payments(form="protobuf"), "-binary", protobuf)
 TARGETS: Final = tuple(
     Target(name, corpus, words("binary", "event-binary") if of else words("json", "event"), look)
@@ -241,8 +217,28 @@ COUNTS: Final = {
     "event-debezium": 2_000,
     "event-arrow": 1_000,
     "event-avro": 1_000,
-    "event-flat": 1_500,
-    "event-avro-flat": 1_500,
     "event-protobuf": 1_000,
 }
 """How many cases a test looks at."""
+
+
+def nulls_for_zeros(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take what is null in a column for what stands in its place."""
+    monkeypatch.setattr(arrow_events, "_missing", lambda column: np.zeros(len(column), np.bool_))
+
+
+def deleted_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Learn the state before a deletion."""
+    sound = envelopes._debezium
+
+    def opened(row: Any) -> Any:
+        is_deletion = isinstance(row, dict) and row.get("op") == "d" and isinstance(row.get("before"), dict)
+        return row["before"] if is_deletion else sound(row)
+
+    monkeypatch.setitem(envelopes._OPENERS, "debezium", opened)  # type: ignore[arg-type]
+
+
+DEFECTS: Final[dict[str, tuple[str, Callable[[pytest.MonkeyPatch], None]]]] = {
+    "arrow-nulls": ("event-arrow", nulls_for_zeros),
+    "debezium-deletions": ("event-debezium", deleted_rows),
+}

@@ -1,44 +1,15 @@
-"""The events of `tests.branches.events.recipes` in JSON, Avro and Arrow, and damaged."""
+"""The events of `tests.branches.events.recipes` in Avro and Arrow."""
 
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from hypothesis import strategies as st
 
-from tests.branches.events.recipes import payment
-
-NULLABLE = {name: ["null", kind] for name, kind in (("risk", "double"), ("weight", "float"))}
-AVRO_FIELDS: dict[str, Any] = {
-    "id": "string",
-    "ts": "string",
-    "amount": "double",
-    **NULLABLE,
-    "customer": {
-        "type": "record",
-        "name": "Customer",
-        "fields": [{"name": "since", "type": "string"}, {"name": "age", "type": ["null", "int"]}],
-    },
-    "items": {
-        "type": "array",
-        "items": {"type": "record", "name": "Item", "fields": [{"name": "price", "type": "int"}]},
-    },
-    "card": {"type": "record", "name": "Card", "fields": [{"name": "country", "type": ["null", "string"]}]},
-    "channel": {"type": "enum", "name": "Channel", "symbols": ["web", "app", "till"]},
-    "merchant": "string",
-    "vip": "boolean",
-    "is_fraud": "boolean",
-}
-ROW = {
-    "type": "record",
-    "name": "Payment",
-    "fields": [{"name": name, "type": kind} for name, kind in AVRO_FIELDS.items()],
-}
+ROW = json.loads(Path(__file__).with_name("payment.avsc").read_text())
 MANY = {"type": "array", "items": ROW}
-
-
 SCHEMA = pa.schema(
     [
         ("id", pa.string()),
@@ -71,23 +42,3 @@ def in_arrow(events: list[dict[str, Any]], schema: pa.Schema = SCHEMA) -> bytes:
     half = len(events) // 2
     parts = [part for part in (events[:half], events[half:]) if part]
     return stream(*(pa.RecordBatch.from_pylist(part, schema) for part in parts))
-
-
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
-    max_leaves=6,
-)
-FIELDS = ["amount", "risk", "customer", "items", "card", "channel", "merchant", "vip", "ts", "is_fraud", "weight", "id"]
-
-
-@st.composite
-def damaged(draw: st.DrawFn) -> bytes:
-    """Return an event with fields replaced, or with bytes of it changed."""
-    event = payment(draw(st.integers(0, 50)))
-    for name in draw(st.lists(st.sampled_from(FIELDS), max_size=2)):
-        event[name] = draw(JSON)
-    value = bytearray(json.dumps(event).encode())
-    for _ in range(draw(st.integers(0, 2))):
-        value[draw(st.integers(0, len(value) - 1))] = draw(st.integers(0, 255))
-    return bytes(value)

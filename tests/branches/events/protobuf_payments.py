@@ -4,40 +4,11 @@ from __future__ import annotations
 
 from functools import cache
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any, Final
 
 INSTALLED: Final = find_spec("proto_schema_parser") is not None and find_spec("google.protobuf") is not None
-MONEY = 'syntax = "proto3"; package shop; enum Channel { till = 0; web = 1; app = 2; }'
-PAYMENT = """
-syntax = "proto3";
-package shop;
-import "money.proto";
-import "google/protobuf/wrappers.proto";
-
-// Before it, so that the message indexes are not the shortest ones.
-message Other { int32 a = 1; }
-message Outer {
-  reserved 7, 9 to 11;
-  message Payment {
-    string id = 1;
-    string ts = 2;
-    double amount = 3;
-    optional double risk = 4;
-    google.protobuf.DoubleValue weight = 5;
-    Customer customer = 6;
-    repeated Item items = 8;
-    .shop.Outer.Card card = 12 [deprecated = true];
-    Channel channel = 13;
-    string merchant = 14;
-    bool vip = 15;
-    oneof label { bool is_fraud = 16; string unknown = 17; }
-    map<string, int32> more = 18;
-  }
-  message Customer { string since = 1; optional int32 age = 2; }
-  message Item { int32 price = 1; }
-  message Card { optional string country = 1; }
-}
-"""
+PAYMENT, MONEY = (Path(__file__).with_name(name).read_text() for name in ("payment.proto", "money.proto"))
 PROTOBUF: Final = {5: {"": PAYMENT, "money.proto": MONEY}}
 FRAME: Final = b"\0\0\0\0\x05\x04\x02\0"
 """Schema 5, and two indexes: message 1, and message 0 within it."""

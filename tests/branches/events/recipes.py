@@ -3,34 +3,16 @@
 from __future__ import annotations
 
 import random
+import tomllib
+from pathlib import Path
 from typing import Any
 
 from streamsvm.branches.events.features.columns import Evaluated, columns_of
 from streamsvm.branches.events.features.recipe import Recipe
 from streamsvm.branches.events.options import recipe_from
 
-PAYMENTS: dict[str, Any] = {
-    "amount": {"as": "number", "log1p": True},
-    "risk": {"as": "number", "missing": "indicator"},
-    "age": {"as": "number", "field": "customer.age", "missing": {"constant": 40}, "clip": [0, 100], "unit": 10},
-    "size": {"as": "number", "field": "items[0].price", "buckets": [5, 50], "missing": "indicator"},
-    "country": {"as": "category", "field": "card.country", "values": ["DE", "FR", "US"], "missing": "indicator"},
-    "channel": {"as": "category", "values": ["web", "app"]},
-    "merchant": {"as": "hash", "bits": 4, "seed": 7},
-    "vip": "flag",
-    "ts": {
-        "as": "time",
-        "parts": ["hour", "weekday", "month", "age"],
-        "zone": "Europe/Berlin",
-        "since": "customer.since",
-    },
-    "where": {"as": "cross", "of": ["country", "channel"]},
-}
-EVENTS: dict[str, Any] = {
-    "label": {"field": "is_fraud", "negative": [False], "positive": [True]},
-    "weight": "weight",
-    "id": "id",
-}
+TABLES: dict[str, dict[str, Any]] = tomllib.loads(Path(__file__).with_name("payments.toml").read_text())
+PAYMENTS, EVENTS = TABLES["features"], TABLES["events"]
 
 
 def payments() -> Recipe:

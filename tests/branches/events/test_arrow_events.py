@@ -8,45 +8,30 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pytest
 from hypothesis import given, strategies as st
 
+from streamsvm.branches.events.features.recipe import Recipe
 from streamsvm.branches.events.options import points_of, recipe_from
 from streamsvm.config import PointsConfig
 from streamsvm.ingest import Decoded, PointDecoder
 from tests.branches.events.payments import in_arrow, stream
-from tests.branches.events.recipes import payment, payments
 from tests.ingest.rows import ARROW, Raw, whys
 
-RECIPE = payments()
-POINTS = points_of(RECIPE)
+
+def decoded(recipe: Recipe, record: Raw, **options: Any) -> Decoded:
+    return PointDecoder(PointsConfig(**points_of(recipe), **options), recipe=recipe).decode([record])
 
 
-def decoded(value: bytes, *, labeled: bool = True, recipe: Any = RECIPE, **options: Any) -> Decoded:
-    reader = PointDecoder(PointsConfig(**points_of(recipe), **options), labeled=labeled, recipe=recipe)
-    return reader.decode([Raw(value, headers=ARROW)])
-
-
-def of_json(events: list[dict[str, Any]], *, labeled: bool = True, recipe: Any = RECIPE, **options: Any) -> Decoded:
-    reader = PointDecoder(PointsConfig(**points_of(recipe), **options), labeled=labeled, recipe=recipe)
-    return reader.decode([Raw(json.dumps(events).encode())])
-
-
-def assert_same(one: Decoded, other: Decoded) -> None:
+def assert_same(recipe: Recipe, value: bytes, events: list[dict[str, Any]], **options: Any) -> None:
+    """Compare what is made of a record of Arrow with what is made of the same events in JSON."""
+    one = decoded(recipe, Raw(value, headers=ARROW), **options)
+    other = decoded(recipe, Raw(json.dumps(events).encode()), **options)
     (rows,), (others,) = one.rows, other.rows
     assert rows.accepted.tolist() == others.accepted.tolist()
     assert rows.points.sha256() == others.points.sha256()
     assert one.ids == other.ids
     assert one.absences == other.absences
     assert whys(one) == whys(other)
-
-
-@pytest.mark.parametrize("labeled", [True, False])
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_columns_are_the_events_that_they_would_be_in_json(labeled: bool, dtype: str) -> None:
-    """Structs by path, lists by index, dictionaries, nulls: the same points, ids and absences, to the bit."""
-    events = [payment(index) | {"weight": index % 3 + 1 if index % 4 else None} for index in range(200)]
-    assert_same(decoded(in_arrow(events), labeled=labeled, dtype=dtype), of_json(events, labeled=labeled, dtype=dtype))
 
 
 VALUES: dict[str, tuple[Any, st.SearchStrategy[Any]]] = {
@@ -79,8 +64,7 @@ def test_any_values_mean_what_they_mean_in_json(kinds: list[str], rows: int, dat
         for _ in range(rows)
     ]
     schema = pa.schema([*((name, VALUES[kind][0]) for name, kind in columns.items()), ("y", pa.bool_())])
-    ours, expected = decoded(in_arrow(events, schema), recipe=ANY), of_json(events, recipe=ANY)
-    assert_same(ours, expected)
+    assert_same(ANY, in_arrow(events, schema), events)
 
 
 def test_types_that_json_has_not_are_the_texts_and_numbers_that_people_write_for_them() -> None:
@@ -115,24 +99,4 @@ def test_types_that_json_has_not_are_the_texts_and_numbers_that_people_write_for
             }
         )
     )
-    assert_same(decoded(value, recipe=recipe, dtype="float64"), of_json(plain, recipe=recipe, dtype="float64"))
-
-
-def test_a_dictionary_that_grows_and_one_that_is_too_large_are_refused() -> None:
-    """Before anything is decoded."""
-    recipe = recipe_from({"a": {"as": "category", "values": ["x"]}}, {})
-    options = pa.ipc.IpcWriteOptions(emit_dictionary_deltas=True)
-    sink = pa.BufferOutputStream()
-    words = [["x"], ["x", "y"]]
-    batches = [
-        pa.record_batch([pa.DictionaryArray.from_arrays(pa.array([0], pa.int8()), pa.array(some))], names=["a"])
-        for some in words
-    ]
-    with pa.ipc.new_stream(sink, batches[0].schema, options=options) as writer:
-        for batch in batches:
-            writer.write_batch(batch)
-    ((_, why, what),) = whys(decoded(bytes(sink.getvalue()), recipe=recipe, labeled=False))
-    assert (why, "extends a dictionary" in what) == ("malformed_arrow", True)
-    nulls = pa.DictionaryArray.from_arrays(pa.array([0], pa.int32()), pa.nulls(1 << 20))
-    ((_, why, _),) = whys(decoded(stream(pa.record_batch([nulls], names=["a"])), recipe=recipe, labeled=False))
-    assert why == "malformed_arrow"
+    assert_same(recipe, value, plain, dtype="float64")

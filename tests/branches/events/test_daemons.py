@@ -42,6 +42,14 @@ def encoded(events: Sequence[dict[str, Any]]) -> list[bytes]:
     return [json.dumps(event).encode() for event in events]
 
 
+def scoring(connection: Connection, settings: Settings, partitions: int = 4, **options: Any) -> Settings:
+    """Return the settings of a scorer of the trainer's versions, with its topic made."""
+    topic = f"{settings.input.topic}-unlabeled"
+    Cluster(connection).create([TopicSpec(topic, partitions)])
+    own = ScoringConfig(topic=topic, output_topic=f"{topic}-scores", group=topic, **options)
+    return Settings(name=settings.name, kafka=settings.kafka, output=settings.output, scoring=own)
+
+
 @pytest.fixture
 def settings(broker: TestBroker, tmp_path: Path) -> Settings:
     made = settings_for(broker.name("e"), tmp_path / "checkpoint")
@@ -64,14 +72,11 @@ def test_raw_events_are_learned_verified_and_scored(settings: Settings, connecti
     assert verify(Cluster(connection), settings).clean
 
     unlabeled = [{name: value for name, value in event.items() if name != "is_fraud"} for event in events]
-    topic = f"{settings.input.topic}-unlabeled"
-    Cluster(connection).create([TopicSpec(topic, 4)])
-    scoring = ScoringConfig(topic=topic, output_topic=f"{topic}-scores", group=topic, pass_fields=("card.country",))
-    produce(connection, topic, encoded([*unlabeled, {"id": "lost"}]))
-    reading = Settings(name=settings.name, kafka=settings.kafka, output=settings.output, scoring=scoring)
+    reading = scoring(connection, settings, pass_fields=("card.country",))
+    produce(connection, reading.scoring.topic, encoded([*unlabeled, {"id": "lost"}]))
     with RunningScorer(reading, connection) as running:
         eventually(lambda: running.value("streamsvm_scored_points_total") == 200, "200 events are scored")
-        eventually(lambda: len(stored(connection, scoring.dead_letters)) == 1, "the other is a dead letter")
+        eventually(lambda: len(stored(connection, reading.scoring.dead_letters)) == 1, "the other is a dead letter")
     by_id = {score["id"]: score for score in scores(connection, reading)}
     with ModelSubscriber(connection, settings.name, models_topic=settings.output.models_topic) as subscriber:
         loaded = subscriber.wait_ready(60.0)
@@ -124,10 +129,8 @@ def test_events_that_drift_from_the_trainers_are_told_of_at_the_scorer(
     """A renamed field by metric and dead letters, a changed type by dead letters; each names the field."""
     produce(connection, settings.input.topic, encoded([payment(index) for index in range(100)]))
     run_until(settings, connection, 100)
-    topic = f"{settings.input.topic}-drifted"
-    Cluster(connection).create([TopicSpec(topic, 1)])
-    scoring = ScoringConfig(topic=topic, output_topic=f"{topic}-scores", group=topic)
-    reading = Settings(name=settings.name, kafka=settings.kafka, output=settings.output, scoring=scoring)
+    reading = scoring(connection, settings, 1)
+    topic = reading.scoring.topic
     renamed = [{("sum" if key == "amount" else key): one for key, one in payment(at).items()} for at in range(120)]
     retyped = [{**payment(at), "amount": str(payment(at)["amount"]), "vip": "no"} for at in range(5)]
     with RunningScorer(reading, connection) as running:
@@ -136,7 +139,7 @@ def test_events_that_drift_from_the_trainers_are_told_of_at_the_scorer(
         produce(connection, topic, encoded([*retyped, *(payment(at) for at in range(10))]))
         eventually(lambda: running.value("streamsvm_scored_points_total") == 10, "the right ones are scored")
         eventually(lambda: running.value("streamsvm_absent_fields") == 0, "amount is back")
-    letters = stored(connection, scoring.dead_letters)
+    letters = stored(connection, reading.scoring.dead_letters)
     told = [b" ".join(value or b"" for _, value in letter.headers).decode() for letter in letters]
     assert sum("missing_field amount is missing" in one for one in told) == 120
     assert sum(bool(re.match(r"wrong_type amount is '[0-9.]+', not a number", one)) for one in told) == 5
@@ -164,18 +167,15 @@ def test_a_change_log_is_learned_and_scored_and_its_deletions_are_passed_over(
     assert not stored(connection, settings.input.dead_letters)
     assert verify(Cluster(connection), settings).clean
 
-    topic = f"{settings.input.topic}-unlabeled"
-    Cluster(connection).create([TopicSpec(topic, 4)])
-    scoring = ScoringConfig(topic=topic, output_topic=f"{topic}-scores", group=topic)
-    produce(connection, topic, values)
-    reading = Settings(name=settings.name, kafka=settings.kafka, output=settings.output, scoring=scoring)
+    reading = scoring(connection, settings)
+    produce(connection, reading.scoring.topic, values)
     with RunningScorer(reading, connection) as running:
         eventually(lambda: running.value("streamsvm_scored_points_total") == 100, "100 events are scored")
         passed = "streamsvm_passed_over_rows_total"
         eventually(lambda: running.value(passed, reason="tombstone") == 30, "tombstones are passed over")
         assert running.value(passed, reason="delete") == 30
         assert running.value("streamsvm_input_rows_total", outcome="rejected") == 0
-    assert not stored(connection, scoring.dead_letters)
+    assert not stored(connection, reading.scoring.dead_letters)
     assert len(scores(connection, reading)) == 100
 
 

@@ -7,18 +7,11 @@ import json
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from sklearn.compose import ColumnTransformer
-from sklearn.impute import SimpleImputer
-from sklearn.linear_model import SGDClassifier
-from sklearn.metrics import roc_auc_score
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 
 from consumers.replay import replay_events
 from streamsvm.branches.events.event_files import event_source, events_in
@@ -27,8 +20,9 @@ from streamsvm.branches.events.options import points_of, recipe_from
 from streamsvm.config import PointsConfig
 from streamsvm.errors import ConfigurationError
 from streamsvm.ingest import Format, Markers, PointDecoder
-from streamsvm.kafka import Message
 from tests.branches.events.recipes import EVENTS, payment
+from tests.consumers.replay.test_replay import FakeOutbox
+from tests.ingest.rows import Raw
 
 FORMATS: tuple[Format, ...] = ("csv", "jsonl", "parquet")
 COLUMNS = ("id", "ts", "amount", "risk", "channel", "merchant", "vip", "is_fraud")
@@ -37,17 +31,6 @@ COLUMNS = ("id", "ts", "amount", "risk", "channel", "merchant", "vip", "is_fraud
 def flat(count: int) -> list[dict[str, Any]]:
     """Return events without nested fields."""
     return [{name: payment(index).get(name) for name in COLUMNS} for index in range(count)]
-
-
-class Raw(NamedTuple):
-    """A record as a decoder wants it."""
-
-    value: bytes | None
-    offset: int
-    partition: int = 0
-    headers: tuple[tuple[str, bytes], ...] = ()
-    timestamp_ms: int = 0
-    leader_epoch: int | None = None
 
 
 def test_a_column_that_a_feature_takes_for_text_stays_text(tmp_path: Path) -> None:
@@ -84,63 +67,7 @@ def test_values_of_parquet_become_those_of_json(tmp_path: Path) -> None:
     assert event == {"t": "2026-01-31T12:00:00+00:00", "d": 1.5, "n": None, "o": {"a": [1, None]}}
 
 
-NASTY: dict[str, list[tuple[str, Any]]] = {
-    "country": [
-        ("NA", "NA"),
-        ("na", None),
-        ("null", None),
-        (" DE ", "DE"),
-        ("", None),
-        (" x", " x"),
-        ("nan", "nan"),
-        ("FR", "FR"),
-        ("N/A", "N/A"),
-        ("None", "None"),
-        ("true", "true"),
-        ('a "b", c', 'a "b", c'),
-    ],
-    "code": [
-        ("2", "2"),
-        ("2.0", "2"),
-        ("2e0", "2"),
-        ("02", "02"),
-        ("-0", "-0"),
-        ("1.10", "1.10"),
-        ("True", "true"),
-        ("FALSE", "FALSE"),
-        ("NULL", None),
-    ],
-    "amount": [
-        ("-0", 0),
-        ("-0.0", -0.0),
-        ("0.1", 0.1),
-        ("1e5", 1e5),
-        ("9007199254740993", 9007199254740993),
-        ("123456789012345678901234567890", 123456789012345678901234567890),
-        ("5e-324", 5e-324),
-        ("1e-400", 0.0),
-        (" 7 ", 7),
-        ("NaN", None),
-        ("0.30000000000000004", 0.30000000000000004),
-        ("1E+2", 100.0),
-    ],
-    "merchant": [
-        ("NA", None),
-        ("2.0", "2.0"),
-        ("0", "0"),
-        ("\u00e9", "\u00e9"),
-        ("e\u0301", "e\u0301"),
-        ("n/a", "n/a"),
-    ],
-    "vip": [("TRUE", True), ("false", False), ("1", 1), ("0.0", 0.0), ("", None)],
-    "ts": [
-        ("2026-01-31", "2026-01-31"),
-        ("2026-01-31 23:59:59.5", "2026-01-31 23:59:59.5"),
-        ("2026-01-31T12:00:00+01:00", "2026-01-31T12:00:00+01:00"),
-        ("null", None),
-    ],
-    "y": [("NA", "NA"), (" null", "null")],
-}
+NASTY: dict[str, list[tuple[str, Any]]] = json.loads(Path(__file__).with_name("cells.json").read_text())
 """Cells of a CSV, and what JSON has of the same events."""
 NASTY_RECIPE = recipe_from(
     {
@@ -186,11 +113,10 @@ def test_nasty_cells_are_the_same_columns_in_every_format_and_on_a_topic(tmp_pat
         for time in ("", ", read again"):
             (batch,) = source.batches()
             found[f"{format_}{time}"] = (batch.X.tobytes(), batch.y)
-        sink = Sink()
+        sink = FakeOutbox()
         replay_events(events_in(path, format_, NASTY_RECIPE), sink, "t")
-        decoded = PointDecoder(config, recipe=NASTY_RECIPE).decode(
-            [Raw(one.value, at) for at, one in enumerate(sink.sent)]
-        )
+        records = [Raw(one.value, at) for at, one in enumerate(sink.messages)]
+        decoded = PointDecoder(config, recipe=NASTY_RECIPE).decode(records)
         assert not decoded.rejected
         points = decoded.rows[0].points
         found[f"{format_}, sent"] = (points.X.tobytes(), [config.labels[int(sign > 0)] for sign in points.y])
@@ -252,72 +178,17 @@ def test_incomplete_rows_can_be_skipped(tmp_path: Path) -> None:
     assert (batch.X[:, 0].tolist(), batch.y, batch.rows.tolist()) == ([1.0, 4.0], [True, False], [0, 3])
 
 
-def test_a_recipe_is_worth_scikit_learns_pipeline(tmp_path: Path) -> None:
-    """The same classifier on the recipe's columns ranks held-out rows as it does on those of a ColumnTransformer."""
-    events = flat(4_000)
-    pq.write_table(pa.Table.from_pylist(events), tmp_path / "events.parquet")
-    (batch,) = event_source(tmp_path / "events.parquet", "parquet", recipe_from(SAME, EVENTS)).batches()
-    y = np.array(batch.y)
-    table = np.array([[event[name] for name in ("amount", "risk", "channel", "vip")] for event in events], object)
-    ours = make_pipeline(
-        ColumnTransformer(
-            [
-                ("amount", FunctionTransformer(lambda column: np.log1p(column.astype(float))), [0]),
-                ("risk", SimpleImputer(missing_values=None, strategy="constant", fill_value=0.5), [1]),
-                ("channel", OneHotEncoder(categories=[["app", "till", "web"]]), [2]),
-                ("vip", "passthrough", [3]),
-            ],
-            sparse_threshold=0,
-        ),
-        FunctionTransformer(lambda column: column.astype(float)),
-        StandardScaler(),
-        SGDClassifier(alpha=1e-3, random_state=0, average=True),
-    )
-    theirs = make_pipeline(StandardScaler(), SGDClassifier(alpha=1e-3, random_state=0, average=True))
-    half = len(y) // 2
-    figures = [
-        roc_auc_score(y[half:], machine.fit(X[:half], y[:half]).decision_function(X[half:]))
-        for machine, X in ((ours, table), (theirs, batch.X))
-    ]
-    assert abs(figures[0] - figures[1]) <= 0.002
-    assert min(figures) > 0.75
-
-
-SAME: dict[str, Any] = {
-    "amount": {"as": "number", "log1p": True},
-    "risk": {"as": "number", "missing": {"constant": 0.5}},
-    "channel": {"as": "category", "values": ["app", "till", "web"]},
-    "vip": "flag",
-}
-
-
-class Sink:
-    """Keeps what is sent."""
-
-    def __init__(self) -> None:
-        self.sent: list[Message] = []
-
-    def send(self, message: Message) -> None:
-        self.sent.append(message)
-
-    def poll(self) -> None:
-        """Nothing is on its way."""
-
-    def flush(self, timeout_s: float) -> None:
-        """Everything is stored."""
-
-
 def test_events_are_sent_as_they_are() -> None:
     """One object a record, or arrays; a limit and a seed as for points."""
-    events, sink = flat(10), Sink()
+    events, sink = flat(10), FakeOutbox()
     result = replay_events(iter(events), sink, "t")
-    assert [json.loads(one.value or b"") for one in sink.sent] == events
+    assert sink.values == events
     assert (result.points, result.records) == (10, 10)
-    arrays = Sink()
+    arrays = FakeOutbox()
     replay_events(iter(events), arrays, "t", rows_per_record=4, limit=9)
-    assert [len(json.loads(one.value or b"")) for one in arrays.sent] == [4, 4, 1]
-    shuffled, again = Sink(), Sink()
+    assert [len(value) for value in arrays.values] == [4, 4, 1]
+    shuffled, again = FakeOutbox(), FakeOutbox()
     for one in (shuffled, again):
         replay_events(iter(events), one, "t", shuffle_seed=3)
-    assert shuffled.sent == again.sent != sink.sent
-    assert sorted(one.value or b"" for one in shuffled.sent) == sorted(one.value or b"" for one in sink.sent)
+    assert shuffled.messages == again.messages != sink.messages
+    assert sorted(one.value or b"" for one in shuffled.messages) == sorted(one.value or b"" for one in sink.messages)

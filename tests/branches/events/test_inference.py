@@ -32,6 +32,15 @@ def written(made: Proposal) -> dict[str, Any]:
     return tomllib.loads("\n".join(_lines(made, "none")))
 
 
+TEXT: dict[str, Any] = {"as": "number", "parse": "text"}
+COMMA = {"decimal": ","}
+
+
+def texts(form: str) -> list[Any]:
+    """Return texts of a form, each twice: the first place counts from 1 to 60, the second from 100 to 159."""
+    return [form.format(at + 1, at + 100) for at in range(60)] * 2
+
+
 CASES: list[tuple[list[Any], dict[str, Any] | None, str]] = [
     ([1.5, 2.5, 3.5], {"as": "number"}, "1.5 to 3.5"),
     ([1.0] * 9 + [2.0] * 90 + [900.0], {"as": "number", "log1p": True}, "450 times the median; 3 values only"),
@@ -50,57 +59,29 @@ CASES: list[tuple[list[Any], dict[str, Any] | None, str]] = [
     ([1, "x"], None, "mixed types (number, str)"),
     ([None, None], None, "always missing in the sample"),
     ([[1, 2], [3]], None, "declare the element that counts"),
+    (texts("{0},{1}.5"), {**TEXT, "thousands": ","}, "numbers as text with thousands separators; 1100.5 to 60159.5"),
+    (texts("{0}.{1},5"), {**TEXT, **COMMA, "thousands": "."}, "separators and a decimal comma; 1100.5 to 60159.5"),
     (
-        [f"{i + 1},{i % 900 + 100}.5" for i in range(60)] * 2,
-        {"as": "number", "parse": "text", "thousands": ","},
-        "numbers as text with thousands separators; 1100.5 to 60159.5",
-    ),
-    (
-        [f"{i + 1}.{i + 100},5" for i in range(60)] * 2,
-        {"as": "number", "parse": "text", "thousands": ".", "decimal": ","},
-        "thousands separators and a decimal comma; 1100.5 to 60159.5",
-    ),
-    (
-        [f"{i + 1}\u202f{i + 100},25 €" for i in range(60)] * 2,
-        {"as": "number", "parse": "text", "thousands": " ", "decimal": ",", "currency": "€"},
+        texts("{0}\u202f{1},25 €"),
+        {**TEXT, **COMMA, "thousands": " ", "currency": "€"},
         "numbers as text with a currency and thousands separators and a decimal comma",
     ),
-    ([f"{i},5" for i in range(60)] * 2, {"as": "number", "parse": "text", "decimal": ","}, "with a decimal comma"),
-    ([f"{i}.5 %" for i in range(20)] * 2, {"as": "number", "parse": "text"}, "with a percent sign; 0.005 to 0.195"),
-    ([f"{i}.5" for i in range(60)] * 2, {"as": "number", "parse": "text"}, "numbers as text; 0.5 to 59.5"),
-    ([f"{i}.5" for i in range(60)] + [7], {"as": "number", "parse": "text"}, "numbers as text; 0.5 to 59.5"),
+    (texts("{0},5"), {**TEXT, **COMMA}, "with a decimal comma"),
+    (texts("{0}.5 %"), TEXT, "with a percent sign; 0.015 to 0.605"),
+    (texts("{0}.5"), TEXT, "numbers as text; 1.5 to 60.5"),
+    ([*texts("{0}.5")[:60], 7], TEXT, "numbers as text; 1.5 to 60.5"),
+    ([*texts("{0}.5"), *[None] * 30], {**TEXT, "missing": {"constant": 31.0}}, "missing in 20.0%"),
+    ([*texts("{0}.5"), *["n/a"] * 3], TEXT, "; 1 of 61 values cannot be read, and become dead letters; 1.5"),
+    (texts("0.{1}"), TEXT, "numbers as text; 0.1 to 0.159"),
+    (texts("1,{1}"), None, 'in 2 ways: add parse = "text", decimal = "," (1.'),
+    (texts("$1,{1}"), None, "can be read in 2 ways"),
+    (texts("{0}.{1}"), None, "can be read in 2 ways"),
     (
-        [f"{i}.5" for i in range(60)] * 2 + [None] * 30,
-        {"as": "number", "parse": "text", "missing": {"constant": 30.0}},
-        "missing in 20.0%",
-    ),
-    (
-        [f"{i}.5" for i in range(60)] * 2 + ["n/a"] * 3,
-        {"as": "number", "parse": "text"},
-        "; 1 of 61 values cannot be read, and become dead letters; 0.5",
-    ),
-    (
-        [f"0.{i + 100}" for i in range(60)] * 2,
-        {"as": "number", "parse": "text"},
-        "numbers as text; 0.1 to 0.159",
-    ),
-    (
-        [f"1,{i + 100}" for i in range(60)] * 2,
-        None,
-        'in 2 ways: add parse = "text", decimal = "," (1.',
-    ),
-    ([f"$1,{i + 100}" for i in range(60)] * 2, None, "can be read in 2 ways"),
-    ([f"{i}.{i + 100}" for i in range(1, 60)] * 2, None, "can be read in 2 ways"),
-    (
-        [f"${i}.5" for i in range(60)] + [f"{i}.5 EUR" for i in range(60)],
+        [*texts("${0}.5")[:60], *texts("{0}.5 EUR")[:60]],
         None,
         "120 values, numbers as text in several currencies ($, EUR): convert",
     ),
-    (
-        [str(i) for i in range(100, 160)] * 2,
-        None,
-        'figures as text: as = "number", parse = "text", unless they are codes',
-    ),
+    (texts("{1}"), None, 'figures as text: as = "number", parse = "text", unless they are codes'),
     ([f"0{i}" for i in range(60)] * 2, {"as": "hash", "bits": 5}, "60 values in the sample"),
     ([f"id{i}" for i in range(990)] + ["id0"] * 10, None, "nearly an identifier: 99.0% of its values differ"),
     ([f"v{i % 60}" for i in range(400)], {"as": "hash", "bits": 5}, "it costs 32 columns"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tomllib
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import given, strategies as st
 
 from streamsvm.branches.events.features.columns import columns_of
 from streamsvm.branches.events.features.declaring import tables
-from streamsvm.branches.events.features.recipe import MOST_COLUMNS, Recipe, recipe_of
+from streamsvm.branches.events.features.recipe import Recipe, recipe_of
 from streamsvm.branches.events.options import points_of, recipe_from
 from streamsvm.config import ModelConfig, PointsConfig
 from streamsvm.field_paths import path_of, picked, shown
@@ -78,95 +79,7 @@ def test_columns_have_the_names_that_people_read() -> None:
     assert {"merchant#15", "vip", "ts.hour.sin", "ts.age", "country=DE & channel=web"} <= set(names)
 
 
-REFUSED: list[tuple[dict[str, Any], str]] = [
-    ({"a": {"as": "nuber"}}, "features.a.as is 'nuber': give one of number, category, hash, time, flag, cross"),
-    ({"a": 5}, 'features.a is 5: write a = {as = "number"}'),
-    ({"a": {"as": "number", "clp": 1}}, "features.a.clp: there is no such option; a number has buckets, clip"),
-    ({"a": {"as": "number", "field": "x..y"}}, "features.a.field: 'x..y' is not a field: write card.country"),
-    ({"a": {"as": "number", "field": ["x"] * 17}}, "features.a.field: a field has 1 to 16 keys, but 17 are given"),
-    ({"a": {"as": "number", "unit": 0}}, "features.a: unit is 0; give a number above 0"),
-    ({"a": {"as": "number", "clip": [2, 1]}}, "features.a: clip is [2.0, 1.0]; give the least value and a larger one"),
-    ({"a": {"as": "number", "unit": "x"}}, "features.a: unit: Expected `float`, got `str`"),
-    ({"a": {"as": "number", "buckets": [2, 1]}}, "features.a: the borders in buckets are not in ascending order"),
-    ({"a": {"as": "number", "buckets": [1], "log1p": True}}, "features.a: log1p and buckets"),
-    ({"a": {"as": "number", "missing": {"constant": "x"}}}, "features.a: the constant for missing values is 'x'"),
-    ({"a": {"as": "number", "missing": "drop"}}, "features.a: missing: Invalid enum value 'drop'"),
-    ({"a": {"as": "category"}}, "features.a.values is not given: give a list of values"),
-    ({"a": {"as": "category", "values": []}}, 'features.a: values has 0 entries; give 1 to 2000, or use as = "hash"'),
-    ({"a": {"as": "category", "values": [1, "1"]}}, "features.a: values holds '1' twice"),
-    ({"a": {"as": "category", "values": [1.5]}}, "features.a.values holds 1.5: give text, integers or booleans"),
-    ({"a": {"as": "category", "values": ["(other)"]}}, "features.a: values holds '(other)', which is the name"),
-    ({"a": {"as": "category", "values": ["x" * 201]}}, "give at most 200 printable characters"),
-    ({"a": {"as": "hash", "bits": 11}}, "features.a: bits is 11; give 1 to 10"),
-    ({"a": {"as": "hash"}}, "features.a: Object missing required field `bits`"),
-    ({"a": {"as": "time", "zone": "Mars/Base"}}, "the time zone 'Mars/Base' is unknown here"),
-    ({"a": {"as": "time", "zone": "../etc/passwd"}}, "the time zone '../etc/passwd' is unknown here"),
-    ({"a": {"as": "time", "parts": ["age"]}}, "features.a: the part age and the option since"),
-    ({"a": {"as": "time", "parts": []}}, "features.a: parts must name each of hour, weekday, month and age"),
-    ({"x": {"as": "cross", "of": ["a", "b"]}}, "features.x crosses 'a', which no feature before it is called"),
-    ({"a": "flag", "x": {"as": "cross", "of": ["a", "a"]}}, "features.x crosses 'a' with itself"),
-    (
-        {"a": "flag", "b": "flag", "x": {"as": "cross", "of": ["a", "b"]}, "y": {"as": "cross", "of": ["x", "a"]}},
-        "features.y crosses 'x', which is a cross itself",
-    ),
-    ({"a": {"as": "category", "values": ["x"]}, "a=x": "flag"}, "features makes two columns of the name 'a=x'"),
-    ({"a\n": "flag"}, "features has the name 'a\\n'"),
-]
-
-
-@pytest.mark.parametrize(("features", "what"), REFUSED)
-def test_what_cannot_be_meant_is_refused_by_its_name(features: dict[str, Any], what: str) -> None:
-    """Every refusal names the option and says what to give."""
-    with pytest.raises(ValueError, match=r".") as refused:
-        recipe_from(features, {})
-    assert what in str(refused.value)
-
-
-@pytest.mark.parametrize(
-    ("label", "what"),
-    [
-        ({"field": "y"}, "write {field ="),
-        ({"field": "y", "negative": [0], "positive": [True]}, "events.label mixes types: 0, True"),
-        ({"field": "y", "negative": [0, 1], "positive": [1]}, "events.label has 1 twice"),
-        ({"field": "y", "negative": [], "positive": [1]}, "at least one value each"),
-        ({"field": "y", "negative": [0.5], "positive": [1]}, "events.label.negative holds 0.5"),
-    ],
-)
-def test_a_label_that_cannot_be_meant_is_refused(label: dict[str, Any], what: str) -> None:
-    """Two sides, each with at least one value, all of one type."""
-    with pytest.raises(ValueError, match=r".") as refused:
-        recipe_from({"a": "number"}, {"label": label})
-    assert what in str(refused.value)
-
-
-def test_too_many_columns_are_refused_with_the_reason_and_what_to_do() -> None:
-    """Before anything is made of them, in a configuration as in a message."""
-    wide = {name: {"as": "hash", "bits": 6} for name in ("a", "b")} | {"x": {"as": "cross", "of": ["a", "b"]}}
-    with pytest.raises(
-        ValueError, match=f"features makes 4,224 columns up to features.x, but at most {MOST_COLUMNS:,}"
-    ):
-        recipe_from(wide, {})
-    bomb = {"features": [{"as": "hash", "name": "a", "field": ["a"], "bits": 62}]}
-    with pytest.raises(ValueError, match="bits is 62; give 1 to 10"):
-        recipe_of(bomb)
-
-
-@pytest.mark.parametrize(
-    "plain",
-    [
-        {},
-        {"features": []},
-        {"features": [{"as": "number", "name": "a", "field": []}]},
-        {"features": [{"as": "number", "name": "a", "field": [0]}]},
-        {"features": [{"as": "number", "name": "a", "field": ["a", -1]}]},
-        {"features": [{"as": "number", "name": "a", "field": ["a"], "more": 1}]},
-        {"features": [{"as": "number", "name": "a", "field": ["a"], "unit": 1e200}]},
-        {"features": [{"as": "time", "name": "a", "field": ["a"], "parts": ["hour"], "zone": "X"}]},
-        {"features": [{"as": "flag", "name": "a", "field": ["a"]}], "zones": {"X": []}},
-        {"features": [{"as": "flag", "name": "a", "field": ["a"]}], "zones": {"X": [[2, 0], [1, 0]]}},
-        {"features": [{"as": "flag", "name": "a", "field": ["a"]}] * 2},
-    ],
-)
+@pytest.mark.parametrize("plain", json.loads(Path(__file__).with_name("foreign.json").read_text()))
 def test_a_foreign_recipe_is_checked_as_a_configured_one(plain: dict[str, Any]) -> None:
     """It comes with a message, from whoever wrote that."""
     with pytest.raises(ValueError, match=r"."):

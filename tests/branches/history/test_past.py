@@ -14,12 +14,12 @@ from streamsvm.branches.history.erased import Erased
 from streamsvm.branches.history.erased_part import Obeyed, obeyed_of
 from streamsvm.branches.history.erasure import beginning, emptied
 from streamsvm.branches.history.past import Past, superfluous
-from streamsvm.checkpoint import CheckpointDirectory, FileSystem, Snapshot, encode
+from streamsvm.checkpoint import CheckpointDirectory, FileSystem, Snapshot
 from streamsvm.kafka import Cluster
 from streamsvm.learning import Learner
 from streamsvm.model import Head, PartitionCut
 from streamsvm.points import Position
-from tests.streams import gaussian, rows_of, small_config
+from tests.streams import gaussian, head_of, rows_of, small_config, snapshot_of
 
 MOST = 1 << 40
 CONFIG = small_config()
@@ -33,20 +33,8 @@ def learned(upto: int, sequence: int, incarnation: int = 1) -> Snapshot:
         rest = rest.slice(held.learn(rest), len(rest))
         if held.cut_due:
             held.decline_cut()
-    return Snapshot(
-        name="m",
-        incarnation=incarnation,
-        sequence=sequence,
-        topic="t",
-        topic_id="id",
-        base={0: Position(0)},
-        configuration=CONFIG.canonical(),
-        configuration_sha256=CONFIG.sha256(),
-        build={},
-        head=None,
-        learner=held.state(),
-        pending=None,
-    )
+    said = {"configuration": CONFIG.canonical(), "configuration_sha256": CONFIG.sha256(), "topic_id": "id"}
+    return snapshot_of(held.state(), incarnation=incarnation, sequence=sequence, **said)
 
 
 def record(*offsets: int, continues: int = 1) -> Erased:
@@ -56,16 +44,7 @@ def record(*offsets: int, continues: int = 1) -> Erased:
 
 
 def head_at(offset: int, incarnation: int = 1) -> Head:
-    return Head(
-        number=1,
-        incarnation=incarnation,
-        cut=(PartitionCut(0, offset, 0, -1),),
-        sha256="ab",
-        offset=3,
-        training_set_sha256="cd",
-        build={},
-        links=(),
-    )
+    return head_of(1, [PartitionCut(0, offset, 0, -1)], incarnation=incarnation)
 
 
 @given(st.lists(st.integers(1, 1_000), min_size=1, max_size=300))
@@ -156,30 +135,9 @@ def test_learning_begins_at_the_newest_checkpoint_that_allows_the_version_in_the
         {"base": {0: Position(1)}},
     ):
         assert begun(record(390), head_at(380), [replace(one, **change) for one in earlier]) is None
-
-
-@pytest.mark.parametrize("offset", [390, 250, 45, 3])
-def test_what_is_learned_from_there_is_that_of_a_stream_that_rejected_the_row(offset: int) -> None:
-    """Byte for byte, from whichever checkpoint; nothing of the newest one is left but what it belongs to."""
-    newest, earlier = learned(400, 9), [learned(upto, at) for at, upto in ((8, 320), (7, 200), (6, 40))]
-    erased = record(offset)
-    empty = emptied(newest, erased, head_at(399), earlier)
-    assert empty.positions[0].offset == {390: 320, 250: 200, 45: 40, 3: 0}[offset]
-    assert (empty.incarnation, obeyed_of(empty)) == (2, Obeyed.of(erased, 1))
-    accepted = ROWS.accepted.copy()
-    accepted[offset] = False
-    rows = replace(ROWS, accepted=accepted)
-    ends = []
-    for start in (empty.learner, Learner(CONFIG, {0: Position(0)}, 2).state()):
-        held, rest = Learner(CONFIG, {0: Position(0)}, 2), rows
-        held.restore(start)
-        while len(rest):
-            rest = rest.slice(held.learn(rest), len(rest))
-            if held.cut_due:
-                held.decline_cut()
-        ends.append(encode(replace(newest, learner=held.state())))
-    assert ends[0] == ends[1]
-    assert ends[0] != encode(newest)
+    empty = emptied(newest, record(390), head_at(380), earlier)
+    assert (empty.positions[0].offset, empty.incarnation) == (320, 2)
+    assert obeyed_of(empty) == Obeyed.of(record(390), 1)
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from streamsvm.coreset import Moments
 from streamsvm.learning import Learner, kernel_pilot, make
 from streamsvm.points import Points, Position
 from tests.config.sizes import sized
+from tests.learning.test_learner import check_batches, check_restart
 from tests.streams import ring, rows_of
 
 
@@ -22,6 +23,10 @@ def config_of(**coreset: object) -> ModelConfig:
         coreset=sized(**{**sizes, **coreset}),
         svm=SvmConfig(kernel="rbf", alpha=1e-3),
     )
+
+
+def learner(**coreset: object) -> Learner:
+    return Learner(config_of(**coreset), {0: Position(0)}, 1 << 30)
 
 
 def noisy(points: Points, share: float) -> Points:
@@ -60,26 +65,18 @@ def test_label_noise_makes_points_crowded() -> None:
 @settings(max_examples=5, deadline=None)
 @given(data=st.data())
 def test_batches_and_restarts_do_not_matter(noise: float, data: st.DataObject) -> None:
-    """A stream in other portions, restored from a checkpoint in the middle of a screened leaf, gives the same cut."""
-    points = noisy(ring(3_000), noise)
-    config, rows = config_of(), rows_of(points)
-    whole = Learner(config, {0: Position(0)}, 1 << 30)
-    whole.learn(rows)
+    """A stream in other portions, or restored from a checkpoint in the middle of a screened leaf, is the same."""
+    rows = rows_of(noisy(ring(3_000), noise))
     borders = sorted(data.draw(st.sets(st.integers(1, 2_999), max_size=6)))
-    parts = Learner(config, {0: Position(0)}, 1 << 30)
-    for start, stop in zip([0, *borders], [*borders, 3_000], strict=True):
-        parts.learn(rows.slice(start, stop))
-        restarted = Learner(config, {0: Position(0)}, 1 << 30)
-        restarted.restore(parts.state())
-        parts = restarted
+    whole = check_batches(learner, rows, borders)
+    check_restart(learner, rows, data.draw(st.integers(1, 2_999)))
     assert whole.state().partitions[0].screened is not None
-    assert whole.cut().points.sha256() == parts.cut().points.sha256()
     assert whole.observed().reductions > 0
 
 
 def test_noise_samples_and_its_absence_does_not() -> None:
     """What is counted says which rule held."""
-    clean, turned = (Learner(config_of(), {0: Position(0)}, 1 << 30) for _ in range(2))
+    clean, turned = learner(), learner()
     clean.learn(rows_of(ring(3_000)))
     turned.learn(rows_of(noisy(ring(3_000), 0.3)))
     assert clean.observed().crowded < 0.1 * clean.observed().reductions
@@ -91,38 +88,37 @@ def test_noise_samples_and_its_absence_does_not() -> None:
 
 def test_a_leaf_grows_with_the_stream() -> None:
     """Late rows are screened by one pilot for many of them: the buffer is small, the span is long."""
-    learner = Learner(config_of(), {0: Position(0)}, 1 << 30)
-    learner.learn(rows_of(ring(20_000)))
-    leaf = learner.open_leaves()[0]
+    held = learner()
+    held.learn(rows_of(ring(20_000)))
+    leaf = held.open_leaves()[0]
     assert leaf.span >= 20 * 40
     assert leaf.points <= 40
-    assert learner.points_held <= 200 + 40 + 20
+    assert held.points_held <= 200 + 40 + 20
 
 
 def test_nothing_is_dropped_while_there_is_room() -> None:
     """Below the memory's points, the coreset is the stream."""
-    learner = Learner(config_of(leaf_rows=100, bucket_points=1_500), {0: Position(0)}, 1 << 30)
-    points = ring(1_590)
-    learner.learn(rows_of(points))
-    assert learner.cut().points.sha256() == points.sha256()
+    held, points = learner(leaf_rows=100, bucket_points=1_500), ring(1_590)
+    held.learn(rows_of(points))
+    assert held.cut().points.sha256() == points.sha256()
 
 
 def test_one_label_is_learned_as_before() -> None:
     """There is no machine to ask then: points are sampled by weight, and the model is a constant."""
     points = ring(2_000)
     same = Points(points.X, np.ones(len(points), np.int8), points.weight)
-    learner = Learner(config_of(), {0: Position(0)}, 1 << 30)
-    learner.learn(rows_of(same))
-    made = make(learner.cut(), config_of())
+    held = learner()
+    held.learn(rows_of(same))
+    made = make(held.cut(), config_of())
     assert (made.trained.model.predict_sign(points.X[:50]) == 1).all()
 
 
 def test_a_published_machine_has_so_many_terms() -> None:
     """It answers nearly as the whole one does, and its duality gap says that it is not the optimum."""
     points = noisy(ring(3_000), 0.05)
-    learner = Learner(config_of(bucket_points=2_000), {0: Position(0)}, 1 << 30)
-    learner.learn(rows_of(points))
-    cut = learner.cut()
+    held = learner(bucket_points=2_000)
+    held.learn(rows_of(points))
+    cut = held.cut()
     svm = {"kernel": "rbf", "alpha": 1e-3}
     whole, fewer = (
         make(cut, config_of().model_copy(update={"svm": SvmConfig(**svm, landmarks=most)})).trained

@@ -46,6 +46,14 @@ def pilot_of(points: Points, marks: Landmarks | None, class_weight: tuple[float,
     )
 
 
+def screened(points: Points, pilot: LandmarkPilot) -> tuple[Screener, Points]:
+    """Screen points by a pilot of themselves, with room for 400; return the screener and what was kept."""
+    seen = Moments.zero(points.dimension).add(points)
+    screen = make_landmark_screen(points, pilot, seen, len(points), len(points), 400)
+    buffer, screener = points.take(np.zeros(400, np.intp)), Screener.begin(screen, 0, 0, 0)
+    return screener, buffer.take(slice(0, screener.screen(points, np.ones(len(points), np.bool_), buffer, 0)))
+
+
 def test_decisions_are_those_of_the_kernel_expansion() -> None:
     """The same sum in float64 is within the rounding of float32, far points included."""
     points = ring(500)
@@ -106,17 +114,14 @@ def test_a_screened_leaf_keeps_the_weight_of_each_label(class_weight: tuple[floa
     marks = machine(points)[0]
     pilot = pilot_of(points, marks, class_weight)
     seen = Moments.zero(points.dimension).add(points)
-    screen = make_landmark_screen(points, pilot, seen, 4_000, 4_000, 400)
-    buffer = points.take(np.zeros(400, np.intp))
-    screener = Screener.begin(screen, 0, 0, 0)
-    count = screener.screen(points, np.ones(len(points), np.bool_), buffer, 0)
-    held = calibrated(buffer.take(slice(0, count)), screener.state, Observed())
+    screener, kept = screened(points, pilot)
+    held = calibrated(kept, screener.state, Observed())
     for sign in (-1, 1):
         assert held.weight[held.y == sign].sum() == pytest.approx(points.weight[points.y == sign].sum())
     found = screener.state.moments
     np.testing.assert_allclose(found.mean, seen.mean, rtol=1e-9)
     np.testing.assert_allclose(found.square, seen.square, rtol=1e-6)
-    assert 250 < count < 400
+    assert 250 < len(kept) < 400
     share = {"kept": np.mean(held.y * marks.decisions(held.X) < 1), "all": np.mean(points.y * pilot.decisions < 1)}
     assert share["kept"] > share["all"]
 
@@ -125,15 +130,10 @@ def test_a_crowded_leaf_is_a_plain_sample() -> None:
     """Each row is kept with the same probability, so that points of equal weight stay equal."""
     points = ring(4_000)
     points = points.reweighted(np.ones(len(points)))
-    seen = Moments.zero(points.dimension).add(points)
-    screen = make_landmark_screen(points, pilot_of(points, None), seen, 4_000, 4_000, 400)
-    buffer = points.take(np.zeros(400, np.intp))
-    screener = Screener.begin(screen, 0, 0, 0)
-    count = screener.screen(points, np.ones(len(points), np.bool_), buffer, 0)
-    weight = buffer.weight[:count]
-    assert 320 <= count <= 360
-    assert np.unique(weight.round(9)).size <= 2, "the first row of each label is kept for certain"
-    assert np.mean(buffer.y[:count] > 0) == pytest.approx(np.mean(points.y > 0), abs=0.01)
+    _, kept = screened(points, pilot_of(points, None))
+    assert 320 <= len(kept) <= 360
+    assert np.unique(kept.weight.round(9)).size <= 2, "the first row of each label is kept for certain"
+    assert np.mean(kept.y > 0) == pytest.approx(np.mean(points.y > 0), abs=0.01)
 
 
 def test_leaves_are_screened_by_landmarks_where_they_are_configured() -> None:

@@ -1,26 +1,19 @@
-"""The golden checkpoint of a join, and what a version says of a log of labels."""
+"""A snapshot with a join, and where its parts stand in the golden checkpoint of one."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Final
 
 import numpy as np
 
 from streamsvm.branches.late_labels.joining import Joining, with_joining
-from streamsvm.branches.late_labels.labels_part import LabelsLog
 from streamsvm.checkpoint import Snapshot
-from streamsvm.joining import FeatureRows, Joiner, JoinRules, LabelRows, hashed
+from streamsvm.joining import Joiner, JoinRules
 from streamsvm.learning import Cut
-from streamsvm.model import Lineage
 from streamsvm.points import Position
-from tests.golden.checkpoint import handmade
-
-
-def handmade_joined() -> Snapshot:
-    """Return the same with labels of a log of their own."""
-    return with_join(handmade())
+from tests.joining import reference
+from tests.joining.test_joiner import feature_rows, label_rows
 
 
 def with_join(saved: Snapshot) -> Snapshot:
@@ -31,33 +24,10 @@ def with_join(saved: Snapshot) -> Snapshot:
     rules = JoinRules(horizon_ms=10_000, early_ms=10_000, absent="drop", most_rows=1 << 20)
     joiner = Joiner(0, rules, dimension, np.dtype(np.float32), Position(0), Position(0))
     n = 6
-    numbers, zeros, ones = np.arange(n), np.zeros(n, np.int64), np.ones(n, np.bool_)
-    keys = hashed([str(number).encode() for number in range(2 * n)])
+    waiting = feature_rows([reference.Feature(at, at, str(at)) for at in range(n)])
     X = np.arange(n * dimension, dtype=np.float32).reshape(n, dimension)
-    joiner.add_features(
-        FeatureRows(
-            offset=numbers,
-            row=zeros,
-            last=ones,
-            time_ms=numbers,
-            leader_epoch=zeros,
-            key=keys[:n],
-            ok=ones,
-            X=X,
-            weight=np.ones(n),
-        )
-    )
-    joiner.add_labels(
-        LabelRows(
-            offset=numbers,
-            row=zeros,
-            last=ones,
-            time_ms=numbers,
-            leader_epoch=zeros,
-            key=keys[3 : 3 + n],
-            sign=np.ones(n, np.int8),
-        )
-    )
+    joiner.add_features(replace(waiting, X=X))
+    joiner.add_labels(label_rows([reference.Label(at, at, str(at + 3), 1) for at in range(n)]))
     joined, _ = joiner.join()
     assert joined is not None
     first = replace(saved.learner.partitions[0], beside_offset=12)
@@ -69,11 +39,4 @@ def with_join(saved: Snapshot) -> Snapshot:
     return with_joining(with_offsets, joining)
 
 
-def log_of_labels(lineage: Lineage) -> LabelsLog:
-    """Return what the golden version of a whole lineage says of its labels."""
-    return LabelsLog(topic="labels", topic_id="", cut=lineage.cut, base=lineage.base)
-
-
-CHECKPOINTS: Final[Mapping[str, Callable[[], Snapshot]]] = {"checkpoint-1-joined": handmade_joined}
 PARTS: Final = tuple((place, "checkpoint-1-joined", "join") for place in ("snapshot", "partition", "cut"))
-FACTS: Final = {"log of labels": log_of_labels}

@@ -17,10 +17,11 @@ import numpy as np
 
 from streamsvm.config import ModelConfig
 from streamsvm.ingest import WATERMARK_HEADER, LabelDecoder, PointDecoder, is_watermark, key_of
-from streamsvm.joining import CONFIRM, OF, FeatureRows, Joiner, JoinRules, LabelRows, hashed
+from streamsvm.joining import CONFIRM, OF, FeatureRows, Joiner, JoinRules, hashed
 from streamsvm.kafka import Record
 from streamsvm.points import Position, Rows
 from tests.joining import reference
+from tests.joining.test_joiner import label_rows
 from tests.simulation.broker import Entry
 
 LABELS, LABEL_LETTERS = "labels", "labels.dlq"
@@ -131,17 +132,11 @@ def joined(
         )
     )
     (found,), bad_labels = of_labels.decode(told)
-    joiner.add_labels(
-        LabelRows(
-            offset=found.offset,
-            row=found.row,
-            last=found.last,
-            time_ms=found.time_ms,
-            key=hashed(found.keys),
-            sign=found.sign,
-            leader_epoch=found.leader_epoch,
-        )
-    )
+    plain_labels = [
+        reference.Label(int(offset), record.timestamp_ms or 0, label.decode(), int(sign))
+        for offset, record, label, sign in zip(found.offset, told, found.keys, found.sign, strict=True)
+    ]
+    joiner.add_labels(replace(label_rows(plain_labels), row=found.row, last=found.last))
     # All of one chunk of each log and less than a portion: one call joins everything.
     given, letters = joiner.join()
     out = () if given is None else (given,)
@@ -152,10 +147,6 @@ def joined(
             (key_of(one) or b"").decode() if accepted else None,
         )
         for offset, record, one, accepted in zip(rows.offset, records, decoded.ids, rows.accepted, strict=True)
-    ]
-    plain_labels = [
-        reference.Label(int(offset), record.timestamp_ms or 0, label.decode(), int(sign))
-        for offset, record, label, sign in zip(found.offset, told, found.keys, found.sign, strict=True)
     ]
     points, refused, _, _ = reference.join(plain_features, plain_labels, RULES)
     shipped = [

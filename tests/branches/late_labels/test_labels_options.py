@@ -27,13 +27,6 @@ def test_a_horizon_is_given_in_words_or_seconds() -> None:
     assert ModelConfig.of_canonical(made.canonical()) == made
 
 
-def test_without_a_topic_there_is_no_rule_of_joining() -> None:
-    """The canonical value says so."""
-    plain = ModelConfig(points=PointsConfig(dimension=2))
-    assert plain.canonical()["labels"] is None
-    assert Settings(points=PointsConfig(dimension=2)).models().sha256() == plain.sha256()
-
-
 def test_options_at_their_defaults_are_accepted_without_a_topic() -> None:
     """Whoever is handed all options of another process, as a worker is, gets that one's settings."""
     plain = Settings(points=PointsConfig(dimension=2))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,16 +15,16 @@ from streamsvm.checkpoint import format as codec
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
 from streamsvm.coreset import Moments
 from streamsvm.errors import CorruptCheckpoint
-from streamsvm.learning import Cut, Learner, LearnerState, Origin, make, train, version_of
+from streamsvm.learning import Learner, LearnerState, Origin, make, train, version_of
 from streamsvm.model import Memory, Version, message
 from streamsvm.points import Points, Position, Rows, Times
 from streamsvm.svm import primal_objective
 from streamsvm.verification import Recomputation, missing_input
-from tests.branches.memories.golden import handmade_forgetful
 from tests.config.sizes import sized
-from tests.golden.checkpoint import handmade
+from tests.golden.checkpoint import handmade, kept_snapshot
+from tests.learning.test_learner import check_batches, check_restart
 from tests.schemas import model_schema
-from tests.streams import DIMENSION, gaussian, rows_of, snapshot_of
+from tests.streams import DIMENSION, gaussian, rows_of
 
 MEMORIES: list[dict[str, Any]] = [
     {"memory": "window", "window": 512},
@@ -56,31 +55,10 @@ def drifting(n: int, seed: int = 0) -> Points:
     return Points(points.X, y, points.weight)
 
 
-def restarted(learner: Learner, config: ModelConfig, base: dict[int, Position]) -> Learner:
-    """Return what a checkpoint of a learner makes."""
-    found = codec.decode(codec.encode(snapshot_of(learner.state())))
-    again = Learner(config, base, NEVER)
-    again.restore(found.learner)
-    return again
-
-
-def content(cut: Cut) -> tuple[object, ...]:
-    moments, held = cut.moments, cut.held
-    assert held is not None
-    return (
-        cut.points.sha256(),
-        cut.rows,
-        moments.count,
-        *(array.tobytes() for array in (moments.class_weight, moments.mean, moments.square)),
-        [(part.points.sha256(), part.threshold, part.class_weight.tobytes()) for part in cut.audit],
-        held.learned.class_weight.tobytes(),
-        {p: (one.oldest, one.before.rows, one.horizons) for p, one in held.partitions.items()},
-    )
-
-
-def fed(learner: Learner, rows: Rows, borders: Sequence[int]) -> Learner:
-    for begin, end in zip([0, *borders], [*borders, len(rows)], strict=True):
-        learner.learn(rows.slice(begin, end))
+def learned(config: ModelConfig, rows: Rows) -> Learner:
+    """Return what has learned rows of one partition."""
+    learner = Learner(config, {0: Position(0)}, NEVER)
+    learner.learn(rows)
     return learner
 
 
@@ -88,15 +66,12 @@ def fed(learner: Learner, rows: Rows, borders: Sequence[int]) -> Learner:
 @settings(max_examples=8, deadline=None)
 @given(n=st.integers(40, 900), data=st.data())
 def test_batches_and_restarts_do_not_matter(memory: dict[str, Any], n: int, data: st.DataObject) -> None:
-    """Any batches, with a restart from a checkpoint between each two, give the cut of one go; so do bad rows."""
+    """Any batches, and a restart from a checkpoint anywhere, give the bytes of one go; so do bad rows."""
     accepted = np.random.default_rng(n).random(n) > 0.1
-    config, base, rows = config_of(memory), {0: Position(0)}, rows_of(drifting(n), accepted=accepted)
+    config, rows = config_of(memory), rows_of(drifting(n), accepted=accepted)
     borders = sorted(data.draw(st.lists(st.integers(0, n), max_size=4)))
-    whole, cut_up = fed(Learner(config, base, NEVER), rows, ()), Learner(config, base, NEVER)
-    for begin, end in zip([0, *borders], [*borders, n], strict=True):
-        cut_up.learn(rows.slice(begin, end))
-        cut_up = restarted(cut_up, config, base)
-    assert content(cut_up.cut()) == content(whole.cut())
+    whole = check_batches(lambda: Learner(config, {0: Position(0)}, NEVER), rows, borders)
+    check_restart(lambda: Learner(config, {0: Position(0)}, NEVER), rows, data.draw(st.integers(0, n)))
     assert whole.rows == n
     assert whole.points_accepted == accepted.sum()
     assert whole.points_held <= config.coreset.sizes.leaf + 10**9
@@ -106,7 +81,7 @@ def test_the_moments_of_a_window_are_those_of_its_rows() -> None:
     """Exactly where no bucket is half inside; what was learned counts everything."""
     config = config_of({"memory": "window", "window": 512})
     points = drifting(512 * 3).reweighted(np.ones(512 * 3))
-    cut = fed(Learner(config, {0: Position(0)}, NEVER), rows_of(points), ()).cut()
+    cut = learned(config, rows_of(points)).cut()
     newest = Moments.zero(DIMENSION).add(points.take(slice(-512, None)))
     assert cut.moments.weight == pytest.approx(512.0)
     np.testing.assert_allclose(cut.moments.mean, newest.mean, rtol=1e-5, atol=1e-6)
@@ -120,8 +95,7 @@ def test_shares_follow_a_change() -> None:
     n = 3_200
     points = drifting(n)
     config = config_of({"memory": "adaptive", "span_rows": 32}, leaf_rows=32, bucket_points=60)
-    learner = Learner(config, {0: Position(0)}, NEVER)
-    fed(learner, rows_of(points), ())
+    learner = learned(config, rows_of(points))
     cut = learner.cut()
     horizons = learner.horizons()[0]
     assert sum(one.share for one in horizons) == pytest.approx(1.0)
@@ -137,7 +111,7 @@ def test_a_window_is_near_its_exact_optimum() -> None:
     n, window = 24_000, 8_000
     points = gaussian(n, seed=3, dimension=DIMENSION)
     config = config_of({"memory": "window", "window": window}, leaf_rows=250, bucket_points=250)
-    cut = fed(Learner(config, {0: Position(0)}, NEVER), rows_of(points), ()).cut()
+    cut = learned(config, rows_of(points)).cut()
     newest = points.take(slice(-window, None))
     seen = Moments.zero(DIMENSION).add(newest)
     best = train(newest, seen, config.svm)
@@ -159,7 +133,7 @@ def test_a_window_is_near_its_exact_optimum() -> None:
 
 
 def version_at(config: ModelConfig, rows: Rows, number: int = 1) -> Version:
-    learner = fed(Learner(config, {0: Position(0)}, NEVER), rows, ())
+    learner = learned(config, rows)
     origin = Origin(
         name="m",
         number=number,
@@ -206,7 +180,7 @@ def test_a_version_is_made_again_without_the_rows_it_forgot(memory: dict[str, An
 
 def test_a_partition_forgets_with_all_of_its_buckets() -> None:
     """A checkpoint with a bucket that has not the part is refused."""
-    state = handmade_forgetful().learner.partitions[0]
+    state = kept_snapshot("checkpoint-1-forgetful").learner.partitions[0]
     (bucket,) = state.buckets
     unfit = replace(handmade(), learner=LearnerState({0: replace(state, buckets=(replace(bucket, before=None),))}, 0))
     with pytest.raises(CorruptCheckpoint, match="has the part 'forgetful', and one of its buckets has not"):
@@ -219,11 +193,11 @@ def test_times_come_from_the_middle_row() -> None:
     rows = rows_of(drifting(900))
     strange = rows.time_ms.copy()
     strange[::17], strange[1::17] = 4_070_908_800_000, -1
-    plain, odd = (fed(Learner(config, {0: Position(0)}, NEVER), one, ()).cut() for one in (rows, timed(rows, strange)))
+    plain, odd = (learned(config, one).cut() for one in (rows, timed(rows, strange)))
     assert plain.held is not None
     assert odd.held is not None
     assert plain.moments.weight == pytest.approx(odd.moments.weight, rel=0.2)
-    silent = fed(Learner(config, {0: Position(0)}, NEVER), timed(rows, np.full(900, -1)), ()).cut()
+    silent = learned(config, timed(rows, np.full(900, -1))).cut()
     assert silent.moments.count == 900
 
 
@@ -240,12 +214,11 @@ def test_one_label_no_valid_row_and_idle_partitions(memory: dict[str, Any]) -> N
     accepted = np.ones(900, np.bool_)
     accepted[200:300] = False
     learner = Learner(config, {0: Position(0), 1: Position(0)}, NEVER)
-    fed(learner, rows_of(one_label, accepted=accepted), ())
+    learner.learn(rows_of(one_label, accepted=accepted))
     learner.extend({2: Position(0)})
-    fed(learner, rows_of(one_label, partition=2), ())
+    learner.learn(rows_of(one_label, partition=2))
     model = make(learner.cut(), config).trained.model
     assert (model.decision_function(points.X) > 0.0).all()
-    nothing = Learner(config, {0: Position(0)}, NEVER)
-    fed(nothing, rows_of(points, accepted=np.zeros(900, np.bool_)), ())
+    nothing = learned(config, rows_of(points, accepted=np.zeros(900, np.bool_)))
     assert not nothing.points_accepted
     assert nothing.rows == 900

@@ -66,18 +66,14 @@ def fill(
     topic_: str,
     begin: int = 0,
     end: int = ROWS,
-    bad: tuple[int, ...] = (),
     partitions: Iterable[int] = range(PARTITIONS),
 ) -> None:
-    """Put each partition's own points into it, some of them spoiled."""
+    """Put each partition's own points into it."""
     for partition in partitions:
         points = gaussian(ROWS, seed=partition)
         values: list[bytes | None] = [
             encode(points.X[at], int(points.y[at]), float(points.weight[at])) for at in range(begin, end)
         ]
-        for at in bad:
-            if begin <= at < end:
-                values[at - begin] = b"{"
         produce(connection, topic_, values, partition)
 
 

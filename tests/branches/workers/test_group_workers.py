@@ -23,12 +23,10 @@ from consumers.branches.workers.owned_partitions import NewestRows
 from consumers.branches.workers.ownership import FixedShare
 from consumers.branches.workers.settings import coresets_topic
 from consumers.settings import Settings
-from streamsvm.branches.workers.coreset_records import Manifest, PartEntry, place
 from streamsvm.config import CoresetConfig
 from streamsvm.errors import ConfigurationError, StateError
 from streamsvm.kafka import Cluster, Connection, Message, TopicInfo, TopicSpec
 from streamsvm.model import Version, positions
-from streamsvm.points import Position
 from tests import streams
 from tests.branches.workers.group_workers import (
     PARTITIONS,
@@ -39,12 +37,14 @@ from tests.branches.workers.group_workers import (
     fill,
     of_one_learner,
 )
+from tests.branches.workers.test_coreset_log import manifest_of
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.trainers import START_S, Running, run_until, settings_for, versions
 from tests.kafka.foreign import add_partitions, delete_records
 from tests.streams import gaussian
 
 ENOUGH = PARTITIONS * (ROWS - 20)
+Headers = tuple[tuple[str, bytes], ...]
 
 
 @pytest.fixture
@@ -107,25 +107,6 @@ def test_new_partitions_are_taken_up(real_broker: TestBroker, tmp_path: Path, mo
     assert set(positions(check(settings, connection)[-1].lineage.cut)) == {0, 1, 2, 3}
 
 
-def test_workers_write_dead_letters(settings: Settings, connection: Connection) -> None:
-    """Each bad record has one; no row of it is in a version."""
-    bad = (3, 40, 77)
-    fill(connection, settings.input.topic, bad=bad)
-    with Running(settings, connection) as trainer:
-        trainer.wait_until_started()
-        with WorkerRunning(settings, connection, ordinal=0, of=1):
-            trainer.wait_until(covered(trainer, PARTITIONS * (ROWS - 20 - len(bad))))
-    check(settings, connection, bad)
-    cluster = Cluster(connection)
-    letters = [
-        (headers["__streams.errors.partition"], headers["__streams.errors.offset"])
-        for partition in cluster.describe(settings.input.dead_letters).partitions
-        for record in cluster.read_to_end(settings.input.dead_letters, partition, timeout_s=30.0)
-        for headers in [{name: value.decode() for name, value in record.headers}]
-    ]
-    assert set(letters) == {(str(p), str(at)) for p in range(PARTITIONS) for at in bad}
-
-
 @pytest.mark.long
 def test_a_stream_goes_on_from_one_process_to_workers_and_back(settings: Settings, connection: Connection) -> None:
     """Checkpoint, topic, checkpoint: one chain, each row learned once, and the same bytes."""
@@ -139,8 +120,6 @@ def test_a_stream_goes_on_from_one_process_to_workers_and_back(settings: Setting
             trainer.wait_until(covered(trainer, PARTITIONS * 70))
             worker.wait_until(lambda: worker.value("streamsvm_input_rows_total", outcome="accepted") >= 50 * PARTITIONS)
             assert worker.value("streamsvm_input_rows_total", outcome="accepted") == 50 * PARTITIONS
-        rows = trainer.value("streamsvm_coresets_adopted_total")
-        trainer.wait_until(lambda: trainer.value("streamsvm_coresets_adopted_total") >= rows)
     fill(connection, settings.input.topic, 90)
     with Running(one_process, connection) as running:
         running.wait_until_started()
@@ -273,20 +252,15 @@ def test_another_configuration_is_refused_by_name(settings: Settings, connection
             worker.wait_until(lambda: False, START_S)
 
 
-def forge(connection: Connection, settings: Settings, records: list[tuple[int, bytes, bytes | None]]) -> None:
+def forge(
+    connection: Connection, settings: Settings, records: list[tuple[int, bytes, bytes | None]], headers: Headers = ()
+) -> None:
     """Write records of the coresets topic: partition, key and value of each."""
     outbox = Cluster(connection).outbox()
     for partition, key, value in records:
-        outbox.send(Message(coresets_topic(settings), value, key, partition=partition))
+        outbox.send(Message(coresets_topic(settings), value, key, headers, partition=partition))
     outbox.flush(30.0)
     outbox.close()
-
-
-def manifest_of(prefix: str, at: tuple[int, int], rows: int) -> tuple[bytes, bytes]:
-    """Return key and value of a manifest, well-formed but for its part, which nobody has written."""
-    where = place(Position(*at))
-    made = Manifest(position=at, rows=rows, buckets=(), rest=PartEntry(f"l/{where}#{'ab' * 32}", 40), newest=None)
-    return f"{prefix}{made.key}".encode(), made.encode()
 
 
 def test_manifests_of_nothing_neither_stop_versions_nor_hide_a_worker_that_is_gone(
@@ -308,11 +282,8 @@ def test_manifests_of_nothing_neither_stop_versions_nor_hide_a_worker_that_is_go
             told = ((READ_TO, b"9" * 15), (WATERMARK, b"9" * 18))
             held = read_partition(Cluster(connection), settings, 0)[0].highest()
             assert held is not None
-            outbox = Cluster(connection).outbox()
             key = f"{opening_prefix(connection, settings, 0)}{held.manifest.key}".encode()
-            outbox.send(Message(coresets_topic(settings), held.manifest.encode(), key, told, partition=0))
-            outbox.flush(30.0)
-            outbox.close()
+            forge(connection, settings, [(0, key, held.manifest.encode())], told)
             fill(connection, settings.input.topic, 60)
             trainer.wait_until(covered(trainer))
             trainer.wait_until(lambda: trainer.value("streamsvm_coresets_passed_over_total") >= PARTITIONS)

@@ -9,7 +9,6 @@ import re
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,7 @@ from consumers.cli.app import app
 from consumers.help_texts import Commands
 from consumers.host import EXIT_UNFORESEEN
 from tests.brokers.fixtures import TestBroker
-from tests.consumers.command import error_of, run
+from tests.consumers.command import PLAIN, error_of, run
 from tests.forked import ROOT
 from tests.live.process import DEADLINE_S, Daemon
 
@@ -70,43 +69,60 @@ def test_help_begins_with_what_is_needed_first() -> None:
     assert not set(re.findall(r"^│ --([\w-]+)", others, re.MULTILINE)) & set(needed)
 
 
-def commands_of(group: Any, *before: str) -> Iterator[tuple[str, ...]]:
-    """Return the words of every command, and of every group of commands."""
-    yield before
+def completed(command: Any) -> Any:
+    """Return a command with its options of the settings, which it gets when it runs."""
+    complete = getattr(command.callback, "complete", None)
+    if complete is None:
+        return command
+    made = Commands(add_completion=False)
+    made.command()(complete())
+    whole = get_command(made)
+    command.params, command.help = whole.params, whole.help
+    return command
+
+
+def commands_of(group: Any, *before: str) -> dict[tuple[str, ...], Any]:
+    """Return every command, and every group of commands, by its words."""
+    found = {before: group}
     for name, command in getattr(group, "commands", {}).items():
-        yield from commands_of(command, *before, name)
+        found |= commands_of(command, *before, name)
+    return found
 
 
-@pytest.mark.parametrize("words", [*commands_of(get_command(app))], ids=" ".join)
-def test_help_is_printed_as_it_is_written(words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every text of every command: brackets are no markup, nothing is cut off. Of `--help` it is a part, as of `-h`."""
-    monkeypatch.setenv("COLUMNS", "4000")
-    command = get_command(app)
-    short = CliRunner().invoke(app, [*words, "-h"])
-    assert (short.exit_code, "Usage" in short.stdout) == (0, True)
-    assert short.stdout == CliRunner().invoke(app, [*words, "--help"]).stdout
-    shown = CliRunner().invoke(app, [*words, "--help-all"]) if "--help-all" in short.stdout else short
+EVERY = commands_of(get_command(app))
+TAKE_SETTINGS = {
+    words: complete()
+    for words, command in EVERY.items()
+    if (complete := getattr(command.callback, "complete", None)) is not None
+}
+"""Those that have options of the settings, with the function that has them all."""
+
+
+def helped(*words: str, columns: int = 80) -> str:
+    """Return what a command line that asks for help prints."""
+    shown = CliRunner(env={"COLUMNS": str(columns)}).invoke(app, [*words])
     assert shown.exit_code == 0
-    for word in words:
-        command = command.commands[word]  # type: ignore[attr-defined]
-    if complete := getattr(command.callback, "complete", None):
-        made = Commands(add_completion=False)
-        made.command()(complete())
-        whole = get_command(made)
-        command.params, command.help = whole.params, whole.help
+    return shown.stdout
+
+
+@pytest.mark.parametrize("words", EVERY, ids=" ".join)
+def test_help_is_printed_as_it_is_written(words: tuple[str, ...]) -> None:
+    """Every text of every command: brackets are no markup, nothing is cut off. Of `--help` it is a part, as of `-h`."""
+    short = helped(*words, "-h", columns=4_000)
+    assert short == helped(*words, "--help", columns=4_000)
+    printed = helped(*words, "--help-all", columns=4_000) if "--help-all" in short else short
+    command = completed(commands_of(get_command(app))[words])
     texts = [command.help, *(getattr(param, "help", None) for param in command.params)]
     texts += [one.help.splitlines()[0] for one in getattr(command, "commands", {}).values()]
-    printed = "".join(shown.stdout.split())
     for text in filter(None, texts):
         for line in filter(None, text.split("\n\n")):
-            assert "".join(line.split()) in printed
+            assert "".join(line.split()) in "".join(printed.split())
 
 
-@pytest.mark.parametrize("words", [*commands_of(get_command(app))], ids=" ".join)
-def test_help_fits_a_terminal_of_80_columns(words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("words", EVERY, ids=" ".join)
+def test_help_fits_a_terminal_of_80_columns(words: tuple[str, ...]) -> None:
     """No name is cut, and no line of a paragraph ends before the next word would not fit."""
-    monkeypatch.setenv("COLUMNS", "80")
-    text = CliRunner().invoke(app, [*words, "--help"]).stdout
+    text = helped(*words, "--help")
     assert "…" not in text
     prose = text.partition("╭")[0].splitlines()
     for line, following in itertools.pairwise(one.strip() for one in prose):
@@ -114,32 +130,16 @@ def test_help_fits_a_terminal_of_80_columns(words: tuple[str, ...], monkeypatch:
             assert len(f" {line} {following.split()[0]}") > 78
 
 
-def command_of(words: tuple[str, ...]) -> Any:
-    """Return a command, or a group of commands, without its options."""
-    command: Any = get_command(app)
-    for word in words:
-        command = command.commands[word]
-    return command
-
-
-def takes_settings(command: Any) -> bool:
-    """Tell whether a command has options that come from the settings."""
-    complete = getattr(command.callback, "complete", None)
-    return complete is not None and hasattr(complete(), "seldom")
-
-
-TAKE_SETTINGS = [words for words in commands_of(get_command(app)) if takes_settings(command_of(words))]
-
-
-@pytest.mark.parametrize("words", TAKE_SETTINGS, ids=" ".join)
-def test_help_is_a_page_and_says_where_the_rest_is(words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "words", [words for words, made in TAKE_SETTINGS.items() if hasattr(made, "seldom")], ids=" ".join
+)
+def test_help_is_a_page_and_says_where_the_rest_is(words: tuple[str, ...]) -> None:
     """At most 30 options: a command's own, and what is often given; --help-all shows all."""
-    command = command_of(words)
+    command = EVERY[words]
     command.make_context(" ".join(words), [], resilient_parsing=True)
     params = [one for one in command.params if one.param_type_name == "option"]
     left_out = {one.opts[0] for one in params if one.name in command.seldom}
-    monkeypatch.setenv("COLUMNS", "160")
-    whole, text = (CliRunner().invoke(app, [*words, flag]).stdout for flag in ("--help-all", "--help"))
+    whole, text = (helped(*words, flag, columns=160) for flag in ("--help-all", "--help"))
     listed, shown = (set(re.findall(r"^│[* ]+(--[\w-]+)", help_, re.MULTILINE)) for help_ in (whole, text))
     assert len(shown) <= 30
     assert shown == listed - left_out
@@ -148,39 +148,33 @@ def test_help_is_a_page_and_says_where_the_rest_is(words: tuple[str, ...], monke
     assert "more options" not in whole
 
 
-def listed_by(*words: str) -> list[str]:
-    """Return the commands that a help text lists."""
-    _, found, text = CliRunner().invoke(app, [*words]).stdout.partition(" Commands ")
-    return re.findall(r"^│ ([a-z][a-z-]*) ", text, re.MULTILINE) if found else []
-
-
 def test_commands_that_end_keep_the_client_quiet() -> None:
     """Only daemons have a page's options, and without these the client writes nothing among what people read."""
-    loud = set()
-    for words in commands_of(get_command(app)):
-        complete = getattr(command_of(words).callback, "complete", None)
-        if complete is not None and "http__port" in inspect.signature(complete()).parameters:
-            loud.add(words)
+    loud = {words for words, made in TAKE_SETTINGS.items() if "http__port" in inspect.signature(made).parameters}
     assert loud == {("train",), ("scale", "worker"), ("compile",), ("score",)}
+
+
+def listed_by(*words: str) -> list[str]:
+    """Return the commands that a help text lists."""
+    _, found, text = helped(*words).partition(" Commands ")
+    return re.findall(r"^│ ([a-z][a-z-]*) ", text, re.MULTILINE) if found else []
 
 
 def test_lists_show_twenty_commands_and_say_how_to_see_the_rest() -> None:
     """Those of groups count; what few people need stands in --help-all of its group."""
     shown = [(name, below) for name in listed_by("--help") for below in listed_by(name, "--help") or [""]]
     assert len(shown) <= 20, shown
-    every = [words for words in commands_of(get_command(app)) if not getattr(command_of(words), "commands", None)]
-    groups = {words[:-1] for words in every}
-    by_all = {(*group, name) for group in groups for name in listed_by(*group, "--help")}
-    for group in groups:
-        left_out = len(listed_by(*group, "--help-all")) - len(listed_by(*group, "--help"))
+    for group, command in EVERY.items():
+        names = getattr(command, "commands", None)
+        if names is None:
+            continue
+        by_help = listed_by(*group, "--help")
+        assert {*by_help} <= names.keys()
+        left_out = len(names) - len(by_help)
         if left_out > 0:
-            text = CliRunner().invoke(app, [*group, "--help"]).stdout
-            assert (
-                f"{left_out} more command{'s' * (left_out > 1)}: see {' '.join(('streamsvm', *group))} --help-all."
-                in text
-            )
-            by_all |= {(*group, name) for name in listed_by(*group, "--help-all")}
-    assert set(every) <= by_all
+            assert {*listed_by(*group, "--help-all")} == names.keys()
+            counted = f"{left_out} more command{'s' * (left_out > 1)}"
+            assert f"{counted}: see {' '.join(('streamsvm', *group))} --help-all." in helped(*group, "--help")
 
 
 def test_effective_configuration_masks_secrets() -> None:
@@ -226,3 +220,24 @@ def test_a_wrong_name_or_number_is_one_line(command: list[str], said: str, real_
     finished = run(*command, "--bootstrap-servers", servers)
     assert said in error_of(finished)
     assert finished.returncode == 78
+
+
+@pytest.mark.parametrize("arguments", [["--version"], ["train"], ["train", "--no-such-option"]])
+def test_a_command_that_is_forked_says_what_a_program_says(arguments: list[str]) -> None:
+    """The same status, the same words, on the same streams."""
+    command = [
+        sys.executable,
+        "-c",
+        "from consumers.cli.app import main; import sys; sys.argv[0] = 'streamsvm'; main()",
+    ]
+    program = subprocess.run(
+        [*command, *arguments], capture_output=True, text=True, cwd=ROOT, env=dict(PLAIN), check=False
+    )
+    forked = run(*arguments)
+    assert (forked.returncode, forked.stdout) == (program.returncode, program.stdout)
+    assert untimed(forked.stderr) == untimed(program.stderr)
+
+
+def untimed(said: str) -> str:
+    """Return what was said without the time of the last line."""
+    return re.sub(r'"timestamp": "[^"]*"', "", said)

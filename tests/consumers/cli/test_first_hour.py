@@ -12,7 +12,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import pytest
 
@@ -65,7 +65,7 @@ def missing(console: list[str], printed: list[str]) -> list[str]:
 
 
 def script_of(commands: list[str]) -> str:
-    """Return them as a script, which waits where a reader looks at the log of the trainer."""
+    """Return the commands of the session as a script, which waits where a reader looks at the log of the trainer."""
     lines, starts = [PRELUDE], 0
     for command in commands:
         lines.append(command.replace(" &", " 2>>log &"))
@@ -77,22 +77,32 @@ def script_of(commands: list[str]) -> str:
     return "\n".join([*lines, "wait $!"])
 
 
-class Place:
-    """Where the commands of the page run.
+def script_of_events(commands: list[str]) -> str:
+    """Return the commands of the section on events, which wait for the whole file's version and for its scores."""
+    lines = [PRELUDE, "set -m"]
+    for command in commands:
+        lines.append(command.replace(" --http-port 9465", "").replace(" &", " 2>>log &"))
+        if command.startswith(TRAIN):
+            lines.append("until_logged model_published 1; until grep -q '\"points\": 6000, ' log; do sleep 0.1; done")
+        elif command.startswith("streamsvm score"):
+            lines.append("until_logged serving 1")
+    return "\n".join([*lines, "wait"])
 
-    Attributes
-    ----------
-    python : str
-        The interpreter that has the package.
-    environment : dict of str to str
-        Variables by which its programs are found.
-    timeout_s : float
-        Of a session.
+
+class Place(NamedTuple):
+    """Where the commands of the page run: an interpreter that has the package, and variables that lead to its programs.
+
+    A session there takes so long at most.
     """
 
-    def __init__(self, python: Path | str, programs: Path, timeout_s: float, **environment: str) -> None:
-        self.python, self.timeout_s = str(python), timeout_s
-        self.environment = {"PATH": f"{programs}:{os.environ['PATH']}", **environment}
+    python: str
+    environment: dict[str, str]
+    timeout_s: float
+
+
+def searched(programs: Path) -> str:
+    """Return the search path with a folder before all others."""
+    return f"{programs}:{os.environ['PATH']}"
 
 
 @pytest.fixture
@@ -102,7 +112,7 @@ def here(tmp_path: Path) -> Place:
     program.parent.mkdir()
     program.write_text(COMMAND)
     program.chmod(0o755)
-    return Place(sys.executable, program.parent, 280.0, PYTHONPATH=str(ROOT))
+    return Place(sys.executable, {"PATH": searched(program.parent), "PYTHONPATH": str(ROOT)}, 280.0)
 
 
 @pytest.fixture(scope="module")
@@ -118,12 +128,10 @@ def empty(tmp_path_factory: pytest.TempPathFactory) -> Place:
     ):
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=INSTALL_TIMEOUT_S, check=False)
         assert done.returncode == 0, done.stderr
-    return Place(python, python.parent, COLD_TIMEOUT_S)
+    return Place(str(python), {"PATH": searched(python.parent)}, COLD_TIMEOUT_S)
 
 
-def run(
-    script: str, broker: TestBroker, models: str, directory: Path, place: Place
-) -> tuple[subprocess.CompletedProcess[str], str]:
+def run(script: str, broker: TestBroker, models: str, directory: Path, place: Place) -> tuple[str, str]:
     """Run a script beside a broker, and return what it printed and what the daemons logged."""
     left_out = ("STREAMSVM_", "PYTHONPATH", "VIRTUAL_ENV", "NUMBA_")
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(left_out)}
@@ -146,19 +154,7 @@ def run(
     log = directory / "log"
     logged = log.read_text() if log.exists() else ""
     assert done.returncode == 0, done.stdout + done.stderr + logged
-    return done, logged
-
-
-def script_of_events(commands: list[str]) -> str:
-    """Return the commands of the section on events, which wait for the whole file's version and for its scores."""
-    lines = [PRELUDE, "set -m"]
-    for command in commands:
-        lines.append(command.replace(" --http-port 9465", "").replace(" &", " 2>>log &"))
-        if command.startswith(TRAIN):
-            lines.append("until_logged model_published 1; until grep -q '\"points\": 6000, ' log; do sleep 0.1; done")
-        elif command.startswith("streamsvm score"):
-            lines.append("until_logged serving 1")
-    return "\n".join([*lines, "wait"])
+    return done.stdout, logged
 
 
 def check_events(real_broker: TestBroker, tmp_path: Path, place: Place) -> None:
@@ -175,8 +171,8 @@ def check_events(real_broker: TestBroker, tmp_path: Path, place: Place) -> None:
         .replace("topic applications", f"topic {applications}")
         for line in commands_in(console)
     ]
-    done, log = run(script_of_events(own), real_broker, models, tmp_path, place)
-    printed = done.stdout.replace(f"topic {topic}", "topic loans")
+    printed, log = run(script_of_events(own), real_broker, models, tmp_path, place)
+    printed = printed.replace(f"topic {topic}", "topic loans")
     assert missing(console, printed.splitlines()) == []
     (content,) = re.findall(r"content ([0-9a-f]{64})", printed)
     assert re.sub(r"[\s│]", "", printed).count(content) == 2, "evaluate printed the hash, and model show did not"
@@ -189,17 +185,12 @@ def check_session(real_broker: TestBroker, tmp_path: Path, place: Place) -> None
     """A bad record, a kill and a rollback: every line that the page shows is printed, and the auditor finds nothing."""
     topic = real_broker.name("pulsars")
     console = console_of("A session")
-    done, log = run(
-        script_of([line.replace(TOPIC, topic) for line in commands_in(console)]),
-        real_broker,
-        real_broker.name("models"),
-        tmp_path,
-        place,
-    )
-    printed = done.stdout.replace(topic, TOPIC).splitlines()
-    assert missing(console, printed) == []
-    assert any(line.startswith("to train on them: streamsvm train --input-topic pulsars") for line in printed)
-    assert any("clean: 2 identical" in line for line in printed)
+    script = script_of([line.replace(TOPIC, topic) for line in commands_in(console)])
+    printed, log = run(script, real_broker, real_broker.name("models"), tmp_path, place)
+    lines = printed.replace(topic, TOPIC).splitlines()
+    assert missing(console, lines) == []
+    assert any(line.startswith("to train on them: streamsvm train --input-topic pulsars") for line in lines)
+    assert "clean: 2 identical" in printed
     assert log.count('"event": "stopped"') == 1
 
 

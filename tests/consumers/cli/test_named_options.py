@@ -7,11 +7,11 @@ import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import Any
 
-import typer
+from typer.main import get_command
 
 from consumers.cli.app import app
+from tests.consumers.cli.test_cli import commands_of, completed
 from tests.forked import ROOT
 
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z0-9]*(?:-[a-z0-9]+)*(?![\w-])")
@@ -56,23 +56,12 @@ SOURCES = sorted(path for folder in ("consumers", "streamsvm") for path in (ROOT
 @cache
 def options() -> dict[tuple[str, ...], frozenset[str]]:
     """Return the options of each command, by its words."""
-    found: dict[tuple[str, ...], frozenset[str]] = {}
-
-    def walk(command: Any, words: tuple[str, ...]) -> None:
-        for name, below in getattr(command, "commands", {}).items():
-            walk(below, (*words, name))
-        if hasattr(command, "commands"):
-            return
-        complete: Any = getattr(command.callback, "complete", None)
-        if complete is not None:
-            made = typer.Typer(add_completion=False)
-            made.command()(complete())
-            command = typer.main.get_command(made)
-        names = {name for one in command.params for name in (*one.opts, *one.secondary_opts)}
-        found[words] = frozenset({*names, "--help"})
-
-    walk(typer.main.get_command(app), ())
-    return found
+    commands = commands_of(get_command(app))
+    leaves = {words: completed(one) for words, one in commands.items() if not hasattr(one, "commands")}
+    return {
+        words: frozenset({*(name for one in leaf.params for name in (*one.opts, *one.secondary_opts)), "--help"})
+        for words, leaf in leaves.items()
+    }
 
 
 def wrong_in(text: str) -> Iterator[str]:

@@ -1,7 +1,7 @@
-"""Traps that are planted in files: none is learned without a word. `pytest -v` of this file prints them as a table.
+"""Traps that are planted in a file of events: none is learned without a word.
 
-Five kinds of leaks, each told by `features infer` or, where it takes two fields to know the label, by `evaluate`; and
-cells that look like something else.
+What is seen in each kind of field is tested beside `streamsvm.branches.events`; here are the commands, from cells of a
+CSV to a configuration and its evaluation.
 """
 
 from __future__ import annotations
@@ -12,12 +12,9 @@ import random
 import re
 import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
-
-import pytest
 
 from tests.consumers.command import run
 
@@ -25,172 +22,134 @@ ROWS: Final = 2_000
 POSITIVE: Final = 0.2
 BEGIN: Final = datetime(2026, 1, 1, tzinfo=UTC)
 SUSPECTED: Final = "leak suspected: "
+SEPARATES: Final = SUSPECTED + "alone it separates the labels (AUC 1.000)"
 
-Cells = Mapping[str, Any]
-"""What is planted in an event, by field; None is left out, or an empty cell."""
-Planted = Callable[[random.Random, int, bool], Cells]
-"""Returns the cells of an event, of its place in the file and its label."""
+Cell = Callable[[random.Random, int, bool], object]
+"""Returns the cell of an event from its place in the file and its label; None is an empty cell."""
 
-
-@dataclass(frozen=True, slots=True)
-class Plant:
-    """A trap, and what is said of its field."""
-
-    cells: Planted
-    said: str
-
-
-def _too_late(chance: random.Random, _: int, label: bool) -> Cells:
-    """Return two amounts of which neither knows the label, and whose difference does."""
-    due = chance.uniform(100.0, 900.0)
-    return {"due": round(due, 2), "paid": round(due - (label * 300.0 + chance.uniform(0.0, 100.0)), 2)}
-
-
-def _ordered(_: random.Random, row: int, label: bool) -> Cells:
-    """Return when an event was closed: those of the positive label were, long after the others."""
-    return {"planted": (BEGIN + timedelta(hours=row + label * ROWS)).isoformat()}
-
-
-def _pure(chance: random.Random, _: int, label: bool) -> Cells:
-    """Return one of 200 desks, each of which works on events of one label only."""
-    return {"planted": f"desk {2 * chance.randrange(100) + label}"}
-
-
-def _with_thousands(chance: random.Random, _: int, __: bool) -> Cells:
-    return {"planted": f"{chance.uniform(1_000, 90_000):,.2f}"}
-
-
-def _nearly_unique(chance: random.Random, row: int, _: bool) -> Cells:
-    """Return a text that is another one in 99.9 % of the events."""
-    return {"planted": f"case {row if row % 1_000 else 1:06d}"}
-
-
-def _namibia(chance: random.Random, _: int, __: bool) -> Cells:
-    return {"planted": chance.choice(["DE", "FR", "NA"])}
-
-
-LEAKS: Final = {
-    "present": Plant(
-        lambda chance, _, label: {"planted": chance.choice("ab") if label else None},
+LEAKS: Final[dict[str, tuple[Cell, str]]] = {
+    "present": (
+        lambda chance, _, label: chance.choice("ab") if label else None,
         SUSPECTED + "it is present for 'yes' only",
     ),
-    "absent": Plant(
-        lambda chance, _, label: {"planted": chance.random() if not label or chance.random() < 0.5 else None},
+    "absent": (
+        lambda chance, _, label: chance.random() if not label or chance.random() < 0.5 else None,
         SUSPECTED + "it is missing for 'yes' only",
     ),
-    "number": Plant(
-        lambda chance, _, label: {"planted": chance.random() - label},
-        SUSPECTED + "alone it separates the labels (AUC 1.000)",
+    "number": (lambda chance, _, label: chance.random() - label, SEPARATES),
+    "category": (lambda chance, _, label: chance.choice("ab" if label else "cd"), SEPARATES),
+    "desk_of_one_label": (lambda chance, _, label: f"desk {2 * chance.randrange(100) + label}", SEPARATES),
+    "closed_at": (lambda _, row, label: (BEGIN + timedelta(hours=row + label * ROWS)).isoformat(), SEPARATES),
+    "identifier": (lambda _, row, label: 7 * row + label * 10 * ROWS, SEPARATES),
+}
+"""Fields that know the label, and what is said of each."""
+TRAPS: Final[dict[str, tuple[Cell, str]]] = {
+    "thousands": (
+        lambda chance, *_: f"{chance.uniform(1_000, 90_000):,.2f}",
+        "numbers as text with thousands separators; ",
     ),
-    "category": Plant(
-        lambda chance, _, label: {"planted": chance.choice("ab" if label else "cd")},
-        SUSPECTED + "alone it separates the labels (AUC 1.000)",
+    "unique": (
+        lambda _, row, __: f"case {row if row % 1_000 else 1:06d}",
+        "nearly an identifier: 99.9% of its values differ",
     ),
-    "pure": Plant(_pure, SUSPECTED + "alone it separates the labels (AUC 1.000)"),
-    "ordered": Plant(_ordered, SUSPECTED + "alone it separates the labels (AUC 1.000)"),
-    "identifier": Plant(
-        lambda _, row, label: {"planted": 7 * row + label * 10 * ROWS},
-        SUSPECTED + "alone it separates the labels (AUC 1.000)",
+    "vocabulary": (
+        lambda chance, *_: chance.choice(["DE", "FR", "NA"]),
+        "taken as missing; what is a value must be among the values of a category",
     ),
 }
-TRAPS: Final = {
-    "thousands": Plant(_with_thousands, "numbers as text with thousands separators; "),
-    "unique": Plant(_nearly_unique, "nearly an identifier: 99.9% of its values differ"),
-    "vocabulary": Plant(_namibia, "taken as missing; what is a value must be among the values of a category"),
-}
+"""Fields whose cells look like something else, and what is said of each."""
 
 
-def write(directory: Path, plants: Mapping[str, Plant]) -> Path:
-    """Write events with two honest fields beside what is planted; one plant's fields bear its name."""
-    chances = {name: random.Random(7) for name in ("", *plants)}
-    path, events = directory / "events.csv", []
-    for row in range(ROWS):
-        label = chances[""].random() < POSITIVE
-        event = {"amount": round(chances[""].gauss(50.0 + 10.0 * label, 20.0), 2), "card": chances[""].choice("xyz")}
-        for name, plant in plants.items():
-            for field, value in plant.cells(chances[name], row, label).items():
-                event[field.replace("planted", name)] = value
-        events.append({**event, "y": "yes" if label else "no"})
+def write(directory: Path, cells: Mapping[str, Cell]) -> Path:
+    """Write events with two honest fields beside what is planted."""
+    chance = random.Random(7)
+    path = directory / "events.csv"
     with path.open("w", newline="") as out:
-        table = csv.DictWriter(out, events[0])
-        table.writeheader()
-        table.writerows(events)
+        table = csv.writer(out)
+        table.writerow(["amount", "card", *cells, "y"])
+        for row in range(ROWS):
+            label = chance.random() < POSITIVE
+            honest = [round(chance.gauss(50.0 + 10.0 * label, 20.0), 2), chance.choice("xyz")]
+            planted = [cell(chance, row, label) for cell in cells.values()]
+            table.writerow([*honest, *planted, "yes" if label else "no"])
     return path
 
 
-def inferred(path: Path, *fields: str) -> tuple[dict[str, Any], dict[str, str]]:
-    """Return the features that are proposed, and the line on each planted field."""
-    done = run("features", "infer", str(path))
+def inferred(path: Path, *options: str) -> str:
+    """Return the configuration that is proposed for a file, having written it beside the file."""
+    done = run("features", "infer", str(path), *options)
     assert done.returncode == 0, done.stderr
     path.with_name("config.toml").write_text(done.stdout)
-    lines = {field: line for line in done.stdout.splitlines() for field in fields if re.match(rf"(# )?{field}\b", line)}
-    return tomllib.loads(done.stdout)["features"], lines
+    return done.stdout
 
 
-def evaluated(path: Path, *options: str) -> Any:
+def line_of(field: str, text: str) -> str:
+    """Return the line on a field; one that is left out is a comment."""
+    (line,) = (line for line in text.splitlines() if re.match(rf"(# )?{field}\b", line))
+    return line
+
+
+def evaluated(path: Path) -> Any:
     """Return the report of `evaluate` by the configuration beside a file."""
     config = str(path.with_name("config.toml"))
-    done = run("evaluate", str(path), "--config", config, "--no-optimum", "--json", *options)
+    done = run("evaluate", str(path), "--config", config, "--no-optimum", "--json")
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
 
-@pytest.mark.parametrize("name", LEAKS)
-def test_a_planted_leak_is_left_out(name: str, tmp_path: Path) -> None:
+def test_planted_leaks_are_left_out(tmp_path: Path) -> None:
     """Commented out, with what was seen; the honest fields are proposed."""
-    features, lines = inferred(write(tmp_path, {name: LEAKS[name]}), name)
-    assert set(features) == {"amount", "card"}
-    assert lines[name].startswith(f"# {name}: ")
-    assert LEAKS[name].said in lines[name]
+    text = inferred(write(tmp_path, {name: cell for name, (cell, _) in LEAKS.items()}))
+    assert set(tomllib.loads(text)["features"]) == {"amount", "card"}
+    for name, (_, said) in LEAKS.items():
+        assert line_of(name, text).startswith(f"# {name}: ")
+        assert said in line_of(name, text)
 
 
 def test_what_only_two_fields_know_is_named_by_evaluate(tmp_path: Path) -> None:
     """A leak that no field is by itself: its two fields are proposed, and nearly all rows are right by them."""
-    path = write(tmp_path, {"": Plant(_too_late, "")})
-    done = run("features", "infer", str(path))
-    assert SUSPECTED not in done.stdout
-    path.with_name("config.toml").write_text(done.stdout)
+    path = tmp_path / "events.csv"
+    chance = random.Random(7)
+    with path.open("w", newline="") as out:
+        table = csv.writer(out)
+        table.writerow(["due", "paid", "y"])
+        for _ in range(ROWS):
+            label, due = chance.random() < POSITIVE, chance.uniform(100.0, 900.0)
+            paid = due - label * 300.0 - chance.uniform(0.0, 100.0)
+            table.writerow([round(due, 2), round(paid, 2), "yes" if label else "no"])
+    assert SUSPECTED not in inferred(path)
     (ours,) = (row for row in evaluated(path)["rows"] if row["contender"] == "streamsvm")
     said = ours["note"].split("all rows right: is a field known too late? ")[1]
     assert said.startswith(("due decides: ", "paid decides: "))
 
 
 def test_planted_traps_are_not_learned_without_a_word(tmp_path: Path) -> None:
-    """Read as what they are, or left out; what is proposed can be evaluated."""
-    path = write(tmp_path, TRAPS)
-    features, lines = inferred(path, *TRAPS)
-    for name, trap in TRAPS.items():
-        assert trap.said in lines[name]
+    """Read as what they are, or left out; what is proposed can be evaluated, also with `NA` as one more value."""
+    path = write(tmp_path, {name: cell for name, (cell, _) in TRAPS.items()})
+    text = inferred(path)
+    for name, (_, said) in TRAPS.items():
+        assert said in line_of(name, text)
+    features = tomllib.loads(text)["features"]
     assert features["thousands"] == {"as": "number", "parse": "text", "thousands": ","}
     assert set(features["vocabulary"]["values"]) == {"DE", "FR"}
     assert "unique" not in features
-    _check_that_a_listed_value_is_that_value(path)
     evaluated(path)
-
-
-def _check_that_a_listed_value_is_that_value(path: Path) -> None:
-    """Whoever adds `NA` to the vocabulary has a column for it: nothing is missing in the file any more."""
-    config = path.with_name("config.toml")
-    said = config.read_text()
-    assert said.count('missing = "indicator"') == 1
-    config.write_text(
-        said.replace('["DE", "FR"]', '["DE", "FR", "NA"]')
-        .replace('["FR", "DE"]', '["DE", "FR", "NA"]')
-        .replace(', missing = "indicator"', "")
-    )
+    assert text.count('missing = "indicator"') == 1
+    wider = re.sub(r'\["(DE|FR)", "(DE|FR)"\]', '["DE", "FR", "NA"]', text).replace(', missing = "indicator"', "")
+    path.with_name("config.toml").write_text(wider)
     found = evaluated(path)
-    assert found["training_points"] + found["test_points"] == ROWS
+    assert found["training_points"] + found["test_points"] == ROWS, "nothing is missing in the file any more"
 
 
 def test_a_file_in_an_order_is_seen_as_a_whole(tmp_path: Path) -> None:
     """Of most files the first rows are the oldest: a field that comes into use later is not constant."""
     path = tmp_path / "events.csv"
     late = [row >= ROWS // 2 for row in range(ROWS)]
-    rows = [f"{row + 5},{'new' if one else 'old'},{row % (3 if one else 50) == 0}\n" for row, one in enumerate(late)]
-    path.write_text("number,channel,y\n" + "".join(rows))
-    done = run("features", "infer", str(path), "--rows", "200")
-    assert done.stdout.startswith("# Proposed from 200 of the 2,000 events of events.csv.")
-    assert {*tomllib.loads(done.stdout)["features"]["channel"]["values"]} == {"new", "old"}
-    assert "# number: identifier: it counts the events" in done.stdout
-    assert "class_weight" not in done.stdout
-    assert run("features", "infer", str(path), "--rows", "200").stdout == done.stdout
+    cells = [f"{row + 5},{'new' if one else 'old'},{row % (3 if one else 50) == 0}\n" for row, one in enumerate(late)]
+    path.write_text("number,channel,y\n" + "".join(cells))
+    text = inferred(path, "--rows", "200")
+    assert text.startswith("# Proposed from 200 of the 2,000 events of events.csv.")
+    assert {*tomllib.loads(text)["features"]["channel"]["values"]} == {"new", "old"}
+    assert "# number: identifier: it counts the events" in text
+    assert "class_weight" not in text
+    assert inferred(path, "--rows", "200") == text

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import csv
+import io
 import json
 from dataclasses import replace
 from itertools import combinations
@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv
 import pyarrow.parquet
 import pytest
 from rich.console import Console
@@ -65,61 +66,87 @@ def named(report: EvaluationReport, name: str) -> EvaluationRow:
 
 
 def write(path: Path, X: np.ndarray, y: np.ndarray) -> Path:
-    names = [f"f{index}" for index in range(X.shape[1])]
+    table = pa.table({f"f{index}": column for index, column in enumerate(X.T)} | {"label": y})
     if path.suffix == ".csv":
-        with path.open("w", newline="") as file:
-            csv.writer(file).writerows(
-                [[*names, "label"], *([*map(float, x), int(t)] for x, t in zip(X, y, strict=True))]
-            )
+        pyarrow.csv.write_csv(table, path)
     else:
-        table = {name: X[:, index] for index, name in enumerate(names)} | {"label": y}
-        pa.parquet.write_table(pa.table(table), path)
+        pyarrow.parquet.write_table(table, path)
     return path
 
 
-@pytest.mark.parametrize("ending", ["csv", "parquet"])
-def test_every_format_gives_the_same_figures(
-    arrays: Arrays, report: EvaluationReport, ending: str, tmp_path: Path
-) -> None:
-    """The same points out of any file: the same gaps and scores as from memory."""
-    found = evaluate(open_source(write(tmp_path / f"part.{ending}", *arrays)), PLAN)
-    assert [row.name for row in found.rows] == ["streamsvm", "balanced", "reservoir", "SGD", "optimum"]
-    for row in found.rows:
-        assert replace(row, **UNTIMED) == replace(named(report, row.name), **UNTIMED)
+@pytest.fixture(scope="module")
+def three() -> Arrays:
+    """Three labels, named, of which the rarest has a tenth."""
+    random = np.random.default_rng(0)
+    y = random.choice(3, 2_500, p=[0.5, 0.4, 0.1])
+    X = random.normal(size=(3, 5))[y] * 1.5 + random.normal(size=(2_500, 5))
+    return X, np.array(["bird", "cat", "dog"])[y]
 
 
-def test_the_figures_are_those_computed_by_hand(arrays: Arrays, report: EvaluationReport) -> None:
-    """The gap by SVC's own optimum, and the scores, from a CoresetSVC that is fitted here on the same rows."""
+def parts_of(arrays: Arrays) -> tuple[Arrays, Arrays]:
+    """Return the rows that `PLAN` trains on, and those that it holds out."""
     X, y = arrays
     order = np.random.Generator(np.random.PCG64(PLAN.seed)).permutation(len(y))
-    train, test = order[600:], order[:600]
-    scaler = StandardScaler().fit(X[train])
-    Z = scaler.transform(X[train])
+    held_out = len(y) // 5
+    train, test = order[held_out:], order[:held_out]
+    return (X[train], y[train]), (X[test], y[test])
 
-    def objective(w: np.ndarray, b: float) -> float:
-        return 0.5 * float(w @ w) + float(np.maximum(0.0, 1.0 - y[train] * (Z @ w + b)).sum())
 
-    ours = CoresetSVC(points=200, C=1.0).fit(X[train], y[train])
-    w = ours.coef_[0] * scaler.scale_
-    reached = objective(w, float(ours.intercept_[0] + ours.coef_[0] @ scaler.mean_))
-    exact = SVC(kernel="linear", C=1.0, tol=1e-6).fit(Z, y[train])
-    least = objective(exact.coef_[0], float(exact.intercept_[0]))
-    row = named(report, "streamsvm")
+@pytest.mark.parametrize("labels", ["two", "three"])
+def test_the_figures_are_those_computed_by_hand(arrays: Arrays, three: Arrays, labels: str) -> None:
+    """The gap is that of the sum over the pairs, by LIBSVM's optima; the scores are scikit-learn's.
+
+    Both are of a CoresetSVC that is fitted here on the same rows.
+    """
+    given = arrays if labels == "two" else three
+    found = evaluate(from_arrays("points", *given), PLAN)
+    (X, y), (held_out, truth) = parts_of(given)
+    scaler = StandardScaler().fit(X)
+    Z = scaler.transform(X)
+    ours = CoresetSVC(points=200, C=1.0).fit(X, y)
+
+    def objective(pair: tuple[Any, Any], w: np.ndarray, b: float) -> float:
+        own = np.isin(y, pair)
+        signs = np.where(y[own] == pair[1], 1, -1)
+        return 0.5 * float(w @ w) + float(np.maximum(0.0, 1.0 - signs * (Z[own] @ w + b)).sum())
+
+    reached, least = 0.0, 0.0
+    pairs = list(combinations(ours.classes_, 2))
+    for pair, coef, intercept in zip(pairs, ours.coef_, ours.intercept_, strict=True):
+        own = np.isin(y, pair)
+        exact = SVC(kernel="linear", C=1.0, tol=1e-6).fit(Z[own], y[own] == pair[1])
+        reached += objective(pair, coef * scaler.scale_, float(intercept + coef @ scaler.mean_))
+        least += objective(pair, exact.coef_[0], float(exact.intercept_[0]))
+    row = named(found, "streamsvm")
+    assert found.labels == tuple(ours.classes_)
     assert row.objective == pytest.approx(reached, rel=1e-9)
     assert row.gap == pytest.approx(reached / least - 1.0, abs=1e-6)
     assert row.gap > 1e-5
     assert row.scores is not None
-    assert row.scores.accuracy == ours.score(X[test], y[test])
-    assert row.scores.balanced_accuracy == balanced_accuracy_score(y[test], ours.predict(X[test]))
-    assert row.scores.auc == roc_auc_score(y[test], ours.decision_function(X[test]))
+    assert row.scores.accuracy == ours.score(held_out, truth)
+    assert row.scores.balanced_accuracy == balanced_accuracy_score(truth, ours.predict(held_out))
+    decision = ours.decision_function(held_out)
+    if labels == "two":
+        assert row.scores.auc == roc_auc_score(truth, decision)
+    else:
+        areas = [roc_auc_score(truth == label, decision[:, place]) for place, label in enumerate(ours.classes_)]
+        assert row.scores.auc == pytest.approx(np.mean(areas))
+        assert_in_order(found)
+        assert named(found, "SGD").gap is None
+    assert all(row.scores is not None and row.scores.accuracy > 0.75 for row in found.rows)
+
+
+def assert_in_order(report: EvaluationReport) -> None:
+    """See that the optimum has no gap, and that ours is nearer to it than a reservoir."""
+    gaps = {row.name: row.gap for row in report.rows}
+    assert 0.0 == gaps["optimum"] < gaps["streamsvm"] < gaps["reservoir"]
 
 
 def test_rows_keep_to_their_memory(report: EvaluationReport) -> None:
     """Ours and the reservoir hold what was chosen, SGD nothing, the optimum everything; ours is nearer."""
     held = {row.name: row.points_held for row in report.rows[:5]}
     assert held == {"streamsvm": 200, "balanced": 200, "reservoir": 200, "SGD": 0, "optimum": 2_400}
-    gaps = {row.name: row.gap for row in report.rows}
-    assert 0.0 == gaps["optimum"] < gaps["streamsvm"] < gaps["reservoir"]
+    assert_in_order(report)
     assert report.uncertainty is not None
     assert report.uncertainty < 1e-6
 
@@ -128,9 +155,8 @@ def test_rbf_has_gaps_where_they_have_a_meaning(source: PointSource) -> None:
     """Ours and the reservoir's of the same width; SGD's machine lives elsewhere."""
     found = evaluate(source, replace(PLAN, kernel="rbf"))
     assert found.gamma is not None
-    gaps = {row.name: row.gap for row in found.rows}
-    assert 0.0 == gaps["optimum"] < gaps["streamsvm"] < gaps["reservoir"]
-    assert gaps["SGD"] is None
+    assert_in_order(found)
+    assert named(found, "SGD").gap is None
     assert all(row.scores is not None for row in found.rows)
 
 
@@ -156,15 +182,6 @@ def test_the_seed_decides_everything(source: PointSource) -> None:
         return [replace(row, **UNTIMED) for row in evaluate(source, replace(PLAN, seed=seed)).rows]
 
     assert figures(3) == figures(3) != figures(4)
-
-
-def test_labels_may_be_text(arrays: Arrays) -> None:
-    """The higher one is positive."""
-    X, y = arrays
-    text = from_arrays("named", X[:500], np.where(y[:500] > 0, "pulsar", "noise"))
-    points, labels = load(text)
-    assert labels == ("noise", "pulsar")
-    np.testing.assert_array_equal(points.y, y[:500])
 
 
 @pytest.mark.parametrize("padded", ["01", "+01", "-01", "0012"])
@@ -218,64 +235,20 @@ def test_labels_that_cannot_be_learned_are_refused(y: list[int], said: str) -> N
         evaluate(from_arrays("few", np.arange(2.0 * len(y)).reshape(-1, 2), y), Plan(test_share=0.5, seed=0))
 
 
-@pytest.fixture(scope="module")
-def three() -> Arrays:
-    """Three labels, named, of which the rarest has a tenth."""
-    random = np.random.default_rng(0)
-    y = random.choice(3, 2_500, p=[0.5, 0.4, 0.1])
-    X = random.normal(size=(3, 5))[y] * 1.5 + random.normal(size=(2_500, 5))
-    return X, np.array(["bird", "cat", "dog"])[y]
+def table_of(report: EvaluationReport) -> str:
+    """Return the table as a terminal of 80 columns shows it."""
+    console = Console(width=80, record=True, file=io.StringIO())
+    console.print(describe(report))
+    return console.export_text()
 
 
-def test_the_figures_of_three_labels_are_those_computed_by_hand(three: Arrays) -> None:
-    """The gap is that of the sum over the pairs, by LIBSVM's optima; the scores are scikit-learn's."""
-    X, y = three
-    found = evaluate(from_arrays("animals", X, y), PLAN)
-    order = np.random.Generator(np.random.PCG64(PLAN.seed)).permutation(len(y))
-    train, test = order[500:], order[:500]
-    scaler = StandardScaler().fit(X[train])
-    Z = scaler.transform(X[train])
-    ours = CoresetSVC(points=200, C=1.0).fit(X[train], y[train])
-
-    def objective(pair: tuple[str, str], w: np.ndarray, b: float) -> float:
-        own = np.isin(y[train], pair)
-        signs = np.where(y[train][own] == pair[1], 1, -1)
-        return 0.5 * float(w @ w) + float(np.maximum(0.0, 1.0 - signs * (Z[own] @ w + b)).sum())
-
-    reached, least = 0.0, 0.0
-    pairs = list(combinations(ours.classes_, 2))
-    for pair, coef, intercept in zip(pairs, ours.coef_, ours.intercept_, strict=True):
-        own = np.isin(y[train], pair)
-        exact = SVC(kernel="linear", C=1.0, tol=1e-6).fit(Z[own], y[train][own] == pair[1])
-        reached += objective(pair, coef * scaler.scale_, float(intercept + coef @ scaler.mean_))
-        least += objective(pair, exact.coef_[0], float(exact.intercept_[0]))
-    row = named(found, "streamsvm")
-    assert found.labels == ("bird", "cat", "dog")
-    assert row.gap == pytest.approx(reached / least - 1.0, abs=1e-6)
-    assert row.scores is not None
-    assert row.scores.accuracy == ours.score(X[test], y[test])
-    assert row.scores.balanced_accuracy == balanced_accuracy_score(y[test], ours.predict(X[test]))
-    decision = ours.decision_function(X[test])
-    areas = [roc_auc_score(y[test] == label, decision[:, place]) for place, label in enumerate(ours.classes_)]
-    assert row.scores.auc == pytest.approx(np.mean(areas))
-    gaps = {row.name: row.gap for row in found.rows}
-    assert 0.0 == gaps["optimum"] < gaps["streamsvm"] < gaps["reservoir"]
-    assert gaps["SGD"] is None
-    assert all(row.scores is not None and row.scores.accuracy > 0.75 for row in found.rows)
-
-
-def test_the_table_shows_every_row(report: EvaluationReport, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_table_shows_every_row(report: EvaluationReport) -> None:
     """Figures or dashes; gaps that the optimum is too uncertain for are shown as bounds."""
-    Console(width=100, no_color=True).print(describe(report))
-    text = capsys.readouterr().out
     assert headline(report) == "pulsars: one pass over 2,400 points, 600 held out; 8 features, C 1"
-    for row in report.rows:
-        assert row.name in text
-    uncertain = replace(report, uncertainty=0.5)
-    Console(width=100, no_color=True).print(describe(uncertain))
-    assert "< 5.0e-01" in capsys.readouterr().out
-    Console(width=100, no_color=True).print(describe(replace(report, uncertainty=None)))
-    assert f"{report.rows[0].objective:.6g}" in capsys.readouterr().out
+    text = table_of(report)
+    assert all(row.name in text for row in report.rows)
+    assert "< 5.0e-01" in table_of(replace(report, uncertainty=0.5))
+    assert f"{report.rows[0].objective:.6g}" in table_of(replace(report, uncertainty=None))
     assert any(line.startswith("optimum: trained on all training points, certified to") for line in notes(report))
 
 
@@ -296,41 +269,35 @@ def test_probabilities_are_judged_where_they_are_asked_for(arrays: Arrays, sourc
     """Brier score and log loss of ours and of cross-validation over everything stand in the table; of SGD, none do."""
     plan = replace(PLAN, points=1_500, probability="sigmoid")
     found = evaluate(source, plan)
-    X, y = arrays
-    order = np.random.Generator(np.random.PCG64(PLAN.seed)).permutation(len(y))
-    train, test = order[600:], order[:600]
-    ours = CoresetSVC(points=1_500, C=1.0, probability="sigmoid").fit(X[train], y[train])
+    (X, y), (held_out, truth) = parts_of(arrays)
+    ours = CoresetSVC(points=1_500, C=1.0, probability="sigmoid").fit(X, y).predict_proba(held_out)[:, 1]
     said = named(found, "streamsvm").probabilities
     assert said is not None
-    assert said.brier == pytest.approx(brier_score_loss(y[test], ours.predict_proba(X[test])[:, 1]))
-    assert said.log_loss == pytest.approx(log_loss(y[test], ours.predict_proba(X[test])[:, 1]))
+    assert said.brier == pytest.approx(brier_score_loss(truth, ours))
+    assert said.log_loss == pytest.approx(log_loss(truth, ours))
     whole = CalibratedClassifierCV(make_pipeline(StandardScaler(), SVC(kernel="linear", C=1.0)), method="sigmoid")
-    expected = whole.fit(X[train], y[train]).predict_proba(X[test])[:, 1]
     best = named(found, "optimum").probabilities
     assert best is not None
-    assert best.brier == pytest.approx(brier_score_loss(y[test], expected), rel=0.02)
+    expected = whole.fit(X, y).predict_proba(held_out)[:, 1]
+    assert best.brier == pytest.approx(brier_score_loss(truth, expected), rel=0.02)
     assert named(found, "SGD").probabilities is None
-    console = Console(width=80, record=True)
-    console.print(describe(found))
-    text = console.export_text()
+    text = table_of(found)
     assert all(shown in text for shown in ("streamsvm", "reservoir", f"{said.brier:.4f}", "log loss", "balanced"))
 
 
 @pytest.mark.parametrize("weights", ["balanced", (1.0, 5.0)])
 def test_class_weights_count_in_every_method(arrays: Arrays, source: PointSource, weights: Any) -> None:
     """The optimum is SVC's of the same weights; SGD gets them as weights of its rows."""
-    X, y = arrays
-    order = np.random.Generator(np.random.PCG64(PLAN.seed)).permutation(len(y))
-    Z = StandardScaler().fit_transform(X[order[600:]])
+    (X, y), _ = parts_of(arrays)
+    Z = StandardScaler().fit_transform(X)
     given = weights if isinstance(weights, str) else {-1: weights[0], 1: weights[1]}
-    exact = SVC(kernel="linear", C=1.0, tol=1e-6, class_weight=given).fit(Z, y[order[600:]])
+    exact = SVC(kernel="linear", C=1.0, tol=1e-6, class_weight=given).fit(Z, y)
     found = evaluate(source, replace(PLAN, class_weight=weights))
-    best = named(found, "optimum")
     factors = np.array([1.0, 1.0])
-    factors[:] = len(Z) / (2.0 * np.bincount(y[order[600:]] > 0)) if isinstance(weights, str) else weights
-    slack = np.maximum(0.0, 1.0 - y[order[600:]] * exact.decision_function(Z))
-    reached = 0.5 * float(exact.coef_[0] @ exact.coef_[0]) + float((factors[(y[order[600:]] > 0) * 1] * slack).sum())
-    assert best.objective == pytest.approx(reached, rel=1e-4)
+    factors[:] = len(Z) / (2.0 * np.bincount(y > 0)) if isinstance(weights, str) else weights
+    slack = np.maximum(0.0, 1.0 - y * exact.decision_function(Z))
+    reached = 0.5 * float(exact.coef_[0] @ exact.coef_[0]) + float((factors[(y > 0) * 1] * slack).sum())
+    assert named(found, "optimum").objective == pytest.approx(reached, rel=1e-4)
     sgd, plain = named(found, "SGD"), named(evaluate(source, PLAN), "SGD")
     assert sgd.scores is not None
     assert plain.scores is not None

@@ -6,6 +6,7 @@ import csv
 import json
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,7 +22,7 @@ from streamsvm.branches.events import events_in
 from streamsvm.config import PointsConfig
 from streamsvm.errors import ConfigurationError
 from streamsvm.ingest import from_arrays, open_source
-from streamsvm.kafka import Cluster, TopicSpec
+from streamsvm.kafka import Cluster, Connection, TopicSpec
 from streamsvm.model import Version, content_sha256
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.command import error_of, run
@@ -103,16 +104,22 @@ def trained(broker: TestBroker, rows: Path, config: Path, folder: Path, partitio
     return version
 
 
+def the_version(report: EvaluationReport, version: Version) -> Any:
+    """Return what a report says of its version, having seen that it is this one, by both hashes."""
+    found = report.version
+    assert found is not None
+    assert found.training_set_sha256 == version.lineage.training_set_sha256
+    assert found.content_sha256 == content_sha256(version)
+    return found
+
+
 def test_the_hashes_are_those_of_the_version_that_a_trainer_publishes(
     embedded_broker: TestBroker, tmp_path: Path
 ) -> None:
     """Sent and learned for real, with rows that are rejected; another seed, order or dealing is another version."""
     rows, config = written(tmp_path)
     version = trained(embedded_broker, rows, config, tmp_path / "checkpoint", PARTITIONS)
-    found = evaluated(rows, config, PARTITIONS).version
-    assert found is not None
-    assert found.training_set_sha256 == version.lineage.training_set_sha256
-    assert found.content_sha256 == content_sha256(version)
+    found = the_version(evaluated(rows, config, PARTITIONS), version)
     assert (found.rows, found.of_rows, found.partitions) == (ROWS, ROWS, PARTITIONS)
     assert version.stream.points < version.stream.rows
     others = [evaluated(rows, config, 3), evaluated(rows, config, PARTITIONS, seed=8)]
@@ -126,12 +133,9 @@ def test_of_one_partition_the_version_ends_where_the_last_cut_falls(real_broker:
     """Rows behind it stand in no version; on Apache Kafka, whose offsets and epochs are its own."""
     rows, config = written(tmp_path, CONFIG.replace("every_leaves = 40", "every_leaves = 3"))
     version = trained(real_broker, rows, config, tmp_path / "checkpoint", 1)
-    found = evaluated(rows, config, 1).version
-    assert found is not None
+    found = the_version(evaluated(rows, config, 1), version)
     assert (found.rows, found.of_rows) == (version.stream.rows, ROWS)
     assert found.rows == ROWS // (3 * LEAF_ROWS) * 3 * LEAF_ROWS < ROWS
-    assert found.training_set_sha256 == version.lineage.training_set_sha256
-    assert found.content_sha256 == content_sha256(version)
 
 
 def row_of(report: EvaluationReport, name: str) -> EvaluationRow:
@@ -244,24 +248,24 @@ def test_points_that_a_trainer_would_reject_are_named(
 
 
 @pytest.mark.parametrize(
-    ("more", "says"),
+    ("text", "says"),
     [
         (
-            '[labels]\ntopic = "labels"\nhorizon = "1h"\n',
+            '[events]\nid = "id"\n[features]\namount = "number"\n[labels]\ntopic = "labels"\nhorizon = "1h"\n',
             "labels.topic = labels: a file of rows has its labels",
         ),
-        ('memory = "window"\nwindow = "60s"\n', "coreset.window = 1m: the rows of a file have no times"),
+        (
+            '[points]\ndimension = 2\n[coreset]\nmemory = "window"\nwindow = "60s"\n',
+            "coreset.window = 1m: the rows of a file have no times",
+        ),
     ],
 )
-def test_what_a_file_cannot_have_is_refused(tmp_path: Path, more: str, says: str) -> None:
+def test_what_a_file_cannot_have_is_refused(tmp_path: Path, text: str, says: str) -> None:
     """Labels of a topic of their own, and ages by the clock."""
-    text = CONFIG.split("[training]")[0].replace('points = 110\nstructure = "tree"\n', "").replace("C = 2.0", "")
-    if "[labels]" in more:
-        text = text.replace('label = {field = "y", negative = ["paid"], positive = ["default"]}', 'id = "id"')
-    rows, config = written(tmp_path, text + more)
+    config = tmp_path / "loans.toml"
+    config.write_text(text)
     with pytest.raises(ConfigurationError, match=says):
         settings_of(config, {})
-    assert rows.exists()
 
 
 def test_partitions_are_those_of_the_configured_topic(
@@ -275,12 +279,9 @@ def test_partitions_are_those_of_the_configured_topic(
     assert partitions_of(asked) == (PARTITIONS, f"as many as the topic {topic} has")
     assert partitions_of(load()) == (1, "no input.topic is configured")
     assert not_followed(load({"http": {"port": 0}, "svm": {"C": 2.0}, "seed": 3})) == ["[http]"]
-
-
-def test_a_silent_broker_is_no_obstacle(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The number is 1 then, and the reason is said."""
-    settings = load({"kafka": {"bootstrap.servers": "127.0.0.1:1"}, "input": {"topic": "loans"}})
+    silent = Connection(options={"bootstrap.servers": "127.0.0.1:1"})
+    monkeypatch.setattr(configured, "connect", lambda *_: silent)
     monkeypatch.setattr(configured, "LIMITS_TIMEOUT_S", 0.5)
-    count, why = partitions_of(settings)
+    count, why = partitions_of(load({"input": {"topic": "loans"}}))
     assert count == 1
     assert why.startswith("the topic loans cannot be asked: ")

@@ -8,8 +8,6 @@ import logging
 import signal
 import subprocess
 import sys
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from typing import Any, Final, Literal
 
@@ -25,6 +23,7 @@ from consumers.metrics import TRAINER, Metrics
 from consumers.settings import HttpConfig, LogConfig
 from streamsvm.errors import BrokerUnavailable, ConfigurationError, CorruptCheckpoint, Fenced, StreamsvmError
 from streamsvm.kafka import ClientLog
+from tests.consumers.host.test_web import asked
 
 
 class Clock:
@@ -54,12 +53,8 @@ def server(health: Health) -> Iterator[HttpServer]:
 
 
 def get(server: HttpServer, path: str) -> tuple[int, str]:
-    try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{server.port}{path}") as answer:
-            return answer.status, answer.read().decode()
-    except urllib.error.HTTPError as error:
-        with error:
-            return error.code, error.read().decode()
+    answer = asked(server, path)
+    return answer.status, answer.read().decode()
 
 
 def test_metrics_answer(server: HttpServer) -> None:

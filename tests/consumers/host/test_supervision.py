@@ -6,7 +6,6 @@ Oracle: a datagram socket in systemd's part, and the protocol of sd_notify(3).
 from __future__ import annotations
 
 import os
-import shutil
 import socket
 import subprocess
 import sys
@@ -17,14 +16,11 @@ from pathlib import Path
 import pytest
 
 from consumers.host import supervision
-from consumers.host.exit_codes import (
-    EXIT_CONFIGURATION,
-    EXIT_FATAL,
-    EXIT_RETRYABLE,
-    EXIT_UNFORESEEN,
-)
+from consumers.host.exit_codes import EXIT_CONFIGURATION, EXIT_FATAL, EXIT_RETRYABLE, EXIT_UNFORESEEN
 from consumers.host.runtime import Health
 from consumers.host.supervision import Supervision
+from tests.consumers.command import run
+from tests.deploy.checkers import program
 from tests.deploy.files import DEPLOY
 
 UNITS = sorted((DEPLOY / "systemd").glob("*.service"))
@@ -46,18 +42,6 @@ class Supervisor:
         while not any(wanted(line) for line in lines):
             lines += self._socket.recv(4096).decode().split("\n")
         return lines
-
-    def drain(self) -> list[str]:
-        """Return the lines that wait."""
-        lines: list[str] = []
-        self._socket.setblocking(False)
-        try:
-            while True:
-                lines += self._socket.recv(4096).decode().split("\n")
-        except BlockingIOError:
-            return lines
-        finally:
-            self._socket.settimeout(20.0)
 
     def close(self) -> None:
         self._socket.close()
@@ -104,7 +88,6 @@ def test_watchdog_hears_nothing_of_a_daemon_that_hangs(supervisor: Supervisor, a
         supervisor.until(lambda line: line == "WATCHDOG=1")
         now[0] = 61.0
         supervisor.until(lambda line: "has not turned for 61 s" in line)
-        supervisor.drain()
         now[0] = 62.0  # the status changes with every second of the loop's silence: a notice that can be awaited
         silent = supervisor.until(lambda line: "has not turned for 62 s" in line)
         assert "WATCHDOG=1" not in silent
@@ -127,16 +110,10 @@ def test_supervisor_that_is_gone_does_not_disturb(tmp_path: Path) -> None:
 def test_command_tells_its_supervisor(tmp_path: Path) -> None:
     """A trainer that ends because no broker answers says so to systemd, too."""
     listening = Supervisor(str(tmp_path / "notify"))
-    command = [sys.executable, "-m", "consumers", "train", "--name", "m", "--input-topic", "in", "--points-dimension"]
-    ended = subprocess.run(
-        [*command, "2", "--bootstrap-servers", "127.0.0.1:9", "--http-port", "0"],
-        env={**os.environ, "NOTIFY_SOCKET": str(tmp_path / "notify")},
-        cwd=tmp_path,
-        capture_output=True,
-        check=False,
-        timeout=120,
-    )
-    assert ended.returncode == 75, ended.stderr.decode()
+    given = ["--name", "m", "--input-topic", "in", "--points-dimension", "2", "--http-port", "0"]
+    place = ["--checkpoint-directory", str(tmp_path / "checkpoint"), "--bootstrap-servers", "127.0.0.1:9"]
+    ended = run("train", *given, *place, NOTIFY_SOCKET=str(tmp_path / "notify"))
+    assert ended.returncode == 75, ended.stderr
     assert "STOPPING=1" in listening.until(lambda line: line == "STOPPING=1")
     listening.close()
 
@@ -148,17 +125,15 @@ def runnable(unit: Path, folder: Path) -> Path:
     return copy
 
 
-def verified(unit: Path) -> subprocess.CompletedProcess[str]:
-    program = shutil.which("systemd-analyze")
-    if program is None:
-        pytest.skip("systemd-analyze is not on PATH (Debian: apt install systemd)")
-    return subprocess.run([program, "verify", unit], capture_output=True, text=True, check=False)
+def analyzed(*words: str | Path) -> subprocess.CompletedProcess[str]:
+    command = [program("systemd-analyze", "Debian: apt install systemd"), *words]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
 @pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.name)
 def test_unit_is_valid(unit: Path, tmp_path: Path) -> None:
     """systemd's own checker takes the unit without a word."""
-    checked = verified(runnable(unit, tmp_path))
+    checked = analyzed("verify", runnable(unit, tmp_path))
     assert (checked.returncode, checked.stderr) == (0, "")
 
 
@@ -167,21 +142,13 @@ def test_mistake_in_a_unit_is_found(unit: Path, tmp_path: Path) -> None:
     """A misspelt option is named."""
     copy = runnable(unit, tmp_path)
     copy.write_text(copy.read_text().replace("WatchdogSec=", "WatchDogSec="))
-    assert "WatchDogSec" in verified(copy).stderr
+    assert "WatchDogSec" in analyzed("verify", copy).stderr
 
 
 @pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.name)
 def test_unit_is_hardened(unit: Path, tmp_path: Path) -> None:
     """systemd finds little that the daemon could reach if it were taken over: at most 2 of 10."""
-    program = shutil.which("systemd-analyze")
-    if program is None:
-        pytest.skip("systemd-analyze is not on PATH (Debian: apt install systemd)")
-    checked = subprocess.run(
-        [program, "security", "--offline=true", "--threshold=20", runnable(unit, tmp_path)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    checked = analyzed("security", "--offline=true", "--threshold=20", runnable(unit, tmp_path))
     assert checked.returncode == 0, checked.stdout + checked.stderr
 
 

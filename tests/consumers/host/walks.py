@@ -27,7 +27,8 @@ import numpy as np
 
 import consumers.cli.app
 import consumers.host.runtime
-from streamsvm.kafka import Cluster, EmbeddedBroker, Message, TopicSpec
+from streamsvm.kafka import Cluster, EmbeddedBroker, TopicSpec
+from tests.kafka.steps import send_values
 
 ROOT: Final = str(Path(__file__).parents[3]) + "/"
 OWN: Final = (ROOT + "streamsvm/", ROOT + "consumers/")
@@ -97,15 +98,10 @@ def main() -> None:
     """Walk, and print."""
     tracer = Tracer()
     with EmbeddedBroker() as broker, tempfile.TemporaryDirectory() as directory:
-        cluster = Cluster(broker.connection)
-        cluster.create([TopicSpec("labeled", 1, config={})])
-        random, outbox = np.random.default_rng(0), cluster.outbox()
-        for x in random.normal(size=(POINTS, 3)).tolist():
-            outbox.send(
-                Message("labeled", json.dumps({"x": x, "y": 1 if x[0] > 0.3 * x[1] else -1}).encode(), None, (), 0)
-            )
-        outbox.flush(DEADLINE_S)
-        outbox.close()
+        Cluster(broker.connection).create([TopicSpec("labeled", 1, config={})])
+        points = np.random.default_rng(0).normal(size=(POINTS, 3)).tolist()
+        values = [json.dumps({"x": x, "y": 1 if x[0] > 0.3 * x[1] else -1}).encode() for x in points]
+        send_values(broker.connection, "labeled", values)
         consumers.host.runtime.connect = lambda *_: broker.connection  # type: ignore[assignment]
         threading.Thread(target=stop_in_time, args=(tracer,), daemon=True).start()
         sys.argv = ["streamsvm", "train", "--bootstrap-servers", broker.bootstrap_servers, "--points-dimension", "3"]

@@ -131,3 +131,10 @@ def site(given: BoardSnapshot | None, *, ready: bool = True, metrics: Metrics | 
     metrics.put("streamsvm_input_lag_records", 4, partition="0")
     health.require("broker", "" if ready else f"no broker {HOSTILE}")
     return Site(chosen, board, metrics, health, lambda: T0)
+
+
+def value_at(document: object, path: str) -> object:
+    """Follow a path such as `versions.0.number`; a name may hold dots itself."""
+    for step in path.split("."):
+        document = document[int(step)] if isinstance(document, list) else document[step]  # type: ignore[index]
+    return document

@@ -13,10 +13,12 @@ from consumers.page.site import Site
 from consumers.page.status import TrainerStatus
 from consumers.settings import Settings
 from streamsvm.ingest import RejectedRecord, Rejection
-from streamsvm.kafka import Cluster, Connection, Message, Outbox, Record, TopicSpec
+from streamsvm.kafka import Cluster, Connection, Message, Record, TopicSpec
 from streamsvm.model import Head, message as model_codec
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.trainers import Running, produce, records, run_until, settings_for, topic, versions
+from tests.kafka.steps import send
+from tests.streams import head_of
 
 NOW = datetime(2026, 3, 2, 12, 0, 0, tzinfo=UTC)
 
@@ -51,13 +53,8 @@ def test_a_restart_forgets_nothing_that_the_topics_know(settings: Settings, conn
         assert [part.sha256 for part in new.versions] == [part.sha256 for part in old.versions]
         assert [part.earlier for part in new.versions] == [True] * len(numbers)
         for one, other in zip(new.versions, old.versions, strict=True):
-            assert (one.rows, one.objective, one.gap, one.cut, one.current) == (
-                other.rows,
-                other.objective,
-                other.gap,
-                other.cut,
-                other.current,
-            )
+            for name in ("rows", "objective", "gap", "cut", "current"):
+                assert getattr(one, name) == getattr(other, name), name
             assert one.seconds == pytest.approx(other.seconds, abs=1e-6)
             assert abs(one.published - other.published) < timedelta(seconds=1)
         assert (new.quality.skill is None) == (old.quality.skill is None)
@@ -91,29 +88,15 @@ def test_a_version_with_another_hash_ends_the_walk(settings: Settings, connectio
     assert not past_of(Cluster(connection), *names, structs.replace(head, sha256="0" * 64)).versions
     assert not past_of(Cluster(connection), *names, structs.replace(head, offset=10_000)).versions
     # Other records stand between a version and the one before it: the walk ends before it.
-    outbox = Outbox(connection)
-    for _ in range(NEAR):
-        outbox.send(Message(models, b"{}", b"other@1", (), 0))
-    outbox.send(Message(models, stood[-1].value, stood[-1].key, stood[-1].headers, 0))
-    outbox.flush(30.0)
-    outbox.close()
+    copy = Message(models, stood[-1].value, stood[-1].key, stood[-1].headers, 0)
+    send(connection, [*[Message(models, b"{}", b"other@1", (), 0)] * NEAR, copy])
     copied = [record for record in topic(connection, models) if record.value is not None][-1]
     cut_short = past_of(Cluster(connection), *names, _head(newest.number, copied))
     assert [part.number for part in cut_short.versions] == [newest.number]
 
 
 def _head(number: int, record: Record) -> Head:
-    return Head(
-        number=number,
-        incarnation=1,
-        cut=(),
-        sha256=model_codec.sha256(record.value or b""),
-        offset=record.offset,
-        training_set_sha256="",
-        build={},
-        links=(),
-        tuning=None,
-    )
+    return head_of(number, sha256=model_codec.sha256(record.value or b""), offset=record.offset)
 
 
 def test_what_cannot_be_read_is_left_out() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import http.client
 import json
 import re
 from collections.abc import Iterator
@@ -11,25 +10,30 @@ from datetime import timedelta
 from html import unescape
 from html.parser import HTMLParser
 from importlib.resources import files
+from typing import TypeVar
 
 import msgspec
 import numpy as np
 import pytest
+from hypothesis import given, strategies as st
 
 from consumers.host import Health, HttpServer
 from consumers.metrics import SCORER, TRAINER, Metrics
 from consumers.page.board import MOMENT_EVERY_S, MOST_MOMENTS, MomentSeries, ScorerBoard, Subject, TrainerBoard
+from consumers.page.markup import element, join, raw
 from consumers.page.site import Site, etag
 from consumers.page.status import Figures, Moment, ScorerStatus, TrainerStatus, encode
 from consumers.settings import HttpConfig, Settings
 from streamsvm.model import KernelMachine, Model, RbfKernel, Scaler, message as model_codec
 from streamsvm.model.threshold import described
 from streamsvm.registry.loading import Loaded
+from tests.consumers.host.test_web import asked
 from tests.consumers.page import boards
-from tests.consumers.page.boards import HOSTILE, T0
+from tests.consumers.page.boards import HOSTILE, T0, value_at
 from tests.golden import HERE, model as golden
 
 PICTURE = boards.drawing(np.array([1.0, -0.5, 0.2]))
+Kind = TypeVar("Kind", TrainerStatus, ScorerStatus)
 
 
 class Page(HTMLParser):
@@ -59,11 +63,18 @@ def page_of(site: Site) -> Page:
     return Page(answer.body.decode())
 
 
-def value_at(document: object, path: str) -> object:
-    """Follow a path such as `versions.0.number`; a name may hold dots itself."""
-    for step in path.split("."):
-        document = document[int(step)] if isinstance(document, list) else document[step]  # type: ignore[index]
-    return document
+def agree(numbers: dict[str, str], document: object) -> None:
+    """Compare each number of a page with the value at its path."""
+    for field, value in numbers.items():
+        expected = value_at(document, field)
+        assert value == ("" if expected is None else repr(expected)), field
+
+
+def status_of(site: Site, kind: type[Kind]) -> Kind:
+    """Return the status of a daemon of this kind."""
+    status = site.status()
+    assert isinstance(status, kind)
+    return status
 
 
 def test_every_number_of_the_page_is_that_of_the_status() -> None:
@@ -74,9 +85,7 @@ def test_every_number_of_the_page_is_that_of_the_status() -> None:
     document = json.loads(answer.body)
     numbers = {field: value for field, value in page_of(site).numbers().items() if HOSTILE not in field}
     assert len(numbers) > 30
-    for field, value in numbers.items():
-        expected = value_at(document, field)
-        assert value == ("" if expected is None else repr(expected)), field
+    agree(numbers, document)
 
 
 @pytest.mark.parametrize("picture", [PICTURE, None])
@@ -101,12 +110,13 @@ def text_of(site: Site) -> str:
 def test_the_page_says_what_the_model_looks_at() -> None:
     """Features by their shares, the largest first, each with the label that it speaks for."""
     site = boards.site(boards.snapshot(PICTURE))
-    status = site.status()
-    assert isinstance(status, TrainerStatus)
-    assert status.looks is not None
-    assert [round(feature.share, 4) for feature in status.looks.features] == [0.5882, 0.2941, 0.1176]
-    assert [feature.name for feature in status.looks.features] == [f"{place}{HOSTILE}" for place in (0, 1, 2)]
-    assert [feature.value for feature in status.looks.features] == [1.0, -0.5, 0.2]
+    looks = status_of(site, TrainerStatus).looks
+    assert looks is not None
+    assert [(feature.name, feature.value, round(feature.share, 4)) for feature in looks.features] == [
+        (f"0{HOSTILE}", 1.0, 0.5882),
+        (f"1{HOSTILE}", -0.5, 0.2941),
+        (f"2{HOSTILE}", 0.2, 0.1176),
+    ]
     text = text_of(site)
     negative, positive = (f'"{word}' for word in ("no", "yes"))
     table = text.split("What it looks at")[1].split("Is it right?")[0]
@@ -118,10 +128,9 @@ def test_what_a_kernel_machine_looks_at_is_not_shown() -> None:
     machine = KernelMachine(RbfKernel(0.5), np.zeros((20, 3)), np.linspace(-1, 1, 20), 0.0)
     subject = Subject(7, ("a", "b", "c"), Model(Scaler.identity(3), machine))
     site = boards.site(replace(boards.snapshot(None), subject=subject))
-    status = site.status()
-    assert isinstance(status, TrainerStatus)
-    assert status.looks is not None
-    assert not status.looks.features
+    looks = status_of(site, TrainerStatus).looks
+    assert looks is not None
+    assert not looks.features
     assert "What a kernel machine looks at is not shown" in text_of(site)
 
 
@@ -182,24 +191,21 @@ def test_a_scorer_shows_the_version_that_serves() -> None:
     metrics.increase("streamsvm_scored_points", 1_234)
     metrics.begin("streamsvm_scored_batches", "outcome", ("committed", "put_back"))
     site = Site(Settings(), board, metrics, health, lambda: T0)
-    status, page = site.status(), page_of(site)
-    assert isinstance(status, ScorerStatus)
+    status, numbers = status_of(site, ScorerStatus), page_of(site).numbers()
     assert status.serving is not None
     assert (status.verdict.headline, status.serving.number) == ("Scoring", version.number)
-    document = json.loads(encode(status))
-    for field, shown in page.numbers().items():
-        expected = value_at(document, field)
-        assert shown == ("" if expected is None else repr(expected)), field
-    assert page.numbers()["scored_points"] == "1234"
+    agree(numbers, json.loads(encode(status)))
+    assert numbers["scored_points"] == "1234"
 
 
 def test_many_versions_fold() -> None:
     """Eight lines are shown, the others are one click away."""
     many = tuple(boards.version(number) for number in range(20, 0, -1))
-    page = page_of(boards.site(replace(boards.snapshot(PICTURE), versions=many)))
+    site = boards.site(replace(boards.snapshot(PICTURE), versions=many))
+    page = page_of(site)
     assert page.open == []
     assert {f"versions.{place}.balanced_accuracy" for place in range(20)} <= page.numbers().keys()
-    assert "12 earlier versions" in text_of(boards.site(replace(boards.snapshot(PICTURE), versions=many)))
+    assert "12 earlier versions" in text_of(site)
     assert "earlier version" not in text_of(boards.site(replace(boards.snapshot(PICTURE), versions=many[:8])))
 
 
@@ -215,8 +221,7 @@ def test_many_partitions_fold() -> None:
 def test_the_tag_ignores_only_when_it_was_taken() -> None:
     """The same figures a second later have the same tag; one record more has another."""
     board = boards.snapshot(PICTURE)
-    before = boards.site(board).status()
-    assert isinstance(before, TrainerStatus)
+    before = status_of(boards.site(board), TrainerStatus)
     later = boards.site(replace(board, taken=T0 + timedelta(seconds=1))).status()
     assert etag(before) == etag(later)
     other = msgspec.structs.replace(before, input=msgspec.structs.replace(before.input, records=1))
@@ -258,16 +263,10 @@ def server() -> Iterator[HttpServer]:
         yield running
 
 
-def get(server: HttpServer, path: str, **headers: str) -> http.client.HTTPResponse:
-    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=10)
-    connection.request("GET", path, headers=headers)
-    return connection.getresponse()
-
-
 @pytest.mark.parametrize("path", ["/", "/page.css", "/page.js", "/icon.svg", "/status.json"])
 def test_every_part_is_served_under_a_strict_policy(server: HttpServer, path: str) -> None:
     """Nothing inline, nothing from elsewhere, nothing sniffed, nothing framed."""
-    answer = get(server, path)
+    answer = asked(server, path)
     assert answer.status == 200
     assert answer.read()
     policy = answer.headers["Content-Security-Policy"]
@@ -279,10 +278,10 @@ def test_every_part_is_served_under_a_strict_policy(server: HttpServer, path: st
 
 def test_who_has_the_figures_is_told_so(server: HttpServer) -> None:
     """A second request that names the tag gets 304 and nothing more; another tag gets the figures."""
-    tag = get(server, "/status.json").headers["ETag"]
-    again = get(server, "/status.json", **{"If-None-Match": tag})
+    tag = asked(server, "/status.json").headers["ETag"]
+    again = asked(server, "/status.json", **{"If-None-Match": tag})
     assert (again.status, again.read()) == (304, b"")
-    assert get(server, "/status.json", **{"If-None-Match": '"other"'}).status == 200
+    assert asked(server, "/status.json", **{"If-None-Match": '"other"'}).status == 200
 
 
 def test_a_scorer_has_a_page_of_its_own() -> None:
@@ -290,7 +289,26 @@ def test_a_scorer_has_a_page_of_its_own() -> None:
     metrics, health = Metrics(SCORER), Health(stuck_after_s=60.0)
     health.require("model", "there is none yet")
     site = Site(Settings(), ScorerBoard(), metrics, health)
-    status = site.status()
-    assert isinstance(status, ScorerStatus)
+    status = status_of(site, ScorerStatus)
     assert (status.verdict.level, status.serving, status.scored_points) == ("waiting", None, 0)
     assert page_of(site).open == []
+
+
+@given(st.text(), st.text())
+def test_text_cannot_leave_its_element(text: str, value: str) -> None:
+    """Whatever the text and the attribute: no angle bracket or quotation mark of theirs is left."""
+    made = element("p", text, title=value)
+    assert made.count("<") == made.count(">") == 2
+    assert made.count('"') == 2
+
+
+def test_markup_is_not_escaped_twice() -> None:
+    """Elements inside of elements stay elements; text beside them is escaped once."""
+    assert element("b", element("i", "<&>"), "x") == "<b><i>&lt;&amp;&gt;</i>x</b>"
+    assert join(raw("<hr>"), None, 3) == "<hr>3"
+
+
+def test_attributes_are_named_as_in_python() -> None:
+    """Hyphens, reserved words, presence, absence, and those of SVG."""
+    made = element("button", hidden=True, class_="a", aria_label="b", disabled=None, view_box="0 0 1 1", x=1.5)
+    assert made == '<button hidden class="a" aria-label="b" viewBox="0 0 1 1" x="1.5"></button>'

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,8 @@ from streamsvm.config import PointsConfig
 from streamsvm.datasets import dataset_source
 from streamsvm.errors import ConfigurationError, TopicMissing, TransientError
 from streamsvm.ingest import PointDecoder, PointSource, from_arrays, open_source
-from streamsvm.kafka import Cluster, Connection, EmbeddedBroker, Message, Outbox, PublishRefused
+from streamsvm.kafka import Cluster, Connection, Message, Outbox, PublishRefused
+from tests.brokers.fixtures import TestBroker
 
 
 class FakeOutbox:
@@ -66,6 +66,12 @@ def points(n: int, d: int = 2, **options: Any) -> PointSource:
     return from_arrays("here", np.arange(float(n * d)).reshape(n, d), [row % 2 for row in range(n)], **options)
 
 
+def sent(source: PointSource, outbox: FakeOutbox | None = None, **options: Any) -> tuple[Sent, FakeOutbox]:
+    """Replay a source to the topic `t`; return the result, and the outbox."""
+    outbox = outbox or FakeOutbox()
+    return replay(source, outbox, "t", **options), outbox
+
+
 # What is sent
 
 
@@ -75,10 +81,8 @@ def points(n: int, d: int = 2, **options: Any) -> PointSource:
 )
 def test_values_read_back_as_the_same_numbers(X: list[list[float]], rows_per_record: int) -> None:
     """A float32 is written so that float64, and float32, read it back unchanged, however rows share records."""
-    outbox = FakeOutbox()
-    result = replay(
-        from_arrays("here", np.array(X, np.float32), [1] * len(X)), outbox, "t", rows_per_record=rows_per_record
-    )
+    source = from_arrays("here", np.array(X, np.float32), [1] * len(X))
+    result, outbox = sent(source, rows_per_record=rows_per_record)
     found = [p["x"] for value in outbox.values for p in (value if isinstance(value, list) else [value])]
     assert np.array(found).tobytes() == np.array(X).tobytes()
     assert result.points == len(X)
@@ -88,8 +92,7 @@ def test_values_read_back_as_the_same_numbers(X: list[list[float]], rows_per_rec
 
 def test_a_record_is_a_point_with_its_label_weight_and_id() -> None:
     """Fields that the source does not have are left out; text, integers and booleans stay what they are."""
-    outbox = FakeOutbox()
-    replay(from_arrays("here", [[1.5]] * 3, ["a", 1, True], weight=[1, 2, 0.5], ids=["i", 7, None]), outbox, "t")
+    _, outbox = sent(from_arrays("here", [[1.5]] * 3, ["a", 1, True], weight=[1, 2, 0.5], ids=["i", 7, None]))
     assert [message.value for message in outbox.messages] == [
         b'{"x":[1.5],"y":"a","w":1.0,"id":"i"}',
         b'{"x":[1.5],"y":1,"w":2.0,"id":7}',
@@ -100,44 +103,35 @@ def test_a_record_is_a_point_with_its_label_weight_and_id() -> None:
 
 def test_unlabeled_points_have_no_label() -> None:
     """A labeled source can feed the topic of points to score; an unlabeled one can feed nothing else."""
-    outbox = FakeOutbox()
-    replay(points(1), outbox, "t", labeled=False)
-    assert outbox.values == [{"x": [0.0, 1.0]}]
+    assert sent(points(1), labeled=False)[1].values == [{"x": [0.0, 1.0]}]
     with pytest.raises(ConfigurationError, match="here has no labels"):
-        replay(from_arrays("here", [[1.0]]), outbox, "t")
+        sent(from_arrays("here", [[1.0]]))
 
 
 def test_the_id_can_be_the_key_and_the_partition_can_be_fixed() -> None:
     """A key chooses the partition; a fixed partition overrules it."""
-    outbox = FakeOutbox()
-    replay(points(2, ids=["a", 7]), outbox, "t", key="id", partition=3)
+    _, outbox = sent(points(2, ids=["a", 7]), key="id", partition=3)
     assert [(message.key, message.partition) for message in outbox.messages] == [(b"a", 3), (b"7", 3)]
-    with pytest.raises(
-        ConfigurationError, match=r"here: row 2 has no id to use as its key \(1 points were stored before\)"
-    ):
-        replay(points(2, ids=["a", None]), outbox, "t", key="id")
+    told = r"here: row 2 has no id to use as its key \(1 points were stored before\)"
+    with pytest.raises(ConfigurationError, match=told):
+        sent(points(2, ids=["a", None]), key="id")
     with pytest.raises(ConfigurationError, match="row 1 has no id"):
-        replay(points(2), outbox, "t", key="id")
+        sent(points(2), key="id")
 
 
 def test_a_limit_ends_early_and_the_last_record_may_be_short() -> None:
     """The limit counts points, not records."""
-    outbox = FakeOutbox()
-    result = replay(points(10), outbox, "t", rows_per_record=3, limit=7)
+    result, outbox = sent(points(10), rows_per_record=3, limit=7)
     assert [len(value) for value in outbox.values] == [3, 3, 1]
     assert (result.points, result.records) == (7, 3)
 
 
 def test_a_shuffle_sends_every_point_once_in_an_order_that_the_seed_decides() -> None:
     """Two replays with one seed are the same, and differ from the source's order."""
-    sent = []
-    for seed in (1, 1, 2, None):
-        outbox = FakeOutbox()
-        replay(points(50), outbox, "t", shuffle_seed=seed)
-        sent.append([message.value for message in outbox.messages])
-    assert sent[0] == sent[1] != sent[2]
-    assert sorted(map(str, sent[0])) == sorted(map(str, sent[3]))
-    assert sent[0] != sent[3]
+    one, again, another, plain = (sent(points(50), shuffle_seed=seed)[1].values for seed in (1, 1, 2, None))
+    assert one == again != another
+    assert sorted(map(str, one)) == sorted(map(str, plain))
+    assert one != plain
 
 
 # Pace
@@ -147,15 +141,8 @@ def test_a_shuffle_sends_every_point_once_in_an_order_that_the_seed_decides() ->
 def test_the_rate_counts_points_whatever_a_record_holds(rate_per_s: float, rows_per_record: int) -> None:
     """The first record goes at once, every later point waits its turn."""
     time = FakeTime()
-    result = replay(
-        points(300),
-        FakeOutbox(),
-        "t",
-        rate_per_s=rate_per_s,
-        rows_per_record=rows_per_record,
-        clock=time.clock,
-        sleep=time.sleep,
-    )
+    pace = {"rate_per_s": rate_per_s, "rows_per_record": rows_per_record}
+    result, _ = sent(points(300), **pace, clock=time.clock, sleep=time.sleep)
     assert result.seconds == pytest.approx((300 - rows_per_record) / rate_per_s, rel=1e-3, abs=1e-4)
     assert result.seconds == pytest.approx(time.slept, rel=1e-3, abs=1e-4)
 
@@ -170,14 +157,14 @@ def test_a_stall_is_not_made_up_for_by_a_flood() -> None:
             if len(self.messages) == 100:
                 time.now += 10.0
 
-    result = replay(points(1100), Stalling(), "t", rate_per_s=1000, clock=time.clock, sleep=time.sleep)
+    result, _ = sent(points(1100), Stalling(), rate_per_s=1000, clock=time.clock, sleep=time.sleep)
     assert result.seconds == pytest.approx(10.0 + 1.1 - 0.1, abs=0.01)
 
 
 def test_failed_deliveries_are_noticed_during_a_long_wait() -> None:
     """At one point in ten seconds the outbox is still asked every second."""
-    time, outbox = FakeTime(), FakeOutbox()
-    replay(points(2), outbox, "t", rate_per_s=0.1, clock=time.clock, sleep=time.sleep)
+    time = FakeTime()
+    _, outbox = sent(points(2), rate_per_s=0.1, clock=time.clock, sleep=time.sleep)
     assert outbox.polls >= 10
 
 
@@ -187,16 +174,15 @@ def test_failed_deliveries_are_noticed_during_a_long_wait() -> None:
 def test_stopping_waits_for_what_was_sent_and_counts_it() -> None:
     """The event ends a replay between two records; the result is what was stored."""
     stop = threading.Event()
-    outbox = FakeOutbox(stop_after=4, stop=stop)
-    result = replay(points(10), outbox, "t", stop=stop)
+    result, outbox = sent(points(10), FakeOutbox(stop_after=4, stop=stop), stop=stop)
     assert result.points == result.records == outbox.stored == 4
 
 
 def test_stopping_ends_a_wait_at_once() -> None:
     """A low rate does not hold a stop up: the point that was waiting is not sent."""
     stop = threading.Event()
-    outbox = FakeOutbox(stop_after=1, stop=stop)
-    assert replay(points(10), outbox, "t", rate_per_s=1e-6, stop=stop).points == 1
+    result, _ = sent(points(10), FakeOutbox(stop_after=1, stop=stop), rate_per_s=1e-6, stop=stop)
+    assert result.points == 1
 
 
 def test_a_bad_row_is_told_with_the_count_of_what_went_before(tmp_path: Path) -> None:
@@ -249,7 +235,7 @@ def test_options_are_checked_before_anything_is_sent(options: dict[str, Any], sa
     """One line that names the option."""
     outbox = FakeOutbox()
     with pytest.raises(ConfigurationError, match=says):
-        replay(points(2), outbox, "t", **options)
+        sent(points(2), outbox, **options)
     assert outbox.messages == []
 
 
@@ -259,31 +245,22 @@ def test_options_are_checked_before_anything_is_sent(options: dict[str, Any], sa
 def test_progress_is_told_now_and_then_and_at_the_end() -> None:
     """Ten times a second by the clock, however many points there are; the last report is the whole."""
     time, seen = FakeTime(step_s=0.01), list[Sent]()
-    result = replay(points(100), FakeOutbox(), "t", progress=seen.append, clock=time.clock)
+    result, _ = sent(points(100), progress=seen.append, clock=time.clock)
     assert 5 <= len(seen) <= 15
-    assert [sent.points for sent in seen] == sorted(sent.points for sent in seen)
+    assert [one.points for one in seen] == sorted(one.points for one in seen)
     assert seen[-1] == Sent(result.points, result.records, result.bytes)
 
 
 # With a broker
 
 
-@pytest.fixture(scope="module")
-def broker() -> Iterator[EmbeddedBroker]:
-    with EmbeddedBroker() as running:
-        yield running
-
-
 @pytest.mark.parametrize("rows_per_record", [1, 50])
-def test_what_is_replayed_can_be_read_and_decoded(broker: EmbeddedBroker, rows_per_record: int) -> None:
+def test_what_is_replayed_can_be_read_and_decoded(embedded_broker: TestBroker, rows_per_record: int) -> None:
     """Data set, JSON, broker, decoder: the same float32 values and signs come out, in order."""
-    topic, source = f"end-to-end-{rows_per_record}", dataset_source("htru2")
-    outbox = Outbox(broker.connection)
-    try:
+    topic, source, connection = embedded_broker.name("in"), dataset_source("htru2"), embedded_broker.connection
+    with closing(Outbox(connection)) as outbox:
         result = replay(source, outbox, topic, partition=0, rows_per_record=rows_per_record, limit=5_000)
-    finally:
-        outbox.close()
-    records = list(Cluster(broker.connection).read_to_end(topic, 0, timeout_s=30))
+    records = list(Cluster(connection).read_to_end(topic, 0, timeout_s=30))
     decoded = PointDecoder(PointsConfig(dimension=8)).decode(records)
     given = next(iter(source.batches()))
     assert (result.points, result.records) == (5_000, len(records))
@@ -294,25 +271,26 @@ def test_what_is_replayed_can_be_read_and_decoded(broker: EmbeddedBroker, rows_p
 
 
 @pytest.mark.parametrize("rows_per_record", [1, 7])
-def test_records_without_a_key_go_to_the_partitions_in_turn(broker: EmbeddedBroker, rows_per_record: int) -> None:
+def test_records_without_a_key_go_to_the_partitions_in_turn(embedded_broker: TestBroker, rows_per_record: int) -> None:
     """So the file says where each row lies, and in which order."""
-    name = f"in-turn-{rows_per_record}"
-    with closing(Outbox(broker.connection)) as outbox:
+    name, connection = embedded_broker.name("in-turn"), embedded_broker.connection
+    with closing(Outbox(connection)) as outbox:
         replay(points(500, ids=list(range(500))), outbox, name, partitions=4, rows_per_record=rows_per_record)
     for partition in range(4):
-        records = Cluster(broker.connection).read_to_end(name, partition, timeout_s=30)
+        records = Cluster(connection).read_to_end(name, partition, timeout_s=30)
         held = [json.loads(record.value or b"") for record in records]
         rows = [row["id"] for one in held for row in (one if isinstance(one, list) else [one])]
         assert rows == [row for row in range(500) if row // rows_per_record % 4 == partition]
 
 
-def test_a_partition_that_does_not_exist_is_refused(broker: EmbeddedBroker) -> None:
+def test_a_partition_that_does_not_exist_is_refused(embedded_broker: TestBroker) -> None:
     """Before anything is sent."""
-    assert prepare_topic(Cluster(broker.connection), "here", create_partitions=4, partition=3) == (0, 1, 2, 3)
+    cluster = Cluster(embedded_broker.connection)
+    assert prepare_topic(cluster, "here", create_partitions=4, partition=3) == (0, 1, 2, 3)
     with pytest.raises(ConfigurationError, match="topic here has no partition 4"):
-        prepare_topic(Cluster(broker.connection), "here", partition=4)
+        prepare_topic(cluster, "here", partition=4)
     with pytest.raises(ConfigurationError, match="create_partitions is 0"):
-        prepare_topic(Cluster(broker.connection), "here", create_partitions=0)
+        prepare_topic(cluster, "here", create_partitions=0)
 
 
 def test_a_missing_topic_is_told_with_its_remedy(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ import pytest
 from consumers.settings import Settings
 from streamsvm.kafka import Connection
 from tests.consumers.scorer.running import settings_for
-from tests.registry.test_subscriber import Trainer
+from tests.registry.test_subscriber import Trainer, version_of
 
 
 @pytest.fixture
@@ -22,3 +22,10 @@ def settings(connection: Connection) -> Settings:
 def trainer(connection: Connection, settings: Settings) -> Iterator[Trainer]:
     with closing(Trainer(connection, settings.output.models_topic)) as made:
         yield made
+
+
+@pytest.fixture
+def served(settings: Settings, trainer: Trainer) -> Settings:
+    """The settings once a first version is there to score by."""
+    trainer.publish(version_of(1))
+    return settings

@@ -6,8 +6,6 @@ import json
 import threading
 import uuid
 from collections.abc import Sequence
-from contextlib import closing
-from types import TracebackType
 from typing import Any
 
 from consumers.host import Health
@@ -16,63 +14,32 @@ from consumers.page import ScorerBoard
 from consumers.scorer import Scorer, ScorerComponents
 from consumers.settings import OutputConfig, ScoringConfig, Settings
 from streamsvm.ingest import Schemas, encode
-from streamsvm.kafka import (
-    Cluster,
-    Connection,
-    Message,
-    Outbox,
-    Record,
-    TopicSpec,
-)
+from streamsvm.kafka import Cluster, Connection, Message, TopicSpec
 from streamsvm.model import Gate, Head
-from tests.registry.test_subscriber import DEADLINE_S, NAME
+from tests.consumers import trainers
+from tests.consumers.trainers import stored
+from tests.registry.test_subscriber import NAME
+from tests.streams import head_of
 
 
-class Running:
+class Running(trainers.Running):
     """A scorer in a thread; leaving stops it and raises what it raised."""
 
+    board: ScorerBoard  # type: ignore[assignment]
+
     def __init__(self, settings: Settings, connection: Connection, schemas: Schemas | None = None) -> None:
-        self.metrics, self.health, self._stop = Metrics(SCORER), Health(stuck_after_s=60.0), threading.Event()
-        self.failure: BaseException | None = None
-        self._components = ScorerComponents(
-            connection=connection, metrics=self.metrics, health=self.health, stop=self._stop, schemas=schemas
+        self.metrics, self.health = Metrics(SCORER), Health(stuck_after_s=60.0)
+        stop = threading.Event()
+        components = ScorerComponents(
+            connection=connection, metrics=self.metrics, health=self.health, stop=stop, schemas=schemas
         )
-        self._scorer = Scorer(settings, self._components)
-        self._thread = threading.Thread(target=self._run)
-
-    def _run(self) -> None:
-        try:
-            self._scorer.run()
-        except BaseException as error:  # noqa: BLE001 - raised in the test's thread
-            self.failure = error
-
-    def __enter__(self) -> Running:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._stop.set()
-        self._thread.join(DEADLINE_S)
-        assert not self._thread.is_alive(), "the scorer did not stop"
-        if self.failure is not None:
-            raise self.failure from error
-
-    def ended(self) -> bool:
-        return not self._thread.is_alive()
-
-    @property
-    def board(self) -> ScorerBoard:
-        return self._components.board
+        self.board, self._scorer = components.board, Scorer(settings, components)
+        self.begin(self._scorer.run, stop, "scorer")
 
     @property
     def transactional_id(self) -> str:
         seat = self._scorer._seat
         return seat.slot.transactional_id if seat else ""
-
-    def value(self, name: str, **labels: str) -> float:
-        return self.metrics.registry.get_sample_value(name, labels) or 0.0
 
     def waiting_for(self) -> dict[str, str]:
         waiting = self.health.ready()[1]["waiting_for"]
@@ -95,15 +62,8 @@ def settings_for(connection: Connection, partitions: int = 4) -> Settings:
 
 def produce(connection: Connection, topic: str, values: Sequence[bytes | None], key: bytes | None = None) -> None:
     """Store records, dealt over four partitions."""
-    with closing(Outbox(connection)) as outbox:
-        for index, value in enumerate(values):
-            outbox.send(Message(topic, value, key, (("trace", b"t"),), partition=index % 4))
-        outbox.flush(DEADLINE_S)
-
-
-def stored(connection: Connection, topic: str) -> list[Record]:
-    partitions = Cluster(connection).describe(topic).partitions
-    return [record for p in partitions for record in Cluster(connection).read_to_end(topic, p, timeout_s=DEADLINE_S)]
+    dealt = [Message(topic, value, key, (("trace", b"t"),), partition=at % 4) for at, value in enumerate(values)]
+    trainers.send(connection, *dealt)
 
 
 def scores(connection: Connection, settings: Settings) -> list[dict[str, Any]]:
@@ -129,14 +89,4 @@ def held_back(why: str) -> Head:
         window=(),
         recent=(),
     )
-    return Head(
-        number=1,
-        incarnation=1,
-        offset=0,
-        gate=gate,
-        cut=(),
-        sha256="ab" * 32,
-        training_set_sha256="",
-        build={},
-        links=(),
-    )
+    return head_of(1, gate=gate)

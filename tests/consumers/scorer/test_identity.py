@@ -9,25 +9,14 @@ import pytest
 import consumers.scorer.scorer as scorer_module
 from consumers.settings import Settings
 from streamsvm.errors import LogGap
-from streamsvm.ingest.decoder import encode
 from streamsvm.kafka import Connection
-from tests.brokers.fixtures import TestBroker
 from tests.consumers.recreated import AtTheQuestion, recreate, refuse_to_say
-from tests.consumers.scorer.running import Running as Scoring, scores, settings_for
-from tests.consumers.trainers import produce
+from tests.consumers.scorer.running import Running as Scoring, points, scores, settings_for
+from tests.consumers.trainers import changed, produce
 from tests.kafka import foreign
 from tests.registry.test_subscriber import Trainer, eventually, version_of
 
 pytestmark = pytest.mark.real_broker
-
-
-@pytest.fixture
-def connection(real_broker: TestBroker) -> Connection:
-    return real_broker.connection
-
-
-def points(numbers: range) -> list[bytes]:
-    return [encode([float(number), 0.0], id=number) for number in numbers]
 
 
 @pytest.fixture
@@ -45,7 +34,7 @@ def asking_always(connection: Connection, monkeypatch: pytest.MonkeyPatch) -> Se
 
 
 def beginning(settings: Settings) -> Settings:
-    return settings.model_copy(update={"scoring": settings.scoring.model_copy(update={"on_gap": "beginning"})})
+    return changed(settings, "scoring", on_gap="beginning")
 
 
 def ids_of(connection: Connection, settings: Settings) -> list[int]:
@@ -61,21 +50,26 @@ def ends_in(running: Scoring, settings: Settings, words: str) -> None:
         assert word in str(failure), failure
 
 
+@pytest.mark.parametrize("goes_over", [False, True])
 def test_no_score_of_a_recreated_input_is_committed(
-    connection: Connection, scored: Settings, monkeypatch: pytest.MonkeyPatch
+    connection: Connection, scored: Settings, monkeypatch: pytest.MonkeyPatch, goes_over: bool
 ) -> None:
-    """The scorer ends with the way out; taken, it scores each record of the new topic once."""
-    topic = scored.scoring.topic
+    """The scorer ends with the way out; taken, or given before, it scores each record of the new topic once."""
+    topic, settings = scored.scoring.topic, beginning(scored) if goes_over else scored
     question = AtTheQuestion(monkeypatch, topic, lambda: recreate(connection, topic, points(range(100, 140)), 4))
-    with Scoring(scored, connection) as running:
+    with Scoring(settings, connection) as running:
         produce(connection, topic, points(range(10)))
         eventually(lambda: running.value("streamsvm_scored_points_total") == 10, "the first are scored")
         question.armed = True
         produce(connection, topic, points(range(10, 12)))
-        ends_in(running, scored, "was recreated")
-    assert ids_of(connection, scored) == list(range(10))
-    with Scoring(beginning(scored), connection) as running:
-        eventually(lambda: running.value("streamsvm_scored_points_total") == 40, "the new topic is scored")
+        if goes_over:
+            eventually(lambda: len(scores(connection, scored)) >= 50, "the new topic is scored")
+        else:
+            ends_in(running, scored, "was recreated")
+    if not goes_over:
+        assert ids_of(connection, scored) == list(range(10))
+        with Scoring(beginning(scored), connection) as running:
+            eventually(lambda: running.value("streamsvm_scored_points_total") == 40, "the new topic is scored")
     assert ids_of(connection, scored) == [*range(10), *range(100, 140)]
 
 
@@ -91,21 +85,6 @@ def test_a_batch_waits_for_a_broker_that_does_not_say(
         eventually(lambda: running.value("streamsvm_scored_points_total") == 10, "they are scored")
         assert running.value("streamsvm_scored_batches_total", outcome="put_back") == 1
     assert ids_of(connection, scored) == list(range(10))
-
-
-def test_a_scorer_goes_over_to_a_recreated_input(
-    connection: Connection, scored: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """With scoring.on_gap = beginning it does so by itself, and skips no record of the new topic."""
-    topic, told = scored.scoring.topic, beginning(scored)
-    question = AtTheQuestion(monkeypatch, topic, lambda: recreate(connection, topic, points(range(100, 140)), 4))
-    with Scoring(told, connection) as running:
-        produce(connection, topic, points(range(10)))
-        eventually(lambda: running.value("streamsvm_scored_points_total") == 10, "the first are scored")
-        question.armed = True
-        produce(connection, topic, points(range(10, 12)))
-        eventually(lambda: len(scores(connection, told)) >= 50, "the new topic is scored")
-    assert ids_of(connection, told) == [*range(10), *range(100, 140)]
 
 
 @pytest.mark.parametrize("told", [f"a/1 1700000000000 {'A' * 22} GROUP-0", ""])

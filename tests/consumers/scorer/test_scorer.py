@@ -10,7 +10,7 @@ import pytest
 
 import consumers.scorer.scorer as scorer_module
 from consumers.scorer.scorer import portions
-from consumers.settings import OutputConfig, Settings
+from consumers.settings import Settings
 from streamsvm.errors import FatalError, TopicMissing
 from streamsvm.ingest import avro, encode
 from streamsvm.kafka import (
@@ -23,12 +23,13 @@ from streamsvm.kafka import (
     Subscription,
     Tail,
 )
-from streamsvm.model import encode_head, head_key
 from tests.brokers.fixtures import TestBroker
-from tests.consumers.scorer.running import Running, held_back, points, produce, scores, stored
-from tests.ingest.test_scored import Shelf, in_avro, record_of
+from tests.consumers.scorer.running import Running, points, produce, scores, stored
+from tests.consumers.trainers import changed
+from tests.ingest.rows import SHELF, Shelf
+from tests.ingest.test_scored import in_avro, record_of
 from tests.kafka.foreign import members
-from tests.registry.test_subscriber import DEADLINE_S, NAME, Trainer, eventually, version_of
+from tests.registry.test_subscriber import DEADLINE_S, Trainer, eventually, version_of
 
 pytestmark = pytest.mark.enough("real")
 
@@ -72,7 +73,7 @@ def test_points_wait_while_the_schema_registry_is_away(
 ) -> None:
     """Nothing is scored or rejected meanwhile, everyone can see why, and each point is scored once afterwards."""
     trainer.publish(version_of(2))
-    shelf = Shelf(away=True)
+    shelf = Shelf(SHELF.schemas, away=True)
     kind = (("content-type", avro.CONTENT_TYPE.encode()),)
     with closing(Outbox(connection)) as outbox:
         for number in range(10):
@@ -80,7 +81,7 @@ def test_points_wait_while_the_schema_registry_is_away(
         outbox.flush(DEADLINE_S)
     with Running(settings, connection, shelf) as running:
         eventually(lambda: running.value("streamsvm_registry_waiting_seconds") > 0.6, "it says how long it waits")
-        eventually(lambda: shelf.asked > 1, "it asks again")
+        eventually(lambda: len(shelf.asked) > 1, "it asks again")
         assert running.waiting_for() == {"registry": "the registry is away"}
         assert running.value("streamsvm_scored_points_total") == 0
         shelf.away = False
@@ -107,18 +108,6 @@ def test_nothing_is_consumed_before_there_is_a_model(
     assert {score["id"] for score in scores(connection, settings)} == set(range(5))
 
 
-def test_a_scorer_says_why_no_version_is_current(connection: Connection, settings: Settings, trainer: Trainer) -> None:
-    """One was published and is held back: /readyz says so; a pin is served all the same."""
-    trainer.say(head_key(NAME), encode_head(held_back("it would be the first, and it knows nothing")))
-    with Running(settings, connection) as running:
-        said = (
-            "has no alias pulsar@current: version 1, the newest, was held back, because it would be the first, and it"
-        )
-        eventually(lambda: said in running.waiting_for().get("model", ""), "it says what it waits for")
-        trainer.pin(trainer.publish(version_of(1), named=False))
-        eventually(lambda: running.value("streamsvm_serving_version") == 1, "the pin is served")
-
-
 @pytest.mark.embedded_broker
 def test_a_version_of_another_dimension_decides_what_a_point_is(
     connection: Connection, settings: Settings, trainer: Trainer
@@ -140,25 +129,24 @@ def test_a_version_of_another_dimension_decides_what_a_point_is(
 
 @pytest.mark.embedded_broker
 def test_a_crash_before_the_commit_loses_no_point(
-    connection: Connection, settings: Settings, trainer: Trainer, monkeypatch: pytest.MonkeyPatch
+    connection: Connection, served: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without transactions a scorer that dies before committing leaves copies, with the same source, and no gap."""
-    trainer.publish(version_of(1))
-    produce(connection, settings.scoring.topic, points(range(30)))
+    produce(connection, served.scoring.topic, points(range(30)))
 
     def die(self: Subscription, positions: dict[int, int]) -> None:
         raise FatalError(f"killed before committing {positions}")
 
     with monkeypatch.context() as patched:
         patched.setattr(Subscription, "commit", die)
-        with pytest.raises(FatalError, match="killed before committing"), Running(settings, connection) as running:
+        with pytest.raises(FatalError, match="killed before committing"), Running(served, connection) as running:
             eventually(running.ended, "it dies")
-    assert (copies := len(scores(connection, settings)))
-    with Running(settings, connection) as running:
+    assert (copies := len(scores(connection, served)))
+    with Running(served, connection) as running:
         eventually(lambda: running.value("streamsvm_scored_points_total") == 30, "all are scored, the first again")
-    sources = [dict(record.headers)["streamsvm.source"] for record in stored(connection, settings.scoring.output_topic)]
+    sources = [dict(record.headers)["streamsvm.source"] for record in stored(connection, served.scoring.output_topic)]
     assert (len(sources), len(set(sources))) == (30 + copies, 30)
-    assert {score["id"] for score in scores(connection, settings)} == set(range(30))
+    assert {score["id"] for score in scores(connection, served)} == set(range(30))
 
 
 def joins(connection: Connection, settings: Settings) -> Subscription:
@@ -168,31 +156,26 @@ def joins(connection: Connection, settings: Settings) -> Subscription:
 
 
 @pytest.mark.real_broker
-def test_a_scorer_whose_slot_is_taken_goes_on_in_another(
-    broker: TestBroker, settings: Settings, trainer: Trainer
-) -> None:
+def test_a_scorer_whose_slot_is_taken_goes_on_in_another(broker: TestBroker, served: Settings) -> None:
     """It claims the next slot, with its transactional id, and what it had polled is scored once, by whomever."""
     connection = broker.connect(fetch_wait_max_ms=10, heartbeat_interval_ms=100)
-    trainer.publish(version_of(1))
-    with Running(settings, connection) as running:
-        produce(connection, settings.scoring.topic, points(range(10)))
+    with Running(served, connection) as running:
+        produce(connection, served.scoring.topic, points(range(10)))
         eventually(lambda: running.value("streamsvm_scored_points_total") == 10, "the first are scored")
-        assert running.transactional_id == f"{settings.scoring.group}-0"
-        with closing(joins(connection, settings)) as thief:
+        assert running.transactional_id == f"{served.scoring.group}-0"
+        with closing(joins(connection, served)) as thief:
             eventually(lambda: not thief.poll(1, 0.1) and running.transactional_id.endswith("-1"), "it claims slot 1")
-            eventually(
-                lambda: not thief.poll(1, 0.1) and members(connection, settings.scoring.group) == 2, "both are in"
-            )
-        produce(connection, settings.scoring.topic, points(range(10, 30)))
+            eventually(lambda: not thief.poll(1, 0.1) and members(connection, served.scoring.group) == 2, "both are in")
+        produce(connection, served.scoring.topic, points(range(10, 30)))
         eventually(lambda: running.value("streamsvm_scored_points_total") == 30, "all are scored")
         eventually(lambda: running.health.ready()[0], "it is ready")
-    assert sorted(score["id"] for score in scores(connection, settings)) == list(range(30))
+    assert sorted(score["id"] for score in scores(connection, served)) == list(range(30))
 
 
 @pytest.mark.embedded_broker
 @pytest.mark.parametrize("verb", ["commit", "close"])
 def test_a_call_that_never_returns_does_not_hold_up_the_stop(
-    connection: Connection, settings: Settings, trainer: Trainer, monkeypatch: pytest.MonkeyPatch, verb: str
+    connection: Connection, served: Settings, monkeypatch: pytest.MonkeyPatch, verb: str
 ) -> None:
     """What the client blocks on for want of a broker is left behind at a stop."""
     for_ever, called = threading.Event(), threading.Event()
@@ -209,9 +192,8 @@ def test_a_call_that_never_returns_does_not_hold_up_the_stop(
 
     monkeypatch.setattr(Cluster, "subscription", subscription)
     monkeypatch.setattr(scorer_module, "GRACE_S", 0.1)
-    trainer.publish(version_of(1))
-    produce(connection, settings.scoring.topic, points([1]))
-    with Running(settings, connection) as running:
+    produce(connection, served.scoring.topic, points([1]))
+    with Running(served, connection) as running:
         scored = verb == "close"
         eventually(
             lambda: running.value("streamsvm_scored_points_total") == 1 if scored else called.is_set(),
@@ -223,15 +205,14 @@ def test_a_call_that_never_returns_does_not_hold_up_the_stop(
 
 @pytest.mark.embedded_broker
 def test_a_subscriber_that_ended_stops_the_scorer(
-    connection: Connection, settings: Settings, trainer: Trainer, monkeypatch: pytest.MonkeyPatch
+    connection: Connection, served: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A scorer never goes on with a model that nobody follows any more."""
-    trainer.publish(version_of(1))
 
     def broken(*_: object) -> list[Record]:
         raise FatalError("the client cannot go on")
 
-    with Running(settings, connection) as running:
+    with Running(served, connection) as running:
         eventually(lambda: running.value("streamsvm_serving_version") == 1, "it serves")
         monkeypatch.setattr(Tail, "poll", broken)
         eventually(running.ended, "it stops")
@@ -244,10 +225,9 @@ def test_a_subscriber_that_ended_stops_the_scorer(
 def test_a_missing_topic_is_an_error_of_the_start(broker: TestBroker, settings: Settings, missing: str) -> None:
     """The input and the models topic must exist; the error names the one that does not."""
     absent = broker.name("absent")
-    scoring = settings.scoring.model_copy(update={"topic": absent}) if missing == "input" else settings.scoring
-    output = OutputConfig(models_topic=absent) if missing == "models" else settings.output
-    changed = settings.model_copy(update={"scoring": scoring, "output": output})
-    with pytest.raises(TopicMissing, match=absent), Running(changed, broker.connection) as running:
+    section, option = {"input": ("scoring", "topic"), "models": ("output", "models_topic")}[missing]
+    without = changed(settings, section, **{option: absent})
+    with pytest.raises(TopicMissing, match=absent), Running(without, broker.connection) as running:
         eventually(running.ended, "it ends")
 
 
@@ -262,16 +242,15 @@ def test_a_batch_is_taken_in_portions_of_so_many_bytes() -> None:
 
 @pytest.mark.real_broker
 def test_portions_are_scored_once_each(
-    connection: Connection, settings: Settings, trainer: Trainer, monkeypatch: pytest.MonkeyPatch
+    connection: Connection, served: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each in a transaction of its own, through a stop in their midst, too."""
     monkeypatch.setattr(scorer_module, "PORTION_BYTES", 200)
-    trainer.publish(version_of(1))
-    produce(connection, settings.scoring.topic, points(range(300)))
-    with Running(settings, connection) as running:
+    produce(connection, served.scoring.topic, points(range(300)))
+    with Running(served, connection) as running:
         eventually(lambda: running.value("streamsvm_scored_points_total") >= 20, "some are scored")
-    with Running(settings, connection) as running:
-        eventually(lambda: len(scores(connection, settings)) >= 300, "all are scored")
-    ids = [score["id"] for score in scores(connection, settings)]
+    with Running(served, connection) as running:
+        eventually(lambda: len(scores(connection, served)) >= 300, "all are scored")
+    ids = [score["id"] for score in scores(connection, served)]
     assert sorted(ids) == sorted(set(ids))
     assert len(ids) == 300

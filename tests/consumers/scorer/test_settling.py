@@ -9,16 +9,20 @@ import pytest
 
 import consumers.scorer.life as life_module
 from consumers.settings import Settings
-from streamsvm.kafka import Cluster, Connection, Message, Outbox, Standings
+from streamsvm.ingest import encode
+from streamsvm.kafka import Cluster, Connection, Standings
 from streamsvm.places import rejected_source_of
 from tests.consumers.losing import TIMEOUT_S, Died, dying
 from tests.consumers.scorer.running import Running as Scoring, settings_for
-from tests.consumers.trainers import topic
+from tests.consumers.trainers import produce, stored, topic
 from tests.live.proxy import Proxy
 from tests.live.unmarked import Unmarked
 from tests.registry.test_subscriber import Trainer, eventually, version_of
 
 pytestmark = pytest.mark.real_broker
+
+COUNT = 200
+"""Points, of which each tenth is none; each other one goes to the other partition."""
 
 
 @pytest.fixture
@@ -37,84 +41,72 @@ def settings(connection: Connection, monkeypatch: pytest.MonkeyPatch) -> Setting
 
 
 def feed(connection: Connection, settings: Settings, numbers: range) -> None:
-    with closing(Outbox(connection)) as outbox:
-        for number in numbers:
-            value = b"bad" if number % 10 == 7 else json.dumps({"x": [float(number), 1.0], "id": number}).encode()
-            outbox.send(Message(settings.scoring.topic, value, partition=number % 2))
-        outbox.flush(20.0)
+    points = [b"bad" if number % 10 == 7 else encode([float(number), 1.0], id=number) for number in numbers]
+    for partition in (0, 1):
+        produce(connection, settings.scoring.topic, points[partition::2], partition)
 
 
 def answered(connection: Connection, settings: Settings) -> list[int]:
     """Return the number of each point that has a score or a dead letter, as readers of committed records see them."""
-    scores = [
-        json.loads(record.value or b"")["id"]
-        for partition in range(2)
-        for record in Cluster(connection).read_to_end(settings.scoring.output_topic, partition, timeout_s=20.0)
-    ]
+    scores = [json.loads(record.value or b"")["id"] for record in stored(connection, settings.scoring.output_topic)]
     letters = [rejected_source_of(record.headers) for record in topic(connection, settings.scoring.dead_letters)]
     return sorted([*scores, *(2 * offset + partition for _, partition, offset in filter(None, letters))])
 
 
-def check_once(connection: Connection, settings: Settings, count: int) -> None:
+def check_once(connection: Connection, settings: Settings) -> None:
     """Assert that each point was answered once, and that nothing hangs, the group's positions included."""
-    assert answered(connection, settings) == list(range(count))
+    assert answered(connection, settings) == list(range(COUNT))
     scoring = settings.scoring
     places = [(scoring.output_topic, 0), (scoring.output_topic, 1), (scoring.dead_letters, 0)]
     marks = Cluster(connection).marks(places)
     assert {place: mark.end - mark.stable for place, mark in marks.items()} == dict.fromkeys(marks, 0)
     standings = Standings(connection, scoring.group, scoring.topic).of([0, 1])
-    assert {partition: one.offset for partition, one in standings.items()} == {0: count // 2, 1: count // 2}
+    assert {partition: one.offset for partition, one in standings.items()} == {0: COUNT // 2, 1: COUNT // 2}
 
 
-def score_until_it_ends(settings: Settings, connection: Connection) -> None:
-    with Scoring(settings, connection) as running:
-        for begin in range(0, 200, 40):
-            feed(connection, settings, range(begin, begin + 40))
-        eventually(running.ended, "it died")
+LOSSES = [("scores",), ("letters",), ("positions",), ("scores", "letters"), ("scores", "letters", "positions")]
+DEATHS = [("scores.answered", lost) for lost in LOSSES]
+DEATHS += [("settle.swept", lost) for lost in (("scores",), ("scores", "positions"))]
 
 
-LOSSES = [("scores",), ("letters",), ("",), ("scores", "letters"), ("scores", "letters", "")]
-"""The empty name stands for the group's positions."""
+def unmarked(settings: Settings, lost: tuple[str, ...]) -> Unmarked:
+    """Return what loses the markers of a scorer's third transaction in these topics, or of the group's positions."""
+    names = {"scores": settings.scoring.output_topic, "letters": settings.scoring.dead_letters, "positions": ""}
+    return Unmarked(f"{settings.scoring.group}-", [names[one] for one in lost], skip=2)
 
 
-def lost_topics(settings: Settings, lost: tuple[str, ...]) -> list[str]:
-    names = {"scores": settings.scoring.output_topic, "letters": settings.scoring.dead_letters, "": ""}
-    return [names[one] for one in lost]
+def feed_all(connection: Connection, settings: Settings) -> None:
+    for begin in range(0, COUNT, 40):
+        feed(connection, settings, range(begin, begin + 40))
 
 
 @pytest.mark.long(keep=("scores+letters+positions",))
-@pytest.mark.parametrize("lost", LOSSES, ids=lambda lost: "+".join(one or "positions" for one in lost))
+@pytest.mark.parametrize("lost", LOSSES, ids="+".join)
 def test_a_batch_whose_markers_are_lost_is_answered_once(
     lost: tuple[str, ...], losing: Proxy, settings: Settings, connection: Connection
 ) -> None:
     """A living scorer ends what hangs, completes what readers half see, and gives positions back where nothing is."""
-    network = losing.unmarked = Unmarked(f"{settings.scoring.group}-", lost_topics(settings, lost), skip=2)
+    network = losing.unmarked = unmarked(settings, lost)
     with Scoring(settings, connection) as running:
-        for begin in range(0, 200, 40):
-            feed(connection, settings, range(begin, begin + 40))
+        feed_all(connection, settings)
         eventually(network.happened.is_set, "markers are lost")
-        eventually(lambda: len(answered(connection, settings)) >= 200, "all is answered")
+        eventually(lambda: len(answered(connection, settings)) >= COUNT, "all is answered")
         eventually(lambda: running.health.ready()[0], "it is ready")
-    check_once(connection, settings, 200)
-
-
-DEATHS = [("scores.answered", lost) for lost in LOSSES]
-DEATHS += [("settle.swept", lost) for lost in (("scores",), ("scores", ""))]
-
-
-def named(lost: tuple[str, ...]) -> str:
-    return "+".join(one or "positions" for one in lost)
+    check_once(connection, settings)
 
 
 @pytest.mark.long(keep=("settle.swept-scores+positions",))
-@pytest.mark.parametrize(("at", "lost"), DEATHS, ids=[f"{at}-{named(lost)}" for at, lost in DEATHS])
+@pytest.mark.parametrize(("at", "lost"), DEATHS, ids=[f"{at}-{'+'.join(lost)}" for at, lost in DEATHS])
 def test_the_next_scorer_of_a_slot_completes_what_a_dead_one_left(
     at: str, lost: tuple[str, ...], losing: Proxy, settings: Settings, connection: Connection
 ) -> None:
     """Scorer and broker die together, or its settler after the abort; whoever comes next settles it before it reads."""
-    network = losing.unmarked = Unmarked(f"{settings.scoring.group}-", lost_topics(settings, lost), skip=2)
-    with dying(at, network), pytest.raises(Died):
-        score_until_it_ends(settings, connection)
+    network = losing.unmarked = unmarked(settings, lost)
+    with dying(at, network), Scoring(settings, connection) as running:
+        feed_all(connection, settings)
+        eventually(running.ended, "it died")
+        failure, running.failure = running.failure, None
+    assert isinstance(failure, Died)
     with Scoring(settings, connection):
-        eventually(lambda: len(answered(connection, settings)) >= 200, "all is answered")
-    check_once(connection, settings, 200)
+        eventually(lambda: len(answered(connection, settings)) >= COUNT, "all is answered")
+    check_once(connection, settings)

@@ -33,75 +33,52 @@ def committed_dead_letters(connection: Connection, settings: Settings) -> int:
 
 
 def test_a_wrong_topic_stops_the_scorer(
-    connection: Connection, settings: Settings, trainer: Trainer, monkeypatch: pytest.MonkeyPatch
+    connection: Connection, served: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Points of another dimension end it, at every start, and its position does not move while nothing was scored."""
-    trainer.publish(version_of(1))
-    produce(connection, settings.scoring.topic, points(range(60), dimension=3))
+    produce(connection, served.scoring.topic, points(range(60), dimension=3))
     for _ in range(2):
         with (
             pytest.raises(ConfigurationError, match=r"30 records in a row .*wrong_dimension"),
-            Running(settings, connection) as running,
+            Running(served, connection) as running,
         ):
             eventually(running.ended, "the scorer ends")
-    assert committed_dead_letters(connection, settings) == 0
-    produce(connection, settings.scoring.topic, points(range(4)))
+    assert committed_dead_letters(connection, served) == 0
+    produce(connection, served.scoring.topic, points(range(4)))
     monkeypatch.setattr(constants, "MOST_REJECTED_IN_A_ROW", 1_000)
-    with Running(settings, connection) as running:
+    with Running(served, connection) as running:
         eventually(lambda: running.value("streamsvm_scored_points_total") == 4, "the good ones are scored")
-        eventually(lambda: committed_dead_letters(connection, settings) == 60, "each bad one has one letter")
+        eventually(lambda: committed_dead_letters(connection, served) == 60, "each bad one has one letter")
 
 
-def test_what_was_rejected_waits_for_the_first_that_is_scored(
-    connection: Connection, settings: Settings, trainer: Trainer
-) -> None:
+def test_what_was_rejected_waits_for_the_first_that_is_scored(connection: Connection, served: Settings) -> None:
     """Then each has its letter, once; until then none is committed, and the scorer is not ready and says why."""
-    trainer.publish(version_of(1))
-    produce(connection, settings.scoring.topic, points(range(20), dimension=3))
-    with Running(settings, connection) as running:
+    produce(connection, served.scoring.topic, points(range(20), dimension=3))
+    with Running(served, connection) as running:
         eventually(
             lambda: "could be scored yet" in str(running.health.ready()[1]["waiting_for"].get("input")), "it says why"
         )
-        assert committed_dead_letters(connection, settings) == 0
-        produce(connection, settings.scoring.topic, points(range(4)))
+        assert committed_dead_letters(connection, served) == 0
+        produce(connection, served.scoring.topic, points(range(4)))
         eventually(lambda: running.value("streamsvm_scored_points_total") == 4, "the good ones are scored")
         assert "input" not in running.health.ready()[1]["waiting_for"]
-    assert committed_dead_letters(connection, settings) == 20
+    assert committed_dead_letters(connection, served) == 20
 
 
-def test_the_share_is_limited_too(
-    connection: Connection, settings: Settings, trainer: Trainer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Three bad ones to each good one are the wrong stream, but for the good ones, which prove it, unless more must."""
-    trainer.publish(version_of(1))
-    values = [value for n in range(300) for value in (*points([n]), b"a", b"b", b"c")]
-    produce(connection, settings.scoring.topic, values)
-    for name, value in {"PROVEN_AFTER_RECORDS": 1_000, "SCORED_AT_ONCE": 500, "MOST_REJECTED_IN_A_ROW": 1_000}.items():
-        monkeypatch.setattr(constants, name, value)
-    with (
-        pytest.raises(ConfigurationError, match=r"of the last 1000 records .*malformed_json"),
-        Running(settings, connection) as running,
-    ):
-        eventually(running.ended, "the scorer ends")
-
-
-def test_bad_records_do_not_stop_a_scorer_whose_input_is_proven(
-    connection: Connection, settings: Settings, trainer: Trainer
-) -> None:
+def test_bad_records_do_not_stop_a_scorer_whose_input_is_proven(connection: Connection, served: Settings) -> None:
     """It is not ready instead, after a restart, too, and ready again with the first record that it scores."""
-    trainer.publish(version_of(1))
-    produce(connection, settings.scoring.topic, points(range(8)))
-    with Running(settings, connection) as running:
+    produce(connection, served.scoring.topic, points(range(8)))
+    with Running(served, connection) as running:
         eventually(lambda: running.value("streamsvm_scored_points_total") == 8, "the good ones are scored")
     for _ in range(2):
-        produce(connection, settings.scoring.topic, points(range(40), dimension=3))
-        with Running(settings, connection) as running:
+        produce(connection, served.scoring.topic, points(range(40), dimension=3))
+        with Running(served, connection) as running:
             eventually(lambda: running.value("streamsvm_input_mostly_rejected") == 1.0, "the limit is passed")
             assert "records in a row" in running.waiting_for()["input"]
             assert running.health.healthy()[0]
             eventually(lambda: running.value("streamsvm_input_rows_total", outcome="rejected") == 40, "all are read")
-    produce(connection, settings.scoring.topic, points(range(1)))
-    with Running(settings, connection) as running:
+    produce(connection, served.scoring.topic, points(range(1)))
+    with Running(served, connection) as running:
         eventually(lambda: running.value("streamsvm_scored_points_total") == 1, "the good one is scored")
         eventually(lambda: running.health.ready()[0], "it is ready")
         assert running.value("streamsvm_input_mostly_rejected") == 0.0
@@ -119,11 +96,10 @@ def test_scores_of_another_model_or_input_prove_nothing() -> None:
     assert scores_of(json.dumps({"model": "m"}).encode(), source, "points", "m") == 1
 
 
-def test_what_was_committed_is_counted(connection: Connection, settings: Settings, trainer: Trainer) -> None:
-    """Labels, values, latency, rows, and records by partition; and nothing waits in the end."""
-    trainer.publish(version_of(1))
-    produce(connection, settings.scoring.topic, [encode([x, 0.0]) for x in (-3.0, -2.0, 1.0, 2.0, 3.0)] + [b"bad"])
-    with Running(settings, connection) as running:
+def test_what_was_committed_is_counted(connection: Connection, served: Settings) -> None:
+    """Labels, values, latency, rows, and records by partition; nothing waits in the end, and no drift is known."""
+    produce(connection, served.scoring.topic, [encode([x, 0.0]) for x in (-3.0, -2.0, 1.0, 2.0, 3.0)] + [b"bad"])
+    with Running(served, connection) as running:
         eventually(lambda: running.value("streamsvm_input_rows_total", outcome="rejected") == 1, "all are read")
         eventually(lambda: running.value("streamsvm_score_latency_seconds_count") == 5, "all are counted")
         assert running.value("streamsvm_scores_total", label="positive") == 3
@@ -136,18 +112,17 @@ def test_what_was_committed_is_counted(connection: Connection, settings: Setting
         assert read == 6
         eventually(lambda: len(running.metrics.values("streamsvm_input_lag_records")) == 4, "four partitions are shown")
         assert set(running.metrics.values("streamsvm_input_lag_records").values()) == {0.0}
+        assert math.isnan(running.value("streamsvm_score_drift")), "the version has no header of its audit's scores"
+        assert running.value("streamsvm_score_drift_scores") == 0
 
 
-def test_a_lag_is_shown_in_full(
-    connection: Connection, settings: Settings, trainer: Trainer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_lag_is_shown_in_full(connection: Connection, served: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     """While a batch is held back, what waits behind it shows, by partition, and in the moments that the page has."""
-    trainer.publish(version_of(1))
     monkeypatch.setattr(watch_module, "LOOK_EVERY_S", 0.0)
     monkeypatch.setattr(constants, "SCORED_AT_ONCE", 200)
-    produce(connection, settings.scoring.topic, points(range(4_000)))
+    produce(connection, served.scoring.topic, points(range(4_000)))
     seen: list[float] = []
-    with Running(settings, connection) as running:
+    with Running(served, connection) as running:
 
         def lag() -> bool:
             seen.append(sum(running.metrics.values("streamsvm_input_lag_records").values()))
@@ -193,15 +168,3 @@ def test_drift_of_scores_is_told_from_chance(
         index, chance = running.value("streamsvm_score_drift"), running.value("streamsvm_score_drift_chance")
     assert chance < 0.1
     assert (index > 0.25) if drifts else (index < chance)
-
-
-def test_a_version_without_its_audit_scores_shows_no_drift(
-    connection: Connection, settings: Settings, trainer: Trainer
-) -> None:
-    """Where the sample was too small there is no such header."""
-    trainer.publish(version_of(1))
-    produce(connection, settings.scoring.topic, points(range(300)))
-    with Running(settings, connection) as running:
-        eventually(lambda: running.value("streamsvm_scored_points_total") == 300, "all are scored")
-        assert math.isnan(running.value("streamsvm_score_drift"))
-        assert running.value("streamsvm_score_drift_scores") == 0

@@ -33,13 +33,8 @@ def never_by_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def connection(real_broker: TestBroker) -> Connection:
-    return real_broker.connection
-
-
-@pytest.fixture
-def settings(real_broker: TestBroker, tmp_path: Path) -> Settings:
-    return never_looking(real_broker, tmp_path / "checkpoint")
+def settings(broker: TestBroker, tmp_path: Path) -> Settings:
+    return never_looking(broker, tmp_path / "checkpoint")
 
 
 # ---------------------------------------------------------------- the question

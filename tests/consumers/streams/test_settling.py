@@ -3,32 +3,26 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from uuid import uuid4
 
-import msgspec
 import pytest
 from confluent_kafka import KafkaException
 
 from consumers.settings import Settings
 from consumers.streams.settling import PersonNeeded, Unsettled
 from consumers.streams.version_settlement import VersionSettlement
-from streamsvm.kafka import Cluster, Connection, Record, Stamp, TopicSpec
-from streamsvm.model import message as model_codec
-from streamsvm.model.pointers import decode_head, head_key
-from tests.brokers.jvm import CannotRun, JvmBroker
+from streamsvm.kafka import Cluster, Connection, Stamp, TopicSpec
 from tests.consumers.losing import TIMEOUT_S, Died, dying
-from tests.consumers.trainers import Running, produce, records, settings_for, topic, versions
+from tests.consumers.trainers import Running, ends_by, produce, records, settings_for
 from tests.kafka import foreign
-from tests.live.proxy import ADD_OFFSETS_TO_TXN, END_TXN, PRODUCE, Proxy
+from tests.live.proxy import Proxy
 from tests.live.unmarked import Unmarked
+from tests.promise.topics import check_promise
 
 pytestmark = pytest.mark.real_broker
-
-CONCURRENT_TRANSACTIONS = 51
-"""Kafka's answer to an end of a transaction that comes while the markers of the last one are written."""
 
 
 @pytest.fixture
@@ -49,24 +43,10 @@ def topics(settings: Settings) -> dict[str, str]:
 
 
 def check_whole(connection: Connection, settings: Settings, count: int) -> None:
-    """Assert that readers see versions 1 to `count` once each, all that belongs to them, and that nothing hangs."""
-    found = versions(connection, settings)
-    assert [version.number for version in found] == list(range(1, count + 1))
-    named = topics(settings)
-    marks = Cluster(connection).marks([(name, 0) for name in named.values()])
+    """Assert that readers see versions 1 to `count`, and all that belongs to them, and that nothing hangs."""
+    assert [version.number for version in check_promise(connection, settings)] == list(range(1, count + 1))
+    marks = Cluster(connection).marks([(name, 0) for name in topics(settings).values()])
     assert {place: mark.end - mark.stable for place, mark in marks.items()} == dict.fromkeys(marks, 0)
-    by_number = {version.number: record for version, record in zip(found, models_of(connection, settings), strict=True)}
-    told = [msgspec.json.decode(record.value or b"") for record in topic(connection, named["audit"])]
-    moved = [entry["to"] for entry in told if entry["event"] in ("alias_moved", "gate_refused")]
-    assert sorted(moved) == list(range(1, count + 1))
-    heads = [r for r in topic(connection, named["aliases"]) if r.key == head_key(settings.name).encode()]
-    newest = decode_head(heads[-1].value or b"")
-    assert (newest.number, newest.offset) == (count, by_number[count].offset)
-    assert newest.sha256 == model_codec.sha256(by_number[count].value or b"")
-
-
-def models_of(connection: Connection, settings: Settings) -> list[Record]:
-    return [record for record in topic(connection, settings.output.models_topic) if record.value is not None]
 
 
 LOSSES = [("models",), ("aliases", "audit"), ("models", "aliases", "audit")]
@@ -89,77 +69,6 @@ def test_a_version_whose_markers_are_lost_is_published_once(
     check_whole(connection, settings, 6)
 
 
-class Doubling(Proxy):
-    """Delivers a copy of one end of a transaction when all but the last part of the next transaction are stored.
-
-    On a machine that has time, a client sends all records in one request: then the group's positions are the last part.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.writer, self.answers, self.parts = b"?", list[int](), 3
-        self.copy: bytes | None = b""
-        self._produced = 0
-
-    def breaks_on(self, frame: bytes) -> bool:
-        """Look at a request before it is forwarded: the broker has the requests before it, or gets them at once."""
-        key = int.from_bytes(frame[:2], "big")
-        if self.writer in frame and key == END_TXN:
-            self._produced = 0
-            if self.copy == b"":
-                self.copy = frame
-        elif self.writer in frame and key in (PRODUCE, ADD_OFFSETS_TO_TXN) and self.copy:
-            self._produced += int(key == PRODUCE)
-            if self._produced == self.parts or (self._produced and key == ADD_OFFSETS_TO_TXN):
-                copy, self.copy = self.copy, None  # at once: another connection's thread may come here meanwhile
-                time.sleep(0.05)  # the fault itself: the parts before it are stored
-                self.answers.append(self.deliver_late(copy))
-        return super().breaks_on(frame)
-
-    def until(self, seen: Callable[[], bool]) -> Iterator[int]:
-        """Count copies to be delivered until what is waited for was seen; fail after twenty.
-
-        Where in a transaction a copy arrives, and so what it tears, is up to the broker and the machine.
-        """
-        for copies in range(1, 21):
-            yield copies
-            if seen():
-                return
-        pytest.fail(f"no copy of {len(self.answers)} tore what it was to tear; answers: {self.answers}")
-
-
-@pytest.fixture
-def doubling() -> Iterator[Doubling]:
-    """Give a network that can deliver a request twice, before a broker that verifies what it stores."""
-    try:
-        with Doubling() as network:
-            broker = JvmBroker(advertised=network.address)
-            network.forward_to(broker.behind_proxy)
-            try:
-                broker.start()
-                yield network
-            finally:
-                broker.stop()
-    except CannotRun as missing:
-        pytest.skip(str(missing))
-
-
-def test_a_commit_that_arrives_twice_doubles_no_version(doubling: Doubling, tmp_path: Path) -> None:
-    """The copy ends the next transaction half sent, and the broker refuses the rest, which only the trainer knows."""
-    connection = Connection(options={"bootstrap.servers": doubling.address, "fetch.wait.max.ms": 10})
-    settings = settings_for("twice", tmp_path / "checkpoint")
-    Cluster(connection).create([TopicSpec(settings.input.topic, 1)])
-    with Running(settings, connection, Cluster(connection, transaction_timeout_s=TIMEOUT_S)) as running:
-        for copies in doubling.until(lambda: doubling.answers.count(0) == 4):
-            doubling.writer, doubling.copy = f"streamsvm/{settings.name}/".encode(), b""
-            produce(connection, settings.input.topic, records(80, seed=copies))
-            running.wait_for_rows(80 * copies)
-            running.wait_until(lambda copies=copies: running.value("streamsvm_model_version") == 2 * copies)
-        assert set(doubling.answers) <= {0, CONCURRENT_TRANSACTIONS}
-        assert running.value("streamsvm_producer_renewals_total") == doubling.answers.count(0)
-    check_whole(connection, settings, 2 * copies)
-
-
 TRAINER_DEATHS = [
     *(("publish.answered", lost) for lost in LOSSES),
     *((point, lost) for point in ("settle.swept", "settle.completed") for lost in LOSSES[:2]),
@@ -176,9 +85,7 @@ def test_a_successor_completes_what_a_dead_trainer_left(
     network = losing.unmarked = Unmarked(f"streamsvm/{settings.name}/", [topics(settings)[one] for one in lost], 2)
     produce(connection, settings.input.topic, records(240))
     with dying(at, network):
-        running = Running(settings, connection, Cluster(connection, transaction_timeout_s=TIMEOUT_S))
-        with pytest.raises(Died), running:
-            running.wait_until(lambda: False)
+        ends_by(Died, None, settings, connection, cluster=Cluster(connection, transaction_timeout_s=TIMEOUT_S))
     with Running(settings, connection, Cluster(connection, transaction_timeout_s=TIMEOUT_S)) as again:
         again.wait_until(lambda: again.value("streamsvm_model_version") == 6)
     check_whole(connection, settings, 6)

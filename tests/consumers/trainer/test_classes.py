@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime
 from html import unescape
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+import onnxruntime
 import pytest
 from structlog.testing import capture_logs
 
@@ -22,11 +22,10 @@ from streamsvm.kafka import Cluster, Connection, TopicSpec
 from streamsvm.learning import Learner, make
 from streamsvm.model import ClassModel, ClassSkill, message as model_codec, spelt
 from streamsvm.points import Points, Position
-from streamsvm.registry.loading import load_version
-from tests.brokers.fixtures import TestBroker
+from streamsvm.registry import export, load_version
 from tests.config.sizes import sized
 from tests.consumers.scorer import running as scorers
-from tests.consumers.trainers import Running, produce, run_until, settings_for, versions
+from tests.consumers.trainers import Running, produce, run_until, versions
 from tests.golden import model as golden
 from tests.registry.test_subscriber import eventually
 from tests.streams import DIMENSION, rows_of
@@ -64,17 +63,6 @@ def seven(settings: Settings, **svm: Any) -> Settings:
     )
 
 
-@pytest.fixture(params=["linear", "rbf"])
-def settings(broker: TestBroker, tmp_path: Path, request: pytest.FixtureRequest) -> Settings:
-    svm: dict[str, Any] = {"class_weight": "balanced"}
-    if request.param == "rbf":
-        svm |= {"multiclass": "one_vs_rest"}
-    svm["probability"] = "sigmoid"
-    made = seven(settings_for(broker.name("k"), tmp_path / "checkpoint"), kernel=request.param, **svm)
-    Cluster(broker.connection).create([TopicSpec(made.input.topic, 4)])
-    return made
-
-
 def _page(running: Running, settings: Settings) -> str:
     now = datetime.now(UTC)
     status = Site(settings, running.board, running.metrics, running.health).status()
@@ -82,52 +70,50 @@ def _page(running: Running, settings: Settings) -> str:
     return page_of(status, None, None, now).decode()
 
 
-def test_a_label_that_comes_late_is_told_and_then_answered(broker: TestBroker, tmp_path: Path) -> None:
+def test_a_label_that_comes_late_is_told_and_then_answered(settings: Settings, connection: Connection) -> None:
     """Before its first point log, page and metric name it, and no version answers it; afterwards they do."""
-    settings = seven(settings_for(broker.name("k"), tmp_path / "checkpoint"))
-    Cluster(broker.connection).create([TopicSpec(settings.input.topic, 4)])
+    settings = seven(settings)
     before, after = several(400, absent=2), several(1_200, seed=3)
-    produce(broker.connection, settings.input.topic, records_of(before))
-    with capture_logs() as logs, Running(settings, broker.connection) as running:
+    produce(connection, settings.input.topic, records_of(before))
+    with capture_logs() as logs, Running(settings, connection) as running:
         running.wait_for_rows(400)
         eventually(lambda: f"o point of {spelt('c')} has come yet" in unescape(_page(running, settings)), "it is said")
         assert running.value("streamsvm_model_labels_missing") == 1.0
-        produce(broker.connection, settings.input.topic, records_of(after))
+        produce(connection, settings.input.topic, records_of(after))
         running.wait_for_rows(1_600)
         eventually(lambda: running.value("streamsvm_model_labels_missing") == 0.0, "a version has learned it")
         eventually(lambda: "has come yet" not in _page(running, settings), "the page says nothing any more")
     missing = [entry for entry in logs if entry["event"] == "labels_missing"]
     assert [entry["missing"] for entry in missing] == [["c"]]
     assert [entry["event"] for entry in logs].count("labels_complete") == 1
-    published = versions(broker.connection, settings)
+    published = versions(connection, settings)
     test = several(400, seed=9)
     own = test.y == 2
     first, last = published[0].model, published[-1].model
     assert not (first.predict_codes(test.X) == 2).any()
     assert (last.predict_codes(test.X)[own] == 2).mean() > 0.8
-    loaded = load_version(broker.connection, "m", models_topic=settings.output.models_topic)
+    loaded = load_version(connection, "m", models_topic=settings.output.models_topic)
     assert isinstance(loaded.skill, ClassSkill)
     assert loaded.skill.state == "some"
     assert "7: 'a', 'b'" in " ".join(str(cell) for column in describe(loaded).columns for cell in column.cells)
 
 
-def test_a_scorer_of_seven_labels_counts_each(broker: TestBroker, tmp_path: Path) -> None:
+def test_a_scorer_of_seven_labels_counts_each(settings: Settings, connection: Connection) -> None:
     """Scores on their topic, counted by label, and the scorer's page; the drift of the answers' values is known."""
-    settings = seven(settings_for(broker.name("k"), tmp_path / "checkpoint"))
-    topics = {"topic": broker.name("unlabeled"), "output_topic": broker.name("scores"), "group": broker.name("g")}
-    settings = settings.model_copy(update={"scoring": ScoringConfig(**topics)})
-    Cluster(broker.connection).create([TopicSpec(settings.input.topic, 4), TopicSpec(topics["topic"], 4)])
-    produce(broker.connection, settings.input.topic, records_of(several(480)))
-    run_until(settings, broker.connection, 480)
-    loaded = load_version(broker.connection, "m", models_topic=settings.output.models_topic)
+    topics = {name: f"{settings.input.topic}-{name}" for name in ("topic", "output_topic", "group")}
+    settings = seven(settings).model_copy(update={"scoring": ScoringConfig(**topics)})
+    Cluster(connection).create([TopicSpec(topics["topic"], 4)])
+    produce(connection, settings.input.topic, records_of(several(480)))
+    run_until(settings, connection, 480)
+    loaded = load_version(connection, "m", models_topic=settings.output.models_topic)
     test = several(200, seed=5)
     answers = loaded.predict(test.X).tolist()
-    produce(broker.connection, topics["topic"], [encode(x, id=at) for at, x in enumerate(test.X)])
-    with scorers.Running(settings, broker.connection) as running:
+    produce(connection, topics["topic"], [encode(x, id=at) for at, x in enumerate(test.X)])
+    with scorers.Running(settings, connection) as running:
         eventually(lambda: sum(_counted(running).values()) == 200, "every score is counted")
         status = Site(settings, running.board, running.metrics, running.health).status()
     assert _counted(running) == {f'"{label}"': answers.count(label) for label in LABELS}
-    found = {one["id"]: one["label"] for one in scorers.scores(broker.connection, settings)}
+    found = {one["id"]: one["label"] for one in scorers.scores(connection, settings)}
     assert [found[at] for at in range(200)] == answers
     assert isinstance(status, ScorerStatus)
     assert status.scoring is not None
@@ -138,6 +124,28 @@ def test_a_scorer_of_seven_labels_counts_each(broker: TestBroker, tmp_path: Path
 
 def _counted(running: scorers.Running) -> dict[str, int]:
     return {f'"{label}"': int(running.value("streamsvm_scores_total", label=f'"{label}"')) for label in LABELS}
+
+
+@pytest.mark.long(keep=("real-one_vs_one-linear",))
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+@pytest.mark.parametrize("multiclass", ["one_vs_one", "one_vs_rest"])
+def test_a_version_of_seven_labels_answers_alike_in_another_runtime(
+    kernel: str, multiclass: str, settings: Settings, connection: Connection
+) -> None:
+    """What `model export --format onnx` writes gives the labels and decision values of the version as loaded."""
+    settings = seven(settings, kernel=kernel, multiclass=multiclass)
+    produce(connection, settings.input.topic, records_of(several(300)))
+    run_until(settings, connection, 300)
+    published = versions(connection, settings)
+    loaded = load_version(connection, "m", models_topic=settings.output.models_topic)
+    assert loaded.version.number == published[-1].number
+    X = np.asarray(several(500, seed=5).X, np.float64)
+    graph = export(loaded.version, loaded.sha256)
+    session = onnxruntime.InferenceSession(graph, providers=["CPUExecutionProvider"])
+    answers, decision = session.run(["label", "decision_function"], {"X": X})
+    np.testing.assert_allclose(decision, loaded.decision_function(X), rtol=1e-9, atol=1e-9)
+    assert answers.tolist() == loaded.predict(X).tolist()
+    assert set(answers) == set(LABELS)
 
 
 # ---------------------------------------------------------------- options
@@ -159,36 +167,31 @@ def test_128_labels_of_two_points_each_make_a_version() -> None:
     assert model.decision_function(points.X).shape == (256, 128)
 
 
-def test_a_message_of_seven_labels_is_checked() -> None:
-    """A reader refuses one whose machines, probes or weights are of another number of labels, or another answer."""
-    for kernel in golden.KERNELS:
-        value = json.loads(golden.path_of(f"{kernel}-classes").read_bytes())
-        assert model_codec.encode(model_codec.decode(json.dumps(value).encode())) is not None
-        machines, probability = (golden.parts_of(value)[name] for name in ("classes", "probability"))
-        for change in (
-            {"labels": value["labels"][:3]},
-            {"labels": [*value["labels"][:3], value["labels"][0]]},
-            {"labels": [*value["labels"][:3], 4]},
-            with_part(value, machines, "machines", machines["machines"][:3]),
-            with_part(value, probability, "functions", probability["functions"][:3]),
-            with_part(value, probability, "probes", probability["probes"][::-1]),
-            {"training": {**value["training"], "class_weight": [1.0, 2.0]}},
-            {"stream": {**value["stream"], "class_weight": [1.0, 2.0]}},
-            {"probes": {**value["probes"], "decision": value["probes"]["decision"][::-1]}},
-            {"model": {**value["model"], "intercepts": [0.0, 0.0, 0.0, 0.0]}},
-            {"parts": [part for part in value["parts"] if part["part"] != "classes"]},
-        ):
-            with pytest.raises(model_codec.InvalidMessage):
-                model_codec.decode(json.dumps({**value, **change}).encode())
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"labels": ["a", "b", "c"]},
+        {"labels": ["a", "b", "c", "a"]},
+        {"labels": ["a", "b", "c", 4]},
+        {"training": {"class_weight": [1.0, 2.0]}},
+        {"stream": {"class_weight": [1.0, 2.0]}},
+    ],
+)
+def test_a_message_of_other_labels_is_refused(change: dict[str, Any]) -> None:
+    """Of another number of labels, of one twice, of two types, or of another number of weights."""
+    value = json.loads(golden.path_of("linear-classes").read_bytes())
+    assert len(value["labels"]) == 4
+    sections = {name: {**value[name], **part} if isinstance(part, dict) else part for name, part in change.items()}
+    with pytest.raises(model_codec.InvalidMessage):
+        model_codec.decode(json.dumps({**value, **sections}).encode())
 
 
-def with_part(value: dict[str, Any], part: dict[str, Any], field: str, other: object) -> dict[str, Any]:
-    """Return the parts of a value with another field in one of them."""
-    return {"parts": [{**one, field: other} if one is part else one for one in value["parts"]]}
-
-
-def test_a_message_that_may_be_too_large_is_refused_at_the_start(connection: Connection, settings: Settings) -> None:
+@pytest.mark.parametrize("multiclass", ["one_vs_one", "one_vs_rest"])
+def test_a_message_that_may_be_too_large_is_refused_at_the_start(
+    multiclass: str, connection: Connection, settings: Settings
+) -> None:
     """With what makes it smaller: a machine a label where there is one a pair, or fewer points."""
+    settings = seven(settings, kernel="rbf", multiclass=multiclass)
     small = TopicSpec(
         settings.output.models_topic, 1, config={"max.message.bytes": "30000", "cleanup.policy": "compact"}
     )
@@ -197,4 +200,4 @@ def test_a_message_that_may_be_too_large_is_refused_at_the_start(connection: Con
         pytest.skip("this broker has no such limit")
     with pytest.raises(ConfigurationError) as error:
         run_until(settings, connection, 1)
-    assert ("svm.multiclass = one_vs_rest" in str(error.value)) == (settings.svm.multiclass != "one_vs_rest")
+    assert ("svm.multiclass = one_vs_rest" in str(error.value)) == (multiclass == "one_vs_one")

@@ -1,22 +1,30 @@
-"""Conditions of the coreset: said with their first count, then seldom, and never on a stream it is made for."""
+"""Conditions of the coreset, and outliers: said at first, then seldom, and never on a stream that it is made for."""
 
 from __future__ import annotations
 
+import json
 import re
 
 import numpy as np
 import pytest
 import structlog
 
+from consumers.settings import Settings
 from consumers.trainer.coreset_conditions import REMEDIES, Conditions
+from consumers.trainer.outliers import OutlierLog
 from consumers.trainer.startup import few_points
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
-from streamsvm.coreset import MEANINGS, Observed
+from streamsvm.coreset import MEANINGS, Observed, Outlier, Tally
 from streamsvm.datasets import load_htru2
+from streamsvm.ingest import encode
+from streamsvm.kafka import Connection
 from streamsvm.learning import Learner
 from streamsvm.points import Points, Position
 from tests.config.sizes import sized
-from tests.streams import rows_of
+from tests.consumers.trainers import produce, records, run_until, versions
+from tests.streams import DIMENSION, rows_of
+
+pytestmark = pytest.mark.enough("real")
 
 NONE = Observed().counts()
 
@@ -128,3 +136,43 @@ def turning(n: int, degrees: int) -> Points:
 def test_a_rule_that_turns_slowly_is_noticed_in_screened_leaves(structure: str, degrees: int, noticed: bool) -> None:
     """The rule alone: no feature, and no share of labels, says anything."""
     assert bool(observed(turning(60_000, degrees), structure)["shifted"]) == noticed
+
+
+# ---------------------------------------------------------------- outliers
+
+
+FAR = encode([1e30] * DIMENSION, 1, 1.0)
+
+
+def test_the_record_is_named(settings: Settings, connection: Connection, capsys: pytest.CaptureFixture[str]) -> None:
+    """Topic, partition, offset, feature and value, in one line; the metric counts it; the models stay sane."""
+    produce(connection, settings.input.topic, [*records(90), FAR, *records(69, seed=1)])
+    running = run_until(settings, connection, 160)
+    said = [line for line in capsys.readouterr().out.splitlines() if "outlier_drawn_in" in line]
+    assert len(said) == 1
+    assert f"{settings.input.topic}[0]@90 row 0" in said[0]
+    assert "value=1.00000001" in said[0]
+    assert running.value("streamsvm_coreset_clipped_rows", what="features") == 1
+    newest = versions(connection, settings)[-1]
+    assert newest.model.scaler.scale.max() < 10.0
+
+
+def outlier(excess: float, feature: int | None = 3) -> Outlier:
+    return Outlier(
+        partition=2, begin=Position(7, 1), end=Position(7, 2), feature=feature, value=1e9, bound=40.0, excess=excess
+    )
+
+
+def test_the_log_stays_short(capsys: pytest.CaptureFixture[str]) -> None:
+    """A line for the first telling value, for one ten times as far, and for ten times as many; none for near ones."""
+    log = OutlierLog("in")
+
+    def tell(count: int, excess: float) -> int:
+        log.report(Tally(count, 0, outlier(excess)))
+        return len(capsys.readouterr().out.splitlines())
+
+    assert [tell(1, 5.0), tell(1, 20.0), tell(2, 20.0), tell(9, 150.0), tell(10, 250.0)] == [0, 1, 0, 0, 1]
+    assert tell(99, 250.0) == 0
+    assert tell(100, 250.0) == 1
+    log.report(Tally(0, 0, None))
+    assert json.dumps(capsys.readouterr().out) == '""'

@@ -21,23 +21,21 @@ from streamsvm.errors import ConfigurationError
 from streamsvm.ingest import from_arrays
 from streamsvm.ingest.avro import AvroWriter
 from streamsvm.ingest.decoder import PointDecoder
-from streamsvm.kafka import Cluster, Message, Outbox, RegistryUnavailable, SchemaRegistry, TopicSpec
+from streamsvm.kafka import Cluster, Outbox, RegistryUnavailable, SchemaRegistry, TopicSpec
 from tests.branches.events.payments import ROW, in_arrow
 from tests.branches.events.protobuf_payments import INSTALLED, message_of, payment_class
 from tests.branches.events.recipes import payment, payments
 from tests.brokers.fixtures import TestBroker
 from tests.brokers.jvm import CannotRun, free_ports
 from tests.brokers.registry import Registry
-from tests.consumers.trainers import Running, run_until, settings_for, topic, versions
+from tests.consumers.trainers import Running, changed, produce, run_until, settings_for, topic, versions
 from tests.deadline import eventually
 from tests.ingest.rows import Raw
-from tests.kafka.hostile_registry import hostile_registry, text
-from tests.streams import DIMENSION, gaussian
+from tests.streams import gaussian
 
 FORMATS: tuple[RecordFormat, ...] = ("json-array", "arrow", "avro")
 Client = Callable[[str], SchemaRegistry]
 N, ROWS_PER_RECORD = 100, 7
-NAMES = tuple(f"f{index}" for index in range(DIMENSION))
 
 
 @pytest.fixture(scope="module")
@@ -74,23 +72,13 @@ def client() -> Iterator[Callable[[str], SchemaRegistry]]:
         yield make
 
 
-@pytest.fixture
-def stack() -> Iterator[ExitStack]:
-    """Closes what a test opens."""
-    with ExitStack() as stack:
-        yield stack
-
-
-def send(broker: TestBroker, to: str, format_: RecordFormat, schemas: SchemaRegistry, **options: Any) -> None:
+def send(broker: TestBroker, to: str, format_: RecordFormat, schemas: SchemaRegistry) -> None:
     """Replay the same weighted points in a format to partition 0."""
     points = gaussian(N, seed=5)
     source = from_arrays("points", points.X.astype(np.float64), points.y.tolist(), weight=points.weight)
-    outbox = Outbox(broker.connection)
-    try:
-        options = {"partition": 0, "rows_per_record": ROWS_PER_RECORD, **options}
+    options = {"partition": 0, "rows_per_record": ROWS_PER_RECORD}
+    with closing(Outbox(broker.connection)) as outbox:
         replay(source, outbox, to, format=format_, register=schemas.register, **options)
-    finally:
-        outbox.close()
 
 
 def test_the_registry_is_asked_and_told(registry: Registry, client: Client) -> None:
@@ -127,58 +115,6 @@ def test_a_trainer_publishes_the_same_training_sets_from_every_format(
     assert found[0] == found[1] == found[2]
 
 
-def test_a_trainer_reads_each_record_by_its_schema(broker: TestBroker, tmp_path: Path) -> None:
-    """Deletions are passed over; what has no frame, or names its schema in a header, is named."""
-    fields = [{"name": name, "type": "double"} for name in NAMES] + [{"name": "y", "type": "int"}]
-    deleted = {"name": "__deleted", "type": ["null", "string"]}
-    asked = json.dumps({"type": "record", "name": "P", "fields": [*fields, deleted]})
-    points = gaussian(N, seed=5)
-    values = [
-        dict(zip(NAMES, x.tolist(), strict=True)) | {"y": int(y)} for x, y in zip(points.X, points.y, strict=True)
-    ]
-    framed = [AvroWriter(asked, 7).encode({**value, "__deleted": "false"}) for value in values]
-    gone = AvroWriter(asked, 7).encode({**values[0], NAMES[0]: 1 / 3, "__deleted": "true"})  # whose first byte is not 0
-    with hostile_registry(text(asked)) as registry:
-        settings = started(broker, tmp_path, registry.url)
-        assert settings.points is not None
-        described = settings.points.model_copy(update={"format": "avro", "feature_names": NAMES})
-        settings = settings.model_copy(update={"points": described})
-        prepare(broker, settings)
-        outbox = Outbox(broker.connection)
-        for value in (*framed, gone, gone):
-            outbox.send(Message(settings.input.topic, value, partition=0))
-        by_header = (("__value_schema_id", b"\0\0\0\0\x07"),)
-        outbox.send(Message(settings.input.topic, gone[5:], partition=0))
-        outbox.send(Message(settings.input.topic, gone, headers=by_header, partition=0))
-        outbox.flush(30.0)
-        outbox.close()
-        with Running(settings, broker.connection) as running:
-            running.wait_for_rows(N)
-            running.wait_until(lambda: running.value("streamsvm_passed_over_rows_total", reason="delete") == 2)
-            running.wait_until(lambda: running.value("streamsvm_input_rows_total", outcome="rejected") == 2)
-        paths = {path.partition("?")[0] for path in registry.asked}
-    assert paths == {"/schemas/ids/7"}
-    cluster, name = Cluster(broker.connection), settings.input.dead_letters
-    of_each = [cluster.read_to_end(name, one, timeout_s=30.0) for one in sorted(cluster.describe(name).partitions)]
-    letters = [letter for some in of_each for letter in some]
-    rows = [json.loads(dict(one.headers)["streamsvm.deadletter.rows"]) for one in letters]
-    found = sorted((row["reason"], one.value) for (row,), one in zip(rows, letters, strict=True))
-    assert found == sorted([("unframed", gone[5:]), ("unframed", gone)])
-    plain = started(broker, tmp_path / "plain", "")
-    prepare(broker, plain)
-    outbox = Outbox(broker.connection)
-    for x, y in zip(points.X.tolist(), points.y.tolist(), strict=True):
-        outbox.send(Message(plain.input.topic, json.dumps({"x": x, "y": y}).encode(), partition=0))
-    outbox.flush(30.0)
-    outbox.close()
-    run_until(plain, broker.connection, N)
-    made, expected = (
-        [one.lineage.training_set_sha256 for one in versions(broker.connection, of)] for of in (settings, plain)
-    )
-    assert made == expected
-    assert len(made) == N // 40
-
-
 def prepare(broker: TestBroker, settings: Settings) -> None:
     Cluster(broker.connection).create([TopicSpec(settings.input.topic, 1)])
 
@@ -212,33 +148,30 @@ def test_the_input_waits_while_the_registry_does_not_answer(
 def test_avro_without_a_registry_is_refused_at_the_start(tmp_path: Path, embedded_broker: TestBroker) -> None:
     """Configured to be Avro, points need to have somewhere to get their schemas from."""
     settings = started(embedded_broker, tmp_path, "")
-    assert settings.points is not None
-    settings = settings.model_copy(update={"points": settings.points.model_copy(update={"format": "avro"})})
+    settings = changed(settings, "points", format="avro")
     prepare(embedded_broker, settings)
     with pytest.raises(ConfigurationError, match=r"registry\.url"):
         run_until(settings, embedded_broker.connection, 1)
 
 
 def test_events_that_confluents_serializers_wrote_through_a_real_registry_are_read(
-    registry: Registry, client: Client, stack: ExitStack
+    registry: Registry, client: Client
 ) -> None:
     """Protobuf with a file that it imports, Avro and JSON Schema: the points are those of the same events in JSON."""
     if not INSTALLED:
         pytest.skip("the packages that read Protobuf are not installed")
-    registered = SchemaRegistryClient({"url": registry.url})
-    stack.callback(registered.close)
-    written = confluent(registered)
     events = [payment(index) for index in range(20)]
     recipe = payments()
     plain = PointDecoder(PointsConfig(**points_of(recipe)), recipe=recipe)
     expected = plain.decode([Raw(json.dumps(event).encode(), at) for at, event in enumerate(events)]).rows[0]
     schemas = client(registry.url)
-    for format_, serialize in written.items():
-        config = PointsConfig(**points_of(recipe), format=format_)
-        reader = PointDecoder(config, recipe=recipe, schemas=schemas)
-        found = reader.decode([Raw(serialize(event), at) for at, event in enumerate(events)])
-        assert not found.rejected, (format_, found.rejected[0].rejections)
-        assert found.rows[0].points.sha256() == expected.points.sha256(), format_
+    with closing(SchemaRegistryClient({"url": registry.url})) as registered:
+        for format_, serialize in confluent(registered).items():
+            config = PointsConfig(**points_of(recipe), format=format_)
+            reader = PointDecoder(config, recipe=recipe, schemas=schemas)
+            found = reader.decode([Raw(serialize(event), at) for at, event in enumerate(events)])
+            assert not found.rejected, (format_, found.rejected[0].rejections)
+            assert found.rows[0].points.sha256() == expected.points.sha256(), format_
 
 
 def confluent(registry: SchemaRegistryClient) -> dict[Any, Callable[[dict[str, Any]], bytes]]:
@@ -278,11 +211,7 @@ def test_features_are_proposed_from_a_topic_of_every_format(
     proposals = {}
     for format_, values in of_format.items():
         name = broker.topic()
-        outbox = Outbox(broker.connection)
-        for value in [*values, b"nonsense"]:
-            outbox.send(Message(name, value))
-        outbox.flush(30.0)
-        outbox.close()
+        produce(broker.connection, name, [*values, b"nonsense"])
         found, unreadable = newest_events(settings, name, format_, "none", 1_000)
         assert len(found) == len(events)
         assert unreadable.total() == 1

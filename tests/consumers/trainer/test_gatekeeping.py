@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,13 +12,24 @@ from consumers.models import holds_newest, read_catalogue, read_names
 from consumers.settings import Settings
 from consumers.trainer.gatekeeping import OUTCOMES
 from streamsvm.errors import ConfigurationError
-from streamsvm.kafka import Cluster, Connection, Record, TopicSpec
-from streamsvm.learning import Trained, train
+from streamsvm.kafka import Cluster, Connection, Record
+from streamsvm.learning import Trained
 from streamsvm.model import Head, LinearMachine, decode_alias, decode_head, message as model_codec
 from streamsvm.registry import ModelSubscriber, NoModel, load_version
-from tests.brokers.fixtures import TestBroker
 from tests.config.sizes import sized
-from tests.consumers.trainers import Running, produce, records, run_until, settings_for, topic, versions
+from tests.consumers.trainers import (
+    Running,
+    aliases,
+    changed,
+    learn,
+    produce,
+    records,
+    run_until,
+    topic,
+    trail,
+    train_and_change,
+    versions,
+)
 
 pytestmark = pytest.mark.enough("real")
 
@@ -30,33 +38,21 @@ ROWS = 200
 
 
 @pytest.fixture
-def settings(broker: TestBroker, tmp_path: Path) -> Settings:
+def settings(settings: Settings) -> Settings:
     """A version every leaf of 200 rows, and an audit sample that tells."""
-    made = settings_for(broker.name("gate"), tmp_path / "checkpoint", every_leaves=1)
     sizes = sized(leaf_rows=ROWS, bucket_points=50, audit_points=400, train_points=500)
-    Cluster(broker.connection).create([TopicSpec(made.input.topic)])
-    return made.model_copy(update={"coreset": sizes})
+    return changed(settings, "training", every_leaves=1).model_copy(update={"coreset": sizes})
 
 
 def spoiling(*calls: int) -> Callable[..., Trained]:
     """Return a training of which the named calls, from 1 on, give a model that answers the wrong way round."""
-    made = [0]
-
-    def train_or_spoil(*arguments: Any) -> Trained:
-        trained = train(*arguments)
-        made[0] += 1
-        if made[0] not in calls:
-            return trained
-        machine = trained.model.machine
-        assert isinstance(machine, LinearMachine)
-        turned = LinearMachine(-machine.coefficients, -machine.intercept)
-        return replace(trained, model=replace(trained.model, machine=turned))
-
-    return train_or_spoil
-
-
-def aliases(connection: Connection, settings: Settings, key: str) -> list[bytes]:
-    return [r.value or b"" for r in topic(connection, settings.output.aliases_topic) if r.key == key.encode()]
+    return train_and_change(
+        lambda number, machine: (
+            replace(machine, coefficients=-machine.coefficients, intercept=-machine.intercept)
+            if number in calls
+            else machine
+        )
+    )
 
 
 def heads(connection: Connection, settings: Settings) -> list[Head]:
@@ -67,14 +63,9 @@ def current(connection: Connection, settings: Settings) -> list[int]:
     return [decode_alias(value).number for value in aliases(connection, settings, "m@current")]
 
 
-def trail(connection: Connection, settings: Settings) -> list[dict[str, Any]]:
-    return [json.loads(record.value or b"") for record in topic(connection, settings.output.audit_topic)]
-
-
 def test_a_version_that_is_plainly_worse_does_not_become_current(settings: Settings, connection: Connection) -> None:
     """It is published, named by the head and refused in the audit trail with both figures; the next one passes."""
-    produce(connection, settings.input.topic, records(5 * ROWS))
-    run_until(settings, connection, 5 * ROWS, train=spoiling(3))
+    learn(settings, connection, 5 * ROWS, train=spoiling(3))
     assert [version.number for version in versions(connection, settings)] == [1, 2, 3, 4, 5]
     assert current(connection, settings) == [1, 2, 4, 5]
     told = trail(connection, settings)
@@ -113,23 +104,9 @@ def test_points_after_the_cut_judge_where_there_are_enough(
         assert part.end[0] - part.begin[0] == head.gate.points
 
 
-def test_the_present_version_is_found_again_after_a_restart(settings: Settings, connection: Connection) -> None:
-    """It is what is current, not what is newest; and the first verdict is by the audit sample."""
-    produce(connection, settings.input.topic, records(2 * ROWS))
-    run_until(settings, connection, 2 * ROWS, train=spoiling(2))
-    assert current(connection, settings) == [1]
-    produce(connection, settings.input.topic, records(ROWS, seed=1))
-    run_until(settings, connection, ROWS, train=spoiling(1))
-    produce(connection, settings.input.topic, records(ROWS, seed=2))
-    run_until(settings, connection, ROWS)
-    assert current(connection, settings) == [1, 4]
-    assert [head.gate.against for head in heads(connection, settings) if head.gate] == [None, 1, 1, 1]
-
-
 def test_the_first_current_version_is_better_than_chance(settings: Settings, connection: Connection) -> None:
     """Two that know nothing are published and held back, also over a restart; readers wait, and say why."""
-    produce(connection, settings.input.topic, records(ROWS))
-    run_until(settings, connection, ROWS, train=spoiling(1))
+    learn(settings, connection, ROWS, train=spoiling(1))
     with ModelSubscriber(connection, "m", models_topic=settings.output.models_topic) as following:
         why = r"no alias m@current: version 1, the newest, was held back, because it would be the first current version"
         with pytest.raises(NoModel, match=rf"{why}, and it knows nothing: balanced accuracy 0\.\d+ and AUC 0\.\d+"):
@@ -151,14 +128,13 @@ def test_the_first_current_version_is_better_than_chance(settings: Settings, con
         "refused",
         "unscored",
     ]
-    produce(connection, settings.input.topic, records(ROWS, seed=3))
-    assert run_until(settings, connection, ROWS).value("streamsvm_prequential_points_total") == ROWS
+    assert learn(settings, connection, ROWS, seed=3).value("streamsvm_prequential_points_total") == ROWS
     assert current(connection, settings) == [3, 4]
 
 
 def test_without_a_margin_there_is_no_gate(settings: Settings, connection: Connection) -> None:
     """Every version becomes current, the first one, too, and no record speaks of a gate."""
-    none = settings.model_copy(update={"output": settings.output.model_copy(update={"gate_margin": None})})
+    none = changed(settings, "output", gate_margin=None)
     produce(connection, settings.input.topic, records(3 * ROWS))
     run_until(none, connection, 3 * ROWS, train=spoiling(1, 2))
     assert current(connection, settings) == [1, 2, 3]
@@ -176,34 +152,25 @@ class Blind(Cluster):
 @pytest.mark.embedded_broker
 def test_while_the_current_version_cannot_be_read_nothing_passes(settings: Settings, connection: Connection) -> None:
     """A trainer that may not read its own versions starts all the same, and says why; once it may, it judges."""
-    produce(connection, settings.input.topic, records(ROWS))
-    run_until(settings, connection, ROWS)
-    produce(connection, settings.input.topic, records(ROWS, seed=1))
-    run_until(settings, connection, ROWS, train=spoiling(1), cluster=Blind(connection))
+    learn(settings, connection, ROWS)
+    learn(settings, connection, ROWS, seed=1, train=spoiling(1), cluster=Blind(connection))
     assert current(connection, settings) == [1]
     gate = heads(connection, settings)[1].gate
     assert gate is not None
     assert (gate.outcome, gate.against, gate.candidate) == ("refused", 1, None)
     assert "m@1 cannot be fetched: the broker does not let us read" in gate.why
-    produce(connection, settings.input.topic, records(ROWS, seed=2))
-    run_until(settings, connection, ROWS)
+    learn(settings, connection, ROWS, seed=2)
     assert current(connection, settings) == [1, 3]
 
 
 def tilting(*shares: float) -> Callable[..., Trained]:
     """Return a training whose n-th model is shifted by its share, so that it is a bit worse."""
-    made = [0]
 
-    def train_and_tilt(*arguments: Any) -> Trained:
-        trained = train(*arguments)
-        machine = trained.model.machine
-        assert isinstance(machine, LinearMachine)
-        share = shares[made[0]]
-        made[0] += 1
-        tilted = LinearMachine(machine.coefficients, machine.intercept + share * float(abs(machine.coefficients).sum()))
-        return replace(trained, model=replace(trained.model, machine=tilted))
+    def tilt(number: int, machine: LinearMachine) -> LinearMachine:
+        shift = shares[number - 1] * float(abs(machine.coefficients).sum())
+        return replace(machine, intercept=machine.intercept + shift)
 
-    return train_and_tilt
+    return train_and_change(tilt)
 
 
 def verdicts(running: Running) -> float:
@@ -223,8 +190,7 @@ def test_versions_do_not_lose_the_margin_again_and_again(
 ) -> None:
     """Each is a bit worse than the one before; that ends where the last five count, in one life or in two."""
     monkeypatch.setattr(constants, "GATE_VERSIONS", compared)
-    output = settings.output.model_copy(update={"gate_margin": 0.15})
-    settings = settings.model_copy(update={"output": output})
+    settings = changed(settings, "output", gate_margin=0.15)
     shares = (0.0, 0.6, 1.0, 1.25)
     for life in (shares[:2], shares[2:]) if restarted else (shares,):
         with Running(settings, connection, train=tilting(*life)) as running:

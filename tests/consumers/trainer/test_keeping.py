@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import closing
 from datetime import UTC, datetime
-from pathlib import Path
 
 import msgspec
 import pytest
@@ -17,13 +15,22 @@ from consumers.trainer import retention as keeping
 from consumers.trainer.retention import MOST_AT_ONCE, due
 from consumers.verify.verify import verify
 from streamsvm.errors import ConfigurationError
-from streamsvm.kafka import Cluster, Connection, Message, Outbox, Publisher, TopicSpec
+from streamsvm.kafka import Cluster, Connection, Message, Publisher, TopicSpec
 from streamsvm.model import Alias, Retired
 from streamsvm.registry import Aliases, load_version
 from streamsvm.verification import ChainCheck, VersionSurvey
-from tests.brokers.fixtures import TestBroker
 from tests.brokers.settings import COMPACT_AT_ONCE
-from tests.consumers.trainers import Running, produce, records, run_until, settings_for, topic
+from tests.consumers.trainers import (
+    Running,
+    changed,
+    learn,
+    produce,
+    records,
+    retired,
+    send,
+    topic,
+    trail,
+)
 from tests.registry.test_subscriber import eventually
 
 pytestmark = pytest.mark.enough("embedded")
@@ -34,48 +41,30 @@ ROWS = 40
 
 
 @pytest.fixture
-def settings(broker: TestBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
+def settings(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Settings:
     """Three versions are kept, and each further one is retired at once."""
     monkeypatch.setattr(keeping, "SWEEP_EVERY", 1)
-    made = settings_for(broker.name("keep"), tmp_path / "checkpoint")
-    Cluster(broker.connection).create([TopicSpec(made.input.topic)])
-    return made.model_copy(update={"output": made.output.model_copy(update={"keep_versions": KEPT})})
-
-
-def retired(connection: Connection, settings: Settings) -> list[int]:
-    keys = [r.key or b"" for r in topic(connection, settings.output.models_topic) if r.value is None]
-    return sorted(int(key.rsplit(b"@", 1)[1]) for key in keys)
+    return changed(settings, "output", keep_versions=KEPT)
 
 
 def people(connection: Connection, settings: Settings) -> Records:
     return Records(Cluster(connection), settings, "ann@desk", "", datetime(2026, 1, 1, tzinfo=UTC))
 
 
-def go_on(settings: Settings, connection: Connection, versions: int) -> None:
-    produce(connection, settings.input.topic, records(versions * ROWS))
-    run_until(settings, connection, versions * ROWS)
-
-
 def test_unnamed_versions_beyond_the_newest_are_retired(settings: Settings, connection: Connection) -> None:
     """Those that an alias or a pin names stay until they are unnamed; restarts go on where the last life ended."""
     ann = people(connection, settings)
-    go_on(settings, connection, 3)
+    learn(settings, connection, 3 * ROWS)
     assert retired(connection, settings) == []
     perform(Cluster(connection), settings, set_alias(ann, "stable", 1))
     perform(Cluster(connection), settings, pin(ann, 2))
-    go_on(settings, connection, 4)
+    learn(settings, connection, 4 * ROWS)
     assert retired(connection, settings) == [3, 4]
     perform(Cluster(connection), settings, unpin(ann))
-    go_on(settings, connection, 2)
-    assert retired(connection, settings) == [2, 3, 4, 5, 6]
-    said = [json.loads(record.value or b"") for record in topic(connection, settings.output.audit_topic)]
-    assert sorted(n for entry in said if entry["event"] == "version_retired" for n in entry["versions"]) == [
-        2,
-        3,
-        4,
-        5,
-        6,
-    ]
+    learn(settings, connection, 2 * ROWS)
+    assert sorted(retired(connection, settings)) == [2, 3, 4, 5, 6]
+    told = [entry["versions"] for entry in trail(connection, settings) if entry["event"] == "version_retired"]
+    assert sorted(number for numbers in told for number in numbers) == [2, 3, 4, 5, 6]
     report = verify(Cluster(connection), settings)
     assert report.clean, "\n".join(report.lines())
     assert report.counts == {"identical": 4, "retired": 5}
@@ -86,11 +75,12 @@ def test_compaction_takes_retired_versions_and_nothing_else(settings: Settings, 
     """Then their tombstones, too; verify still knows them as retired, and readers find all others where they were."""
     models = settings.output.models_topic
     Cluster(connection).create([TopicSpec(models, 1, config=COMPACT_AT_ONCE)])
-    go_on(settings, connection, 6)
+    learn(settings, connection, 6 * ROWS)
     number = iter(range(1_000))
 
     def swept() -> bool:
-        send(connection, models, b"other@%d" % next(number))  # only closed segments are compacted
+        other = b"other@%d" % next(number)
+        send(connection, Message(models, b"{}", other, partition=0))  # only closed segments are compacted
         return not any(r.key in (b"m@1", b"m@2", b"m@3") for r in topic(connection, models))
 
     eventually(swept, "compaction takes them", 60.0)
@@ -100,12 +90,6 @@ def test_compaction_takes_retired_versions_and_nothing_else(settings: Settings, 
     assert load_version(connection, "m", models_topic=models).version.number == 6
     with pytest.raises(ConfigurationError, match=r"m@2 was retired\. Available: 4-6\."):
         perform(Cluster(connection), settings, pin(people(connection, settings), 2))
-
-
-def send(connection: Connection, name: str, key: bytes) -> None:
-    with closing(Outbox(connection)) as outbox:
-        outbox.send(Message(name, b"{}", key, partition=0))
-        outbox.flush(20.0)
 
 
 @pytest.mark.real_broker
@@ -153,17 +137,10 @@ def test_named_versions_are_remembered_until_they_are_unnamed() -> None:
     assert due(names(swept=Retired(7, (), ())), 4) == ([], Retired(7, (), ())), (
         "the option was raised: nothing comes back"
     )
-
-
-def test_a_long_past_goes_in_several_steps() -> None:
-    """So that no transaction is without bound."""
+    unreadable = Aliases(None, {}, ("the alias m@x cannot be read",))
+    assert due(unreadable, 50) == ([], Retired(1, (), ())), "it may name anything"
     going, swept = due(names(), 5_000)
-    assert (len(going), swept) == (MOST_AT_ONCE, Retired(MOST_AT_ONCE + 1, (), ()))
-
-
-def test_an_alias_that_cannot_be_read_keeps_everything() -> None:
-    """It may name anything."""
-    assert due(Aliases(None, {}, ("the alias m@x cannot be read",)), 50) == ([], Retired(1, (), ()))
+    assert (len(going), swept) == (MOST_AT_ONCE, Retired(MOST_AT_ONCE + 1, (), ())), "no transaction is without bound"
 
 
 @pytest.mark.parametrize("told", [True, False])

@@ -22,9 +22,9 @@ class Clock:
         return self.now
 
 
-@pytest.mark.parametrize("share", [0.1, 0.2, 0.5])
+@pytest.mark.parametrize("share", [0.1, 0.2, 1.0])
 def test_a_share_of_the_time(share: float) -> None:
-    """A loop that never waits, and trains whenever it may, spends that share training."""
+    """A loop that never waits, and trains whenever it may, spends that share training, if need be all of it."""
     clock = Clock()
     pace = Pace(share, clock)
     begun, training = clock.now, 0.0
@@ -58,15 +58,6 @@ def test_an_idle_loop_withholds_nothing() -> None:
     assert not pace.ready  # waiting counts since the last model
     pace.waited(0.1, came=0)
     assert pace.ready  # nothing is there to be read
-
-
-def test_without_a_pause() -> None:
-    clock = Clock()
-    pace = Pace(1.0, clock)
-    pace.begin()
-    clock.now += 3.0
-    pace.end()
-    assert pace.ready
 
 
 def test_the_longest_turn_stays_until_a_scrape_must_have_seen_it() -> None:

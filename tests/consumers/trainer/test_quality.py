@@ -15,7 +15,7 @@ from streamsvm.ingest import encode
 from streamsvm.model import skill_header as header
 from tests.brokers.fixtures import TestBroker
 from tests.config.sizes import sized
-from tests.consumers.trainers import Running, produce, records, run_until, settings_for, topic, versions
+from tests.consumers.trainers import Running, changed, learn, produce, records, run_until, settings_for, topic, versions
 from tests.streams import DIMENSION, gaussian
 
 pytestmark = pytest.mark.enough("real")
@@ -37,11 +37,10 @@ def test_figures_are_of_the_current_version_on_points_it_has_not_learned(
 ) -> None:
     """After a restart that publishes nothing, they are scikit-learn's of the newest version on the new points alone."""
     connection, settings = embedded_broker.connection, settings_for(embedded_broker.name(), tmp_path)
-    produce(connection, settings.input.topic, records(200))
-    run_until(settings, connection, 200)
+    learn(settings, connection, 200)
     (*_, current) = versions(connection, settings)
     produce(connection, settings.input.topic, records(130, seed=5))
-    rare = settings.model_copy(update={"training": settings.training.model_copy(update={"every_leaves": 1_000})})
+    rare = changed(settings, "training", every_leaves=1_000)
     running = run_until(rare, connection, 130)
     points, model = gaussian(130, 5), current.model
     X = np.asarray(points.X, np.float64)
@@ -61,11 +60,9 @@ def test_figures_are_of_the_current_version_on_points_it_has_not_learned(
 def test_what_is_read_again_is_not_scored(embedded_broker: TestBroker, tmp_path: Path) -> None:
     """A trainer that comes back with an old checkpoint scores only what lies past the newest version's cut."""
     connection, settings = embedded_broker.connection, settings_for(embedded_broker.name(), tmp_path / "now")
-    produce(connection, settings.input.topic, records(120))
-    run_until(settings, connection, 120)
+    learn(settings, connection, 120)
     shutil.copytree(tmp_path / "now", tmp_path / "old")
-    produce(connection, settings.input.topic, records(200, seed=1))
-    run_until(settings, connection, 200)
+    learn(settings, connection, 200, seed=1)
     shutil.rmtree(tmp_path / "now")
     shutil.copytree(tmp_path / "old", tmp_path / "now")
     produce(connection, settings.input.topic, records(30, seed=2))
@@ -78,8 +75,7 @@ def test_freshness_is_told(embedded_broker: TestBroker, tmp_path: Path, monkeypa
     """One observation a version and a leaf, the rows since the newest cut, and the rows between two."""
     monkeypatch.setattr(CoresetConfig, "SCREENING", 0.0)  # a screened leaf is longer
     settings = settings_for(embedded_broker.name(), tmp_path)
-    produce(embedded_broker.connection, settings.input.topic, records(210))
-    running = run_until(settings, embedded_broker.connection, 210)
+    running = learn(settings, embedded_broker.connection, 210)
     assert running.value("streamsvm_model_staleness_seconds_count") == 210 // CUT_ROWS
     assert running.value("streamsvm_coreset_reduce_seconds_count") == 210 // 20
     assert running.value("streamsvm_model_rows_behind") == 210 % CUT_ROWS
@@ -103,13 +99,9 @@ def test_a_model_of_noise_is_never_called_good(
 ) -> None:
     """24 % positives, no signal: one answer without class weights, no skill with them; in page, header and metrics."""
     connection, settings = embedded_broker.connection, settings_for(embedded_broker.name(), tmp_path)
-    settings = settings.model_copy(
-        update={
-            "coreset": sized(points=16_000, audit_points=1_000),
-            "svm": SvmConfig(class_weight=class_weight),
-            "training": settings.training.model_copy(update={"every_leaves": 4}),
-        }
-    )
+    settings = changed(settings, "training", every_leaves=4)
+    sections = {"coreset": sized(points=16_000, audit_points=1_000), "svm": SvmConfig(class_weight=class_weight)}
+    settings = settings.model_copy(update=sections)
     produce(connection, settings.input.topic, noise(12_000, 0.24))
     running = run_until(settings, connection, 12_000)
     snapshot = running.board.snapshot

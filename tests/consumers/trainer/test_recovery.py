@@ -25,16 +25,28 @@ from consumers.trainer import kernels, observer, owner_watch, warming
 from consumers.trainer.components import Components
 from consumers.trainer.owner_watch import OwnerWatch
 from consumers.trainer.trainer import Trainer
+from streamsvm.checkpoint import CheckpointDirectory, FileSystem
 from streamsvm.checkpoint.format import decode
 from streamsvm.config import ModelConfig, PointsConfig
-from streamsvm.errors import ConfigurationError, Fenced, LogGap, StateError, TopicMissing, TransientError
+from streamsvm.errors import ConfigurationError, DirectoryTaken, Fenced, LogGap, TopicMissing, TransientError
 from streamsvm.ingest import dead_letter as deadletter
 from streamsvm.ingest.decoder import REMEDIES
 from streamsvm.kafka import Cluster, Connection, Message, Publisher, Record, TopicSpec
 from streamsvm.learning.training import train
 from streamsvm.model.pointers import Owner
 from tests.brokers.fixtures import TestBroker
-from tests.consumers.trainers import Running, produce, records, run_until, settings_for, topic, versions
+from tests.consumers.trainers import (
+    Running,
+    changed,
+    ends_by,
+    learn,
+    produce,
+    records,
+    run_until,
+    settings_for,
+    topic,
+    versions,
+)
 from tests.deadline import eventually
 from tests.kafka import foreign
 
@@ -46,11 +58,6 @@ def settings(broker: TestBroker, tmp_path: Path) -> Settings:
     made = settings_for(broker.name("r"), tmp_path / "checkpoint")
     Cluster(broker.connection).create([TopicSpec(made.input.topic, 1)])
     return made
-
-
-def changed(settings: Settings, section: str, **options: object) -> Settings:
-    """Return the settings with options of a section changed."""
-    return settings.model_copy(update={section: getattr(settings, section).model_copy(update=options)})
 
 
 def numbers(connection: Connection, settings: Settings) -> list[tuple[int, int]]:
@@ -206,19 +213,6 @@ def test_compiling_is_said_while_the_first_part_runs(monkeypatch: pytest.MonkeyP
     assert set(logs) == ({"compiling: the first part"} if long_s < 1.0 else set())
 
 
-def test_what_can_be_refused_is_refused_before_it_compiles(
-    settings: Settings, connection: Connection, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Here a configuration that is not that of a checkpoint which has learned something."""
-    produce(connection, settings.input.topic, records(5))
-    run_until(settings, connection, 5)
-    compiled: list[object] = []
-    monkeypatch.setattr(kernels, "prepare", lambda *given, **named: compiled.append(given))
-    with pytest.raises(StateError, match=r"coreset\.points"):
-        run_until(changed(settings, "coreset", points=111), connection, 0)
-    assert not compiled
-
-
 def rejected(n: int) -> list[bytes | None]:
     return [b"nonsense"] * n
 
@@ -233,16 +227,9 @@ def places(connection: Connection, settings: Settings) -> list[int]:
 def test_too_many_bad_records_after_each_other_stop_the_trainer(settings: Settings, connection: Connection) -> None:
     """Where one point less than a proof was accepted; reason, example and remedy are named, every letter delivered."""
     produce(connection, settings.input.topic, [*records(94), *rejected(29), *records(5), *rejected(40)])
-    with (
-        pytest.raises(
-            ConfigurationError, match=r"30 records in a row .* because of malformed_json, .*\[0\]@157 row 0"
-        ) as stopped,
-        Running(settings, connection) as running,
-    ):
-        running.wait_until(lambda: False)
-    assert REMEDIES["malformed_json"] in stopped.value.remedy
-    letters = topic(connection, settings.input.dead_letters)
-    assert len(letters) >= 59
+    told = r"30 records in a row .* because of malformed_json, .*\[0\]@157 row 0"
+    assert REMEDIES["malformed_json"] in ends_by(ConfigurationError, told, settings, connection).remedy
+    assert len(topic(connection, settings.input.dead_letters)) >= 59
 
 
 @pytest.mark.usefixtures("limited")
@@ -253,8 +240,7 @@ def test_a_configuration_under_which_nothing_is_valid_rejects_a_handful(
     produce(connection, settings.input.topic, records(100))
     wrong = settings.model_copy(update={"points": PointsConfig(dimension=7)})
     for _ in range(3):
-        with pytest.raises(ConfigurationError, match="30 records in a row"), Running(wrong, connection) as running:
-            running.wait_until(lambda: False)
+        ends_by(ConfigurationError, "30 records in a row", wrong, connection)
     assert places(connection, settings) == sorted([*range(HANDFUL)] * 3)
 
 
@@ -266,8 +252,7 @@ def test_letters_wait_for_the_first_valid_row(settings: Settings, connection: Co
             running.wait_until(lambda: running.value("streamsvm_dead_letters_total", reason="malformed_json") == 20)
             running.wait_until(lambda: "15 more letters wait" in str(running.health.ready()[1]["waiting_for"]))
     assert places(connection, settings) == sorted([*range(HANDFUL)] * 2)
-    produce(connection, settings.input.topic, records(40))
-    run_until(settings, connection, 40)
+    learn(settings, connection, 40)
     assert set(places(connection, settings)) == set(range(20))
 
 
@@ -275,11 +260,8 @@ def test_a_large_share_of_bad_records_stops_the_trainer(settings: Settings, conn
     """Although no two of them follow each other; 0 lets any share pass."""
     mixed = [value for good in records(510) for value in (good, b"nonsense")]
     produce(connection, settings.input.topic, mixed)
-    with (
-        pytest.raises(ConfigurationError, match=r"of the last 1000 records .*max_dead_letter_share"),
-        Running(changed(settings, "input", max_dead_letter_share=0.4), connection) as running,
-    ):
-        running.wait_until(lambda: False)
+    limited = changed(settings, "input", max_dead_letter_share=0.4)
+    ends_by(ConfigurationError, r"of the last 1000 records .*max_dead_letter_share", limited, connection)
     with Running(changed(settings, "input", max_dead_letter_share=0.0), connection) as running:
         running.wait_until(lambda: running.value("streamsvm_model_version") == 1020 // 40)
 
@@ -347,20 +329,11 @@ def test_a_training_that_does_not_end_turns_health_red_until_it_does(
     assert numbers(connection, settings) == [(1, 40), (2, 80)]
 
 
-def test_leader_epochs_of_the_log_are_compared(settings: Settings, connection: Connection) -> None:
-    """The record that the checkpoint read last has another epoch now than it had: told by the broker itself."""
+def test_leader_epochs_of_the_log_are_told_by_the_broker(settings: Settings, connection: Connection) -> None:
+    """Of a record that is there, in the log of its first leader; what follows from another one the contract says."""
     produce(connection, settings.input.topic, records(50))
     assert Cluster(connection).leader_epoch(settings.input.topic, 0, 49) == 0
     assert Cluster(connection).leader_epoch(settings.input.topic, 0, 50) is None
-
-    class Elected(Cluster):
-        def leader_epoch(self, topic: str, partition: int, offset: int) -> int | None:
-            epoch = super().leader_epoch(topic, partition, offset)
-            return None if epoch is None else epoch + 1
-
-    run_until(settings, connection, 50)
-    with pytest.raises(StateError, match="an unclean leader election replaced the record"):
-        run_until(settings, connection, 0, cluster=Elected(connection))
 
 
 def feed_in_a_transaction(settings: Settings, connection: Connection, values: Iterable[bytes]) -> None:
@@ -404,44 +377,6 @@ def test_a_marker_that_retention_removes_is_no_record_unread(settings: Settings,
     assert numbers(connection, settings) == [(1, 40), (2, 80), (3, 120)]
 
 
-def test_the_remedy_for_another_models_checkpoint_destroys_nothing(
-    settings: Settings, connection: Connection, broker: TestBroker
-) -> None:
-    """Two models, one directory: whatever reset is given, the first one's files stay as they are, and it goes on.
-
-    The refusal names a directory for the second model; there it starts.
-    """
-    produce(connection, settings.input.topic, records(100))
-    run_until(settings, connection, 100)
-    directory = settings.checkpoint.directory
-    before = {path.name: path.read_bytes() for path in directory.glob("checkpoint-*")}
-    assert before
-    theirs = settings_for(broker.name("other"), directory).model_copy(update={"name": "other"})
-    Cluster(connection).create([TopicSpec(theirs.input.topic, 1)])
-    produce(connection, theirs.input.topic, records(100, seed=1))
-
-    for reset in ("", "other/1", "m/1", "m/2"):
-        with pytest.raises(
-            StateError,
-            match=r"belongs to the model 'm', but this model is 'other'\. .*--checkpoint-directory checkpoint/other",
-        ):
-            run_until(theirs, connection, 0, reset=reset)
-        assert {path.name: path.read_bytes() for path in directory.glob("checkpoint-*")} == before
-
-    of_its_own = changed(theirs, "checkpoint", directory=directory.parent / "checkpoint" / "other")
-    run_until(of_its_own, connection, 100)
-    assert numbers(connection, of_its_own) == [(1, 40), (2, 80)]
-    assert {path.name: path.read_bytes() for path in directory.glob("checkpoint-*")} == before
-
-    produce(connection, settings.input.topic, records(20, seed=2))
-    run_until(settings, connection, 20)
-    assert numbers(connection, settings) == [(1, 40), (2, 80), (3, 120)]
-
-
-def files_of(settings: Settings) -> dict[str, bytes]:
-    return {file.name: file.read_bytes() for file in settings.checkpoint.directory.glob("*.ssvm")}
-
-
 @pytest.mark.parametrize("interval_s", [0.05, 600.0])
 def test_a_trainer_with_nothing_to_publish_ends_when_another_owns_the_model(
     settings: Settings, connection: Connection, monkeypatch: pytest.MonkeyPatch, interval_s: float
@@ -450,8 +385,7 @@ def test_a_trainer_with_nothing_to_publish_ends_when_another_owns_the_model(
     monkeypatch.setattr(owner_watch, "LOOK_EVERY_S", 0.1 if interval_s > 1.0 else 1e9)
     monkeypatch.setattr(owner_watch, "FRESH_S", 0.0)
     own = changed(settings, "checkpoint", interval_s=interval_s)
-    produce(connection, own.input.topic, records(50))
-    run_until(own, connection, 50)
+    learn(own, connection, 50)
     first = Running(own, connection, session="first")
     with first:
         first.wait_until(lambda: first.health.ready()[0])
@@ -461,11 +395,39 @@ def test_a_trainer_with_nothing_to_publish_ends_when_another_owns_the_model(
         with pytest.raises(Fenced, match=r"belongs to the process second.*not to this process \(first\)"):
             first.wait_until(lambda: False)
         first.failure = None
-    assert max(position_of(content) for content in files_of(own).values()) == 50
+    saved = [decode(file.read_bytes()) for file in own.checkpoint.directory.glob("*.ssvm")]
+    assert max(one.positions[0].offset for one in saved) == 50
 
 
-def position_of(checkpoint: bytes) -> int:
-    return decode(checkpoint).positions[0].offset
+def test_a_trainer_goes_on_in_a_directory_made_anew(settings: Settings, connection: Connection, tmp_path: Path) -> None:
+    """Removed while it runs: it makes it again, and the next start goes on from there."""
+    produce(connection, settings.input.topic, records(50))
+    with Running(settings, connection) as running:
+        running.wait_for_rows(50)
+        settings.checkpoint.directory.rename(tmp_path / "removed")  # at once: it saves while a tree is removed
+        shutil.rmtree(tmp_path / "removed", ignore_errors=True)
+        running.wait_until(lambda: bool(list(settings.checkpoint.directory.glob("checkpoint-*.ssvm"))))
+        running.wait_until(lambda: running.health.ready()[0])
+    learn(settings, connection, 10, seed=1)
+
+
+def test_a_trainer_ends_when_its_directory_is_anothers(
+    settings: Settings, connection: Connection, tmp_path: Path
+) -> None:
+    """It stands behind a symbolic link that is turned to a directory which another process holds."""
+    others, link, fresh = tmp_path / "others", tmp_path / "link", tmp_path / "fresh"
+    (tmp_path / "own").mkdir()
+    link.symlink_to(tmp_path / "own")
+    fresh.symlink_to(others)
+    linked = changed(settings, "checkpoint", directory=link)
+    with CheckpointDirectory(FileSystem(others), 3), Running(linked, connection) as running:
+        running.wait_until_started()
+        fresh.replace(link)
+        with pytest.raises(DirectoryTaken, match="another process holds"):
+            running.wait_until(lambda: False)
+        running.failure = None
+    assert not running.health.healthy()[0]
+    assert [path.name for path in others.iterdir()] == ["lock"]
 
 
 def test_a_look_that_does_not_come_to_the_end_ends_nobody(settings: Settings, connection: Connection) -> None:
@@ -498,8 +460,7 @@ def test_the_past_stands_behind_what_was_published_before_it_was_read(
     settings: Settings, connection: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A first version does not wait for the past, and stays the newest when that comes."""
-    produce(connection, settings.input.topic, records(130))
-    run_until(settings, connection, 130)
+    learn(settings, connection, 130)
     published, read_on = len(versions(connection, settings)), threading.Event()
 
     def late(*where: Any) -> Past:

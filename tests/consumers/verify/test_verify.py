@@ -21,19 +21,28 @@ from consumers.verify.verify import verify
 from streamsvm.build import build
 from streamsvm.config import SvmConfig
 from streamsvm.errors import ConfigurationError
-from streamsvm.kafka import Cluster, Connection, Message, Outbox, Publisher, TopicSpec
-from streamsvm.learning import training
+from streamsvm.kafka import Cluster, Connection, Message, Publisher, TopicSpec
 from streamsvm.model import Alias, Ancestor, LinearMachine, PartitionCut, Version, encode_alias, message as model_codec
 from streamsvm.verification import EXIT_CLEAN, EXIT_DIFFERS, EXIT_INCOMPLETE, Outcome
 from streamsvm.verification.differences import differences
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.command import error_of, run
 from tests.consumers.forged import Forged, aliases_of, faults, outcomes, retired_record, train, with_lineage
-from tests.consumers.trainers import Running, produce, records, run_until, settings_for, topic
+from tests.consumers.trainers import (
+    Running,
+    changed,
+    learn,
+    produce,
+    records,
+    run_until,
+    settings_for,
+    topic,
+    train_and_change,
+)
 from tests.deadline import eventually
 from tests.golden.every_model import KINDS, handmade
 from tests.golden.model import path_of
-from tests.kafka.foreign import add_partitions, delete_records, set_option
+from tests.kafka.foreign import delete_records, set_option
 
 pytestmark = pytest.mark.enough("embedded")
 
@@ -86,12 +95,7 @@ def test_two_partitions_several_lives_and_rows_in_arrays_are_clean(
 ) -> None:
     """Cuts in the middle of records and of leaves, skipped cuts, restarts, training sets that had to be reduced."""
     base = settings_for(broker.name("v"), tmp_path, policy=policy, every_leaves=1)
-    settings = base.model_copy(
-        update={
-            "coreset": base.coreset.model_copy(update={"train_points": 30}),
-            "svm": SvmConfig(alpha=1e-3),
-        }
-    )
+    settings = changed(base, "coreset", train_points=30).model_copy(update={"svm": SvmConfig(alpha=1e-3)})
     Cluster(broker.connection).create([TopicSpec(settings.input.topic, 4)])
     for life in range(3):
         one, other = records(130, 2 * life), records(90, 2 * life + 1)
@@ -125,9 +129,9 @@ def test_one_version_alone(trained: Settings, connection: Connection) -> None:
 def test_a_reset_incarnation_is_clean(alone: Settings, connection: Connection) -> None:
     """Numbers go on; each incarnation is learned from its own base, under its own configuration."""
     shutil.rmtree(alone.checkpoint.directory)
-    changed = alone.model_copy(update={"coreset": alone.coreset.model_copy(update={"points": 165})})
-    run_until(changed, connection, 200, reset="m/1")
-    report = verify(Cluster(connection), changed)
+    larger = changed(alone, "coreset", points=165)
+    run_until(larger, connection, 200, reset="m/1")
+    report = verify(Cluster(connection), larger)
     assert report.clean, list(report.lines())
     assert [number for number, _ in outcomes(report)] == [1, 2, 3, 4, 5, 6, 7, 8]
     assert report.input_rows == 200 + 180
@@ -135,28 +139,12 @@ def test_a_reset_incarnation_is_clean(alone: Settings, connection: Connection) -
 
 def test_a_version_that_was_refused_leaves_no_trace(settings: Settings, broker: TestBroker) -> None:
     """Its number goes to the next one, which is recomputed as any other."""
-    produce(broker.connection, settings.input.topic, records(80))
-    run_until(settings, broker.connection, 80)
-    produce(broker.connection, settings.input.topic, records(80, seed=1))
-    run_until(settings, broker.connection, 80, train=_not_a_number_at_first())
+    learn(settings, broker.connection, 80)
+    badly = train_and_change(lambda number, one: replace(one, intercept=float("nan")) if number == 1 else one)
+    learn(settings, broker.connection, 80, seed=1, train=badly)
     report = verify(Cluster(broker.connection), settings)
     assert report.clean, list(report.lines())
     assert len(report.rows) == 3
-
-
-def _not_a_number_at_first() -> Callable[..., training.Trained]:
-    """Return a training whose first model is nothing that a reader would take."""
-    calls = iter(range(1_000))
-
-    def train_once_badly(*arguments: object) -> training.Trained:
-        trained = training.train(*arguments)  # type: ignore[arg-type]
-        if next(calls):
-            return trained
-        machine = trained.model.machine
-        assert isinstance(machine, LinearMachine)
-        return replace(trained, model=replace(trained.model, machine=replace(machine, intercept=float("nan"))))
-
-    return train_once_badly
 
 
 Forge = Callable[[Forged], Iterable[Message] | None]
@@ -350,48 +338,40 @@ ON_A_REAL_BROKER: dict[str, tuple[Forge, str, str]] = {
 }
 
 
-def checked(forge: Forge, settings: Settings, connection: Connection) -> tuple[str, str, int]:
-    """Return the outcomes of a forged topic's versions by their first letters, what is said, and the exit status."""
+def check(row: tuple[Forge, str, str], status: int, settings: Settings, connection: Connection) -> None:
+    """Check the outcomes of a forged topic's versions by their first letters, what is said, and the exit status."""
+    forge, expected, said = row
     forged = Forged(settings, connection)
     more = forge(forged) or ()
     report = verify(Cluster(connection), forged.store(*more))
-    letters = "".join(outcome.name[0] for _, outcome in outcomes(report))
-    return letters, "; ".join(report.lines()), report.exit_status
+    text = "; ".join(report.lines())
+    assert re.search(said, text), text
+    assert ("".join(outcome.name[0] for _, outcome in outcomes(report)), report.exit_status) == (expected, status)
 
 
 @pytest.mark.parametrize("name", DIFFERS)
 def test_a_forged_topic_is_found_and_the_fault_named(name: str, trained: Settings, connection: Connection) -> None:
     """Though all hashes, headers and aliases that a forger can make fit were made to fit."""
-    forge, expected, said = DIFFERS[name]
-    found, text, status = checked(forge, trained, connection)
-    assert re.search(said, text), text
-    assert (found, status) == (expected, EXIT_DIFFERS)
+    check(DIFFERS[name], EXIT_DIFFERS, trained, connection)
 
 
 @pytest.mark.parametrize("name", NO_VERDICT)
 def test_what_this_build_cannot_check_is_no_verdict(name: str, trained: Settings, connection: Connection) -> None:
     """It may be right; all other versions are recomputed, and it is said that not all could be checked."""
-    forge, expected, said = NO_VERDICT[name]
-    found, text, status = checked(forge, trained, connection)
-    assert re.search(said, text), text
-    assert (found, status) == (expected, EXIT_INCOMPLETE)
+    check(NO_VERDICT[name], EXIT_INCOMPLETE, trained, connection)
 
 
 @pytest.mark.real_broker
 @pytest.mark.parametrize("name", ON_A_REAL_BROKER)
 def test_versions_of_another_input_are_not_recomputed(name: str, trained: Settings, connection: Connection) -> None:
     """The same name, and the same bytes: another topic may hold anything."""
-    forge, expected, said = ON_A_REAL_BROKER[name]
-    found, text, status = checked(forge, trained, connection)
-    assert re.search(said, text), text
-    assert (found, status) == (expected, EXIT_DIFFERS if "D" in expected else EXIT_INCOMPLETE)
+    differs = "D" in ON_A_REAL_BROKER[name][1]
+    check(ON_A_REAL_BROKER[name], EXIT_DIFFERS if differs else EXIT_INCOMPLETE, trained, connection)
 
 
 def test_retired_versions_are_passed_over_and_said(trained: Settings, connection: Connection) -> None:
     """A tombstone retires a version: it is not recomputed, but those after it still name it as their parent."""
-    found, text, status = checked(retired, trained, connection)
-    assert (found, status) == ("IRIII", EXIT_CLEAN)
-    assert "m@2: retired" in text
+    check((retired, "IRIII", "m@2: retired"), EXIT_CLEAN, trained, connection)
 
 
 def test_aliases_must_name_what_is_there(trained: Settings, connection: Connection) -> None:
@@ -399,11 +379,7 @@ def test_aliases_must_name_what_is_there(trained: Settings, connection: Connecti
     forged = Forged(trained, connection)
     settings = forged.store()
     fourth = topic(connection, settings.output.models_topic)[3]
-    outbox = Outbox(connection)
-    for key, value in (aliases_of(fourth, 1) | {"m@champion": encode_alias(Alias(2, "a" * 64, 1))}).items():
-        outbox.send(Message(settings.output.aliases_topic, value, key.encode(), partition=0))
-    outbox.flush(30.0)
-    outbox.close()
+    forged.name(aliases_of(fourth, 1) | {"m@champion": encode_alias(Alias(2, "a" * 64, 1))})
     found = faults(verify(Cluster(connection), settings))
     assert "m@head names version 4, but the newest is m@5" in found[0]
     assert f"m@champion names m@2 as {'a' * 64} at offset 1, but" in found[0]
@@ -414,11 +390,7 @@ def test_missing_aliases_are_found(trained: Settings, connection: Connection) ->
     """A topic of versions without a head is one whose next trainer would begin again at 1."""
     forged = Forged(trained, connection)
     settings = forged.store()
-    outbox = Outbox(connection)
-    for key in (b"m@head", b"m@current"):
-        outbox.send(Message(settings.output.aliases_topic, None, key, partition=0))
-    outbox.flush(30.0)
-    outbox.close()
+    forged.name({"m@head": None, "m@current": None})
     found = faults(verify(Cluster(connection), settings))
     assert "the head record m@head is missing" in found[0]
     assert "the alias m@current is missing" in found[0]
@@ -472,8 +444,7 @@ def test_versions_removed_from_the_models_topic_are_said(alone: Settings, connec
 @pytest.mark.real_broker
 def test_a_hole_in_the_log_is_said(settings: Settings, connection: Connection) -> None:
     """A version that claims more rows than the log holds up to its cut was made from a log that has lost some."""
-    produce(connection, settings.input.topic, records(40))
-    run_until(settings, connection, 40)
+    learn(settings, connection, 40)
     publisher = Publisher(connection, f"{settings.input.topic}-producer")
     publisher.start()
     publisher.publish([Message(settings.input.topic, value, partition=0) for value in records(40, 1)])
@@ -491,22 +462,6 @@ def test_a_hole_in_the_log_is_said(settings: Settings, connection: Connection) -
     text = "; ".join(report.lines())
     assert "but at offset 80 row 0" in text
     assert "holds 120 rows up to the version's cut, but the version was made from 121" in text
-
-
-@pytest.mark.real_broker
-def test_a_partition_that_is_added_is_learned_from_there_on(broker: TestBroker, tmp_path: Path) -> None:
-    """Versions before it know nothing of it; the incarnation goes on, its base grows."""
-    settings = settings_for(broker.name("v"), tmp_path)
-    Cluster(broker.connection).create([TopicSpec(settings.input.topic, 1)])
-    produce(broker.connection, settings.input.topic, records(90))
-    run_until(settings, broker.connection, 90)
-    add_partitions(broker.connection, settings.input.topic, 2)
-    produce(broker.connection, settings.input.topic, records(90, seed=1), 1)
-    run_until(settings, broker.connection, 90)
-    report = verify(Cluster(broker.connection), settings)
-    assert report.clean, list(report.lines())
-    assert len(report.rows) == 4
-    assert report.input_rows == 170, "as far as the last cut"
 
 
 @pytest.mark.real_broker  # the embedded one has no transactions: a version may be there before its head is
@@ -609,8 +564,7 @@ def test_the_command_says_what_it_found(real_broker: TestBroker, tmp_path: Path)
     connection = real_broker.connection
     settings = settings_for(real_broker.name("v"), tmp_path)
     Cluster(connection).create([TopicSpec(settings.input.topic, 1)])
-    produce(connection, settings.input.topic, records(120))
-    run_until(settings, connection, 120)
+    learn(settings, connection, 120)
     servers = ["--bootstrap-servers", str(connection.options["bootstrap.servers"]), "--name", "m"]
     clean = run("verify", "--all", *servers, "--output-models-topic", settings.output.models_topic)
     assert clean.returncode == EXIT_CLEAN, clean.stderr

@@ -1,4 +1,4 @@
-"""What a long simulation says while it runs, and that a later one goes on where it ended."""
+"""A later run of the command goes on where an earlier one ended."""
 
 from __future__ import annotations
 
@@ -7,23 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.simulation.progress import SAY_S, Progress, load, save
-from tests.simulation.running import Broken, Tally
-
-
-def test_a_run_says_how_fast_it_is_and_how_long_the_rest_takes() -> None:
-    """The rate is that of what came after the first share, which compiles; a line comes every ten seconds at most."""
-    now, said = [0.0], list[str]()
-    progress, tally = Progress(1_000, said.append, lambda: now[0]), Tally()
-    for seconds in (60.0, SAY_S / 2, SAY_S / 2, SAY_S):
-        now[0] += seconds
-        tally.schedules += 100
-        progress.ran(tally)
-    assert said == [
-        "simulation: 100 of 1000 schedules, 0 violations",
-        "simulation: 300 of 1000 schedules, 20.0 a second, 1 min left, 0 violations",
-        "simulation: 400 of 1000 schedules, 15.0 a second, 1 min left, 0 violations",
-    ]
+from tests.simulation.running import Broken, Tally, load, save
 
 
 def test_a_tally_is_read_as_it_was_written(tmp_path: Path) -> None:
@@ -42,10 +26,9 @@ def run(*arguments: str) -> str:
 
 
 def test_a_run_goes_on_where_the_last_one_ended(tmp_path: Path) -> None:
-    """Two runs of one file are one run of all seeds, and no time is no schedule."""
+    """Two runs of one file are one run of all seeds."""
     path, at_once = tmp_path / "tally", tmp_path / "at once"
     run("--schedules", "2", "--seed", "3", "--tally", str(path))
-    run("--schedules", "4", "--seed", "9", "--minutes", "0", "--tally", str(path))
     assert json.loads(path.read_text())["schedules"] == 2
     assert "seeds 3 to 6, from 5 on" in run("--schedules", "4", "--tally", str(path))
     run("--schedules", "4", "--seed", "3", "--tally", str(at_once))

@@ -34,11 +34,11 @@ LIMITS: Final[Mapping[str, int]] = {
     "classes": 900,
     "carriers": 531,
     "Protocols": 40,
-    "tokens": 552_342,  # packages name what they offer; readers refuse alike
-    "lines of Python": 90_281,  # packages name what they offer
+    "tokens": 552_479,  # packages name what they offer; readers refuse alike; a gap is counted on the rows themselves
+    "lines of Python": 90_291,  # the same
     "lines of other languages": 2_396,  # readers refuse what Python refuses
-    "lines of tests": 77_759,
-    "words of pages": 27_398,
+    "lines of tests": 71_526,
+    "words of pages": 27_395,
     "options": 72,
     "commands": 21,
     "metrics": 85,

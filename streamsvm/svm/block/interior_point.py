@@ -58,6 +58,8 @@ CAUTION: Final = 4
 """mu shrinks by the predictor's ratio to this power; Mehrotra uses 3."""
 CONFIDENT: Final = 0.95
 """A snapped point must meet this share of the tolerance, so that another order of sums still finds it met."""
+ROUNDED_GAP: Final = 1.005
+"""How much of the wanted gap may be left in other coordinates than those of the steps."""
 ROUNDING: Final = 1e-14
 """An imbalance below this share of the sum of a counts as 0."""
 EXHAUSTED: Final = 1e-7
@@ -92,7 +94,15 @@ class InteriorPointSolver(CheckedSolver):
         v, a = np.zeros(len(used.common) + 1), np.empty(len(upper))
         upper = np.require(upper, np.float64, ["C", "W"])
         steps, converged = _follow(used, upper, self.gap, 0.0, min(limit, MOST_STEPS), v, a)
-        w = v[:-1] if used is rows else coefficients_of(rows, used, v[:-1])
+        w = v[:-1]
+        if used is not rows:
+            # The span keeps products of points to a ridge, which large features and boxes magnify: F and D once more.
+            w, scores, dual = coefficients_of(rows, used, v[:-1]), np.empty(len(a)), np.empty(len(rows.common) + 1)
+            multiply(rows, np.append(w, v[-1]), scores)
+            combine(rows, a, dual)
+            F = float(np.einsum("i,i->", upper, np.maximum(0.0, 1.0 - scores))) + 0.5 * dot(w, w)
+            D = float(a.sum()) - 0.5 * dot(dual[:-1], dual[:-1])
+            converged = converged and ROUNDED_GAP * self.gap * F >= F - D
         intercept = float(v[-1] - np.einsum("j,j->", w, rows.common))
         return Solution(alpha=a, intercept=intercept, iterations=int(steps), converged=bool(converged), coefficients=w)
 

@@ -98,10 +98,8 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 def refuse_the_tree_where_the_wheel_is_tested() -> None:
     """End where `.ci/installed` runs and the packages come from this tree all the same.
 
-    Raises
-    ------
-    pytest.UsageError
-        If `STREAMSVM_TEST_INSTALLED` is set and `streamsvm` or `consumers` would be imported from the tree.
+    Raises `pytest.UsageError` if `STREAMSVM_TEST_INSTALLED` is set and `streamsvm` or `consumers` would be imported
+    from the tree.
     """
     if not os.environ.get("STREAMSVM_TEST_INSTALLED"):
         return
@@ -141,10 +139,7 @@ def _logging_as_it_was() -> Iterator[None]:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark what is long, leave the long tests of other commits to them, begin with what takes long.
 
-    Raises
-    ------
-    pytest.UsageError
-        If a mark names a case that its test does not have.
+    Raises `pytest.UsageError` if a mark names a case that its test does not have.
     """
     lost = marks.unmatched(items) if not any("::" in arg for arg in config.args) else []
     if lost:

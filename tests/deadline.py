@@ -17,10 +17,7 @@ class Late(AssertionError):
 def eventually(holds: Callable[[], bool], what: str, timeout_s: float, pause_s: float = 0.01) -> None:
     """Wait until something holds.
 
-    Raises
-    ------
-    Late
-        If it does not within the time.
+    Raises `Late` if it does not within the time.
     """
     end = time.monotonic() + timeout_s
     while not holds():

@@ -56,21 +56,9 @@ def end_all(but: Collection[Forked] = ()) -> None:
 class Forked:
     """A process that runs `python -m MODULE`, with as much of the interface of `subprocess.Popen` as is used.
 
-    Parameters
-    ----------
-    module : str
-        Which module of `LOADED` to run: its `main` takes its arguments from `sys.argv`.
-    arguments : sequence of str
-        The arguments.
-    environment : mapping of str to str
-        All variables that the process has.
-
-    Attributes
-    ----------
-    stdout, stderr : text file
-        What the process writes.
-    pid : int
-        Its process id.
+    `module`: Which module of `LOADED` to run: its `main` takes its arguments from `sys.argv`. `arguments`: The
+    arguments. `environment`: All variables that the process has. `stdout, stderr`: What the process writes. `pid`: Its
+    process id.
     """
 
     def __init__(self, module: str, arguments: Sequence[str], environment: Mapping[str, str]) -> None:
@@ -97,10 +85,7 @@ class Forked:
     def wait(self, timeout_s: float | None = None) -> int:
         """Wait until it ends, and return the exit status.
 
-        Raises
-        ------
-        subprocess.TimeoutExpired
-            If it runs longer.
+        Raises `subprocess.TimeoutExpired` if it runs longer.
         """
         wait([self._process.sentinel], timeout_s)
         status = self.poll()

@@ -24,18 +24,8 @@ def cache() -> Path:
 def packages(manifest: Path, name: str, timeout_s: float) -> Path:
     """Return the directory `node_modules` of a package.json; the first call on a machine downloads it.
 
-    Parameters
-    ----------
-    manifest : Path
-    name : str
-        What the cache calls it.
-    timeout_s : float
-        Seconds that the download may take.
-
-    Raises
-    ------
-    CannotRun
-        If npm is missing, or a package cannot be fetched.
+    `name`: What the cache calls it. `timeout_s`: Seconds that the download may take. Raises `CannotRun` if npm is
+    missing, or a package cannot be fetched.
     """
     if shutil.which("npm") is None:
         raise CannotRun("npm is not installed")

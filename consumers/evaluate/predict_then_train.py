@@ -21,13 +21,7 @@ from pydantic import ValidationError
 from sklearn.metrics import log_loss
 
 from consumers.evaluate.plan import REMARK, Step, silent
-from consumers.evaluate.prequential_contenders import (
-    Answers,
-    Contender,
-    CoresetContender,
-    SgdContender,
-    shares_before,
-)
+from consumers.evaluate.prequential_contenders import Answers, Contender, CoresetContender, SgdContender, shares_before
 from consumers.evaluate.reading import load
 from streamsvm.choices import MemoryName
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig

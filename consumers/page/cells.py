@@ -7,11 +7,7 @@ from datetime import datetime
 
 from consumers.page import drawings
 from consumers.page.markup import MINUS, Child, Markup, element, join
-from consumers.page.status import (
-    LettersStatus,
-    Looks,
-    Status,
-)
+from consumers.page.status import LettersStatus, Looks, Status
 
 NONE = "\N{EN DASH}"
 

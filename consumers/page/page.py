@@ -10,10 +10,7 @@ from datetime import datetime
 from consumers.page.board import Drawing
 from consumers.page.cells import age_of, name_of, time_of
 from consumers.page.markup import Markup, element, join, raw
-from consumers.page.status import (
-    Status,
-    TrainerStatus,
-)
+from consumers.page.status import Status, TrainerStatus
 from consumers.page.trainer_page import trainer_part
 
 

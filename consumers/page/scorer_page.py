@@ -19,11 +19,7 @@ from consumers.page.cells import (
     verdict_of,
 )
 from consumers.page.markup import Child, Markup, element, join
-from consumers.page.status import (
-    ScorerStatus,
-    ScoringPart,
-    ServingPart,
-)
+from consumers.page.status import ScorerStatus, ScoringPart, ServingPart
 
 MOST_LABELS = 12
 """Of more labels the rarest answers are added up."""

@@ -24,14 +24,7 @@ from consumers.page.cells import (
     verdict_of,
 )
 from consumers.page.markup import MINUS, Child, Markup, element, join
-from consumers.page.status import (
-    Figures,
-    PartitionPart,
-    QualityStatus,
-    StructureStatus,
-    TrainerStatus,
-    VersionPart,
-)
+from consumers.page.status import Figures, PartitionPart, QualityStatus, StructureStatus, TrainerStatus, VersionPart
 from streamsvm.model.class_skill import Recall
 from streamsvm.model.skill import Estimate
 

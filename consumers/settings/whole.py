@@ -14,13 +14,7 @@ from consumers.settings.process_settings import HttpConfig, LogConfig
 from consumers.settings.scoring_settings import ScoringConfig
 from consumers.settings.training_settings import CheckpointConfig, TrainingConfig, default_directory
 from consumers.settings_sockets import added, open_to_branches
-from streamsvm.config import (
-    CoresetConfig,
-    ModelConfig,
-    PointsConfig,
-    SvmConfig,
-    require_trainable,
-)
+from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig, require_trainable
 from streamsvm.errors import ConfigurationError
 from streamsvm.learning.memory_kinds import memory_kind
 from streamsvm.option_texts import named_directory

@@ -20,12 +20,7 @@ from streamsvm.kafka import Cluster, OffsetOutOfRange, SchemaRegistry
 from streamsvm.model.left_out import Places
 from streamsvm.model.version import Lineage, Version
 from streamsvm.process_wide import one_algebra_thread
-from streamsvm.verification.recomputation import (
-    NotRecomputable,
-    OtherLog,
-    Recomputation,
-    missing_input,
-)
+from streamsvm.verification.recomputation import NotRecomputable, OtherLog, Recomputation, missing_input
 
 
 class Replayed:

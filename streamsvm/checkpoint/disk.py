@@ -18,14 +18,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from streamsvm.errors import ConfigurationError, StateError, TransientError
-from streamsvm.private import (
-    OWNER_ONLY_DIRECTORY,
-    check_directory,
-    open_lock,
-    open_new,
-    open_to_read,
-    tighten_files,
-)
+from streamsvm.private import OWNER_ONLY_DIRECTORY, check_directory, open_lock, open_new, open_to_read, tighten_files
 
 LOCK: Final = "lock"
 FULL: Final = (errno.ENOSPC, errno.EDQUOT)

@@ -44,13 +44,7 @@ from streamsvm.ingest.columns import RawRecord, Run, in_order, stretches
 from streamsvm.ingest.content_types import CONTENT_TYPE_HEADER, format_of
 from streamsvm.ingest.decoding import DELETE, NO_ABSENCES, Absences, Field, RecordDecoder, decoding_of, rejected
 from streamsvm.ingest.framed import BY_HEADER, FRAMED_FORMATS, SCHEMA_HEADER, named_by_header
-from streamsvm.ingest.json_rows import (
-    CONTENT_TYPE,
-    DEEPEST_NESTING,
-    encode,
-    has_far_exponent,
-    nesting,
-)
+from streamsvm.ingest.json_rows import CONTENT_TYPE, DEEPEST_NESTING, encode, has_far_exponent, nesting
 from streamsvm.ingest.label_codes import LabelCodes
 from streamsvm.ingest.row import LARGEST_FEATURE, LARGEST_WEIGHT, SMALLEST_WEIGHT, Point, encodable, excerpt
 from streamsvm.ingest.row_builder import RejectedRecord, Rejection, RowsBuilder

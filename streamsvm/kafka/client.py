@@ -23,15 +23,7 @@ from confluent_kafka.admin import AdminClient
 
 from streamsvm.errors import ConfigurationError, StreamsvmError, TopicMissing
 from streamsvm.kafka.connection import Connection, Option
-from streamsvm.kafka.failures import (
-    Fault,
-    error_of,
-    fault_of,
-    text_of,
-    topic_missing,
-    translate,
-    unavailable,
-)
+from streamsvm.kafka.failures import Fault, error_of, fault_of, text_of, topic_missing, translate, unavailable
 
 SLICE_S = 0.1
 """Longest single wait inside the client, in seconds: signals and deadlines are seen this often."""

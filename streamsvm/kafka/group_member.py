@@ -16,14 +16,7 @@ from typing import Final
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from streamsvm.kafka.client import (
-    CLOSE_TIMEOUT_S,
-    FOLLOWS_PARTITIONS,
-    SLICE_S,
-    Link,
-    close_within,
-    make_consumer,
-)
+from streamsvm.kafka.client import CLOSE_TIMEOUT_S, FOLLOWS_PARTITIONS, SLICE_S, Link, close_within, make_consumer
 from streamsvm.kafka.connection import Connection, Option
 from streamsvm.kafka.failures import error_of, text_of
 from streamsvm.kafka.feed import Feed

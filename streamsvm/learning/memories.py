@@ -19,15 +19,7 @@ from streamsvm.coreset.audit_sample import Held
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.reducers.base import Reducer
 from streamsvm.coreset.shift import FullLeaf, ShiftWatch
-from streamsvm.coreset.structure import (
-    Bucket,
-    Chain,
-    Extent,
-    Learned,
-    PilotOf,
-    Structure,
-    Tree,
-)
+from streamsvm.coreset.structure import Bucket, Chain, Extent, Learned, PilotOf, Structure, Tree
 from streamsvm.learning.memory_kinds import memory_kind
 from streamsvm.learning.tasks import Task
 from streamsvm.points import Points, Position, Rows

@@ -36,16 +36,7 @@ from contextlib import closing
 from typing import Final, Self
 
 from streamsvm.errors import StreamsvmError, TopicMissing, TransientError
-from streamsvm.kafka import (
-    Backoff,
-    Cluster,
-    Connection,
-    DamagedBatch,
-    OffsetOutOfRange,
-    Option,
-    Record,
-    Tail,
-)
+from streamsvm.kafka import Backoff, Cluster, Connection, DamagedBatch, OffsetOutOfRange, Option, Record, Tail
 from streamsvm.model.classes import AnyModel
 from streamsvm.model.pointers import Alias
 from streamsvm.model.version import version_key, version_number

@@ -53,16 +53,9 @@ OVERFLOWN: Final = 1e100
 class Answer:
     """What a contender made of one split.
 
-    Attributes
-    ----------
-    decision : ndarray of shape (n,)
-        Of the held-out rows; those above 0 are answered +1.
-    positive : ndarray of shape (n,)
-        Their probabilities of +1.
-    cpu_s : float
-        CPU seconds of training, and of choosing a setting.
-    bytes : int
-        Of the rows held at once, at 4 a feature and 9 more, or of a model of fixed size.
+    `decision` (ndarray of shape (n,)): Of the held-out rows; those above 0 are answered +1. `positive` (ndarray of
+    shape (n,)): Their probabilities of +1. `cpu_s`: CPU seconds of training, and of choosing a setting. `bytes`: Of the
+    rows held at once, at 4 a feature and 9 more, or of a model of fixed size.
     """
 
     decision: Float

@@ -32,13 +32,7 @@ class Model:
 class Fitted:
     """A model over scaled features, and how good it is certified to be.
 
-    Attributes
-    ----------
-    w : ndarray of shape (d,)
-    b : float
-    objective, lower_bound : float
-        F of (w, b), and a dual objective.
-    seconds : float
+    `w`: ndarray of shape (d,). `objective, lower_bound`: F of (w, b), and a dual objective.
     """
 
     w: Float
@@ -73,17 +67,8 @@ def fit(Z: Float, y: Signs, upper: Float, gap: float = 1e-5) -> Fitted:
 class Whole:
     """The problem of all rows of a stream, solved.
 
-    Attributes
-    ----------
-    points : Points
-    svm : SvmConfig
-    mean, scale : ndarray of shape (d,)
-    Z : ndarray of shape (n, d)
-        The rows, standardised.
-    full : Fitted
-        The optimum.
-    certified : float
-        Relative duality gap to which machines are solved.
+    `mean, scale`: ndarray of shape (d,). `Z` (ndarray of shape (n, d)): The rows, standardised. `full`: The optimum.
+    `certified`: Relative duality gap to which machines are solved.
     """
 
     points: Points

@@ -47,10 +47,7 @@ def numbers(text: str) -> list[int]:
 def parser_of(name: str, doc: str | None, *, data: bool | None = None, rounds: int = ROUNDS) -> argparse.ArgumentParser:
     """Return a parser with the options that programs share.
 
-    Parameters
-    ----------
-    data : bool or None
-        Whether data sets are required; None for a program that reads none.
+    `data`: Whether data sets are required; None for a program that reads none.
     """
     parser = argparse.ArgumentParser(
         prog=f"python -m tests.benchmarks.{name}",
@@ -196,10 +193,7 @@ class Child:
     def ask(self, *asked: object, between: str = " ") -> dict[str, Any]:
         """Return the answer to a line of words.
 
-        Raises
-        ------
-        ModuleNotFoundError
-            If the process lacks a library for it.
+        Raises `ModuleNotFoundError` if the process lacks a library for it.
         """
         assert self.process.stdin is not None
         assert self.process.stdout is not None

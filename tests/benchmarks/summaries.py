@@ -36,19 +36,10 @@ VW_SETTINGS: Final = ("", "--sgd --decay_learning_rate 1 --power_t 0.5")
 class Summary:
     """What one method kept of a stream.
 
-    Attributes
-    ----------
-    kept : Points or Model
-        Raw weighted points, or a model at once.
-    held : int
-        The most points held at once, open leaf and buckets together. The arrays of one reduction, freed when it ends,
-        are not among them.
-    state_bytes : int
-        What a checkpoint of it takes at the end (for a peer: its arrays).
-    seconds : float
-        CPU time of this thread.
-    observed : Observed
-        What our reductions met.
+    `kept`: Raw weighted points, or a model at once. `held`: The most points held at once, open leaf and buckets
+    together. The arrays of one reduction, freed when it ends, are not among them. `state_bytes`: What a checkpoint of
+    it takes at the end (for a peer: its arrays). `seconds`: CPU time of this thread. `observed`: What our reductions
+    met.
     """
 
     kept: Points | Model

@@ -40,20 +40,8 @@ class Started(Health):
 class Finish(Metrics):
     """The trainer's metrics: notes when all points were learned, adopted or published, and stops at one of these.
 
-    Parameters
-    ----------
-    n : int
-    start : Started
-    stops_at : str
-        `learned`, `adopted` (the coreset's weight, each point of weight 1) or `published`.
-
-    Attributes
-    ----------
-    seen, versions : int
-    longest_turn_s : float
-        Of the main loop.
-    laps : dict of str to Lap
-        From when the trainer began to read; `first` is when the first records were at hand.
+    `stops_at`: `learned`, `adopted` (the coreset's weight, each point of weight 1) or `published`. `longest_turn_s`: Of
+    the main loop. `laps`: From when the trainer began to read; `first` is when the first records were at hand.
     """
 
     def __init__(self, n: int, start: Started, stops_at: str) -> None:

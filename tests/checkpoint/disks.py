@@ -54,12 +54,7 @@ def torn(content: bytes) -> set[bytes]:
 class VolatileDisk:
     """A disk in memory that knows what of it would survive a power loss.
 
-    Parameters
-    ----------
-    files : mapping of name to content
-        What is on it, durably.
-    planted : frozenset of str
-        Names of the methods that do nothing: a defect to be found.
+    `files`: What is on it, durably. `planted`: Names of the methods that do nothing: a defect to be found.
     """
 
     def __init__(self, files: Files | None = None, planted: frozenset[str] = frozenset()) -> None:
@@ -146,12 +141,7 @@ class VolatileDisk:
 
 
 class RefusingDisk(VolatileDisk):
-    """A disk whose calls fail while they are told to.
-
-    Attributes
-    ----------
-    refuse : dict of method name to errno
-    """
+    """A disk whose calls fail while they are told to."""
 
     def __init__(self, files: Files | None = None) -> None:
         super().__init__(files)

@@ -42,13 +42,9 @@ class RecordingDisk(VolatileDisk):
 class Life:
     """A trainer without a broker: learns a stream, notes each cut's training set as published, saves as it goes.
 
-    Attributes
-    ----------
-    published : list of str
-        The hash of each version's training set: what the models topic would hold. A version that is there already is
-        not published again, but must be the same.
-    promised : int
-        Sequence number of the newest checkpoint that `save` returned from.
+    `published`: The hash of each version's training set: what the models topic would hold. A version that is there
+    already is not published again, but must be the same. `promised`: Sequence number of the newest checkpoint that
+    `save` returned from.
     """
 
     published: list[str] = field(default_factory=list)

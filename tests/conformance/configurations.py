@@ -36,15 +36,8 @@ class Entry:
 class Stream:
     """What the logs hold, and the rows that a learner makes of them.
 
-    Attributes
-    ----------
-    logs : mapping of topic to its entries
-        Each topic's partition 0.
-    X : sequence
-        Points or raw events of the rows that are learned, in their order.
-    y, weight : array
-    places : list of (offset, row)
-        Where each of these rows stands in the log of the input.
+    `logs`: Each topic's partition 0. `X`: Points or raw events of the rows that are learned, in their order. `places`:
+    Where each of these rows stands in the log of the input.
     """
 
     logs: Mapping[str, tuple[Entry, ...]]
@@ -175,15 +168,8 @@ def _joined(X: Any, told: list[bytes], prefix: str, signs: Any, labels: tuple[An
 class Configuration:
     """A row of the table.
 
-    Attributes
-    ----------
-    sections : mapping
-        Options by section, over `BASE`.
-    stream : callable
-        Makes the stream of so many rows.
-    rows : int
-    no_estimator : str
-        Why `CoresetSVC` learns otherwise; empty where it learns the same.
+    `sections`: Options by section, over `BASE`. `stream`: Makes the stream of so many rows. `no_estimator`: Why
+    `CoresetSVC` learns otherwise; empty where it learns the same.
     """
 
     sections: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)

@@ -26,14 +26,7 @@ from streamsvm.errors import ConfigurationError
 from streamsvm.estimators import CoresetSVC
 from streamsvm.ingest import from_arrays
 from streamsvm.model import Explainer
-from streamsvm.supports import (
-    Combinations,
-    Row,
-    Unsupported,
-    given,
-    require,
-    rows,
-)
+from streamsvm.supports import Combinations, Row, Unsupported, given, require, rows
 from streamsvm.verification import certifier_of
 from tests.conformance.refusals import TABLE, command, estimate, says, settle
 from tests.golden import model as golden

@@ -127,14 +127,8 @@ def train_and_change(change: Callable[[int, LinearMachine], LinearMachine]) -> C
 class Running:
     """A trainer in a thread.
 
-    Parameters
-    ----------
-    settings, connection
-        What it runs with.
-    cluster
-        Another way to the broker than the plain one.
-    options
-        More arguments of `Trainer`, and of its `Components`.
+    `settings, connection`: What it runs with. `cluster`: Another way to the broker than the plain one. `options`: More
+    arguments of `Trainer`, and of its `Components`.
     """
 
     def __init__(

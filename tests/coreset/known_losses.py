@@ -33,12 +33,7 @@ POSITIVE: Final = {"fraud": 0.02, "few losses": 0.01}
 class Stream:
     """Points whose only feature is their loss.
 
-    Attributes
-    ----------
-    rows : Rows
-    truth : float
-        Sum of u h.
-    class_weight : ndarray of shape (2,)
+    `truth`: Sum of u h. `class_weight`: ndarray of shape (2,).
     """
 
     rows: Rows

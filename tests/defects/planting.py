@@ -21,21 +21,11 @@ POSITIONAL: Final = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITI
 class Simulated:
     """A small simulated world in which a defect shows.
 
-    Attributes
-    ----------
-    breach : str
-        A regular expression for what it breaks.
-    faults : mapping of str to int
-        What may happen in that world.
-    world : bool
-        Whether that world itself has the defect (`tests.defects.worlds`): where the simulation has a part of its own,
-        such as the broker's client, a patch of the product would change nothing.
-    alone : bool
-        Whether another part is taken out of that world, which would make good what is missing.
-    two : bool
-        Whether there are two instances.
-    scorer : bool
-        Whether it is a scorer's.
+    `breach`: A regular expression for what it breaks. `faults`: What may happen in that world. `world`: Whether that
+    world itself has the defect (`tests.defects.worlds`): where the simulation has a part of its own, such as the
+    broker's client, a patch of the product would change nothing. `alone`: Whether another part is taken out of that
+    world, which would make good what is missing. `two`: Whether there are two instances. `scorer`: Whether it is a
+    scorer's.
     """
 
     breach: str
@@ -55,18 +45,9 @@ class Simulated:
 class Live:
     """Random faults on a live system under which a defect shows.
 
-    Attributes
-    ----------
-    part : "train", "score", "scale" or "read"
-        The command in whose processes the defect is.
-    nemeses : tuple of str
-        Under which it comes to light.
-    shows : tuple of str
-        Anomalies of which at least one must be found.
-    faults, transactions : int
-        How many are waited for.
-    models : tuple of str
-        Who learns.
+    `part` ("train", "score", "scale" or "read"): The command in whose processes the defect is. `nemeses`: Under which
+    it comes to light. `shows`: Anomalies of which at least one must be found. `faults, transactions`: How many are
+    waited for. `models`: Who learns.
     """
 
     part: str
@@ -81,18 +62,10 @@ class Live:
 class Defect:
     """A behaviour that some check must find.
 
-    Attributes
-    ----------
-    plant : callable
-        Patches the product, unless a simulated world is all that has the defect.
-    simulated : tuple of Simulated
-        Where it shows: in a world of a trainer, of a scorer, in none.
-    live : Live or None
-        Tests and scenarios besides name the defects that they find.
-    joined : bool
-        Whether it shows where two logs are merged in memory (`tests/joining`).
-    patches : bool
-        Whether the product is patched.
+    `plant`: Patches the product, unless a simulated world is all that has the defect. `simulated`: Where it shows: in a
+    world of a trainer, of a scorer, in none. `live`: Tests and scenarios besides name the defects that they find.
+    `joined`: Whether it shows where two logs are merged in memory (`tests/joining`). `patches`: Whether the product is
+    patched.
     """
 
     plant: Callable[[], None]

@@ -51,16 +51,8 @@ MALFORMED: Final = (b"not json", b'{"x": [1.0], "y": 1}')
 class Live:
     """Everything at work, until the stack of contexts is closed; it leaves nothing behind.
 
-    Parameters
-    ----------
-    connection : Connection
-        A broker.
-    directory : Path
-        Empty; for the checkpoint and Prometheus.
-    prefix : str
-        Of the topics' names.
-    stack : ExitStack
-        Ends what is started here.
+    `connection`: A broker. `directory`: Empty; for the checkpoint and Prometheus. `prefix`: Of the topics' names.
+    `stack`: Ends what is started here.
     """
 
     def __init__(self, connection: Connection, directory: Path, prefix: str, stack: ExitStack) -> None:

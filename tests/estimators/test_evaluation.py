@@ -12,13 +12,7 @@ from sklearn.svm import SVC
 
 from streamsvm.config import SvmConfig
 from streamsvm.datasets import load_htru2
-from streamsvm.estimators.evaluation import (
-    EmpiricalObjective,
-    ReservoirBaseline,
-    optimum,
-    scores,
-    split,
-)
+from streamsvm.estimators.evaluation import EmpiricalObjective, ReservoirBaseline, optimum, scores, split
 from streamsvm.model import KernelMachine, LinearMachine, Model, RbfKernel, Scaler
 from streamsvm.points import Points
 

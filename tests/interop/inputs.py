@@ -24,10 +24,7 @@ def answers_to_each(
 ) -> dict[str, list[Answer | str]]:
     """Return, by language, what each of several values makes of each point, or why the value is refused.
 
-    Raises
-    ------
-    CannotRun
-        If a language's tools are missing.
+    Raises `CannotRun` if a language's tools are missing.
     """
     files = [directory / f"model-{index}.json" for index in range(len(values))]
     for file, value in zip(files, values, strict=True):

@@ -38,10 +38,7 @@ STOP_TIMEOUT_S = 20.0
 def node_packages() -> Path:
     """Return the directory `node_modules`; the first call on a machine downloads it (some 100 MB).
 
-    Raises
-    ------
-    CannotRun
-        If node or npm is missing, or a package cannot be fetched.
+    Raises `CannotRun` if node or npm is missing, or a package cannot be fetched.
     """
     if shutil.which("node") is None:
         raise CannotRun("node is not installed")
@@ -97,10 +94,7 @@ def command(language: str, directory: Path, java: str, node: str, *given: str) -
 def lines_of(language: str, directory: Path, *given: str) -> list[Any]:
     """Return the lines of JSON that a language's program of answers prints.
 
-    Raises
-    ------
-    CannotRun
-        If the language's tools are missing.
+    Raises `CannotRun` if the language's tools are missing.
     """
     program = java_program() if language == "Java" else node_program("answers.mjs", directory, with_packages=False)
     ran = subprocess.run([*program, *given], capture_output=True, text=True, timeout=ANSWER_TIMEOUT_S, check=False)
@@ -111,13 +105,7 @@ def lines_of(language: str, directory: Path, *given: str) -> list[Any]:
 class Program:
     """A running program that prints lines of JSON, such as one for each version that it serves; it ends with its block.
 
-    Parameters
-    ----------
-    language : str
-        For messages.
-    command : list of str
-    directory : Path
-        Where its complaints go.
+    `language`: For messages. `directory`: Where its complaints go.
     """
 
     def __init__(self, language: str, command: list[str], directory: Path) -> None:

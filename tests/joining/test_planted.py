@@ -16,15 +16,7 @@ from streamsvm.joining.joiner import Joiner
 from streamsvm.points import Position
 from tests.defects import DEFECTS, planted
 from tests.joining.reference import Feature, Label, join
-from tests.joining.test_joiner import (
-    FLOAT,
-    WRONG_MS,
-    features_of,
-    labels_of,
-    read_at_random,
-    rules,
-    told,
-)
+from tests.joining.test_joiner import FLOAT, WRONG_MS, features_of, labels_of, read_at_random, rules, told
 
 WORLDS: Final = 150
 ROWS: Final = 40

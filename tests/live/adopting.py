@@ -61,18 +61,9 @@ def command(settings: Settings, connection: Connection, options: Mapping[str, An
 class Adopting:
     """What the steps act upon.
 
-    Attributes
-    ----------
-    stage : Stage
-        Of a trainer that learns by itself; `adopting` is that of the one that reads no points.
-    nodes : Brokers or None
-        Three brokers that may be struck.
-    planted : str
-        What is changed in each worker.
-    compacted : bool
-        Whether the coresets topic is compacted within seconds.
-    begun_alone : bool
-        Whether the trainer learned by itself before there were workers.
+    `stage`: Of a trainer that learns by itself; `adopting` is that of the one that reads no points. `nodes`: Three
+    brokers that may be struck. `planted`: What is changed in each worker. `compacted`: Whether the coresets topic is
+    compacted within seconds. `begun_alone`: Whether the trainer learned by itself before there were workers.
     """
 
     stage: Stage

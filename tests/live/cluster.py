@@ -43,11 +43,7 @@ TOPIC_PATIENCE_S: Final = 60.0
 class Brokers:
     """One or three nodes, to be killed, frozen, or cut off.
 
-    Parameters
-    ----------
-    count : 1 or 3
-    settings : mapping, optional
-        Server settings on top of those of the test brokers, such as `DEFAULTS` or `WATCHFUL`.
+    `settings`: Server settings on top of those of the test brokers, such as `DEFAULTS` or `WATCHFUL`.
     """
 
     def __init__(self, count: int, settings: Mapping[str, str] | None = None) -> None:

@@ -106,11 +106,7 @@ def schemas() -> Answer:
 class Flooded:
     """A trainer and a scorer, each of a topic with the same records, and what they write.
 
-    Parameters
-    ----------
-    stage : Stage
-        Of points of two features; its topics must not exist yet.
-    registry_url, planted : str
+    `stage`: Of points of two features; its topics must not exist yet.
     """
 
     def __init__(self, stage: Stage, registry_url: str, planted: str = "") -> None:

@@ -44,16 +44,7 @@ Type = Literal["invoke", "ok", "fail", "info"]
 class Entry:
     """One line.
 
-    Attributes
-    ----------
-    t : float
-        Seconds since the run began.
-    client : str
-    type : "invoke", "ok", "fail" or "info"
-    f : str
-        What was done.
-    told : mapping
-        The other fields.
+    `t`: Seconds since the run began. `f`: What was done. `told`: The other fields.
     """
 
     t: float
@@ -71,12 +62,7 @@ class Entry:
 
 
 class Recorder:
-    """Writes a history; any thread may tell it something.
-
-    Parameters
-    ----------
-    file : Path
-    """
+    """Writes a history; any thread may tell it something."""
 
     def __init__(self, file: Path) -> None:
         self.file = file

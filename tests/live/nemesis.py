@@ -248,14 +248,7 @@ LONG: Final = frozenset({"outage", "kill-both", "power-loss", "lost-answer", "re
 
 
 class Conductor:
-    """Brings faults about, one after the other, or two at once where several are given.
-
-    Parameters
-    ----------
-    world : World
-    names : sequence of str
-    chance : random.Random
-    """
+    """Brings faults about, one after the other, or two at once where several are given."""
 
     def __init__(self, world: World, names: Sequence[str], chance: random.Random) -> None:
         self._world, self._names, self._chance = world, names, chance

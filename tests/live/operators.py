@@ -23,16 +23,8 @@ NOTHING_WRITTEN: Final = (2, 78)
 class Operator:
     """One who moves something every so many seconds.
 
-    Parameters
-    ----------
-    name : str
-    servers, models : str
-        Where, and the topic of versions.
-    newest : callable
-        Returns the newest version of each model that has one.
-    recorder : Recorder
-    chance : random.Random
-    pause_s : float
+    `servers, models`: Where, and the topic of versions. `newest`: Returns the newest version of each model that has
+    one.
     """
 
     def __init__(

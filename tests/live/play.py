@@ -39,36 +39,15 @@ LOOK_S: Final = 0.05
 class Play:
     """What the steps of a scenario act upon.
 
-    Attributes
-    ----------
-    stage : Stage
-        The trainer: its settings, and the connection of the processes.
-    direct : Connection
-        How the tests reach the broker, whatever is wrong with the network.
-    directory : Path
-        For checkpoints.
-    recorder : Recorder
-        Of the history.
-    brokers : Brokers or None
-        Those that may be ill-treated; None where the broker is everybody's.
-    planted : tuple of str
-        Names of what is changed in each process of the trainer, see `tests.defects`.
-    rows : Counter of int
-        How many records each partition of the input was fed.
-    first : Counter of int
-        The offset of the next record of each partition.
-    before : int
-        How many versions were due of former topics of the input's name.
-    whole : bool
-        Whether every version can be recomputed: from what the input still holds, by this build.
-    readable : bool
-        Whether this build can read every version.
-    plain : bool
-        Whether each record is a row of two labels with its label, so that the checker knows what is learned.
-    counted : bool
-        Whether each offset between base and cut is one row.
-    leaf_rows : int
-        Rows of a leaf; two leaves are a version.
+    `stage`: The trainer: its settings, and the connection of the processes. `direct`: How the tests reach the broker,
+    whatever is wrong with the network. `directory`: For checkpoints. `recorder`: Of the history. `brokers`: Those that
+    may be ill-treated; None where the broker is everybody's. `planted`: Names of what is changed in each process of the
+    trainer, see `tests.defects`. `rows`: How many records each partition of the input was fed. `first`: The offset of
+    the next record of each partition. `before`: How many versions were due of former topics of the input's name.
+    `whole`: Whether every version can be recomputed: from what the input still holds, by this build. `readable`:
+    Whether this build can read every version. `plain`: Whether each record is a row of two labels with its label, so
+    that the checker knows what is learned. `counted`: Whether each offset between base and cut is one row. `leaf_rows`:
+    Rows of a leaf; two leaves are a version.
     """
 
     stage: Stage
@@ -189,10 +168,7 @@ class Play:
     def judge(self, but: frozenset[str] = frozenset()) -> None:
         """Let the checker judge the history, and recompute every version; `but` names anomalies that are no fault here.
 
-        Raises
-        ------
-        AssertionError
-            If anything is wrong.
+        Raises `AssertionError` if anything is wrong.
         """
         if self.readable:
             found = check_promise(self.direct, self.stage.settings, recomputable=self.whole)

@@ -84,14 +84,9 @@ def started(
 class Daemon:
     """One life of the process; its log lines can be waited for.
 
-    Parameters
-    ----------
-    command : list of str
-        What follows `streamsvm`.
-    environment : mapping of str to str, optional
-        Variables on top of this process's own, which are passed on without those of streamsvm.
-    module : str
-        What Python runs; a planted defect has a module of its own. See `tests.forked`.
+    `command`: What follows `streamsvm`. `environment`: Variables on top of this process's own, which are passed on
+    without those of streamsvm. `module`: What Python runs; a planted defect has a module of its own. See
+    `tests.forked`.
     """
 
     def __init__(self, command: list[str], environment: Mapping[str, str] | None = None, module: str = PROGRAM) -> None:

@@ -46,20 +46,10 @@ class Loss:
     A client that hears nothing asks again with the same bytes: those are lost as well, until its patience ends. The
     transactions of a later producer differ in their epoch, and pass.
 
-    Attributes
-    ----------
-    writer : bytes
-        Part of the transactional id of the writer concerned.
-    skip : int
-        How many of its commits pass first.
-    applied : bool
-        Whether the broker gets the request; its answer is lost in either case.
-    repeats : bool
-        Whether the client's later attempts are lost as well; if not, its connection is cut, and the next one passes.
-    happened : threading.Event
-        Set once the broker has answered, or the request was dropped.
-    frame : bytes
-        The first request that was lost.
+    `writer`: Part of the transactional id of the writer concerned. `skip`: How many of its commits pass first.
+    `applied`: Whether the broker gets the request; its answer is lost in either case. `repeats`: Whether the client's
+    later attempts are lost as well; if not, its connection is cut, and the next one passes. `happened`: Set once the
+    broker has answered, or the request was dropped. `frame`: The first request that was lost.
     """
 
     writer: bytes
@@ -87,21 +77,11 @@ class Loss:
 class Late:
     """The end of one transaction, kept back until the next one of its writer is half written.
 
-    Attributes
-    ----------
-    writer : bytes
-        Part of the transactional id of the writer concerned.
-    skip : int
-        How many ends pass first.
-    produces : int
-        After how many requests that write, of the transaction after, the end is delivered.
-    drops : bool
-        Whether the request is kept back and its connection cut, so that the client asks again. Otherwise it passes at
-        once, and a copy of it comes late.
-    caught, delivered : threading.Event
-        Set once the request was kept back, and once the broker has answered it.
-    answer : int
-        The broker's error code; -1 before that.
+    `writer`: Part of the transactional id of the writer concerned. `skip`: How many ends pass first. `produces`: After
+    how many requests that write, of the transaction after, the end is delivered. `drops`: Whether the request is kept
+    back and its connection cut, so that the client asks again. Otherwise it passes at once, and a copy of it comes
+    late. `caught, delivered`: Set once the request was kept back, and once the broker has answered it. `answer`: The
+    broker's error code; -1 before that.
     """
 
     writer: bytes

@@ -90,14 +90,7 @@ def consumer_of(servers: str, isolation: str, places: Iterable[Place]) -> Consum
 class TailReader:
     """A consumer of committed records that follows topics, and tells the history of every record.
 
-    Parameters
-    ----------
-    client : str
-    servers : str
-    places : sequence of (str, int)
-    recorder : Recorder
-    seen : callable, optional
-        Called with each record's telling.
+    `seen`: Called with each record's telling.
     """
 
     def __init__(
@@ -206,12 +199,6 @@ class Follower:
     """A program that prints a line of JSON for each version that it serves, or each record that it reads.
 
     A line with ``joined`` begins a life of the reader: what it reads from there on is judged by itself.
-
-    Parameters
-    ----------
-    name : str
-    command : sequence of str
-    recorder : Recorder
     """
 
     def __init__(self, name: str, command: Sequence[str], recorder: Recorder) -> None:

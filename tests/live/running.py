@@ -32,20 +32,8 @@ RATE: Final = 100.0
 class Outcome:
     """What a run came to.
 
-    Attributes
-    ----------
-    plan : Plan
-    seconds : float
-    lives : int
-        Processes of daemons that were started.
-    counts : Counter
-        Versions, batches, moves; scores, and records that were aborted.
-    faults : Counter
-        How often each nemesis struck.
-    anomalies : list of Anomaly
-    remarks : list of str
-        What could not be done or seen; for people.
-    history : Path
+    `lives`: Processes of daemons that were started. `counts`: Versions, batches, moves; scores, and records that were
+    aborted. `faults`: How often each nemesis struck. `remarks`: What could not be done or seen; for people.
     """
 
     plan: Plan

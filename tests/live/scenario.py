@@ -28,27 +28,13 @@ LATE: Final = (Late, TimeoutExpired, pytest.fail.Exception)
 class Scenario:
     """A row of the matrix.
 
-    Attributes
-    ----------
-    name : str
-        A sentence: what holds.
-    steps : tuple of callable
-        Workload and strikes, in their order; see `strikes`, `scoring` and `adopting`. Topics are empty at first.
-    end : callable
-        What must have come of it; it is judged after that.
-    on : "shared", "own", "three" or "forgetful"
-        The broker of all tests, one that may be ill-treated and stands behind a proxy, three such, or one that soon
-        forgets a transactional id.
-    planted : tuple of str
-        What is changed in each process: disturbances, such as `steady`, and defects.
-    found : str
-        What the failure says by which a planted defect is found; empty where nothing may fail.
-    options : mapping
-        Options of each process on top of the settings, underscores for dashes.
-    but : frozenset of str
-        Anomalies that are none here.
-    quick : bool
-        Whether `make test` runs it.
+    `name`: A sentence: what holds. `steps`: Workload and strikes, in their order; see `strikes`, `scoring` and
+    `adopting`. Topics are empty at first. `end`: What must have come of it; it is judged after that. `on` ("shared",
+    "own", "three" or "forgetful"): The broker of all tests, one that may be ill-treated and stands behind a proxy,
+    three such, or one that soon forgets a transactional id. `planted`: What is changed in each process: disturbances,
+    such as `steady`, and defects. `found`: What the failure says by which a planted defect is found; empty where
+    nothing may fail. `options`: Options of each process on top of the settings, underscores for dashes. `but`:
+    Anomalies that are none here. `quick`: Whether `make test` runs it.
     """
 
     name: str
@@ -91,10 +77,7 @@ def rows(scenarios: Iterable[Scenario]) -> list[Any]:
 def play_out(scenario: Scenario, play: Site, record: Callable[[str, object], None] = lambda *_: None) -> None:
     """Take the steps, have it judged, and record what was counted.
 
-    Raises
-    ------
-    AssertionError
-        Where anything is wrong; where a defect is planted, if it is not found.
+    Raises `AssertionError` where anything is wrong; where a defect is planted, if it is not found.
     """
     try:
         if scenario.found:

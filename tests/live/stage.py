@@ -21,12 +21,7 @@ NO_LIMITS = {"input_max_dead_letter_share": 0}
 class Stage:
     """One trainer's settings and broker; `options` go to every process that it starts.
 
-    Attributes
-    ----------
-    connection : Connection
-    settings : Settings
-    options : mapping
-        Options of the command line on top of `settings`, underscores for dashes.
+    `options`: Options of the command line on top of `settings`, underscores for dashes.
     """
 
     connection: Connection

@@ -36,19 +36,9 @@ BATCHES: Final = re.compile(r'^streamsvm_scored_batches_total\{outcome="committe
 class Unit:
     """What is supervised.
 
-    Attributes
-    ----------
-    name : str
-    command : sequence of str
-        What follows `streamsvm`.
-    module : str
-        What Python runs, see `tests.live.process.Daemon`.
-    writes : tuple of str
-        Topics for whose standstill it answers.
-    group : str
-        Of a scorer; else empty.
-    pause_s : float
-        Seconds before it is started again, up to twice as many.
+    `command`: What follows `streamsvm`. `module`: What Python runs, see `tests.live.process.Daemon`. `writes`: Topics
+    for whose standstill it answers. `group`: Of a scorer; else empty. `pause_s`: Seconds before it is started again, up
+    to twice as many.
     """
 
     name: str
@@ -62,15 +52,8 @@ class Unit:
 class Supervised:
     """One unit, started again and again until it is stopped.
 
-    Parameters
-    ----------
-    unit : Unit
-    recorder : Recorder
-    logs : Path
-        Directory for what it says.
-    chance : random.Random
-    may_go_on : callable
-        Tells whether a topic was made again, so that what a refusal tells a person to add is to be added.
+    `logs`: Directory for what it says. `may_go_on`: Tells whether a topic was made again, so that what a refusal tells
+    a person to add is to be added.
     """
 
     def __init__(

@@ -35,16 +35,8 @@ _ADDED: Final = struct.Struct(">ih")
 class Unmarked:
     """Keeps partitions of one transaction from the coordinator; set it as `Proxy.unmarked`.
 
-    Parameters
-    ----------
-    writer : str
-        Part of the transactional id concerned.
-    topics : collection of str
-        Topics that get no marker; "" stands for the group's positions.
-    skip : int
-        Transactions of the id that pass first.
-    times : int
-        Transactions in which the topics get none.
+    `writer`: Part of the transactional id concerned. `topics`: Topics that get no marker; "" stands for the group's
+    positions. `skip`: Transactions of the id that pass first. `times`: Transactions in which the topics get none.
     """
 
     def __init__(self, writer: str, topics: Collection[str], skip: int = 0, times: int = 1) -> None:

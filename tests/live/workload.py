@@ -59,15 +59,8 @@ Told = tuple[int, Any, int | None]
 class Source:
     """What is fed into a topic.
 
-    Attributes
-    ----------
-    partitions : int
-    rate : float
-        Records a second.
-    labeled : bool
-        Whether points have their labels with them.
-    labels : str
-        Where their labels come later: the topic of these.
+    `rate`: Records a second. `labeled`: Whether points have their labels with them. `labels`: Where their labels come
+    later: the topic of these.
     """
 
     partitions: int
@@ -103,15 +96,8 @@ class Clocks:
 class Feeder:
     """Feeds topics; records that were not acknowledged yet hold it up, so that an outage does not flood what follows.
 
-    Parameters
-    ----------
-    servers : str
-    sources : mapping of str to Source
-        By topic.
-    waiting : callable
-        Returns how many records of a topic wait for those under test: a topic where many do gets no more.
-    recorder : Recorder
-    chance : random.Random
+    `sources`: By topic. `waiting`: Returns how many records of a topic wait for those under test: a topic where many do
+    gets no more.
     """
 
     def __init__(

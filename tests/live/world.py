@@ -60,33 +60,12 @@ MOST_SETTLING_S: Final = 600.0
 class Plan:
     """What a run is to be.
 
-    Attributes
-    ----------
-    nemeses : tuple of str
-    transactions : int
-        How many there must be, once things go wrong, before everything is made well and looked at.
-    faults : int
-        How many of them there must be by then.
-    seed : int
-    brokers : 1 or 3
-    defaults : bool
-        Kafka's own settings.
-    rate : float
-        Rows a second into each model's topic; twice as many points to be scored.
-    bound_s : float
-        Patience: seconds for which something may stand still while nothing is wrong.
-    most_s : float
-        Seconds of that, after which the run ends, however many transactions there were.
-    defect : str
-        What is planted in the daemons, if anything; see `defects`.
-    planted_in : str
-        ``train``, ``score``, ``scale`` or ``read``.
-    node : bool
-        Whether a reader in Node.js takes part.
-    models : tuple of str
-        Which of the models there are.
-    scorers : int
-    operators : int
+    `transactions`: How many there must be, once things go wrong, before everything is made well and looked at.
+    `faults`: How many of them there must be by then. `defaults`: Kafka's own settings. `rate`: Rows a second into each
+    model's topic; twice as many points to be scored. `bound_s`: Patience: seconds for which something may stand still
+    while nothing is wrong. `most_s`: Seconds of that, after which the run ends, however many transactions there were.
+    `defect`: What is planted in the daemons, if anything; see `defects`. `planted_in`: ``train``, ``score``, ``scale``
+    or ``read``. `node`: Whether a reader in Node.js takes part. `models`: Which of the models there are.
     """
 
     nemeses: tuple[str, ...]
@@ -139,12 +118,7 @@ class Seen:
 class World:
     """A run's brokers and clients.
 
-    Parameters
-    ----------
-    plan : Plan
-    recorder : Recorder
-    directory : Path
-        For checkpoints and logs.
+    `directory`: For checkpoints and logs.
     """
 
     def __init__(self, plan: Plan, recorder: Recorder, directory: Path) -> None:

@@ -42,19 +42,9 @@ FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef)
 class Mutant:
     """One replaced piece of text.
 
-    Attributes
-    ----------
-    file : str
-        Path below the root of the repository.
-    line, column : int
-        Where it begins: lines from 1, bytes from 0.
-    old, new : str
-    what : str
-        Which kind of fault it is.
-    code : str
-        The line as it is, by which a mutant is found again when the lines above it have changed.
-    compiled : bool
-        Whether compiled functions of other modules may hold this text.
+    `file`: Path below the root of the repository. `line, column`: Where it begins: lines from 1, bytes from 0. `what`:
+    Which kind of fault it is. `code`: The line as it is, by which a mutant is found again when the lines above it have
+    changed. `compiled`: Whether compiled functions of other modules may hold this text.
     """
 
     file: str

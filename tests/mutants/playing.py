@@ -52,12 +52,7 @@ class Run:
 class Copy:
     """A copy of the commit of a tree, where tests run.
 
-    Parameters
-    ----------
-    tree : Path
-        The root of a repository.
-    base : Path
-        An empty folder.
+    `tree`: The root of a repository. `base`: An empty folder.
     """
 
     def __init__(self, tree: Path, base: Path) -> None:

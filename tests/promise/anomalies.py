@@ -49,14 +49,8 @@ NAMES: Final[Mapping[str, str]] = MappingProxyType(
 class Anomaly:
     """Something that must not be.
 
-    Attributes
-    ----------
-    name : str
-        One of `NAMES`.
-    why : str
-        One sentence.
-    records : tuple of str
-        What it concerns: topic[partition]@offset, version, point, call or process.
+    `name`: One of `NAMES`. `why`: One sentence. `records`: What it concerns: topic[partition]@offset, version, point,
+    call or process.
     """
 
     name: str

@@ -54,15 +54,8 @@ def all_below(
 ) -> list[Anomaly]:
     """Whoever stands behind a point has answered it.
 
-    Parameters
-    ----------
-    answers : iterable of Record
-    points : mapping of Point to int
-        The partition of each point that was fed.
-    positions : mapping of int to int
-        Of each partition, the next offset that is to be read.
-    who : str
-        Who stands there.
+    `points`: The partition of each point that was fed. `positions`: Of each partition, the next offset that is to be
+    read. `who`: Who stands there.
     """
     known = set(map(point_of, answers))
     lost = [

@@ -14,21 +14,9 @@ from typing import Any
 class Record:
     """A record of a log.
 
-    Attributes
-    ----------
-    topic : str
-    partition, offset : int
-    key : str or None
-    value : Any
-        The value's JSON, or the part of it that matters; None of a tombstone or where the value is no JSON.
-    sha256 : str or None
-        Of the value; None of a tombstone.
-    headers : mapping of str to str
-    committed : bool
-    content : bytes or None
-        The value's bytes, where whoever read the record kept them.
-    t : float
-        When it was read, in seconds; 0 where that does not matter.
+    `value`: The value's JSON, or the part of it that matters; None of a tombstone or where the value is no JSON.
+    `sha256`: Of the value; None of a tombstone. `content`: The value's bytes, where whoever read the record kept them.
+    `t`: When it was read, in seconds; 0 where that does not matter.
     """
 
     topic: str

@@ -26,16 +26,10 @@ OPENINGS = ("o", "f")
 class Left:
     """What a partition of the coresets topic holds.
 
-    Attributes
-    ----------
-    records, manifests : int
-        How many there were.
-    lacking : tuple of str
-        One for each prefix whose highest manifest lacks a part, or has one with other bytes.
-    rewritten : tuple of str
-        Parts and manifests that were written again with other bytes, removed meanwhile or not.
-    complete : frozenset of str
-        Positions of manifests that were the highest of some prefix and had all parts, as keys have them.
+    `records, manifests`: How many there were. `lacking`: One for each prefix whose highest manifest lacks a part, or
+    has one with other bytes. `rewritten`: Parts and manifests that were written again with other bytes, removed
+    meanwhile or not. `complete`: Positions of manifests that were the highest of some prefix and had all parts, as keys
+    have them.
     """
 
     records: int

@@ -9,16 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 from tests.promise.anomalies import Anomaly, each
-from tests.promise.records import (
-    Record,
-    cut_of,
-    incarnation_of,
-    is_version,
-    number_of,
-    positions,
-    published,
-    split,
-)
+from tests.promise.records import Record, cut_of, incarnation_of, is_version, number_of, positions, published, split
 
 SHA256, SESSION, ATTEMPT = "streamsvm.sha256", "streamsvm.session", "streamsvm.transaction"
 
@@ -28,13 +19,8 @@ def check(
 ) -> list[Anomaly]:
     """Look for what is wrong with the versions of a model.
 
-    Parameters
-    ----------
-    models, aliases, audit : iterable of Record
-        What the three topics hold, each in its order.
-    name : str
-    gated : bool
-        Whether each head must tell what a gate said.
+    `models, aliases, audit`: What the three topics hold, each in its order. `gated`: Whether each head must tell what a
+    gate said.
     """
     models = list(models)
     versions = published(models, name)

@@ -170,17 +170,10 @@ class EndTxn:
 class Broker:
     """Topics and the coordinator of transactions.
 
-    Attributes
-    ----------
-    topics : dict of str to Topic
-    late : list of EndTxn
-        Requests that may still arrive.
-    shown : list of (str, int, Entry)
-        Every committed record with its topic and offset, in the order in which readers could get it. What compaction
-        and retention later take stays here.
-    fates : callable
-        Given a transactional id and the topics of a transaction that was decided just now, returns what becomes of the
-        marker of each; all are written by default.
+    `late`: Requests that may still arrive. `shown`: Every committed record with its topic and offset, in the order in
+    which readers could get it. What compaction and retention later take stays here. `fates`: Given a transactional id
+    and the topics of a transaction that was decided just now, returns what becomes of the marker of each; all are
+    written by default.
     """
 
     def __init__(self) -> None:

@@ -27,11 +27,7 @@ class Chooser(Protocol):
 class Chance:
     """Decides by a seed.
 
-    Parameters
-    ----------
-    seed : int
-    rates : mapping of str to float
-        How often each kind of choice deviates; 0 for a kind that is not named.
+    `rates`: How often each kind of choice deviates; 0 for a kind that is not named.
     """
 
     def __init__(self, seed: int, rates: Mapping[str, float]) -> None:
@@ -49,12 +45,7 @@ class Chance:
 
 
 class Script:
-    """Decides as written, and calmly wherever nothing is; notes how many options each choice had.
-
-    Parameters
-    ----------
-    deviations : mapping of int to int
-    """
+    """Decides as written, and calmly wherever nothing is; notes how many options each choice had."""
 
     def __init__(self, deviations: Deviations) -> None:
         self.deviations: dict[int, int] = dict(deviations)
@@ -70,10 +61,7 @@ class Search:
 
     Iterate and run each script that comes; its widths tell what else there is to try.
 
-    Parameters
-    ----------
-    most : int
-        Deviations of one script at most.
+    `most`: Deviations of one script at most.
     """
 
     def __init__(self, most: int) -> None:

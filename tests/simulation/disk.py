@@ -37,12 +37,8 @@ class NameChange:
 class Disk:
     """One directory.
 
-    Attributes
-    ----------
-    holder : object
-        Who holds the lock; a death releases it.
-    saved : int
-        Which write was the last that was made safe with its name; -1 if none, or if it was lost since.
+    `holder`: Who holds the lock; a death releases it. `saved`: Which write was the last that was made safe with its
+    name; -1 if none, or if it was lost since.
     """
 
     def __init__(self) -> None:

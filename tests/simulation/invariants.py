@@ -56,12 +56,7 @@ class Published:
 
 
 class Judge:
-    """Judges worlds; what it recomputed for one it remembers for the next.
-
-    Parameters
-    ----------
-    reference : Reference
-    """
+    """Judges worlds; what it recomputed for one it remembers for the next."""
 
     def __init__(self, reference: Reference) -> None:
         self._reference = reference

@@ -24,11 +24,7 @@ BY_PEOPLE = (("by", b"people"),)
 class Outside:
     """What happens to a world from outside of its daemons.
 
-    Parameters
-    ----------
-    world : World
-    events : mapping of str to (callable, callable)
-        Every event by name: what it does, and when it is possible; both are given this object.
+    `events`: Every event by name: what it does, and when it is possible; both are given this object.
     """
 
     def __init__(self, world: World, events: Mapping[str, Any]) -> None:
@@ -95,10 +91,7 @@ class Outside:
 class People(Outside):
     """The outside of a world of trainers.
 
-    Attributes
-    ----------
-    pin_key : str
-        Where people pin.
+    `pin_key`: Where people pin.
     """
 
     pin_key = pointers.pin_key(NAME)

@@ -51,13 +51,7 @@ POLL_S = 1.0
 
 
 class InlineWatch:
-    """Answers at once, on the caller's thread.
-
-    Parameters
-    ----------
-    cluster : Cluster
-    topic : str
-    """
+    """Answers at once, on the caller's thread."""
 
     def __init__(self, cluster: Cluster, topic: str, _: Callable[[], None] | None = None) -> None:
         self._cluster = cluster
@@ -180,13 +174,7 @@ class NoMetrics:
 
 
 class Ports:
-    """Everything that one life of a trainer is given.
-
-    Parameters
-    ----------
-    world : World
-    life : Life
-    """
+    """Everything that one life of a trainer is given."""
 
     def __init__(self, world: World, life: Life) -> None:
         self.world, self.life = world, life

@@ -91,12 +91,7 @@ class Broken:
 class Tally:
     """What was run.
 
-    Attributes
-    ----------
-    schedules, steps, lives : int
-    happened : Counter of str
-        Events by kind.
-    violations : list of Broken
+    `happened`: Events by kind.
     """
 
     schedules: int = 0

@@ -33,16 +33,7 @@ from consumers.scorer import (
 from consumers.settings import ScoringConfig, Settings
 from consumers.streams import DeadLetters, TopicIdentity, score_settlement, settling
 from streamsvm.errors import Fenced, TransientError
-from streamsvm.kafka import (
-    GroupStanding,
-    Message,
-    OutcomeUnknown,
-    Place,
-    Record,
-    Recreated,
-    Slot,
-    Stored,
-)
+from streamsvm.kafka import GroupStanding, Message, OutcomeUnknown, Place, Record, Recreated, Slot, Stored
 from streamsvm.learning import Origin, make, version_of
 from streamsvm.model import Version, message as model_codec
 from streamsvm.points import Position

@@ -152,10 +152,7 @@ EVENTS: Final[Mapping[str, Any]] = {
 class ScorerWorld(World):
     """One run of scorers.
 
-    Attributes
-    ----------
-    fed, gone : dict
-        The points of the topic of now, and of topics that had its name; of each, whether it is bad.
+    `fed, gone`: The points of the topic of now, and of topics that had its name; of each, whether it is bad.
     """
 
     outputs = (SCORES, POINT_LETTERS, POSITIONS)

@@ -172,11 +172,7 @@ Editions = Mapping[int, tuple[Entry | None, ...]]
 class Reference:
     """Recomputes cuts and partition states; remembers them, for most worlds ask for the same ones.
 
-    Parameters
-    ----------
-    config : ModelConfig
-    reading : Reading or None
-        How a clean run reads, if not record by record.
+    `reading`: How a clean run reads, if not record by record.
     """
 
     def __init__(self, config: ModelConfig, reading: Reading | None = None) -> None:

@@ -51,13 +51,8 @@ class Reading:
 class Variant:
     """A variant; this one changes nothing.
 
-    Parameters
-    ----------
-    name : str
-    changes : str
-        Those of `RECORDS`, `MEMORY` and `LOGS` that it changes.
-    share : float
-        How many of the worlds in which nothing else changes these are of this variant.
+    `changes`: Those of `RECORDS`, `MEMORY` and `LOGS` that it changes. `share`: How many of the worlds in which nothing
+    else changes these are of this variant.
     """
 
     logs: tuple[str, ...] = ()

@@ -26,16 +26,7 @@ from tests.simulation import people
 from tests.simulation.broker import Broker, Entry, Fate
 from tests.simulation.choices import Chooser
 from tests.simulation.disk import Disk
-from tests.simulation.stream import (
-    ALIASES,
-    AUDIT,
-    INPUT,
-    LETTERS,
-    MODELS,
-    NAME,
-    TRANSACTIONAL_ID,
-    settings_for,
-)
+from tests.simulation.stream import ALIASES, AUDIT, INPUT, LETTERS, MODELS, NAME, TRANSACTIONAL_ID, settings_for
 from tests.simulation.variants import variants_of
 
 MOST_LIVES = 60
@@ -68,28 +59,11 @@ class Killed(BaseException):
 class Profile:
     """How large a world is and what may happen in it.
 
-    Attributes
-    ----------
-    policy : str
-        `every` or `latest`.
-    partitions, records : int
-        Of the input.
-    steps : int
-        Points until it becomes calm.
-    faults : mapping of str to int
-        How often each kind of event may happen; 0 for one that is not named.
-    two : bool
-        Whether a second instance may start on a copy of the first one's directory.
-    every_leaves : int
-        Leaves that make a version.
-    on_gap : str
-        `fail` or `reset`.
-    classes : int
-        Labels of the records; more than two only in a world of no variant.
-    variants : tuple of str
-        What branches change of it, by name.
-    scorer : bool
-        Whether scorers run in it; else trainers do.
+    `policy`: `every` or `latest`. `partitions, records`: Of the input. `steps`: Points until it becomes calm. `faults`:
+    How often each kind of event may happen; 0 for one that is not named. `two`: Whether a second instance may start on
+    a copy of the first one's directory. `every_leaves`: Leaves that make a version. `on_gap`: `fail` or `reset`.
+    `classes`: Labels of the records; more than two only in a world of no variant. `variants`: What branches change of
+    it, by name. `scorer`: Whether scorers run in it; else trainers do.
     """
 
     policy: str = "every"
@@ -109,19 +83,11 @@ class Profile:
 class Life:
     """One process, from its start to its end.
 
-    Attributes
-    ----------
-    events : int
-        How much had happened in the world when it started.
-    fences, reads, hidden : bool
-        Whether it took the transactional id over, read from the input, and could not see all that was decided before
-        it took the id: it had to wait in vain for a transaction's end, or to complete one that was half visible.
-    fenced_at : float or None
-        When the broker last told it that it was fenced; None since it took the id again.
-    health : Health or None
-        What it says of itself, once it has begun.
-    writers : dict of str to str
-        How its newest producer of each transactional id names itself in the stamps of what it writes.
+    `events`: How much had happened in the world when it started. `fences, reads, hidden`: Whether it took the
+    transactional id over, read from the input, and could not see all that was decided before it took the id: it had to
+    wait in vain for a transaction's end, or to complete one that was half visible. `fenced_at`: When the broker last
+    told it that it was fenced; None since it took the id again. `health`: What it says of itself, once it has begun.
+    `writers`: How its newest producer of each transactional id names itself in the stamps of what it writes.
     """
 
     instance: Instance
@@ -159,12 +125,7 @@ class Instance:
 class World:
     """One run.
 
-    Parameters
-    ----------
-    profile : Profile
-    chooser : Chooser
-    ports : type
-        What makes the trainer's ports: `tests.simulation.ports.Ports`, or a defective one.
+    `ports`: What makes the trainer's ports: `tests.simulation.ports.Ports`, or a defective one.
     """
 
     outputs: tuple[str, ...] = OUTPUTS

@@ -64,10 +64,7 @@ class LiblinearSolver(CheckedSolver):
 
     One of its iterations is a pass over all points, so `max_iterations` points visited are that many passes as fit.
 
-    Attributes
-    ----------
-    intercept_scaling : float
-        The constant feature.
+    `intercept_scaling`: The constant feature.
     """
 
     intercept_scaling: float = 10.0

@@ -43,14 +43,7 @@ from streamsvm.coreset.reducers.calibrated import POINTS_A_CONSTRAINT, STRAINED
 from streamsvm.coreset.reducers.multiclass import MOST_CONSTRAINTS, SharedPilot
 from streamsvm.coreset.screen_making import make_screen
 from streamsvm.coreset.screen_making_kernels import rate_of
-from streamsvm.coreset.screening import (
-    BY_CHANCE,
-    LEAST_CAPACITY,
-    ROWS_AT_ONCE,
-    TARGET,
-    TURNED,
-    Mask,
-)
+from streamsvm.coreset.screening import BY_CHANCE, LEAST_CAPACITY, ROWS_AT_ONCE, TARGET, TURNED, Mask
 from streamsvm.coreset.screening_kernels import BINS
 from streamsvm.linalg import Float
 from streamsvm.points import Points

@@ -9,15 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamsvm.branches.events.arrow_events import ArrowEvents
-from streamsvm.branches.events.envelopes import (
-    TOMBSTONE,
-    Event,
-    PassedOver,
-    has_tombstones,
-    inside,
-    is_bare,
-    opened,
-)
+from streamsvm.branches.events.envelopes import TOMBSTONE, Event, PassedOver, has_tombstones, inside, is_bare, opened
 from streamsvm.branches.events.features.recipe import Envelope
 from streamsvm.branches.events.field_slots import FieldSlots
 from streamsvm.branches.events.protobuf import ProtobufReader

@@ -25,14 +25,7 @@ from streamsvm.coreset.reducers.base import Pilot
 from streamsvm.coreset.reducers.calibrated import KERNEL_SHARES
 from streamsvm.coreset.row_kernels import DELTA
 from streamsvm.coreset.screen_making_kernels import rate_of
-from streamsvm.coreset.screening import (
-    LEAST_CAPACITY,
-    TARGET,
-    KernelMargins,
-    Rows,
-    Screen,
-    Screener,
-)
+from streamsvm.coreset.screening import LEAST_CAPACITY, TARGET, KernelMargins, Rows, Screen, Screener
 from streamsvm.coreset.screens import LeafRule
 from streamsvm.learning.leaf_screens import LeafScreens, NodePilot, Sealed
 from streamsvm.learning.tasks import Task

@@ -26,14 +26,7 @@ from typing import Final
 import msgspec
 
 from streamsvm.errors import InvalidMessage, UnknownFormat
-from streamsvm.model.parts import (
-    audit_part,
-    classes_part,
-    memory_part,
-    packed_part,
-    probability_part,
-    threshold_part,
-)
+from streamsvm.model.parts import audit_part, classes_part, memory_part, packed_part, probability_part, threshold_part
 from streamsvm.model.parts.draft import Draft
 from streamsvm.model.parts.part import MessagePart
 from streamsvm.model.version import Version

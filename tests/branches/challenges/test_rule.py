@@ -12,14 +12,7 @@ from scipy.stats import norm
 from sklearn.metrics import log_loss, roc_auc_score
 
 from streamsvm.branches.challenges.betting import BETS
-from streamsvm.branches.challenges.rule import (
-    MOST_LOSS,
-    Compared,
-    Figure,
-    Rule,
-    compare,
-    differences_of,
-)
+from streamsvm.branches.challenges.rule import MOST_LOSS, Compared, Figure, Rule, compare, differences_of
 from streamsvm.branches.challenges.served import COLUMNS, Served
 
 LABELS = 20_000

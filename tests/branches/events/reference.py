@@ -31,9 +31,7 @@ MISSING = object()
 def columns(recipe: Mapping[str, Any], event: Mapping[str, Any]) -> dict[str, float]:
     """Return the columns of an event, by their names and in their order.
 
-    Raises
-    ------
-    Rejected
+    Raises `Rejected`.
     """
     made: dict[str, dict[str, float]] = {}
     for feature in recipe["features"]:

@@ -13,13 +13,7 @@ from streamsvm.config import PointsConfig
 from streamsvm.errors import TransientError
 from streamsvm.field_paths import picked
 from streamsvm.ingest import Decoded, PointDecoder
-from tests.branches.events.protobuf_payments import (
-    INSTALLED,
-    PROTOBUF,
-    in_protobuf,
-    message_of,
-    payment_class,
-)
+from tests.branches.events.protobuf_payments import INSTALLED, PROTOBUF, in_protobuf, message_of, payment_class
 from tests.branches.events.recipes import payment, payments
 from tests.ingest.rows import Raw, Shelf, whys
 

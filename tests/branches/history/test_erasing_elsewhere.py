@@ -18,14 +18,7 @@ from streamsvm.kafka import Cluster, Connection
 from streamsvm.model import Version
 from streamsvm.points import Position
 from streamsvm.verification import Outcome
-from tests.branches.late_labels.test_labels import (
-    Timed,
-    expected,
-    joined_settings,
-    stream,
-    topics,
-    write,
-)
+from tests.branches.late_labels.test_labels import Timed, expected, joined_settings, stream, topics, write
 from tests.branches.workers.group_workers import PARTITIONS, ROWS, WorkerRunning, check_topic, fill, of_one_learner
 from tests.branches.workers.test_group_workers import adopting_settings, covered
 from tests.brokers.fixtures import TestBroker

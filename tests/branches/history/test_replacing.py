@@ -16,13 +16,7 @@ from streamsvm.learning import Cut
 from streamsvm.model import Gate, Version
 from streamsvm.registry import Aliases, read_aliases
 from streamsvm.verification import Outcome
-from tests.branches.history.test_erasing import (
-    forgotten,
-    given_to,
-    produce,
-    record_of,
-    started,
-)
+from tests.branches.history.test_erasing import forgotten, given_to, produce, record_of, started
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.command import run
 from tests.consumers.trainers import Running, encoded, run_until, topic, versions

@@ -107,10 +107,7 @@ def joined(
 ) -> JoinedLogs:
     """Join two whole partitions, given as offsets and entries.
 
-    Raises
-    ------
-    AssertionError
-        If the shipped joiner and the plain implementation differ.
+    Raises `AssertionError` if the shipped joiner and the plain implementation differ.
     """
     decoder, of_labels = PointDecoder(config.points, labeled=False), LabelDecoder(config.points, "id")
     records = [_record("features", partition, *one) for one in features]

@@ -36,12 +36,7 @@ _NOT_HERE: Final = ("truncate", "recreate", "add partition")
 
 
 class BothLogs(Producers):
-    """Writes features and labels, by their time unless the other log is ahead.
-
-    Parameters
-    ----------
-    world : World
-    """
+    """Writes features and labels, by their time unless the other log is ahead."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -75,12 +70,7 @@ def _time_ms(entry: Entry) -> int:
 
 
 class Joining(Reading):
-    """Joins all features of a partition from an offset on with all of their labels; remembers it.
-
-    Parameters
-    ----------
-    config : ModelConfig
-    """
+    """Joins all features of a partition from an offset on with all of their labels; remembers it."""
 
     def __init__(self, config: ModelConfig) -> None:
         self._config = config

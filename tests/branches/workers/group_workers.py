@@ -36,12 +36,7 @@ group_worker.PUBLISH_INTERVAL_S, group_worker.PUBLISH_AFTER_S = 0.05, 0.2  # typ
 class WorkerRunning(Running):
     """A worker in a thread.
 
-    Parameters
-    ----------
-    settings, connection
-        What it runs with.
-    worker
-        Options of its section; by default it is one of a group.
+    `settings, connection`: What it runs with. `worker`: Options of its section; by default it is one of a group.
     """
 
     def __init__(self, settings: Settings, connection: Connection, **worker: Any) -> None:

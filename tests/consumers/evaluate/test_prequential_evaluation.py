@@ -10,13 +10,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings, strategies as st
 from pyarrow import parquet
-from sklearn.metrics import (
-    accuracy_score,
-    average_precision_score,
-    balanced_accuracy_score,
-    log_loss,
-    roc_auc_score,
-)
+from sklearn.metrics import accuracy_score, average_precision_score, balanced_accuracy_score, log_loss, roc_auc_score
 from typer.testing import CliRunner
 
 from consumers.cli.app import app

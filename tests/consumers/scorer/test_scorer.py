@@ -13,16 +13,7 @@ from consumers.scorer.scorer import portions
 from consumers.settings import Settings
 from streamsvm.errors import FatalError, TopicMissing
 from streamsvm.ingest import avro, encode
-from streamsvm.kafka import (
-    Cluster,
-    Connection,
-    Message,
-    Outbox,
-    Record,
-    Slot,
-    Subscription,
-    Tail,
-)
+from streamsvm.kafka import Cluster, Connection, Message, Outbox, Record, Slot, Subscription, Tail
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.scorer.running import Running, points, produce, scores, stored
 from tests.consumers.trainers import changed

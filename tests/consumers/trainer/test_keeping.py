@@ -20,17 +20,7 @@ from streamsvm.model import Alias, Retired
 from streamsvm.registry import Aliases, load_version
 from streamsvm.verification import ChainCheck, VersionSurvey
 from tests.brokers.settings import COMPACT_AT_ONCE
-from tests.consumers.trainers import (
-    Running,
-    changed,
-    learn,
-    produce,
-    records,
-    retired,
-    send,
-    topic,
-    trail,
-)
+from tests.consumers.trainers import Running, changed, learn, produce, records, retired, send, topic, trail
 from tests.registry.test_subscriber import eventually
 
 pytestmark = pytest.mark.enough("embedded")

@@ -18,16 +18,8 @@ Place = tuple[str, int]
 class Fed:
     """A record that was fed.
 
-    Attributes
-    ----------
-    offset : int
-    time_ms : int
-        Its timestamp, right or wrong.
-    id : str, int or None
-        Of its point, or of the point that it labels; None of a record that only tells the time.
-    y : int or None
-        Its label; None of a point without, and of what is no point.
-    weight : float
+    `time_ms`: Its timestamp, right or wrong. `id`: Of its point, or of the point that it labels; None of a record that
+    only tells the time. `y`: Its label; None of a point without, and of what is no point.
     """
 
     offset: int
@@ -41,14 +33,7 @@ class Fed:
 class Generation:
     """A topic under a name that several had one after the other.
 
-    Attributes
-    ----------
-    topic_id : str
-        Empty where the history does not tell.
-    made_t : float
-    deleted_t : float
-        Infinite of the last one.
-    records : mapping of partition to dict of offset to Fed
+    `topic_id`: Empty where the history does not tell. `deleted_t`: Infinite of the last one.
     """
 
     topic_id: str = ""
@@ -76,18 +61,9 @@ class Join:
 class Site:
     """The topics that share one models topic, and the models in it.
 
-    Attributes
-    ----------
-    models, aliases, audit : str
-        Topics.
-    inputs : mapping of str to str
-        Of each model, the topic it learns from.
-    rows_per_version : int
-        How many rows, at most, may wait before a version must cover them.
-    joins : mapping of str to Join
-        Of models whose labels come later.
-    coresets : mapping of str to str
-        Of models that workers learn, the topic in which they leave it.
+    `models, aliases, audit`: Topics. `inputs`: Of each model, the topic it learns from. `rows_per_version`: How many
+    rows, at most, may wait before a version must cover them. `joins`: Of models whose labels come later. `coresets`: Of
+    models that workers learn, the topic in which they leave it.
     """
 
     models: str
@@ -112,12 +88,7 @@ class Scoring:
 
 
 class Evidence:
-    """Everything that a history says, indexed.
-
-    Parameters
-    ----------
-    entries : iterable of Entry
-    """
+    """Everything that a history says, indexed."""
 
     def __init__(self, entries: Iterable[Entry]) -> None:
         self.facts: Mapping[str, Any] = {}

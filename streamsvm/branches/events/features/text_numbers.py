@@ -13,12 +13,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any, Final
 
-from streamsvm.branches.events.features.notations import (
-    DECIMAL_SEPARATORS,
-    THOUSANDS_SEPARATORS,
-    Parse,
-    number_of_text,
-)
+from streamsvm.branches.events.features.notations import DECIMAL_SEPARATORS, THOUSANDS_SEPARATORS, Parse, number_of_text
 
 MOSTLY: Final = 0.95
 """Share of the distinct values that must be numbers."""

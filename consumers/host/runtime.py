@@ -42,7 +42,7 @@ KAFKA_CLIENT: Final = "streamsvm.kafka.client"
 
 def writes_json() -> bool:
     """Return whether log lines are for machines: JSON unless standard error is a terminal."""
-    return not sys.stderr.isatty()
+    return sys.stderr is None or not sys.stderr.isatty()
 
 
 def configure_logging(config: LogConfig, *, for_people: bool = False) -> None:
@@ -66,7 +66,7 @@ def configure_logging(config: LogConfig, *, for_people: bool = False) -> None:
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
     renderer: structlog.typing.Processor = (
-        structlog.processors.JSONRenderer() if as_json else structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
+        structlog.processors.JSONRenderer() if as_json else structlog.dev.ConsoleRenderer(colors=not writes_json())
     )
     handler = last_words.LineHandler()
     handler.setFormatter(

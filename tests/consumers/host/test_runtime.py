@@ -224,9 +224,11 @@ def test_a_log_that_nobody_reads_holds_up_nothing() -> None:
     pipes: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
     with subprocess.Popen([sys.executable, "-c", LOGS_MUCH], text=True, **pipes) as process:
         assert process.stdout.readline() == "went on\n"
+        lines = [process.stderr.readline() for _ in range(100)]  # there is room again
         process.stdin.write("\n")
-        lines = process.stderr.read().splitlines()  # from now on it has a reader
-    told = [json.loads(line) for line in lines if line.startswith("{") and line.endswith("}")]
+        process.stdin.close()
+        lines += process.stderr.readlines()
+    told = [json.loads(line) for line in lines if line.startswith("{") and line.endswith("}\n")]
     (dropped,) = [one for one in told if one["event"] == "log_lines_dropped"]
     read = [one["event"] for one in told]
     assert read[0].startswith("line 0 ")

@@ -240,8 +240,8 @@ class OutputWatch:
                 f"the topic {spec.name} was deleted and made again: of {versions} it holds what was written since"
             )
         faults = unfit(spec, found)
-        unkept = f"the topic {spec.name} is unfit: {faults[0]}. It breaks a promise: {promise}" if faults else ""
-        return unkept or self._made_again.get(spec.name, "")
+        unkept = [f"the topic {spec.name} is unfit: {fault}. It breaks a promise: {promise}" for fault in faults[:1]]
+        return "; ".join([*unkept, *filter(None, [self._made_again.get(spec.name)])])
 
 
 def unfit(spec: TopicSpec, found: TopicInfo) -> list[str]:

@@ -575,23 +575,24 @@ class Input(Port):
         self._name = topic
         self._topic = self._broker.topics[topic]
         self._ends: dict[int, int] = {}
-        self._paused = False
+        self._paused: set[int] = set()
 
     def assign(self, positions: Mapping[int, int]) -> None:
         self._point(f"reads {self._name} from {dict(positions)}")
         self._life.reads = True
         self._at, self._epochs, self._ends = dict(positions), {}, {}
-        self._paused = False
+        self._paused.clear()
 
     def poll(self, max_records: int, timeout_s: float) -> list[Record]:
         self._point(f"polls {self._name}")
         self._world.time += POLL_S
         if self._world.decide("clock", "", ["late poll"]):
             self._world.time += CHECKPOINT_INTERVAL_S
-        if self._paused:
+        fetched = sorted(self._at.keys() - self._paused)
+        if not fetched:
             return []
-        ready = [partition for partition in sorted(self._at) if self._ready(partition)]
-        self._ends |= {p: self._broker.log(self._name, p).stable for p in self._at if p not in ready}
+        ready = [partition for partition in fetched if self._ready(partition)]
+        self._ends |= {p: self._broker.log(self._name, p).stable for p in fetched if p not in ready}
         if not ready:
             self._rest()
             return []
@@ -628,11 +629,11 @@ class Input(Port):
         if not self._world.people.append() and self._world.rest(self._life):
             self._world.stopping = True
 
-    def pause(self) -> None:
-        self._paused = True
+    def pause(self, partitions: Iterable[int] | None = None) -> None:
+        self._paused |= {*(self._at if partitions is None else partitions)}
 
-    def resume(self) -> None:
-        self._paused = False
+    def resume(self, partitions: Iterable[int] | None = None) -> None:
+        self._paused -= {*(self._at if partitions is None else partitions)}
 
     def stable_end(self, partition: int) -> int | None:
         return self._broker.log(self._name, partition).end

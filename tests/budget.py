@@ -34,10 +34,10 @@ LIMITS: Final[Mapping[str, int]] = {
     "classes": 900,
     "carriers": 531,
     "Protocols": 40,
-    "tokens": 552_479,  # packages name what they offer; readers refuse alike; a gap is counted on the rows themselves
-    "lines of Python": 90_291,  # the same
+    "tokens": 552_507,  # packages name what they offer; readers refuse alike; two faults that the tests found
+    "lines of Python": 90_190,  # the same
     "lines of other languages": 2_396,  # readers refuse what Python refuses
-    "lines of tests": 71_526,
+    "lines of tests": 70_864,
     "words of pages": 27_395,
     "options": 72,
     "commands": 21,
@@ -49,7 +49,7 @@ LIMITS: Final[Mapping[str, int]] = {
     "an idle turn, modules": 36,
     "a full leaf, calls": 401,
     "a full leaf, modules": 37,
-    "a version made and published, calls": 1_450,
+    "a version made and published, calls": 1_365,
     "a version made and published, modules": 97,
 }
 """The most that each figure may be."""

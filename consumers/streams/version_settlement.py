@@ -94,33 +94,47 @@ class VersionSettlement(Settlement):
             mine = self._cluster.stored([aliases], self._is_mine, timeout_s=READ_TIMEOUT_S)
             unnamed = self._unnamed(mine)
         newest = next((at for at in reversed(range(len(mine))) if mine[at].committed), 0)
-        doubtful = bool(left_open) or not all(one.committed for one in mine[newest:])
+        doubtful = bool(left_open or self._remembered) or not all(one.committed for one in mine[newest:])
         if not doubtful and not unnamed and not self._lacks_parts(mine, others):
             return
+        # Compaction may have taken from the aliases what told of it, while another's open transaction was waited for.
         attempts = {part_of(one).attempt for one in (*mine[newest:], *unnamed)}
+        attempts |= {part.attempt for part in self._remembered}
         concerned = [one for one in mine if part_of(one).attempt in attempts]
-        parts = [*map(part_of, concerned), *self._parts(others, attempts, since_ms((*concerned, *unnamed), SLACK_MS))]
+        parts = [
+            *map(part_of, concerned),
+            *self._parts(others, attempts, since_ms((*concerned, *unnamed), SLACK_MS)),
+        ]
         parts += [part for part in self._remembered if part.attempt in attempts]
         for judgement in judge(parts, self._models_topic):
             if judgement.verdict in (AttemptVerdict.TORN, AttemptVerdict.LOST):
                 self._report(judgement)
                 self._publish_again(judgement, publisher)
+        self._remembered = ()
 
     def _unnamed(self, mine: Sequence[Stored]) -> list[Stored]:
-        """Return versions of ours that readers receive, although they are past the one that the newest head names."""
+        """Return what readers receive of versions of ours that are past the one which the newest head names."""
         if not self._name or not mine:
             return []
         key = head_key(self._name).encode()
-        values = [one.record.value for one in mine if one.committed and one.record.key == key]
-        head = decode_head(values[-1]) if values and values[-1] else None
+        heads = [one for one in mine if one.committed and one.record.key == key and one.record.value]
+        head = decode_head(heads[-1].record.value or b"") if heads else None
 
         def wanted(record: Record) -> bool:
             number = version_number(record.key, self._name)
             return number is not None and number > (head.number if head else 0) and self._is_mine(record)
 
-        start, since = (head.offset + 1, None) if head else (None, since_ms(mine, SLACK_MS))
-        models = [(self._models_topic, 0)]
-        found = self._cluster.stored(models, wanted, start=start, since_ms=since, timeout_s=READ_TIMEOUT_S)
+        since, models = since_ms(heads[-1:] or mine, SLACK_MS), (self._models_topic, 0)
+        start, of_models = (head.offset + 1, None) if head else (None, since)
+        found = [
+            *self._cluster.stored([models], wanted, start=start, since_ms=of_models, timeout_s=READ_TIMEOUT_S),
+            *self._cluster.stored(
+                [place for place in self._places[1:] if place != models],
+                wanted,
+                since_ms=since,
+                timeout_s=READ_TIMEOUT_S,
+            ),
+        ]
         return [one for one in found if one.committed]
 
     def _lacks_parts(self, mine: Sequence[Stored], others: Sequence[Place]) -> bool:

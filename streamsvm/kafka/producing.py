@@ -209,7 +209,7 @@ class Publisher:
 
     @property
     def attempted(self) -> tuple[Message, ...]:
-        """The stamped messages of the newest group if it failed, as far as they were made; empty if it was published.
+        """The stamped messages of the newest group, as far as they were made; empty once readers have passed them.
 
         A broker that takes a late copy of an earlier commit for the end of this group commits what it has by then, and
         refuses the rest: then the log does not hold all that a settlement needs.
@@ -244,6 +244,7 @@ class Publisher:
                 # Greater, not equal: the stable offset is the next one that a reader of committed records will get.
                 self._unmarked = {place: last for place, last in self._unmarked.items() if stable[place] <= last}
             if not self._unmarked:
+                self._attempted = ()  # only now: until readers have passed them, a settlement may need the bytes
                 return
             if time.monotonic() >= deadline:
                 (topic, partition), last = next(iter(self._unmarked.items()))
@@ -349,9 +350,9 @@ class Publisher:
             self._abort(cause)
             raise
         self._commit()
-        # Only after the commit: until then a settlement may need the bytes.
-        self._attempted = ()
-        if not self._connection.embedded:
+        if self._connection.embedded:
+            self._attempted = ()
+        else:
             self._unmarked = _last(places)
         return offsets
 

@@ -79,11 +79,10 @@ class Play:
 
     def create(self, partitions: int = 1, **config: str) -> None:
         """Create the input topic, and tell its id."""
-        Stage(self.direct, self.stage.settings).create(partitions, **config)
+        topic_id = Stage(self.direct, self.stage.settings).create(partitions, **config)
         self.first.clear()
         self.before = self.due
         self.rows.clear()
-        topic_id = Cluster(self.direct).describe(self.topic).topic_id
         self.recorder.tell("feeder", "ok", "topic", topic=self.topic, topic_id=topic_id)
 
     def feed(self, values: Sequence[bytes | None], partition: int = 0) -> None:

@@ -423,7 +423,7 @@ def _start_beside_one_that_stays(play: Play) -> None:
             assert daemon.ended() is None
         assert f"kafka-transactions.sh --bootstrap-server {play.stage.connection.servers} abort" in waits["remedy"]
         assert f"--topic {aliases} --partition 0" in waits["remedy"]
-        assert waits["remedy"] in str(play.waits_for())
+        play.wait_until(lambda: waits["remedy"] in str(play.waits_for()), "the page says it, too")
         stranger.abort_transaction()
 
 

@@ -29,10 +29,12 @@ class Stage:
     options: Mapping[str, Any] = field(default_factory=dict)
     started: list[Daemon] = field(default_factory=list)
 
-    def create(self, partitions: int = 1, **config: str) -> None:
-        """Create the input topic; settings with underscores for dots."""
+    def create(self, partitions: int = 1, **config: str) -> str:
+        """Create the input topic, with settings with underscores for dots; return its id, which all nodes know then."""
         named = {name.replace("_", "."): value for name, value in config.items()}
-        Cluster(self.connection).create([TopicSpec(self.settings.input.topic, partitions, config=named)])
+        cluster, topic = Cluster(self.connection), self.settings.input.topic
+        cluster.create([TopicSpec(topic, partitions, config=named)])
+        return cluster.describe(topic).topic_id or ""
 
     def feed(self, values: Sequence[bytes | None], partition: int = 0) -> None:
         """Store records in the input topic."""

@@ -423,7 +423,6 @@ class Publisher(Port):
             self._commit()
         except Refused as refusal:
             raise self._failure(refusal) from None
-        self.attempted = ()
         self._unmarked = sent
         self._point("committed")
         return offsets
@@ -432,7 +431,8 @@ class Publisher(Port):
         for _ in range(_WAITS):
             held_up = [topic for topic, last in self._unmarked.items() if self._broker.log(topic).stable <= last]
             if not held_up:
-                self._unmarked = {}
+                if self._unmarked:
+                    self._unmarked, self.attempted = {}, ()
                 return
             self._world.end_what_can_end()
             self._world.time += TRANSACTION_TIMEOUT_S / _WAITS

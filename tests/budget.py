@@ -30,18 +30,18 @@ from typing import Final
 ROOT: Final = Path(__file__).parent.parent
 LIMITS: Final[Mapping[str, int]] = {
     "files": 594,
-    "functions": 5_415,
-    "classes": 900,
-    "carriers": 531,
+    "functions": 5_438,  # clusters as people run them: no leader, quotas, signals, outputs that lose records
+    "classes": 904,  # the same
+    "carriers": 533,  # the same
     "Protocols": 40,
-    "tokens": 552_507,  # packages name what they offer; readers refuse alike; two faults that the tests found
-    "lines of Python": 90_190,  # the same
+    "tokens": 554_086,  # packages name what they offer; readers refuse alike; two faults that the tests found; the same
+    "lines of Python": 90_474,  # the same
     "lines of other languages": 2_396,  # readers refuse what Python refuses
-    "lines of tests": 70_864,
-    "words of pages": 27_395,
+    "lines of tests": 71_078,  # the same
+    "words of pages": 27_508,  # the same
     "options": 72,
     "commands": 21,
-    "metrics": 85,
+    "metrics": 86,  # the same
     "lines of a package that grows beside another": 6_000,
     "typed to the first poll, calls": 13_487,
     "typed to the first poll, modules": 284,

@@ -15,14 +15,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message as Con
 from streamsvm.errors import StreamsvmError, TransientError
 from streamsvm.kafka.client import SLICE_S, Link
 from streamsvm.kafka.connection import Connection
-from streamsvm.kafka.failures import (
-    DamagedBatch,
-    Fault,
-    OffsetOutOfRange,
-    error_of,
-    fault_of,
-    text_of,
-)
+from streamsvm.kafka.failures import DamagedBatch, Fault, OffsetOutOfRange, error_of, fault_of, text_of
 from streamsvm.kafka.log import log_range
 from streamsvm.kafka.records import Batch
 from streamsvm.kafka.topics import failure_of

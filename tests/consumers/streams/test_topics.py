@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from consumers.host.runtime import Health
+from consumers.host import Health
 from consumers.streams.topics import OutputWatch, check_output, output_topics, unfit, unfit_input
 from streamsvm.errors import ConfigurationError
 from streamsvm.kafka import Cluster, TopicInfo, TopicSpec

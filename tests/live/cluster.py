@@ -87,8 +87,8 @@ class Brokers:
         Waits until an old one of that name is gone.
         """
         pause, waited_s = threading.Event(), 0.0
-        placed = {"replica_assignment": [[*replicas]] * partitions} if replicas else {"num_partitions": partitions}
-        new = NewTopic(topic, config=dict(config or {}), **placed)
+        placed = {"replica_assignment": [[*replicas]] * partitions} if replicas else {}
+        new = NewTopic(topic, partitions, config=dict(config or {}), **placed)
         while True:
             try:
                 self.admin.create_topics([new], request_timeout=ANSWER_S)[topic].result()

@@ -286,9 +286,10 @@ def measure(
             for format_, dimension, count in cases:
                 points, topic = n * LENGTH.get(format_, 1), topic_of(format_, dimension, count)
                 for name in turns(names, turn):
-                    if theirs is None or name == "streamsvm":
+                    if name == "streamsvm":
                         lap = ours.ask(format_, points, dimension, count)
                     else:
+                        assert theirs is not None, "peers are named only where there is an environment of theirs"
                         lap = theirs.ask(name, format_, FORMATS[format_], topic, count, points)
                     assert lap["seen"] == points, f"{name} saw {lap['seen']} of {points} points"
                     if turn:  # the first round compiles, and fills caches

@@ -164,7 +164,9 @@ def aligned(heading: Sequence[str], rows: Iterable[Sequence[object]]) -> Iterato
 
 def shown(value: float | None, form: str) -> str:
     """Return a figure for people; a dash for one that is not there."""
-    return "-" if value is None else format(value, form)
+    if value is None:
+        return "-"
+    return format(value, form)
 
 
 def written(file: Path | None, rows: object) -> None:

@@ -137,9 +137,10 @@ def left_by(connection: Connection, settings: Settings, partitions: int) -> dict
     left = dict.fromkeys(KINDS.values(), 0)
     for partition in range(partitions):
         for record in Cluster(connection).read_to_end(coresets_topic(settings), partition, timeout_s=TIMEOUT_S):
-            found = KIND.match((record.key or b"").removeprefix(settings.name.encode()))
-            kind = "other" if found is None or not record.value else KINDS[found[1]]
-            left[kind] += len(record.key or b"") + len(record.value or b"")
+            key, value = record.key or b"", record.value or b""
+            named = KIND.match(key.removeprefix(settings.name.encode()))
+            kind = KINDS[named[1]] if named and value else "other"
+            left[kind] += len(key) + len(value)
     return left
 
 

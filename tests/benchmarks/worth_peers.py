@@ -103,7 +103,7 @@ class Moa:
             self._model.train(self._labeled.from_array(self._schema, x, label))
 
     def bytes(self) -> None:
-        """Return nothing: what is held in a heap that others use as well is not known."""
+        """Return None: the model's memory is part of the Java heap, which has no figure of its own for it."""
 
 
 def lightgbm(dimension: int, leaf: int | None, seed: int) -> Any:

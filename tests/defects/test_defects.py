@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
 from enum import EnumMeta
 from pathlib import Path
 
@@ -29,13 +28,9 @@ def parts_of_the_product() -> dict[tuple[str, ...], object]:
             if isinstance(part, type) and part.__module__ == module:
                 found |= {(module, name, inner): one for inner, one in vars(part).items()}
             if isinstance(part, EnumMeta):
-                found |= {(module, name, *at): one for at, one in members_of(part)}
+                for member in part:
+                    found |= {(module, name, member.name, inner): one for inner, one in vars(member).items()}
     return found
-
-
-def members_of(enumeration: EnumMeta) -> Iterator[tuple[tuple[str, str], object]]:
-    for member in enumeration:
-        yield from (((member.name, inner), one) for inner, one in getattr(member, "__dict__", {}).items())
 
 
 @pytest.mark.parametrize("name", [*PATCHED, *TABLE.disturbances])

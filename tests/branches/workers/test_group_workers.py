@@ -172,7 +172,7 @@ def test_a_gap_in_the_input_begins_anew_for_workers_too(
     with Running(resetting, connection) as trainer:
         trainer.wait_until_started()
         with WorkerRunning(resetting, connection, ordinal=0, of=1):
-            trainer.wait_until(covered(trainer, PARTITIONS * 40))
+            trainer.wait_until(covered(trainer, PARTITIONS * 60))
         fill(connection, settings.input.topic, 60, 90)
         remove(connection, settings.input.topic, 80)
         with pytest.raises(StateError, match="offset 60"):

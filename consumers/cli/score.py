@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from consumers import constants
 from consumers.on_demand import with_settings
@@ -12,7 +14,16 @@ if TYPE_CHECKING:
 
 
 @with_settings("scoring", "registry")
-def score(settings: Settings) -> None:
+def score(
+    settings: Settings,
+    reset_scores: Annotated[
+        str,
+        typer.Option(
+            help="Score the input once more from its first record: `NAME/INCARNATION`, as a log line `started` names "
+            "it. Give it to each scorer of the group."
+        ),
+    ] = "",
+) -> None:
     """Score a topic of unlabeled points with the current model, following every new version."""
     from consumers.host.runtime import (
         Health,
@@ -42,5 +53,12 @@ def score(settings: Settings) -> None:
     spare_the_collector()
     with HttpServer(settings.http, health, metrics.registry, site) as http, Supervision(health, stop), health.failing():
         log_start(settings, http.url)
-        components = ScorerComponents(connection=connection, metrics=metrics, health=health, stop=stop, board=board)
+        components = ScorerComponents(
+            connection=connection,
+            metrics=metrics,
+            health=health,
+            stop=stop,
+            board=board,
+            reset_scores=reset_scores,
+        )
         Scorer(settings, components).run()

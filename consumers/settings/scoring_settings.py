@@ -29,6 +29,17 @@ class ScoringConfig(Section):
         "`beginning` scores from the first record.",
     )
 
+    progress_topic: Annotated[str, Field(max_length=249)] = Field(
+        default="",
+        description="Topic that says how far the input was scored, written with the scores. Default: the topic of "
+        "scores + `.progress`.",
+    )
+    on_changed: Literal["score", "fail"] = Field(
+        default="score",
+        description="Where scored records are no longer in the log, after an unclean leader election: `score` scores "
+        "what the log holds in their place; `fail` stops with status 78.",
+    )
+
     pass_fields: Annotated[tuple[str, ...], BeforeValidator(split_names)] = Field(
         default=(),
         description="Fields of a raw event that its score repeats, as `passed`: `card.country,items[0].sku`.",
@@ -51,3 +62,8 @@ class ScoringConfig(Section):
     def dead_letters(self) -> str:
         """The dead-letter topic."""
         return f"{self.topic}.dlq"
+
+    @property
+    def progress(self) -> str:
+        """The topic that says how far the input was scored."""
+        return self.progress_topic or f"{self.output_topic}.progress"

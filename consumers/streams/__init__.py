@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from consumers.streams.identity import TopicIdentity as TopicIdentity
     from consumers.streams.moves import moves_id as moves_id
     from consumers.streams.score_settlement import positions_of as positions_of
+    from consumers.streams.scored_progress import ScoredProgress as ScoredProgress, ScoredTo as ScoredTo
     from consumers.streams.standstill import Standstill as Standstill
     from consumers.streams.topics import KnownPointers as KnownPointers, output_topics as output_topics
     from consumers.streams.unread_watch import UnreadWatch as UnreadWatch

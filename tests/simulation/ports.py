@@ -440,15 +440,13 @@ class Publisher(Port):
         self._ended = OutcomeUnknown("readers did not pass what was committed")
         raise self._ended
 
-    def sweep(self, messages: Sequence[Message], progress: Any = None) -> None:
+    def sweep(self, messages: Sequence[Message]) -> None:
         self._point("begins a transaction to be aborted")
         self._attempts += 1
         swept: dict[str, int] = {}
         try:
             attempt = f"{self._writer}.{self._attempts}"
             self._send(stamped(messages, attempt, self._id, 1, len(messages)), swept, faulty=False)
-            if progress is not None:
-                self._place(progress, attempt)
             self._point("aborts")
             self._abort()
         except Refused as refusal:

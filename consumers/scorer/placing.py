@@ -90,11 +90,14 @@ class Placing:
         with self._cluster.keeping():
             return {p: self._placed(p, known.get(p), hints.get(p), begun.get(p)) for p in wanted}
 
-    def scored(self, newest: Mapping[int, Record]) -> dict[int, ScoredTo]:
+    def scored(self, newest: Mapping[int, Record], time_ms: int) -> dict[int, ScoredTo]:
         """Return how far the model has come once everything up to these records is scored."""
         topic_id, incarnations = self._identity.topic_id, self._incarnations
         epochs = {p: UNKNOWN if one.leader_epoch is None else one.leader_epoch for p, one in newest.items()}
-        return {p: ScoredTo(one.offset + 1, topic_id, epochs[p], incarnations.get(p, 1)) for p, one in newest.items()}
+        return {
+            p: ScoredTo(one.offset + 1, topic_id, epochs[p], incarnations.get(p, 1), time_ms)
+            for p, one in newest.items()
+        }
 
     def _placed(
         self, partition: int, known: ScoredTo | None, hint: GroupPosition | None, begun: int | None

@@ -310,7 +310,7 @@ class Scorer:
             if found is None:
                 return False
             messages, scored = found
-            done = life.placing.scored(newest)
+            done = life.placing.scored(newest, round(1000 * time.time()))
             messages += life.progress.messages(seat.slot.transactional_id, done)
             self._row_bytes = max(1.0, float(_sizes(records).sum()) / max(1, len(scored.values)))
             self._watch.check(records, scored.rejected)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 
-from consumers.streams.scored_progress import ScoredProgress
+from consumers.streams.scored_progress import ScoredProgress, time_of
 from consumers.streams.settling import (
     GRACE_S,
     SHORT_SLACK_MS,
@@ -103,22 +103,19 @@ class ScoreSettlement(Settlement):
     def _complete(self, publisher: Publisher, left_open: Mapping[Place, int]) -> None:
         hung = self._hung_progress()
         clear = [place for place in self._progress.places if place not in hung]
-        witnesses = [(part_of(one), one) for one in self._progress.last_of(self._id, clear, self._now_ms())]
-        decided = {part.attempt for part, one in witnesses if one.committed}
-        begun = newest_attempts({part.attempt: one.record.timestamp_ms or 0 for part, one in witnesses})
-        looked_at = [
+        witnesses = self._progress.last_of(self._id, clear, self._now_ms())
+        decided = {part_of(one).attempt for one in witnesses if one.committed}
+        begun = newest_attempts(self._begun(witnesses))
+        hanging = [
             self._cluster.stored([place], self._is_mine, start=offset, timeout_s=READ_TIMEOUT_S)
             for place, offset in left_open.items()
         ]
-        for one in chain.from_iterable(looked_at):
-            attempt, time_ms = part_of(one).attempt, one.record.timestamp_ms or 0
+        for attempt, time_ms in self._begun([*chain.from_iterable(hanging), *hung.values()]).items():
             begun[attempt] = min(time_ms, begun.get(attempt, time_ms))
-        for part, time_ms in hung.values():
-            begun[part.attempt] = min(time_ms, begun.get(part.attempt, time_ms))
         for part in self._remembered:
             begun.setdefault(part.attempt, self._remembered_at_ms)
         if begun:
-            parts = [*self._parts_of([*self._places, *clear], begun, decided), *(part for part, _ in hung.values())]
+            parts = [*self._parts_of([*self._places, *clear], begun, decided), *map(part_of, hung.values())]
             parts += [part for part in self._remembered if not self._passed(part, hung)]
             for judgement in judge(parts, decided=decided):
                 if judgement.verdict is not AttemptVerdict.VOID:
@@ -126,8 +123,17 @@ class ScoreSettlement(Settlement):
         self._remembered = ()
         self._end_progress(hung, publisher)
 
-    def _hung_progress(self) -> dict[Place, tuple[AttemptRecord, int]]:
-        """Return this id's first record of progress in each partition in which it hangs, and its time.
+    def _begun(self, records: Iterable[Stored]) -> dict[str, int]:
+        """Return when each attempt began; what is published again keeps the time that its value names."""
+        begun: dict[str, int] = {}
+        for one in records:
+            attempt, is_progress = part_of(one).attempt, one.record.topic == self._progress.topic
+            time_ms = time_of(one.record) if is_progress else one.record.timestamp_ms or 0
+            begun[attempt] = min(time_ms, begun.get(attempt, time_ms))
+        return begun
+
+    def _hung_progress(self) -> dict[Place, Stored]:
+        """Return this id's first record of progress in each partition in which it hangs.
 
         Raises
         ------
@@ -142,10 +148,7 @@ class ScoreSettlement(Settlement):
             }
             own = {place: record for place, record in found.items() if record is not None and self._is_mine(record)}
             if own.keys() == blocked.keys():
-                return {
-                    place: (part_of(Stored(record, committed=False)), record.timestamp_ms or 0)
-                    for place, record in own.items()
-                }
+                return {place: Stored(record, committed=False) for place, record in own.items()}
             self._end_others({place: offset for place, offset in blocked.items() if place not in own})
 
     def _parts_of(

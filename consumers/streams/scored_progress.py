@@ -22,7 +22,7 @@ from consumers.streams.identity import TopicIdentity
 from consumers.streams.topics import BOUNDED, READ_TIMEOUT_S, SOON
 from streamsvm.delivery.settlement import AttemptRecord
 from streamsvm.errors import StateError, TransientError
-from streamsvm.kafka import Cluster, Message, Place, Record, Stamp, Stored, TopicSpec
+from streamsvm.kafka import Cluster, Message, Place, Record, Stored, TopicSpec
 from streamsvm.places import Count, Epoch, Offset
 
 TAIL: Final = 64
@@ -44,12 +44,15 @@ class ScoredTo(msgspec.Struct, frozen=True):
         That appended the record before `offset`; -1 where nobody knows it.
     incarnation : int
         One more each time that scoring was begun anew on purpose.
+    time_ms : int
+        When the batch was scored, in milliseconds since the epoch.
     """
 
     offset: Offset
     topic_id: str = ""
     leader_epoch: Epoch = -1
     incarnation: Count = 1
+    time_ms: Count = 0
 
 
 _decode = msgspec.json.Decoder(ScoredTo).decode
@@ -133,8 +136,8 @@ class ScoredProgress:
         wanted = list(places)
 
         def is_own(record: Record) -> bool:
-            stamp = Stamp.of(record.headers)
-            return stamp is not None and stamp.transactional_id == transactional_id
+            # Nobody reads what was sent to be aborted: it has a key of its own.
+            return (record.key or b"").endswith(f" {transactional_id}".encode())
 
         for since_ms in (now_ms - RECENT_MS, None):
             if found := self._cluster.stored(wanted, is_own, since_ms=since_ms, timeout_s=READ_TIMEOUT_S):
@@ -169,6 +172,17 @@ class ScoredProgress:
                 where = f"{newest.topic}[{newest.partition}]@{newest.offset}"
                 return None if newest.value is None else _read(newest.value, where)
         return None
+
+
+def time_of(record: Record) -> int:
+    """Return when the batch was scored of which a record says how far it went.
+
+    Raises
+    ------
+    StateError
+        If it is not such a record.
+    """
+    return _read(record.value or b"", f"{record.topic}[{record.partition}]@{record.offset}").time_ms
 
 
 def _read(value: bytes, where: str) -> ScoredTo:

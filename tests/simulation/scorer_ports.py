@@ -8,7 +8,7 @@ replaced from committing, and a static member that takes over a slot fences the 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -49,6 +49,7 @@ from tests.simulation.world import Life, World
 
 POINTS, POINT_LETTERS, SCORES, POSITIONS = "points", "points.dlq", "scores", "positions of the group"
 PROGRESS: Final = "scores.progress"
+REPAIR_FAILED: Final = "what readers half see was to be completed, and that was aborted"
 BEGIN_MS: Final = round(datetime(2026, 1, 1, tzinfo=UTC).timestamp() * 1_000)
 LONGEST_WAIT_S: Final = 12.0
 """For so long a publisher waits for markers, and a scorer for positions that it committed."""
@@ -115,6 +116,19 @@ class ScorePublisher(ports.Publisher):
     """See `streamsvm.kafka.Publisher`: positions go into the transaction after the records."""
 
     results = SCORES
+
+    def publish(
+        self,
+        messages: Sequence[Message],
+        last: Callable[[Sequence[int]], Sequence[Message]] | None = None,
+        progress: Any = None,
+    ) -> list[int]:
+        if progress is not None:
+            return super().publish(messages, last, progress)
+        self._world.excuses.append(REPAIR_FAILED)
+        offsets = super().publish(messages, last, progress)
+        self._world.excuses.remove(REPAIR_FAILED)
+        return offsets
 
     def _place(self, progress: Progress, attempt: str) -> None:
         """Add positions, unless their member was replaced meanwhile."""

@@ -26,6 +26,7 @@ from tests.simulation.scorer_ports import (
     POINTS,
     POSITIONS,
     PROGRESS,
+    REPAIR_FAILED,
     SCORES,
     Group,
     ScorerPorts,
@@ -42,6 +43,10 @@ NOT_PROMISED: Final = ("expire hanging",)
 """What a scorer cannot make good: an id that expires while a marker of its last transaction is missing, which only
 people can write then, before anybody has looked at it."""
 CHOSEN: Final = "a person said where to begin"
+EXCUSES: Final = frozenset({*NOT_PROMISED, CHOSEN})
+"""Of two slots also `REPAIR_FAILED`: where progress hangs of a batch of which readers see scores, and the transaction
+that completes it is aborted, that progress is aborted as well. Until the slot's successor has looked, whoever is in the
+other may read on from the progress before."""
 GAPS: Final = ("points trimmed", "points recreated", "points truncated")
 MOVED: Final = ("positions lost", "positions set back", "positions set ahead")
 OTHERS: Final = ("new version", "session expires", "expire", "time out", "dead unknown", *MOVED)
@@ -256,13 +261,19 @@ def check(world: ScorerWorld) -> None:
         waits = log.committed(positions[partition]) if known[partition] or not said else []
         if waits and (scores or any(entry.value != BAD for one in logs for _, entry in one.committed())):
             raise Violation(f"at rest points of partition {partition} wait from {positions[partition]} on")
-    if not {*NOT_PROMISED, CHOSEN} & set(world.excuses):
+    of_two = {REPAIR_FAILED} if len(world.group.used) > 1 else set()
+    if not (EXCUSES | of_two) & set(world.excuses):
         rows = {point: answers.row_of(point[0]) for point in world.fed}
         points = {point: row[1] for point, row in rows.items() if row[2] >= logs[row[1]].first}
-        hold(answers.once(given))
+        bad_twice = _bad(world.gone) & _bad(world.fed)  # a letter says of which place it is, not of which topic
+        hold(answers.once([one for one in given if one in scores or answers.source_of(one) not in bad_twice]))
         hold(answers.all_below(given, points, positions, "the model"))
     if not world.excuses:
         hold(_moves(world))
+
+
+def _bad(points: Mapping[answers.Point, bool]) -> set[str]:
+    return {source for (source, _), bad in points.items() if bad}
 
 
 def _moves(world: ScorerWorld) -> list[Any]:

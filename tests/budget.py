@@ -30,14 +30,14 @@ from typing import Final
 ROOT: Final = Path(__file__).parent.parent
 LIMITS: Final[Mapping[str, int]] = {
     "files": 594,
-    "functions": 5_438,  # clusters as people run them: no leader, quotas, signals, outputs that lose records
+    "functions": 5_439,  # clusters as people run them; the topic of late labels is confirmed before its records join
     "classes": 904,  # the same
     "carriers": 533,  # the same
     "Protocols": 40,
-    "tokens": 554_086,  # packages name what they offer; readers refuse alike; two faults that the tests found; the same
-    "lines of Python": 90_474,  # the same
+    "tokens": 554_326,  # packages name what they offer; readers refuse alike; two faults that the tests found; the same
+    "lines of Python": 90_518,  # the same
     "lines of other languages": 2_396,  # readers refuse what Python refuses
-    "lines of tests": 71_078,  # the same
+    "lines of tests": 71_230,  # the same
     "words of pages": 27_508,  # the same
     "options": 72,
     "commands": 21,

@@ -5,8 +5,8 @@ the old log reads on in the new one, if that is long enough, without any error. 
 the topic's id was read *after* the newest of these records was fetched, and is the id that was known before: then all
 of them are of one log. The check costs one request: 0.2 ms of processor time, 1 ms of waiting.
 
-The trainer calls `TopicIdentity.confirm` right before it publishes a version, and the scorer right before it commits a
-batch.
+The trainer calls `TopicIdentity.confirm` right before it publishes a version, and before it joins by records of late
+labels; the scorer right before it commits a batch.
 
 A broker may answer a little later than it serves records: the id comes from the metadata of the broker that is asked,
 and in a cluster these lag behind one another by about the time that the controller's log takes to reach all of them.

@@ -8,6 +8,7 @@ from itertools import chain
 
 from consumers.streams.scored_progress import ScoredProgress, time_of
 from consumers.streams.settling import (
+    FILLER_KEY,
     GRACE_S,
     SHORT_SLACK_MS,
     SWEPT_S,
@@ -127,7 +128,8 @@ class ScoreSettlement(Settlement):
         """Return when each attempt began; what is published again keeps the time that its value names."""
         begun: dict[str, int] = {}
         for one in records:
-            attempt, is_progress = part_of(one).attempt, one.record.topic == self._progress.topic
+            attempt = part_of(one).attempt
+            is_progress = one.record.topic == self._progress.topic and one.record.key != FILLER_KEY
             time_ms = time_of(one.record) if is_progress else one.record.timestamp_ms or 0
             begun[attempt] = min(time_ms, begun.get(attempt, time_ms))
         return begun

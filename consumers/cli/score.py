@@ -19,8 +19,8 @@ def score(
     reset_scores: Annotated[
         str,
         typer.Option(
-            help="Score the input once more from its first record: `NAME/INCARNATION`, as a log line `started` names "
-            "it. Give it to each scorer of the group."
+            help="Forget how far the input was scored, and begin where a tool has put the group's position, or else at "
+            "the first record: `NAME/1`, the next time `NAME/2`. Give it to each scorer of the group."
         ),
     ] = "",
 ) -> None:

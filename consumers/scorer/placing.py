@@ -64,8 +64,8 @@ class Placing:
 
     def place(
         self, partitions: Iterable[int], hints: Mapping[int, GroupPosition], begun: Mapping[int, int]
-    ) -> dict[int, int | None]:
-        """Return the offset from which to read each partition; None where nothing is known of one.
+    ) -> dict[int, int]:
+        """Return the offset from which to read each partition.
 
         Parameters
         ----------
@@ -99,26 +99,32 @@ class Placing:
             for p, one in newest.items()
         }
 
-    def _placed(
-        self, partition: int, known: ScoredTo | None, hint: GroupPosition | None, begun: int | None
-    ) -> int | None:
+    def _placed(self, partition: int, known: ScoredTo | None, hint: GroupPosition | None, begun: int | None) -> int:
         incarnation = 1 if known is None else known.incarnation
         if self._reset == f"{self._model}/{incarnation}":
             self._say_once(
                 "scores_begun_anew", partition, incarnation + 1, remedy="no action needed: --reset-scores asks for this"
             )
             self._incarnations[partition] = incarnation + 1
-            return FROM_THE_FIRST
+            return self._chosen(hint)
         self._incarnations[partition] = incarnation
         if known is None:
             hinted = self._hinted(partition, hint)
-            if hinted is None and begun is not None:
-                hinted = self._still_there(partition, ScoredTo(begun, self._identity.topic_id))
-            return hinted
+            if hinted is not None:
+                return hinted
+            if begun is None:
+                return FROM_THE_FIRST
+            return self._still_there(partition, ScoredTo(begun, self._identity.topic_id))
         if self._is_another(known.topic_id):
             return self._of_another(partition, known.offset, known.topic_id)
         self._compare(partition, known, hint)
         return self._still_there(partition, known)
+
+    def _chosen(self, hint: GroupPosition | None) -> int:
+        """Return where a person wants to begin: where a tool has put the group's position, or at the first record."""
+        if hint is None or hint.offset is None:
+            return FROM_THE_FIRST
+        return FROM_THE_FIRST if hint.model else hint.offset
 
     def _hinted(self, partition: int, hint: GroupPosition | None) -> int | None:
         if hint is None:
@@ -166,8 +172,8 @@ class Placing:
                 partition,
                 hint.offset,
                 scored_to=known.offset,
-                remedy="scoring goes on where the scores end. To score all of it again, start each scorer of the group "
-                f"with --reset-scores {self._model}/{known.incarnation}",
+                remedy="scoring goes on where the scores end. To go on where the group's position is, whatever was "
+                f"scored, start each scorer of the group with --reset-scores {self._model}/{known.incarnation}",
             )
 
     def _say_once(self, event: str, partition: int, offset: int, **more: object) -> None:

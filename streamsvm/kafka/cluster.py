@@ -15,7 +15,7 @@ from streamsvm.kafka.consuming import Input
 from streamsvm.kafka.group_member import GroupMember
 from streamsvm.kafka.group_slots import GroupSlots, Process, Slot
 from streamsvm.kafka.log import Marks, Place, Start, Watermarks, log_range, start_positions
-from streamsvm.kafka.membership import Placement, Subscription, as_the_group_says
+from streamsvm.kafka.membership import Placement, Subscription
 from streamsvm.kafka.outbox import PATIENCE_S, Outbox
 from streamsvm.kafka.producing import Publisher
 from streamsvm.kafka.reading import RecordFetcher, Stored, Tail, fetch_one, read_stored, read_to_end, stored_at
@@ -340,9 +340,9 @@ class Cluster:
         client_id: str = "",
         topic_id: str = "",
         model: str = "",
-        place: Placement = as_the_group_says,
+        place: Placement,
     ) -> Subscription:
-        """Make a member of a group that shares a topic, which starts at its first record where it has no position."""
+        """Make a member of a group that shares a topic."""
         return Subscription(
             self._connection,
             topic,

@@ -21,7 +21,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, KafkaException, Message as Consumed, TopicPartition
 
@@ -121,23 +121,9 @@ def position_of(tp: TopicPartition) -> GroupPosition:
     return GroupPosition(offset, "" if words[1] == NO_TOPIC_ID else words[1], words[2])
 
 
-Placement = Callable[[Iterable[int], Mapping[int, GroupPosition], Mapping[int, int]], Mapping[int, int | None]]
-
-
-def as_the_group_says(
-    partitions: Iterable[int], hints: Mapping[int, GroupPosition], begun: Mapping[int, int]
-) -> dict[int, int | None]:
-    """Return the group's positions; where it has none, the first record that was read.
-
-    Raises
-    ------
-    TransientError
-        If its coordinator does not answer.
-    """
-    if not hints:
-        raise TransientError("the group's coordinator does not answer", "Go on polling.")
-    offsets = {partition: hints[partition].offset for partition in partitions}
-    return {partition: begun.get(partition) if at is None else at for partition, at in offsets.items()}
+Placement = Callable[[Iterable[int], Mapping[int, GroupPosition], Mapping[int, int]], Mapping[int, int]]
+"""Given partitions, the group's positions (none where its coordinator does not answer) and the first record that was
+read of each, returns where each is read on."""
 
 
 class Subscription:
@@ -154,9 +140,6 @@ class Subscription:
         The topic.
     group : str
         The group that shares the work.
-    start : "earliest" or "latest"
-        Where to start in a partition for which the group has no position yet. A position that the log
-        no longer holds is an error, whatever is given here.
     max_buffered_bytes : int
         How much is fetched ahead of `poll`, in bytes; one fetched batch may come on top.
     slot : Slot, optional
@@ -167,10 +150,8 @@ class Subscription:
         Of the topic whose positions are committed; empty where the broker gives no ids.
     model : str
         For which they are committed.
-    place : callable, optional
-        Given partitions, the group's positions (none where its coordinator does not answer) and the first record that
-        was read of each, returns where it is read on; None for the start, `FROM_THE_FIRST` for the first record. By
-        default where the group says. `poll` tries again at a `TransientError`, and raises any other.
+    place : callable
+        Says where partitions are read on. `poll` tries again at a `TransientError`, and raises any other.
     """
 
     def __init__(
@@ -179,13 +160,12 @@ class Subscription:
         topic: str,
         *,
         group: str,
-        start: Literal["earliest", "latest"] = "earliest",
         max_buffered_bytes: int = DEFAULT_BUFFERED_BYTES,
         slot: Slot | None = None,
         client_id: str = "",
         topic_id: str = "",
         model: str = "",
-        place: Placement = as_the_group_says,
+        place: Placement,
     ) -> None:
         self._topic = topic
         self._group = group
@@ -193,7 +173,6 @@ class Subscription:
         self._place = place
         self._classic = not connection.embedded
         self._static = self._classic and slot is not None
-        self._start = OFFSET_BEGINNING if start == "earliest" else OFFSET_END
         self._connection, self._link = connection, Link(connection)
         self._observer: Consumer | None = None
         self._astray = False
@@ -433,9 +412,8 @@ class Subscription:
             return {}
         return {tp.partition: position_of(tp) for tp in committed}
 
-    def _move(self, placed: Mapping[int, int | None]) -> None:
+    def _move(self, positions: Mapping[int, int]) -> None:
         """Read on from these offsets."""
-        positions = {partition: self._start if offset is None else offset for partition, offset in placed.items()}
         self._placed |= positions
         for partition, offset in positions.items():
             if offset == FROM_THE_FIRST:

@@ -236,12 +236,11 @@ class Subscription(ports.Input):
         self._epochs, self._astray = {}, False
         return True
 
-    def _offset(self, partition: int, placed: int | None) -> int:
-        first = self._broker.log(POINTS, partition).first
-        if placed == FROM_THE_FIRST:
-            self._first_polled.pop(partition, None)
-            return first
-        return first if placed is None else placed
+    def _offset(self, partition: int, placed: int) -> int:
+        if placed != FROM_THE_FIRST:
+            return placed
+        self._first_polled.pop(partition, None)
+        return self._broker.log(POINTS, partition).first
 
     def _own(self) -> list[int]:
         return self._group.partitions(self._slot, len(self._broker.topics[POINTS].logs))

@@ -26,7 +26,7 @@ a scorer that was replaced from committing.
 Order matters at a start. A slot is claimed once there is a version to score by: a scorer that still waits for one keeps
 no slot from others. The transactional id is taken once the group has admitted the slot's member: of two that claimed
 the same slot, the one that is turned away has then fenced no producer. A scorer that loses its slot claims the next
-one, and reads on from the group's positions. If the slot is configured, it ends instead.
+one, and reads on from where the input was scored. If the slot is configured, it ends instead.
 
 Invariants
 ----------

@@ -25,7 +25,7 @@ class ScoringConfig(Section):
     group: str = Field(default="", description="Default: the model's name + `-scorer`.")
     on_gap: Literal["fail", "beginning"] = Field(
         default="fail",
-        description="Where the input lacks the group's position, or was recreated: `fail` stops with status 78; "
+        description="Where the input lacks the next record to score, or was recreated: `fail` stops with status 78; "
         "`beginning` scores from the first record.",
     )
 

@@ -46,8 +46,7 @@ class Struck(Scoring):
         """The same; and what says how far the input was scored names its end."""
         super().judge(but)
         progress = f"{self.scores}.progress"
-        told = (one for part in range(len(self.ends())) for one in Cluster(self.connection).read_to_end(progress, part))
-        keys = ((one, (one.key or b"").decode().split(" ")) for one in told)
+        keys = ((one, (one.key or b"").decode().split(" ")) for one in super().stored(progress))
         ends = {int(key[2]): json.loads(one.value or b"")["offset"] for one, key in keys if key[0] == self.model}
         assert ends == self.ends()
 
@@ -75,7 +74,7 @@ class Struck(Scoring):
 
 
 def model_of(answer: Record) -> str:
-    """Return the model that a score or a letter is of; progress has none of its own here."""
+    """Return the model that a score or a letter is of."""
     of = dict(answer.headers).get(MODEL_HEADER)
     return of.decode() if of is not None else str(json.loads(answer.value or b"{}").get("model"))
 

@@ -22,6 +22,7 @@ MANY: Final = 1_200
 LASTS_S: Final = 5.0
 """Longer than a scorer's session and than a broker's."""
 ANSWER_S: Final = 30.0
+NODE: Final = {"own": "one node", "three": "three nodes"}
 QUICK: Final = ("the positions are set ahead", "the leader of the input is frozen")
 
 
@@ -62,7 +63,7 @@ def row(name: str, on: Literal["own", "three"], members: int, change: Change) ->
     """Return what is played: a strike, on one node or three, upon so many scorers, one of which comes or goes."""
     names = "abc"[:members]
     return Scenario(
-        name=f"{name} on {on} of {members} scorers and one {change}",
+        name=f"{name} on {NODE[on]} and of {members} scorers one {change}",
         steps=(
             feed(FEW),
             begin(*names),
@@ -81,20 +82,23 @@ def row(name: str, on: Literal["own", "three"], members: int, change: Change) ->
 def table() -> Iterator[Scenario]:
     """Every strike, with the changes and the numbers of scorers in turn."""
     changes: tuple[Change, ...] = ("joins", "leaves", "dies")
-    change = cycle(changes)
-    members = cycle((2, 3))
+    varied = cycle([(members, change) for change in changes for members in (2, 3)])
     for name in NODES:
-        for _ in range(2):
-            yield row(name, "three", next(members), next(change))
-    next(change)  # else each way would always meet the same change
+        yield row(name, "three", *next(varied))
+    next(varied)  # else each way on a node would meet one change only
     for how in HOW:
         for _ in range(2):
-            yield row(f"the leader of the input is {how}", "own", next(members), next(change))
-    for name in (*BETWEEN, *NETWORK, *QUOTAS):
+            yield row(f"the leader of the input is {how}", "own", *next(varied))
+    for at, name in enumerate(BETWEEN):
+        yield row(name, "own", *next(varied))
+        if at % 2:
+            yield row(name, "three", *next(varied))
+    for name in NETWORK:
         if name != "the way to the group's coordinator is silent":
-            yield row(name, "own", next(members), next(change))
-        if name not in QUOTAS:
-            yield row(name, "three", next(members), next(change))
+            yield row(name, "own", *next(varied))
+        yield row(name, "three", *next(varied))
+    for name in QUOTAS:
+        yield row(name, "own", *next(varied))
 
 
 @pytest.mark.parametrize("scenario", rows(table()))

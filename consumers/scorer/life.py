@@ -126,6 +126,8 @@ def begin(settings: Settings, components: ScorerComponents, watch: ScorerWatch, 
         topic=progress_topic,
         partitions=_kept(cluster, own).partitions,
         identity=identity,
+        monotonic=time.monotonic,
+        wait=components.stop.wait,
     )
     subscriber = ModelSubscriber(
         connection,

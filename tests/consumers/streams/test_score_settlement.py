@@ -103,7 +103,14 @@ def settle(log: Log) -> Published:
         wait=lambda seconds: clock.append(clock.pop() + seconds),
         input_topic="points",
         progress=ScoredProgress(
-            cluster, model="m", input_topic="points", topic="progress", partitions=[0, 1], identity=identity
+            cluster,
+            model="m",
+            input_topic="points",
+            topic="progress",
+            partitions=[0, 1],
+            identity=identity,
+            monotonic=lambda: 0.0,
+            wait=lambda _: None,
         ),
         now_ms=lambda: NOW_MS,
     )

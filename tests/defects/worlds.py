@@ -13,7 +13,6 @@ from typing import Any, Final
 from unittest import mock
 
 from consumers.host.runtime import Health
-from consumers.scorer.seat import Members
 from consumers.settings import Settings
 from consumers.trainer.trainer import Trainer
 from streamsvm.kafka import Message, OutcomeUnknown, Record
@@ -283,7 +282,6 @@ WORLDS: Final[Mapping[str, Design]] = {
 """By the names of `SIMULATED`."""
 
 BESIDES: Final[Mapping[str, tuple[Any, str]]] = {
-    "scorer-that-believes-every-answer": (Members, "confirm"),
     "scorer-that-passes-over-what-failed": (Subscription, "rewind"),
 }
 """What does nothing there."""

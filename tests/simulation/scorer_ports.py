@@ -418,6 +418,7 @@ class ScorerPorts:
                 self.clock.monotonic,
                 components.metrics,
             ),
+            input_watch=ports.Answering(),  # type: ignore[arg-type]
             transaction_timeout_s=lives.TRANSACTION_TIMEOUT_S,
         )
 

@@ -29,19 +29,19 @@ from typing import Final
 
 ROOT: Final = Path(__file__).parent.parent
 LIMITS: Final[Mapping[str, int]] = {
-    "files": 594,
-    "functions": 5_415,
-    "classes": 900,
-    "carriers": 531,
-    "Protocols": 40,
-    "tokens": 552_507,  # packages name what they offer; readers refuse alike; two faults that the tests found
-    "lines of Python": 90_190,  # the same
+    "files": 596,  # scorers go on from records of their own, and show what does not answer
+    "functions": 5_462,  # the same
+    "classes": 905,  # the same
+    "carriers": 534,  # the same
+    "Protocols": 39,
+    "tokens": 556_907,  # the same
+    "lines of Python": 90_965,  # the same
     "lines of other languages": 2_396,  # readers refuse what Python refuses
-    "lines of tests": 70_864,
-    "words of pages": 27_395,
-    "options": 72,
+    "lines of tests": 71_734,  # the same
+    "words of pages": 27_804,  # the same
+    "options": 74,  # the same
     "commands": 21,
-    "metrics": 85,
+    "metrics": 86,  # the same
     "lines of a package that grows beside another": 6_000,
     "typed to the first poll, calls": 13_487,
     "typed to the first poll, modules": 284,

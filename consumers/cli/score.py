@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from consumers import constants
 from consumers.on_demand import with_settings
@@ -12,13 +14,23 @@ if TYPE_CHECKING:
 
 
 @with_settings("scoring", "registry")
-def score(settings: Settings) -> None:
+def score(
+    settings: Settings,
+    reset_scores: Annotated[
+        str,
+        typer.Option(
+            help="Forget how far the input was scored, and begin where a tool has put the group's position, or else at "
+            "the first record: `NAME/1`, the next time `NAME/2`. Give it to each scorer of the group."
+        ),
+    ] = "",
+) -> None:
     """Score a topic of unlabeled points with the current model, following every new version."""
     from consumers.host.runtime import (
         Health,
         configure_logging,
         connect,
         log_start,
+        show_throttling,
         spare_the_collector,
         stop_on_signals,
     )
@@ -37,8 +49,16 @@ def score(settings: Settings) -> None:
     metrics, health = Metrics(SCORER.of(settings)).with_process(), Health(stuck_after_s=constants.STUCK_AFTER_S)
     board = ScorerBoard()
     site = Site(settings, board, metrics, health).answer
+    show_throttling(connection, metrics, health)
     spare_the_collector()
     with HttpServer(settings.http, health, metrics.registry, site) as http, Supervision(health, stop), health.failing():
         log_start(settings, http.url)
-        components = ScorerComponents(connection=connection, metrics=metrics, health=health, stop=stop, board=board)
+        components = ScorerComponents(
+            connection=connection,
+            metrics=metrics,
+            health=health,
+            stop=stop,
+            board=board,
+            reset_scores=reset_scores,
+        )
         Scorer(settings, components).run()

@@ -18,6 +18,7 @@ from typing import Any, Final
 import structlog
 
 from consumers.host import last_words
+from consumers.metrics import Metrics
 from consumers.settings import LogConfig, Settings
 from streamsvm import __version__
 from streamsvm.kafka import Connection, SchemaRegistry
@@ -41,7 +42,7 @@ KAFKA_CLIENT: Final = "streamsvm.kafka.client"
 
 def writes_json() -> bool:
     """Return whether log lines are for machines: JSON unless standard error is a terminal."""
-    return not sys.stderr.isatty()
+    return sys.stderr is None or not sys.stderr.isatty()
 
 
 def configure_logging(config: LogConfig, *, for_people: bool = False) -> None:
@@ -65,9 +66,9 @@ def configure_logging(config: LogConfig, *, for_people: bool = False) -> None:
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
     renderer: structlog.typing.Processor = (
-        structlog.processors.JSONRenderer() if as_json else structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
+        structlog.processors.JSONRenderer() if as_json else structlog.dev.ConsoleRenderer(colors=not writes_json())
     )
-    handler = logging.StreamHandler()
+    handler = last_words.LineHandler()
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=[*shared, structlog.stdlib.ExtraAdder()],
@@ -129,16 +130,25 @@ def spare_the_collector() -> None:
 
 
 def stop_on_signals() -> threading.Event:
-    """Return an event that SIGTERM or SIGINT sets; a second signal ends the process at once."""
+    """Return an event that SIGTERM, SIGINT or SIGHUP sets; a second signal ends the process at once.
+
+    SIGHUP is left alone where whoever started the process has it ignored, as `nohup` does. What scripts send to let a
+    program open its log anew does nothing.
+    """
     stop = threading.Event()
+    heeded = [signal.SIGTERM, signal.SIGINT]
+    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
+        heeded.append(signal.SIGHUP)
 
     def on_signal(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
         stop.set()
-        for either in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(either, signal.SIG_DFL)
+        for one in heeded:
+            signal.signal(one, signal.SIG_DFL)
 
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in heeded:
         signal.signal(number, on_signal)
+    for number in (signal.SIGUSR1, signal.SIGUSR2):
+        signal.signal(number, signal.SIG_IGN)
     return stop
 
 
@@ -163,6 +173,7 @@ class Health:
     _fatal: str = ""
     _stuck: dict[str, str] = field(default_factory=dict)
     _conditions: dict[str, str] = field(default_factory=dict)
+    _warnings: dict[str, Callable[[], str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._beat_at = self.clock()
@@ -201,6 +212,14 @@ class Health:
         """Say that a part of the process seems stuck, and why; empty if it works."""
         self._stuck[part] = why
 
+    def warns(self, about: str, said: Callable[[], str]) -> None:
+        """Have a warning asked for whenever a probe answers; empty while there is none. It makes no probe fail."""
+        self._warnings[about] = said
+
+    def _with_warnings(self, answer: dict[str, Any]) -> dict[str, Any]:
+        warnings = {about: what for about, said in tuple(self._warnings.items()) if (what := said())}
+        return {**answer, "warnings": warnings} if warnings else answer
+
     def require(self, condition: str, missing: str) -> None:
         """Set a condition of readiness: `missing` says why it does not hold, empty if it does."""
         self._conditions[condition] = missing
@@ -215,7 +234,7 @@ class Health:
             return False, {"healthy": False, "why": stuck}
         if idle_s > self.stuck_after_s:
             return False, {"healthy": False, "why": f"the main loop has not turned for {idle_s:.0f} s"}
-        return True, {"healthy": True}
+        return True, self._with_warnings({"healthy": True})
 
     def ready(self) -> tuple[bool, dict[str, Any]]:
         """Return whether the process does its work now, and what it waits for."""
@@ -228,7 +247,8 @@ class Health:
         if not healthy:
             missing["health"] = answer["why"]
         ready = bool(self._conditions) and not missing
-        return ready, {"ready": ready, "waiting_for": missing or {} if self._conditions else {"start": "starting"}}
+        waiting_for = missing if self._conditions else {"start": "starting"}
+        return ready, self._with_warnings({"ready": ready, "waiting_for": waiting_for})
 
 
 def connect(settings: Settings, role: str) -> Connection:
@@ -240,6 +260,12 @@ def connect(settings: Settings, role: str) -> Connection:
     for risk in connection.risks():
         structlog.get_logger("streamsvm").warning("insecure_connection", what=risk)
     return connection
+
+
+def show_throttling(connection: Connection, metrics: Metrics, health: Health) -> None:
+    """Show what quotas do to this process, as a gauge and as a warning of the probes."""
+    metrics.follow("streamsvm_broker_throttle_seconds", connection.throttling.recent_s)
+    health.warns("quota", connection.throttling.said)
 
 
 @contextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import accumulate
 from typing import TypeVar
 
@@ -101,6 +101,12 @@ class Metrics:
         """Set a gauge."""
         gauge = self._of(name, Gauge, labels)
         gauge.set(value)
+
+    def follow(self, name: str, value: Callable[[], float]) -> None:
+        """Have a gauge without labels asked for whenever it is shown, from any thread."""
+        made = self._made[name]
+        assert isinstance(made, Gauge)
+        made.set_function(value)
 
     def values(self, name: str) -> dict[tuple[str, ...], float]:
         """Return a counter or a gauge as it stands, by its labels' values in their order; empty if there is none."""

@@ -7,6 +7,7 @@ from typing import Final
 from consumers.metrics.definition import Definition
 from consumers.metrics.shared import (
     ABSENT_FIELDS,
+    BROKER_THROTTLE,
     DEAD_LETTERS,
     INPUT_LAG_RECORDS,
     INPUT_MOSTLY_REJECTED,
@@ -27,6 +28,7 @@ LATENCY_BUCKETS_S: Final = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 60.0, 300.0, 1
 
 OWN: Final = (
     OUTPUT_BLOCKED,
+    BROKER_THROTTLE,
     INPUT_RECORDS,
     INPUT_ROWS,
     INPUT_LAG_RECORDS,

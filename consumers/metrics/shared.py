@@ -13,6 +13,13 @@ OUTPUT_BLOCKED: Final = Definition(
     "More than a few: see StreamsvmReadersHeldUp.",
 )
 
+BROKER_THROTTLE: Final = Definition(
+    "streamsvm_broker_throttle_seconds",
+    "gauge",
+    "Seconds by which a broker's quota delayed the newest answer; 0 if it has delayed none for half a minute.",
+    "Stays above 0: the quota of this client or user is too small for what it does; /readyz names the broker.",
+)
+
 INPUT_RECORDS: Final = Definition(
     "streamsvm_input_records",
     "counter",

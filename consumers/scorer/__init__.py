@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from consumers.scorer.companion import Companion as Companion
     from consumers.scorer.components import ScorerComponents as ScorerComponents
     from consumers.scorer.life import ScorerLife as ScorerLife, group_of as group_of
+    from consumers.scorer.placing import Placing as Placing
     from consumers.scorer.scorer import Scorer as Scorer
     from consumers.scorer.serving import Serving as Serving
 

@@ -29,6 +29,8 @@ class ScorerComponents:
         Where the version that serves is left, for people.
     schemas : Schemas or None
         Where Avro's schemas come from; None is the configured registry, if there is one.
+    reset_scores : str
+        What `--reset-scores` said.
     """
 
     connection: Connection
@@ -37,3 +39,4 @@ class ScorerComponents:
     stop: threading.Event
     board: ScorerBoard = field(default_factory=ScorerBoard)
     schemas: Schemas | None = None
+    reset_scores: str = ""

@@ -16,25 +16,30 @@ from consumers.host.runtime import schemas_of
 from consumers.scorer.companion import companion_of
 from consumers.scorer.components import ScorerComponents
 from consumers.scorer.observing import ScorerWatch
+from consumers.scorer.placing import Placing
 from consumers.scorer.serving import Serving
 from consumers.settings import Settings
 from consumers.streams.abandonable import BoundedCluster, heeding
 from consumers.streams.dead_letters import DeadLetters
 from consumers.streams.identity import TopicIdentity
+from consumers.streams.input_watch import InputWatch
+from consumers.streams.scored_progress import ScoredProgress, progress_spec
 from consumers.streams.settling import TIMEOUTS
 from consumers.streams.standstill import Standstill
 from consumers.streams.topics import refuse_shared
+from streamsvm.errors import ConfigurationError
 from streamsvm.ingest import avro_scan
-from streamsvm.kafka import GroupSlots, TopicSpec
+from streamsvm.kafka import Cluster, GroupSlots, TopicInfo, TopicSpec
 from streamsvm.registry.signing import TrustedKeys
 from streamsvm.registry.subscriber import ModelSubscriber
 
 TRANSACTION_TIMEOUT_S: Final = 10.0
 """How long a batch may take to be stored, and then to be committed; a killed scorer's open transaction holds readers of
 the scores back for as long."""
-LOST_S: Final = 6 * TRANSACTION_TIMEOUT_S
-"""A call to the publisher that takes longer than this is abandoned (`consumers.streams.abandonable`). A settlement has
-no limit of its own: it makes several calls, and may have much to read in between."""
+LOST_S: Final = 1.2 * TRANSACTION_TIMEOUT_S
+"""A call to the publisher that takes longer than this is abandoned (`consumers.streams.abandonable`): the broker has
+ended its transaction by then. The client library may wait for ever where the group's coordinator has moved. A
+settlement has no limit of its own: it makes several calls, and may have much to read in between."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,29 +48,34 @@ class ScorerLife:
 
     Attributes
     ----------
-    partitions : sequence of int
-        Of the input, at the start.
     places : sequence of (str, int)
         Partitions that a batch's transaction may write to: scores and dead letters.
     cluster : BoundedCluster
     identity : TopicIdentity
         Of the input.
+    progress : ScoredProgress
+        How far the input was scored.
+    placing : Placing
+        Where to read on.
     slots : GroupSlots
         Of the group.
     subscriber : ModelSubscriber
     serving : Serving
     standstill : Standstill
+    input_watch : InputWatch
     transaction_timeout_s : float
     """
 
-    partitions: Sequence[int]
     places: Sequence[tuple[str, int]]
     cluster: BoundedCluster
     identity: TopicIdentity
+    progress: ScoredProgress
+    placing: Placing
     slots: GroupSlots
     subscriber: ModelSubscriber
     serving: Serving
     standstill: Standstill
+    input_watch: InputWatch
     transaction_timeout_s: float
 
 
@@ -103,13 +113,23 @@ def begin(settings: Settings, components: ScorerComponents, watch: ScorerWatch, 
         avro_scan.warm_up()  # before anything is read: a first start compiles it, which takes seconds
     cluster = BoundedCluster(connection, transaction_timeout_s=TRANSACTION_TIMEOUT_S, lost_s=LOST_S)
     source = heeding(components.stop, components.health.beat, lambda: cluster.describe(scoring.topic))
-    partitions = source.partitions
-    cluster.create([TopicSpec(scoring.output_topic, len(partitions)), TopicSpec(scoring.dead_letters, 1)])
+    count, progress_topic = len(source.partitions), scoring.progress
+    own = progress_spec(progress_topic, count)
+    cluster.create([TopicSpec(scoring.output_topic, count), TopicSpec(scoring.dead_letters, 1), own])
     letters = DeadLetters(settings.name, scoring.topic, scoring.dead_letters, components.metrics)
     letters.fit(cluster.describe(scoring.dead_letters), connection.max_message_bytes)
     topics = [cluster.describe(topic) for topic in (scoring.output_topic, scoring.dead_letters)]
     places = [(topic.name, number) for topic in topics for number in topic.partitions]
     limit = topics[0].config.get("max.message.bytes")
+    identity = TopicIdentity(cluster, scoring.topic, source.topic_id or "", {})
+    progress = ScoredProgress(
+        cluster,
+        model=settings.name,
+        input_topic=scoring.topic,
+        topic=progress_topic,
+        partitions=_kept(cluster, own).partitions,
+        identity=identity,
+    )
     subscriber = ModelSubscriber(
         connection,
         settings.name,
@@ -118,10 +138,18 @@ def begin(settings: Settings, components: ScorerComponents, watch: ScorerWatch, 
     )
     companion = companion_of(settings, connection, components.metrics)
     life = ScorerLife(
-        partitions=partitions,
         places=places,
         cluster=cluster,
-        identity=TopicIdentity(cluster, scoring.topic, source.topic_id or "", {}),
+        identity=identity,
+        progress=progress,
+        placing=Placing(
+            cluster,
+            progress,
+            model=settings.name,
+            scoring=scoring,
+            identity=identity,
+            reset=components.reset_scores,
+        ),
         slots=cluster.slots(group_of(settings)),
         subscriber=subscriber,
         serving=Serving(
@@ -136,13 +164,38 @@ def begin(settings: Settings, components: ScorerComponents, watch: ScorerWatch, 
             max_message_bytes=min(connection.max_message_bytes, int(limit or 1 << 62)),
         ),
         standstill=Standstill(
-            cluster.marks, places, TIMEOUTS * TRANSACTION_TIMEOUT_S, time.monotonic, components.metrics
+            cluster.marks,
+            [*places, *progress.places],
+            TIMEOUTS * TRANSACTION_TIMEOUT_S,
+            time.monotonic,
+            components.metrics,
         ),
+        input_watch=InputWatch(cluster, components.health, time.monotonic),
         transaction_timeout_s=TRANSACTION_TIMEOUT_S,
     )
     stack.enter_context(subscriber)
     stack.enter_context(companion)
     return life
+
+
+def _kept(cluster: Cluster, spec: TopicSpec) -> TopicInfo:
+    """Describe the topic of progress.
+
+    Raises
+    ------
+    ConfigurationError
+        If it would lose records.
+    """
+    topic = cluster.describe(spec.name)
+    policy = topic.config.get("cleanup.policy", "compact")
+    if policy != "compact":
+        raise ConfigurationError(
+            f"the topic {topic.name} is unfit: cleanup.policy is {policy}, not compact. Kafka would remove what says "
+            "how far the input was scored, and scores would come twice or not at all",
+            f"Set it: kafka-configs --alter --entity-type topics --entity-name {topic.name} --add-config "
+            "cleanup.policy=compact, or name another topic with --scoring-progress-topic.",
+        )
+    return topic
 
 
 def _check_names(settings: Settings) -> None:
@@ -152,6 +205,7 @@ def _check_names(settings: Settings) -> None:
             "scoring.topic": scoring.topic,
             "the scores": scoring.output_topic,
             "the dead letters": scoring.dead_letters,
+            "the progress of scoring": scoring.progress,
             "output.models_topic": output.models_topic,
             "the aliases": output.aliases_topic,
             "the audit trail": output.audit_topic,

@@ -6,27 +6,27 @@ use at that moment (`consumers.scorer.serving`), and hands it over in one transa
 
 Exactly once
 ------------
-Readers of committed records get each score exactly once, because the scores and dead letters of a batch, and the
-group's positions, are one transaction. If it fails, the batch is read again from the group's positions. If nobody knows
-whether it failed, the publisher is given up: the next one takes the transactional id over, and settles what the broker
-may have left open (`consumers.streams.settling`), before anything else is read. A batch counts as committed when
-readers of committed records have passed it and the group's positions can be read, because a broker answers a commit
-before it writes the markers.
+Readers of committed records get each score exactly once, because the scores and dead letters of a batch, and how far
+the input is scored with them, are one transaction (`consumers.streams.scored_progress`). If it fails, the batch is read
+again from where the input was scored. If nobody knows whether it failed, the publisher is given up: the next one takes
+the transactional id over, and settles what the broker may have left open (`consumers.streams.settling`), before
+anything else is read. A batch counts as committed when readers of committed records have passed it, because a broker
+answers a commit before it writes the markers.
 
-The embedded broker has no transactions. There a batch's positions are committed after the batch was stored: at least
-once, and copies of a score carry the same `streamsvm.source` header.
+The embedded broker has no transactions. There a batch may be stored and its progress not: at least once, and copies of
+a score carry the same `streamsvm.source` header.
 
 Several scorers of one topic
 ----------------------------
-They share a group, and each has a slot of it (`streamsvm.kafka.group_slots`). The slot determines the scorer's
-membership and its transactional id (`consumers.scorer.seat`). A scorer that takes the slot of one that died therefore
-gets its partitions at once, and settles what it left open. The group's generation keeps a scorer that was replaced from
-committing.
+They share a group, which says whose partitions are whose, and each has a slot of it (`streamsvm.kafka.group_slots`).
+The slot determines the scorer's membership and its transactional id (`consumers.scorer.seat`). A scorer that takes the
+slot of one that died therefore gets its partitions at once, and settles what it left open. The group's generation keeps
+a scorer that was replaced from committing.
 
 Order matters at a start. A slot is claimed once there is a version to score by: a scorer that still waits for one keeps
 no slot from others. The transactional id is taken once the group has admitted the slot's member: of two that claimed
 the same slot, the one that is turned away has then fenced no producer. A scorer that loses its slot claims the next
-one, and reads on from the group's positions. If the slot is configured, it ends instead.
+one, and reads on from where the input was scored. If the slot is configured, it ends instead.
 
 Invariants
 ----------
@@ -57,6 +57,7 @@ from consumers import constants
 from consumers.scorer.components import ScorerComponents
 from consumers.scorer.life import ScorerLife, begin, group_of
 from consumers.scorer.observing import ScorerWatch
+from consumers.scorer.placing import FROM_THE_BEGINNING
 from consumers.scorer.seat import Seat, take_seat
 from consumers.settings import Settings
 from consumers.streams.abandonable import Aside, Stopped, heeding
@@ -71,7 +72,6 @@ from streamsvm.kafka import (
     Cluster,
     MemberProgress,
     Message,
-    OffsetOutOfRange,
     OutcomeUnknown,
     Publisher,
     Record,
@@ -238,10 +238,13 @@ class Scorer:
         except Fenced as error:
             self._lose_seat(seat, life, error)
             return
-        except (Recreated, OffsetOutOfRange) as gap:
+        except Recreated as gap:
             self._pass(gap, seat, life)
             return
         self._show_broker(life, seat)
+        if not life.cluster.embedded:
+            topic = self._settings.scoring.topic
+            life.input_watch.turn(lambda: [(topic, partition) for partition in seat.subscription.assigned])
         self._look_after_readers(life, seat)
         life.serving.follow()
         if seat.publisher is None:
@@ -275,53 +278,34 @@ class Scorer:
             seat.subscription.rewind()
             self._let_go(seat)
 
-    def _pass(self, gap: Recreated | OffsetOutOfRange, seat: Seat, life: ScorerLife) -> None:
-        """Read on at the first record, if `scoring.on_gap` is `beginning`.
+    def _pass(self, gap: Recreated, seat: Seat, life: ScorerLife) -> None:
+        """Read on in the topic that has the name now, if `scoring.on_gap` is `beginning`.
 
         Raises
         ------
         LogGap
             Otherwise, with what a person can do.
         """
-        if isinstance(gap, OffsetOutOfRange):
-            try:
-                with suppress(TransientError):
-                    life.identity.confirm({})
-            except Recreated as cause:  # a new topic that is shorter than the position
-                self._pass(cause, seat, life)
-                return
         if self._settings.scoring.on_gap == "fail":
-            raise LogGap(gap.what, self._way_out()) from gap
+            raise LogGap(gap.what, FROM_THE_BEGINNING) from gap
         log.warning(
             "reading_from_the_beginning",
             why=gap.what,
             remedy="no action needed: scoring.on_gap = beginning asks for this",
         )
-        if isinstance(gap, OffsetOutOfRange):
-            seat.subscription.begin_again([gap.partition])
-        elif gap.topic_id:
+        if gap.topic_id:
             life.identity.topic_id = gap.topic_id
             seat.subscription.follow(gap.topic_id)
-            # The stamps of a publisher name the topic that was read. The next publisher names the new one.
-            self._let_go(seat)
         else:
             life.identity.forget()
             seat.subscription.begin_again()
-
-    def _way_out(self) -> str:
-        scoring, group = self._settings.scoring, group_of(self._settings)
-        return (
-            "To score from the first record, start once with `streamsvm score --scoring-on-gap beginning` and the same "
-            "options. To begin elsewhere, stop the group's scorers and run kafka-consumer-groups.sh "
-            f"--bootstrap-server {self._components.connection.servers} --group {group} --topic {scoring.topic} "
-            "--reset-offsets --to-latest --execute (or --to-datetime, --to-offset)."
-        )
 
     # ---------------------------------------------------------------- deliver
 
     def _deliver(self, records: Sequence[Record], seat: Seat, publisher: Publisher, life: ScorerLife) -> bool:
         """Score a batch and commit it; return False if it failed for now: it is read again, and what follows it."""
-        positions, begun = positions_after(records), time.monotonic()
+        newest, begun = newest_of(records), time.monotonic()
+        positions = {partition: record.offset + 1 for partition, record in newest.items()}
         metrics = self._components.metrics
         try:
             progress = seat.subscription.progress(positions)
@@ -329,6 +313,8 @@ class Scorer:
             if found is None:
                 return False
             messages, scored = found
+            done = life.placing.scored(newest, round(1000 * time.time()))
+            messages += life.progress.messages(seat.slot.transactional_id, done)
             self._row_bytes = max(1.0, float(_sizes(records).sum()) / max(1, len(scored.values)))
             self._watch.check(records, scored.rejected)
             if self._watch.waits(scored):
@@ -385,7 +371,6 @@ class Scorer:
             return
         crash_point("scores.answered")
         publisher.confirm()
-        seat.members.confirm(positions)
 
     def _put_back(self, seat: Seat, error: StreamsvmError) -> None:
         """Read the batch again; if the publisher ended, or a transaction of it failed, take another publisher first.
@@ -394,9 +379,7 @@ class Scorer:
         batch by the same publisher would show readers what was aborted. A publisher that was fenced took too long for a
         transaction, and the broker ended it; or another scorer has taken the slot, which the next poll reports.
         """
-        log.warning(
-            "batch_put_back", what=error.what, remedy="the batch is read again from the group's committed positions"
-        )
+        log.warning("batch_put_back", what=error.what, remedy="the batch is read again from where the input was scored")
         self._components.metrics.increase("streamsvm_scored_batches", outcome="put_back")
         self._trouble = error.what
         seat.subscription.rewind()
@@ -408,7 +391,7 @@ class Scorer:
         self._stop.wait(RETRY_S)
 
     def _recover(self, seat: Seat, life: ScorerLife) -> None:
-        """Take the id over and settle what is open; the group's positions then are those that were committed."""
+        """Take the id over and settle what is open; how far the input was scored then is known."""
         try:
             settling = "the scorer is settling transactions that its slot left open"
             if self._answered(Aside(lambda: seat.renew(life)), settling):
@@ -460,7 +443,7 @@ class Scorer:
         if not life.subscriber.connected:
             missing = "model versions are not being received: no broker connection is up"
         if seat is not None and seat.subscription.unplaced:
-            missing = f"the broker does not return the positions of group {group}: {seat.subscription.unplaced}"
+            missing = f"it is not known yet where to read on in group {group}: {seat.subscription.unplaced}"
         if seat is not None and not seat.subscription.connected():
             missing = "no broker connection is up"
         self._health.require("broker", missing)
@@ -486,9 +469,7 @@ def _sizes(records: Sequence[Record]) -> NDArray[np.int64]:
     return records.sizes if isinstance(records, Batch) else np.array([len(r.value or b"") for r in records], np.int64)
 
 
-def positions_after(records: Sequence[Record]) -> dict[int, int]:
-    """Return the next offset to read in each partition of a batch."""
-    positions: dict[int, int] = {}
-    for record in records:
-        positions[record.partition] = max(record.offset + 1, positions.get(record.partition, 0))
-    return positions
+def newest_of(records: Sequence[Record]) -> dict[int, Record]:
+    """Return the last record of each partition of a batch."""
+    last = records.last() if isinstance(records, Batch) else records
+    return {record.partition: record for record in last}

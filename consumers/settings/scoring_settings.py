@@ -25,8 +25,19 @@ class ScoringConfig(Section):
     group: str = Field(default="", description="Default: the model's name + `-scorer`.")
     on_gap: Literal["fail", "beginning"] = Field(
         default="fail",
-        description="Where the input lacks the group's position, or was recreated: `fail` stops with status 78; "
+        description="Where the input lacks the next record to score, or was recreated: `fail` stops with status 78; "
         "`beginning` scores from the first record.",
+    )
+
+    progress_topic: Annotated[str, Field(max_length=249)] = Field(
+        default="",
+        description="Topic that says how far the input was scored, written with the scores. Default: the topic of "
+        "scores + `.progress`.",
+    )
+    on_changed: Literal["score", "fail"] = Field(
+        default="score",
+        description="Where scored records are no longer in the log, after an unclean leader election: `score` scores "
+        "what the log holds in their place; `fail` stops with status 78.",
     )
 
     pass_fields: Annotated[tuple[str, ...], BeforeValidator(split_names)] = Field(
@@ -51,3 +62,8 @@ class ScoringConfig(Section):
     def dead_letters(self) -> str:
         """The dead-letter topic."""
         return f"{self.topic}.dlq"
+
+    @property
+    def progress(self) -> str:
+        """The topic that says how far the input was scored."""
+        return self.progress_topic or f"{self.output_topic}.progress"

@@ -151,10 +151,10 @@ class BoundedPublisher(Publisher):
         """See `streamsvm.kafka.Publisher`; `OutcomeUnknown` if it does not return."""
         self._bounded(super().confirm)
 
-    def sweep(self, messages: Sequence[Message], progress: MemberProgress | None = None) -> None:
+    def sweep(self, messages: Sequence[Message]) -> None:
         """See `streamsvm.kafka.Publisher`; `OutcomeUnknown` if it does not return."""
         sweep = super().sweep
-        self._bounded(lambda: sweep(messages, progress))
+        self._bounded(lambda: sweep(messages))
 
     def close(self) -> None:
         """Let go of the broker, unless a call was left behind: the client stays with it, and ends with the process."""

@@ -5,8 +5,8 @@ the old log reads on in the new one, if that is long enough, without any error. 
 the topic's id was read *after* the newest of these records was fetched, and is the id that was known before: then all
 of them are of one log. The check costs one request: 0.2 ms of processor time, 1 ms of waiting.
 
-The trainer calls `TopicIdentity.confirm` right before it publishes a version, and the scorer right before it commits a
-batch.
+The trainer calls `TopicIdentity.confirm` right before it publishes a version, and before it joins by records of late
+labels; the scorer right before it commits a batch.
 
 A broker may answer a little later than it serves records: the id comes from the metadata of the broker that is asked,
 and in a cluster these lag behind one another by about the time that the controller's log takes to reach all of them.
@@ -20,18 +20,37 @@ there nothing is checked.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from typing import Final
 
 import structlog
 
 from streamsvm.errors import LogGap, TopicMissing, TransientError
-from streamsvm.kafka import Cluster, Record, RecordFetcher, Recreated
+from streamsvm.kafka import GONE_AFTER_S, Cluster, Record, RecordFetcher, Recreated
 
 log = structlog.get_logger("streamsvm.identity")
 
 FETCH_TIMEOUT_S: Final = 10.0
+
+
+class Absence:
+    """How long brokers have said that a topic does not exist: one that has just started may not know its topics yet."""
+
+    def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._monotonic = monotonic
+        self._since: float | None = None
+
+    def lasts(self) -> bool:
+        """Note that it was said once more; return whether the topic is gone."""
+        now = self._monotonic()
+        self._since = now if self._since is None else self._since
+        return now - self._since >= GONE_AFTER_S
+
+    def ended(self) -> None:
+        """Note that the topic exists."""
+        self._since = None
 
 
 class TopicIdentity:
@@ -49,15 +68,24 @@ class TopicIdentity:
         The next offset to read in each partition, for brokers that report no ids.
     remedy : str, optional
         What a person can do if the topic was recreated.
+    monotonic : callable
+        Seconds.
     """
 
     def __init__(
-        self, cluster: Cluster, topic: str, topic_id: str, reached: Mapping[int, int], *, remedy: str = ""
+        self,
+        cluster: Cluster,
+        topic: str,
+        topic_id: str,
+        reached: Mapping[int, int],
+        *,
+        remedy: str = "",
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._cluster, self._topic = cluster, topic
         self.topic_id, self.remedy = topic_id, remedy
         self._marks: dict[int, tuple[int, str]] = {}
-        self._missing = False
+        self._absence = Absence(monotonic)
         self._compares = not (topic_id or cluster.embedded)
         if self._compares:
             log.warning(
@@ -83,7 +111,7 @@ class TopicIdentity:
         Recreated
             If the name is another topic's by now.
         LogGap
-            If there is no such topic, twice in a row: a broker that has just started may not know its topics yet.
+            If there is no such topic, and brokers have said so for `GONE_AFTER_S`.
         TransientError
             If the broker does not answer: call this again before the records are used.
         ConfigurationError
@@ -95,12 +123,10 @@ class TopicIdentity:
             elif self._compares:
                 self._compare_records(reached)
         except TopicMissing as missing:
-            # Not at the first time: a broker that has just started may not know its topics yet.
-            if self._missing:
+            if self._absence.lasts():
                 raise LogGap(f"the topic {self._topic} no longer exists", self.remedy) from missing
-            self._missing = True
             raise TransientError(missing.what, "The broker is asked again.") from missing
-        self._missing = False
+        self._absence.ended()
 
     def forget(self) -> None:
         """Forget the records that were read: another topic of the name is read from its beginning."""

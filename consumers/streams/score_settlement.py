@@ -1,22 +1,18 @@
-"""Settles the transactional id of a scorer's slot: scores, dead letters, and the group's positions."""
+"""Settles the transactional id of a scorer's slot: scores, dead letters, and how far the input was scored."""
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from itertools import chain
-from typing import Final, Protocol
 
+from consumers.streams.scored_progress import ScoredProgress, time_of
 from consumers.streams.settling import (
+    FILLER_KEY,
     GRACE_S,
-    LOOK_S,
     SHORT_SLACK_MS,
     SWEPT_S,
-    PersonNeeded,
     Settlement,
-    Unsettled,
     filler_messages,
     messages_of,
     newest_attempts,
@@ -25,54 +21,31 @@ from consumers.streams.settling import (
 from consumers.streams.topics import READ_TIMEOUT_S
 from streamsvm.crashpoints import crash_point
 from streamsvm.delivery.settlement import AttemptRecord, AttemptVerdict, Judgement, judge
-from streamsvm.kafka import Cluster, GroupStanding, MemberProgress, Message, Place, Publisher
+from streamsvm.kafka import Cluster, Message, Place, Publisher, Stored
 from streamsvm.places import rejected_source_of, source_of
-
-_AFTER_ID: Final = "~"
-_ID_CHARACTERS: Final = 8
-"""Of a topic's id in each record of its attempts: 48 random bits tell the topics of one name apart."""
-
-
-def writer_of(topic_id: str) -> str:
-    """Return a name for a publisher's attempts that says of which input they are; nobody else has the name."""
-    return f"{topic_id[:_ID_CHARACTERS]}{_AFTER_ID if topic_id else ''}{uuid.uuid4().hex[:16]}"
-
-
-class Group(Protocol):
-    """The positions of a consumer group, which scorers commit with their scores."""
-
-    def standings(self) -> dict[int, GroupStanding]:
-        """Return the position of every partition of the input."""
-
-    def progress(self, positions: Mapping[int, int]) -> MemberProgress:
-        """Return positions in the form in which a publisher commits them."""
-
-    def confirm(self, positions: Mapping[int, int]) -> None:
-        """Wait until positions that were committed can be read."""
-
-    def vacant(self) -> list[str]:
-        """Return transactional ids of slots that no living member has."""
 
 
 class ScoreSettlement(Settlement):
-    """Settles the id of a scorer's slot: scores, dead letters, and the group's positions.
+    """Settles the id of a scorer's slot: scores, dead letters, and how far the input was scored.
 
-    The positions are ended last: while they are in doubt, no member can read them, so nobody scores again what readers
-    already have. The metadata of a position names the attempt that committed it, so a successor knows what to look for.
-    While a position is in doubt, the attempt that moves it is unknown. If the attempt belongs to this id, its scores
-    came after the position that was committed last; so all attempts since then are looked for. An attempt that readers
-    see a part of was decided, and its positions with it, so they are committed again. A position that is already
-    committed, or a later one, is not changed; neither are positions of other slots that are in doubt. An attempt whose
-    input was deleted and made again since changes no position: its own are of another log.
+    Progress is ended last: while a record of it is in doubt, no member reads on there, so nobody scores again what
+    readers already have. A slot's newest progress says which attempt was its last, and an attempt whose progress
+    readers see was decided: what is missing of its scores is published again. So is progress that is missing of an
+    attempt of which readers see anything, unless readers see later progress in its stead. What then still hangs is of
+    attempts of which nobody sees anything, and is aborted.
+
+    The commit of what is published again also ends the attempt's own record that hangs in the same partition: both say
+    the same. If that transaction is aborted instead, because another takes the id over, so is that record: therefore
+    aborted progress is looked at, too.
 
     Parameters
     ----------
     cluster, transactional_id, places, family, transaction_timeout_s, monotonic, wait
-        See `Settlement`.
+        See `Settlement`; the places are those of scores and dead letters.
     input_topic : str
-    group : Group
-    topic_id : callable
-        Returns the id of the input now; empty where the broker gives none.
+    progress : ScoredProgress
+    now_ms : callable
+        Milliseconds since the epoch.
     """
 
     def __init__(
@@ -86,8 +59,8 @@ class ScoreSettlement(Settlement):
         monotonic: Callable[[], float],
         wait: Callable[[float], object],
         input_topic: str,
-        group: Group,
-        topic_id: Callable[[], str] = str,
+        progress: ScoredProgress,
+        now_ms: Callable[[], int],
     ) -> None:
         super().__init__(
             cluster,
@@ -99,9 +72,8 @@ class ScoreSettlement(Settlement):
             wait=wait,
         )
         self._input_topic = input_topic
-        self._group = group
-        self._topic_id = topic_id
-        self._doubted_at: float | None = None
+        self._progress = progress
+        self._now_ms = now_ms
         self._remembered_at_ms = 0
 
     def remember_at(self, attempted: Sequence[Message], time_ms: int) -> None:
@@ -110,7 +82,7 @@ class ScoreSettlement(Settlement):
         self._remembered_at_ms = time_ms
 
     def _of(self, transactional_id: str) -> ScoreSettlement:
-        return ScoreSettlement(
+        other = ScoreSettlement(
             self._cluster,
             transactional_id,
             self._places,
@@ -119,132 +91,120 @@ class ScoreSettlement(Settlement):
             monotonic=self._monotonic,
             wait=self._wait,
             input_topic=self._input_topic,
-            group=self._group,
-            topic_id=self._topic_id,
+            progress=self._progress,
+            now_ms=self._now_ms,
         )
+        other._since = self._since
+        return other
+
+    def _settle_for(self, transactional_id: str, places: Sequence[Place]) -> None:
+        # Progress is left to `_complete`, which comes after: it is ended last.
+        super()._settle_for(transactional_id, [place for place in places if place in self._places])
 
     def _complete(self, publisher: Publisher, left_open: Mapping[Place, int]) -> None:
-        standings = self._standings()
-        times_ms = {one.attempt: one.time_ms for one in standings.values() if one.transactional_id == self._id}
-        begun, decided = newest_attempts(times_ms), set(times_ms)
-        looked_at = [
+        hung = self._hung_progress()
+        clear = [place for place in self._progress.places if place not in hung]
+        witnesses = self._progress.last_of(self._id, clear, self._now_ms())
+        decided = {part_of(one).attempt for one in witnesses if one.committed}
+        begun = newest_attempts(self._begun(witnesses))
+        hanging = [
             self._cluster.stored([place], self._is_mine, start=offset, timeout_s=READ_TIMEOUT_S)
             for place, offset in left_open.items()
         ]
-        doubted = [one.time_ms for one in standings.values() if one.in_doubt]
-        if doubted:
-            since_ms = max(0, min(doubted) - SHORT_SLACK_MS)
-            looked_at.append(
-                self._cluster.stored(self._places, self._is_mine, since_ms=since_ms, timeout_s=READ_TIMEOUT_S)
-            )
-        for one in chain.from_iterable(looked_at):
-            attempt, time_ms = part_of(one).attempt, one.record.timestamp_ms or 0
+        for attempt, time_ms in self._begun([*chain.from_iterable(hanging), *hung.values()]).items():
             begun[attempt] = min(time_ms, begun.get(attempt, time_ms))
         for part in self._remembered:
             begun.setdefault(part.attempt, self._remembered_at_ms)
         if begun:
-            parts = self._parts_of(begun, decided)
-            parts += [part for part in self._remembered if not _passed(part, self._input_topic, standings)]
+            parts = [*self._parts_of([*self._places, *clear], begun, decided), *map(part_of, hung.values())]
+            parts += [part for part in self._remembered if not self._passed(part, hung)]
             for judgement in judge(parts, decided=decided):
                 if judgement.verdict is not AttemptVerdict.VOID:
-                    mine = [part for part in parts if part.attempt == judgement.attempt]
-                    stays = judgement.attempt in decided or self._is_of_another_input(judgement.attempt)
-                    moved = {} if stays else positions_of(mine, self._input_topic)
-                    self._publish_again(judgement, moved, publisher)
+                    self._publish_again(judgement, hung, publisher)
         self._remembered = ()
-        self._give_positions_back(publisher)
+        self._end_progress(hung, publisher)
 
-    def _is_of_another_input(self, attempt: str) -> bool:
-        of, separator, _ = attempt.partition(_AFTER_ID)
-        return bool(separator) and of != self._topic_id()[:_ID_CHARACTERS]
+    def _begun(self, records: Iterable[Stored]) -> dict[str, int]:
+        """Return when each attempt began; what is published again keeps the time that its value names."""
+        begun: dict[str, int] = {}
+        for one in records:
+            attempt = part_of(one).attempt
+            is_progress = one.record.topic == self._progress.topic and one.record.key != FILLER_KEY
+            time_ms = time_of(one.record) if is_progress else one.record.timestamp_ms or 0
+            begun[attempt] = min(time_ms, begun.get(attempt, time_ms))
+        return begun
 
-    def _standings(self) -> dict[int, GroupStanding]:
-        """Return the group's positions, after waiting for transactions that are about to end by themselves."""
-        deadline = self._monotonic() + GRACE_S
+    def _hung_progress(self) -> dict[Place, Stored]:
+        """Return this id's first record of progress in each partition in which it hangs.
+
+        Raises
+        ------
+        Unsettled
+            If another's hangs there.
+        """
         while True:
-            standings = self._group.standings()
-            if not any(one.in_doubt for one in standings.values()) or self._monotonic() >= deadline:
-                return standings
-            self._wait(LOOK_S)
+            ends = {place: mark.end for place, mark in self._cluster.marks(self._progress.places).items()}
+            blocked = self._blocked(ends, GRACE_S)
+            found = {
+                place: self._cluster.stored_at(*place, offset, READ_TIMEOUT_S) for place, offset in blocked.items()
+            }
+            own = {place: record for place, record in found.items() if record is not None and self._is_mine(record)}
+            if own.keys() == blocked.keys():
+                return {place: Stored(record, committed=False) for place, record in own.items()}
+            self._end_others({place: offset for place, offset in blocked.items() if place not in own})
 
-    def _parts_of(self, begun: Mapping[str, int], decided: Container[str]) -> list[AttemptRecord]:
+    def _parts_of(
+        self, places: Sequence[Place], begun: Mapping[str, int], decided: Container[str]
+    ) -> list[AttemptRecord]:
         """Return every record of attempts that began at these times, reading no more than necessary.
 
         Most attempts are complete, and their records are close together. Records that completed an attempt later may be
         anywhere behind them.
         """
         since_ms = min(begun.values()) - SHORT_SLACK_MS
-        parts = self._parts(self._places, begun, since_ms, max(begun.values()) + SHORT_SLACK_MS)
+        parts = self._parts(places, begun, since_ms, max(begun.values()) + SHORT_SLACK_MS)
         judgements = judge(parts, decided=decided)
         if len(judgements) == len(begun) and all(
             one.verdict is AttemptVerdict.WHOLE and not one.gone for one in judgements
         ):
             return parts
-        return self._parts(self._places, begun, since_ms)
+        return self._parts(places, begun, since_ms)
 
-    def _publish_again(self, judgement: Judgement, positions: Mapping[int, int], publisher: Publisher) -> None:
-        """Publish the missing parts of a decided batch, with its positions if the group has not reached them yet.
-
-        The positions carry the stamp of the original batch, so that a successor that finds this repair incomplete looks
-        for the batch again.
-        """
-        standings = self._group.standings()
-        behind = {
-            partition: offset
-            for partition, offset in positions.items()
-            if (at := standings.get(partition)) is not None and (at.offset or 0) < offset
+    def _passed(self, part: AttemptRecord, hung: Container[Place]) -> bool:
+        """Return whether the record that a remembered part was made from was scored by another scorer since."""
+        # Nobody has read on where this id's own progress hangs.
+        position = {
+            partition: at
+            for partition, at in positions_of([part], self._input_topic).items()
+            if self._progress.place_of(partition) not in hung
         }
-        if not behind and judgement.verdict is AttemptVerdict.WHOLE:
+        newest = self._progress.newest(position)
+        return any(partition in newest and newest[partition].offset >= at for partition, at in position.items())
+
+    def _publish_again(self, judgement: Judgement, hung: Container[Place], publisher: Publisher) -> None:
+        """Publish the missing parts of a decided batch, but no progress that readers have passed."""
+        missing = tuple(part for part in judgement.first if self._is_missed(part, hung))
+        if not missing:
             return
-        self._report(judgement)
-        progress = replace(self._group.progress(behind), attempt=judgement.attempt) if behind else None
-        publisher.publish(messages_of(judgement.first), progress=progress)
+        self._report(replace(judgement, first=missing))
+        publisher.publish(messages_of(missing))
         crash_point("settle.completed")
         publisher.confirm()
-        self._group.confirm(behind)
 
-    def _give_positions_back(self, publisher: Publisher) -> None:
-        """Abort the transaction that holds the group's positions, of any slot; no part of it is visible."""
-        in_doubt = {partition: one.offset or 0 for partition, one in self._group.standings().items() if one.in_doubt}
-        if not in_doubt:
-            self._doubted_at = None
+    def _is_missed(self, part: AttemptRecord, hung: Container[Place]) -> bool:
+        is_result = part.topic != self._progress.topic
+        return is_result or (part.topic, part.partition) in hung or self._progress.is_ahead(part)
+
+    def _end_progress(self, hung: Mapping[Place, object], publisher: Publisher) -> None:
+        """Abort what still hangs of this id's progress: of its attempts no part is visible."""
+        marks = self._cluster.marks(hung)
+        left = {place: mark.end for place, mark in marks.items() if mark.stable < mark.end}
+        if not left:
             return
-        publisher.sweep(filler_messages(self._places[:1]), self._group.progress(in_doubt))
-        deadline = self._monotonic() + SWEPT_S
-        while any(one.in_doubt for one in self._group.standings().values()):
-            if self._monotonic() >= deadline:
-                raise self._doubt(sorted(in_doubt))
-            self._wait(LOOK_S)
-        self._doubted_at = None
-
-    def _doubt(self, partitions: Sequence[int]) -> Unsettled:
-        """Return why positions stay in doubt; after three timeouts, first settle the slots without a living member."""
-        now = self._monotonic()
-        self._doubted_at = now if self._doubted_at is None else self._doubted_at
-        what = f"an open transaction moves the positions of the group in partitions {', '.join(map(str, partitions))}"
-        if now - self._doubted_at < self._patience_s:
-            return Unsettled(what, "The transaction ends by itself, or this scorer settles its slot; no action needed.")
-        self._doubted_at = now
-        for transactional_id in self._group.vacant():
-            with suppress(Unsettled):  # it was another slot's
-                self._settle_for(transactional_id, ())
-            if not any(one.in_doubt for one in self._group.standings().values()):
-                return Unsettled(f"{what}; it was ended", "No action needed.")
-        return PersonNeeded(
-            f"{what}, and nothing ends it",
-            f"Find the transaction: kafka-transactions.sh --bootstrap-server {self._cluster.servers} find-hanging "
-            "--broker-id ID --topic __consumer_offsets --max-transaction-timeout 1; then abort it with the command "
-            "that is printed.",
-        )
-
-
-def _passed(part: AttemptRecord, input_topic: str, standings: Mapping[int, GroupStanding]) -> bool:
-    """Return whether the group is past the record that a part was made from: then another scorer has scored it."""
-    position = positions_of([part], input_topic)
-    return any(
-        (at := standings.get(partition)) is not None and (at.offset or 0) >= offset
-        for partition, offset in position.items()
-    )
+        publisher.sweep(filler_messages(left))
+        crash_point("settle.progress.swept")
+        while blocked := self._blocked(left, SWEPT_S):
+            self._end_others(blocked)
 
 
 def positions_of(parts: Iterable[AttemptRecord], input_topic: str) -> dict[int, int]:

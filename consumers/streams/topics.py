@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, TypeVar
 
+import structlog
+
+from consumers.host.runtime import Health
 from consumers.settings import Settings
 from consumers.settings_sockets import added
-from streamsvm.errors import ConfigurationError, InvalidMessage, StateError
+from streamsvm.errors import ConfigurationError, InvalidMessage, StateError, StreamsvmError
 from streamsvm.kafka import Cluster, Place, Record, TopicInfo, TopicSpec
 from streamsvm.model import pointers
 from streamsvm.model.left_out import LeftOut, UnknownRecord, decode_left_out, left_out_key, require_read
 from streamsvm.model.pointers import Alias, Head, Owner, decode_alias, decode_head, decode_owner
+
+log = structlog.get_logger("streamsvm.trainer")
 
 BOUNDED: Final = {"compression.type": "zstd"}
 """The broker stores zstd whatever a writer sent: the only codec of which the client bounds what comes out."""
@@ -148,8 +154,18 @@ def _decoded(record: Record | None, decode: Callable[[bytes], Decoded], what: st
         ) from None
 
 
+def promises(settings: Settings) -> dict[str, str]:
+    """Return what rests on each topic that must keep its records, by the topic's name."""
+    output = settings.output
+    return {
+        output.models_topic: "every version stays until it is retired",
+        output.aliases_topic: "a pin holds until it is removed, and an erased row stays erased",
+        output.audit_topic: "the audit trail says which data made which model",
+    }
+
+
 def check_output(settings: Settings, described: Mapping[str, TopicInfo]) -> list[tuple[str, str]]:
-    """Refuse output topics on which delivery could not keep its promise; return what is unwise about the others.
+    """Refuse output topics on which delivery could not keep its promises; return what is unwise about the others.
 
     Each thing that is unwise comes with what to do.
 
@@ -162,35 +178,70 @@ def check_output(settings: Settings, described: Mapping[str, TopicInfo]) -> list
     Raises
     ------
     ConfigurationError
-        If one has more than one partition, or is compacted and must not be, or is not and must be.
+        If one has more than one partition, or would lose records that it must keep.
     """
-    output, warnings = settings.output, []
-    for name in (output.models_topic, output.aliases_topic, output.audit_topic):
-        topic, wanted = described[name], "delete" if name == output.audit_topic else "compact"
-        if len(topic.partitions) != 1:
+    warnings, rests = [], promises(settings)
+    for spec in output_topics(settings):
+        topic = described[spec.name]
+        if spec.name not in rests:
+            continue
+        for fault in unfit(spec, topic):
             raise ConfigurationError(
-                f"the topic {name} has {len(topic.partitions)} partitions, but the order of its records matters, so "
-                "it must have one",
-                "Recreate the topic with one partition, as `streamsvm topics create` does.",
+                f"the topic {topic.name} is unfit: {fault}. It would break a promise: {rests[topic.name]}",
+                "Change its settings (kafka-configs --alter --entity-type topics), or create it anew with "
+                "`streamsvm topics create`.",
             )
-        policy = set(filter(None, topic.config.get("cleanup.policy", "").split(",")))
-        if policy and wanted not in policy:
-            raise ConfigurationError(
-                f"the topic {name} has cleanup.policy={topic.config['cleanup.policy']}; it must be {wanted}",
-                f"Set the policy: kafka-configs --alter --entity-type topics --entity-name {name} --add-config "
-                f"cleanup.policy={wanted}",
-            )
-        if "compact" in policy and int(topic.config.get(LAG, LAG_MS)) < LAG_MS:
+        if spec.name != settings.output.audit_topic and int(topic.config.get(LAG, LAG_MS)) < LAG_MS:
             loses = "Kafka may remove what a trainer that dies while it repairs a version leaves for its successor"
-            warnings.append((f"{LAG}={topic.config[LAG]} of the topic {name}", f"set it to {LAG_MS}, or {loses}"))
-        if "delete" in policy:
-            deletes = "set it to -1, or Kafka deletes versions and their audit trail"
-            warnings += [
-                (f"{setting}={topic.config[setting]} of the topic {name}", deletes)
-                for setting in FOR_EVER
-                if topic.config.get(setting, "-1") != "-1"
-            ]
+            warnings.append((f"{LAG}={topic.config[LAG]} of the topic {topic.name}", f"set it to {LAG_MS}, or {loses}"))
     return warnings
+
+
+class OutputWatch:
+    """Looks at the output topics from time to time: what makes one of them unfit is shown while the daemon works on.
+
+    Parameters
+    ----------
+    settings : Settings
+    cluster : Cluster
+    health : Health
+    """
+
+    def __init__(self, settings: Settings, cluster: Cluster, health: Health) -> None:
+        self._settings, self._cluster = settings, cluster
+        self._ids: dict[str, str | None] = {}
+        self._made_again: dict[str, str] = {}
+        self._said = dict.fromkeys(promises(settings), "")
+        for name in self._said:
+            health.warns(f"topic {name}", partial(self._said.__getitem__, name))
+
+    def look(self) -> None:
+        """Compare what the broker says now with what must hold; from any thread, one at a time."""
+        rests = promises(self._settings)
+        for spec in output_topics(self._settings):
+            if spec.name in rests:
+                try:
+                    warning = self._warning(spec, rests[spec.name])
+                except StreamsvmError as error:
+                    log.debug("outputs_unanswered", what=error.what)
+                    continue
+                if warning and warning != self._said[spec.name]:
+                    log.warning("output_topic", what=warning, remedy="see `streamsvm topics create`")
+                self._said[spec.name] = warning
+
+    def _warning(self, spec: TopicSpec, promise: str) -> str:
+        found = self._cluster.describe(spec.name)
+        known = self._ids.setdefault(spec.name, found.topic_id)
+        if found.topic_id != known:
+            head = read_pointers(self._cluster, self._settings, READ_TIMEOUT_S).head
+            versions = f"versions up to {head.number}" if head else "all versions"
+            self._ids[spec.name] = found.topic_id
+            self._made_again[spec.name] = (
+                f"the topic {spec.name} was deleted and made again: of {versions} it holds what was written since"
+            )
+        faults = unfit(spec, found)
+        unkept = [f"the topic {spec.name} is unfit: {fault}. It breaks a promise: {promise}" for fault in faults[:1]]
+        return "; ".join([*unkept, *filter(None, [self._made_again.get(spec.name)])])
 
 
 def unfit(spec: TopicSpec, found: TopicInfo) -> list[str]:
@@ -204,30 +255,42 @@ def unfit(spec: TopicSpec, found: TopicInfo) -> list[str]:
             f"the topic has {len(found.partitions)} partitions; the order of its records needs exactly "
             f"{spec.partitions}"
         )
-    wanted = spec.config.get("cleanup.policy")
+    wanted = spec.config.get("cleanup.policy", "")
     policy = found.config.get("cleanup.policy", wanted)
-    if wanted is not None and policy != wanted:
+    if wanted and policy != wanted:
         faults.append(
             f"cleanup.policy is {policy}, not {wanted}: Kafka would remove records that are needed, or never remove any"
         )
-    kept = {name: found.config.get(name, "-1") for name in FOR_EVER if name in spec.config}
-    limits = [(name, limit) for name, limit in kept.items() if limit != "-1"]
-    return [*faults, *(f"{name} is {limit}, not -1: Kafka would delete old versions" for name, limit in limits)]
+    # Of a topic that is only compacted Kafka removes nothing for its age or size.
+    if "delete" in policy and FOR_EVER.keys() <= spec.config.keys():
+        limits = {name: found.config.get(name, "-1") for name in FOR_EVER}
+        faults += [
+            f"{name} is {limit}, not -1: Kafka would delete what must stay"
+            for name, limit in limits.items()
+            if limit != "-1"
+        ]
+    return faults
 
 
-def check_input(found: TopicInfo) -> None:
+def check_input(found: TopicInfo, what: str = "input", option: str = "--input-topic") -> None:
     """Refuse a topic that cannot be a trainer's input.
+
+    Parameters
+    ----------
+    found : TopicInfo
+    what, option : str
+        What the trainer reads there, and how another topic is named.
 
     Raises
     ------
     ConfigurationError
         If it is compacted: versions could not be recomputed from it, and a later start would find a gap.
     """
-    for unfit in unfit_input(found):
+    for fault in unfit_input(found):
         raise ConfigurationError(
-            f"the trainer cannot learn from the input topic {found.name}: {unfit}",
+            f"the trainer cannot learn from the {what} topic {found.name}: {fault}",
             f"Set the policy: kafka-configs --alter --entity-type topics --entity-name {found.name} --add-config "
-            "cleanup.policy=delete, or use another topic with --input-topic.",
+            f"cleanup.policy=delete, or use another topic with {option}.",
         )
 
 

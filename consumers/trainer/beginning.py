@@ -18,7 +18,7 @@ from contextlib import ExitStack
 
 from consumers.settings import Settings
 from consumers.streams.identity import TopicIdentity
-from consumers.streams.topics import written_places
+from consumers.streams.topics import OutputWatch, written_places
 from consumers.trainer.attachment import Making
 from consumers.trainer.checkpointing import Saver
 from consumers.trainer.components import Components
@@ -117,11 +117,13 @@ def begin(
             started.topic_id,
             {p: at.offset for p, at in pipeline.learner.positions.items()},
             remedy=making.remedy,
+            monotonic=clock.monotonic,
         ),
         surveyor=making.surveyor,
         standstill=components.make_standstill(
             cluster.marks, written_places(settings), STUCK_S, clock.monotonic, metrics
         ),
+        input_watch=components.make_input_watch(cluster, components.health, clock.monotonic),
         owner=components.make_owner_watch(
             cluster, settings.output.aliases_topic, settings.name, delivery.check_owner, clock.monotonic
         ),
@@ -132,7 +134,8 @@ def begin(
 
 def _surveyor(taken: TakenOver, components: Components, stack: ExitStack) -> Surveyor:
     started, source = taken.started, taken.started.settings.input
-    watch = components.make_watch(components.cluster, source.topic)
+    outputs = OutputWatch(taken.started.settings, components.cluster, components.health)
+    watch = components.make_watch(components.cluster, source.topic, outputs.look)
     stack.callback(watch.close)
     # Partitions that came while nobody looked wait for the first check after reading again; it should not take an
     # interval.

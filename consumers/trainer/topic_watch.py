@@ -5,18 +5,23 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable, Mapping
-from typing import Protocol
+from typing import Final, Protocol
 
 import structlog
 
 from consumers import constants
 from consumers.settings import InputConfig
+from consumers.streams.identity import Absence
 from streamsvm.delivery.input_survey import Look, survey
 from streamsvm.errors import LogGap, TopicMissing, TransientError
 from streamsvm.kafka import Cluster
 from streamsvm.points import Positions
 
 log = structlog.get_logger("streamsvm.trainer")
+
+
+ASK_AGAIN_S: Final = 1.0
+"""When brokers are asked again whether there is no such topic."""
 
 
 class Watch(Protocol):
@@ -39,11 +44,14 @@ class ThreadedWatch:
     ----------
     cluster : Cluster
     topic : str
+    also : callable, optional
+        Called on that thread after the question was answered.
     """
 
-    def __init__(self, cluster: Cluster, topic: str) -> None:
+    def __init__(self, cluster: Cluster, topic: str, also: Callable[[], None] | None = None) -> None:
         self._cluster = cluster
         self._topic = topic
+        self._also = also
         self._asking: threading.Thread | None = None
         self._answer: Look | BaseException | None = None
 
@@ -70,11 +78,13 @@ class ThreadedWatch:
     def _run(self, reached: Mapping[int, int]) -> None:
         try:
             self._answer = look(self._cluster, self._topic, reached)
+            if self._also is not None:
+                self._also()
         except BaseException as error:  # noqa: BLE001 - handed to the loop, which raises it
             self._answer = error
 
 
-MakeWatch = Callable[[Cluster, str], Watch]
+MakeWatch = Callable[[Cluster, str, Callable[[], None] | None], Watch]
 
 
 def look(cluster: Cluster, topic: str, reached: Mapping[int, int]) -> Look | None:
@@ -131,7 +141,7 @@ class Surveyor:
         self._remedy = remedy
         self._requested_at = -math.inf if at_once else monotonic()
         self._before: Look | None = None
-        self._missing = False
+        self._absence = Absence(monotonic)
 
     @property
     def log(self) -> Mapping[int, tuple[int, int]]:
@@ -159,9 +169,11 @@ class Surveyor:
         look = self._watch.take()
         if look is None:
             return {}
-        missing, self._missing = self._missing, bool(look.missing)
-        if look.missing and not missing:  # a broker that has just started may not know its topics yet
+        if look.missing and not self._absence.lasts():
+            self._requested_at += ASK_AGAIN_S - constants.WATCH_INTERVAL_S
             return {}
+        if not look.missing:
+            self._absence.ended()
         _, reading = surveyed()
         found = survey(self._config.topic, self._topic_id, reading, look, self._before)
         self._before = look

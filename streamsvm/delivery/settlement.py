@@ -11,8 +11,8 @@ transactional id over first checks every partition that the id writes to, ends w
 judges what is left.
 
 The cases, for an attempt of parts p1 .. pn (a version: its record, the copies, the head, `current`, the audit entry;
-a batch of scores: scores, dead letters, the group's positions). A part is *visible* if it has a commit marker, *hung*
-if it has none, *aborted* if it has an abort marker.
+a batch of scores: scores, dead letters, how far the input is scored). A part is *visible* if it has a commit marker,
+*hung* if it has none, *aborted* if it has an abort marker.
 
 ==========================================  =====================================  =================================
 what happened                               what a successor finds                 what it does
@@ -166,7 +166,7 @@ def judge(parts: Iterable[AttemptRecord], models_topic: str = "", decided: Conta
     models_topic : str
         Where versions are; empty if the attempts have none.
     decided : container of str
-        Attempts that are known to be committed by another witness: the positions that a group committed with them.
+        Attempts that are known to be committed by another witness: how far the input is scored.
     """
     by_attempt: dict[str, list[AttemptRecord]] = defaultdict(list)
     for part in parts:
@@ -175,7 +175,7 @@ def judge(parts: Iterable[AttemptRecord], models_topic: str = "", decided: Conta
 
 
 def _judged(attempt: str, found: Sequence[AttemptRecord], models_topic: str, decided: bool) -> Judgement:
-    # Nobody saw any of it, so nobody is owed the rest; positions that were committed with it prove that it was decided.
+    # Nobody saw any of it, so nobody is owed the rest; progress that was committed with it proves that it was decided.
     if not decided and not any(part.visible for part in found):
         return Judgement(attempt=attempt, verdict=AttemptVerdict.VOID)
     best = _best(found)

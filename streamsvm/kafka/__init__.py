@@ -16,16 +16,17 @@ from streamsvm.kafka.failures import DamagedBatch, OffsetOutOfRange, OutcomeUnkn
 from streamsvm.kafka.group_member import GroupMember
 from streamsvm.kafka.group_slots import GroupSlots, Process, Slot, members_of
 from streamsvm.kafka.log import Marks, Place, Watermarks
-from streamsvm.kafka.membership import MemberProgress, Subscription
+from streamsvm.kafka.membership import FROM_THE_FIRST, GroupPosition, MemberProgress, Subscription
 from streamsvm.kafka.outbox import Outbox
 from streamsvm.kafka.producing import Publisher
 from streamsvm.kafka.reading import RecordFetcher, Stored, Tail
 from streamsvm.kafka.records import Batch, Message, Record
 from streamsvm.kafka.schema_registry import RegistryUnavailable, SchemaRegistry
-from streamsvm.kafka.standings import GroupStanding, Standings
-from streamsvm.kafka.topics import TopicInfo, TopicSpec
+from streamsvm.kafka.topics import GONE_AFTER_S, TopicInfo, TopicSpec
 
 __all__ = [
+    "FROM_THE_FIRST",
+    "GONE_AFTER_S",
     "HEADER",
     "RESERVED",
     "TRANSACTION_TIMEOUT_S",
@@ -37,8 +38,8 @@ __all__ = [
     "DamagedBatch",
     "EmbeddedBroker",
     "GroupMember",
+    "GroupPosition",
     "GroupSlots",
-    "GroupStanding",
     "Input",
     "Marks",
     "MemberProgress",
@@ -58,7 +59,6 @@ __all__ = [
     "SchemaRegistry",
     "Slot",
     "Stamp",
-    "Standings",
     "Stored",
     "Subscription",
     "Tail",

@@ -32,6 +32,9 @@ CLOSE_TIMEOUT_S = 5.0
 """Longest time, in seconds, that letting go of the broker may take."""
 
 _STATISTICS_INTERVAL_MS = 1000
+_CONNECTED = frozenset({"UP", "UPDATE", "REAUTH"})
+"""States of a connection over which answers come; its login may be renewed meanwhile."""
+
 REPEAT_AFTER_S = 60.0
 """A line of the client that repeats is said as a count in so many seconds."""
 
@@ -199,7 +202,7 @@ class Link:
         brokers = statistics.get("brokers", {}).values()
         self.up = any(
             # A logical broker, as a group's coordinator, stands for a real one, which is in the list itself.
-            broker.get("state") == "UP" and broker.get("source") not in ("logical", "internal")
+            broker.get("state") in _CONNECTED and broker.get("source") not in ("logical", "internal")
             for broker in brokers
         )
         if self.up:
@@ -324,7 +327,11 @@ def make_consumer(
             **(fixed or {}),
         },
     )
-    callbacks: dict[str, Any] = {"error_cb": link.on_error, "stats_cb": link.on_statistics}
+    callbacks: dict[str, Any] = {
+        "error_cb": link.on_error,
+        "stats_cb": link.on_statistics,
+        "throttle_cb": connection.throttling.note,
+    }
     if on_commit is not None:
         callbacks["on_commit"] = on_commit
     try:
@@ -393,7 +400,8 @@ def make_producer(
         {"enable.idempotence": True, **(fixed or {})},
     )
     try:
-        return Producer({**options, "error_cb": link.on_error}, logger=log or CLIENT_LOG)
+        callbacks = {"error_cb": link.on_error, "throttle_cb": connection.throttling.note}
+        return Producer({**options, **callbacks}, logger=log or CLIENT_LOG)
     except (KafkaException, ValueError, TypeError) as error:
         raise _bad_options(error, connection) from error
 

@@ -15,12 +15,11 @@ from streamsvm.kafka.consuming import Input
 from streamsvm.kafka.group_member import GroupMember
 from streamsvm.kafka.group_slots import GroupSlots, Process, Slot
 from streamsvm.kafka.log import Marks, Place, Start, Watermarks, log_range, start_positions
-from streamsvm.kafka.membership import Subscription
+from streamsvm.kafka.membership import Placement, Subscription
 from streamsvm.kafka.outbox import PATIENCE_S, Outbox
 from streamsvm.kafka.producing import Publisher
 from streamsvm.kafka.reading import RecordFetcher, Stored, Tail, fetch_one, read_stored, read_to_end, stored_at
 from streamsvm.kafka.records import Record
-from streamsvm.kafka.standings import Standings
 from streamsvm.kafka.topics import TopicIds, TopicInfo, TopicSpec, create_topics, describe_topic
 
 TRANSACTION_TIMEOUT_S = 20.0
@@ -340,9 +339,10 @@ class Cluster:
         slot: Slot | None = None,
         client_id: str = "",
         topic_id: str = "",
-        begins_anew: bool = False,
+        model: str = "",
+        place: Placement,
     ) -> Subscription:
-        """Make a member of a group that shares a topic, which starts at its first record where it has no position."""
+        """Make a member of a group that shares a topic."""
         return Subscription(
             self._connection,
             topic,
@@ -350,16 +350,13 @@ class Cluster:
             slot=slot,
             client_id=client_id,
             topic_id=topic_id,
-            begins_anew=begins_anew,
+            model=model,
+            place=place,
         )
 
     def slots(self, group: str, *, process: Process | None = None) -> GroupSlots:
         """Make the slots of a group, as this process claims them."""
         return GroupSlots(self._connection, group, process=process)
-
-    def standings(self, group: str, topic: str) -> Standings:
-        """Make who asks how far a group has come in a topic."""
-        return Standings(self._connection, group, topic)
 
     def member(self, topic: str, *, group: str) -> GroupMember:
         """Make a member of a group that says whose partitions are whose, and reads nothing."""

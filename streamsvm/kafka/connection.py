@@ -6,17 +6,24 @@ Invariant: no option that the delivery guarantees rest on can be changed from ou
 from __future__ import annotations
 
 import ipaddress
+import math
 import threading
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Final
+
+from confluent_kafka import ThrottleEvent
 
 from streamsvm.errors import ConfigurationError
 from streamsvm.kafka.kept import Kept
 from streamsvm.secrecy import MASK, is_secret
 
 Option = str | int | bool
+
+RECENT_S: Final = 30.0
+"""How long a delay by a quota is shown."""
 
 RESERVED: Mapping[str, str] = MappingProxyType(
     {
@@ -69,6 +76,28 @@ _UNENCRYPTED: Mapping[str, str] = MappingProxyType(
 )
 
 
+class Throttling:
+    """The newest delay with which a broker's quota slowed down a client of a connection. Safe from any thread."""
+
+    def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._monotonic = monotonic
+        self._newest = (-math.inf, 0.0, "")
+
+    def note(self, event: ThrottleEvent) -> None:
+        """Note what the client library says; an answer without a delay ends it."""
+        self._newest = (self._monotonic(), event.throttle_time, event.broker_name)
+
+    def recent_s(self) -> float:
+        """Return the delay in seconds; 0 if none came for `RECENT_S`."""
+        noted_at, delay_s, _ = self._newest
+        return delay_s if self._monotonic() - noted_at < RECENT_S else 0.0
+
+    def said(self) -> str:
+        """Return who slows us down, for people; empty if nobody does."""
+        delay_s = self.recent_s()
+        return f"the quota of broker {self._newest[2]} delayed an answer by {delay_s:.2g} s" if delay_s else ""
+
+
 @dataclass(frozen=True, slots=True, repr=False, kw_only=True)
 class Connection:
     """How to reach the broker; made once from configuration, passed to everything.
@@ -90,6 +119,8 @@ class Connection:
     accepted : threading.Event
         Set by the first client of this connection that a broker answered. From then on its credentials and its trust
         in the broker are known to be right, and a refusal is something that may pass.
+    throttling : Throttling
+        What quotas do to its clients.
     kept : Kept
         Clients that wait for another question.
 
@@ -104,6 +135,7 @@ class Connection:
     embedded: bool = False
     request_timeout_s: float = field(default=10.0)
     accepted: threading.Event = field(default_factory=threading.Event, init=False, compare=False)
+    throttling: Throttling = field(default_factory=Throttling, init=False, compare=False)
     kept: Kept[Any] = field(default_factory=Kept, init=False, compare=False)
 
     def __post_init__(self) -> None:

@@ -31,7 +31,7 @@ error that the client calls fatal is never tried again, one that it calls aborta
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import Enum
 from types import MappingProxyType
 
@@ -89,6 +89,8 @@ class OffsetOutOfRange(StateError):
     ) -> None:
         self.topic, self.partition, self.offset, self.low, self.high = topic, partition, offset, low, high
         holds = "" if low is None else f": the log starts at {low} and ends at {high}"
+        if low is not None and high is not None and low <= offset <= high:
+            holds += "; it was cut below that meanwhile, by an unclean leader election or a broker that lost its disk"
         super().__init__(
             f"offset {offset} of {topic}[{partition}] is out of range{holds}",
             "Records were deleted, or the topic was recreated: choose a start inside the range, or reset the state "
@@ -252,6 +254,14 @@ def unavailable(connection: Connection, detail: str = "") -> BrokerUnavailable:
     return BrokerUnavailable(
         f"no broker answered at {connection.servers} within {connection.request_timeout_s:g} s{reason}",
         "Check bootstrap.servers, the network, and that the broker runs.",
+    )
+
+
+def partitions_missing(topic: str, partitions: Iterable[int]) -> TopicMissing:
+    """Return the error for partitions that a topic does not have."""
+    return TopicMissing(
+        f"topic {topic} has no partition {', '.join(map(str, sorted(partitions)))}",
+        "Check whether the topic was recreated with fewer partitions.",
     )
 
 

@@ -10,23 +10,15 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message as Consumed
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message as Consumed, TopicPartition
 
 from streamsvm.errors import StreamsvmError, TransientError
 from streamsvm.kafka.client import SLICE_S, Link
 from streamsvm.kafka.connection import Connection
-from streamsvm.kafka.failures import (
-    DamagedBatch,
-    Fault,
-    OffsetOutOfRange,
-    error_of,
-    fault_of,
-    text_of,
-    topic_missing,
-    translate,
-)
+from streamsvm.kafka.failures import DamagedBatch, Fault, OffsetOutOfRange, error_of, fault_of, text_of
 from streamsvm.kafka.log import log_range
 from streamsvm.kafka.records import Batch
+from streamsvm.kafka.topics import failure_of
 
 logger = logging.getLogger("streamsvm.kafka")
 
@@ -162,11 +154,9 @@ class Feed:
             self.ends[partition or 0] = offset or 0
             return None
         if code == KafkaError._AUTO_OFFSET_RESET:
-            return self._misplaced(partition or 0, offset)
+            return self._misplaced(partition or 0, self._read_to(partition or 0) if offset is None else offset)
         if code == KafkaError.GROUP_AUTHORIZATION_FAILED and self._group is None:
             return None  # the name of a group that nothing is committed to
-        if fault is Fault.MISSING:
-            return topic_missing(self._topic)
         if fault in (Fault.DAMAGED, Fault.REFUSED):  # what a writer is refused for is damage to a reader
             return DamagedBatch(
                 f"a record batch of {self._topic}[{partition}] is damaged: {text_of(error)}",
@@ -174,16 +164,20 @@ class Feed:
             )
         of_group = code == KafkaError.GROUP_AUTHORIZATION_FAILED
         doing = f"read {self._topic} as group {self._group}" if of_group else f"read {self._topic}"
-        meaning = translate(error, self._connection, doing)
+        meaning = failure_of(error, self._link, self._connection, self._topic, partition or 0, doing)
         if isinstance(meaning, TransientError):
             self._link.last_trouble = text_of(error)
             logger.debug("temporary error on %s: %s", self._topic, text_of(error))
             return None
         return meaning
 
-    def _misplaced(self, partition: int, offset: int | None) -> StreamsvmError:
+    def _read_to(self, partition: int) -> int:
+        """Return where the client stands: of a log that was cut below that it names no offset."""
+        return max(0, self._consumer.position([TopicPartition(self._topic, partition)])[0].offset)
+
+    def _misplaced(self, partition: int, offset: int) -> StreamsvmError:
         try:
             low, high = log_range(self._connection, self._topic, partition)
         except TransientError:
-            return OffsetOutOfRange(self._topic, partition, offset or 0)
-        return OffsetOutOfRange(self._topic, partition, offset or 0, low, high)
+            return OffsetOutOfRange(self._topic, partition, offset)
+        return OffsetOutOfRange(self._topic, partition, offset, low, high)

@@ -12,11 +12,11 @@ from typing import Final, Literal
 
 from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, TopicPartition
 
-from streamsvm.errors import ConfigurationError, StreamsvmError, TopicMissing, TransientError
+from streamsvm.errors import ConfigurationError
 from streamsvm.kafka.client import Link, lent_consumer, make_consumer, partitions_of
 from streamsvm.kafka.connection import Connection, Option
-from streamsvm.kafka.failures import Fault, error_of, fault_of
-from streamsvm.kafka.topics import describe_topic
+from streamsvm.kafka.failures import error_of, partitions_missing
+from streamsvm.kafka.topics import failure_of
 
 Start = Literal["earliest", "latest"] | datetime
 
@@ -109,7 +109,8 @@ class Marks:
             # By a new client from now on: this one may know a leader or an epoch that is gone, and ask by it for ever.
             self._consumers.pop(isolation, None)
             if error.code() not in _MOVED or time.monotonic() + 2 * _PAUSE_S >= deadline:
-                raise self._failure(error, topic, partition)
+                doing = f"ask for the end of {topic}[{partition}]"
+                raise failure_of(error, self._link, self._connection, topic, partition, doing)
             time.sleep(_PAUSE_S)
 
     def _ask(
@@ -134,17 +135,6 @@ class Marks:
             nobody = KafkaError(KafkaError.LEADER_NOT_AVAILABLE)
             return {}, ((failed.topic, failed.partition), failed.error or nobody)
         return {(at.topic, at.partition): at.offset for at in answers}, None
-
-    def _failure(self, error: KafkaError, topic: str, partition: int) -> StreamsvmError:
-        """Return our error; the client says of a topic that is missing, and of one without a leader now, the same."""
-        doing = f"ask for the end of {topic}[{partition}]"
-        if fault_of(error) is not Fault.MISSING:
-            return self._link.failure(error, doing)
-        try:
-            describe_topic(self._connection, topic)
-        except StreamsvmError as missing:
-            return missing
-        return TransientError(f"failed to {doing}: the partition has no leader at the moment", "Try again.")
 
 
 def log_ranges(
@@ -203,10 +193,7 @@ def require_partitions(topic: str, wanted: Iterable[int], existing: Iterable[int
     """Raise `TopicMissing` if the topic lacks a partition that is wanted."""
     missing = sorted(set(wanted) - set(existing))
     if missing:
-        numbers = ", ".join(map(str, missing))
-        raise TopicMissing(
-            f"topic {topic} has no partition {numbers}", "Check whether the topic was recreated with fewer partitions."
-        )
+        raise partitions_missing(topic, missing)
 
 
 @contextmanager
@@ -226,7 +213,8 @@ def _watermarks(consumer: Consumer, link: Link, connection: Connection, topic: s
             low, high = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=left_s)
         except KafkaException as error:
             if error_of(error).code() not in _MOVED or left_s <= 2 * _PAUSE_S:
-                raise link.failure(error_of(error), f"ask for the range of {topic}[{partition}]") from error
+                doing = f"ask for the range of {topic}[{partition}]"
+                raise failure_of(error_of(error), link, connection, topic, partition, doing) from error
             time.sleep(_PAUSE_S)
         else:
             return low, high
@@ -255,5 +243,5 @@ def _offsets_since(
         raise link.failure(error_of(error), doing) from error
     for answer in found:
         if answer.error is not None:
-            raise link.failure(answer.error, doing)
+            raise failure_of(answer.error, link, connection, topic, answer.partition, doing)
     return {answer.partition: answer.offset for answer in found if answer.offset >= 0}

@@ -18,28 +18,33 @@ such is ever made.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Final
 
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, KafkaException, Message as Consumed, TopicPartition
 
-from streamsvm.errors import TransientError
+from streamsvm.errors import StateError, TransientError
 from streamsvm.kafka.client import CLOSE_TIMEOUT_S, FOLLOWS_PARTITIONS, SLICE_S, Link, close_within, make_consumer
 from streamsvm.kafka.connection import Connection, Option
 from streamsvm.kafka.consuming import DEFAULT_BUFFERED_BYTES, buffer_of
-from streamsvm.kafka.failures import Recreated, error_of, text_of
+from streamsvm.kafka.failures import OffsetOutOfRange, error_of, text_of
 from streamsvm.kafka.feed import Feed
 from streamsvm.kafka.group_slots import Slot
 from streamsvm.kafka.records import Record
-from streamsvm.kafka.standings import NO_TOPIC_ID, GroupStanding, standing_of
 
 REWIND_TIMEOUT_S = 2.0
 """How long one question for the group's positions may hold up a poll; it is asked again at the next."""
 
 LEAVE_TIMEOUT_S = 3.0
 """How long a member that leaves waits for a rebalance that is under way."""
+
+FROM_THE_FIRST: Final = OFFSET_BEGINNING
+"""Where a partition is read from its first record on."""
+
+NO_TOPIC_ID: Final = "-"
+"""Stands in a position's metadata for the id of a topic that has none."""
 
 _CLASSIC: dict[str, Option] = {
     "group.protocol": "classic",
@@ -49,6 +54,7 @@ _LIVELINESS: dict[str, Option] = {"heartbeat.interval.ms": 1000, "session.timeou
 """A member learns of a rebalance at its heartbeat, and a cooperative one has two rounds: 3 s would make it six. The
 partitions of a member that died wait for its session to run out; 6 s is the least that brokers allow by default
 (``group.min.session.timeout.ms``), and the client's own default of 45 s is as long as nobody would read them."""
+_OBSERVES: dict[str, Option] = {"isolation.level": "read_uncommitted", "statistics.interval.ms": 0}
 _NEXT_GENERATION: dict[str, Option] = {"group.protocol": "consumer"}
 
 
@@ -64,26 +70,60 @@ class MemberProgress:
         The next offset to read in each partition.
     member : object
         The client's token of the group, the member and its generation.
-    attempt : str
-        The attempt that the positions belong to, where another one commits them in its place; else empty.
     topic_id : str
         Of the topic whose positions these are; empty where the broker gives no ids.
+    model : str
+        Whose work they say is done.
     """
 
     what: str
     offsets: tuple[TopicPartition, ...]
     member: Any
-    attempt: str = ""
     topic_id: str = ""
+    model: str = ""
 
-    def stamped(self, attempt: str, transactional_id: str) -> list[TopicPartition]:
-        """Return the offsets with metadata: which attempt commits them, when, and of which topic's log they are.
+    def stamped(self, attempt: str) -> list[TopicPartition]:
+        """Return the offsets with metadata: which attempt commits them, of which topic's log, and for which model.
 
-        `streamsvm.kafka.standings` reads them.
+        `position_of` reads them.
         """
-        of = self.topic_id or NO_TOPIC_ID
-        metadata = f"{self.attempt or attempt} {time.time_ns() // 1_000_000} {of} {transactional_id}"
+        metadata = f"{attempt} {self.topic_id or NO_TOPIC_ID} {self.model}"
         return [TopicPartition(tp.topic, tp.partition, tp.offset, metadata) for tp in self.offsets]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupPosition:
+    """How far a group says that it has come in one partition.
+
+    Attributes
+    ----------
+    offset : int or None
+        The next offset to read, as it was committed last; None where the group has no position.
+    topic_id : str
+        Of the topic in whose log it is; empty if whoever committed it did not say.
+    model : str
+        For which it was committed; empty if nobody said.
+    """
+
+    offset: int | None = None
+    topic_id: str = ""
+    model: str = ""
+
+
+def position_of(tp: TopicPartition) -> GroupPosition:
+    """Return a committed position with what its metadata names; the metadata may be another program's."""
+    offset = tp.offset if tp.offset >= 0 else None
+    words = (tp.metadata or "").split(" ")
+    if len(words) >= 4 and words[1].isdecimal():  # of a scorer that had no records of its progress
+        words = ["", words[2], ""]
+    if len(words) != 3:
+        return GroupPosition(offset)
+    return GroupPosition(offset, "" if words[1] == NO_TOPIC_ID else words[1], words[2])
+
+
+Placement = Callable[[Iterable[int], Mapping[int, GroupPosition], Mapping[int, int]], Mapping[int, int]]
+"""Given partitions, the group's positions (none where its coordinator does not answer) and the first record that was
+read of each, returns where each is read on."""
 
 
 class Subscription:
@@ -100,9 +140,6 @@ class Subscription:
         The topic.
     group : str
         The group that shares the work.
-    start : "earliest" or "latest"
-        Where to start in a partition for which the group has no position yet. A position that the log
-        no longer holds is an error, whatever is given here.
     max_buffered_bytes : int
         How much is fetched ahead of `poll`, in bytes; one fetched batch may come on top.
     slot : Slot, optional
@@ -110,11 +147,11 @@ class Subscription:
     client_id : str
         How the group lists this member, if not by the connection's name.
     topic_id : str
-        Of the topic whose positions are committed and trusted; empty where the broker gives no ids. A position that
-        says another id is one of a topic that was deleted.
-    begins_anew : bool
-        Whether a partition is read from its first record where the group's position is one of a deleted topic;
-        otherwise that is an error.
+        Of the topic whose positions are committed; empty where the broker gives no ids.
+    model : str
+        For which they are committed.
+    place : callable
+        Says where partitions are read on. `poll` tries again at a `TransientError`, and raises any other.
     """
 
     def __init__(
@@ -123,24 +160,25 @@ class Subscription:
         topic: str,
         *,
         group: str,
-        start: Literal["earliest", "latest"] = "earliest",
         max_buffered_bytes: int = DEFAULT_BUFFERED_BYTES,
         slot: Slot | None = None,
         client_id: str = "",
         topic_id: str = "",
-        begins_anew: bool = False,
+        model: str = "",
+        place: Placement,
     ) -> None:
         self._topic = topic
         self._group = group
-        self._topic_id = topic_id
-        self._begins_anew = begins_anew
+        self._topic_id, self._model = topic_id, model
+        self._place = place
         self._classic = not connection.embedded
         self._static = self._classic and slot is not None
-        self._start = OFFSET_BEGINNING if start == "earliest" else OFFSET_END
-        self._link = Link(connection)
+        self._connection, self._link = connection, Link(connection)
+        self._observer: Consumer | None = None
         self._astray = False
         self._unplaced = ""
         self._first: dict[int, int] = {}
+        self._placed: dict[int, int] = {}
         self._consumer = make_consumer(
             connection,
             self._link,
@@ -155,7 +193,7 @@ class Subscription:
                 **({"client.id": client_id} if client_id else {}),
             },
         )
-        self._feed = Feed(self._consumer, self._link, connection, topic, group=group, on_unplaced=self._place)
+        self._feed = Feed(self._consumer, self._link, connection, topic, group=group, on_unplaced=self._place_late)
         self._consumer.subscribe([topic], on_assign=self._on_given, on_revoke=self._on_taken, on_lost=self._on_taken)
 
     def poll(self, max_records: int, timeout_s: float) -> Sequence[Record]:
@@ -167,10 +205,8 @@ class Subscription:
 
         Raises
         ------
-        OffsetOutOfRange
-            If the log no longer holds the group's position (a `StateError`); see `begin_again`.
-        Recreated
-            If the group's position is one of a topic that was deleted (a `StateError`).
+        StateError
+            If `place` raises it.
         Fenced
             If another member has joined the group in this one's slot: close this one, its records are read again.
         TopicMissing, ConfigurationError, FatalError
@@ -178,23 +214,24 @@ class Subscription:
         """
         if self._astray:
             self._astray = not self._go_to_positions(self._consumer.assignment())
-        records = self._feed.take(max_records, timeout_s, gather=False)
+        try:
+            records = self._feed.take(max_records, timeout_s, gather=False)
+        except OffsetOutOfRange:
+            # The log was cut while it was read: whoever places says where to go on.
+            self._feed.resume()
+            self._astray = True
+            return []
         if self._astray:  # the batch may hold records of partitions that are another member's by now
             return []
         for record in records:
             self._first.setdefault(record.partition, record.offset)
         return records
 
-    def begin_again(self, partitions: Sequence[int] | None = None) -> None:
-        """Read partitions, by default all that are assigned, from their first record on, whatever the group's position.
-
-        A rebalance, or a `rewind`, before a position is committed there goes back to the group's.
-        """
+    def begin_again(self) -> None:
+        """Read all that is assigned from its first record on; a rebalance or a `rewind` places it again."""
         self._feed.resume()
         try:
-            assigned = [tp.partition for tp in self._consumer.assignment()]
-            wanted = [partition for partition in assigned if partitions is None or partition in partitions]
-            self._move(dict.fromkeys(wanted, OFFSET_BEGINNING))
+            self._move({tp.partition: FROM_THE_FIRST for tp in self._consumer.assignment()})
         except KafkaException as error:  # of a member that was fenced meanwhile, which the next `poll` says
             self._unplaced = text_of(error_of(error))
 
@@ -202,6 +239,7 @@ class Subscription:
         """Go over to the topic that has the name now: the next `poll` asks where the group stands in that one."""
         self._topic_id = topic_id
         self._first.clear()
+        self._placed.clear()
         self._feed.resume()
         self.rewind()
 
@@ -225,6 +263,7 @@ class Subscription:
             tuple(self._offsets(positions)),
             member,
             topic_id=self._topic_id,
+            model=self._model,
         )
 
     def commit(self, positions: Mapping[int, int]) -> None:
@@ -257,11 +296,16 @@ class Subscription:
         """Whether the group has let this member in, as far as the last `poll` knows."""
         return bool(self._consumer.memberid())
 
+    @property
+    def assigned(self) -> tuple[int, ...]:
+        """The partitions of this member, as of the last `poll`."""
+        return tuple(tp.partition for tp in self._consumer.assignment())
+
     def backlog(self) -> dict[int, int]:
         """Return the records between what was polled and the end, for each partition of this member; never blocks.
 
-        Ends are those of the last fetch, without `in_open_transactions`. A partition of which nothing was
-        fetched yet is left out, and so is every one after a `rewind`, until the next `poll` has gone back.
+        Ends are those of the last fetch, without `in_open_transactions`. A partition for which no fetch was
+        answered yet is left out, and so is every one after a `rewind`, until the next `poll` has gone back.
         """
         if self._astray:
             return {}
@@ -279,10 +323,12 @@ class Subscription:
     def _behind(self, tp: TopicPartition) -> int | None:
         """Return the records behind a position; its own, or the end that was met last, past transactions' markers."""
         try:
-            _, high = self._consumer.get_watermark_offsets(TopicPartition(self._topic, tp.partition), cached=True)
+            low, high = self._consumer.get_watermark_offsets(TopicPartition(self._topic, tp.partition), cached=True)
         except KafkaException:
             return None
-        at = max(tp.offset, self._feed.ends.get(tp.partition, -1))
+        placed = self._placed.get(tp.partition, OFFSET_END)
+        begun = low if placed == FROM_THE_FIRST else placed
+        at = max(tp.offset, self._feed.ends.get(tp.partition, -1), begun)
         high -= self._link.open.get((self._topic, tp.partition), 0)
         return max(0, high - at) if high >= 0 and at >= 0 else None
 
@@ -305,6 +351,8 @@ class Subscription:
         """
         if self._classic and not self._static:
             self._leave()
+        if self._observer is not None:
+            close_within(self._observer, CLOSE_TIMEOUT_S)
         close_within(self._consumer, CLOSE_TIMEOUT_S)
 
     def _leave(self) -> None:
@@ -323,60 +371,63 @@ class Subscription:
         return [TopicPartition(self._topic, partition, offset) for partition, offset in positions.items()]
 
     def _on_given(self, _: Consumer, partitions: list[TopicPartition]) -> None:
-        # The client takes up the group's position by itself, and does not show the id that is committed with it.
-        self._astray |= bool(partitions and self._topic_id)
+        # The client takes up the group's position by itself, whoever committed it.
+        self._astray |= bool(partitions)
 
     def _on_taken(self, _: Consumer, partitions: list[TopicPartition]) -> None:
         for tp in partitions:
             self._astray = True
             self._first.pop(tp.partition, None)
+            self._placed.pop(tp.partition, None)
 
     def _go_to_positions(self, partitions: list[TopicPartition]) -> bool:
-        """Read partitions on from the group's positions; return whether the broker returned them."""
+        """Read partitions on from where they are placed; return whether that could be told."""
         try:
-            committed = self._consumer.committed(partitions, REWIND_TIMEOUT_S) if partitions else []
-            for tp in committed:
-                if tp.error is not None:
-                    raise KafkaException(tp.error)
-            self._move({tp.partition: self._trusted(tp) for tp in committed})
-        except KafkaException as error:  # a member that was fenced meanwhile cannot be moved either: `poll` says so
+            hints = self._hints(partitions)
+            self._move(self._place([tp.partition for tp in partitions], hints, self._first))
+        except TransientError as error:
+            self._unplaced = f"{error.what}{self._unplaced and f' ({self._unplaced})'}"
+            return False
+        except KafkaException as error:  # a member that was fenced meanwhile cannot be moved: `poll` says so
             self._unplaced = text_of(error_of(error))
             return False
         self._unplaced = ""
         return True
 
-    def _trusted(self, tp: TopicPartition) -> int:
-        """Return a committed position, negative if there is none; `OFFSET_BEGINNING` for one of a deleted topic."""
-        standing = standing_of(tp)
-        if not self._is_another(standing):
-            return tp.offset
-        if not self._begins_anew:
-            raise Recreated(
-                f"the topic {self._topic} was recreated: the position {tp.offset} of group {self._group} in "
-                f"{self._topic}[{tp.partition}] is one of the id {standing.topic_id}, and the topic has the id "
-                f"{self._topic_id}",
-                topic_id=self._topic_id,
-            )
-        return OFFSET_BEGINNING
+    def _hints(self, partitions: list[TopicPartition]) -> dict[int, GroupPosition]:
+        """Return the group's positions; none while its coordinator does not answer.
 
-    def _is_another(self, standing: GroupStanding) -> bool:
-        # A position without an id was committed by a person's tool, or where the broker gives no ids.
-        return bool(self._topic_id and standing.topic_id) and standing.topic_id != self._topic_id
+        Asked by a client that is no member, and takes the position before one that an open transaction moves: nobody
+        may ever end that transaction. An administrator's client would end the process where the coordinator moves while
+        it asks (librdkafka#5040).
+        """
+        self._unplaced = ""
+        if self._observer is None:
+            self._observer = make_consumer(self._connection, self._link, self._group, fixed=_OBSERVES)
+        try:
+            committed = self._observer.committed(partitions, REWIND_TIMEOUT_S) if partitions else []
+        except KafkaException as error:
+            self._unplaced = text_of(error_of(error))
+            return {}
+        finally:
+            self._observer.poll(0)  # serves callbacks
+        failed = [tp.error for tp in committed if tp.error is not None]
+        if failed:
+            self._unplaced = text_of(failed[0])
+            return {}
+        return {tp.partition: position_of(tp) for tp in committed}
 
-    def _move(self, committed: Mapping[int, int]) -> None:
-        """Read on from these offsets; a partition without one from the first record that was polled of it."""
-        positions = {
-            partition: offset if offset >= 0 or offset == OFFSET_BEGINNING else self._first.get(partition, self._start)
-            for partition, offset in committed.items()
-        }
+    def _move(self, positions: Mapping[int, int]) -> None:
+        """Read on from these offsets."""
+        self._placed |= positions
         for partition, offset in positions.items():
-            if offset == OFFSET_BEGINNING:
+            if offset == FROM_THE_FIRST:
                 self._first.pop(partition, None)
         # Taken out and put back, not sought: what was fetched ahead must go, also from a partition in error.
         self._consumer.incremental_unassign([TopicPartition(self._topic, partition) for partition in positions])
         self._consumer.incremental_assign(self._offsets(positions))
 
-    def _place(self, partitions: set[int], dropped: Sequence[Consumed]) -> None:
+    def _place_late(self, partitions: set[int], dropped: Sequence[Consumed]) -> None:
         """Place partitions of which the client says that the group has no position.
 
         It may say so late, when they were read already, or even committed. So the group is asked again, and without a
@@ -389,5 +440,5 @@ class Subscription:
                 self._first.setdefault(message.partition() or 0, message.offset() or 0)
         try:
             self._astray |= not self._go_to_positions(assigned)
-        except Recreated:  # raised by the next `poll`, which asks for all partitions
+        except StateError:  # raised by the next `poll`, which asks for all partitions
             self._astray = True

@@ -259,14 +259,14 @@ class Publisher:
             serve(self._producer, self._link, pause_s)
             pause_s = min(2 * pause_s, _LONGEST_LOOK_S)
 
-    def sweep(self, messages: Sequence[Message], progress: MemberProgress | None = None) -> None:
+    def sweep(self, messages: Sequence[Message]) -> None:
         """End what a broker may have left open, without publishing; call it after `start` where readers are blocked.
 
         A broker that is killed between deciding a transaction and marking its partitions may consider the transaction
         finished when it is back, although markers are missing (Apache Kafka 4.3.1: "these partitions are likely deleted
-        already"). Then readers of committed records are held up there, the group's positions cannot be read, and
-        `start` finds nothing to end. Only the markers of this id's next transaction end it. So this method begins a
-        transaction, adds every partition, and aborts: an abort cannot commit by accident what the broker had given up.
+        already"). Then readers of committed records are held up there, and `start` finds nothing to end. Only the
+        markers of this id's next transaction end it. So this method begins a transaction, adds every partition, and
+        aborts: an abort cannot commit by accident what the broker had given up.
         On the embedded broker it does nothing.
 
         Blocks at most about twice the transaction's timeout.
@@ -275,8 +275,6 @@ class Publisher:
         ----------
         messages : sequence of Message
             One for each partition where readers are held up; only readers of aborted records see them.
-        progress : MemberProgress, optional
-            Any positions of the group, if reading them is held up, too; they are not committed.
 
         Raises
         ------
@@ -291,8 +289,6 @@ class Publisher:
             # Stored before the abort: a partition belongs to the transaction, and gets the marker of its end, only once
             # a record was produced to it.
             stored = self._store(self._stamped(messages, attempt, 1, len(messages)))
-            if progress is not None:
-                self._add(progress, attempt)
         except BaseException as cause:
             self._abort(cause)
             raise
@@ -399,7 +395,7 @@ class Publisher:
         """Add a group's positions to the transaction; their metadata names the attempt that commits them."""
         if self._connection.embedded:
             return
-        offsets = progress.stamped(attempt, self._id)
+        offsets = progress.stamped(attempt)
         try:
             self._producer.send_offsets_to_transaction(offsets, progress.member, self._timeout_s)
         except KafkaException as error:

@@ -133,6 +133,10 @@ class Batch(Sequence[Record]):
         last = [stop - 1 for _, stop in self._runs]
         return dict(zip(self.partitions[last].tolist(), (self.offsets[last] + 1).tolist(), strict=True))
 
+    def last(self) -> list[Record]:
+        """Return the last record of each run of records of one partition, in order."""
+        return [self[stop - 1] for _, stop in self._runs]
+
     def counts(self) -> dict[int, int]:
         """Return how many records there are of each partition."""
         return {partition: count for partition, count in enumerate(np.bincount(self.partitions).tolist()) if count}

@@ -14,14 +14,18 @@ from typing import Any, Final
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic  # type: ignore[attr-defined]
 
-from streamsvm.errors import ConfigurationError, TopicMissing, TransientError
+from streamsvm.errors import ConfigurationError, StreamsvmError, TopicMissing, TransientError
 from streamsvm.kafka.client import SLICE_S, Link, make_admin, make_producer, partitions_of
 from streamsvm.kafka.connection import Connection
 from streamsvm.kafka.embedded import EMBEDDED_PARTITIONS
-from streamsvm.kafka.failures import Fault, error_of, fault_of, text_of, unavailable
+from streamsvm.kafka.failures import Fault, error_of, fault_of, partitions_missing, text_of, unavailable
 
 _NO_ID: Final = "AAAAAAAAAAAAAAAAAAAAAA"
 """The zero UUID, as the client writes it."""
+
+
+GONE_AFTER_S: Final = 10.0
+"""A topic is gone once brokers have said so for this long, in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +90,25 @@ def describe_topic(connection: Connection, topic: str, until: float = 0.0) -> To
             f"topic {topic} does not exist at {connection.servers}",
             f"Create the topic, or correct its name{_alike(admin, connection, topic)}.",
         ) from None
+
+
+def failure_of(
+    error: KafkaError, link: Link, connection: Connection, topic: str, partition: int, doing: str
+) -> StreamsvmError:
+    """Return our error for the client's about a partition; blocks at most about `GONE_AFTER_S`.
+
+    The client says of a partition without a leader what it says of one that does not exist, and a broker that has just
+    started may not know its topics yet. So brokers are asked what there is, again for a while.
+    """
+    if fault_of(error) is not Fault.MISSING or connection.embedded:
+        return link.failure(error, doing)
+    try:
+        found = describe_topic(connection, topic, time.monotonic() + GONE_AFTER_S)
+    except StreamsvmError as known:
+        return known
+    if partition not in found.partitions:
+        return partitions_missing(topic, [partition])
+    return TransientError(f"failed to {doing}: the partition has no leader at the moment", "Try again.")
 
 
 def create_topics(connection: Connection, specs: Sequence[TopicSpec]) -> list[str]:

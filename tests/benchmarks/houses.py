@@ -129,13 +129,12 @@ def child(options: argparse.Namespace) -> None:
         print(json.dumps(measure(case, name, seed, options.data, options.rows)), flush=True)
 
 
-def start(python: Path, tree: Path, arguments: list[str]) -> subprocess.Popen[str]:
-    """Begin a child with a build and this very program."""
-    environment = {**os.environ, "PYTHONPATH": f"{tree}", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-    program = (
-        f"import runpy, sys; sys.argv = ['houses', *{arguments!r}]; runpy.run_path({__file__!r}, run_name='__main__')"
-    )
-    return subprocess.Popen([python, "-c", program], cwd=tree, env=environment, stdout=subprocess.PIPE, text=True)
+def start(python: Path, tree: Path, arguments: list[str], file: str = __file__) -> subprocess.Popen[str]:
+    """Begin a child with a build and this very program, or another one of this tree; it has a thread a library."""
+    one_thread = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
+    environment, pipe = {**os.environ, **one_thread, "PYTHONPATH": str(tree)}, subprocess.PIPE
+    program = f"import runpy, sys; sys.argv = {[file, *arguments]!r}; runpy.run_path({file!r}, run_name='__main__')"
+    return subprocess.Popen([python, "-c", program], cwd=tree, env=environment, stdin=pipe, stdout=pipe, text=True)
 
 
 def verdict(before: list[dict[str, Any]], after: list[dict[str, Any]], figure: str) -> tuple[list[str], float, bool]:

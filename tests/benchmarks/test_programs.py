@@ -204,8 +204,12 @@ def test_streams_end_with_whole_records() -> None:
 
 @pytest.mark.long
 def test_rates_of_a_scorer_are_measured(real_broker: TestBroker) -> None:
-    """One size of batches: a rate."""
+    """This tree beside itself: each has a rate, and the ratio is that of the two."""
     broker = SimpleNamespace(bootstrap_servers=real_broker.connection.servers, stop=lambda: None)
-    (row,) = scorer.main(["--batches", "200", "--points", "1000"], start=lambda: broker)
-    assert row["batch_records"] == 200
-    assert row["points_per_s"] > 0
+    few = ["--partitions", "2", "--batches", "200", "--points", "1000", "--rounds", "1"]
+    this, other = scorer.main([*few, "--other", str(houses.ROOT)], start=lambda: broker)
+    assert [(row["tree"], row["partitions"], row["batch_records"]) for row in (this, other)] == [
+        ("this", 2, 200),
+        ("other", 2, 200),
+    ]
+    assert other["ratio"][0] == this["points_per_s"] / other["points_per_s"] > 0

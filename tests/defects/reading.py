@@ -8,10 +8,11 @@ from typing import Any, Final
 
 from consumers.host.runtime import Health
 from consumers.host.web.connections import Connections
+from consumers.scorer.placing import Placing
 from consumers.streams.identity import TopicIdentity
 from consumers.trainer.life import Life
 from streamsvm.errors import BrokerUnavailable
-from streamsvm.kafka import Cluster, Input, Record, Subscription, TopicInfo
+from streamsvm.kafka import Cluster, Input, Record, TopicInfo
 from streamsvm.kafka.failures import Fault
 from tests.defects.planting import TABLE, Live, Simulated, replace_part, wrap
 
@@ -45,7 +46,7 @@ def looks_by_the_clock_only() -> None:
 
 @TABLE.defect(
     Simulated(
-        breach="doubled-score|lost-score|phantom",
+        breach="doubled-score|lost-score|phantom|points of partition",
         faults={"points recreated": 2, "unnoticed": 4},
         records=8,
         scorer=True,
@@ -53,9 +54,9 @@ def looks_by_the_clock_only() -> None:
     live=Live(part="score", nemeses=("recreated",), shows=("lost-score", "unasked"), faults=2),
 )
 def believes_its_positions() -> None:
-    """The group's positions are taken for those of whatever topic has the name."""
+    """How far the input was scored is taken for true of whatever topic has the name."""
     wrap(TopicIdentity, "confirm", lambda original, identity, reached: None)
-    wrap(Subscription, "_is_another", lambda original, subscription, standing: False)
+    wrap(Placing, "_is_another", lambda original, placing, topic_id: False)
 
 
 @TABLE.defect(

@@ -1,44 +1,51 @@
-"""Defects of who scores: positions beside scores, members, batches that failed."""
+"""Defects of who scores: progress beside scores, members, batches that failed."""
 
 from __future__ import annotations
 
 import hashlib
 import uuid
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
+from consumers.scorer.life import ScorerLife
+from consumers.scorer.placing import Placing
 from consumers.scorer.scorer import Scorer
 from consumers.scorer.seat import Seat
-from consumers.streams import score_settlement
 from consumers.streams.score_settlement import ScoreSettlement
 from streamsvm.crashpoints import crash_point
+from streamsvm.delivery.settlement import AttemptRecord
 from streamsvm.errors import Fenced
 from streamsvm.ingest import scored as scores_codec
-from streamsvm.kafka import Input, OutcomeUnknown, Publisher, Slot, Subscription
+from streamsvm.kafka import Input, Message, OutcomeUnknown, Publisher, Slot, Subscription
 from tests.defects.planting import TABLE, Live, Simulated, replace_part, wrap
 from tests.defects.publishing import LOST
 
+MOVED: Final = {"positions lost": 2, "positions set back": 2, "positions set ahead": 2, "kill": 2}
+"""What happens to a group from outside, and a scorer that asks it where to read on."""
+
 
 @TABLE.defect(
-    Simulated(breach="doubled-score", faults={"kill": 2}, scorer=True, world=True),
+    Simulated(breach="doubled-score", faults={"kill": 2}, scorer=True),
     live=Live(part="score", nemeses=("kill-scorer",), shows=("doubled-score",)),
 )
 def commits_beside_its_scores() -> None:
-    """A batch's positions are committed after the transaction of its scores, not in it."""
+    """How far a batch went is committed after the transaction of its scores, in one of its own."""
 
     def hand_over(
         _: Any,
         scorer: Scorer,
         seat: Seat,
         publisher: Publisher,
-        messages: Any,
+        messages: Sequence[Message],
         progress: Any,
         positions: Any,
-        *more: Any,
+        life: ScorerLife,
     ) -> None:
-        publisher.publish(messages)
+        publisher.publish([one for one in messages if one.topic != life.progress.topic])
         crash_point("scores.placed")
-        seat.subscription.commit(positions)
+        publisher.publish([one for one in messages if one.topic == life.progress.topic], progress=progress)
+        publisher.confirm()
 
     wrap(Scorer, "_hand_over", hand_over)
 
@@ -55,7 +62,7 @@ def commits_beside_its_scores() -> None:
     live=Live(part="score", nemeses=("stop-scorer",), shows=("doubled-score", "lost-score")),
 )
 def names_no_member() -> None:
-    """Positions are committed in the name of the group alone, so that nobody asks whether the scorer is still in it."""
+    """Scores are committed in the name of the group alone, so that nobody asks whether the scorer is still in it."""
     strangers: dict[Subscription, Input] = {}
 
     def progress(original: Any, subscription: Subscription, positions: Any) -> Any:
@@ -126,25 +133,31 @@ def keeps_its_publisher() -> None:
     wrap(Scorer, "_put_back", put_back)
 
 
-@TABLE.defect(Simulated(breach="lost-score|doubled-score", faults=LOST, scorer=True))
+@TABLE.defect(Simulated(breach="lost-score|doubled-score", faults=MOVED, scorer=True))
 def trusts_its_group() -> None:
-    """What the group's positions say is done, whatever the scores say."""
+    """Where the group has a position, scoring goes on there, whatever was committed with the scores."""
 
-    def complete(original: Any, settlement: ScoreSettlement, publisher: Any, left_open: Any) -> None:
-        settlement._give_positions_back(publisher)
+    def place(original: Any, placing: Placing, partitions: Any, hints: Any, begun: Any) -> dict[int, int | None]:
+        placed: dict[int, int | None] = original(placing, partitions, hints, begun)
+        said = {partition: hint.offset for partition, hint in hints.items() if hint.offset is not None}
+        return {partition: said.get(partition, at) for partition, at in placed.items()}
 
-    wrap(ScoreSettlement, "_complete", complete)
+    wrap(Placing, "place", place)
 
 
 @TABLE.defect(Simulated(breach="doubled-score", faults=LOST, scorer=True))
 def commits_no_positions_again() -> None:
-    """The positions of an attempt that readers see are not committed again where they are in doubt."""
-    wrap(score_settlement, "positions_of", lambda original, *given: {})
+    """The progress of an attempt that readers see is not committed again."""
+
+    def is_missed(original: Any, settlement: ScoreSettlement, part: AttemptRecord, hung: Any) -> bool:
+        return part.topic != settlement._progress.topic
+
+    wrap(ScoreSettlement, "_is_missed", is_missed)
 
 
 @TABLE.defect(
-    Simulated(breach="are in doubt|there is no rest", faults={**LOST, "failed": 2, "expire": 1}, scorer=True),
+    Simulated(breach="are held up|there is no rest", faults={**LOST, "failed": 2, "expire": 1}, scorer=True),
 )
 def gives_no_positions_back() -> None:
-    """What moves positions and hangs is not aborted."""
-    wrap(ScoreSettlement, "_give_positions_back", lambda original, *given: None)
+    """What hangs of progress is not aborted."""
+    wrap(ScoreSettlement, "_end_progress", lambda original, *given: None)

@@ -13,7 +13,6 @@ from typing import Any, Final
 from unittest import mock
 
 from consumers.host.runtime import Health
-from consumers.scorer.seat import Members
 from consumers.settings import Settings
 from consumers.trainer.trainer import Trainer
 from streamsvm.kafka import Message, OutcomeUnknown, Record
@@ -25,7 +24,7 @@ from tests.simulation import ports
 from tests.simulation.broker import EndTxn, Entry, Refused
 from tests.simulation.people import BY_PEOPLE
 from tests.simulation.running import SHIPPED, Design
-from tests.simulation.scorer_ports import POSITIONS, Progress, ScorePublisher, ScorerCluster, ScorerPorts, Subscription
+from tests.simulation.scorer_ports import Progress, ScorePublisher, ScorerCluster, ScorerPorts, Subscription
 from tests.simulation.stream import ALIASES, MODELS, NAME
 from tests.simulation.world import Profile, World
 
@@ -232,19 +231,8 @@ def _with_score_publisher(publisher: type[ScorePublisher]) -> Design:
     return Design(ports=type("Ports", (ScorerPorts,), {"clusters": cluster}))
 
 
-class _Apart(ScorePublisher):
-    """Commits positions after the scores, by themselves."""
-
-    def publish(self, messages: Sequence[Message], last: Last = None, progress: Any = None) -> list[int]:
-        offsets = super().publish(messages, last)
-        self._point("scores are committed, and positions are not")
-        for partition, offset in progress.positions.items():
-            self._broker.produce(POSITIONS, Entry(f'[{offset}, ""]'.encode(), str(partition).encode()))
-        return offsets
-
-
 class _Unchecked(ScorePublisher):
-    """A coordinator that takes positions from members that were replaced."""
+    """A coordinator that takes scores from members that were replaced."""
 
     def _place(self, progress: Progress, attempt: str) -> None:
         group = self._world.group
@@ -276,14 +264,12 @@ WORLDS: Final[Mapping[str, Design]] = {
     "scorer-that-resends": _with_score_publisher(_resending(ScorePublisher)),
     "scorer-that-settles-by-commit": _with_score_publisher(_SweepingScoresByCommit),
     "scorer-that-believes-every-answer": _with_score_publisher(_unconfirmed(ScorePublisher)),
-    "scorer-that-commits-beside-its-scores": _with_score_publisher(_Apart),
     "scorer-that-passes-over-what-failed": SHIPPED,
     "scorer-that-names-no-member": _with_score_publisher(_Unchecked),
 }
 """By the names of `SIMULATED`."""
 
 BESIDES: Final[Mapping[str, tuple[Any, str]]] = {
-    "scorer-that-believes-every-answer": (Members, "confirm"),
     "scorer-that-passes-over-what-failed": (Subscription, "rewind"),
 }
 """What does nothing there."""

@@ -80,7 +80,7 @@ def test_pods_get_options_that_exist(
 
 @pytest.mark.parametrize("options", OPTIONS, ids=lambda path: path.parent.name)
 def test_topics_are_those_that_the_daemons_want(options: Path) -> None:
-    """The daemons may create nothing, so every topic is there, with the settings that a trainer would give it."""
+    """The daemons may create nothing, so every topic is there, with the settings that they would give it."""
     found = Settings.model_validate(tomllib.loads(options.read_text()))
     topics = {one["metadata"]["name"]: one["spec"] for one in RESOURCES if one["kind"] == "KafkaTopic"}
     for spec in output_topics(found):
@@ -88,8 +88,11 @@ def test_topics_are_those_that_the_daemons_want(options: Path) -> None:
         assert made["partitions"] == spec.partitions
         assert {name: value for name, value in made["config"].items() if name != "min.insync.replicas"} == spec.config
     scoring = found.scoring
+    progress = topics.pop(scoring.progress)
+    assert progress["config"]["cleanup.policy"] == "compact"
     assert topics.keys() == {found.input.topic, scoring.topic, scoring.dead_letters, scoring.output_topic}
-    assert topics[scoring.output_topic]["partitions"] == topics[scoring.topic]["partitions"]
+    counts = {one["partitions"] for one in (progress, topics[scoring.output_topic], topics[scoring.topic])}
+    assert len(counts) == 1
 
 
 @pytest.mark.parametrize("who", ["trainer", "scorer", "subscriber"])

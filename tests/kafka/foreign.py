@@ -122,6 +122,11 @@ def _ask(connection: Connection, question: Callable[[AdminClient], Mapping[Any, 
         future.result(TIMEOUT_S)
 
 
+def delete_group(connection: Connection, group: str) -> None:
+    """Delete a group that has no member."""
+    _ask(connection, lambda admin: admin.delete_consumer_groups([group]))
+
+
 def delete_topic(connection: Connection, topic: str) -> None:
     """Delete a topic, and wait until nobody is told of it any more."""
     _ask(connection, lambda admin: admin.delete_topics([topic], operation_timeout=TIMEOUT_S))

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
-from streamsvm.kafka import Connection, Message, Outbox, Record
+from streamsvm.errors import TransientError
+from streamsvm.kafka import FROM_THE_FIRST, Connection, GroupPosition, Message, Outbox, Record
 from tests import deadline
 
 PATIENCE_S = 60.0
 """How long a test waits for what must happen; never how long it takes."""
+
+
+def as_the_group_says(
+    partitions: Iterable[int], hints: Mapping[int, GroupPosition], begun: Mapping[int, int]
+) -> dict[int, int]:
+    """Place a member where its group says, or else where it began, or at the first record."""
+    if not hints:
+        raise TransientError("the group's coordinator does not answer")
+    offsets = {partition: hints[partition].offset for partition in partitions}
+    return {p: begun.get(p, FROM_THE_FIRST) if at is None else at for p, at in offsets.items()}
 
 
 class Pollable(Protocol):

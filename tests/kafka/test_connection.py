@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import logging
+import random
+import subprocess
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import replace
 
 import pytest
-from confluent_kafka import KafkaError
+from confluent_kafka import KafkaError, ThrottleEvent
 
 from streamsvm.errors import BrokerUnavailable, ConfigurationError, FatalError, Fenced, TransientError
 from streamsvm.kafka import (
@@ -24,6 +27,9 @@ from streamsvm.kafka import (
     outbox as outbox_module,
 )
 from streamsvm.kafka.client import ClientLog, Link
+from streamsvm.kafka.connection import RECENT_S, Throttling
+from tests.brokers.fixtures import TestBroker
+from tests.brokers.jvm import java, kafka_jars
 from tests.kafka.steps import PATIENCE_S, eventually
 
 NOBODY = "127.0.0.1:1"
@@ -244,6 +250,36 @@ def test_connected_is_false_as_soon_as_the_broker_is_gone() -> None:
             eventually(lambda: reader.poll(1, 0.1) == [] and reader.connected(), "connected")
             broker.close()
             eventually(lambda: reader.poll(1, 0.1) == [] and not reader.connected(), "not connected")
+
+
+def test_a_quota_is_told(real_broker: TestBroker) -> None:
+    """Which broker delays answers, and by how much; no more once none was delayed for a while."""
+    connection = replace(real_broker.connection, client_id=real_broker.name("slow"))
+    quota = ("--add-config", "producer_byte_rate=20000", "--entity-type", "clients", "--entity-name")
+    kafka = [java(), "-cp", f"{kafka_jars()}/*", "kafka.admin.ConfigCommand", "--bootstrap-server", connection.servers]
+    subprocess.run([*kafka, "--alter", *quota, connection.client_id], check=True, capture_output=True)
+    assert (connection.throttling.recent_s(), connection.throttling.said()) == (0.0, "")
+    topic = real_broker.topic()
+    with closing(Outbox(connection)) as outbox:
+        for _ in range(20):
+            outbox.send(Message(topic, random.randbytes(20_000), partition=0))
+        outbox.flush(PATIENCE_S)
+        assert connection.throttling.recent_s() > 0.1
+        assert "the quota of broker" in connection.throttling.said()
+
+
+def test_a_delay_is_shown_for_half_a_minute() -> None:
+    """By the clock, and until an answer comes without one."""
+    now = [0.0]
+    throttling = Throttling(lambda: now[0])
+    throttling.note(ThrottleEvent("b:9092", 1, 1.5))
+    now[0] = RECENT_S - 1.0
+    assert (throttling.recent_s(), "b:9092" in throttling.said()) == (1.5, True)
+    throttling.note(ThrottleEvent("b:9092", 1, 0.0))
+    assert (throttling.recent_s(), throttling.said()) == (0.0, "")
+    throttling.note(ThrottleEvent("b:9092", 1, 1.5))
+    now[0] += RECENT_S
+    assert (throttling.recent_s(), throttling.said()) == (0.0, "")
 
 
 # -------------------------------------------------------------- what callbacks report

@@ -5,16 +5,18 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from contextlib import closing
-from typing import Any
+from typing import Any, cast
 
 import pytest
-from confluent_kafka import KafkaError, Message as Consumed
+from confluent_kafka import Consumer, KafkaError, Message as Consumed, TopicPartition
 
 from streamsvm.errors import TopicMissing, TransientError
 from streamsvm.kafka import Input, Message, OffsetOutOfRange, Record, Subscription
+from streamsvm.kafka.client import Link
+from streamsvm.kafka.feed import Feed
 from tests.brokers.fixtures import TestBroker
 from tests.kafka import foreign
-from tests.kafka.steps import drain, eventually, numbers, send, send_values, values_of
+from tests.kafka.steps import as_the_group_says, drain, eventually, numbers, send, send_values, values_of
 
 
 @contextlib.contextmanager
@@ -103,9 +105,10 @@ def test_a_member_reads_partitions_that_are_added(broker: TestBroker) -> None:
     """From their first record, without a restart, and long before the client's own five minutes are over."""
     topic = broker.topic()
     send_values(broker.connection, topic, numbers(2))
-    with closing(Subscription(broker.connection, topic, group=broker.name("g"))) as member:
+    with closing(Subscription(broker.connection, topic, group=broker.name("g"), place=as_the_group_says)) as member:
         read = list[Record]()
         eventually(lambda: (read.extend(member.poll(9, 0.1)), len(read))[1] == 2, "what is there is read")
+        member.commit({0: 2})
         foreign.add_partitions(broker.connection, topic, 2)
         send(broker.connection, [Message(topic, b"new", None, (), partition=1)])
         eventually(lambda: (read.extend(member.poll(9, 0.1)), len(read))[1] == 3, "the new partition is read")
@@ -131,7 +134,7 @@ class Late:
 def test_what_a_client_says_late_of_a_position_makes_nothing_come_twice(broker: TestBroker) -> None:
     """It had asked before the partition was placed and read; a record that came with it comes once, too."""
     topic, read = broker.topic(), list[Record]()
-    with closing(Subscription(broker.connection, topic, group=broker.name("g"))) as member:
+    with closing(Subscription(broker.connection, topic, group=broker.name("g"), place=as_the_group_says)) as member:
         late = member._feed._consumer = Late(member._feed._consumer)  # type: ignore[assignment]
         for end in (9, 18):  # at the second time some are committed
             send_values(broker.connection, topic, numbers(9, end - 9))
@@ -147,13 +150,28 @@ def test_what_a_client_says_late_of_a_position_makes_nothing_come_twice(broker: 
 
 
 @pytest.mark.real_broker
+@pytest.mark.parametrize("committed", [4, None])
+def test_a_member_that_reads_nothing_has_a_lag(broker: TestBroker, committed: int | None) -> None:
+    """After a restart at the end of the log, or at a log that is empty, it is 0 and not unknown."""
+    topic, group = broker.topic(), broker.name("g")
+    if committed:
+        send_values(broker.connection, topic, numbers(committed))
+        with closing(Subscription(broker.connection, topic, group=group, place=as_the_group_says)) as member:
+            read = list[Record]()
+            eventually(lambda: (read.extend(member.poll(9, 0.1)), len(read))[1] == committed, "all are read")
+            member.commit({0: committed})
+    with closing(Subscription(broker.connection, topic, group=group, place=as_the_group_says)) as member:
+        eventually(lambda: (member.poll(9, 0.1), member.backlog())[1] == {0: 0}, "there is no lag")
+
+
+@pytest.mark.real_broker
 def test_an_open_transaction_is_no_lag(broker: TestBroker) -> None:
     """What it wrote, and what others wrote behind it, is told apart from what can be read; a group's member alike."""
     topic = broker.topic()
     send_values(broker.connection, topic, numbers(2))
     with (
         reading(broker, topic) as reader,
-        closing(Subscription(broker.connection, topic, group=broker.name("g"))) as member,
+        closing(Subscription(broker.connection, topic, group=broker.name("g"), place=as_the_group_says)) as member,
         foreign.open_transaction(broker.connection, topic, numbers(3)) as writer,
     ):
         send_values(broker.connection, topic, numbers(5))
@@ -232,39 +250,13 @@ def test_a_group_goes_on_at_its_committed_position(broker: TestBroker) -> None:
     """A member that left without committing has its records read again, by whoever comes next."""
     topic, group = broker.topic(), broker.name("group")
     send_values(broker.connection, topic, numbers(6))
-    with closing(Subscription(broker.connection, topic, group=group)) as member:
+    with closing(Subscription(broker.connection, topic, group=group, place=as_the_group_says)) as member:
         records = drain(member, 6)
         assert values_of(records) == numbers(6)
         member.commit({0: 4})
-    with closing(Subscription(broker.connection, topic, group=group, start="latest")) as member:
+    with closing(Subscription(broker.connection, topic, group=group, place=as_the_group_says)) as member:
         assert values_of(drain(member, 2)) == numbers(2, 4)
         assert member.connected()
-
-
-@pytest.mark.real_broker
-def test_a_new_group_may_start_at_the_end(broker: TestBroker) -> None:
-    """Starting at the latest, a new group sees only what comes after it joined."""
-    topic, group = broker.topic(), broker.name("group")
-    send_values(broker.connection, topic, numbers(3))
-    with closing(Subscription(broker.connection, topic, group=group, start="latest")) as member:
-        eventually(lambda: member.poll(10, 0.1) == [] and _placed(member), "the member has its position")
-        send_values(broker.connection, topic, [b"new"])
-        assert values_of(drain(member, 1)) == [b"new"]
-
-
-@pytest.mark.real_broker
-def test_a_groups_position_that_the_log_lost_is_an_error(broker: TestBroker) -> None:
-    """A group whose position lies outside the log stops, whatever its start is configured to."""
-    topic, group = broker.topic(), broker.name("group")
-    send_values(broker.connection, topic, numbers(3))
-    with reading(broker, topic, group=group) as reader:
-        drain(reader, 3)
-        reader.commit({0: 77})
-    with (
-        closing(Subscription(broker.connection, topic, group=group)) as member,
-        pytest.raises(OffsetOutOfRange, match="offset 77"),
-    ):
-        drain(member, 1)
 
 
 @pytest.mark.real_broker
@@ -273,9 +265,9 @@ def test_a_member_that_lost_its_place_cannot_commit(broker: TestBroker) -> None:
     topic, group = broker.topic(), broker.name("group")
     send_values(broker.connection, topic, numbers(3))
     slow = broker.connect(max_poll_interval_ms=1000, session_timeout_ms=1000, heartbeat_interval_ms=100)
-    with closing(Subscription(slow, topic, group=group)) as late:
+    with closing(Subscription(slow, topic, group=group, place=as_the_group_says)) as late:
         drain(late, 3)
-        with closing(Subscription(broker.connection, topic, group=group)) as other:
+        with closing(Subscription(broker.connection, topic, group=group, place=as_the_group_says)) as other:
             drain(other, 3)  # once the group has given up the one that does not poll
             other.commit({0: 3})
             with contextlib.suppress(TransientError):
@@ -288,9 +280,9 @@ def test_a_member_that_leaves_before_its_first_partition_is_gone_at_once(broker:
     """Those who stay have every partition again long before its session has run out."""
     topic, group = broker.topic(partitions=4), broker.name("group")
     patient = broker.connect(session_timeout_ms=300_000, heartbeat_interval_ms=100)
-    with closing(Subscription(patient, topic, group=group)) as stays:
+    with closing(Subscription(patient, topic, group=group, place=as_the_group_says)) as stays:
         eventually(lambda: _has(stays, 4), "it has them all")
-        with closing(Subscription(patient, topic, group=group)) as leaves:
+        with closing(Subscription(patient, topic, group=group, place=as_the_group_says)) as leaves:
             eventually(
                 lambda: leaves.poll(1, 0.1) == [] and foreign.members(broker.connection, group) == 2, "it is a member"
             )
@@ -305,9 +297,9 @@ def test_a_partition_taken_away_before_it_has_a_position_is_let_go(broker: TestB
     """A group without positions: that a partition has none is learned with its revocation, and read on without it."""
     topic, group = broker.topic(partitions=4), broker.name("group")
     quick = broker.connect(heartbeat_interval_ms=100)
-    with closing(Subscription(quick, topic, group=group)) as first:
+    with closing(Subscription(quick, topic, group=group, place=as_the_group_says)) as first:
         eventually(lambda: first.poll(1, 0.0) == [] and len(first._consumer.assignment()) == 4, "it has them all")
-        with closing(Subscription(quick, topic, group=group)) as second:
+        with closing(Subscription(quick, topic, group=group, place=as_the_group_says)) as second:
             eventually(
                 lambda: second.poll(1, 0.1) == [] and foreign.members(broker.connection, group) == 2, "another joins"
             )
@@ -319,11 +311,25 @@ def test_a_partition_taken_away_before_it_has_a_position_is_let_go(broker: TestB
         assert {record.partition for record in drain(first, 4)} == set(range(4))
 
 
-def _placed(member: Subscription) -> bool:
-    positions = member._consumer.position(member._consumer.assignment())
-    return bool(positions) and member._consumer.assignment()[0].offset == -1
-
-
 def _has(member: Subscription, many: int) -> bool:
     """Poll, and tell whether a member was given so many partitions; there is nothing to read yet."""
     return member.poll(1, 0.1) == [] and len(member._consumer.assignment()) == many
+
+
+class Cut:
+    """A client whose log was cut below where it stands: it says so, and names no offset."""
+
+    def consume(self, _most: int, _timeout_s: float) -> list[Consumed]:
+        return [Consumed(partition=0, error=KafkaError(KafkaError._AUTO_OFFSET_RESET))]
+
+    def position(self, places: list[TopicPartition]) -> list[TopicPartition]:
+        return [TopicPartition(one.topic, one.partition, 2) for one in places]
+
+
+def test_a_log_that_was_cut_and_has_grown_again_is_named_so(broker: TestBroker) -> None:
+    """With the offset that was reached, which the log holds again."""
+    topic = broker.topic()
+    send_values(broker.connection, topic, numbers(3))
+    feed = Feed(cast(Consumer, Cut()), Link(broker.connection), broker.connection, topic)
+    with pytest.raises(OffsetOutOfRange, match=r"offset 2 of .*starts at 0 and ends at 3; it was cut below that"):
+        feed.take(1, 1.0, gather=False)

@@ -106,8 +106,8 @@ class Site:
         names = ["in", "in.dlq", "points", "points.dlq", "scores", "models.audit"]
         compacted = {"cleanup.policy": "compact"}
         Cluster(self.admin).create([TopicSpec(self.name(name)) for name in names])
-        compact = [TopicSpec(self.name(name), config=compacted) for name in ("models", "models.aliases")]
-        Cluster(self.admin).create(compact)
+        names = ["models", "models.aliases", "scores.progress"]
+        Cluster(self.admin).create([TopicSpec(self.name(name), config=compacted) for name in names])
 
     def name(self, documented: str) -> str:
         """Return what a topic, group or id of the documentation is called here."""

@@ -13,7 +13,7 @@ from streamsvm.errors import ConfigurationError, Fenced, TransientError
 from streamsvm.kafka import Connection, GroupSlots, Message, Process, Publisher, Slot, Subscription
 from tests.brokers.fixtures import TestBroker
 from tests.kafka import foreign
-from tests.kafka.steps import drain, eventually, numbers, send_values, values_of
+from tests.kafka.steps import as_the_group_says, drain, eventually, numbers, send_values, values_of
 
 pytestmark = pytest.mark.real_broker
 
@@ -36,7 +36,7 @@ class Member:
         self._slots = slots or GroupSlots(connection, group, process=process)
         self.slot = _claimed(self._slots)
         self.subscription = Subscription(
-            connection, topic, group=group, slot=self.slot, client_id=self._slots.client_id
+            connection, topic, group=group, slot=self.slot, client_id=self._slots.client_id, place=as_the_group_says
         )
 
     def poll(self) -> None:
@@ -112,7 +112,7 @@ def test_a_foreign_member_takes_no_slot(broker: TestBroker) -> None:
     """
     topic, group = broker.topic(partitions=2), broker.name("group")
     quick = broker.connect(heartbeat_interval_ms=100)
-    with closing(Subscription(quick, topic, group=group)) as dynamic:
+    with closing(Subscription(quick, topic, group=group, place=as_the_group_says)) as dynamic:
         eventually(lambda: dynamic.poll(1, 0.1) == [] and dynamic.joined, "it joins")
         with closing(Member(quick, topic, group, HERE)) as member:
             assert member.slot == Slot(group, 0)
@@ -185,7 +185,7 @@ def test_a_member_that_is_fenced_claims_another_slot_and_reads_on(broker: TestBr
     assert values_of(drain(loser.subscription, 6)) == numbers(6)
     loser.subscription.commit({0: 4})
     late = loser.subscription.progress({0: 6})
-    with closing(Subscription(quick, topic, group=group, slot=Slot(group, 0))) as taken:
+    with closing(Subscription(quick, topic, group=group, slot=Slot(group, 0), place=as_the_group_says)) as taken:
         assert values_of(drain(taken, 2)) == numbers(2, 4)
         with pytest.raises(Fenced, match="another instance took over"):
             eventually(lambda: bool(loser.subscription.poll(10, 0.1)), "it is fenced")
@@ -233,7 +233,7 @@ def test_a_session_that_the_broker_does_not_allow_is_an_error(broker: TestBroker
     topic = broker.topic()
     hasty = broker.connect(session_timeout_ms=200, heartbeat_interval_ms=100)
     with (
-        closing(Subscription(hasty, topic, group=broker.name("group"))) as member,
+        closing(Subscription(hasty, topic, group=broker.name("group"), place=as_the_group_says)) as member,
         pytest.raises(ConfigurationError, match="session"),
     ):
         eventually(lambda: bool(member.poll(1, 0.1)), "it is refused")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from confluent_kafka import KafkaException, TopicCollection
@@ -79,10 +79,16 @@ class Brokers:
         """Where the clients under test find them."""
         return ",".join(network.address for network in self.networks)
 
-    def create(self, topic: str, partitions: int = 1, config: Mapping[str, str] | None = None) -> None:
-        """Make a topic; waits until an old one of that name is gone."""
+    def create(
+        self, topic: str, partitions: int = 1, config: Mapping[str, str] | None = None, replicas: Sequence[int] = ()
+    ) -> None:
+        """Make a topic, of which these nodes have every partition if they are given.
+
+        Waits until an old one of that name is gone.
+        """
         pause, waited_s = threading.Event(), 0.0
-        new = NewTopic(topic, partitions, config=dict(config or {}))
+        placed = {"replica_assignment": [[*replicas]] * partitions} if replicas else {}
+        new = NewTopic(topic, partitions, config=dict(config or {}), **placed)
         while True:
             try:
                 self.admin.create_topics([new], request_timeout=ANSWER_S)[topic].result()

@@ -219,6 +219,26 @@ def _kill_all(play: Play, away_s: float) -> None:
     play.counts["broker_kills"] += len(play.brokers.nodes)
 
 
+@step
+def _led_by_one(play: Play) -> None:
+    """Make the input anew with its only replica on the last node."""
+    assert play.brokers is not None
+    play.brokers.delete(play.topic)
+    play.brokers.create(play.topic, replicas=[play.brokers.nodes[-1].node])
+    play.recorder.tell("feeder", "ok", "topic", topic=play.topic, topic_id=play.brokers.topic_id(play.topic))
+
+
+@step
+def _without_leader(play: Play, away_s: float) -> None:
+    """Kill the only node that has the input, and start it again after some seconds."""
+    assert play.brokers is not None
+    node = play.brokers.nodes[-1]
+    node.kill()
+    pause(away_s)(play)
+    node.restart()
+    play.counts["leaders_killed"] += 1
+
+
 def _marks(play: Play) -> None:
     """Who asks how far partitions go is told the truth, or nothing; and the truth again from the next leader."""
     assert play.brokers is not None
@@ -244,6 +264,11 @@ THREE: Final = (
         (*under_work(_kill_leader()), *(feed(MORE), amid(2), _kill_leader()) * 2),
         on="three",
         planted=("unhurried",),
+    ),
+    survives(
+        "a partition without a leader only delays",
+        (_led_by_one(), *under_work(_without_leader(30.0)), feed(MORE)),
+        on="three",
     ),
     Scenario(name="a leader that is gone gives no marks", steps=(), end=_marks, on="three"),
     survives(

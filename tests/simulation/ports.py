@@ -53,7 +53,7 @@ POLL_S = 1.0
 class InlineWatch:
     """Answers at once, on the caller's thread."""
 
-    def __init__(self, cluster: Cluster, topic: str) -> None:
+    def __init__(self, cluster: Cluster, topic: str, _: Callable[[], None] | None = None) -> None:
         self._cluster = cluster
         self._topic = topic
         self._answer: Look | None = None
@@ -81,6 +81,14 @@ class _AtOnce:
 
 class InlineStandstill(_AtOnce, Standstill):
     """Readers' progress, asked on the caller's thread."""
+
+
+class Answering:
+    """Stands for `consumers.streams.input_watch.InputWatch`: partitions here always answer."""
+
+    def __init__(self, *_: object) -> None: ...
+
+    def turn(self, _: Callable[[], Iterable[Place]]) -> None: ...
 
 
 class InlineOwnerWatch(_AtOnce, OwnerWatch):
@@ -197,6 +205,7 @@ class Ports:
             make_watch=InlineWatch,
             make_gate=self._gate,
             make_standstill=InlineStandstill,
+            make_input_watch=Answering,  # type: ignore[arg-type]
             make_owner_watch=InlineOwnerWatch,
             heeding=heeding_inline,
             aside=partial(Beside, self.world, self.life),
@@ -440,15 +449,13 @@ class Publisher(Port):
         self._ended = OutcomeUnknown("readers did not pass what was committed")
         raise self._ended
 
-    def sweep(self, messages: Sequence[Message], progress: Any = None) -> None:
+    def sweep(self, messages: Sequence[Message]) -> None:
         self._point("begins a transaction to be aborted")
         self._attempts += 1
         swept: dict[str, int] = {}
         try:
             attempt = f"{self._writer}.{self._attempts}"
             self._send(stamped(messages, attempt, self._id, 1, len(messages)), swept, faulty=False)
-            if progress is not None:
-                self._place(progress, attempt)
             self._point("aborts")
             self._abort()
         except Refused as refusal:

@@ -1,8 +1,8 @@
 """A scorer's ports into a world: its group, its positions, its slot, its publisher; the shipped scorer does the rest.
 
-The group's positions are a log of their own, `POSITIONS`, in which transactions end by markers as in any other: a
-position is in doubt while the transaction that moves it has no marker there. The group's generation keeps a member that
-was replaced from committing, and a static member that takes over a slot fences the one that had it.
+The group's positions are a log of their own, `POSITIONS`, in which transactions end by markers as in any other: while
+the transaction that moves one has no marker there, it cannot be read. The group's generation keeps a member that was
+replaced from committing, and a static member that takes over a slot fences the one that had it.
 """
 
 from __future__ import annotations
@@ -17,9 +17,12 @@ from types import SimpleNamespace
 from typing import Any, Final
 from unittest import mock
 
+import msgspec
+
 from consumers.page import ScorerBoard
 from consumers.scorer import (
     Companion,
+    Placing,
     Scorer,
     ScorerComponents,
     ScorerLife,
@@ -31,9 +34,9 @@ from consumers.scorer import (
     seat,
 )
 from consumers.settings import ScoringConfig, Settings
-from consumers.streams import DeadLetters, TopicIdentity, score_settlement, settling
+from consumers.streams import DeadLetters, ScoredProgress, ScoredTo, TopicIdentity, score_settlement, settling
 from streamsvm.errors import Fenced, TransientError
-from streamsvm.kafka import GroupStanding, Message, OutcomeUnknown, Place, Record, Recreated, Slot, Stored
+from streamsvm.kafka import FROM_THE_FIRST, GroupPosition, Message, OffsetOutOfRange, Place, Record, Slot, Stored
 from streamsvm.learning import Origin, make, version_of
 from streamsvm.model import Version, message as model_codec
 from streamsvm.points import Position
@@ -45,7 +48,8 @@ from tests.simulation.stream import NAME, Reference, settings_for, train, value
 from tests.simulation.world import Life, World
 
 POINTS, POINT_LETTERS, SCORES, POSITIONS = "points", "points.dlq", "scores", "positions of the group"
-REPAIR_FAILED: Final = "positions in doubt were to be committed again, and that failed"
+PROGRESS: Final = "scores.progress"
+REPAIR_FAILED: Final = "what readers half see was to be completed, and that was aborted"
 BEGIN_MS: Final = round(datetime(2026, 1, 1, tzinfo=UTC).timestamp() * 1_000)
 LONGEST_WAIT_S: Final = 12.0
 """For so long a publisher waits for markers, and a scorer for positions that it committed."""
@@ -106,7 +110,6 @@ class Progress:
     life: Life
     generation: int
     topic_id: str
-    attempt: str = ""
 
 
 class ScorePublisher(ports.Publisher):
@@ -120,7 +123,7 @@ class ScorePublisher(ports.Publisher):
         last: Callable[[Sequence[int]], Sequence[Message]] | None = None,
         progress: Any = None,
     ) -> list[int]:
-        if progress is None or not progress.attempt:
+        if progress is not None:
             return super().publish(messages, last, progress)
         self._world.excuses.append(REPAIR_FAILED)
         offsets = super().publish(messages, last, progress)
@@ -135,9 +138,9 @@ class ScorePublisher(ports.Publisher):
         if not member:
             self._abort()
             raise TransientError("another member holds the partitions")
-        self._life.hidden &= bool(progress.attempt)
+        self._life.hidden = False
         for partition, offset in progress.positions.items():
-            told = f"{progress.attempt or attempt} {self._now_ms()} {progress.topic_id} {self._id}"
+            told = f"{attempt} {progress.topic_id} {NAME}"
             entry = Entry(json.dumps([offset, told]).encode(), str(partition).encode(), time_ms=self._now_ms())
             self._broker.send(self._id, self._producer, POSITIONS, entry)
             self._sent = True
@@ -152,28 +155,9 @@ class ScorePublisher(ports.Publisher):
         return BEGIN_MS + round(1_000 * self._world.time)
 
 
-class Standings(ports.Port):
-    """See `streamsvm.kafka.Standings`."""
-
-    def of(self, partitions: Iterable[int]) -> dict[int, GroupStanding]:
-        """Return the positions, and which are in doubt."""
-        self._point("asks for positions")
-        self._world.end_what_can_end()
-        return {partition: standing(self._world, partition) for partition in partitions}
-
-    def confirm(self, positions: Mapping[int, int], timeout_s: float) -> None:
-        """Wait until they can be read."""
-        for _ in range(_WAITS):
-            if not any(one.in_doubt for one in self.of(positions).values()):
-                return
-            self._world.time += timeout_s / _WAITS
-        raise OutcomeUnknown("positions were committed, and cannot be read")
-
-
-def standing(world: World, partition: int) -> GroupStanding:
-    """Return how far the group is in a partition."""
+def hint(world: World, partition: int) -> GroupPosition:
+    """Return what the group says of a partition; what open transactions move does not count."""
     log, key = world.broker.log(POSITIONS), str(partition).encode()
-    doubted = any((one := log.entries[at]) and one.key == key for held in log.pending.values() for at in held)
     pending = {at for held in log.pending.values() for at in held}
     there = [
         entry.value
@@ -181,21 +165,26 @@ def standing(world: World, partition: int) -> GroupStanding:
         if entry and entry.key == key and log.readable(at) and at not in pending
     ]
     if not there or there[-1] is None:
-        return GroupStanding(in_doubt=doubted)
+        return GroupPosition()
     offset, told = json.loads(there[-1])
-    words = told.split(" ", 3)
-    if len(words) < 4:
-        return GroupStanding(offset, in_doubt=doubted)
-    return GroupStanding(offset, doubted, words[0], words[3], int(words[1]), words[2])
+    words = told.split(" ")
+    return GroupPosition(offset, words[1], words[2]) if told else GroupPosition(offset)
+
+
+def progress(world: World, partition: int) -> ScoredTo | None:
+    """Return how far readers see that a partition is scored."""
+    prefix = f"{NAME} {POINTS} {partition} ".encode()
+    found = [entry.value for _, entry in world.broker.log(PROGRESS).committed() if entry.key.startswith(prefix)]
+    return msgspec.json.decode(found[-1], type=ScoredTo) if found else None
 
 
 class Subscription(ports.Input):
     """See `streamsvm.kafka.Subscription`."""
 
-    def __init__(self, world: World, life: Life, slot: int, topic_id: str, begins_anew: bool) -> None:
+    def __init__(self, world: World, life: Life, slot: int, topic_id: str, place: Any) -> None:
         super().__init__(world, life, POINTS)
         self._group: Group = world.group
-        self._slot, self._topic_id, self._begins_anew = slot, topic_id, begins_anew
+        self._slot, self._topic_id, self._place = slot, topic_id, place
         self._generation = -1
         self._astray, self.unplaced = True, ""
         self._first_polled: dict[int, int] = {}
@@ -221,7 +210,11 @@ class Subscription(ports.Input):
         if self._astray and not self._go_to_positions():
             self._rest()
             return []
-        ready = [partition for partition in sorted(self._at) if self._ready(partition)]
+        try:
+            ready = [partition for partition in sorted(self._at) if self._ready(partition)]
+        except OffsetOutOfRange:
+            self._astray = True
+            return []
         if not ready:
             self._rest()
             return []
@@ -231,30 +224,29 @@ class Subscription(ports.Input):
         return records
 
     def _go_to_positions(self) -> bool:
-        standings = {p: standing(self._world, p) for p in self._own()}
-        doubted = [partition for partition, one in standings.items() if one.in_doubt]
-        self.unplaced = f"positions of {doubted} are in doubt" if doubted else ""
-        if doubted:
+        try:
+            hints = {p: hint(self._world, p) for p in self._own()}
+            placed = self._place(self._own(), hints, self._first_polled)
+        except TransientError as error:
+            self.unplaced = error.what
             self._world.end_what_can_end()
             return False
-        self._at = {partition: self._trusted(partition, one) for partition, one in standings.items()}
+        self.unplaced = ""
+        self._at = {partition: self._offset(partition, at) for partition, at in placed.items()}
         self._epochs, self._astray = {}, False
         return True
+
+    def _offset(self, partition: int, placed: int) -> int:
+        if placed != FROM_THE_FIRST:
+            return placed
+        self._first_polled.pop(partition, None)
+        return self._broker.log(POINTS, partition).first
 
     def _own(self) -> list[int]:
         return self._group.partitions(self._slot, len(self._broker.topics[POINTS].logs))
 
-    def _trusted(self, partition: int, one: GroupStanding) -> int:
-        first = self._broker.log(POINTS, partition).first
-        if one.topic_id and one.topic_id != self._topic_id:
-            if not self._begins_anew:
-                raise Recreated("the position is one of a topic that was deleted", topic_id=self._topic_id)
-            self._first_polled.pop(partition, None)
-            return first
-        return self._first_polled.get(partition, first) if one.offset is None else one.offset
-
-    def begin_again(self, partitions: Sequence[int] | None = None) -> None:
-        for partition in self._at if partitions is None else partitions:
+    def begin_again(self) -> None:
+        for partition in self._at:
             self._first_polled.pop(partition, None)
             self._at[partition] = self._broker.log(POINTS, partition).first
         self._epochs = {}
@@ -286,18 +278,14 @@ class ScorerCluster(ports.Cluster):
     def slots(self, group: str) -> Slots:
         return Slots(self._world, self._life, group)
 
-    def standings(self, group: str, topic: str) -> Standings:
-        return Standings(self._world, self._life)
-
     def subscription(
-        self, topic: str, *, group: str, slot: Slot, client_id: str, topic_id: str, begins_anew: bool
+        self, topic: str, *, group: str, slot: Slot, client_id: str, topic_id: str, model: str, place: Any
     ) -> Subscription:
-        return Subscription(self._world, self._life, slot.number, topic_id, begins_anew)
+        return Subscription(self._world, self._life, slot.number, topic_id, place)
 
     def publisher(self, transactional_id: str, writer: str = "") -> ScorePublisher:
         self._world.publishers += 1
-        of = writer.partition("~")[0]
-        return self.publishers(self._world, self._life, transactional_id, f"{of}~{self._world.publishers}")
+        return self.publishers(self._world, self._life, transactional_id, f"~{self._world.publishers}")
 
     def _stored(
         self,
@@ -333,11 +321,6 @@ class Slots:
         self._first = False
         taken = [slot for slot, life in group.members.items() if not (knows and life.dead)]
         return Slot(self._group, next(slot for slot in range(len(taken) + 1) if slot not in taken))
-
-    def vacant(self, most: int) -> list[Slot]:
-        group: Group = self._world.group
-        free = (slot for slot in range(most + len(group.members)) if slot not in group.members)
-        return [Slot(self._group, slot) for slot, _ in zip(free, range(most), strict=False)]
 
     def release(self, slot: Slot) -> None: ...
 
@@ -409,12 +392,16 @@ class ScorerPorts:
         source, letters = cluster.describe(POINTS), DeadLetters(NAME, POINTS, POINT_LETTERS, components.metrics)
         letters.fit(cluster.describe(POINT_LETTERS), cluster.max_message_bytes)
         subscriber, companion = Subscriber(self.world), Companion()
+        identity: Any = TopicIdentity(cluster, POINTS, source.topic_id or "", {})  # type: ignore[arg-type]
+        port: Any = cluster
+        done = ScoredProgress(port, model=NAME, input_topic=POINTS, topic=PROGRESS, partitions=[0], identity=identity)
         serving: Any = partial(Serving, scoring, "auto", components, watch)
         return ScorerLife(
-            partitions=source.partitions,
             places=[(SCORES, 0), (POINT_LETTERS, 0)],
             cluster=cluster,  # type: ignore[arg-type]
-            identity=TopicIdentity(cluster, POINTS, source.topic_id or "", {}),  # type: ignore[arg-type]
+            identity=identity,
+            progress=done,
+            placing=Placing(port, done, model=NAME, scoring=scoring, identity=identity),
             slots=cluster.slots(group_of(settings)),  # type: ignore[arg-type]
             subscriber=subscriber,  # type: ignore[arg-type]
             serving=serving(
@@ -426,11 +413,12 @@ class ScorerPorts:
             ),
             standstill=ports.InlineStandstill(
                 cluster.marks,
-                [(SCORES, 0), (POINT_LETTERS, 0)],
+                [(SCORES, 0), (POINT_LETTERS, 0), *done.places],
                 settling.TIMEOUTS * lives.TRANSACTION_TIMEOUT_S,
                 self.clock.monotonic,
                 components.metrics,
             ),
+            input_watch=ports.Answering(),  # type: ignore[arg-type]
             transaction_timeout_s=lives.TRANSACTION_TIMEOUT_S,
         )
 

@@ -1,8 +1,7 @@
 """Worlds of scorers: one or two of a group, what happens to their group from outside, and what they promise.
 
-What a scorer does not promise yet stands in `NOT_YET_PROMISED`: it trusts whatever position its group has, so a
-position that is lost, or moved by somebody else, has points answered twice, or not at all. Such a world is judged by
-what holds nevertheless, unless the judge is strict.
+What a scorer does not promise stands in `NOT_PROMISED`. What its group says is lost, and moved by somebody else, in any
+world: scores come once nevertheless.
 """
 
 from __future__ import annotations
@@ -26,28 +25,31 @@ from tests.simulation.scorer_ports import (
     POINT_LETTERS,
     POINTS,
     POSITIONS,
+    PROGRESS,
     REPAIR_FAILED,
     SCORES,
     Group,
     ScorerPorts,
+    hint,
+    progress,
     settings_of,
-    standing,
     version,
     wired,
 )
 from tests.simulation.stream import MODELS, NAME
 from tests.simulation.world import COMMIT_FAULTS, MARKER_FAULTS, Instance, Life, Profile, Violation, World
 
-NOT_YET_PROMISED: Final = ("positions lost", "positions set back", "positions set ahead", "expire hanging")
-"""What a scorer cannot make good today: what happens to its group's positions from outside, and an id that expires
-while a marker of its last transaction is missing, which only people can write then, before anybody has looked at it."""
-DIED_SETTLING: Final = "died between sweeping and completing, with another member in the group"
-"""Not promised, either: the other member may get the partitions, and commit positions of its own over those that name
-the attempt which the slot's successor is to complete. Nor is what `REPAIR_FAILED` says: the successor then finds the
-positions that were committed before, and no doubt."""
-EXCUSES: Final = frozenset({"positions", "expire hanging", DIED_SETTLING, REPAIR_FAILED})
-GAPS: Final = ("points trimmed", "points recreated")
-OTHERS: Final = ("new version", "session expires", "expire", "time out", "dead unknown")
+NOT_PROMISED: Final = ("expire hanging",)
+"""What a scorer cannot make good: an id that expires while a marker of its last transaction is missing, which only
+people can write then, before anybody has looked at it."""
+CHOSEN: Final = "a person said where to begin"
+EXCUSES: Final = frozenset({*NOT_PROMISED, CHOSEN})
+"""Of two slots also `REPAIR_FAILED`: where progress hangs of a batch of which readers see scores, and the transaction
+that completes it is aborted, that progress is aborted as well. Until the slot's successor has looked, whoever is in the
+other may read on from the progress before."""
+GAPS: Final = ("points trimmed", "points recreated", "points truncated")
+MOVED: Final = ("positions lost", "positions set back", "positions set ahead")
+OTHERS: Final = ("new version", "session expires", "expire", "time out", "dead unknown", *MOVED)
 BAD: Final = b"bad"
 MOST_STEPS: Final = 20_000
 
@@ -91,6 +93,16 @@ class ScorerPeople(Outside):
             self.append()
         self._world.excuses.append("points recreated")
 
+    def truncate(self) -> None:
+        """Lose the newest points by an unclean election; what is produced from now on takes their offsets."""
+        for partition, log in enumerate(self._broker.topics[POINTS].logs):
+            if log.end > log.first:
+                log.truncate(log.end - 1)
+                lost = [point for point in self._world.fed if point[0] == f"{POINTS}/{partition}/{log.end}"]
+                self._world.gone |= {point: self._world.fed.pop(point) for point in lost}
+                self._produced -= 1
+        self._world.excuses.append("points truncated")
+
     def new_version(self) -> None:
         """Publish another version."""
         self._world.publish()
@@ -102,11 +114,12 @@ class ScorerPeople(Outside):
     def move(self, by: int | None) -> None:
         """Have somebody else commit positions of the group; None: they are lost."""
         for partition, log in enumerate(self._broker.topics[POINTS].logs):
-            at = standing(self._world, partition).offset
-            if at is not None:
-                to = None if by is None else json.dumps([max(log.first, min(log.end, at + by)), ""]).encode()
+            known = hint(self._world, partition)
+            if known.offset is not None:
+                to = None if by is None else json.dumps([max(log.first, min(log.end, known.offset + by)), ""]).encode()
                 self._broker.produce(POSITIONS, Entry(to, str(partition).encode()))
-        self._world.excuses.append("positions")
+                if by and progress(self._world, partition) is None:
+                    self._world.excuses.append(CHOSEN)
 
     def expire(self) -> None:
         """Let transactional ids expire that have nothing open."""
@@ -137,6 +150,7 @@ EVENTS: Final[Mapping[str, Any]] = {
     "session expires": (ScorerPeople.expire_sessions, always),
     "points trimmed": (ScorerPeople.trim, always),
     "points recreated": (ScorerPeople.recreate, always),
+    "points truncated": (ScorerPeople.truncate, always),
     "positions lost": (lambda people: people.move(None), always),
     "positions set back": (lambda people: people.move(-1), always),
     "positions set ahead": (lambda people: people.move(1), always),
@@ -155,7 +169,7 @@ class ScorerWorld(World):
     `fed, gone`: The points of the topic of now, and of topics that had its name; of each, whether it is bad.
     """
 
-    outputs = (SCORES, POINT_LETTERS, POSITIONS)
+    outputs = (SCORES, POINT_LETTERS, PROGRESS)
     keeps_checkpoints = False
 
     def __init__(self, profile: Profile, chooser: Chooser, ports: Any = ScorerPorts) -> None:
@@ -168,7 +182,7 @@ class ScorerWorld(World):
         self.ids = tuple(f"{NAME}-scorer-{slot}" for slot in range(4))
         self.logs = (POINTS,)
         self.broker.create(POINTS, profile.partitions)
-        for topic in self.outputs:
+        for topic in (*self.outputs, POSITIONS):
             self.broker.create(topic, 1)
         self.publish()
 
@@ -216,11 +230,6 @@ class ScorerWorld(World):
         self.doubt = waiting.get("broker", "") or waiting.get("readers", "")
         return super().rest(life)
 
-    def _live(self, instance: Instance) -> None:
-        super()._live(instance)
-        if self.profile.two and instance.life is not None and instance.life.hidden:
-            self.excuses.append(DIED_SETTLING)
-
     def _refused(self, instance: Instance, refusal: StateError) -> None:
         self.note(f"{instance.name} refuses: {refusal}")
         instance.refusal = str(refusal)
@@ -233,11 +242,8 @@ class ScorerWorld(World):
 # ------------------------------------------------------------------ the promise
 
 
-def check(world: ScorerWorld, *, strict: bool = False) -> None:
-    """Raise `Violation` if any part of the promise is broken.
-
-    A strict judge takes nothing that happened to the group's positions for an excuse.
-    """
+def check(world: ScorerWorld) -> None:
+    """Raise `Violation` if any part of the promise is broken."""
     scores, letters, models = (records_of(world, topic) for topic in (SCORES, POINT_LETTERS, MODELS))
     given = [*scores, *letters]
     hold(answers.fed(given, {**world.gone, **world.fed}))
@@ -245,40 +251,46 @@ def check(world: ScorerWorld, *, strict: bool = False) -> None:
     refused = [answers.row_of(source) for (source, _), bad in {**world.gone, **world.fed}.items() if bad]
     hold(answers.letters_of(letters, refused))
     logs = world.broker.topics[POINTS].logs
-    standings = {partition: standing(world, partition) for partition in range(len(logs))}
-    if doubted := [partition for partition, one in standings.items() if one.in_doubt]:
-        raise Violation(f"at rest the positions of {doubted} are in doubt")
     for topic in filter(world.holds_up, world.outputs):
         raise Violation(f"at rest readers of {topic} are held up")
+    known = {partition: progress(world, partition) for partition in range(len(logs))}
+    topic_id = world.broker.topics[POINTS].topic_id
+    positions = {p: one.offset if one and one.topic_id == topic_id else 0 for p, one in known.items()}
+    said = CHOSEN in world.excuses
     for partition, log in enumerate(logs):
-        waits = log.committed(standings[partition].offset or 0)
+        waits = log.committed(positions[partition]) if known[partition] or not said else []
         if waits and (scores or any(entry.value != BAD for one in logs for _, entry in one.committed())):
-            raise Violation(f"at rest points of partition {partition} wait from {standings[partition].offset} on")
-    if strict or not EXCUSES & set(world.excuses):
-        positions = {partition: one.offset or 0 for partition, one in standings.items()}
+            raise Violation(f"at rest points of partition {partition} wait from {positions[partition]} on")
+    of_two = {REPAIR_FAILED} if len(world.group.used) > 1 else set()
+    if not (EXCUSES | of_two) & set(world.excuses):
         rows = {point: answers.row_of(point[0]) for point in world.fed}
         points = {point: row[1] for point, row in rows.items() if row[2] >= logs[row[1]].first}
-        hold(answers.once(given))
-        hold(answers.all_below(given, points, positions, "the group"))
+        bad_twice = _bad(world.gone) & _bad(world.fed)  # a letter says of which place it is, not of which topic
+        hold(answers.once([one for one in given if one in scores or answers.source_of(one) not in bad_twice]))
+        hold(answers.all_below(given, points, positions, "the model"))
     if not world.excuses:
         hold(_moves(world))
 
 
+def _bad(points: Mapping[answers.Point, bool]) -> set[str]:
+    return {source for (source, _), bad in points.items() if bad}
+
+
 def _moves(world: ScorerWorld) -> list[Any]:
-    """Positions that scorers commit never go back."""
-    at: dict[str | None, int] = {}
+    """How far the input is scored never goes back."""
+    at: dict[str, int] = {}
     back = []
-    for one in records_of(world, POSITIONS):
-        offset = one.value[0] if one.value else 0
-        if offset < at.get(one.key, 0):
+    for one in records_of(world, PROGRESS):
+        of = " ".join((one.key or "").split(" ")[:3])
+        if one.value["offset"] < at.get(of, 0):
             back.append(one.at)
-        at[one.key] = offset
-    return each("reordered", "the group's position goes back", back)
+        at[of] = one.value["offset"]
+    return each("reordered", "how far the input is scored goes back", back)
 
 
 def drawn(chance: random.Random) -> Profile:
     """Draw a world."""
-    rare = (*GAPS, *NOT_YET_PROMISED) if chance.random() < 0.25 else ()
+    rare = (*GAPS, *NOT_PROMISED) if chance.random() < 0.25 else ()
     pool = ["kill", *COMMIT_FAULTS, *MARKER_FAULTS, "failed", "unavailable", "init unanswered", *OTHERS, *rare]
     faults = {kind: chance.choice((1, 1, 2, 3)) for kind in pool if chance.random() < 0.4} or {"kill": 2}
     faults |= dict.fromkeys(("append", "small batch", "other partition"), 5)

@@ -42,7 +42,6 @@ NOT_SIMULATED = {
     "tail",
     "subscription",
     "slots",
-    "standings",
 }
 """What a trainer without workers does not ask of a `Cluster`."""
 KNOWN: Final = Path(__file__).with_name("known.json")
@@ -84,7 +83,7 @@ def test_the_simulated_broker_takes_what_the_real_one_takes() -> None:
     assert public(kafka.Cluster) - public(ports.Cluster) == NOT_SIMULATED
     for kind in ("Cluster", "Publisher", "Outbox", "Input", "RecordFetcher"):
         assert misfits(getattr(ports, kind), getattr(kafka, kind)) == []
-    for of_scorer, real in (("Subscription", "Subscription"), ("Slots", "GroupSlots"), ("Standings", "Standings")):
+    for of_scorer, real in (("Subscription", "Subscription"), ("Slots", "GroupSlots")):
         assert misfits(getattr(scorer_ports, of_scorer), getattr(kafka, real)) == []
 
 

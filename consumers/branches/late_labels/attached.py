@@ -55,7 +55,7 @@ class LateLabels(Attachment):
 
     def check(self, source: TopicInfo) -> None:
         """Refuse a topic of labels that does not go with the input."""
-        check_input(self._labels(source))
+        check_input(self._labels(source), "labels", "--labels-topic")
 
     def fit(self, topics: Mapping[str, TopicInfo], partitions: int) -> None:  # noqa: ARG002
         """Fit the labels' dead letters into their topic."""
@@ -149,7 +149,7 @@ class LateLabels(Attachment):
 
     def _surveyor(self, making: Making) -> Surveyor:
         parts = self.world.components
-        watch = parts.make_watch(self._cluster, self._topic)
+        watch = parts.make_watch(self._cluster, self._topic, None)
         self.world.stack.callback(watch.close)
         of_labels = making.settings.input.model_copy(update={"topic": self._topic})
         return Surveyor(of_labels, self.joining.topic_id, watch, parts.clock.monotonic, remedy=making.remedy)

@@ -2,10 +2,15 @@
 
 As of `consumers.trainer.intake`: letters are sent before the rows that come after them, and reading stops while the
 pipeline cannot learn. What was read and is not joined is not in a checkpoint: the next start reads it again.
+
+Nothing is joined before the labels' topic was confirmed after the newest of its records was fetched. Records of a topic
+that was made again under the name of the labels would let log time pass, and rows would be refused as without a label
+whose labels were in the topic before. While the broker does not say which topic it is, both logs are paused.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -32,7 +37,7 @@ from streamsvm.checkpoint.snapshot import Snapshot
 from streamsvm.crashpoints import crash_point
 from streamsvm.delivery.pipeline import Pipeline
 from streamsvm.delivery.reading import Ends
-from streamsvm.errors import ConfigurationError, LogGap, TopicMissing
+from streamsvm.errors import ConfigurationError, LogGap, TopicMissing, TransientError
 from streamsvm.ingest.decoder import RejectedRecord
 from streamsvm.joining.joiner import Joiner
 from streamsvm.joining.rows import Letter
@@ -43,6 +48,14 @@ from streamsvm.sections import section
 log = structlog.get_logger("streamsvm.trainer")
 
 FETCH_TIMEOUT_S: Final = 10.0
+CONFIRM_EVERY_S: Final = 0.05
+"""Least time between two checks of the labels' topic, in seconds. Records that come meanwhile wait for the next check.
+A longer time joins later, and may fill what waits (`MOST_WAITING`)."""
+CONFIRM_SHARE: Final = 0.1
+"""Most of the time that checks may take. One request takes 1 ms; where the broker reports no ids, two records of every
+partition are read."""
+CONFIRM_AGAIN_S: Final = 1.0
+"""Time between two checks while the broker does not answer, in seconds."""
 
 
 class JoinedIntake(OneProcess):
@@ -95,7 +108,8 @@ class JoinedIntake(OneProcess):
         self._pipeline, self._source, self._letters = pipeline, source, letters
         self._cluster, self._joining = cluster, joining
         self._identity, self._surveyor = identity, surveyor
-        self._health = health
+        self._health, self._monotonic = health, monotonic
+        self._unconfirmed, self._why_unconfirmed, self._confirm_at = False, "", -math.inf
         self._open = OpenTransactions(metrics)
         self._reader: RecordFetcher | None = None
         self._limits = {log: self._limits_of(log, settings) for log in source.topics}
@@ -201,7 +215,7 @@ class JoinedIntake(OneProcess):
 
     def confirm(self) -> None:
         """See `Source.confirm`."""
-        self._identity.confirm({partition: at.offset for partition, at in self.merged("labels").items()})
+        self._identity.confirm({partition: at.offset for partition, at in self.reading("labels").items()})
 
     def _refuse_added(self, log: Log) -> NoReturn:
         raise LogGap(
@@ -228,19 +242,29 @@ class JoinedIntake(OneProcess):
     def read(self, most: int, timeout_s: float) -> int:
         """Join what is at hand; where nothing is, read both logs. Return how many rows or records came.
 
+        While the labels' topic cannot be confirmed, both logs are paused and their clients served.
+
         Raises
         ------
         LogGap
-            If a topic is gone.
+            If a topic is gone, or the labels' topic was recreated.
         ConfigurationError
             If so much is rejected that this is plainly the wrong stream, or more rows wait than are allowed.
         """
-        joined = self._join()
-        if joined:
-            return max(joined, most)
+        if self._labels_confirmed():
+            self.release()
+            joined = self._join()
+            if joined:
+                return max(joined, most)
+        elif self._why_unconfirmed:
+            self._poll(1, timeout_s)
+            return 0
+        else:
+            timeout_s = min(timeout_s, CONFIRM_EVERY_S)
         came = self._poll(most, timeout_s)
-        self._join()
-        self._waits.look(self._active)
+        if self._labels_confirmed():
+            self._join()
+            self._waits.look(self._active)
         return came
 
     def hold(self) -> None:
@@ -252,8 +276,8 @@ class JoinedIntake(OneProcess):
             self._pause.paused = True
 
     def release(self) -> None:
-        """Read again from now on."""
-        if self._pause.end():
+        """Read again from now on, unless the labels' topic cannot be confirmed."""
+        if not self._why_unconfirmed and self._pause.end():
             self._source.release()
 
     def show_progress(self) -> None:
@@ -267,6 +291,25 @@ class JoinedIntake(OneProcess):
         if self._reader is not None:
             self._reader.close()
 
+    def _labels_confirmed(self) -> bool:
+        """Confirm the labels' topic if that is due; return whether all records of it that came are of one topic."""
+        begun = self._monotonic()
+        is_due = self._unconfirmed and begun >= self._confirm_at
+        # Without a connection the question would block for the request timeout, and `broker` says why nothing comes.
+        if is_due and self._source.connected():
+            try:
+                self.confirm()
+            except TransientError as error:
+                self._why_unconfirmed, pause_s = error.what, CONFIRM_AGAIN_S
+                self._source.hold()
+                self._pause.paused = True
+            else:
+                self._unconfirmed, self._why_unconfirmed = False, ""
+                pause_s = max(CONFIRM_EVERY_S, (self._monotonic() - begun) / CONFIRM_SHARE)
+            self._confirm_at = self._monotonic() + pause_s
+            self._health.require("labels", self._why_unconfirmed)
+        return not self._unconfirmed
+
     def _poll(self, most: int, timeout_s: float) -> int:
         try:
             came = self._source.read(most, timeout_s)
@@ -275,6 +318,7 @@ class JoinedIntake(OneProcess):
         self._health.require("broker", "" if self._source.connected() else "no broker connection is up")
         self._open.show(self._source.in_open_transactions("features"))
         for one in came:
+            self._unconfirmed |= one.log == "labels"
             self._note(one)
         if came:
             self._counts.count_ahead()

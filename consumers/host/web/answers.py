@@ -31,7 +31,7 @@ _EXPLANATIONS: Final = {
     HTTPStatus.SERVICE_UNAVAILABLE: "Too many requests are waiting for an answer. Try again.",
 }
 _MORE: Final[dict[HTTPStatus, tuple[tuple[str, str], ...]]] = {
-    HTTPStatus.METHOD_NOT_ALLOWED: (("Allow", "GET"),),
+    HTTPStatus.METHOD_NOT_ALLOWED: (("Allow", "GET, HEAD"),),
     HTTPStatus.SERVICE_UNAVAILABLE: (("Retry-After", "1"),),
 }
 

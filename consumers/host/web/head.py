@@ -1,4 +1,4 @@
-"""The head of a request: a GET of a bounded size without a body, or the status by which it is refused.
+"""The head of a request: a GET or a HEAD of a bounded size without a body, or the status by which it is refused.
 
 Nothing here does I/O. The grammar is that of RFC 9112, read strictly: folded lines, control characters and a second
 `Host` are refused, so that no two programs can understand one request differently. A missing `Host` is accepted, for
@@ -27,7 +27,7 @@ _ONCE: Final = frozenset({"host", "content-length"})
 
 @dataclass(frozen=True, slots=True)
 class HttpRequest:
-    """A GET; the names of its headers are in lower case."""
+    """A GET or a HEAD; the names of its headers are in lower case."""
 
     path: str
     query: str
@@ -59,7 +59,7 @@ def parse(head: bytes) -> HttpRequest | HTTPStatus:
     headers = _headers([text.removesuffix("\r") for text in lines if text not in ("", "\r")])
     if isinstance(headers, HTTPStatus):
         return headers
-    if method != "GET":
+    if method not in ("GET", "HEAD"):
         return HTTPStatus.METHOD_NOT_ALLOWED
     if headers.get("content-length", "0") != "0" or "transfer-encoding" in headers:
         return HTTPStatus.REQUEST_ENTITY_TOO_LARGE

@@ -300,7 +300,10 @@ class _Loop:
 
     def _reply(self, connection: HttpConnection, answer: bytes) -> None:
         self._connections.finish(connection)
-        connection.phase, connection.unsent = Phase.WRITING, memoryview(answer)
+        unsent = memoryview(answer)
+        if connection.received.startswith(b"HEAD "):
+            unsent = unsent[: end_of_head(answer)]
+        connection.phase, connection.unsent = Phase.WRITING, unsent
 
     def _made(self, connection: HttpConnection, answer: bytes) -> None:
         """Take an answer from the thread that made it."""

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from typing import Literal
+from typing import Any, Final, Literal
 
 import pytest
 import structlog
@@ -176,16 +176,86 @@ def test_readiness_is_not_answered_from_memory(server: HttpServer, health: Healt
     assert get(server, "/healthz")[0] == 200
 
 
-@pytest.mark.parametrize("second", ["TERM", "INT"])
-def test_a_second_signal_of_either_kind_ends_the_process(second: str) -> None:
+HEEDS: Final = "import os, signal; from consumers.host.runtime import stop_on_signals; stop = stop_on_signals()\n"
+
+
+@pytest.mark.parametrize(("first", "second"), [("INT", "TERM"), ("TERM", "INT"), ("HUP", "HUP")])
+def test_a_second_signal_of_either_kind_ends_the_process(first: str, second: str) -> None:
     """Ctrl-C, then a supervisor's SIGTERM: the second one is not one more request to stop."""
     code = (
-        "import os, signal; from consumers.host.runtime import stop_on_signals; stop = stop_on_signals(); "
-        f"os.kill(os.getpid(), signal.SIGINT); assert stop.is_set(); os.kill(os.getpid(), signal.SIG{second}); "
-        "raise SystemExit(1)"
+        f"{HEEDS}os.kill(os.getpid(), signal.SIG{first}); assert stop.is_set(); "
+        f"os.kill(os.getpid(), signal.SIG{second}); raise SystemExit(1)"
     )
     finished = subprocess.run([sys.executable, "-c", code], check=False)
     assert finished.returncode == -getattr(signal, f"SIG{second}")
+
+
+@pytest.mark.parametrize("name", ["USR1", "USR2"])
+def test_a_signal_by_which_logs_are_rotated_does_nothing(name: str) -> None:
+    """A program without a handler would die of it."""
+    code = f"{HEEDS}os.kill(os.getpid(), signal.SIG{name}); assert not stop.is_set()"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_who_starts_a_daemon_may_have_it_outlive_its_terminal() -> None:
+    """As `nohup` does: a signal that is ignored from the start stays so."""
+    code = f"import signal; signal.signal(signal.SIGHUP, signal.SIG_IGN)\n{HEEDS}os.kill(os.getpid(), signal.SIGHUP)"
+    finished = subprocess.run([sys.executable, "-c", f"{code}; assert not stop.is_set()"], check=False)
+    assert finished.returncode == 0
+
+
+LOGS_MUCH: Final = """
+import logging
+from consumers.host import last_words
+from consumers.host.runtime import configure_logging
+from consumers.settings import LogConfig
+configure_logging(LogConfig())
+for number in range(2_000):
+    logging.getLogger("a").warning("line %d %s", number, "x" * 100)
+print("went on", flush=True)
+input()
+logging.getLogger("a").warning("again")
+last_words.say("the end", 1)
+"""
+
+
+def test_a_log_that_nobody_reads_holds_up_nothing() -> None:
+    """A full pipe would stop a daemon for ever; what was dropped is counted, and lines stay whole."""
+    pipes: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    with subprocess.Popen([sys.executable, "-c", LOGS_MUCH], text=True, **pipes) as process:
+        assert process.stdout.readline() == "went on\n"
+        lines = [process.stderr.readline() for _ in range(100)]  # there is room again
+        process.stdin.write("\n")
+        process.stdin.close()
+        lines += process.stderr.readlines()
+    told = [json.loads(line) for line in lines if line.startswith("{") and line.endswith("}\n")]
+    (dropped,) = [one for one in told if one["event"] == "log_lines_dropped"]
+    read = [one["event"] for one in told]
+    assert read[0].startswith("line 0 ")
+    assert read[-2:] == ["again", "fatal"]
+    assert dropped["lines"] > 1_000
+    assert sum(one.startswith("line ") for one in read) >= 2_000 - dropped["lines"]
+
+
+def test_a_log_whose_reader_is_gone_holds_up_nothing() -> None:
+    """As little as one that was closed from the start."""
+    for closed in ("2>&-", "2> >(true)"):
+        command = ["bash", "-c", f"exec {sys.executable} -c '{LOGS_MUCH.replace('input()', '')}' {closed}"]
+        finished = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
+        assert (finished.returncode, finished.stdout) == (0, "went on\n")
+
+
+def test_a_warning_stands_in_both_probes_and_fails_none(server: HttpServer, health: Health) -> None:
+    """It is asked for anew each time."""
+    said = [""]
+    health.require("broker", "")
+    health.warns("quota", lambda: said[0])
+    for warning, shown in (("", {}), ("slow", {"warnings": {"quota": "slow"}}), ("", {})):
+        said[0] = warning
+        for path in ("/healthz", "/readyz"):
+            status, text = get(server, path)
+            assert status == 200
+            assert {name: one for name, one in json.loads(text).items() if name == "warnings"} == shown
 
 
 def test_an_error_turns_health_red_before_it_leaves(health: Health) -> None:

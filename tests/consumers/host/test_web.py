@@ -106,7 +106,8 @@ REQUESTS: Final = (
     (PLAIN, 200),
     (b"GET /healthz HTTP/1.0\n\n", 200),
     (b"POST /healthz HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc", 405),
-    (b"HEAD /metrics HTTP/1.1\r\n\r\n", 405),
+    (b"HEAD /healthz HTTP/1.1\r\n\r\n", 200),
+    (b"HEAD /healthz HTTP/1.1\r\nContent-Length: 3\r\n\r\n", 413),
     (b"GET /healthz HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc", 413),
     (b"GET /healthz HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n", 413),
     (b"GET /healthz HTTP/1.1\r\nX: " + b"x" * MOST_HEAD_BYTES + b"\r\n\r\n", 431),
@@ -133,6 +134,17 @@ def test_requests_are_small_and_without_a_body(running: HttpServer, request_byte
     answer = speak(running, request_bytes)
     assert int(answer.split()[1]) == expected
     assert b"X-Content-Type-Options: nosniff" in answer
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/metrics", "/nothing"])
+def test_a_head_gets_what_a_get_does_without_its_body(running: HttpServer, path: str) -> None:
+    """Load balancers ask by it whether somebody is there."""
+    whole, head = (speak(running, f"{method} {path} HTTP/1.1\r\n\r\n".encode()) for method in ("GET", "HEAD"))
+    assert whole.split(b"\r\n\r\n", 1)[1]
+    assert head.endswith(b"\r\n\r\n")
+    names = [{line.split(b":")[0] for line in one.split(b"\r\n\r\n", 1)[0].splitlines()} for one in (whole, head)]
+    assert names[0] == names[1]
+    assert head.split()[1] == whole.split()[1]
 
 
 @given(st.lists(st.sampled_from([b"a", b"\r", b"\n", b"\r\n"]), max_size=12), st.integers(1, 5))

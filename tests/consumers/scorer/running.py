@@ -27,11 +27,18 @@ class Running(trainers.Running):
 
     board: ScorerBoard  # type: ignore[assignment]
 
-    def __init__(self, settings: Settings, connection: Connection, schemas: Schemas | None = None) -> None:
+    def __init__(
+        self, settings: Settings, connection: Connection, schemas: Schemas | None = None, reset_scores: str = ""
+    ) -> None:
         self.metrics, self.health = Metrics(SCORER), Health(stuck_after_s=60.0)
         stop = threading.Event()
         components = ScorerComponents(
-            connection=connection, metrics=self.metrics, health=self.health, stop=stop, schemas=schemas
+            connection=connection,
+            metrics=self.metrics,
+            health=self.health,
+            stop=stop,
+            schemas=schemas,
+            reset_scores=reset_scores,
         )
         self.board, self._scorer = components.board, Scorer(settings, components)
         self.begin(self._scorer.run, stop, "scorer")

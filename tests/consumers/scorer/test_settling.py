@@ -10,7 +10,7 @@ import pytest
 import consumers.scorer.life as life_module
 from consumers.settings import Settings
 from streamsvm.ingest import encode
-from streamsvm.kafka import Cluster, Connection, Standings
+from streamsvm.kafka import Cluster, Connection
 from streamsvm.places import rejected_source_of
 from tests.consumers.losing import TIMEOUT_S, Died, dying
 from tests.consumers.scorer.running import Running as Scoring, settings_for
@@ -54,24 +54,34 @@ def answered(connection: Connection, settings: Settings) -> list[int]:
 
 
 def check_once(connection: Connection, settings: Settings) -> None:
-    """Assert that each point was answered once, and that nothing hangs, the group's positions included."""
+    """Assert that each point was answered once, and that nothing hangs, and how far the input is scored."""
     assert answered(connection, settings) == list(range(COUNT))
     scoring = settings.scoring
-    places = [(scoring.output_topic, 0), (scoring.output_topic, 1), (scoring.dead_letters, 0)]
+    places = [(name, number) for name in (scoring.output_topic, scoring.progress) for number in (0, 1)]
+    places.append((scoring.dead_letters, 0))
     marks = Cluster(connection).marks(places)
     assert {place: mark.end - mark.stable for place, mark in marks.items()} == dict.fromkeys(marks, 0)
-    standings = Standings(connection, scoring.group, scoring.topic).of([0, 1])
-    assert {partition: one.offset for partition, one in standings.items()} == {0: COUNT // 2, 1: COUNT // 2}
+    progress = [
+        record for number in (0, 1) for record in Cluster(connection).read_to_end(scoring.progress, number, timeout_s=9)
+    ]
+    newest = {record.partition: json.loads(record.value or b"")["offset"] for record in progress}
+    assert newest == {0: COUNT // 2, 1: COUNT // 2}
 
 
-LOSSES = [("scores",), ("letters",), ("positions",), ("scores", "letters"), ("scores", "letters", "positions")]
+ALL = ("scores", "letters", "progress", "positions")
+LOSSES = [("scores",), ("letters",), ("progress",), ("positions",), ("scores", "letters"), ALL]
 DEATHS = [("scores.answered", lost) for lost in LOSSES]
-DEATHS += [("settle.swept", lost) for lost in (("scores",), ("scores", "positions"))]
+DEATHS += [("settle.swept", lost) for lost in (("scores",), ("scores", "progress"))]
 
 
 def unmarked(settings: Settings, lost: tuple[str, ...]) -> Unmarked:
     """Return what loses the markers of a scorer's third transaction in these topics, or of the group's positions."""
-    names = {"scores": settings.scoring.output_topic, "letters": settings.scoring.dead_letters, "positions": ""}
+    names = {
+        "scores": settings.scoring.output_topic,
+        "letters": settings.scoring.dead_letters,
+        "progress": settings.scoring.progress,
+        "positions": "",
+    }
     return Unmarked(f"{settings.scoring.group}-", [names[one] for one in lost], skip=2)
 
 
@@ -80,12 +90,12 @@ def feed_all(connection: Connection, settings: Settings) -> None:
         feed(connection, settings, range(begin, begin + 40))
 
 
-@pytest.mark.long(keep=("scores+letters+positions",))
+@pytest.mark.long(keep=("scores+letters+progress+positions",))
 @pytest.mark.parametrize("lost", LOSSES, ids="+".join)
 def test_a_batch_whose_markers_are_lost_is_answered_once(
     lost: tuple[str, ...], losing: Proxy, settings: Settings, connection: Connection
 ) -> None:
-    """A living scorer ends what hangs, completes what readers half see, and gives positions back where nothing is."""
+    """A living scorer ends what hangs, completes what readers half see, and reads on from before where nothing is."""
     network = losing.unmarked = unmarked(settings, lost)
     with Scoring(settings, connection) as running:
         feed_all(connection, settings)
@@ -95,7 +105,7 @@ def test_a_batch_whose_markers_are_lost_is_answered_once(
     check_once(connection, settings)
 
 
-@pytest.mark.long(keep=("settle.swept-scores+positions",))
+@pytest.mark.long(keep=("settle.swept-scores+progress",))
 @pytest.mark.parametrize(("at", "lost"), DEATHS, ids=[f"{at}-{'+'.join(lost)}" for at, lost in DEATHS])
 def test_the_next_scorer_of_a_slot_completes_what_a_dead_one_left(
     at: str, lost: tuple[str, ...], losing: Proxy, settings: Settings, connection: Connection

@@ -16,7 +16,7 @@ from consumers.streams import identity as identity_module
 from consumers.streams.identity import TopicIdentity, identity_of
 from consumers.verify.verify import verify
 from streamsvm.errors import LogGap, TransientError
-from streamsvm.kafka import Cluster, Connection, Recreated
+from streamsvm.kafka import GONE_AFTER_S, Cluster, Connection, Recreated
 from streamsvm.verification import Outcome
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.recreated import WAY_OUT, AtTheQuestion, never_looking, recreate, refuse_to_say
@@ -61,13 +61,16 @@ def test_another_topic_of_the_name_is_refused_with_both_ids(real_broker: TestBro
     assert refused.value.topic_id == cluster.topic_id(topic)
 
 
-def test_a_missing_topic_is_asked_for_twice(real_broker: TestBroker) -> None:
+def test_a_topic_is_gone_once_brokers_have_said_so_for_a_while(real_broker: TestBroker) -> None:
     """A broker that has just started may not know its topics yet."""
-    topic = real_broker.topic()
-    identity = identity_of(Cluster(real_broker.connection), topic)
+    topic, cluster, now = real_broker.topic(), Cluster(real_broker.connection), [0.0]
+    identity = TopicIdentity(cluster, topic, cluster.topic_id(topic) or "", {}, monotonic=lambda: now[0])
     foreign.delete_topic(real_broker.connection, topic)
-    with pytest.raises(TransientError):
-        identity.confirm({})
+    for second in (0.0, GONE_AFTER_S - 1.0):
+        now[0] = second
+        with pytest.raises(TransientError):
+            identity.confirm({})
+    now[0] = GONE_AFTER_S
     with pytest.raises(LogGap, match=f"{topic} no longer exists"):
         identity.confirm({})
 

@@ -6,11 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from consumers.streams.topics import output_topics, unfit, unfit_input
+from consumers.host import Health
+from consumers.streams.topics import OutputWatch, check_output, output_topics, unfit, unfit_input
+from streamsvm.errors import ConfigurationError
 from streamsvm.kafka import Cluster, TopicInfo, TopicSpec
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.command import error_of, run
+from tests.consumers.recreated import recreate
 from tests.consumers.trainers import settings_for
+from tests.deadline import eventually
+from tests.kafka import foreign
 
 MODELS, ALIASES, AUDIT, LETTERS = output_topics(settings_for("t", Path("unused")))
 
@@ -29,7 +34,7 @@ def test_topics_as_they_are_made_are_fit(real_broker: TestBroker, tmp_path: Path
         (MODELS, 3, {"cleanup.policy": "compact"}, "the topic has 3 partitions"),
         (MODELS, 1, {"cleanup.policy": "delete"}, "cleanup.policy is delete, not compact"),
         (AUDIT, 1, {"cleanup.policy": "delete", "retention.ms": "604800000"}, "retention.ms is 604800000, not -1"),
-        (MODELS, 1, {"retention.bytes": "1000"}, "retention.bytes is 1000, not -1"),
+        (AUDIT, 1, {"retention.bytes": "1000"}, "retention.bytes is 1000, not -1"),
         (ALIASES, 1, {"cleanup.policy": "delete"}, "cleanup.policy is delete, not compact"),
         (ALIASES, 1, {"cleanup.policy": "compact,delete"}, "cleanup.policy is compact,delete, not compact"),
     ],
@@ -46,6 +51,47 @@ def test_a_topic_that_would_lose_something_is_unfit(
 def test_what_the_broker_does_not_tell_is_not_judged(spec: TopicSpec) -> None:
     """The embedded broker tells nothing and gives every topic four partitions."""
     assert unfit(spec, TopicInfo(spec.name, None, (0, 1, 2, 3))) == []
+
+
+@pytest.mark.parametrize("spec", [MODELS, ALIASES])
+def test_a_limit_that_compaction_does_not_heed_is_none(spec: TopicSpec) -> None:
+    """A broker's defaults for age stand on every topic."""
+    assert unfit(spec, TopicInfo(spec.name, "id", (0,), {"cleanup.policy": "compact", "retention.ms": "1000"})) == []
+
+
+@pytest.mark.parametrize(
+    ("lost", "promise"), [(MODELS, "every version"), (ALIASES, "a pin holds"), (AUDIT, "which data made which model")]
+)
+def test_a_start_refuses_a_topic_that_would_break_a_promise(lost: TopicSpec, promise: str) -> None:
+    """It names the setting and the promise."""
+    settings = settings_for("t", Path("unused"))
+    described = {one.name: TopicInfo(one.name, "id", (0,), one.config) for one in (MODELS, ALIASES, AUDIT, LETTERS)}
+    assert check_output(settings, described) == []
+    config = {"cleanup.policy": "compact,delete" if lost != AUDIT else "delete", "retention.ms": "45000"}
+    described[lost.name] = TopicInfo(lost.name, "id", (0,), config)
+    with pytest.raises(ConfigurationError, match=f"{lost.name} is unfit: .*{promise}"):
+        check_output(settings, described)
+
+
+def test_what_becomes_of_outputs_is_told_while_the_daemon_works(real_broker: TestBroker, tmp_path: Path) -> None:
+    """Settings that change, and topics that are made again; the warning goes when its reason does."""
+    cluster, settings = Cluster(real_broker.connection), settings_for(real_broker.name("watched"), tmp_path)
+    cluster.create(output_topics(settings))
+    health = Health(stuck_after_s=60.0)
+    watch, models, aliases = OutputWatch(settings, cluster, health), *output_topics(settings)[:2]
+
+    def warnings() -> dict[str, str]:
+        watch.look()
+        found: dict[str, str] = health.healthy()[1].get("warnings", {})
+        return found
+
+    assert warnings() == {}
+    foreign.set_option(real_broker.connection, aliases.name, "cleanup.policy", "compact,delete")
+    eventually(lambda: "a pin holds" in warnings().get(f"topic {aliases.name}", ""), "a warning", 20.0)
+    foreign.set_option(real_broker.connection, aliases.name, "cleanup.policy", "compact")
+    eventually(lambda: warnings() == {}, "no warning", 20.0)
+    recreate(real_broker.connection, models.name)
+    eventually(lambda: "made again" in warnings().get(f"topic {models.name}", ""), "a warning", 20.0)
 
 
 def test_a_compacted_input_is_unfit() -> None:

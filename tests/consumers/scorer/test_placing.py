@@ -1,0 +1,137 @@
+"""Where a scorer reads on once the log is not the one that was scored: after an unclean leader election."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any, cast
+
+import msgspec
+import pytest
+
+from consumers.scorer import Placing
+from consumers.settings import ScoringConfig
+from consumers.streams import ScoredProgress, ScoredTo, TopicIdentity
+from streamsvm.errors import LogGap
+from streamsvm.kafka import Cluster, GroupPosition, Place, Record, Watermarks
+
+SCORED = 1_000
+
+
+@dataclass
+class Log:
+    """A partition of points that begins somewhere, by the leader epoch of each record; and one record of progress."""
+
+    epochs: list[int]
+    first: int = 0
+    known: ScoredTo | None = None
+    topic: str = "id"
+    embedded: bool = False
+    looks: int = 0
+
+    def keeping(self) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def topic_id(self, _: str) -> str:
+        return self.topic
+
+    def marks(self, places: Iterable[Place]) -> dict[Place, Watermarks]:
+        return dict.fromkeys(places, Watermarks(1, 1))
+
+    def log_range(self, topic: str, _: int) -> tuple[int, int]:
+        return (self.first, len(self.epochs)) if topic == "points" else (0, 1)
+
+    def read_to_end(self, topic: str, partition: int, **_: Any) -> Iterator[Record]:
+        if self.known is not None:
+            yield Record(topic, partition, 0, b"m points 0 g-0", msgspec.json.encode(self.known), (), None, None)
+
+    def stored_at(self, topic: str, partition: int, offset: int, _: float) -> Record | None:
+        self.looks += 1
+        if offset >= len(self.epochs):
+            return None
+        return Record(topic, partition, offset, None, b"", (), None, self.epochs[offset])
+
+    def reader(self) -> Log:
+        return self
+
+    def fetch_one(self, topic: str, partition: int, offset: int, timeout_s: float) -> Record | None:
+        return self.stored_at(topic, partition, offset, timeout_s)
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def place(log: Log, hint: GroupPosition | None = None, **options: Any) -> int:
+    """Return where a scorer reads on."""
+    cluster = cast("Cluster", log)
+    identity = TopicIdentity(cluster, "points", "id", {})
+    progress = ScoredProgress(
+        cluster, model="m", input_topic="points", topic="progress", partitions=[0], identity=identity
+    )
+    scoring = ScoringConfig(topic="points", **options)
+    placing = Placing(cluster, progress, model="m", scoring=scoring, identity=identity)
+    return placing.place([0], {0: hint or GroupPosition()}, {})[0]
+
+
+def scored(offset: int = SCORED, leader_epoch: int = 3) -> ScoredTo:
+    return ScoredTo(offset, "id", leader_epoch)
+
+
+@pytest.mark.parametrize("lost_from", [0, 1, 400, 999])
+@pytest.mark.parametrize("written_since", [0, 100, 5_000])
+def test_what_another_leader_wrote_is_scored(lost_from: int, written_since: int) -> None:
+    """From the first record that lies in the place of one that was scored, found in a few looks."""
+    log = Log([3] * lost_from + [4] * written_since, known=scored())
+    assert place(log) == lost_from
+    assert log.looks <= 12
+
+
+def test_nothing_changed_where_the_last_record_is_the_one_that_was_scored() -> None:
+    """Epochs before it, and after it, are of elections that lost nothing."""
+    log = Log([1] * 10 + [3] * 990 + [7] * 50, known=scored())
+    assert place(log) == SCORED
+    assert log.looks == 1
+
+
+@pytest.mark.parametrize("first", [SCORED, SCORED + 1])
+def test_retention_is_no_change(first: int) -> None:
+    """The last record that was scored may be gone; the next one may not."""
+    log = Log([4] * 2_000, first, scored())
+    if first == SCORED:
+        assert place(log) == SCORED
+        return
+    with pytest.raises(LogGap, match=f"offset {SCORED} of points.0. is out of range: the log starts at {first}"):
+        place(log)
+    assert place(log, on_gap="beginning") < 0  # the first record
+
+
+def test_a_scorer_may_refuse_what_changed() -> None:
+    """It names what is gone, and the way out."""
+    log = Log([3] * 400 + [4] * 900, known=scored())
+    gone = r"offsets 400 to 999 of points\[0\] were scored and are no longer in the log"
+    with pytest.raises(LogGap, match=gone) as error:
+        place(log, on_changed="fail")
+    assert "--scoring-on-changed score" in str(error.value)
+
+
+def test_a_topic_that_was_made_again_is_not_a_log_that_was_cut() -> None:
+    """Its id is asked for before anything is said of elections."""
+    with pytest.raises(LogGap, match="was recreated"):
+        place(Log([0] * 20, known=scored(), topic="another"))
+
+
+@pytest.mark.parametrize(
+    ("hint", "expected"),
+    [
+        (GroupPosition(), -2),
+        (GroupPosition(7), 7),
+        (GroupPosition(7, "id"), 7),
+        (GroupPosition(7, "id", "other"), -2),
+        (GroupPosition(7, "id", "m"), -2),
+    ],
+    ids=["none", "a person's", "a scorer's without progress", "another model's", "of a batch that was aborted"],
+)
+def test_a_group_is_a_hint_where_nothing_is_known(hint: GroupPosition, expected: int) -> None:
+    """The first record is the place where the hint is none of this model's."""
+    assert place(Log([0] * 20), hint) == expected

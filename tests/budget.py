@@ -29,17 +29,17 @@ from typing import Final
 
 ROOT: Final = Path(__file__).parent.parent
 LIMITS: Final[Mapping[str, int]] = {
-    "files": 594,
-    "functions": 5_439,  # clusters as people run them; the topic of late labels is confirmed before its records join
-    "classes": 904,  # the same
-    "carriers": 533,  # the same
-    "Protocols": 40,
-    "tokens": 554_326,  # packages name what they offer; readers refuse alike; two faults that the tests found; the same
-    "lines of Python": 90_518,  # the same
+    "files": 596,  # scorers go on from records of their own, and show what does not answer
+    "functions": 5_462,  # the same
+    "classes": 905,  # the same
+    "carriers": 534,  # the same
+    "Protocols": 39,
+    "tokens": 556_907,  # the same
+    "lines of Python": 90_965,  # the same
     "lines of other languages": 2_396,  # readers refuse what Python refuses
-    "lines of tests": 71_272,  # the same; a benchmark compares the scorers of two trees
-    "words of pages": 27_508,  # the same
-    "options": 72,
+    "lines of tests": 71_734,  # the same
+    "words of pages": 27_804,  # the same
+    "options": 74,  # the same
     "commands": 21,
     "metrics": 86,  # the same
     "lines of a package that grows beside another": 6_000,

@@ -22,6 +22,7 @@ from consumers.settings import Settings
 from consumers.streams.abandonable import BoundedCluster, heeding
 from consumers.streams.dead_letters import DeadLetters
 from consumers.streams.identity import TopicIdentity
+from consumers.streams.input_watch import InputWatch
 from consumers.streams.scored_progress import ScoredProgress, progress_spec
 from consumers.streams.settling import TIMEOUTS
 from consumers.streams.standstill import Standstill
@@ -61,6 +62,7 @@ class ScorerLife:
     subscriber : ModelSubscriber
     serving : Serving
     standstill : Standstill
+    input_watch : InputWatch
     transaction_timeout_s : float
     """
 
@@ -73,6 +75,7 @@ class ScorerLife:
     subscriber: ModelSubscriber
     serving: Serving
     standstill: Standstill
+    input_watch: InputWatch
     transaction_timeout_s: float
 
 
@@ -169,6 +172,7 @@ def begin(settings: Settings, components: ScorerComponents, watch: ScorerWatch, 
             time.monotonic,
             components.metrics,
         ),
+        input_watch=InputWatch(cluster, components.health, time.monotonic),
         transaction_timeout_s=TRANSACTION_TIMEOUT_S,
     )
     stack.enter_context(subscriber)

@@ -242,6 +242,9 @@ class Scorer:
             self._pass(gap, seat, life)
             return
         self._show_broker(life, seat)
+        if not life.cluster.embedded:
+            topic = self._settings.scoring.topic
+            life.input_watch.turn(lambda: [(topic, partition) for partition in seat.subscription.assigned])
         self._look_after_readers(life, seat)
         life.serving.follow()
         if seat.publisher is None:

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 from streamsvm.offered import on_first_use
 
 if TYPE_CHECKING:
-    from consumers.streams import score_settlement as score_settlement, settling as settling
+    from consumers.streams import input_watch as input_watch, score_settlement as score_settlement, settling as settling
     from consumers.streams.abandonable import heeding as heeding
     from consumers.streams.absent_fields import LEAST_EVENTS as LEAST_EVENTS, AbsentWatch as AbsentWatch
     from consumers.streams.dead_letters import HANDFUL as HANDFUL, DeadLetters as DeadLetters
-    from consumers.streams.identity import TopicIdentity as TopicIdentity
+    from consumers.streams.identity import TopicIdentity as TopicIdentity, identity_of as identity_of
     from consumers.streams.moves import moves_id as moves_id
     from consumers.streams.score_settlement import positions_of as positions_of
     from consumers.streams.scored_progress import ScoredProgress as ScoredProgress, ScoredTo as ScoredTo

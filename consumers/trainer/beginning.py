@@ -123,6 +123,7 @@ def begin(
         standstill=components.make_standstill(
             cluster.marks, written_places(settings), STUCK_S, clock.monotonic, metrics
         ),
+        input_watch=components.make_input_watch(cluster, components.health, clock.monotonic),
         owner=components.make_owner_watch(
             cluster, settings.output.aliases_topic, settings.name, delivery.check_owner, clock.monotonic
         ),

@@ -15,6 +15,7 @@ from consumers.host.runtime import Health
 from consumers.metrics import Metrics
 from consumers.page.board import TrainerBoard
 from consumers.streams.abandonable import Aside, MakePending, heeding
+from consumers.streams.input_watch import InputWatch, MakeInputWatch
 from consumers.streams.ports import Stop, Worker
 from consumers.streams.standstill import MakeStandstill, Standstill
 from consumers.trainer.gatekeeping import MakeGate, gate_of
@@ -60,6 +61,8 @@ class Components:
     make_standstill : callable
         Takes a function that reads offsets, the output's partitions, a patience in seconds, a clock and metrics;
         returns the watch that notices blocked readers.
+    make_input_watch : callable
+        Takes cluster, health and a clock; returns the watch that shows which partition of the input does not answer.
     make_owner_watch : callable
         Takes cluster, aliases topic, model, a function that checks an owner record, and a clock; returns the watch that
         notices when the model belongs to another process.
@@ -84,6 +87,7 @@ class Components:
     make_watch: MakeWatch = ThreadedWatch
     make_gate: MakeGate = gate_of
     make_standstill: MakeStandstill = Standstill
+    make_input_watch: MakeInputWatch = InputWatch
     make_owner_watch: MakeOwnerWatch = OwnerWatch
     heeding: Callable[[Stop, Callable[[], None], Callable[[], object]], object] = heeding
     aside: MakePending = Aside

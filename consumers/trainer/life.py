@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from consumers.streams.identity import TopicIdentity
+from consumers.streams.input_watch import InputWatch
 from consumers.streams.ports import Worker
 from consumers.streams.standstill import Standstill
 from consumers.trainer.attachment import Attachments
@@ -80,6 +81,7 @@ class Life:
     identity: TopicIdentity
     surveyor: Surveyor
     standstill: Standstill
+    input_watch: InputWatch
     owner: OwnerWatch
     sequence: int
     attachments: Attachments

@@ -53,7 +53,7 @@ from streamsvm.checkpoint.disk import FileSystem
 from streamsvm.crashpoints import crash_point
 from streamsvm.delivery.events import CaughtUp, CutTaken, Refused, RowsLearned
 from streamsvm.errors import LogGap, TransientError
-from streamsvm.kafka import OffsetOutOfRange
+from streamsvm.kafka import OffsetOutOfRange, Place
 from streamsvm.registry.signing import Signer
 
 log = structlog.get_logger("streamsvm.trainer")
@@ -185,6 +185,8 @@ class Trainer:
         life.intake.poll_letters()
         life.intake.look()
         self._survey(life)
+        if not self._components.cluster.embedded:
+            life.input_watch.turn(lambda: self._read_places(life))
         self._look_after_readers(life)
         for attachment in life.attachments.all:
             attachment.turn()
@@ -320,6 +322,11 @@ class Trainer:
         self._health.require("readers", blocked)
         if blocked:
             life.session.doubt(blocked)
+
+    def _read_places(self, life: Life) -> list[Place]:
+        """Return what is read: the input's partitions, and those of the labels' topic where there is one."""
+        topics = (self._settings.input.topic, self._settings.labels_topic)
+        return [(topic, partition) for topic in topics if topic for partition in life.intake.surveyed()[1]]
 
     def _survey(self, life: Life) -> None:
         """Look at the input topic now and then; new partitions are taken up once reading again is over."""

@@ -89,6 +89,8 @@ class OffsetOutOfRange(StateError):
     ) -> None:
         self.topic, self.partition, self.offset, self.low, self.high = topic, partition, offset, low, high
         holds = "" if low is None else f": the log starts at {low} and ends at {high}"
+        if low is not None and high is not None and low <= offset <= high:
+            holds += "; it was cut below that meanwhile, by an unclean leader election or a broker that lost its disk"
         super().__init__(
             f"offset {offset} of {topic}[{partition}] is out of range{holds}",
             "Records were deleted, or the topic was recreated: choose a start inside the range, or reset the state "

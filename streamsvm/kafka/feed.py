@@ -10,7 +10,7 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message as Consumed
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message as Consumed, TopicPartition
 
 from streamsvm.errors import StreamsvmError, TransientError
 from streamsvm.kafka.client import SLICE_S, Link
@@ -154,7 +154,7 @@ class Feed:
             self.ends[partition or 0] = offset or 0
             return None
         if code == KafkaError._AUTO_OFFSET_RESET:
-            return self._misplaced(partition or 0, offset)
+            return self._misplaced(partition or 0, self._read_to(partition or 0) if offset is None else offset)
         if code == KafkaError.GROUP_AUTHORIZATION_FAILED and self._group is None:
             return None  # the name of a group that nothing is committed to
         if fault in (Fault.DAMAGED, Fault.REFUSED):  # what a writer is refused for is damage to a reader
@@ -171,9 +171,13 @@ class Feed:
             return None
         return meaning
 
-    def _misplaced(self, partition: int, offset: int | None) -> StreamsvmError:
+    def _read_to(self, partition: int) -> int:
+        """Return where the client stands: of a log that was cut below that it names no offset."""
+        return max(0, self._consumer.position([TopicPartition(self._topic, partition)])[0].offset)
+
+    def _misplaced(self, partition: int, offset: int) -> StreamsvmError:
         try:
             low, high = log_range(self._connection, self._topic, partition)
         except TransientError:
-            return OffsetOutOfRange(self._topic, partition, offset or 0)
-        return OffsetOutOfRange(self._topic, partition, offset or 0, low, high)
+            return OffsetOutOfRange(self._topic, partition, offset)
+        return OffsetOutOfRange(self._topic, partition, offset, low, high)

@@ -21,10 +21,10 @@ Source: KIP-345, for static members.
 
 from __future__ import annotations
 
-import itertools
 import os
 import socket
 import threading
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -32,11 +32,14 @@ from typing import Final
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import MemberDescription  # type: ignore[attr-defined]
 
+from streamsvm.errors import ConfigurationError, TransientError
 from streamsvm.kafka.client import Link, make_admin
 from streamsvm.kafka.connection import Connection
 from streamsvm.kafka.failures import error_of
 
 _INSTANCE: Final = "streamsvm-"
+OTHERS_LEFT_AFTER_S: Final = 10.0
+"""How long members of another program may be listed once they have gone: until their session has run out."""
 
 _lock = threading.Lock()
 _slots_here: set[tuple[str, Slot]] = set()
@@ -118,6 +121,7 @@ class GroupSlots:
         self._group = group
         self._process = process or Process()
         self._replaces_the_dead = True
+        self._others_since: float | None = None
 
     @property
     def client_id(self) -> str:
@@ -134,10 +138,13 @@ class GroupSlots:
         ------
         BrokerUnavailable
             If the group's coordinator does not answer in time.
+        TransientError
+            If another of our programs has members in the group, which may have gone.
         ConfigurationError
-            If the broker forbids the question.
+            If they stay, or the broker forbids the question.
         """
         members = [] if self._connection.embedded else members_of(self._connection, self._group)
+        self._refuse_others(members)
         with _lock:
             slot = self._lowest_free(members)
             _slots_here.add((self._connection.servers, slot))
@@ -145,18 +152,21 @@ class GroupSlots:
         self._replaces_the_dead = False
         return slot
 
-    def vacant(self, most: int) -> list[Slot]:
-        """Return the lowest slots that no listed member has; blocks at most the request's timeout.
-
-        Raises
-        ------
-        BrokerUnavailable, ConfigurationError
-            As for `claim`.
-        """
-        taken = {member.group_instance_id for member in members_of(self._connection, self._group)}
-        slots = (Slot(self._group, number) for number in itertools.count())
-        free = (slot for slot in slots if slot.instance_id not in taken and not self._is_ours(slot))
-        return list(itertools.islice(free, most))
+    def _refuse_others(self, members: Sequence[MemberDescription]) -> None:
+        """Refuse a group that serves another model: each would get a part of the partitions."""
+        own = f"{self._connection.client_id}-"
+        named = {one.client_id for one in members if not one.client_id.startswith(own) and not self._is_dead(one)}
+        others = sorted(name for name in named if name.startswith(_INSTANCE))
+        if not others:
+            self._others_since = None
+            return
+        now = time.monotonic()
+        self._others_since = now if self._others_since is None else self._others_since
+        stay = now - self._others_since >= OTHERS_LEFT_AFTER_S
+        raise (ConfigurationError if stay else TransientError)(
+            f"group {self._group} has members of another model: {', '.join(others)}",
+            "Each would get a part of the partitions: give each model a group of its own (--scoring-group).",
+        )
 
     def release(self, slot: Slot) -> None:
         """Give a slot up, whose membership was closed or lost."""

@@ -296,6 +296,11 @@ class Subscription:
         """Whether the group has let this member in, as far as the last `poll` knows."""
         return bool(self._consumer.memberid())
 
+    @property
+    def assigned(self) -> tuple[int, ...]:
+        """The partitions of this member, as of the last `poll`."""
+        return tuple(tp.partition for tp in self._consumer.assignment())
+
     def backlog(self) -> dict[int, int]:
         """Return the records between what was polled and the end, for each partition of this member; never blocks.
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from contextlib import closing
-from typing import Any
+from typing import Any, cast
 
 import pytest
-from confluent_kafka import KafkaError, Message as Consumed
+from confluent_kafka import Consumer, KafkaError, Message as Consumed, TopicPartition
 
 from streamsvm.errors import TopicMissing, TransientError
 from streamsvm.kafka import Input, Message, OffsetOutOfRange, Record, Subscription
+from streamsvm.kafka.client import Link
+from streamsvm.kafka.feed import Feed
 from tests.brokers.fixtures import TestBroker
 from tests.kafka import foreign
 from tests.kafka.steps import as_the_group_says, drain, eventually, numbers, send, send_values, values_of
@@ -312,3 +314,22 @@ def test_a_partition_taken_away_before_it_has_a_position_is_let_go(broker: TestB
 def _has(member: Subscription, many: int) -> bool:
     """Poll, and tell whether a member was given so many partitions; there is nothing to read yet."""
     return member.poll(1, 0.1) == [] and len(member._consumer.assignment()) == many
+
+
+class Cut:
+    """A client whose log was cut below where it stands: it says so, and names no offset."""
+
+    def consume(self, _most: int, _timeout_s: float) -> list[Consumed]:
+        return [Consumed(partition=0, error=KafkaError(KafkaError._AUTO_OFFSET_RESET))]
+
+    def position(self, places: list[TopicPartition]) -> list[TopicPartition]:
+        return [TopicPartition(one.topic, one.partition, 2) for one in places]
+
+
+def test_a_log_that_was_cut_and_has_grown_again_is_named_so(broker: TestBroker) -> None:
+    """With the offset that was reached, which the log holds again."""
+    topic = broker.topic()
+    send_values(broker.connection, topic, numbers(3))
+    feed = Feed(cast(Consumer, Cut()), Link(broker.connection), broker.connection, topic)
+    with pytest.raises(OffsetOutOfRange, match=r"offset 2 of .*starts at 0 and ends at 3; it was cut below that"):
+        feed.take(1, 1.0, gather=False)

@@ -83,6 +83,14 @@ class InlineStandstill(_AtOnce, Standstill):
     """Readers' progress, asked on the caller's thread."""
 
 
+class Answering:
+    """Stands for `consumers.streams.input_watch.InputWatch`: partitions here always answer."""
+
+    def __init__(self, *_: object) -> None: ...
+
+    def turn(self, _: Callable[[], Iterable[Place]]) -> None: ...
+
+
 class InlineOwnerWatch(_AtOnce, OwnerWatch):
     """The owner record, asked on the caller's thread."""
 
@@ -197,6 +205,7 @@ class Ports:
             make_watch=InlineWatch,
             make_gate=self._gate,
             make_standstill=InlineStandstill,
+            make_input_watch=Answering,  # type: ignore[arg-type]
             make_owner_watch=InlineOwnerWatch,
             heeding=heeding_inline,
             aside=partial(Beside, self.world, self.life),

@@ -322,11 +322,6 @@ class Slots:
         taken = [slot for slot, life in group.members.items() if not (knows and life.dead)]
         return Slot(self._group, next(slot for slot in range(len(taken) + 1) if slot not in taken))
 
-    def vacant(self, most: int) -> list[Slot]:
-        group: Group = self._world.group
-        free = (slot for slot in range(most + len(group.members)) if slot not in group.members)
-        return [Slot(self._group, slot) for slot, _ in zip(free, range(most), strict=False)]
-
     def release(self, slot: Slot) -> None: ...
 
 
@@ -432,6 +427,7 @@ class ScorerPorts:
                 self.clock.monotonic,
                 components.metrics,
             ),
+            input_watch=ports.Answering(),  # type: ignore[arg-type]
             transaction_timeout_s=lives.TRANSACTION_TIMEOUT_S,
         )
 

@@ -15,8 +15,7 @@ from consumers import constants
 from consumers.branches.late_labels.joined_intake import CONFIRM_AGAIN_S, JoinedIntake
 from consumers.branches.late_labels.joined_source import JoinedSource
 from consumers.host import Health
-from consumers.streams.dead_letters import DeadLetters
-from consumers.streams.identity import identity_of
+from consumers.streams import DeadLetters, identity_of
 from streamsvm.branches.late_labels.joining import Joining
 from streamsvm.kafka import Message, Recreated
 from streamsvm.points import Position

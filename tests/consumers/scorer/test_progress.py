@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -107,6 +108,21 @@ def test_a_group_that_two_models_share_serves_each(connection: Connection, score
     score(connection, scored, 10)
     score(connection, other, 10)
     assert ids_of(connection, scored) == ids_of(connection, other) == list(range(20))
+
+
+def test_a_group_serves_one_model_at_a_time(connection: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two at once would each score a part; the later one waits for who may have gone, and then ends."""
+    monkeypatch.setattr("streamsvm.kafka.group_slots.OTHERS_LEFT_AFTER_S", 1.0)
+    settings = settings_for(connection, partitions=1)
+    publish(connection, settings)
+    of_a, of_b = (replace(connection, client_id=f"streamsvm-{name}-scorer") for name in "ab")
+    with Scoring(settings, of_a) as running:
+        running.wait_until(lambda: foreign.members(connection, settings.scoring.group) == 1)
+        other = Scoring(settings, of_b).__enter__()
+        eventually(other.ended, "the later one ends")
+        failure, other.failure = other.failure, None
+    assert isinstance(failure, ConfigurationError)
+    assert "has members of another model: streamsvm-a-scorer-" in str(failure)
 
 
 def test_scores_begin_anew_on_purpose_once(connection: Connection, scored: Settings) -> None:

@@ -15,6 +15,7 @@ from streamsvm.errors import FatalError, TopicMissing
 from streamsvm.ingest import avro, encode
 from streamsvm.kafka import Cluster, Connection, Message, Outbox, Record, Slot, Subscription, Tail
 from tests.brokers.fixtures import TestBroker
+from tests.consumers import leaderless
 from tests.consumers.scorer.running import Running, points, produce, scores, stored
 from tests.consumers.trainers import changed
 from tests.ingest.rows import SHELF, Shelf
@@ -249,3 +250,13 @@ def test_portions_are_scored_once_each(
     ids = [score["id"] for score in scores(connection, served)]
     assert sorted(ids) == sorted(set(ids))
     assert len(ids) == 300
+
+
+@pytest.mark.real_broker
+def test_an_input_without_a_leader_is_shown(
+    broker: TestBroker, served: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The scorer is not ready while nobody answers for its partitions, and is ready again by itself."""
+    leaderless.without_patience(monkeypatch)
+    with Running(served, broker.connection) as scorer:
+        leaderless.shows(scorer, served.scoring.topic, monkeypatch)

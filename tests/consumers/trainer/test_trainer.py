@@ -29,6 +29,7 @@ from streamsvm.model import Audit, PartitionCut, Version, message as model_codec
 from streamsvm.model.pointers import decode_head, encode_head
 from streamsvm.points import Position
 from tests.brokers.fixtures import TestBroker
+from tests.consumers import leaderless
 from tests.consumers.trainers import (
     Running,
     aliases,
@@ -413,3 +414,13 @@ def test_a_large_bad_record_does_not_stop_a_small_client(settings: Settings, bro
     (letter,) = stored(broker.connection, settings.input.dead_letters)
     assert dict(letter.headers)["streamsvm.deadletter.value.bytes"] == b"600006"
     assert len(versions(broker.connection, settings)) == 1
+
+
+@pytest.mark.real_broker
+def test_an_input_without_a_leader_is_shown(
+    broker: TestBroker, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The trainer is not ready while nobody answers for its input, and is ready again by itself."""
+    leaderless.without_patience(monkeypatch)
+    with Running(settings, broker.connection) as trainer:
+        leaderless.shows(trainer, settings.input.topic, monkeypatch)

@@ -33,7 +33,9 @@ CLOSE_TIMEOUT_S = 5.0
 
 _STATISTICS_INTERVAL_MS = 1000
 _CONNECTED = frozenset({"UP", "UPDATE", "REAUTH"})
-"""States of a connection over which answers come; its login may be renewed meanwhile."""
+"""States of a connection over which answers come."""
+_LOGGING_IN = frozenset({"AUTH_HANDSHAKE", "AUTH_REQ"})
+"""States of a login, or of one that is renewed: then over a connection that was up before, and is."""
 
 REPEAT_AFTER_S = 60.0
 """A line of the client that repeats is said as a count in so many seconds."""
@@ -169,6 +171,7 @@ class Link:
         self._untrusted: KafkaError | None = None
         self._all_down = False
         self.up = False
+        self._connects: dict[str, int] = {}  # how often each broker had been connected to when it was last up
         self.open: dict[tuple[str, int], int] = {}
         """Of partitions that are fetched: offsets between the last stable one and the end, as of the last second; those
         of open transactions, and what stands behind them. Partitions without any are left out."""
@@ -199,11 +202,16 @@ class Link:
             for number, one in found.get("partitions", {}).items()
             if 0 <= one.get("ls_offset", -1) < one.get("hi_offset", -1)
         }
-        brokers = statistics.get("brokers", {}).values()
+        # A logical broker, as a group's coordinator, stands for a real one, which is in the list itself.
+        brokers = {
+            name: (broker.get("state"), broker.get("connects", 0))
+            for name, broker in statistics.get("brokers", {}).items()
+            if broker.get("source") not in ("logical", "internal")
+        }
+        self._connects |= {name: connects for name, (state, connects) in brokers.items() if state in _CONNECTED}
         self.up = any(
-            # A logical broker, as a group's coordinator, stands for a real one, which is in the list itself.
-            broker.get("state") in _CONNECTED and broker.get("source") not in ("logical", "internal")
-            for broker in brokers
+            state in _CONNECTED or (state in _LOGGING_IN and self._connects.get(name) == connects)
+            for name, (state, connects) in brokers.items()
         )
         if self.up:
             self.saw_answer()

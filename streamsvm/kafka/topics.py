@@ -130,6 +130,11 @@ def create_topics(connection: Connection, specs: Sequence[TopicSpec]) -> list[st
     return created
 
 
+_LOOKS: Final = 0.2, 0.4, 0.4
+"""Shares of the request timeout after which a new client asks for an id: one goes on waiting for a broker that has
+died, also where others could answer."""
+
+
 class TopicIds:
     """Asks for the ids of topics, over one kept connection. Safe from any thread.
 
@@ -151,14 +156,16 @@ class TopicIds:
         """See `Cluster.topic_id`."""
         if self._connection.embedded:
             return None
-        with self._lock:
-            admin = self._admin = self._admin or make_admin(self._connection, self._link)
-        try:
-            return _partitions(admin, self._link, self._connection, topic)[0]
-        except TransientError:
+        for share in _LOOKS:
             with self._lock:
-                self._admin = None  # the next question is asked with what a new client finds out
-            raise
+                admin = self._admin = self._admin or make_admin(self._connection, self._link)
+            try:
+                return _partitions(admin, self._link, self._connection, topic, share)[0]
+            except TransientError as error:
+                failure = error
+                with self._lock:
+                    self._admin = None  # the next question is asked with what a new client finds out
+        raise failure
 
 
 def _new_topic(spec: TopicSpec) -> NewTopic:
@@ -201,10 +208,13 @@ def _wait_for(admin: AdminClient, link: Link, connection: Connection, name: str)
 
 
 def _partitions(
-    admin: AdminClient, link: Link, connection: Connection, topic: str
+    admin: AdminClient, link: Link, connection: Connection, topic: str, share: float = 1.0
 ) -> tuple[str | None, tuple[int, ...]]:
-    """Return a topic's id and partitions; unlike a plain metadata request this never creates it."""
-    futures = admin.describe_topics(TopicCollection([topic]), request_timeout=connection.request_timeout_s)
+    """Return a topic's id and partitions; unlike a plain metadata request this never creates it.
+
+    Blocks at most for this share of the connection's request timeout.
+    """
+    futures = admin.describe_topics(TopicCollection([topic]), request_timeout=share * connection.request_timeout_s)
     try:
         found = _answer(futures[topic], admin, link, f"look up topic {topic}")
     except KafkaException as failure:

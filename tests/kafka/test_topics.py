@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from concurrent.futures import Future
 from contextlib import closing
 from typing import Any
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 
 from streamsvm.errors import ConfigurationError, TopicMissing
 from streamsvm.kafka import Cluster, GroupMember, Message, TopicInfo, TopicSpec, topics
@@ -43,6 +45,27 @@ def test_the_embedded_broker_creates_what_is_asked_for(broker: TestBroker) -> No
     assert (info.topic_id, info.partitions, info.config) == (None, (0, 1, 2, 3), {})
     with pytest.raises(ConfigurationError, match="5 partitions"):
         Cluster(broker.connection).create([TopicSpec(broker.name(), partitions=5)])
+
+
+@pytest.mark.real_broker
+def test_an_id_is_asked_for_again_by_a_new_client(broker: TestBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that waits for a broker that died would use up all the time, though another one could answer."""
+    topic, waited = broker.topic(), []
+    make, others = topics.make_admin, [True]
+
+    class Waiting:
+        def describe_topics(self, _: Any, request_timeout: float) -> dict[str, Future[Any]]:
+            waited.append(request_timeout)
+            answer = Future[Any]()
+            answer.set_exception(KafkaException(KafkaError(KafkaError._TIMED_OUT)))
+            return {topic: answer}
+
+        def poll(self, _: float) -> None:
+            pass
+
+    monkeypatch.setattr(topics, "make_admin", lambda *given: Waiting() if others and others.pop() else make(*given))
+    assert topics.TopicIds(broker.connection).of(topic) == Cluster(broker.connection).describe(topic).topic_id
+    assert waited == [pytest.approx(broker.connection.request_timeout_s / 5)]
 
 
 @pytest.mark.real_broker

@@ -61,7 +61,7 @@ def test_a_start_that_waits_for_a_broker_hears_a_signal(command: list[str], tmp_
     assert not daemon.events("fatal")
 
 
-def test_a_broker_that_cannot_be_reached_is_told_in_one_line() -> None:
+def test_a_broker_that_cannot_be_reached_is_told_in_one_line(tmp_path: Path) -> None:
     """By every command that asks one: which broker, why, and what to do; a temporary failure."""
     commands = (
         "train --points-dimension 2 --http-port 0",
@@ -79,7 +79,8 @@ def test_a_broker_that_cannot_be_reached_is_told_in_one_line() -> None:
         "history forget --points-dimension 2 --position 0:0",
     )
     with ThreadPoolExecutor(len(commands)) as together:
-        ran = together.map(lambda one: run(*one.split(), "--bootstrap-servers", "127.0.0.1:1"), commands)
+        options = {"STREAMSVM_CHECKPOINT__DIRECTORY": str(tmp_path / "{name}")}
+        ran = together.map(lambda one: run(*one.split(), "--bootstrap-servers", "127.0.0.1:1", **options), commands)
         for command, finished in zip(commands, ran, strict=True):
             assert finished.returncode == 75, (command, finished.stderr)
             assert error_of(finished) == (

@@ -428,6 +428,7 @@ class ScorerPorts:
                 components.metrics,
             ),
             input_watch=ports.Answering(),  # type: ignore[arg-type]
+            topics_watch=ports.Answering(),  # type: ignore[arg-type]
             transaction_timeout_s=lives.TRANSACTION_TIMEOUT_S,
         )
 

@@ -92,3 +92,13 @@ def test_the_index_of_a_data_frame_is_left_out(is_shuffled: bool, name: str, end
     path = write(tmp_path / f"a.{ending}", [name], pa.array(places))
     assert proposed(path, name).endswith("pandas' index, or a column without a name: name it, if it is a feature")
     assert "\nid = " not in path.with_name("config.toml").read_text()
+
+
+@pytest.mark.parametrize("kind", ["binary", "time of day", "duration", "nanoseconds", "year 10000"])
+def test_a_label_of_such_a_column_is_refused(kind: str, tmp_path: Path) -> None:
+    """By the file, the column and its type."""
+    path = write(tmp_path / "a.parquet", ["f"], COLUMNS[kind][0])
+    done = run("evaluate", str(path), "--label", "f")
+    assert done.returncode == 78
+    type_ = pq.read_schema(path).field("f").type  # Parquet has no seconds
+    assert f"a.parquet: column f holds {type_}, neither whole numbers nor text" in error_of(done)

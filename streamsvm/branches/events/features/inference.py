@@ -6,6 +6,7 @@ means.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 from streamsvm.branches.events.features.recipe import LONGEST_TEXT
 from streamsvm.branches.events.features.text_numbers import Written, as_text
 from streamsvm.branches.events.features.values import MICROSECONDS, time_of_text
-from streamsvm.field_paths import Path, Unreachable, picked, shown
+from streamsvm.field_paths import Path, Unreachable, picked, shown, unreadable
 from streamsvm.model.described import RARE
 
 LABEL_NAMES: Final = ("y", "label", "class", "target")
@@ -152,13 +153,14 @@ def proposal(
         named = [path for path in paths if len(path) == 1 and str(path[0]).lower() in LABEL_NAMES]
         label = named[0] if len(named) == 1 else None
     answers = None if label is None else _label(picked(events, label), label, (markers or {}).get(shown(label), {}))
+    unread = dict(found for event in events for found in unreadable(event))
     identifier: Path | None = None
     found = []
     for path in paths:
         if path == label:
             continue
         values = [None if isinstance(v, Unreachable) else v for v in picked(events, path)]
-        one = _counter(path, values, places) or _field(path, values, answers)
+        one = _unusable(path, unread) or _counter(path, values, places) or _field(path, values, answers)
         if one.options is None and one.why.startswith(_IDENTIFIER) and identifier is None:
             identifier = path
         found.append(_with_markers(one, (markers or {}).get(str(path[0]), {}) if len(path) == 1 else {}))
@@ -168,6 +170,16 @@ def proposal(
 
 
 _IDENTIFIER: Final = "identifier"
+_PANDAS_INDEX: Final = re.compile(r"__index_level_\d+__|Unnamed: \d+")
+
+
+def _unusable(path: Path, unread: Mapping[Path, str]) -> FieldProposal | None:
+    """Return that a field is of no use, if its values cannot be read or it is the index of a data frame."""
+    if path in unread:
+        return FieldProposal(path, None, f"cannot be read: {unread[path]}")
+    if len(path) == 1 and _PANDAS_INDEX.fullmatch(str(path[0])):
+        return FieldProposal(path, None, "pandas' index, or a column without a name: name it, if it is a feature")
+    return None
 
 
 @dataclass(frozen=True, slots=True)

@@ -465,8 +465,8 @@ def split(
     is_aside = np.zeros(len(points), np.bool_)
     is_aside[aside] = True
     if groups is not None:
-        _, first = np.unique(groups[order], return_index=True)
-        is_aside = is_aside[order[first]][groups]
+        _, first = np.unique(groups, return_index=True)
+        is_aside = is_aside[first][groups]
     chosen = is_aside[order]
     return points.take(order[~chosen]), points.take(order[chosen])
 

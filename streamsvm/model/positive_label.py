@@ -55,10 +55,7 @@ class TwoLabels:
     @property
     def said(self) -> str:
         """Which label figures are of, and how rare it is, as a sentence."""
-        return (
-            f"{self.positive!r} is positive ({self.why}): precision, recall, AP, cost and threshold are of it; "
-            f"{self.share:.2%} of the rows are"
-        )
+        return f"{self.positive!r} is positive ({self.why}, {self.share:.2%}): AP, recall, cost, threshold are of it"
 
 
 def two_labels(counts: Mapping[Label, int], positive: str | None = None) -> TwoLabels:

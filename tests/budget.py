@@ -29,13 +29,13 @@ from typing import Final
 
 ROOT: Final = Path(__file__).parent.parent
 LIMITS: Final[Mapping[str, int]] = {
-    "files": 601,  # scorers go on from records of their own and show what does not answer; tables of strangers are never silently wrong
-    "functions": 5_556,  # the same
-    "classes": 916,  # the same
-    "carriers": 541,  # the same
+    "files": 599,  # scorers go on from records of their own; tables of strangers are never silently wrong
+    "functions": 5_498,  # the same
+    "classes": 908,  # the same
+    "carriers": 535,  # the same
     "Protocols": 39,
-    "tokens": 569_137,  # the same
-    "lines of Python": 92_544,  # the same
+    "tokens": 561_443,  # the same
+    "lines of Python": 91_602,  # the same
     "lines of other languages": 2_409,  # the same
     "lines of tests": 72_734,  # the same
     "words of pages": 27_866,  # the same

@@ -24,7 +24,7 @@ LASTS_S: Final = 4.5
 """Longer than a scorer's session and than a broker's."""
 ANSWER_S: Final = 30.0
 NODE: Final = {"own": "one node", "three": "three nodes"}
-QUICK: Final = ("the positions are set ahead", "the leader of the input is frozen")
+QUICK: Final = ("the positions are set ahead", "the input is removed as far as it was scored")
 
 
 @step

@@ -76,6 +76,7 @@ def row(name: str, on: Literal["own", "three"], members: int, change: Change) ->
             feed(FEW),
             begin(*names),
             feed_until_all_work(*names),
+            all_answered(),  # where nothing was ever scored, a position that a person sets does count
             strike(name, change),
             changed(change),
             feed(FEW),

@@ -276,10 +276,10 @@ NETWORK: Final[Mapping[str, Strike]] = {
     "all requests of a commit are lost": partial(_answers_lost, applied=False, repeats=True),
 }
 QUOTAS: Final[Mapping[str, Strike]] = {
-    "a client may write little": partial(_quota, "clients", "producer_byte_rate=20000"),
-    "a client may read little": partial(_quota, "clients", "consumer_byte_rate=20000"),
-    "a user may read little": partial(_quota, "users", "consumer_byte_rate=20000"),
-    "a client may ask little": partial(_quota, "clients", "request_percentage=0.5"),
+    "a client may write little": partial(_quota, "clients", "producer_byte_rate=3000"),
+    "a client may read little": partial(_quota, "clients", "consumer_byte_rate=500"),
+    "a user may read little": partial(_quota, "users", "consumer_byte_rate=500"),
+    "a client may ask little": partial(_quota, "clients", "request_percentage=0.05"),
 }
 NODES: Final[Mapping[str, Strike]] = {f"the {role} is {how}": _on_node(how, role) for role in ROLES for how in HOW}
 STRIKES: Final[Mapping[str, Strike]] = {**NODES, **BETWEEN, **NETWORK, **QUOTAS}

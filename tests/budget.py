@@ -34,10 +34,10 @@ LIMITS: Final[Mapping[str, int]] = {
     "classes": 908,  # the same
     "carriers": 535,  # the same
     "Protocols": 39,
-    "tokens": 561_443,  # the same
-    "lines of Python": 91_602,  # the same
+    "tokens": 561_460,  # the same
+    "lines of Python": 91_601,  # the same
     "lines of other languages": 2_409,  # the same
-    "lines of tests": 72_734,  # the same
+    "lines of tests": 72_758,  # the same
     "words of pages": 27_866,  # the same
     "options": 74,  # the same
     "commands": 21,

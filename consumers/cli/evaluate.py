@@ -21,12 +21,11 @@ from consumers.cli.file_flags import (
     IdColumn,
     LabelColumn,
     PointsFile,
-    PositiveLabel,
     SkipIncomplete,
     WeightColumn,
     event_file,
 )
-from consumers.help_texts import AllOptions
+from consumers.help_texts import AllOptions, PositiveLabel
 from consumers.host.untrusted_text import printable
 from streamsvm.algorithms import ReducerName, StructureName, names
 from streamsvm.errors import ConfigurationError

@@ -22,14 +22,6 @@ Format = Annotated[
     ),
 ]
 LabelColumn = Annotated[str | None, typer.Option(help="Name or index of the label column.")]
-PositiveLabel = Annotated[
-    str | None,
-    typer.Option(
-        metavar="LABEL",
-        help="Of two labels, the one that precision, recall, cost and threshold are of. Default: by their names, else "
-        "the rarer one.",
-    ),
-]
 WeightColumn = Annotated[str | None, typer.Option(help="Name or index of the weight column.")]
 IdColumn = Annotated[str | None, typer.Option("--id", help="Name or index of a column that is not a feature.")]
 FeatureColumns = Annotated[str | None, typer.Option(help="Feature columns in order, separated by commas.")]

@@ -19,11 +19,11 @@ from consumers.cli.file_flags import (
     IdColumn,
     LabelColumn,
     PointsFile,
-    PositiveLabel,
     SkipIncomplete,
     WeightColumn,
     event_file,
 )
+from consumers.help_texts import PositiveLabel
 from consumers.host.untrusted_text import printable
 from consumers.on_demand import CLIENT, with_settings
 from streamsvm.errors import ConfigurationError

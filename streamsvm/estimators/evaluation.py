@@ -460,7 +460,7 @@ def split(
     order: NDArray[np.intp] = np.random.Generator(np.random.PCG64(seed)).permutation(len(points))
     codes, counts = np.unique(points.y, return_counts=True)
     aside = order[: round(test_share * len(points))]
-    if len(codes) > 1 and min(counts) * test_share < FEW_HELD_OUT:
+    if len(aside) and len(codes) > 1 and min(counts) * test_share < FEW_HELD_OUT:
         aside = np.concatenate([_share_of(order[points.y[order] == code], test_share) for code in codes])
     is_aside = np.zeros(len(points), np.bool_)
     is_aside[aside] = True

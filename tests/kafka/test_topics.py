@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from concurrent.futures import Future
 from contextlib import closing
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException
 
-from streamsvm.errors import ConfigurationError, TopicMissing
+from streamsvm.errors import ConfigurationError, TopicMissing, TransientError
 from streamsvm.kafka import Cluster, GroupMember, Message, TopicInfo, TopicSpec, topics
 from streamsvm.kafka.topics import _described
 from tests.brokers.fixtures import TestBroker
@@ -50,22 +48,17 @@ def test_the_embedded_broker_creates_what_is_asked_for(broker: TestBroker) -> No
 @pytest.mark.real_broker
 def test_an_id_is_asked_for_again_by_a_new_client(broker: TestBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     """One that waits for a broker that died would use up all the time, though another one could answer."""
-    topic, waited = broker.topic(), []
-    make, others = topics.make_admin, [True]
+    topic, waited, real = broker.topic(), [], topics.Admin
+    others = [True]
 
-    class Waiting:
-        def describe_topics(self, _: Any, request_timeout: float) -> dict[str, Future[Any]]:
-            waited.append(request_timeout)
-            answer = Future[Any]()
-            answer.set_exception(KafkaException(KafkaError(KafkaError._TIMED_OUT)))
-            return {topic: answer}
+    class Waiting(topics.Admin):
+        def ask(self, *_: Any, share: float, **__: Any) -> dict[Any, Any]:
+            waited.append(share)
+            raise TransientError("no broker answered")
 
-        def poll(self, _: float) -> None:
-            pass
-
-    monkeypatch.setattr(topics, "make_admin", lambda *given: Waiting() if others and others.pop() else make(*given))
+    monkeypatch.setattr(topics, "Admin", lambda given: (Waiting if others and others.pop() else real)(given))
     assert topics.TopicIds(broker.connection).of(topic) == Cluster(broker.connection).describe(topic).topic_id
-    assert waited == [pytest.approx(broker.connection.request_timeout_s / 5)]
+    assert waited == [0.2]
 
 
 @pytest.mark.real_broker

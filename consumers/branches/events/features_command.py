@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, cast, get_args
 
 import typer
 
-from consumers.cli.file_flags import PositiveLabel
-from consumers.help_texts import Command, Commands
+from consumers.help_texts import Command, Commands, PositiveLabel
 from consumers.host.untrusted_text import printable
 from consumers.on_demand import CLIENT, OptionsOnDemand, with_settings
 from streamsvm.errors import ConfigurationError

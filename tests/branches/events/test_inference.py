@@ -15,7 +15,7 @@ from consumers.branches.events.features_command import _lines
 from streamsvm.branches.events.features.columns import columns_of
 from streamsvm.branches.events.features.inference import Proposal, _area, proposal
 from streamsvm.branches.events.options import recipe_from
-from streamsvm.model.positive_label import TwoLabels
+from streamsvm.model import TwoLabels
 from tests.branches.events.recipes import payment
 
 

@@ -87,6 +87,14 @@ AllCommands = Annotated[
 """The option of a group that has rare commands, for its callback."""
 
 
+PositiveLabel = Annotated[
+    str | None,
+    typer.Option(
+        metavar="LABEL",
+        help="Of two labels, the one that precision, recall, cost and threshold are of. Default: by their names, else "
+        "the rarer one.",
+    ),
+]
 AllOptions = Annotated[
     bool, typer.Option(ALL_FLAG, is_eager=True, callback=show_all, help="Show every option and exit.")
 ]

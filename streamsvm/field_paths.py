@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 Path = tuple[str | int, ...]
@@ -75,6 +76,20 @@ def checked(path: Path) -> Path:
 def shown(path: Path) -> str:
     """Write a path for people: as `path_of` reads it, unless a key holds a dot or a bracket."""
     return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).removeprefix(".")
+
+
+def repeated(names: Sequence[object]) -> str | None:
+    """Return the first name that two columns have, as text; None if all differ."""
+    return next((name for name, times in Counter(map(str, names)).items() if times > 1), None)
+
+
+def unreadable(value: object, path: Path = ()) -> Iterator[tuple[Path, str]]:
+    """Yield the places inside an event whose values cannot be read, and why."""
+    if isinstance(value, Unreachable):
+        yield path, value.why
+    elif isinstance(value, Mapping | list):
+        for step, inner in value.items() if isinstance(value, Mapping) else enumerate(value):
+            yield from unreadable(inner, (*path, step))
 
 
 def picked(events: Sequence[Mapping[str, Any]], path: Path) -> list[Any]:

@@ -29,16 +29,16 @@ from typing import Final
 
 ROOT: Final = Path(__file__).parent.parent
 LIMITS: Final[Mapping[str, int]] = {
-    "files": 596,  # scorers go on from records of their own, and show what does not answer
-    "functions": 5_462,  # the same
-    "classes": 905,  # the same
-    "carriers": 534,  # the same
+    "files": 599,  # scorers go on from records of their own; tables of strangers are never silently wrong
+    "functions": 5_498,  # the same
+    "classes": 908,  # the same
+    "carriers": 535,  # the same
     "Protocols": 39,
-    "tokens": 556_907,  # the same
-    "lines of Python": 90_965,  # the same
-    "lines of other languages": 2_396,  # readers refuse what Python refuses
-    "lines of tests": 71_734,  # the same
-    "words of pages": 27_804,  # the same
+    "tokens": 561_460,  # the same
+    "lines of Python": 91_601,  # the same
+    "lines of other languages": 2_409,  # the same
+    "lines of tests": 72_758,  # the same
+    "words of pages": 27_866,  # the same
     "options": 74,  # the same
     "commands": 21,
     "metrics": 86,  # the same

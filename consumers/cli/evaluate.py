@@ -25,7 +25,7 @@ from consumers.cli.file_flags import (
     WeightColumn,
     event_file,
 )
-from consumers.help_texts import AllOptions
+from consumers.help_texts import AllOptions, PositiveLabel
 from consumers.host.untrusted_text import printable
 from streamsvm.algorithms import ReducerName, StructureName, names
 from streamsvm.errors import ConfigurationError
@@ -46,6 +46,7 @@ def evaluate_command(
     dataset: Dataset = None,
     format_: Format = None,
     label: LabelColumn = None,
+    positive: PositiveLabel = None,
     weight: WeightColumn = None,
     id_: IdColumn = None,
     columns: FeatureColumns = None,
@@ -99,16 +100,16 @@ def evaluate_command(
     class_weight: Annotated[
         str | None,
         typer.Option(
-            help="Factors for the weights of the first and the second label: two numbers, such as 1,10; or balanced. "
-            "For every method alike: svm.class_weight."
+            help="Factors for the weights of the negative and the positive label: two numbers, such as 1,10; or "
+            "balanced. For every method alike: svm.class_weight."
         ),
     ] = None,
     cost: Annotated[
         str | None,
         typer.Option(
             metavar="FN,FP",
-            help="Costs of a missed point of the second label and of a false alarm, such as 50,1: choose the threshold "
-            "of the least mean cost, and show what it comes to on held-out rows: svm.cost.",
+            help="Costs of a missed point of the positive label and of a false alarm, such as 50,1: choose the "
+            "threshold of the least mean cost, and show what it comes to on held-out rows: svm.cost.",
         ),
     ] = None,
     target: Annotated[
@@ -200,7 +201,7 @@ def evaluate_command(
         "seed": seed,
     }
     given = {name: value for name, value in learning.items() if value is not None}
-    plan = Plan(test_share=test_share, find_optimum=optimum)
+    plan = Plan(test_share=test_share, find_optimum=optimum, positive=positive)
     settings, options = None, _overriding(given)
     if config is not None:
         settings = settings_of(config, options)
@@ -231,7 +232,7 @@ def evaluate_command(
             )
         said = []
         if config is not None and settings is not None:
-            settings = of_points(config, options, settings, source)
+            settings = of_points(config, options, settings, source, positive)
             left_out.forget()
             why = "--partitions"
             if partitions is None and not prequential:
@@ -253,6 +254,7 @@ def evaluate_command(
                     every_leaves=every_leaves,
                     svm=plan.svm if settings is None else settings.svm,
                     seed=plan.seed,
+                    positive=positive,
                 ),
                 step,
             )

@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -27,6 +28,7 @@ from streamsvm.ingest.files.faults import UnusableColumns
 from streamsvm.ingest.files.opening import format_of, open_source
 from streamsvm.ingest.files.source import Format, OnIncomplete, PointSource, SourceBatch
 from streamsvm.model.described import MOST_LABELS
+from streamsvm.model.positive_label import TwoLabels, two_labels
 
 FLAGS: Final = {
     "label_column": "--label",
@@ -183,7 +185,7 @@ class Labels:
     """Notes which labels a source gives while it is read, as far as `MOST_LABELS`."""
 
     def __init__(self) -> None:
-        self._seen: set[Label] = set()
+        self._seen: Counter[Label] = Counter()
 
     def noting(self, source: PointSource) -> PointSource:
         """Return the same source, whose labels are noted."""
@@ -196,12 +198,37 @@ class Labels:
 
         return replace(source, batches=batches)
 
-    def seen(self) -> list[Label]:
-        """Return them in a fixed order: numbers, then text."""
-        return sorted(self._seen, key=lambda label: (isinstance(label, str), label))
+    def next_step(self, topic: str, source: PointSource, positive: str | None) -> Iterator[str]:
+        """Yield how to learn what was sent: the command, or what is in its way; of two labels, which is positive.
+
+        Raises
+        ------
+        ConfigurationError
+            If `positive` is none of the labels.
+        """
+        labels = sorted(self._seen, key=lambda label: (isinstance(label, str), label))
+        if len(labels) == 2 and type(labels[0]) is type(labels[1]):
+            two = positive_of(self._seen, positive)
+            labels = [two.negative, two.positive]
+            yield two.said
+        yield _command(topic, source, labels)
 
 
-def next_step(topic: str, source: PointSource, labels: Sequence[Label]) -> str:
+def positive_of(counts: Mapping[Label, int], positive: str | None) -> TwoLabels:
+    """Return which of two labels is positive; see `streamsvm.model.positive_label.two_labels`.
+
+    Raises
+    ------
+    ConfigurationError
+        If what a person says is none of them.
+    """
+    try:
+        return two_labels(counts, positive)
+    except ValueError as error:
+        raise ConfigurationError(str(error), "Give one of them as --positive.") from None
+
+
+def _command(topic: str, source: PointSource, labels: Sequence[Label]) -> str:
     """Return how to learn what was sent: the command, or what is in its way.
 
     Parameters
@@ -209,7 +236,7 @@ def next_step(topic: str, source: PointSource, labels: Sequence[Label]) -> str:
     topic : str
     source : PointSource
     labels : sequence of Label
-        Those that it has, ascending: of two, the greater one is proposed as the positive one.
+        Those that it has; of two, the second is positive.
     """
     if not 2 <= len(labels) <= MOST_LABELS:
         shown = f"only {labels[0]!r}" if len(labels) == 1 else ", ".join(map(repr, labels[:SHOWN_LABELS])) + ", ..."

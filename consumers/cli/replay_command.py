@@ -23,6 +23,7 @@ from consumers.cli.file_flags import (
     WeightColumn,
     event_file,
 )
+from consumers.help_texts import PositiveLabel
 from consumers.host.untrusted_text import printable
 from consumers.on_demand import CLIENT, with_settings
 from streamsvm.errors import ConfigurationError
@@ -44,6 +45,7 @@ def replay_command(
     dataset: Dataset = None,
     format_: Format = None,
     label: LabelColumn = None,
+    positive: PositiveLabel = None,
     weight: WeightColumn = None,
     id_: IdColumn = None,
     columns: FeatureColumns = None,
@@ -83,7 +85,7 @@ def replay_command(
     ] = False,
 ) -> None:
     """Write the points of a file, or of the bundled pulsar survey, to a topic."""
-    from consumers.cli.file_options import Labels, SkippedRowCounter, first_look, in_flags, next_step, source_of
+    from consumers.cli.file_options import Labels, SkippedRowCounter, first_look, in_flags, source_of
     from consumers.host.runtime import connect, schemas_of, stop_on_signals
     from consumers.replay.replay import expected_points, prepare_topic, progress_bar, replay
     from streamsvm.kafka import Cluster
@@ -93,7 +95,7 @@ def replay_command(
             "replay needs either a file or --dataset", "For example: streamsvm replay points.csv --topic labeled"
         )
     cluster, stop, labels = Cluster(connect(settings, "replay")), stop_on_signals(), Labels()
-    foreign: dict[str, object] = {"label": label, "weight": weight, "id": id_, "columns": columns}
+    foreign: dict[str, object] = {"label": label, "positive": positive, "weight": weight, "id": id_, "columns": columns}
     foreign["header"] = header
     if events:
         _replay_events(
@@ -165,7 +167,8 @@ def replay_command(
                 if stop.is_set() or not repeat:
                     break
     if labeled:
-        typer.echo(next_step(topic, source, labels.seen()))
+        for line in labels.next_step(topic, source, positive):
+            typer.echo(printable(line))
 
 
 def _replay_events(

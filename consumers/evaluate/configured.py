@@ -46,7 +46,9 @@ def check_followable(settings: Settings) -> None:
     require({"--config": True, **settings.axes, **own}, {"--config": "evaluate --config"})
 
 
-def of_points(file: Path, options: Mapping[str, Any], settings: Settings, source: PointSource) -> Settings:
+def of_points(
+    file: Path, options: Mapping[str, Any], settings: Settings, source: PointSource, positive: str | None = None
+) -> Settings:
     """Return settings for a file of points; what `points` does not say is as the file has it.
 
     Raises
@@ -56,7 +58,7 @@ def of_points(file: Path, options: Mapping[str, Any], settings: Settings, source
     """
     if settings.points is not None:
         return settings
-    _, labels = load_points(source)
+    _, labels = load_points(source, positive=positive)
     points: dict[str, Any] = {"dimension": source.dimension, "labels": labels}
     if source.feature_names:
         points["feature_names"] = source.feature_names

@@ -49,6 +49,8 @@ class Plan:
         Factors for the weights of the first and the second label, in every method.
     cost, target
         As `CoresetSVC`'s: what a threshold is chosen for.
+    positive : str, optional
+        Of two labels, the positive one as it is written.
     seed : int
         Of the split, the order, the coreset, the reservoir and SGD.
     test_share : float
@@ -74,6 +76,7 @@ class Plan:
     class_weight: Literal["balanced"] | tuple[float, ...] | None = None
     cost: tuple[float, float] | None = None
     target: dict[Literal["precision", "recall", "alarm_rate"], float] | None = None
+    positive: str | None = None
     seed: int = 0
     test_share: float = 0.2
     find_optimum: bool | None = None
@@ -299,6 +302,8 @@ class EvaluationReport:
         Of streamsvm, the chosen one and others beside it, ascending; empty unless a threshold was asked for.
     most_bytes : int
         That the coresets of all partitions can take, with a reduction and a training set.
+    said : tuple of str
+        What figures are of, and what they lack.
     version : EvaluatedVersion or None
         None without a configuration, and with `svm.tune`: what is in force then depends on which cuts were trained.
     """
@@ -314,6 +319,7 @@ class EvaluationReport:
     most_bytes: int
     rows: tuple[EvaluationRow, ...]
     thresholds: tuple[AtThreshold, ...] = ()
+    said: tuple[str, ...] = ()
     version: EvaluatedVersion | None = None
 
     def plain(self) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from sklearn.metrics import log_loss
 
 from consumers.evaluate.plan import REMARK, Step, silent
 from consumers.evaluate.prequential_contenders import Answers, Contender, CoresetContender, SgdContender, shares_before
-from consumers.evaluate.reading import load
+from consumers.evaluate.reading import read
 from streamsvm.choices import MemoryName
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
 from streamsvm.config.sizes import ADAPTIVE_LEAF
@@ -59,6 +59,8 @@ class PrequentialPlan:
         Leaves between two models; None: 1, and where leaf_rows is None as many as make `MOST_VERSIONS` models.
     svm : SvmConfig
         Of every version; its probability is `sigmoid` here.
+    positive : str, optional
+        Of two labels, the positive one as it is written.
     seed : int
     """
 
@@ -66,6 +68,7 @@ class PrequentialPlan:
     lag: int | None = None
     every_leaves: int | None = None
     svm: SvmConfig = field(default_factory=SvmConfig)
+    positive: str | None = None
     seed: int = 0
 
     @property
@@ -157,7 +160,7 @@ class PrequentialRow:
     contender: str
     kernel: str = ""
     accuracy: float
-    balanced_accuracy: float
+    balanced_accuracy: float | None
     auc: float | None
     average_precision: float | None
     log_loss: float | None
@@ -184,6 +187,8 @@ class PrequentialReport:
     leaf_rows, lag, version_rows : int
         Rows of a leaf, of a portion of labels, and between two models.
     rows : tuple of PrequentialRow
+    said : tuple of str
+        Of two labels, which one figures are of.
     """
 
     source: str
@@ -194,6 +199,7 @@ class PrequentialReport:
     lag: int
     version_rows: int
     rows: tuple[PrequentialRow, ...]
+    said: tuple[str, ...] = ()
 
     def plain(self) -> dict[str, Any]:
         """Return it as what JSON can hold."""
@@ -221,7 +227,8 @@ def evaluate_prequentially(source: PointSource, plan: PrequentialPlan, step: Ste
     ConfigurationError
         If the source has fewer than two labels, or is too short.
     """
-    points, labels = load(source, step)
+    table = read(source, step, positive=plan.positive)
+    points, labels = table.points, table.labels
     plan.check(len(points))
     stream = Stream(points, len(labels))
     step("warming up", 0, None)
@@ -239,6 +246,7 @@ def evaluate_prequentially(source: PointSource, plan: PrequentialPlan, step: Ste
         lag=plan.rows_of_lag,
         version_rows=plan.version_rows(len(points)),
         rows=tuple(rows),
+        said=() if table.two is None else (table.two.said,),
     )
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections import Counter
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
@@ -16,6 +17,7 @@ from streamsvm.ingest.decoder import LARGEST_FEATURE
 from streamsvm.ingest.files.faults import bad_cell
 from streamsvm.ingest.files.source import PointSource, SourceBatch
 from streamsvm.learning.tasks import MOST_CLASSES
+from streamsvm.model.positive_label import TwoLabels, two_labels, written
 from streamsvm.points import Points, label_codes
 
 
@@ -28,28 +30,33 @@ class LoadedPoints:
     points : Points
     labels : tuple
         Of two, negative and positive.
+    two : TwoLabels or None
+        Why of two it is that one; None of more.
     at : ndarray of shape (n,), int64
         Row of each point in the source.
     """
 
     points: Points
     labels: tuple[Label, ...]
+    two: TwoLabels | None
     at: NDArray[np.int64]
 
 
-def load(source: PointSource, step: Step = silent) -> tuple[Points, tuple[Label, ...]]:
-    """Read a whole source; return its points and its labels, sorted: of two, negative and positive.
+def load(source: PointSource, step: Step = silent, positive: str | None = None) -> tuple[Points, tuple[Label, ...]]:
+    """Read a whole source; return its points and its labels: of two, negative and positive.
 
     Raises
     ------
     ConfigurationError
         If it has fewer than two labels, or more than a point has room for, or a row is not a valid point.
     """
-    table = read(source, step)
+    table = read(source, step, positive=positive)
     return table.points, table.labels
 
 
-def read(source: PointSource, step: Step = silent, config: PointsConfig | None = None) -> LoadedPoints:
+def read(
+    source: PointSource, step: Step = silent, config: PointsConfig | None = None, positive: str | None = None
+) -> LoadedPoints:
     """Read a whole source.
 
     Parameters
@@ -58,7 +65,9 @@ def read(source: PointSource, step: Step = silent, config: PointsConfig | None =
     step : callable
     config : PointsConfig, optional
         Of the trainer that is to learn them: its labels, and the numbers that it stores. Default: float64, and the
-        labels that the source has, sorted.
+        labels that the source has.
+    positive : str, optional
+        Of two labels, the positive one. Default: that of `config`; or by their names, or the rarer one.
 
     Raises
     ------
@@ -75,6 +84,10 @@ def read(source: PointSource, step: Step = silent, config: PointsConfig | None =
     if config is not None and not given:
         raise ConfigurationError(f"{source.name} holds no points", "The file must have a complete row of each label.")
     labels = _sorted_labels(source, given) if config is None else config.labels
+    two = None
+    if len(labels) == 2 and type(labels[0]) is type(labels[1]):
+        two = _two(labels, given, config is not None, positive)
+        labels = (two.negative, two.positive)
     index = {(type(label), label): place for place, label in enumerate(labels)}
     if config is not None:
         _check_labels(source, given, at, index, labels)
@@ -86,7 +99,7 @@ def read(source: PointSource, step: Step = silent, config: PointsConfig | None =
     if config is not None:
         _check_range(source, X, at, config.dtype)
         X = X.astype(config.numpy_dtype)
-    return LoadedPoints(Points(X, y, np.concatenate(weight)), tuple(labels), at)
+    return LoadedPoints(Points(X, y, np.concatenate(weight)), tuple(labels), two, at)
 
 
 def _rows_of(batch: SourceBatch) -> NDArray[np.int64]:
@@ -103,6 +116,24 @@ def _sorted_labels(source: PointSource, given: list[Label]) -> tuple[Label, ...]
             "Choose the label column with --label, or remove rows with other labels.",
         )
     return tuple(labels)
+
+
+def _two(labels: Sequence[Label], given: list[Label], configured: bool, positive: str | None) -> TwoLabels:
+    seen = Counter(given)
+    rows = {label: seen[label] for label in labels}
+    if not configured:
+        try:
+            return two_labels(rows, positive)
+        except ValueError as error:
+            raise ConfigurationError(str(error), "Give one of them as --positive.") from None
+    negative, positive_ = labels
+    if positive not in (None, written(positive_)):
+        raise ConfigurationError(
+            f"--positive is {positive}, but the configuration says that {positive_!r} is positive",
+            "Leave out --positive, or change the configuration's labels.",
+        )
+    share = rows[positive_] / max(sum(rows.values()), 1)
+    return TwoLabels(negative, positive_, share, "as configured")
 
 
 def _check_labels(

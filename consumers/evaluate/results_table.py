@@ -71,7 +71,7 @@ def describe_prequential(report: PrequentialReport) -> Table:
 
 def prequential_notes(report: PrequentialReport) -> list[str]:
     """Return what each contender is made of, one line each."""
-    return [f"{row.title}: {row.note}" for row in report.rows if row.note]
+    return [*report.said, *(f"{row.title}: {row.note}" for row in report.rows if row.note)]
 
 
 def describe_thresholds(report: EvaluationReport) -> Table | None:
@@ -97,7 +97,7 @@ def describe_thresholds(report: EvaluationReport) -> Table | None:
 
 def notes(report: EvaluationReport) -> list[str]:
     """Return what the table has no room for, one line each."""
-    said = [f"{row.name}: {row.note}" for row in report.rows if row.note]
+    said = [*report.said, *(f"{row.name}: {row.note}" for row in report.rows if row.note)]
     said.append(f"memory: coresets, a reduction and a training set take at most {report.most_bytes:,} bytes")
     if (version := report.version) is not None:
         over = f"{version.partitions} partition{'' if version.partitions == 1 else 's'}"

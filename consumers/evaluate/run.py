@@ -10,6 +10,7 @@ from typing import Any, Final
 import numpy as np
 from sklearn.linear_model import SGDClassifier
 
+from consumers.evaluate.copies import copies_of
 from consumers.evaluate.leaks import TOO_GOOD, suspected
 from consumers.evaluate.learning import NO_CUT, PORTION, TrainingResult, learn
 from consumers.evaluate.plan import (
@@ -95,9 +96,10 @@ def evaluate(
     """
     step = step or silent
     plan.check()
-    table = read(source, step, None if plan.config is None else plan.config.points)
+    table = read(source, step, None if plan.config is None else plan.config.points, plan.positive)
     labels = table.labels
-    train, test = split(table.points, plan.test_share, plan.seed)
+    copies = copies_of(table.points)
+    train, test = split(table.points, plan.test_share, plan.seed, copies.groups)
     check_parts(source, train, test, len(labels))
     goal = {"svm.cost": plan.cost, "svm.target": plan.target, "--probability": plan.probability}
     require({**goal, LABELS: len(labels)}, {**FLAGS, LABELS: source.name})
@@ -134,8 +136,28 @@ def evaluate(
         most_bytes=config.coreset.largest_bytes(config.points, plan.partitions),
         rows=tuple(_said(_with_gap(row, best), rows, test, labels, plan) for row in rows),
         thresholds=thresholds,
+        said=(*_of_labels(plan, table), *_not_held_out(labels, train, test), *copies.said(train, test)),
         version=_version_of(plan, table, rejected(), step),
     )
+
+
+def _of_labels(plan: Plan, table: LoadedPoints) -> Iterator[str]:
+    """Yield which of two labels figures are of, and what its mistakes cost."""
+    if table.two is not None:
+        yield table.two.said
+        if plan.cost is not None:
+            yield table.two.cost_said(plan.cost)
+
+
+def _not_held_out(labels: Sequence[Label], train: Points, test: Points) -> Iterator[str]:
+    """Yield of which labels no row was set aside, so that figures are absent."""
+    for label, code in zip(labels, label_codes(len(labels)), strict=True):
+        if not np.any(test.y == code):
+            there = int(np.sum(train.y == code))
+            yield (
+                f"no row of {label!r} was held out: it has {there:,}, and balanced accuracy, AUC and average precision "
+                "need two or more"
+            )
 
 
 def _version_of(plan: Plan, table: LoadedPoints, rejected: int, step: Step) -> EvaluatedVersion | None:

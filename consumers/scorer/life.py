@@ -26,7 +26,7 @@ from consumers.streams.input_watch import InputWatch
 from consumers.streams.scored_progress import ScoredProgress, progress_spec
 from consumers.streams.settling import TIMEOUTS
 from consumers.streams.standstill import Standstill
-from consumers.streams.topics import refuse_shared
+from consumers.streams.topics import OutputWatch, refuse_shared, watched_outputs
 from streamsvm.errors import ConfigurationError
 from streamsvm.ingest import avro_scan
 from streamsvm.kafka import Cluster, GroupSlots, TopicInfo, TopicSpec
@@ -63,6 +63,7 @@ class ScorerLife:
     serving : Serving
     standstill : Standstill
     input_watch : InputWatch
+    topics_watch : OutputWatch
     transaction_timeout_s : float
     """
 
@@ -76,6 +77,7 @@ class ScorerLife:
     serving: Serving
     standstill: Standstill
     input_watch: InputWatch
+    topics_watch: OutputWatch
     transaction_timeout_s: float
 
 
@@ -129,6 +131,8 @@ def begin(settings: Settings, components: ScorerComponents, watch: ScorerWatch, 
         topic=progress_topic,
         partitions=_kept(cluster, own).partitions,
         identity=identity,
+        monotonic=time.monotonic,
+        wait=components.stop.wait,
     )
     subscriber = ModelSubscriber(
         connection,
@@ -171,6 +175,15 @@ def begin(settings: Settings, components: ScorerComponents, watch: ScorerWatch, 
             components.metrics,
         ),
         input_watch=InputWatch(cluster, components.health, time.monotonic),
+        topics_watch=OutputWatch(
+            settings,
+            cluster,
+            components.health,
+            [
+                *watched_outputs(settings)[:2],
+                (progress_spec(progress_topic, len(progress.places)), "each row is scored once"),
+            ],
+        ),
         transaction_timeout_s=TRANSACTION_TIMEOUT_S,
     )
     stack.enter_context(subscriber)

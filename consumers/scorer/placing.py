@@ -145,6 +145,7 @@ class Placing:
             return None
         if self._is_another(hint.topic_id):
             return self._of_another(partition, hint.offset, hint.topic_id)
+        log.info("begins_at_position", partition=partition, at=hint.offset, why="nothing is known of scores before")
         return self._still_there(partition, ScoredTo(hint.offset, hint.topic_id))
 
     def _is_another(self, topic_id: str) -> bool:

@@ -168,6 +168,7 @@ class Scorer:
             why = self._watch.waiting(life.subscriber)
             self._health.require("model", why)
             self._show_broker(life)
+            life.topics_watch.turn(time.monotonic())
             if why != said:
                 log.info("waiting_for_model", why=why)
                 said = why
@@ -242,6 +243,7 @@ class Scorer:
             self._pass(gap, seat, life)
             return
         self._show_broker(life, seat)
+        life.topics_watch.turn(time.monotonic())
         if not life.cluster.embedded:
             topic = self._settings.scoring.topic
             life.input_watch.turn(lambda: [(topic, partition) for partition in seat.subscription.assigned])

@@ -117,7 +117,7 @@ class ScoreSettlement(Settlement):
             begun.setdefault(part.attempt, self._remembered_at_ms)
         if begun:
             parts = [*self._parts_of([*self._places, *clear], begun, decided), *map(part_of, hung.values())]
-            parts += [part for part in self._remembered if not self._passed(part, hung)]
+            parts += self._not_passed(self._remembered, hung)
             for judgement in judge(parts, decided=decided):
                 if judgement.verdict is not AttemptVerdict.VOID:
                     self._publish_again(judgement, hung, publisher)
@@ -170,16 +170,23 @@ class ScoreSettlement(Settlement):
             return parts
         return self._parts(places, begun, since_ms)
 
-    def _passed(self, part: AttemptRecord, hung: Container[Place]) -> bool:
-        """Return whether the record that a remembered part was made from was scored by another scorer since."""
+    def _not_passed(self, parts: Sequence[AttemptRecord], hung: Container[Place]) -> list[AttemptRecord]:
+        """Return remembered parts, but those made from a record that was scored by another scorer since."""
         # Nobody has read on where this id's own progress hangs.
-        position = {
-            partition: at
-            for partition, at in positions_of([part], self._input_topic).items()
-            if self._progress.place_of(partition) not in hung
-        }
-        newest = self._progress.newest(position)
-        return any(partition in newest and newest[partition].offset >= at for partition, at in position.items())
+        ends = [
+            {
+                partition: at
+                for partition, at in positions_of([part], self._input_topic).items()
+                if self._progress.place_of(partition) not in hung
+            }
+            for part in parts
+        ]
+        newest = self._progress.newest(set[int]().union(*ends))  # asked once: a batch has thousands of parts
+        return [
+            part
+            for part, position in zip(parts, ends, strict=True)
+            if not any(partition in newest and newest[partition].offset >= at for partition, at in position.items())
+        ]
 
     def _publish_again(self, judgement: Judgement, hung: Container[Place], publisher: Publisher) -> None:
         """Publish the missing parts of a decided batch, but no progress that readers have passed."""

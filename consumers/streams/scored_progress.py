@@ -13,12 +13,13 @@ finds its transaction open, and waits.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 import msgspec
 
 from consumers.streams.identity import TopicIdentity
+from consumers.streams.settling import GRACE_S, blocked_below
 from consumers.streams.topics import BOUNDED, READ_TIMEOUT_S, SOON
 from streamsvm.delivery.settlement import AttemptRecord
 from streamsvm.errors import StateError, TransientError
@@ -77,6 +78,10 @@ class ScoredProgress:
         Of that topic.
     identity : TopicIdentity
         Of the input.
+    monotonic : callable
+        Seconds.
+    wait : callable
+        Waits for a number of seconds.
     """
 
     def __init__(
@@ -88,8 +93,11 @@ class ScoredProgress:
         topic: str,
         partitions: Sequence[int],
         identity: TopicIdentity,
+        monotonic: Callable[[], float],
+        wait: Callable[[float], object],
     ) -> None:
         self._cluster, self.topic, self._identity = cluster, topic, identity
+        self._monotonic, self._wait = monotonic, wait
         self._of = f"{model} {input_topic}"
         self._count = len(partitions)
         self.places: tuple[Place, ...] = tuple((topic, number) for number in partitions)
@@ -149,8 +157,12 @@ class ScoredProgress:
         return self.topic, partition % self._count
 
     def _require_stable(self, places: Iterable[Place]) -> None:
-        marks = {} if self._cluster.embedded else self._cluster.marks(places)
-        doubted = [f"{topic}[{number}]" for (topic, number), mark in sorted(marks.items()) if mark.stable < mark.end]
+        if self._cluster.embedded:
+            return
+        # What living members commit from now on does not matter: one of them always does.
+        ends = {place: mark.end for place, mark in self._cluster.marks(places).items()}
+        blocked = blocked_below(self._cluster, ends, GRACE_S, self._monotonic, self._wait)
+        doubted = [f"{topic}[{number}]" for topic, number in sorted(blocked)]
         if doubted:
             raise TransientError(
                 f"how far the input was scored is in doubt: a transaction is open in {', '.join(doubted)}",

@@ -167,13 +167,7 @@ class Settlement(ABC):
 
     def _blocked(self, ends: Mapping[Place, int], wait_s: float) -> dict[Place, int]:
         """Return the stable offset of each partition where it stays below the given end for this long."""
-        deadline = self._monotonic() + wait_s
-        while True:
-            marks = self._cluster.marks(ends)
-            blocked = {place: marks[place].stable for place, end in ends.items() if marks[place].stable < end}
-            if not blocked or self._monotonic() >= deadline:
-                return blocked
-            self._wait(LOOK_S)
+        return blocked_below(self._cluster, ends, wait_s, self._monotonic, self._wait)
 
     def _say(self, blocked: Mapping[Place, int]) -> None:
         log.warning(
@@ -289,6 +283,23 @@ class Settlement(ABC):
             gone=list(judgement.gone),
             remedy="no action needed: readers saw a part of the transaction; the rest is completed",
         )
+
+
+def blocked_below(
+    cluster: Cluster,
+    ends: Mapping[Place, int],
+    wait_s: float,
+    monotonic: Callable[[], float],
+    wait: Callable[[float], object],
+) -> dict[Place, int]:
+    """Return the stable offset of each partition where it stays below the given end for this long."""
+    deadline = monotonic() + wait_s
+    while True:
+        marks = cluster.marks(ends)
+        blocked = {place: marks[place].stable for place, end in ends.items() if marks[place].stable < end}
+        if not blocked or monotonic() >= deadline:
+            return blocked
+        wait(LOOK_S)
 
 
 def newest_attempts(begun: Mapping[str, int]) -> dict[str, int]:

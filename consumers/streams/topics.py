@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final, TypeVar
 
 import structlog
 
+from consumers import constants
 from consumers.host.runtime import Health
 from consumers.settings import Settings
 from consumers.settings_sockets import added
+from consumers.streams.abandonable import Aside
 from streamsvm.errors import ConfigurationError, InvalidMessage, StateError, StreamsvmError
 from streamsvm.kafka import Cluster, Place, Record, TopicInfo, TopicSpec
 from streamsvm.model import pointers
 from streamsvm.model.left_out import LeftOut, UnknownRecord, decode_left_out, left_out_key, require_read
 from streamsvm.model.pointers import Alias, Head, Owner, decode_alias, decode_head, decode_owner
 
-log = structlog.get_logger("streamsvm.trainer")
+log = structlog.get_logger("streamsvm.topics")
 
 BOUNDED: Final = {"compression.type": "zstd"}
 """The broker stores zstd whatever a writer sent: the only codec of which the client bounds what comes out."""
@@ -164,6 +167,12 @@ def promises(settings: Settings) -> dict[str, str]:
     }
 
 
+def watched_outputs(settings: Settings) -> list[tuple[TopicSpec, str]]:
+    """Return what an `OutputWatch` of a trainer looks at; models and aliases first, which scorers read, too."""
+    rests = promises(settings)
+    return [(spec, rests[spec.name]) for spec in output_topics(settings) if spec.name in rests]
+
+
 def check_output(settings: Settings, described: Mapping[str, TopicInfo]) -> list[tuple[str, str]]:
     """Refuse output topics on which delivery could not keep its promises; return what is unwise about the others.
 
@@ -180,14 +189,12 @@ def check_output(settings: Settings, described: Mapping[str, TopicInfo]) -> list
     ConfigurationError
         If one has more than one partition, or would lose records that it must keep.
     """
-    warnings, rests = [], promises(settings)
-    for spec in output_topics(settings):
+    warnings = []
+    for spec, promise in watched_outputs(settings):
         topic = described[spec.name]
-        if spec.name not in rests:
-            continue
         for fault in unfit(spec, topic):
             raise ConfigurationError(
-                f"the topic {topic.name} is unfit: {fault}. It would break a promise: {rests[topic.name]}",
+                f"the topic {topic.name} is unfit: {fault}. It would break a promise: {promise}",
                 "Change its settings (kafka-configs --alter --entity-type topics), or create it anew with "
                 "`streamsvm topics create`.",
             )
@@ -198,50 +205,65 @@ def check_output(settings: Settings, described: Mapping[str, TopicInfo]) -> list
 
 
 class OutputWatch:
-    """Looks at the output topics from time to time: what makes one of them unfit is shown while the daemon works on.
+    """Looks at topics that must keep their records: what makes one of them unfit is shown while the daemon works on.
 
     Parameters
     ----------
     settings : Settings
     cluster : Cluster
     health : Health
+    watched : sequence of (TopicSpec, str)
+        What each topic must be like, and what rests on it.
     """
 
-    def __init__(self, settings: Settings, cluster: Cluster, health: Health) -> None:
-        self._settings, self._cluster = settings, cluster
+    def __init__(
+        self, settings: Settings, cluster: Cluster, health: Health, watched: Sequence[tuple[TopicSpec, str]]
+    ) -> None:
+        self._settings, self._cluster, self._watched = settings, cluster, watched
         self._ids: dict[str, str | None] = {}
         self._made_again: dict[str, str] = {}
-        self._said = dict.fromkeys(promises(settings), "")
+        self._said = {spec.name: "" for spec, _ in watched}
+        self._looking: Aside[None] | None = None
+        self._looked_at = -math.inf
         for name in self._said:
             health.warns(f"topic {name}", partial(self._said.__getitem__, name))
 
+    def turn(self, now: float) -> None:
+        """Look, beside the loop, if it is time to; `now` is in monotonic seconds. It never blocks."""
+        if self._looking is not None and self._looking.finished(0.0):
+            self._looking = None
+        due = now - self._looked_at >= constants.WATCH_INTERVAL_S and not self._cluster.embedded
+        if due and self._looking is None:
+            self._looked_at, self._looking = now, Aside(self.look)
+
     def look(self) -> None:
         """Compare what the broker says now with what must hold; from any thread, one at a time."""
-        rests = promises(self._settings)
-        for spec in output_topics(self._settings):
-            if spec.name in rests:
-                try:
-                    warning = self._warning(spec, rests[spec.name])
-                except StreamsvmError as error:
-                    log.debug("outputs_unanswered", what=error.what)
-                    continue
-                if warning and warning != self._said[spec.name]:
-                    log.warning("output_topic", what=warning, remedy="see `streamsvm topics create`")
-                self._said[spec.name] = warning
+        for spec, promise in self._watched:
+            try:
+                warning = self._warning(spec, promise)
+            except StreamsvmError as error:
+                log.debug("outputs_unanswered", what=error.what)
+                continue
+            if warning and warning != self._said[spec.name]:
+                log.warning("output_topic", what=warning, remedy="see `streamsvm topics create`")
+            self._said[spec.name] = warning
 
     def _warning(self, spec: TopicSpec, promise: str) -> str:
         found = self._cluster.describe(spec.name)
         known = self._ids.setdefault(spec.name, found.topic_id)
         if found.topic_id != known:
-            head = read_pointers(self._cluster, self._settings, READ_TIMEOUT_S).head
-            versions = f"versions up to {head.number}" if head else "all versions"
+            lost = self._versions() if spec.name in promises(self._settings) else "what was scored"
             self._ids[spec.name] = found.topic_id
             self._made_again[spec.name] = (
-                f"the topic {spec.name} was deleted and made again: of {versions} it holds what was written since"
+                f"the topic {spec.name} was deleted and made again: of {lost} it holds what was written since"
             )
         faults = unfit(spec, found)
         unkept = [f"the topic {spec.name} is unfit: {fault}. It breaks a promise: {promise}" for fault in faults[:1]]
         return "; ".join([*unkept, *filter(None, [self._made_again.get(spec.name)])])
+
+    def _versions(self) -> str:
+        head = read_pointers(self._cluster, self._settings, READ_TIMEOUT_S).head
+        return f"versions up to {head.number}" if head else "all versions"
 
 
 def unfit(spec: TopicSpec, found: TopicInfo) -> list[str]:

@@ -18,7 +18,7 @@ from contextlib import ExitStack
 
 from consumers.settings import Settings
 from consumers.streams.identity import TopicIdentity
-from consumers.streams.topics import OutputWatch, written_places
+from consumers.streams.topics import OutputWatch, watched_outputs, written_places
 from consumers.trainer.attachment import Making
 from consumers.trainer.checkpointing import Saver
 from consumers.trainer.components import Components
@@ -134,7 +134,8 @@ def begin(
 
 def _surveyor(taken: TakenOver, components: Components, stack: ExitStack) -> Surveyor:
     started, source = taken.started, taken.started.settings.input
-    outputs = OutputWatch(taken.started.settings, components.cluster, components.health)
+    settings = taken.started.settings
+    outputs = OutputWatch(settings, components.cluster, components.health, watched_outputs(settings))
     watch = components.make_watch(components.cluster, source.topic, outputs.look)
     stack.callback(watch.close)
     # Partitions that came while nobody looked wait for the first check after reading again; it should not take an

@@ -20,8 +20,7 @@ class Freshness:
     ----------
     metrics : Metrics
     learner : Partitions
-        At the start. How many rows the newest version covered then is not known unless it stands exactly there, so that
-        rows count from here on until the next version.
+        At the start. Rows count from here on until somebody says how many the newest version covers.
     between_cuts : int
         Rows after which a cut falls due.
     """
@@ -46,6 +45,10 @@ class Freshness:
         """Note since when a cut is due, if one is."""
         if self._learner.cut_due and self._due_at is None:
             self._due_at = now
+
+    def covers(self, rows: int) -> None:
+        """Note how many rows the newest version covers, which was published before the start."""
+        self._covered = rows
 
     def caught_up(self) -> None:
         """Note that the learner stands where the newest version was cut."""

@@ -200,11 +200,7 @@ class MarginGate:
         if gate is None:
             return
         self._metrics.increase("streamsvm_gate_verdicts", outcome=gate.outcome)
-        if gate.candidate is not None and gate.present is not None:
-            self._scored = True
-            accuracies = (("candidate", gate.candidate), ("current", gate.present), ("best", best_of(gate)[1]))
-            for of, accuracy in accuracies:
-                self._metrics.put("streamsvm_gate_accuracy", accuracy, of=of)
+        self._scored = show_gate(gate, self._metrics) or self._scored
         if gate.outcome == "refused":
             _say_refused(version, gate)
             return
@@ -212,6 +208,15 @@ class MarginGate:
         kept = [one for one in before if one.version is not None and not _incomparable(version, one.version)]
         self._earlier = kept[: self._versions - 1]
         self.present = CurrentVersion(alias, version)
+
+
+def show_gate(gate: Gate, metrics: Metrics) -> bool:
+    """Show how good the newest version and those before it were, where they were compared; return whether they were."""
+    if gate.candidate is None or gate.present is None:
+        return False
+    for of, accuracy in (("candidate", gate.candidate), ("current", gate.present), ("best", best_of(gate)[1])):
+        metrics.put("streamsvm_gate_accuracy", accuracy, of=of)
+    return True
 
 
 def best_of(gate: Gate) -> tuple[int | None, float]:

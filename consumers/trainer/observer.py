@@ -20,6 +20,7 @@ from consumers.streams.abandonable import Pending
 from consumers.trainer.components import Components
 from consumers.trainer.coreset_conditions import Conditions
 from consumers.trainer.freshness import Freshness
+from consumers.trainer.gatekeeping import show_gate
 from consumers.trainer.gauges import Gauges, Turns, show_skill
 from consumers.trainer.life import Life
 from consumers.trainer.outliers import OutlierLog
@@ -108,6 +109,8 @@ class Observer:
         self._health.require("input", "")
         self._head, self._recall_at = life.delivery.head, self._clock.monotonic() + PAST_AFTER_S
         self._recalling = None
+        if self._head is not None and self._head.gate is not None:
+            show_gate(self._head.gate, self._metrics)
 
     def _recall(self, life: Life) -> None:
         """Read, beside the loop, what the topics show of earlier versions, and show it; not without a page."""
@@ -124,7 +127,11 @@ class Observer:
         newest = past.newest
         if newest is not None and newest.version.number == life.delivery.next_number - 1:
             self._show_figures(newest.version, newest.published_at)
+            self._metrics.put("streamsvm_training_points", newest.version.fit.points)
             self._metrics.put("streamsvm_model_labels_missing", len(newest.version.missing_labels))
+            of_these_rows = self._head is not None and self._head.incarnation == life.delivery.incarnation
+            if self._freshness is not None and of_these_rows:
+                self._freshness.covers(newest.version.stream.rows)
             if newest.skill is not None:
                 show_skill(newest.skill, self._metrics)
 

@@ -209,6 +209,9 @@ class Startup:
         if next(self._checkpoints.snapshots(), None) is None:
             check_dimension(config)
         partitions = len(source.partitions)
+        labels = config.points.labels
+        if len(labels) == 2:
+            log.info("labels", negative=labels[0], positive=labels[1])
         log.info(
             "coreset_memory",
             points=config.coreset.kept_points,

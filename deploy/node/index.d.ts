@@ -75,7 +75,8 @@ export class Follower {
 
 /** The score of one row. */
 export interface Score extends Answer {
-  id: string | number | null;
+  /** An integer beyond `Number.MAX_SAFE_INTEGER` is a bigint, here and in `passed`: `String(id)` has its digits. */
+  id: string | number | bigint | null;
   model: string;
   version: number;
   /** How many points the version learned. */

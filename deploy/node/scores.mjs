@@ -1,13 +1,26 @@
 // Records of the scores' topic.
+import { randomUUID } from "node:crypto";
 import { RefusedMessage, must } from "./message.mjs";
 
 const FIELDS = ["id", "score", "label", "model", "version", "points"];
+
+/** Text of JSON, or a number of it. */
+const TOKEN = /"[^"\\]*(?:\\.[^"\\]*)*"|-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?/g;
+const BIG = `${randomUUID()}:`; // no text of a record begins so
+
+/** Parse JSON whose integers beyond 2^53 become BigInt: `JSON.parse` rounds them, and its `context.source` needs Node.js 21. */
+function parsed(text) {
+  const rounded = JSON.parse(text);
+  const marked = text.replace(TOKEN, (token) => (/^-?\d+$/.test(token) && !Number.isSafeInteger(Number(token)) ? `"${BIG}${token}"` : token));
+  if (marked === text) return rounded;
+  return JSON.parse(marked, (_, value) => (typeof value === "string" && value.startsWith(BIG) ? BigInt(value.slice(BIG.length)) : value));
+}
 
 /** Return what the scorer made of one record: its source, the version's SHA-256, and a score for each valid row; or refuse it. */
 export function readScores({ value, headers = {} }) {
   let read;
   try {
-    read = JSON.parse(value);
+    read = parsed(String(value));
   } catch (error) {
     throw new RefusedMessage(`the scores are not JSON: ${error.message}`);
   }

@@ -38,6 +38,8 @@ from streamsvm.points import Features, Points, Signs
 from streamsvm.quality.skill import Answered, skill_of
 from streamsvm.svm.objective import primal_objective
 
+FEW_HELD_OUT: Final = 10
+"""Expected rows of a label among those that are set aside, below which they are drawn by label."""
 OPTIMUM_TOLERANCE: Final = 1e-5
 """KKT gap of the optimum: far below what a summary can reach."""
 STEPS_OF_POINT: Final = 10_000
@@ -312,7 +314,9 @@ class Scores:
 
     Attributes
     ----------
-    accuracy, balanced_accuracy : float
+    accuracy : float
+    balanced_accuracy : float or None
+        None of points of one label only.
     auc : float or None
         Area under the ROC curve, of more than two classes the mean over each against the rest; None of points of one
         label only.
@@ -326,7 +330,7 @@ class Scores:
     """
 
     accuracy: float
-    balanced_accuracy: float
+    balanced_accuracy: float | None
     auc: float | None
     average_precision: float | None = None
     skill: bool | None = None
@@ -349,7 +353,7 @@ def scores(test: Points, decision: Float) -> Scores:
     accuracy = float(accuracy_score(test.y, predicted, **weighted))
     return Scores(
         accuracy,
-        float(balanced_accuracy_score(test.y, predicted, **weighted)) if both else accuracy,
+        float(balanced_accuracy_score(test.y, predicted, **weighted)) if both else None,
         float((_mean_auc if several else roc_auc_score)(test.y, decision, **weighted)) if both else None,
         float(average_precision_score(test.y, decision, pos_label=1, **weighted)) if both and two else None,
         _skill(test, decision) if two else None,
@@ -437,8 +441,12 @@ def cross_validated_probabilities(objective: EmpiricalObjective, X: Features) ->
     return np.asarray(judged.predict_proba(objective.scaler.transform(X))[:, 1])
 
 
-def split(points: Points, test_share: float, seed: int) -> tuple[Points, Points]:
+def split(
+    points: Points, test_share: float, seed: int, groups: NDArray[np.int64] | None = None
+) -> tuple[Points, Points]:
     """Shuffle; return a training part and what is set aside.
+
+    Where chance would decide whether any row of a label is set aside, rows are drawn by label.
 
     Parameters
     ----------
@@ -446,7 +454,23 @@ def split(points: Points, test_share: float, seed: int) -> tuple[Points, Points]
     test_share : float
         In (0, 1).
     seed : int
+    groups : ndarray of shape (n,), optional
+        Rows of one number, from 0 on, stay on one side.
     """
     order: NDArray[np.intp] = np.random.Generator(np.random.PCG64(seed)).permutation(len(points))
-    aside = round(test_share * len(points))
-    return points.take(order[aside:]), points.take(order[:aside])
+    codes, counts = np.unique(points.y, return_counts=True)
+    aside = order[: round(test_share * len(points))]
+    if len(aside) and len(codes) > 1 and min(counts) * test_share < FEW_HELD_OUT:
+        aside = np.concatenate([_share_of(order[points.y[order] == code], test_share) for code in codes])
+    is_aside = np.zeros(len(points), np.bool_)
+    is_aside[aside] = True
+    if groups is not None:
+        _, first = np.unique(groups, return_index=True)
+        is_aside = is_aside[first][groups]
+    chosen = is_aside[order]
+    return points.take(order[~chosen]), points.take(order[chosen])
+
+
+def _share_of(rows: NDArray[np.intp], share: float) -> NDArray[np.intp]:
+    """Return the first rows, a share of them: at least one, and not all, where there are two."""
+    return rows[: min(max(round(share * len(rows)), 1), len(rows) - 1)]

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
@@ -33,7 +34,9 @@ CLOSE_TIMEOUT_S = 5.0
 
 _STATISTICS_INTERVAL_MS = 1000
 _CONNECTED = frozenset({"UP", "UPDATE", "REAUTH"})
-"""States of a connection over which answers come; its login may be renewed meanwhile."""
+"""States of a connection over which answers come."""
+_LOGGING_IN = frozenset({"AUTH_HANDSHAKE", "AUTH_REQ"})
+"""States of a login, or of one that is renewed: then over a connection that was up before, and is."""
 
 REPEAT_AFTER_S = 60.0
 """A line of the client that repeats is said as a count in so many seconds."""
@@ -169,6 +172,7 @@ class Link:
         self._untrusted: KafkaError | None = None
         self._all_down = False
         self.up = False
+        self._connects: dict[str, int] = {}  # how often each broker had been connected to when it was last up
         self.open: dict[tuple[str, int], int] = {}
         """Of partitions that are fetched: offsets between the last stable one and the end, as of the last second; those
         of open transactions, and what stands behind them. Partitions without any are left out."""
@@ -199,11 +203,16 @@ class Link:
             for number, one in found.get("partitions", {}).items()
             if 0 <= one.get("ls_offset", -1) < one.get("hi_offset", -1)
         }
-        brokers = statistics.get("brokers", {}).values()
+        # A logical broker, as a group's coordinator, stands for a real one, which is in the list itself.
+        brokers = {
+            name: (broker.get("state"), broker.get("connects", 0))
+            for name, broker in statistics.get("brokers", {}).items()
+            if broker.get("source") not in ("logical", "internal")
+        }
+        self._connects |= {name: connects for name, (state, connects) in brokers.items() if state in _CONNECTED}
         self.up = any(
-            # A logical broker, as a group's coordinator, stands for a real one, which is in the list itself.
-            broker.get("state") in _CONNECTED and broker.get("source") not in ("logical", "internal")
-            for broker in brokers
+            state in _CONNECTED or (state in _LOGGING_IN and self._connects.get(name) == connects)
+            for name, (state, connects) in brokers.items()
         )
         if self.up:
             self.saw_answer()
@@ -406,13 +415,65 @@ def make_producer(
         raise _bad_options(error, connection) from error
 
 
-def make_admin(connection: Connection, link: Link) -> AdminClient:
-    """Return a client for questions about topics."""
-    options: dict[str, Any] = {**options_for(connection, {}, {}), "error_cb": link.on_error}
-    try:
-        return AdminClient(options, logger=CLIENT_LOG)
-    except (KafkaException, ValueError, TypeError) as error:
-        raise _bad_options(error, connection) from error
+class Admin:
+    """Asks brokers what no other client can be asked. Safe from any thread.
+
+    That is little: what topics there are and what they are like, to create one, and who is in a group. If a group's
+    coordinator moves while it is asked, the client library may end the process (librdkafka#5040, librdkafka#4605). So
+    members are asked for only before a slot is claimed, and a group's positions are asked of a consumer.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection, self._link = connection, Link(connection)
+        options: dict[str, Any] = {**options_for(connection, {}, {}), "error_cb": self._link.on_error}
+        try:
+            self.client = AdminClient(options, logger=CLIENT_LOG)
+        except (KafkaException, ValueError, TypeError) as error:
+            raise _bad_options(error, connection) from error
+
+    def ask(
+        self,
+        doing: str,
+        question: Callable[..., Mapping[Any, Future[Any]]],
+        about: object,
+        instead: Mapping[int, object] = MappingProxyType({}),
+        *,
+        share: float = 1.0,
+        **options: object,
+    ) -> dict[Any, Any]:
+        """Return the answers by what they are about; blocks at most twice the connection's request timeout for each.
+
+        Parameters
+        ----------
+        doing : str
+            What is attempted, as the object of "failed to"; what it is about follows.
+        question, about, **options
+            The client's method and its arguments.
+        instead : mapping, optional
+            Answers in place of errors, by their codes.
+        share : float
+            Of the connection's request timeout.
+
+        Raises
+        ------
+        StreamsvmError
+            If a broker does not answer, or answers with another error.
+        """
+        answers = {}
+        timeout_s = share * self._connection.request_timeout_s
+        futures = question(self.client, about, request_timeout=timeout_s, **options)
+        for key, future in futures.items():
+            try:
+                answers[key] = self._link.answer(future)
+            except KafkaException as failure:
+                error = error_of(failure)
+                # The future's error says that the question timed out, not what the connection met.
+                self.client.poll(0)  # serves the callbacks that know why
+                if error.code() not in instead:
+                    raise self._link.failure(error, f"{doing} {getattr(key, 'name', key)}") from failure
+                answers[key] = instead[error.code()]
+            self._link.saw_answer()
+        return answers
 
 
 def _bad_options(error: Exception, connection: Connection) -> StreamsvmError:

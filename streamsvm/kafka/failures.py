@@ -250,7 +250,7 @@ def text_of(error: KafkaError) -> str:
 
 def unavailable(connection: Connection, detail: str = "") -> BrokerUnavailable:
     """Return the error for a broker that did not answer, with the client's last reason if there is one."""
-    reason = f" ({detail})" if detail else ""
+    reason = f" ({detail.partition(' (after ')[0]})" if detail else ""  # then follows what only the client understands
     return BrokerUnavailable(
         f"no broker answered at {connection.servers} within {connection.request_timeout_s:g} s{reason}",
         "Check bootstrap.servers, the network, and that the broker runs.",

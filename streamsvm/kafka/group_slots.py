@@ -29,13 +29,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from confluent_kafka import KafkaException
-from confluent_kafka.admin import MemberDescription  # type: ignore[attr-defined]
+from confluent_kafka.admin import AdminClient, MemberDescription  # type: ignore[attr-defined]
 
 from streamsvm.errors import ConfigurationError, TransientError
-from streamsvm.kafka.client import Link, make_admin
+from streamsvm.kafka.client import Admin
 from streamsvm.kafka.connection import Connection
-from streamsvm.kafka.failures import error_of
 
 _INSTANCE: Final = "streamsvm-"
 OTHERS_LEFT_AFTER_S: Final = 10.0
@@ -205,17 +203,8 @@ def members_of(connection: Connection, group: str) -> list[MemberDescription]:
     ConfigurationError
         If the broker forbids it: who may read as the group may ask.
     """
-    link = Link(connection)
-    admin = make_admin(connection, link)
-    (future,) = admin.describe_consumer_groups([group], request_timeout=connection.request_timeout_s).values()
-    try:
-        members = list(link.answer(future).members)
-    except KafkaException as error:
-        # The future's error says that the question timed out, not what the connection met.
-        admin.poll(0)  # serves the callbacks that know why
-        raise link.failure(error_of(error), f"ask who is in group {group}") from error
-    link.saw_answer()
-    return members
+    found = Admin(connection).ask("ask who is in group", AdminClient.describe_consumer_groups, [group])
+    return list(found[group].members)
 
 
 def _is_gone(pid: int) -> bool:

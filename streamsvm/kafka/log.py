@@ -33,8 +33,14 @@ _MOVED: Final = frozenset(
 )
 """A leader that was elected this moment, of a new topic say: who asks again at once is told."""
 
+_ASKED_AGAIN: Final = _MOVED | {KafkaError._TIMED_OUT}
+
 _PAUSE_S: Final = 0.1
 """Before a leader is asked again."""
+
+_FIRST_LOOK_S: Final = 2.0
+"""How long a question waits for its answer before a new client asks it, in seconds; twice as long each time. A client
+goes on waiting for a leader that has died, also where there is another by now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +66,7 @@ def log_range(connection: Connection, topic: str, partition: int) -> tuple[int, 
 
 
 class Marks:
-    """Asks how far partitions go, over one kept connection. Safe from any thread.
+    """Asks how far partitions go, over connections that are kept. Safe from any thread.
 
     Parameters
     ----------
@@ -71,7 +77,8 @@ class Marks:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._link = Link(connection)
-        self._consumers: dict[str, Consumer] = {}
+        # Of idle clients: `poll` waits until another thread's question to the same client is answered.
+        self._idle: dict[str, list[Consumer]] = {"read_committed": [], "read_uncommitted": []}
 
     def of(self, places: Iterable[Place]) -> dict[Place, Watermarks]:
         """Return the marks of partitions: two requests to each of their leaders.
@@ -100,15 +107,20 @@ class Marks:
         if not places:
             return {}
         deadline = time.monotonic() + min(self._connection.request_timeout_s, timeout_s or math.inf)
+        look_s = _FIRST_LOOK_S
         while True:
-            found, failed = self._ask(places, isolation, max(deadline - time.monotonic(), _PAUSE_S))
+            found, failed = self._ask(places, isolation, min(look_s, max(deadline - time.monotonic(), _PAUSE_S)))
             if failed is None:
                 self._link.saw_answer()
                 return found
             (topic, partition), error = failed
-            # By a new client from now on: this one may know a leader or an epoch that is gone, and ask by it for ever.
-            self._consumers.pop(isolation, None)
-            if error.code() not in _MOVED or time.monotonic() + 2 * _PAUSE_S >= deadline:
+            # By new clients from now on: those that are kept may know a leader or an epoch that is gone, and ask by it
+            # for ever.
+            for idle in self._idle.values():
+                idle.clear()
+            if error.code() == KafkaError._TIMED_OUT:
+                look_s *= 2
+            if error.code() not in _ASKED_AGAIN or time.monotonic() + 2 * _PAUSE_S >= deadline:
                 doing = f"ask for the end of {topic}[{partition}]"
                 raise failure_of(error, self._link, self._connection, topic, partition, doing)
             time.sleep(_PAUSE_S)
@@ -121,8 +133,10 @@ class Marks:
         By a consumer: an administrator's client now and then waits three seconds for leaders that it knows.
         """
         fixed: dict[str, Option] = {"isolation.level": isolation, "statistics.interval.ms": 0}
-        consumer = self._consumers.get(isolation) or make_consumer(self._connection, self._link, fixed=fixed)
-        self._consumers[isolation] = consumer  # used until all have answered, also if another thread forgets it
+        try:
+            consumer = self._idle[isolation].pop()
+        except IndexError:  # asked for by `pop`, not before: other threads take clients, too
+            consumer = make_consumer(self._connection, self._link, fixed=fixed)
         consumer.poll(0)  # serves callbacks: their queue would grow
         wanted = [TopicPartition(topic, partition, OFFSET_END) for topic, partition in places]
         try:
@@ -134,6 +148,7 @@ class Marks:
         if failed is not None:
             nobody = KafkaError(KafkaError.LEADER_NOT_AVAILABLE)
             return {}, ((failed.topic, failed.partition), failed.error or nobody)
+        self._idle[isolation].append(consumer)
         return {(at.topic, at.partition): at.offset for at in answers}, None
 
 

@@ -6,19 +6,18 @@ import difflib
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Final
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic  # type: ignore[attr-defined]
 
 from streamsvm.errors import ConfigurationError, StreamsvmError, TopicMissing, TransientError
-from streamsvm.kafka.client import SLICE_S, Link, make_admin, make_producer, partitions_of
+from streamsvm.kafka.client import SLICE_S, Admin, Link, make_producer, partitions_of
 from streamsvm.kafka.connection import Connection
 from streamsvm.kafka.embedded import EMBEDDED_PARTITIONS
-from streamsvm.kafka.failures import Fault, error_of, fault_of, partitions_missing, text_of, unavailable
+from streamsvm.kafka.failures import FAULTS, Fault, PublishRefused, error_of, fault_of, partitions_missing, unavailable
 
 _NO_ID: Final = "AAAAAAAAAAAAAAAAAAAAAA"
 """The zero UUID, as the client writes it."""
@@ -76,15 +75,14 @@ class TopicSpec:
 
 def describe_topic(connection: Connection, topic: str, until: float = 0.0) -> TopicInfo:
     """See `Cluster.describe`; a topic that is missing is asked for again until that monotonic time."""
-    link = Link(connection)
     if connection.embedded:
-        return TopicInfo(topic, None, _touch(connection, link, topic))
-    admin = make_admin(connection, link)
+        return TopicInfo(topic, None, _touch(connection, Link(connection), topic))
+    admin = Admin(connection)
     try:
-        return _described(admin, link, connection, topic)
+        return _described(admin, topic)
     except TopicMissing:
         if time.monotonic() < until:
-            admin.poll(SLICE_S)
+            admin.client.poll(SLICE_S)
             return describe_topic(connection, topic, until)
         raise TopicMissing(
             f"topic {topic} does not exist at {connection.servers}",
@@ -113,21 +111,29 @@ def failure_of(
 
 def create_topics(connection: Connection, specs: Sequence[TopicSpec]) -> list[str]:
     """See `Cluster.create`."""
-    link = Link(connection)
     if connection.embedded:
-        return _touch_missing(connection, link, specs)
-    admin = make_admin(connection, link)
-    missing = [spec for spec in specs if not _exists(admin, link, connection, spec.name)]
+        return _touch_missing(connection, Link(connection), specs)
+    admin, timeout_s = Admin(connection), connection.request_timeout_s
+    missing = [_new_topic(spec) for spec in specs if not _exists(admin, spec.name)]
     if not missing:
         return []
-    timeout_s = connection.request_timeout_s
-    futures = admin.create_topics(
-        [_new_topic(spec) for spec in missing], operation_timeout=timeout_s, request_timeout=timeout_s
-    )
-    created = [name for name, future in futures.items() if _was_created(future, admin, link, name)]
+    another_was_faster = {KafkaError.TOPIC_ALREADY_EXISTS: False}
+    try:
+        answers = admin.ask(
+            "create topic", AdminClient.create_topics, missing, another_was_faster, operation_timeout=timeout_s
+        )
+    except (ConfigurationError, PublishRefused) as refused:
+        remedy = "Correct the topic's settings, or ask for the permission to create it."
+        raise ConfigurationError(refused.what, remedy) from refused
+    created = [name for name, answer in answers.items() if answer is None]
     for name in created:
-        _wait_for(admin, link, connection, name)
+        _wait_for(admin, connection, name)
     return created
+
+
+_LOOKS: Final = 0.2, 0.4, 0.4
+"""Shares of the request timeout after which a new client asks for an id: one goes on waiting for a broker that has
+died, also where others could answer."""
 
 
 class TopicIds:
@@ -143,22 +149,23 @@ class TopicIds:
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self._link = Link(connection)
         self._lock = threading.Lock()
-        self._admin: AdminClient | None = None
+        self._admin: Admin | None = None
 
     def of(self, topic: str) -> str | None:
         """See `Cluster.topic_id`."""
         if self._connection.embedded:
             return None
-        with self._lock:
-            admin = self._admin = self._admin or make_admin(self._connection, self._link)
-        try:
-            return _partitions(admin, self._link, self._connection, topic)[0]
-        except TransientError:
+        for share in _LOOKS:
             with self._lock:
-                self._admin = None  # the next question is asked with what a new client finds out
-            raise
+                admin = self._admin = self._admin or Admin(self._connection)
+            try:
+                return _partitions(admin, topic, share)[0]
+            except TransientError as error:
+                failure = error
+                with self._lock:
+                    self._admin = None  # the next question is asked with what a new client finds out
+        raise failure
 
 
 def _new_topic(spec: TopicSpec) -> NewTopic:
@@ -170,94 +177,51 @@ def _new_topic(spec: TopicSpec) -> NewTopic:
     )
 
 
-def _was_created(future: Future[None], admin: AdminClient, link: Link, name: str) -> bool:
+def _exists(admin: Admin, name: str) -> bool:
     try:
-        _answer(future, admin, link, f"create topic {name}")
-    except KafkaException as failure:
-        error = error_of(failure)
-        if error.code() == KafkaError.TOPIC_ALREADY_EXISTS:
-            return False  # another process was faster
-        raise ConfigurationError(
-            f"failed to create topic {name}: {text_of(error)}", "Correct the topic's settings."
-        ) from failure
-    return True
-
-
-def _exists(admin: AdminClient, link: Link, connection: Connection, name: str) -> bool:
-    try:
-        _partitions(admin, link, connection, name)
+        _partitions(admin, name)
     except TopicMissing:
         return False
     return True
 
 
-def _wait_for(admin: AdminClient, link: Link, connection: Connection, name: str) -> None:
+def _wait_for(admin: Admin, connection: Connection, name: str) -> None:
     """Wait until the cluster's metadata know the topic."""
     deadline = time.monotonic() + connection.request_timeout_s
-    while not _exists(admin, link, connection, name):
+    while not _exists(admin, name):
         if time.monotonic() >= deadline:
             raise unavailable(connection, f"topic {name} was created but does not appear in the cluster")
-        admin.poll(SLICE_S)
+        admin.client.poll(SLICE_S)
 
 
-def _partitions(
-    admin: AdminClient, link: Link, connection: Connection, topic: str
-) -> tuple[str | None, tuple[int, ...]]:
-    """Return a topic's id and partitions; unlike a plain metadata request this never creates it."""
-    futures = admin.describe_topics(TopicCollection([topic]), request_timeout=connection.request_timeout_s)
-    try:
-        found = _answer(futures[topic], admin, link, f"look up topic {topic}")
-    except KafkaException as failure:
-        raise link.failure(error_of(failure), f"look up topic {topic}") from failure
+def _partitions(admin: Admin, topic: str, share: float = 1.0) -> tuple[str | None, tuple[int, ...]]:
+    """Return a topic's id and partitions; unlike a plain metadata request this never creates it.
+
+    Blocks at most for this share of what a question may take.
+    """
+    asked = admin.ask("look up topic", AdminClient.describe_topics, TopicCollection([topic]), share=share)
+    found = asked[topic]
     topic_id = str(found.topic_id)  # a broker without ids sends zero
     return None if topic_id in ("", _NO_ID) else topic_id, tuple(sorted(partition.id for partition in found.partitions))
 
 
-def _alike(admin: AdminClient, connection: Connection, topic: str) -> str:
+def _alike(admin: Admin, connection: Connection, topic: str) -> str:
     """Return which topics have names like this one's, as far as the broker shows them to us."""
     try:
-        names = admin.list_topics(timeout=connection.request_timeout_s).topics
+        names = admin.client.list_topics(timeout=connection.request_timeout_s).topics
     except KafkaException:
         return ""
     alike = difflib.get_close_matches(topic, names, 3)
     return f"; topics with similar names: {' and '.join(alike)}" if alike else ""
 
 
-def _described(admin: AdminClient, link: Link, connection: Connection, topic: str) -> TopicInfo:
-    topic_id, partitions = _partitions(admin, link, connection, topic)
+def _described(admin: Admin, topic: str) -> TopicInfo:
+    topic_id, partitions = _partitions(admin, topic)
     resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
-    futures = admin.describe_configs([resource], request_timeout=connection.request_timeout_s)
-    doing = f"ask for the settings of topic {topic}"
-    try:
-        entries = _answer(futures[resource], admin, link, doing)
-    except KafkaException as failure:
-        if fault_of(error_of(failure)) is not Fault.FORBIDDEN:
-            raise link.failure(error_of(failure), doing) from failure
-        entries = {}
+    forbidden: dict[int, object] = {code: {} for code, fault in FAULTS.items() if fault is Fault.FORBIDDEN}
+    entries = admin.ask("ask for the settings of topic", AdminClient.describe_configs, [resource], forbidden)[resource]
     config = {name: entry.value for name, entry in entries.items() if entry.value is not None}
     return TopicInfo(topic, topic_id, partitions, MappingProxyType(config))
-
-
-def _answer(future: Future[Any], admin: AdminClient, link: Link, doing: str) -> Any:
-    """Return the answer of a question to the broker.
-
-    Raises
-    ------
-    KafkaException
-        What the broker objects to, for the caller to interpret.
-    StreamsvmError
-        If the topic is missing, or the broker does not answer or refuses us.
-    """
-    try:
-        answer = link.answer(future)
-    except KafkaException as failure:
-        error = error_of(failure)
-        admin.poll(0)  # serves the callbacks that know why
-        if fault_of(error) in (Fault.UNREACHABLE, Fault.MISSING, Fault.UNTRUSTED):
-            raise link.failure(error, doing) from failure
-        raise
-    link.saw_answer()
-    return answer
 
 
 def _touch(connection: Connection, link: Link, topic: str) -> tuple[int, ...]:

@@ -84,6 +84,7 @@ if TYPE_CHECKING:
         pin_key as pin_key,
         retired_key as retired_key,
     )
+    from streamsvm.model.positive_label import TwoLabels as TwoLabels, two_labels as two_labels
     from streamsvm.model.probability import Sigmoid as Sigmoid
     from streamsvm.model.probes import probes_of as probes_of
     from streamsvm.model.reasons import Explainer as Explainer, Reasons as Reasons

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamsvm.errors import StreamsvmError
+from streamsvm.field_paths import repeated
 
 MOST_SHOWN: Final = 5
 """Names of features in a message."""
@@ -108,12 +109,20 @@ def _columns_of(X: Any, dimension: int, names: Sequence[str]) -> NDArray[np.floa
 
 
 def column_names(X: Any) -> list[Any] | None:
-    """Return the names of a data frame's columns: of pandas or polars, or of a table of pyarrow; else None."""
+    """Return the names of a data frame's columns: of pandas or polars, or of a table of pyarrow; else None.
+
+    Raises
+    ------
+    InvalidFeatures
+        If two columns have one name.
+    """
     if isinstance(X, np.ndarray):
         return None if X.dtype.names is None else list(X.dtype.names)
     for offered in ("column_names", "columns"):
         found = getattr(X, offered, None)
         if found is not None and not callable(found) and hasattr(X, "__getitem__"):
+            if (twice := repeated(list(found))) is not None:
+                raise InvalidFeatures(f"two columns are named {twice}", "Rename one of them, or leave it out.")
             return list(found)
     return None
 

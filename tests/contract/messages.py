@@ -60,10 +60,12 @@ def _scores(case: Case, value: bytes) -> Any:
     if not count:
         return "this is no score of the model"
     said = {name: text.decode() for name, text in headers}
+    rows = msgspec.json.decode(value) if place else []
     return {
         "source": f"{place.topic}/{place.partition}/{place.offset}" if place else None,
         "modelSha256": said.get("streamsvm.model.sha256"),
         "scores": count,
+        "ids": [str(row.get("id")) for row in (rows if isinstance(rows, list) else [rows])],
     } if place or SOURCE_HEADER not in said else None  # fmt: skip
 
 

@@ -141,10 +141,11 @@ def delete_topic(connection: Connection, topic: str) -> None:
     eventually(is_gone, f"{topic} is deleted", TIMEOUT_S)
 
 
-def delete_records(connection: Connection, topic: str, partition: int, before: int) -> None:
-    """Remove the records of a partition below an offset, as retention does."""
-    at = TopicPartition(topic, partition, before)
-    _ask(connection, lambda admin: admin.delete_records([at]))
+def delete_records(connection: Connection, topic: str, partitions: int | Iterable[int], before: int) -> None:
+    """Remove the records of a partition, or of several at once, below an offset, as retention does."""
+    numbers = [partitions] if isinstance(partitions, int) else partitions
+    at = [TopicPartition(topic, partition, before) for partition in numbers]
+    _ask(connection, lambda admin: admin.delete_records(at))
 
 
 def add_partitions(connection: Connection, topic: str, total: int) -> None:

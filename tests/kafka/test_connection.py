@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import random
 import subprocess
@@ -329,3 +330,17 @@ def test_a_password_that_was_right_is_not_doubted_by_any_client_of_the_connectio
         link.check()
         assert isinstance(link.failure(everyone_is_down(), "read"), BrokerUnavailable)
     assert not busy.up
+
+
+@pytest.mark.parametrize("state", ["AUTH_HANDSHAKE", "AUTH_REQ"])
+def test_a_connection_is_up_while_its_login_is_renewed(unreachable: Connection, state: str) -> None:
+    """Brokers ask for that now and then, and a reader is not cut off; a first login is not a connection yet."""
+    link = Link(unreachable)
+
+    def is_up(state: str, connects: int) -> bool:
+        broker = {"state": state, "connects": connects, "source": "learned"}
+        link.on_statistics(json.dumps({"brokers": {"broker:9092/1": broker}}))
+        return link.up
+
+    seen = [is_up(*one) for one in ((state, 1), ("UP", 1), (state, 1), ("DOWN", 1), (state, 2), ("UP", 2), (state, 2))]
+    assert seen == [False, True, True, False, False, True, True]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import socket
 import threading
 import time
 from concurrent.futures import Future
@@ -89,22 +87,31 @@ def test_marks_are_told_again_after_the_broker_was_killed() -> None:
         eventually(lambda: stable_now(marks) == {("t", 0): 0}, "they are told again")
 
 
-def test_marks_that_forget_their_client_answer_who_waits_for_it() -> None:
-    """Another thread that was refused forgets the client that both ask; a client that is gone would never answer."""
-    with socket.create_server(("127.0.0.1", 0)) as silent:
-        address = f"127.0.0.1:{silent.getsockname()[1]}"
-        marks = Marks(Connection(options={"bootstrap.servers": address}, request_timeout_s=1.0))
-        ended = threading.Event()
+@pytest.mark.real_broker
+def test_marks_that_nobody_answers_hold_up_no_other_thread(broker: TestBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client is one thread's at a time: its `poll` waits for the question that another thread asks by it."""
+    topic, asked, over = broker.topic(), threading.Event(), threading.Event()
+    made = make_consumer(broker.connection, Link(broker.connection))
 
-        def ask() -> None:
-            with contextlib.suppress(TransientError):
-                marks.stable([("t", 0)])
-            ended.set()
+    class Unanswered:
+        def poll(self, _: float) -> None:
+            assert not asked.is_set(), "a client is shared"
 
-        threading.Thread(target=ask, daemon=True).start()
-        eventually(lambda: bool(marks._consumers), "the question is asked")
-        marks._consumers.clear()
-        assert ended.wait(PATIENCE_S), "it waits for ever"
+        def offsets_for_times(self, asked_for: list[TopicPartition], timeout: float) -> list[TopicPartition]:
+            asked.set()
+            over.wait(PATIENCE_S)
+            return made.offsets_for_times(asked_for, timeout=timeout)
+
+    clients = iter([Unanswered(), made])
+    monkeypatch.setattr("streamsvm.kafka.log.make_consumer", lambda *_, **__: next(clients))
+    marks = Marks(broker.connection)
+    waiting = threading.Thread(target=lambda: marks.stable([(topic, 0)]), daemon=True)
+    waiting.start()
+    assert asked.wait(PATIENCE_S)
+    assert marks.stable([(topic, 0)]) == {(topic, 0): 0}
+    over.set()
+    waiting.join(PATIENCE_S)
+    made.close()
 
 
 def test_an_answer_that_never_comes_is_one_that_timed_out() -> None:
@@ -119,11 +126,12 @@ class Electing:
     """A client whose first answer comes from a broker that does not yet know of its leadership."""
 
     def __init__(self, consumer: Consumer, code: int) -> None:
-        self._consumer, self._code, self._asked = consumer, code, 0
+        self._consumer, self._code = consumer, code
+        self.waits: list[float] = []
 
     def offsets_for_times(self, asked: list[TopicPartition], timeout: float) -> list[TopicPartition]:
-        self._asked += 1
-        if self._asked > 1:
+        self.waits.append(timeout)
+        if len(self.waits) > 1:
             return self._consumer.offsets_for_times(asked, timeout=timeout)
         raise KafkaException(KafkaError(self._code))
 
@@ -143,6 +151,19 @@ def test_a_leader_of_this_moment_is_asked_again(broker: TestBroker, code: int, m
     electing = Electing(made, KafkaError.TOPIC_AUTHORIZATION_FAILED)
     with pytest.raises(ConfigurationError):
         Marks(broker.connection).stable([(topic, 0)])
+    made.close()
+
+
+@pytest.mark.real_broker
+def test_a_leader_that_died_is_not_waited_for(broker: TestBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The client that waits for it never stops; another, made soon, asks the leader that there is by now."""
+    topic = broker.topic()
+    made = make_consumer(broker.connection, Link(broker.connection))
+    waiting = Electing(made, KafkaError._TIMED_OUT)
+    clients = iter([waiting, made])
+    monkeypatch.setattr("streamsvm.kafka.log.make_consumer", lambda *_, **__: next(clients))
+    assert Marks(broker.connection).stable([(topic, 0)]) == {(topic, 0): 0}
+    assert waiting.waits[0] <= broker.connection.request_timeout_s / 4
     made.close()
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from streamsvm.errors import ConfigurationError, TopicMissing
+from streamsvm.errors import ConfigurationError, TopicMissing, TransientError
 from streamsvm.kafka import Cluster, GroupMember, Message, TopicInfo, TopicSpec, topics
 from streamsvm.kafka.topics import _described
 from tests.brokers.fixtures import TestBroker
@@ -43,6 +43,22 @@ def test_the_embedded_broker_creates_what_is_asked_for(broker: TestBroker) -> No
     assert (info.topic_id, info.partitions, info.config) == (None, (0, 1, 2, 3), {})
     with pytest.raises(ConfigurationError, match="5 partitions"):
         Cluster(broker.connection).create([TopicSpec(broker.name(), partitions=5)])
+
+
+@pytest.mark.real_broker
+def test_an_id_is_asked_for_again_by_a_new_client(broker: TestBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that waits for a broker that died would use up all the time, though another one could answer."""
+    topic, waited, real = broker.topic(), [], topics.Admin
+    others = [True]
+
+    class Waiting(topics.Admin):
+        def ask(self, *_: Any, share: float, **__: Any) -> dict[Any, Any]:
+            waited.append(share)
+            raise TransientError("no broker answered")
+
+    monkeypatch.setattr(topics, "Admin", lambda given: (Waiting if others and others.pop() else real)(given))
+    assert topics.TopicIds(broker.connection).of(topic) == Cluster(broker.connection).describe(topic).topic_id
+    assert waited == [0.2]
 
 
 @pytest.mark.real_broker

@@ -26,7 +26,8 @@ A scenario is a row of a table (`scenarios.py`), some ten lines of data:
 - A scenario that plants a defect names it as in `tests.defects`.
 - Rows that differ in a point, a signal or a moment are made by a loop over these.
 
-Scorers (`scoring.py`) and workers (`adopting.py`) have verbs of their own, and rows beside their tests.
+Scorers (`scoring.py`, and what strikes their brokers and their group: `struck.py`) and workers (`adopting.py`) have
+verbs of their own, and rows beside their tests.
 
 `python -m tests.live` plays random faults upon everything at once: `--nemesis`, `--hours` (`__main__.py`).
 `process.py` is a command as a process, `cluster.py` brokers behind networks that can be ill-treated (`proxy.py`),

@@ -43,10 +43,14 @@ LOG_LINES: Final = 30
 
 @dataclass
 class Scoring:
-    """What the steps act upon; `scorers` are the last lives of scorers, by their names in the scenario."""
+    """What the steps act upon.
+
+    `model`: By which the scorers score. `scorers`: The last lives of scorers, by their names in the scenario.
+    """
 
     connection: Connection
     planted: str = ""
+    model: str = NAME
     scorers: dict[str, Daemon] = field(default_factory=dict)
     counts: Counter[str] = field(default_factory=Counter)
 
@@ -58,8 +62,17 @@ class Scoring:
         wide = [TopicSpec(topic, PARTITIONS) for topic in (self.points, self.scores)]
         narrow = [TopicSpec(topic) for topic in (self.models, f"{self.models}.aliases", f"{self.points}.dlq")]
         Cluster(self.connection).create([*wide, *narrow])
+        self.publish()
+
+    @property
+    def servers(self) -> str:
+        """Where scorers find the brokers."""
+        return self.connection.servers
+
+    def publish(self) -> None:
+        """Publish the version to score by."""
         with closing(Trainer(self.connection, self.models)) as trainer:
-            trainer.publish(version_of(3))
+            trainer.publish(version_of(3, name=self.model))
 
     def feed(self, count: int) -> None:
         """Store records, every fiftieth a bad one."""
@@ -71,10 +84,14 @@ class Scoring:
         self.sent += count
         self.counts["points"] += count
 
+    def ends(self) -> dict[int, int]:
+        """Return how many records were stored in each partition."""
+        return {partition: len(range(partition, self.sent, PARTITIONS)) for partition in range(PARTITIONS)}
+
     def begin(self, name: str, planted: str, crash_at: str, session: Sequence[str]) -> Daemon:
         """Start a life of a scorer."""
-        servers, topics = self.connection.servers, (self.models, self.points, self.scores)
-        command = scorer(servers, NAME, *topics, scoring_group=self.group)
+        topics = (self.models, self.points, self.scores)
+        command = scorer(self.servers, self.model, *topics, scoring_group=self.group)
         command += [part for option in session for part in ("--kafka", option)]
         names = "+".join(filter(None, (self.planted, planted)))
         environment = {TRANSACTION_TIMEOUT: str(SHORT_TRANSACTION_S)}
@@ -110,13 +127,12 @@ class Scoring:
         counts = Counter(map(source_of, of_records(self.stored())))
         twice = [source for source, count in counts.items() if count > 1]
         assert not twice, f"{len(twice)} records are answered twice, such as {twice[0]}"
-        places = (range(partition, self.sent, PARTITIONS) for partition in range(PARTITIONS))
-        wanted = {f"{self.points}/{part}/{offset}" for part, each in enumerate(places) for offset in range(len(each))}
+        wanted = {f"{self.points}/{part}/{offset}" for part, end in self.ends().items() for offset in range(end)}
         assert counts.keys() == wanted, f"{len(wanted - counts.keys())} records are not answered"
         for record in self.stored(self.scores):
             score = json.loads(record.value or b"")
             assert score["score"] == 3.0 * (score["id"] + 2.0)
-            assert (score["model"], score["version"], score["points"]) == (NAME, 3, 270)
+            assert (score["model"], score["version"], score["points"]) == (self.model, 3, 270)
 
     def end_all(self) -> None:
         """End what still runs, and show the end of each log: pytest prints it where the test failed."""

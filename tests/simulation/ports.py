@@ -84,11 +84,11 @@ class InlineStandstill(_AtOnce, Standstill):
 
 
 class Answering:
-    """Stands for `consumers.streams.input_watch.InputWatch`: partitions here always answer."""
+    """Stands for `consumers.streams.input_watch.InputWatch`, and `OutputWatch`: what is asked here is always well."""
 
     def __init__(self, *_: object) -> None: ...
 
-    def turn(self, _: Callable[[], Iterable[Place]]) -> None: ...
+    def turn(self, _: object) -> None: ...
 
 
 class InlineOwnerWatch(_AtOnce, OwnerWatch):

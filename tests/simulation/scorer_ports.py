@@ -394,7 +394,16 @@ class ScorerPorts:
         subscriber, companion = Subscriber(self.world), Companion()
         identity: Any = TopicIdentity(cluster, POINTS, source.topic_id or "", {})  # type: ignore[arg-type]
         port: Any = cluster
-        done = ScoredProgress(port, model=NAME, input_topic=POINTS, topic=PROGRESS, partitions=[0], identity=identity)
+        done = ScoredProgress(
+            port,
+            model=NAME,
+            input_topic=POINTS,
+            topic=PROGRESS,
+            partitions=[0],
+            identity=identity,
+            monotonic=self.clock.monotonic,
+            wait=self.stop.wait,
+        )
         serving: Any = partial(Serving, scoring, "auto", components, watch)
         return ScorerLife(
             places=[(SCORES, 0), (POINT_LETTERS, 0)],
@@ -419,6 +428,7 @@ class ScorerPorts:
                 components.metrics,
             ),
             input_watch=ports.Answering(),  # type: ignore[arg-type]
+            topics_watch=ports.Answering(),  # type: ignore[arg-type]
             transaction_timeout_s=lives.TRANSACTION_TIMEOUT_S,
         )
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, cast, get_args
 
 import typer
 
-from consumers.help_texts import Command, Commands
+from consumers.help_texts import Command, Commands, PositiveLabel
 from consumers.host.untrusted_text import printable
 from consumers.on_demand import CLIENT, OptionsOnDemand, with_settings
 from streamsvm.errors import ConfigurationError
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 FileFormat = Literal["csv", "jsonl", "parquet"]
 TopicFormat = Literal["auto", "json", "arrow", "avro", "json-schema", "protobuf"]
+Asked = tuple[str | None, str | None]
+"""The label's field, and which of its values is positive, where a person says so."""
 MOST_READ: Final = 1_000_000
 """Events of a file among which those are drawn that are looked at: some 20 seconds."""
 
@@ -42,6 +44,7 @@ def infer(
     label: Annotated[
         str | None, typer.Option(help="Field of the label. Default: the one called y, label, class or target.")
     ] = None,
+    positive: PositiveLabel = None,
     format_: Annotated[
         Literal[FileFormat, TopicFormat] | None,
         typer.Option(
@@ -69,10 +72,10 @@ def infer(
         raise ConfigurationError("infer reads a file or a topic", "Give either FILE or --topic TOPIC.")
     if topic is not None:
         _require_of("a topic", format_, get_args(TopicFormat), {"--delimiter": delimiter})
-        _infer_topic(settings, topic, label, cast("TopicFormat", format_ or "auto"), envelope, rows)
+        _infer_topic(settings, topic, (label, positive), cast("TopicFormat", format_ or "auto"), envelope, rows)
     elif file is not None:
         _require_of("a file", format_, get_args(FileFormat), {"--envelope": envelope != "none"})
-        _infer_file(file, label, cast("FileFormat | None", format_), delimiter, rows)
+        _infer_file(file, (label, positive), cast("FileFormat | None", format_), delimiter, rows)
 
 
 def _require_of(what: str, format_: str | None, formats: Sequence[str], others: Mapping[str, object]) -> None:
@@ -85,7 +88,7 @@ def _require_of(what: str, format_: str | None, formats: Sequence[str], others: 
         raise ConfigurationError(f"{given[0]} has no meaning with {what}", f"Leave out {given[0]}.")
 
 
-def _infer_file(file: Path, label: str | None, format_: FileFormat | None, delimiter: str | None, rows: int) -> None:
+def _infer_file(file: Path, label: Asked, format_: FileFormat | None, delimiter: str | None, rows: int) -> None:
     from streamsvm.branches.events.event_files import events_in
     from streamsvm.branches.events.features.inference import drawn
     from streamsvm.ingest.decoding import Markers
@@ -112,7 +115,7 @@ def _infer_file(file: Path, label: str | None, format_: FileFormat | None, delim
 
 
 def _infer_topic(
-    settings: Settings, topic: str, label: str | None, format_: TopicFormat, envelope: Envelope, rows: int
+    settings: Settings, topic: str, label: Asked, format_: TopicFormat, envelope: Envelope, rows: int
 ) -> None:
     from consumers.branches.events.sampling import newest_events
 
@@ -152,7 +155,7 @@ def _counted(events: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
 
 def _propose(
     events: Sequence[Mapping[str, Any]],
-    label: str | None,
+    label: Asked,
     *head: str,
     envelope: str = "none",
     markers: Mapping[str, Mapping[str, int]] | None = None,
@@ -162,9 +165,12 @@ def _propose(
     from streamsvm.field_paths import path_of
 
     try:
-        made = proposal(events, path_of(label) if label else None, markers, places)
+        field, positive = label
+        made = proposal(events, path_of(field) if field else None, markers, places, positive)
     except ValueError as error:
-        raise ConfigurationError(str(error), "Give the field of a label with two values: --label FIELD.") from None
+        raise ConfigurationError(
+            str(error), "Give the field of a label with two values, --label FIELD, and one of them, --positive LABEL."
+        ) from None
     for line in (*head, *_lines(made, envelope)):
         typer.echo(line)
 
@@ -181,8 +187,9 @@ def _lines(made: Proposal, envelope: str) -> Iterator[str]:
         yield "# No field is called y, label, class or target: give --label FIELD, or write"
         yield '# label = {field = "...", negative = [false], positive = [true]}'
     else:
-        path, negative, positive = made.label
-        sides = {"negative": [negative], "positive": [positive]}
+        path, two = made.label
+        sides = {"negative": [two.negative], "positive": [two.positive]}
+        yield f"# {printable(two.said)}; --positive LABEL"
         yield f"label = {toml_value({'field': written(path), **sides})}"
     if made.id is not None:
         yield f"id = {toml_value(written(made.id))}"

@@ -2,8 +2,9 @@
 
 A path leads into structs, maps with keys of text, and lists by index. A value means what it means in JSON: null is a
 missing field, a dictionary stands for its values, a timestamp for its text in ISO 8601 (with a Z if its type has a
-time zone), a date for its text, a decimal for its number. NaN is a number that is not finite, not a missing one. Where
-a field's type has no counterpart in JSON (bytes, durations, unions, views), each event that has the field is rejected.
+time zone), a date for its text, a decimal for its number, bytes for their text in UTF-8. NaN is a number that is not
+finite, not a missing one. Where a field's type has no counterpart in JSON (durations, unions, views), each event that
+has the field is rejected.
 
 Invariant: columns that no feature needs are not decoded, and nothing is made for each row that is not a value of a
 field.
@@ -20,6 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from streamsvm.branches.events.arrow_values import FIRST_S, LAST_S, PER_S, is_bytes, values_of
 from streamsvm.branches.events.features.fields import Coded, FieldValues, Instants, Numeric, listed
 from streamsvm.branches.events.field_slots import read_times
 from streamsvm.config import PointsConfig
@@ -29,9 +31,6 @@ from streamsvm.ingest.arrow_stream import BROKEN, one_line, read, survey
 
 _LIST: Final = (pa.types.is_list, pa.types.is_large_list)
 _TEXT: Final = (pa.string(), pa.large_string())
-_PER_S: Final = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
-_FIRST_S, _LAST_S = -62_135_596_800, 253_402_300_799
-"""The years 1 to 9999, in seconds since the epoch."""
 
 
 class ArrowEvents:
@@ -144,7 +143,8 @@ def _kind_text(kind: Any) -> str:
         return "a boolean"
     if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
         return "a number"
-    return "text" if kind in _TEXT or pa.types.is_temporal(kind) else f"of the type {one_line(kind)}"
+    is_text = kind in _TEXT or pa.types.is_timestamp(kind) or pa.types.is_date(kind)
+    return "text" if is_text else f"of the type {one_line(kind)}"
 
 
 # ----------------------------------------------------------------------- values
@@ -165,6 +165,8 @@ def _values(column: Any) -> FieldValues:
         return _texts_of_times(column, kind.unit, "us", "Z" if kind.tz else "")
     if pa.types.is_date(kind):
         return _texts_of_times(column.cast(pa.timestamp("s")), "s", "D", "")
+    if is_bytes(kind) or isinstance(kind, pa.BaseExtensionType):
+        return values_of(column)
     if pa.types.is_decimal(kind):
         return [None if value is None else float(value) for value in column.to_pylist()]
     return _unreachable(column, f"it is {_kind_text(kind)}, not a single value")
@@ -214,9 +216,9 @@ def _texts(column: Any) -> list[str | None]:
 def _texts_of_times(column: Any, unit: str, precision: str, ending: str) -> list[Any]:
     """Return times as ISO 8601 writes them; what is less than a microsecond is cut off."""
     counts = column.fill_null(0).cast(pa.int64()).to_numpy(zero_copy_only=False)
-    seconds = counts // _PER_S[unit]
-    beyond = (seconds < _FIRST_S) | (seconds > _LAST_S)
-    rest = (counts - seconds * _PER_S[unit]) * 1_000_000 // _PER_S[unit]
+    seconds = counts // PER_S[unit]
+    beyond = (seconds < FIRST_S) | (seconds > LAST_S)
+    rest = (counts - seconds * PER_S[unit]) * 1_000_000 // PER_S[unit]
     micros = np.where(beyond, 0, seconds) * 1_000_000 + rest
     times = micros.astype("datetime64[us]").astype(f"datetime64[{precision}]")
     texts: list[Any] = [f"{text}{ending}" for text in np.datetime_as_string(times).tolist()]

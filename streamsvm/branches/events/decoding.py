@@ -14,6 +14,7 @@ import msgspec
 from streamsvm.branches.events.features.recipe import Recipe
 from streamsvm.branches.events.options import points_of
 from streamsvm.config import PointsConfig
+from streamsvm.field_paths import shown, unreadable
 from streamsvm.ingest.decoding import Decoding, Markers, PointsGiven, RecordDecoder, RejectionReason
 from streamsvm.ingest.schemas import Schemas
 from streamsvm.supports import require
@@ -102,6 +103,8 @@ class EventDecoding(Decoding):
         require({"--unlabeled": unlabeled, "events.label": label})
         require({"--events": True, "events.envelope": None if recipe is None else recipe.envelope})
         events = events_in(path, format_, recipe, delimiter, markers)
+        if format_ == "parquet":
+            events = _readable(path, events)
         if not unlabeled or label is None:
             return events
         hidden = label.field[0]
@@ -121,6 +124,15 @@ class EventDecoding(Decoding):
         from streamsvm.branches.events.event_files import event_source
 
         return event_source(path, format_, recipe, delimiter=delimiter, on_incomplete=on_incomplete, dtype=dtype)
+
+
+def _readable(path: Path, events: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    from streamsvm.ingest.files.faults import bad_cell
+
+    for row, event in enumerate(events):
+        for field, why in unreadable(event):
+            raise bad_cell(path, row, shown(field), why, "Correct the column, or leave it out of the file.")
+        yield event
 
 
 EVENTS: Final = EventDecoding()

@@ -33,6 +33,8 @@ def features_of_events(columns: FeatureColumns, events: Any) -> NDArray[np.float
     """
     try:
         rows = events_of(events)
+    except InvalidFeatures:
+        raise
     except ValueError as error:
         raise InvalidFeatures(str(error), "For a single event pass [event].") from None
     made = columns.of_events(rows)

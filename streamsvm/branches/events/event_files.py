@@ -15,8 +15,8 @@ import msgspec
 import numpy as np
 import pyarrow.parquet as pq
 
+from streamsvm.branches.events.arrow_values import rows_of
 from streamsvm.branches.events.event_points import EventReader
-from streamsvm.branches.events.features.frames import plain
 from streamsvm.branches.events.features.recipe import Category, Hash, Number, Recipe, Time
 from streamsvm.branches.events.features.values import LARGEST_EXACT
 from streamsvm.branches.events.options import points_of
@@ -25,7 +25,7 @@ from streamsvm.errors import ConfigurationError
 from streamsvm.field_paths import shown
 from streamsvm.ingest.decoding import Markers
 from streamsvm.ingest.files.cells import is_missing
-from streamsvm.ingest.files.faults import CORRECT, bad_cell, bad_row, reading, shown as quoted
+from streamsvm.ingest.files.faults import CORRECT, bad_cell, bad_row, reading, refuse_repeated, shown as quoted
 from streamsvm.ingest.files.reading import batch_rows, chunks, decoded, empty, lines_of, open_bytes
 from streamsvm.ingest.files.source import Format, OnIncomplete, PointSource, SourceBatch
 from streamsvm.ingest.row import LARGEST_FEATURE
@@ -199,10 +199,9 @@ def _csv(columns: _CsvColumns, delimiter: str | None, markers: Markers, path: Pa
     with open_bytes(path) as file:
         rows = csv.reader((line.decode() for line in lines_of(path, file)), delimiter=separator)
         names = [name.strip() for name in next(rows, [])]
-        if not names or len(set(names)) < len(names) or "" in names:
-            raise ConfigurationError(
-                f"{path}: the first line must name every column, and no two the same", "Add or correct the header."
-            )
+        if not names or "" in names:
+            raise ConfigurationError(f"{path}: the first line must name every column", "Add or correct the header.")
+        refuse_repeated(path, names)
         kinds = [(name, name in columns.texts, columns.codes.get(name, frozenset())) for name in names]
         for row, cells in enumerate(rows):
             if len(cells) != len(names):
@@ -260,6 +259,7 @@ def _parquet(path: Path) -> Iterator[Event]:
     with pq.ParquetFile(path) as file:
         if not file.metadata.num_rows:
             raise empty(path)
+        refuse_repeated(path, file.schema_arrow.names)
         for batch in file.iter_batches(CHUNK, use_threads=False):
-            for row in batch.to_pylist():
-                yield {name: plain(value) for name, value in row.items() if value is not None}
+            for row in rows_of(batch):
+                yield {name: value for name, value in row.items() if value is not None}

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
-from datetime import date, datetime
-from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
 
+from streamsvm.branches.events.arrow_values import rows_of
 from streamsvm.branches.events.avro_fields import AvroFields
 from streamsvm.branches.events.envelopes import Event
 from streamsvm.branches.events.event_parsing import EventParser
@@ -18,7 +16,7 @@ from streamsvm.branches.events.features.recipe import Envelope
 from streamsvm.branches.events.protobuf import ProtobufReader
 from streamsvm.config import PointsConfig, PointsFormat
 from streamsvm.errors import InvalidPoint
-from streamsvm.field_paths import Path
+from streamsvm.field_paths import Path, repeated
 from streamsvm.ingest.arrow_stream import survey
 from streamsvm.ingest.avro import AvroReader
 from streamsvm.ingest.blaming import blaming_the_record
@@ -86,18 +84,6 @@ def _of_arrow(value: bytes, config: PointsConfig) -> list[Event]:
     survey(value, config.ROWS_PER_RECORD, dictionaries=True)
     rows = pa.ipc.open_stream(pa.py_buffer(value)).read_all()
     rows.validate(full=True)
-    return [_plain(row) for row in rows.to_pylist()]
-
-
-def _plain(value: Any) -> Any:
-    """Return a value of Arrow as JSON has it."""
-    if isinstance(value, dict):
-        return {name: _plain(one) for name, one in value.items()}
-    if isinstance(value, list):
-        with suppress(TypeError, ValueError):
-            if value and all(isinstance(one, tuple) for one in value):  # a map
-                return {str(name): _plain(one) for name, one in value}
-        return [_plain(one) for one in value]
-    if isinstance(value, datetime | date):
-        return value.isoformat()
-    return float(value) if isinstance(value, Decimal) else value
+    if (twice := repeated(rows.schema.names)) is not None:
+        raise InvalidPoint("malformed_arrow", f"two columns have the name {twice}")
+    return rows_of(rows)

@@ -159,19 +159,32 @@ def table_batch(
     X = checked_features(name, [names[index] for index in roles.features], X, first_row)
     y = weight = ids = None
     if roles.label is not None:
-        plain = column[roles.label].to_pylist() if typed else _read_labels(column[roles.label])
+        label = column[roles.label]
+        plain = _listed(name, names[roles.label], label) if typed else _read_labels(label)
         y = labels_of(name, names[roles.label], plain, first_row)
     if roles.weight is not None:
         given = _numbers(name, names[roles.weight], column[roles.weight], first_row)
         weight = checked_weights(name, names[roles.weight], given, first_row)
     if roles.id is not None:
-        plain = column[roles.id].to_pylist()
+        plain = _listed(name, names[roles.id], column[roles.id])
         ids = ids_of(name, names[roles.id], plain if typed else [cell.strip() or None for cell in plain], first_row)
     batch = SourceBatch(X, y, weight, ids, first_row)
     if on_incomplete is None or not incomplete.any():
         return batch
     on_incomplete(int(incomplete.sum()))
     return _without(batch, incomplete)
+
+
+def _listed(name: object, column: str, values: Any) -> list[Any]:
+    """Return labels or ids; a time or bytes are neither."""
+    kind = values.type
+    if pa.types.is_temporal(kind) or pa.types.is_binary(kind) or pa.types.is_fixed_size_binary(kind):
+        raise ConfigurationError(
+            f"{name}: column {column} holds {kind}, neither whole numbers nor text",
+            "Write it as text, or choose another column.",
+        )
+    found: list[Any] = values.to_pylist()
+    return found
 
 
 def _refuse_unusable(

@@ -14,6 +14,7 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from streamsvm.errors import ConfigurationError
+from streamsvm.field_paths import repeated
 
 CORRECT: Final = "Correct the row or remove it from the file."
 
@@ -57,6 +58,12 @@ def reading(path: Path) -> Iterator[None]:
             f"{path} cannot be read: {reason}",
             "Check that the file is complete and that its format is the one given, or the one of its extension.",
         ) from error
+
+
+def refuse_repeated(path: Path, names: Sequence[str]) -> None:
+    """Refuse a table of which two columns have one name."""
+    if (twice := repeated(names)) is not None:
+        raise ConfigurationError(f"{path} has several columns named {twice}", "Rename all but one of them.")
 
 
 def bad_row(name: object, row: int, problem: str, remedy: str = CORRECT) -> ConfigurationError:

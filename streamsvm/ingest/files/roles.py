@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from streamsvm.errors import ConfigurationError
-from streamsvm.ingest.files.faults import listed
+from streamsvm.ingest.files.faults import listed, refuse_repeated
 from streamsvm.ingest.files.source import Column, OnIncomplete
 
 LABEL_NAMES: Final = frozenset({"y", "label", "class", "target"})
@@ -48,6 +48,7 @@ class Roles:
 
 def roles_of(path: Path, names: Sequence[str], options: ReadOptions, *, last_is_label: bool) -> Roles:
     """Find the columns that the options name, and the label where they name none."""
+    refuse_repeated(path, [name for name in names if name])
 
     def find(column: Column | None) -> int | None:
         return None if column is None else _find(path, names, column)
@@ -74,10 +75,6 @@ def roles_of(path: Path, names: Sequence[str], options: ReadOptions, *, last_is_
 
 
 def _find(path: Path, names: Sequence[str], column: Column) -> int:
-    if isinstance(column, str) and names.count(column) > 1:
-        raise ConfigurationError(
-            f"{path} has several columns named {column}", "Give the column's index instead of its name."
-        )
     if isinstance(column, str) and column in names:
         return names.index(column)
     if isinstance(column, int) or re.fullmatch(r"-?\d+", column):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+from datetime import time, timedelta
 from typing import Any
 
 import numpy as np
@@ -76,6 +77,39 @@ def test_data_frames_are_events(make_frame: Any) -> None:
     made = EventVectorizer(FLAT)
     np.testing.assert_array_equal(made.transform(make_frame(events)), made.transform(plain))
     assert made.transform(plain)[1, 0] == 1.5
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        (b"web", ""),
+        ("größer".encode("latin-1"), "event 0: channel cannot be read: it is bytes that are not text in UTF-8"),
+        (time(12, 5), "event 0: channel "),
+        (timedelta(hours=1), "event 0: channel "),
+    ],
+)
+@pytest.mark.parametrize("make_frame", [list, pd.DataFrame, pa.Table.from_pylist])
+def test_a_value_that_json_has_not_is_its_text_or_refused(make_frame: Any, value: object, said: str) -> None:
+    """Bytes are the text that the same event in JSON has; by the field otherwise."""
+    made, events = EventVectorizer({"channel": FLAT["channel"]}), make_frame([{"channel": value}])
+    if not said:
+        np.testing.assert_array_equal(made.transform(events), made.transform([{"channel": "web"}]))
+        return
+    with pytest.raises(InvalidFeatures, match=said):
+        made.transform(events)
+
+
+@pytest.mark.parametrize("names", [["amount", "amount"], ["amount", "channel", "channel"]])
+@pytest.mark.parametrize(
+    "make_frame",
+    [lambda rows, names: pd.DataFrame(rows, columns=names), lambda rows, names: pa.table([*rows.T], names)],
+    ids=["pandas", "pyarrow"],
+)
+def test_two_columns_of_one_name_are_refused(make_frame: Any, names: list[str]) -> None:
+    """By the name, also where no feature takes it."""
+    frame = make_frame(np.ones((2, len(names))), names)
+    with pytest.raises(InvalidFeatures, match=f"two columns are named {names[-1]}. Rename"):
+        EventVectorizer({"amount": "number"}).transform(frame)
 
 
 def test_a_vectorizer_stands_before_any_estimator() -> None:

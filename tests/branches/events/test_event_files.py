@@ -8,21 +8,27 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from consumers.replay import replay_events
+from streamsvm.branches.events.decoding import EVENTS as EVENTS_OF_RECORDS
 from streamsvm.branches.events.event_files import event_source, events_in
+from streamsvm.branches.events.event_points import EventReader
+from streamsvm.branches.events.features.frames import events_of
 from streamsvm.branches.events.features.inference import proposal
 from streamsvm.branches.events.options import points_of, recipe_from
 from streamsvm.config import PointsConfig
 from streamsvm.errors import ConfigurationError
+from streamsvm.field_paths import Unreachable
 from streamsvm.ingest import Format, Markers, PointDecoder
+from tests.branches.events.payments import stream
 from tests.branches.events.recipes import EVENTS, payment
 from tests.consumers.replay.test_replay import FakeOutbox
-from tests.ingest.rows import Raw
+from tests.ingest.rows import ARROW, Raw
 
 FORMATS: tuple[Format, ...] = ("csv", "jsonl", "parquet")
 COLUMNS = ("id", "ts", "amount", "risk", "channel", "merchant", "vip", "is_fraud")
@@ -64,7 +70,104 @@ def test_values_of_parquet_become_those_of_json(tmp_path: Path) -> None:
     row = {"t": datetime(2026, 1, 31, 12, tzinfo=UTC), "d": Decimal("1.5"), "n": float("nan"), "o": {"a": [1, None]}}
     pq.write_table(pa.Table.from_pylist([row]), tmp_path / "a.parquet")
     (event,) = events_in(tmp_path / "a.parquet", "parquet", None)
-    assert event == {"t": "2026-01-31T12:00:00+00:00", "d": 1.5, "n": None, "o": {"a": [1, None]}}
+    assert event == {"t": "2026-01-31T12:00:00+00:00", "d": 1.5, "o": {"a": [1, None]}}
+
+
+EARLY_NS = -1  # of the year 1969, where cutting off is not rounding towards zero
+YEAR_10000_S, DAY_10000 = 253_402_300_800, 2_932_897
+BYTES, DURATION, CLOCK, RANGE = "bytes that are not text", "a duration", "a time of day", "not in the years 1 to 9999"
+STRANGE: dict[str, tuple[pa.DataType, Any, Any]] = {
+    "binary": (pa.binary(), [b"DE", "Zürich".encode(), b"", None], ["DE", "Zürich", "", None]),
+    "large binary": (pa.large_binary(), [b"DE"], ["DE"]),
+    "filled up": (pa.binary(4), [b"DE\0\0", None], ["DE", None]),
+    "coded": (pa.dictionary(pa.int8(), pa.binary()), [b"DE", None], ["DE", None]),
+    "in a struct": (
+        pa.struct([("a", pa.binary())]),
+        [{"a": b"DE"}, {"a": None}, None],
+        [{"a": "DE"}, {"a": None}, None],
+    ),
+    "in a list": (pa.list_(pa.binary()), [[b"DE", None], [], None], [["DE", None], [], None]),
+    "in a map": (pa.map_(pa.string(), pa.binary()), [[("a", b"DE")], [], None], [{"a": "DE"}, {}, None]),
+    "latin": (pa.binary(), [b"DE", "Zürich".encode("latin-1"), None], ["DE", BYTES, None]),
+    "integers": (pa.binary(4), [b"\0\0\0\5"], [BYTES]),
+    "uuid": (pa.uuid(), [UUID(int=7).bytes], [str(UUID(int=7))]),
+    "seconds of a day": (pa.time32("s"), [43_500, None], [CLOCK, None]),
+    "nanoseconds of a day": (pa.time64("ns"), [1], [CLOCK]),
+    "duration": (pa.duration("ns"), [1, None], [DURATION, None]),
+    "durations": (pa.list_(pa.duration("s")), [[1]], [[DURATION]]),
+    "nanoseconds": (
+        pa.timestamp("ns"),
+        [1_999, EARLY_NS],
+        ["1970-01-01T00:00:00.000001", "1969-12-31T23:59:59.999999"],
+    ),
+    "of a zone": (pa.timestamp("ns", "Europe/Berlin"), [1_000, None], ["1970-01-01T01:00:00.000001+01:00", None]),
+    "late": (pa.timestamp("s"), [YEAR_10000_S - 1, YEAR_10000_S], ["9999-12-31T23:59:59", RANGE]),
+    "late by its zone": (pa.timestamp("s", "Asia/Tokyo"), [YEAR_10000_S - 1], ["9999-12-31T23:59:59+00:00"]),
+    "early": (pa.timestamp("ms"), [-62_135_596_800_001, None], [RANGE, None]),
+    "days": (pa.date32(), [DAY_10000 - 1, DAY_10000, None], ["9999-12-31", RANGE, None]),
+}
+"""Types of columns, values, and what an event has of them."""
+
+
+def strange(kind: str) -> tuple[pa.Table, list[Any]]:
+    """Return a table of one column f, and what its events have."""
+    type_, values, expected = STRANGE[kind]
+    storage = {pa.uuid(): pa.binary(16), pa.timestamp("ns"): pa.int64(), pa.date32(): pa.int32()}.get(type_, type_)
+    storage = pa.int64() if pa.types.is_timestamp(type_) else storage
+    column = pa.array(values, storage)
+    column = pa.ExtensionArray.from_storage(type_, column) if type_ == pa.uuid() else column.cast(type_)
+    return pa.table({"f": column}), expected
+
+
+def readable(value: Any) -> Any:
+    """Return a value, or if it cannot be read the reason without the remedy."""
+    if isinstance(value, list):
+        return [readable(one) for one in value]
+    said = [one for one in (BYTES, DURATION, CLOCK, RANGE) if isinstance(value, Unreachable) and one in value.why]
+    return said[0] if said else value
+
+
+@pytest.mark.parametrize("kind", STRANGE)
+def test_a_type_that_json_has_not_is_its_text_or_says_what_it_is(kind: str, tmp_path: Path) -> None:
+    """In a Parquet file, and in a table of pyarrow, which needs no pandas for it."""
+    table, expected = strange(kind)
+    pq.write_table(table, tmp_path / "a.parquet")
+    read = [event.get("f") for event in events_in(tmp_path / "a.parquet", "parquet", None)]
+    assert [readable(value) for value in read] == expected
+    assert [readable(event["f"]) for event in events_of(table)] == expected
+
+
+@pytest.mark.parametrize("kind", [kind for kind in STRANGE if not kind.startswith(("in a", "durations"))])
+def test_an_event_of_arrow_and_one_of_json_are_read_as_the_row_of_the_file(kind: str, tmp_path: Path) -> None:
+    """The same column of a category, or a rejection of each; only the file's is named by its row."""
+    table, expected = strange(kind)
+    pq.write_table(table, tmp_path / "a.parquet")
+    events = list(events_in(tmp_path / "a.parquet", "parquet", None))
+    texts = [value for value in expected if value not in (BYTES, DURATION, CLOCK, RANGE)]
+    form: Any = {"as": "category", "values": [one for one in texts if one] or ["x"], "missing": "indicator"}
+    if "T" in str(texts[:1]) or kind == "days":
+        form = {"as": "time", "parts": ["month"], "missing": "indicator"}
+    recipe = recipe_from({"f": form}, {})
+    decoder = PointDecoder(PointsConfig(**points_of(recipe)), recipe=recipe, labeled=False)
+    (arrow,) = decoder.decode([Raw(stream(*table.to_batches()), headers=ARROW)]).rows
+    columns = EventReader(recipe, PointsConfig(**points_of(recipe)), 1e30, labeled=False).read(events)
+    assert sorted(columns.faults) == [row for row, one in enumerate(expected) if one not in texts]
+    good = [row for row, one in enumerate(expected) if one in texts]
+    assert arrow.accepted.tolist() == [one in texts for one in expected]
+    assert arrow.points.X[good].tolist() == columns.points.X[good].tolist()
+    if good:
+        said = json.dumps([events[row] for row in good]).encode()
+        (sent,) = decoder.decode([Raw(said)]).rows
+        assert sent.points.X.tolist() == columns.points.X[good].tolist()
+
+
+@pytest.mark.parametrize("kind", ["latin", "duration", "durations", "late"])
+def test_what_json_cannot_say_is_not_sent(kind: str, tmp_path: Path) -> None:
+    """The file and the column are named."""
+    path = tmp_path / "a.parquet"
+    pq.write_table(strange(kind)[0], path)
+    with pytest.raises(ConfigurationError, match=r"a.parquet: row [12], column f.*: it is .* leave it out of the file"):
+        list(EVENTS_OF_RECORDS.rows_in(path, "parquet", None, None, {}, unlabeled=False))
 
 
 NASTY: dict[str, list[tuple[str, Any]]] = json.loads(Path(__file__).with_name("cells.json").read_text())
@@ -149,7 +252,8 @@ def test_what_was_taken_as_missing_is_counted(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "what"),
     [
-        ("amount,amount\n1,2\n", "the first line must name every column, and no two the same"),
+        ("amount,amount\n1,2\n", "a.csv has several columns named amount. Rename"),
+        ("amount,\n1,2\n", "the first line must name every column"),
         ("amount,is_fraud\n1,true\n1e400,true\n", "row 2, column amount: '1e400' is too large for a number"),
         ("amount,is_fraud\n1\n", "row 1: it has 1 cells, the first line has 2"),
         ("amount,is_fraud\nx,true\n", "row 1: amount is 'x', not a number. Correct the row, or declare the field"),

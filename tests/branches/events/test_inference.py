@@ -15,6 +15,7 @@ from consumers.branches.events.features_command import _lines
 from streamsvm.branches.events.features.columns import columns_of
 from streamsvm.branches.events.features.inference import Proposal, _area, proposal
 from streamsvm.branches.events.options import recipe_from
+from streamsvm.model import TwoLabels
 from tests.branches.events.recipes import payment
 
 
@@ -169,7 +170,7 @@ def test_it_says_what_was_taken_as_missing() -> None:
 def test_labels_that_are_whole_numbers_may_have_a_point() -> None:
     """As tables write a column of integers in which some are missing."""
     made = proposal([{"a": row / 7, "y": float(row % 2)} for row in range(20)])
-    assert made.label == (("y",), 0, 1)
+    assert made.label == (("y",), TwoLabels(0, 1, 0.5, "by its name"))
 
 
 def test_balanced_weights_are_proposed_where_a_label_is_rare() -> None:
@@ -211,7 +212,8 @@ def test_the_proposal_is_a_configuration_that_accepts_its_sample() -> None:
 
 def test_a_label_is_recognised_by_its_name_only() -> None:
     """Otherwise the proposal says how to give it."""
-    assert proposal([{"Class": "a", "b": 1}, {"Class": "b", "b": 2}]).label == (("Class",), "a", "b")
+    of_two = TwoLabels("a", "b", 0.5, "the one that sorts last, of equally many")
+    assert proposal([{"Class": "a", "b": 1}, {"Class": "b", "b": 2}]).label == (("Class",), of_two)
     made = proposal([{"fraud": True, "b": 1}])
     assert made.label is None
     assert "label" not in written(made)["events"]

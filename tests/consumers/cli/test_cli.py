@@ -9,6 +9,7 @@ import re
 import socket
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,35 @@ def test_a_start_that_waits_for_a_broker_hears_a_signal(command: list[str], tmp_
             daemon.kill()
     assert daemon.events("stopped")
     assert not daemon.events("fatal")
+
+
+def test_a_broker_that_cannot_be_reached_is_told_in_one_line(tmp_path: Path) -> None:
+    """By every command that asks one: which broker, why, and what to do; a temporary failure."""
+    commands = (
+        "train --points-dimension 2 --http-port 0",
+        "scale worker --points-dimension 2 --worker-ordinal 0 --worker-of 1 --http-port 0",
+        "score --http-port 0",
+        "topics create",
+        "model list",
+        "model show",
+        "model diff 1 2",
+        "model pin 1",
+        "verify",
+        "dead-letters",
+        "replay --dataset htru2 --topic t",
+        "features infer --topic t",
+        "history forget --points-dimension 2 --position 0:0",
+    )
+    with ThreadPoolExecutor(len(commands)) as together:
+        options = {"STREAMSVM_CHECKPOINT__DIRECTORY": str(tmp_path / "{name}")}
+        ran = together.map(lambda one: run(*one.split(), "--bootstrap-servers", "127.0.0.1:1", **options), commands)
+        for command, finished in zip(commands, ran, strict=True):
+            assert finished.returncode == 75, (command, finished.stderr)
+            assert error_of(finished) == (
+                "streamsvm: error: no broker answered at 127.0.0.1:1 within 10 s (127.0.0.1:1/bootstrap: Connect to "
+                "ipv4#127.0.0.1:1 failed: Connection refused). Check bootstrap.servers, the network, and that the "
+                "broker runs."
+            ), command
 
 
 def test_help_begins_with_what_is_needed_first() -> None:

@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from consumers.cli.app import app
-from consumers.cli.file_options import Labels, SkippedRowCounter, first_look, in_flags, next_step
+from consumers.cli.file_options import Labels, SkippedRowCounter, first_look, in_flags
 from consumers.options import settings_from
 from streamsvm.config import Label, PointsConfig
 from streamsvm.errors import ConfigurationError, TopicMissing
@@ -31,7 +31,7 @@ def test_faults_name_flags() -> None:
     [
         [-1, 1],
         [0, 1],
-        ["late", "on-time"],
+        ["on-time", "late"],
         ["0", "1"],
         ["false", "true"],
         [False, True],
@@ -46,7 +46,8 @@ def test_the_next_step_is_a_command_of_the_same_points(labels: list[Label], monk
     seen = Labels()
     source = seen.noting(from_arrays("f", [[1.0, 2.0]] * len(labels), labels[::-1], feature_names=["km, driven", "2"]))
     list(source.batches())
-    said = next_step("in", source, seen.seen())
+    *of_two, said = seen.next_step("in", source, None)
+    assert len(of_two) == (len(labels) == 2)
     program, command, *options = shlex.split(said.removeprefix("to train on them: "))
     assert (program, command) == ("streamsvm", "train")
     values = {name.removeprefix("--").replace("-", "__", 1).replace("-", "_"): value
@@ -62,7 +63,7 @@ def test_too_many_labels_or_one_are_said_to_be_in_the_way(labels: list[Label], t
     seen = Labels()
     source = seen.noting(from_arrays("f", [[1.0]] * len(labels), labels))
     list(source.batches())
-    said = next_step("in", source, seen.seen())
+    (said,) = seen.next_step("in", source, None)
     assert f"a trainer needs 2 to 128 labels, but f has {told}: check --label" in said
 
 

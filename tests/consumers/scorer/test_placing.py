@@ -67,7 +67,14 @@ def place(log: Log, hint: GroupPosition | None = None, **options: Any) -> int:
     cluster = cast("Cluster", log)
     identity = TopicIdentity(cluster, "points", "id", {})
     progress = ScoredProgress(
-        cluster, model="m", input_topic="points", topic="progress", partitions=[0], identity=identity
+        cluster,
+        model="m",
+        input_topic="points",
+        topic="progress",
+        partitions=[0],
+        identity=identity,
+        monotonic=lambda: 0.0,
+        wait=lambda _: None,
     )
     scoring = ScoringConfig(topic="points", **options)
     placing = Placing(cluster, progress, model="m", scoring=scoring, identity=identity)

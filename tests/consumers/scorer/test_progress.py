@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
+from consumers import constants
 from consumers.settings import Settings
 from streamsvm.errors import ConfigurationError
 from streamsvm.kafka import Cluster, Connection, TopicSpec
@@ -150,3 +151,41 @@ def test_a_topic_that_forgets_progress_is_refused(connection: Connection) -> Non
     Cluster(connection).create([TopicSpec(settings.scoring.progress, 1, config={"cleanup.policy": "delete"})])
     with pytest.raises(ConfigurationError, match=r"cleanup\.policy is delete, not compact"):
         Scoring(settings, connection).__enter__().wait_until(lambda: False, 20.0)
+
+
+def test_what_becomes_of_the_topics_that_its_promises_rest_on_is_told(
+    connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In both probes, while the scorer works on; a warning goes when its reason does."""
+    monkeypatch.setattr(constants, "WATCH_INTERVAL_S", 0.1)
+    settings = settings_for(connection, partitions=1)
+    aliases, progress = settings.output.aliases_topic, settings.scoring.progress
+    for topic in (settings.output.models_topic, aliases):
+        foreign.set_option(connection, topic, "cleanup.policy", "compact")
+    publish(connection, settings)
+    with Scoring(settings, connection) as running:
+
+        def tells(topic: str, what: str) -> None:
+            def told() -> bool:
+                probes = (running.health.healthy()[1], running.health.ready()[1])
+                warnings = [probe.get("warnings", {}) for probe in probes]
+                return all({*one} == {f"topic {topic}"} and what in one[f"topic {topic}"] for one in warnings)
+
+            eventually(told, what)
+
+        eventually(lambda: running.health.ready()[0], "it is ready")
+        assert "warnings" not in running.health.ready()[1]
+        foreign.set_option(connection, progress, "cleanup.policy", "delete")
+        tells(progress, "cleanup.policy is delete, not compact")
+        tells(progress, "It breaks a promise: each row is scored once")
+        foreign.set_option(connection, progress, "cleanup.policy", "compact")
+        eventually(lambda: "warnings" not in running.health.ready()[1], "the warning goes")
+        foreign.set_option(connection, aliases, "cleanup.policy", "delete")
+        tells(aliases, "a pin holds")
+        foreign.set_option(connection, aliases, "cleanup.policy", "compact")
+        eventually(lambda: "warnings" not in running.health.ready()[1], "the warning goes")
+        foreign.delete_topic(connection, progress)
+        Cluster(connection).create([TopicSpec(progress, config={"cleanup.policy": "compact"})])
+        tells(progress, "made again: of what was scored it holds what was written since")
+        produce(connection, settings.scoring.topic, points(range(3)))
+        eventually(lambda: running.value("streamsvm_scored_points_total") == 3, "it scores on")

@@ -6,6 +6,7 @@ What it makes of what it has read is the simulation's to judge.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -32,12 +33,18 @@ class Log:
     embedded: bool = False
     servers: str = "nowhere"
     asked: list[tuple[int | None, int | None]] = field(default_factory=list)
+    questions: int = 0
 
     def marks(self, places: Iterable[Place]) -> dict[Place, Watermarks]:
+        self.questions += 1
         return dict.fromkeys(places, Watermarks(100, 100))
 
     def log_range(self, topic: str, partition: int) -> tuple[int, int]:
+        self.questions += 1
         return 0, 0
+
+    def keeping(self) -> AbstractContextManager[None]:
+        return nullcontext()
 
     def stored(
         self,
@@ -88,8 +95,8 @@ def progress(attempt: str, age_ms: int, *, partition: int = 0, writer: str = ID,
     return Stored(Record("progress", partition, 7, key, value, (stamp,), NOW_MS - age_ms, None), committed)
 
 
-def settle(log: Log) -> Published:
-    """Settle, and return what was published again."""
+def settle(log: Log, remembered: Sequence[Message] = ()) -> Published:
+    """Settle, after a batch of these messages failed, and return what was published again."""
     clock = [0.0]
     cluster = cast("Cluster", log)
     identity = TopicIdentity(cluster, "points", "id", {})
@@ -103,10 +110,18 @@ def settle(log: Log) -> Published:
         wait=lambda seconds: clock.append(clock.pop() + seconds),
         input_topic="points",
         progress=ScoredProgress(
-            cluster, model="m", input_topic="points", topic="progress", partitions=[0, 1], identity=identity
+            cluster,
+            model="m",
+            input_topic="points",
+            topic="progress",
+            partitions=[0, 1],
+            identity=identity,
+            monotonic=lambda: 0.0,
+            wait=lambda _: None,
         ),
         now_ms=lambda: NOW_MS,
     )
+    settlement.remember_at(remembered, NOW_MS)
     published = Published()
     settlement.settle(cast("Publisher", published))
     return published
@@ -157,3 +172,13 @@ def test_an_aborted_repair_is_made_again(age_ms: int) -> None:
         Log([score("a", 1, PLACES[0], DAY_MS, parts=3), score("a", 2, PLACES[1], DAY_MS, parts=3), late])
     )
     assert [(one.topic, one.partition) for one in published] == [("progress", 0)]
+
+
+def test_what_it_asks_does_not_grow_with_the_batch_that_failed() -> None:
+    """A batch has thousands of messages, and until it is settled nobody gets a score."""
+    questions = []
+    for count in (2, 500):
+        log, parts = Log([]), [score("a.1", part, PLACES[0], 0, parts=count).record for part in range(1, count + 1)]
+        settle(log, [Message(one.topic, one.value, headers=one.headers, partition=one.partition) for one in parts])
+        questions.append(log.questions)
+    assert questions[1] == questions[0]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from consumers.host import Health
-from consumers.streams.topics import OutputWatch, check_output, output_topics, unfit, unfit_input
+from consumers.streams.topics import OutputWatch, check_output, output_topics, unfit, unfit_input, watched_outputs
 from streamsvm.errors import ConfigurationError
 from streamsvm.kafka import Cluster, TopicInfo, TopicSpec
 from tests.brokers.fixtures import TestBroker
@@ -78,7 +78,8 @@ def test_what_becomes_of_outputs_is_told_while_the_daemon_works(real_broker: Tes
     cluster, settings = Cluster(real_broker.connection), settings_for(real_broker.name("watched"), tmp_path)
     cluster.create(output_topics(settings))
     health = Health(stuck_after_s=60.0)
-    watch, models, aliases = OutputWatch(settings, cluster, health), *output_topics(settings)[:2]
+    watched = watched_outputs(settings)
+    watch, (models, _), (aliases, _) = OutputWatch(settings, cluster, health, watched), *watched[:2]
 
     def warnings() -> dict[str, str]:
         watch.look()

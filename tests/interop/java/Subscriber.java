@@ -62,7 +62,7 @@ public class Subscriber {
         }
     }
 
-    /** What the reader makes of a record of scores: where it comes from, and how many there are. */
+    /** What the reader makes of a record of scores: where it comes from, how many there are, and their ids. */
     static Object told(JsonNode one) {
         byte[] value = one.has("text") ? one.get("text").asText().getBytes(StandardCharsets.UTF_8) : null;
         var record = new ConsumerRecord<byte[], byte[]>("scores", 0, 3, null, value);
@@ -70,6 +70,7 @@ public class Subscriber {
         try {
             Scores scores = Scores.read(record);
             Map<String, Object> told = new HashMap<>(Map.of("scores", scores.rows().size()));
+            told.put("ids", scores.rows().stream().map(row -> row.id().asText()).toList());
             told.put("source", scores.source());
             told.put("modelSha256", scores.modelSha256());
             return told;

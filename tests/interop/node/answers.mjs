@@ -49,7 +49,7 @@ function contracted({ read: kind, of, edits, text, base64, headers = {} }, golde
   }
   if (kind === "scores") {
     const { source, modelSha256, rows } = readScores({ value, headers });
-    return { source, modelSha256, scores: rows.length };
+    return { source, modelSha256, scores: rows.length, ids: rows.map(({ id }) => String(id)) };
   }
   const whole = readFileSync(`${golden}/model-1-${of}.json`);
   const model = Model.read(edits ? JSON.stringify(edited(JSON.parse(whole), edits)) : whole);

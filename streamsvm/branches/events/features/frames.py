@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Any, Final
 
 import numpy as np
 
+from streamsvm.field_paths import Unreachable
 from streamsvm.model.features import column_names
 
 
@@ -50,11 +52,14 @@ def _is_plain(row: Mapping[str, Any]) -> bool:
 
 
 _PLAIN: Final = frozenset({str, int, bool, float, type(None)})
+_NOT_TEXT: Final = Unreachable("it is bytes that are not text in UTF-8; write text or a number")
 _MISSING_OF_PANDAS: Final = frozenset({"NAType", "NaTType"})
 
 
 def plain(value: Any) -> Any:
     """Return a value of a table as JSON has it; NaN is how tables write a missing number."""
+    if isinstance(value, np.datetime64):
+        value = value.astype("datetime64[us]")
     if isinstance(value, np.generic):
         value = value.item()
     if (isinstance(value, float) and math.isnan(value)) or type(value).__name__ in _MISSING_OF_PANDAS:
@@ -67,11 +72,25 @@ def plain(value: Any) -> Any:
         return {str(name): plain(one) for name, one in value.items()}
     if isinstance(value, Sequence | np.ndarray) and not isinstance(value, str | bytes):
         return [plain(one) for one in value]
-    return value.hex() if isinstance(value, bytes) else value
+    return text_of(value) if isinstance(value, bytes) else value
+
+
+def text_of(value: bytes) -> str | Unreachable:
+    """Return bytes as the text that they are; older writers of tables have no other type for it."""
+    try:
+        text = value.decode()
+    except UnicodeDecodeError:
+        return _NOT_TEXT
+    return _NOT_TEXT if "\0" in text else text
 
 
 def _values(column: Any) -> list[Any]:
     """Return a column's values; None where one is missing."""
+    if hasattr(column, "to_pylist"):
+        with suppress(ImportError):  # what only reads models comes without this module
+            from streamsvm.branches.events.arrow_values import values_of
+
+            return values_of(column)
     listed = next(found for name in ("to_pylist", "to_list", "tolist") if (found := getattr(column, name, None)))
     values: list[Any] = listed()
     if hasattr(column, "isna"):  # pandas has several objects that mean a missing value

@@ -6,6 +6,7 @@ means.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,8 +19,9 @@ from numpy.typing import NDArray
 from streamsvm.branches.events.features.recipe import LONGEST_TEXT
 from streamsvm.branches.events.features.text_numbers import Written, as_text
 from streamsvm.branches.events.features.values import MICROSECONDS, time_of_text
-from streamsvm.field_paths import Path, Unreachable, picked, shown
+from streamsvm.field_paths import Path, Unreachable, picked, shown, unreadable
 from streamsvm.model.described import RARE
+from streamsvm.model.positive_label import TwoLabels, two_labels
 
 LABEL_NAMES: Final = ("y", "label", "class", "target")
 MOST_CATEGORIES: Final = 50
@@ -104,8 +106,8 @@ class Proposal:
     Attributes
     ----------
     fields : tuple of FieldProposal
-    label : (Path, value, value) or None
-        Field, negative and positive value; None if no field was recognised as the label.
+    label : (Path, TwoLabels) or None
+        Its field, and which of its values is positive; None if no field was recognised as the label.
     rare : (value, float) or None
         The rarer label and its share, if balanced class weights are proposed.
     id : Path or None
@@ -114,7 +116,7 @@ class Proposal:
     """
 
     fields: tuple[FieldProposal, ...]
-    label: tuple[Path, Any, Any] | None
+    label: tuple[Path, TwoLabels] | None
     rare: tuple[Any, float] | None
     id: Path | None
     events: int
@@ -125,6 +127,7 @@ def proposal(
     label: Path | None = None,
     markers: Mapping[str, Mapping[str, int]] | None = None,
     places: Sequence[int] | None = None,
+    positive: str | None = None,
 ) -> Proposal:
     """Propose features for events.
 
@@ -138,11 +141,13 @@ def proposal(
         Of each field of the first level, how often which text was taken for a missing value.
     places : sequence of int, optional
         Of each event in its stream. Default: they follow one another.
+    positive : str, optional
+        The positive label, as it is written. Default: by its name, or the rarer one.
 
     Raises
     ------
     ValueError
-        If the label has not exactly two values.
+        If the label has not exactly two values, or `positive` is none of them.
     """
     places = range(len(events)) if places is None else places
     paths = list(dict.fromkeys(path for event in events for path in _leaves(event)))
@@ -151,41 +156,52 @@ def proposal(
     if label is None:
         named = [path for path in paths if len(path) == 1 and str(path[0]).lower() in LABEL_NAMES]
         label = named[0] if len(named) == 1 else None
-    answers = None if label is None else _label(picked(events, label), label, (markers or {}).get(shown(label), {}))
+    taken = {} if label is None else (markers or {}).get(shown(label), {})
+    answers = None if label is None else _label(picked(events, label), label, taken, positive)
+    unread = dict(found for event in events for found in unreadable(event))
     identifier: Path | None = None
     found = []
     for path in paths:
         if path == label:
             continue
         values = [None if isinstance(v, Unreachable) else v for v in picked(events, path)]
-        one = _counter(path, values, places) or _field(path, values, answers)
+        one = _unusable(path, unread) or _counter(path, values, places) or _field(path, values, answers)
         if one.options is None and one.why.startswith(_IDENTIFIER) and identifier is None:
             identifier = path
         found.append(_with_markers(one, (markers or {}).get(str(path[0]), {}) if len(path) == 1 else {}))
-    labels = None if label is None or answers is None else (label, answers.negative, answers.positive)
+    labels = None if label is None or answers is None else (label, answers.two)
     rare = None if answers is None else answers.rare()
     return Proposal(tuple(found), labels, rare, identifier, len(events))
 
 
 _IDENTIFIER: Final = "identifier"
+_PANDAS_INDEX: Final = re.compile(r"__index_level_\d+__|Unnamed: \d+")
+
+
+def _unusable(path: Path, unread: Mapping[Path, str]) -> FieldProposal | None:
+    """Return that a field is of no use, if its values cannot be read or it is the index of a data frame."""
+    if path in unread:
+        return FieldProposal(path, None, f"cannot be read: {unread[path]}")
+    if len(path) == 1 and _PANDAS_INDEX.fullmatch(str(path[0])):
+        return FieldProposal(path, None, "pandas' index, or a column without a name: name it, if it is a feature")
+    return None
 
 
 @dataclass(frozen=True, slots=True)
 class _BinaryLabels:
     """The labels of the events: which is positive, and which events have it (1), have the other (0) or none (-1)."""
 
-    negative: Any
-    positive: Any
+    two: TwoLabels
     of: NDArray[np.int8]
 
     def rare(self) -> tuple[Any, float] | None:
         """Return the rarer label and its share, if that is below `RARE`."""
-        share = float(np.mean(self.of[self.of >= 0]))
-        value, less = (self.positive, share) if share <= 0.5 else (self.negative, 1.0 - share)
+        two, share = self.two, self.two.share
+        value, less = (two.positive, share) if share <= 0.5 else (two.negative, 1.0 - share)
         return (value, less) if less < RARE else None
 
 
-def _label(values: Sequence[Any], path: Path, markers: Mapping[str, int]) -> _BinaryLabels:
+def _label(values: Sequence[Any], path: Path, markers: Mapping[str, int], positive: str | None) -> _BinaryLabels:
     values = [_hashable(value) for value in values]
     kinds = sorted({(type(v).__name__, v) for v in values if v is not None})
     if len(kinds) != 2 or kinds[0][0] != kinds[1][0]:
@@ -194,8 +210,8 @@ def _label(values: Sequence[Any], path: Path, markers: Mapping[str, int]) -> _Bi
         raise ValueError(
             f"the label {shown(path)} must have exactly two values of one type, but the sample has {some}{taken}"
         )
-    negative, positive = kinds[0][1], kinds[1][1]
-    return _BinaryLabels(negative, positive, np.array([{negative: 0, positive: 1}.get(v, -1) for v in values]))
+    two = two_labels(Counter(value for value in values if value is not None), positive)
+    return _BinaryLabels(two, np.array([{two.negative: 0, two.positive: 1}.get(v, -1) for v in values]))
 
 
 def _hashable(value: Any) -> Any:
@@ -399,7 +415,7 @@ def _one_sided(there: NDArray[np.bool_], answers: _BinaryLabels) -> str | None:
     known = answers.of >= 0
     presence, labels = there[known], answers.of[known]
     for what, has in (("present", presence), ("missing", ~presence)):
-        for label, value in ((0, answers.negative), (1, answers.positive)):
+        for label, value in ((0, answers.two.negative), (1, answers.two.positive)):
             others = labels != label
             if not has[others].any() and has.sum() * others.mean() >= LEAST_COUNTED:
                 return f"it is {what} for {_value_text(value)} only"

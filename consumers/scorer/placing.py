@@ -12,7 +12,6 @@ a later leader appended.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from contextlib import closing
 from typing import Final
 
 import structlog
@@ -232,9 +231,8 @@ class Placing:
     def _changed(self, partition: int, known: ScoredTo, low: int) -> bool:
         if known.leader_epoch == UNKNOWN or known.offset <= low:
             return False
-        with closing(self._cluster.reader()) as reader:
-            last = reader.fetch_one(self._scoring.topic, partition, known.offset - 1, READ_TIMEOUT_S)
-        return last is not None and last.leader_epoch not in (None, known.leader_epoch)
+        now = self._cluster.leader_epoch(self._scoring.topic, partition, known.offset - 1)
+        return now not in (None, known.leader_epoch)
 
     def _first_after(self, partition: int, leader_epoch: int, low: int, high: int) -> int:
         """Return the first offset of a later leader than this; `high` if there is none below it.

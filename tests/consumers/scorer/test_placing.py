@@ -52,14 +52,9 @@ class Log:
             return None
         return Record(topic, partition, offset, None, b"", (), None, self.epochs[offset])
 
-    def reader(self) -> Log:
-        return self
-
-    def fetch_one(self, topic: str, partition: int, offset: int, timeout_s: float) -> Record | None:
-        return self.stored_at(topic, partition, offset, timeout_s)
-
-    def close(self) -> None:
-        """Nothing is open."""
+    def leader_epoch(self, topic: str, partition: int, offset: int) -> int | None:
+        found = self.stored_at(topic, partition, offset, 0.0)
+        return None if found is None else found.leader_epoch
 
 
 def place(log: Log, hint: GroupPosition | None = None, **options: Any) -> int:

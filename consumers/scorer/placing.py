@@ -59,6 +59,7 @@ class Placing:
         self._cluster, self._progress, self._identity = cluster, progress, identity
         self._model, self._scoring, self._reset = model, scoring, reset
         self._incarnations: dict[int, int] = {}
+        self._ranges: Mapping[int, tuple[int, int]] = {}
         self._said: set[tuple[int, int]] = set()
 
     def place(
@@ -87,6 +88,7 @@ class Placing:
         wanted = sorted(partitions)
         known = self._progress.newest(wanted)
         with self._cluster.keeping():
+            self._ranges = self._cluster.log_ranges(self._scoring.topic, wanted)
             return {p: self._placed(p, known.get(p), hints.get(p), begun.get(p)) for p in wanted}
 
     def scored(self, newest: Mapping[int, Record], time_ms: int) -> dict[int, ScoredTo]:
@@ -186,7 +188,7 @@ class Placing:
     def _still_there(self, partition: int, known: ScoredTo) -> int:
         """Return the next offset to score, before which the log is the one that was scored."""
         topic = self._scoring.topic
-        low, end = self._cluster.log_range(topic, partition)
+        low, end = self._ranges[partition]
         if low <= known.offset <= end and not self._changed(partition, known, low):
             return known.offset
         self._identity.confirm({})  # a topic that was made again is another matter

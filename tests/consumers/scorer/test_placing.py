@@ -39,6 +39,9 @@ class Log:
     def marks(self, places: Iterable[Place]) -> dict[Place, Watermarks]:
         return dict.fromkeys(places, Watermarks(1, 1))
 
+    def log_ranges(self, topic: str, partitions: Iterable[int]) -> dict[int, tuple[int, int]]:
+        return {partition: self.log_range(topic, partition) for partition in partitions}
+
     def log_range(self, topic: str, _: int) -> tuple[int, int]:
         return (self.first, len(self.epochs)) if topic == "points" else (0, 1)
 

@@ -1,11 +1,20 @@
 """How near a proposal of `streamsvm features infer`, unedited, comes to a pipeline whose types a person declared.
 
+    python -m tests.benchmarks.strangers [--tables NAMES] [--contenders NAMES] [--rounds 3] [--rows N] [--json FILE]
+
 Six synthetic tables have what tables of strangers have: `?` and `unknown` as values, `NA` as a category, blanks where
 numbers belong, codes that look like numbers, sentinels, heavy tails, times in several notations, and identifiers. Each
 is drawn by the round's number, its mechanism is known, and it is written as CSV, two of them as Parquet, too.
 
+Figures are areas under the curve, medians over the rounds; `b - a` is the median of the rounds' differences of
+`pipeline` and `proposal`, wanted at most `WANTED`. Of a table that misses it, the first round's proposal is printed.
+
 Contenders learn four fifths, and answer the same held-out fifth, which `streamsvm evaluate --seed ROUND` sets aside:
 
+- `proposal`: what `streamsvm features infer FILE --label FIELD` prints is given to `streamsvm evaluate FILE --config`,
+  both as processes. `optimum` is the row of the same name: the same features and objective, solved on all training
+  rows; what it has above `proposal` is the coreset's, not the features'. Where evaluate drops rows, those held out
+  are others.
 - `pipeline`: scikit-learn's ColumnTransformer with the types that `Declared` names: one column for each category, the
   logarithm of heavy tails, hours as sine and cosine, means and an indicator for missing numbers, all numbers scaled;
   then LinearSVC with the C that `streamsvm evaluate` has by default, and balanced class weights.
@@ -18,10 +27,16 @@ least certain.
 
 from __future__ import annotations
 
+import json
+import statistics
+import subprocess
+import sys
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 import numpy as np
@@ -31,6 +46,7 @@ from scipy.special import expit
 from sklearn.compose import ColumnTransformer
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.impute import SimpleImputer
+from sklearn.metrics import roc_auc_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 from sklearn.svm import LinearSVC
@@ -38,10 +54,13 @@ from sklearn.svm import LinearSVC
 from streamsvm.config import SvmConfig
 from streamsvm.estimators import EmpiricalObjective, split
 from streamsvm.points import Points
+from tests.benchmarks.runner import Kept, aligned, known, parser_of, shown, words
 
 Float = NDArray[np.float64]
 Random = np.random.Generator
 
+WANTED: Final = 0.01
+"""Most that a proposal may lose to declared types."""
 TEST_SHARE: Final = 0.2
 RAREST_CATEGORY: Final = 5
 """Training rows below which values of a category share a column."""
@@ -385,3 +404,136 @@ def lightgbm(train: Rows, test: Rows, declared: Declared, seed: int) -> Float:
         first[name], second[name] = first[name].astype(kind), second[name].astype(kind)
     machine = LGBMClassifier(random_state=seed, verbose=-1).fit(first, train.positive)
     return np.asarray(machine.predict_proba(second)[:, 1])
+
+
+# --------------------------------------------------------------------------------------------------------- the proposal
+
+
+def streamsvm(*words: str) -> str:
+    """Run the product's command; return what it printed, or raise `ChildProcessError` with what it said instead."""
+    done = subprocess.run([sys.executable, "-m", "consumers", *words], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise ChildProcessError(f"streamsvm {' '.join(words[:2])}: {' '.join(done.stderr.split())}")
+    return done.stdout
+
+
+def proposal(file: Path, table: Table, seed: int) -> dict[str, Any]:
+    """Return what `evaluate` says of an unedited proposal, and the proposal."""
+    proposed = streamsvm("features", "infer", str(file), "--label", table.label)
+    config = file.with_suffix(".toml")
+    config.write_text(proposed)
+    lines = [line for line in proposed.splitlines() if line and not line.startswith(("# Try", "# Send", "# Train"))]
+    try:
+        said = json.loads(
+            streamsvm("evaluate", str(file), "--config", str(config), "--seed", str(seed), "--json", "--optimum")
+        )
+    except ChildProcessError as error:
+        return {"auc": None, "error": str(error).replace(f"{file.parent}/", ""), "proposed": lines}
+    auc = {row["contender"]: row["auc"] for row in said["rows"]}
+    own = next(row for row in said["rows"] if row["contender"] == "streamsvm")
+    return {
+        "auc": auc["streamsvm"],
+        "optimum": auc.get("optimum"),
+        "rows": said["training_points"] + said["test_points"],
+        "columns": said["dimension"],
+        "note": own["note"],
+        "proposed": lines,
+    }
+
+
+# ------------------------------------------------------------------------------------------------------------ the cells
+
+PIPELINES: Final[Mapping[str, Callable[[Rows, Rows, Declared, int], Float]]] = {
+    "pipeline": pipeline,
+    "lightgbm": lightgbm,
+}
+CONTENDERS: Final = ("proposal", *PIPELINES)
+HEADING: Final = ("file", "rows", "proposal", "optimum", "pipeline", "lightgbm", "b - a", "columns", "what")
+
+
+def measured(contender: str, suffix: str, name: str, seed: int, rows: int | None) -> dict[str, Any]:
+    """Return the figures of a contender on one file of a table; a contender that failed has an `error` instead."""
+    table = TABLES[name]
+    with TemporaryDirectory() as folder:
+        try:
+            files = {file.suffix: file for file in write(name, seed, rows, Path(folder))}
+            if contender == "proposal":
+                return proposal(files[suffix], table, seed)
+            train, test = read(files[".csv"], table, seed)
+            decision = PIPELINES[contender](train, test, table.declared, seed)
+        except (ChildProcessError, ModuleNotFoundError) as error:
+            return {"auc": None, "error": str(error).replace(f"{folder}/", "")}
+    return {"auc": float(roc_auc_score(test.positive, decision)), "rows": len(train.positive) + len(test.positive)}
+
+
+def median(cells: Sequence[Mapping[str, Any]], figure: str = "auc") -> float | None:
+    """Return the median of a figure over the rounds that have it."""
+    values = [value for cell in cells if (value := cell.get(figure)) is not None]
+    return statistics.median(values) if values else None
+
+
+def row_of(file: str, cells: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, Any]:
+    """Return the figures of a file, and the first error of each contender, or what was lost."""
+    of = {name: median(own) for name, own in cells.items()}
+    ours, theirs = cells.get("proposal", ()), cells.get("pipeline", ())
+    pairs = zip(ours, theirs, strict=False)
+    lost = [b["auc"] - a["auc"] for a, b in pairs if a["auc"] is not None and b["auc"] is not None]
+    said = [
+        f"{name}: {errors[0]}" for name, own in cells.items() if (errors := [c["error"] for c in own if "error" in c])
+    ]
+    rows = max((cell["rows"] for own in cells.values() for cell in own if "rows" in cell), default=0)
+    if (left := median(ours, "rows")) is not None and left < rows:
+        said.append(f"{rows - left:,.0f} rows were dropped")
+    return {
+        "file": file,
+        "rows": rows,
+        **{name: of.get(name) for name in CONTENDERS},
+        "optimum": median(ours, "optimum"),
+        "lost": statistics.median(lost) if lost else None,
+        "columns": median(ours, "columns"),
+        "what": "; ".join(said),
+        "proposed": ours[0].get("proposed", []) if ours else [],
+    }
+
+
+def lines(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield the table, then the proposals that lost more than is wanted."""
+    yield from aligned(HEADING, map(_cells, rows))
+    for row in rows:
+        if row["proposed"] and (row["lost"] is None or row["lost"] > WANTED):
+            yield from (f"\n{row['file']}:", *row["proposed"])
+
+
+def _cells(row: Mapping[str, Any]) -> list[object]:
+    figures = [shown(row[name], ".4f") for name in ("proposal", "optimum", "pipeline", "lightgbm")]
+    last = (shown(row["lost"], "+.4f"), shown(row["columns"], ".0f"), row["what"])
+    return [row["file"], row["rows"], *figures, *last]
+
+
+def main(arguments: Sequence[str] | None = None) -> list[dict[str, Any]]:
+    """Measure what is missing, and print the table."""
+    parser = parser_of("strangers", __doc__, rounds=3)
+    parser.add_argument("--tables", type=words, default=list(TABLES), metavar="NAMES", help="some tables, with commas")
+    parser.add_argument("--contenders", type=words, default=list(CONTENDERS), metavar="NAMES")
+    parser.add_argument("--rows", type=int, help="most rows of a table")
+    asked = parser.parse_args(arguments)
+    known(parser, "--tables", asked.tables, list(TABLES))
+    known(parser, "--contenders", asked.contenders, CONTENDERS)
+    kept, rows = Kept(asked.json), []
+    for name in asked.tables:
+        for suffix in (".csv", ".parquet") if TABLES[name].parquet else (".csv",):
+            cells: dict[str, list[dict[str, Any]]] = {contender: [] for contender in asked.contenders}
+            for seed, contender in product(range(asked.rounds), asked.contenders):
+                file = f"{name}{suffix if contender == 'proposal' else '.csv'}"  # the pipelines read the cells as text
+                key = f"{contender}/{file}/{asked.rows or 'all'}/{seed}"
+                cells[contender].append(
+                    kept.get(key, lambda of=(contender, suffix, name, seed): measured(*of, asked.rows))
+                )
+            rows.append(row_of(f"{name}{suffix}", cells))
+            print(f"{name}{suffix}: measured", flush=True)
+    print(*lines(rows), sep="\n")
+    return rows
+
+
+if __name__ == "__main__":
+    main()

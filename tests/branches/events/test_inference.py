@@ -13,7 +13,8 @@ from sklearn.metrics import roc_auc_score
 
 from consumers.branches.events.features_command import _lines
 from streamsvm.branches.events.features.columns import columns_of
-from streamsvm.branches.events.features.inference import Proposal, _area, proposal
+from streamsvm.branches.events.features.held_out import area
+from streamsvm.branches.events.features.inference import Proposal, proposal
 from streamsvm.branches.events.options import recipe_from
 from streamsvm.model.positive_label import TwoLabels
 from tests.branches.events.recipes import payment
@@ -30,7 +31,7 @@ def one(values: list[Any], labels: list[Any] | None = None) -> tuple[dict[str, A
 
 def written(made: Proposal) -> dict[str, Any]:
     """Return what the command prints, as its reader has it."""
-    return tomllib.loads("\n".join(_lines(made, "none")))
+    return tomllib.loads("\n".join(_lines(made, "none", {})))
 
 
 TEXT: dict[str, Any] = {"as": "number", "parse": "text"}
@@ -175,11 +176,11 @@ def test_labels_that_are_whole_numbers_may_have_a_point() -> None:
 
 def test_balanced_weights_are_proposed_where_a_label_is_rare() -> None:
     """With the share as the reason, and what it costs; not where both labels are frequent."""
-    lines = list(_lines(proposal([{"a": i / 7, "y": i % 20 == 0} for i in range(400)]), "none"))
+    lines = list(_lines(proposal([{"a": i / 7, "y": i % 20 == 0} for i in range(400)]), "none", {}))
     assert 'class_weight = "balanced"  # 5.0% are True, which a model may never answer otherwise' in lines
     assert any(line.startswith("# Its cost: ") for line in lines)
     assert tomllib.loads("\n".join(lines))["svm"] == {"class_weight": "balanced"}
-    assert "svm" not in written(proposal([{"a": i / 7, "y": i % 5 == 0} for i in range(400)]))
+    assert "svm" not in written(proposal([{"a": i / 7, "y": i % 3 == 0} for i in range(400)]))
 
 
 def test_the_area_is_scikit_learns() -> None:
@@ -187,7 +188,7 @@ def test_the_area_is_scikit_learns() -> None:
     chance = random.Random(3)
     labels = [chance.random() < 0.4 for _ in range(200)]
     scores = [round(chance.gauss(label, 1.0), 1) for label in labels]
-    found = _area(np.array(scores), np.array(labels, np.int64))
+    found = area(np.array(scores), np.array(labels, np.int64))
     assert found == pytest.approx(roc_auc_score(labels, scores), rel=1e-12)
 
 

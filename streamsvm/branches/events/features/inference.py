@@ -374,7 +374,7 @@ def _number(
     shape = Shape.of(distinct)
     if is_identifier(path, shape, present, labels):
         why = _identifier(len(distinct), len(present), exact=shape.exact)
-        return FieldProposal(path, None, why if is_id(path) else f"integers that look like an {why}")
+        return FieldProposal(path, None, why if is_id(path) and shape.exact else f"integers, perhaps {why}")
     if not (shape.exact or of_cells):
         what = f"{len(distinct)} integers beyond 2^53, of which a number loses digits"
         return FieldProposal(path, None, f'{what}: send them as text, and declare a category, or as = "hash"')
@@ -440,13 +440,10 @@ def _marked(distinct: Counter[Any]) -> tuple[Counter[Any], tuple[float, ...]]:
 
 def _identifier(distinct: int, events: int, exact: bool) -> str:
     """Say that a field identifies events, or nearly."""
-    if not exact:
-        return (
-            f"{distinct} integers beyond 2^53, {distinct / events:.1%} of them different: an {_IDENTIFIER}; send text"
-        )
+    far = "" if exact else "; beyond 2^53 a number loses digits, so send text"
     if distinct == events:
-        return f"{_IDENTIFIER}: no two events have the same"
-    return f"nearly an {_IDENTIFIER}: {distinct / events:.1%} of its values differ from all others"
+        return f"{_IDENTIFIER}: no two events have the same{far}"
+    return f"nearly an {_IDENTIFIER}: {distinct / events:.1%} of its values differ from all others{far}"
 
 
 def _is_time(path: Path) -> bool:

@@ -36,6 +36,7 @@ from streamsvm.branches.events.features.naming_numbers import (
     as_codes,
     is_id,
     is_identifier,
+    is_quantity,
     vocabulary_or_hash,
     words_of,
 )
@@ -58,9 +59,6 @@ for nearly all rows, and then their order, and the area under the curve, are arb
 _EPOCHS: Final = {"s": (5e8, 2.6e9), "ms": (5e11, 2.6e12), "us": (5e14, 2.6e15), "ns": (5e17, 2.6e18)}
 """From 1985 to 2052."""
 _TIME_WORD: Final = re.compile("times?|date|datetime|timestamp|ts|at|when|epoch|unixtime|created|updated")
-_MONEY_WORD: Final = re.compile(
-    "amount|price|costs?|fees?|revenue|balance|money|salary|income|usd|eur|gbp|payment|turnover|budget"
-)
 MARKERS: Final = frozenset(
     [*(sign * (10**digits - 1) for digits in range(1, 10) for sign in (1, -1)), -1, -8, -88, -888, 88_888, 8_888]
 )
@@ -374,7 +372,13 @@ def _number(
     shape = Shape.of(distinct)
     if is_identifier(path, shape, present, labels):
         why = _identifier(len(distinct), len(present), exact=shape.exact)
-        return FieldProposal(path, None, why if is_id(path) and shape.exact else f"integers, perhaps {why}")
+        return FieldProposal(
+            path,
+            None,
+            why
+            if is_id(path) and shape.exact
+            else f"integers, {'' if why.startswith('nearly') else 'perhaps an '}{why}",
+        )
     if not (shape.exact or of_cells):
         what = f"{len(distinct)} integers beyond 2^53, of which a number loses digits"
         return FieldProposal(path, None, f'{what}: send them as text, and declare a category, or as = "hash"')
@@ -448,8 +452,7 @@ def _identifier(distinct: int, events: int, exact: bool) -> str:
 
 def _is_time(path: Path) -> bool:
     """Return whether a field is a time by its name."""
-    words = words_of(path)
-    return any(map(_TIME_WORD.fullmatch, words)) and not any(map(_MONEY_WORD.fullmatch, words))
+    return any(map(_TIME_WORD.fullmatch, words_of(path))) and not is_quantity(path)
 
 
 def _covered(micros: float) -> str:

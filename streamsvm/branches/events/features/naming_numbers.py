@@ -40,6 +40,11 @@ _NAMING: Final = re.compile(
     "isbn|ean|phone"
 )
 """Last words of the names of fields that name things."""
+_QUANTITY: Final = re.compile(
+    "amount|price|costs?|fees?|revenue|balance|money|salary|income|usd|eur|gbp|payment|turnover|budget|cents|gain|loss|"
+    "counts?|total|sum|duration|size|bytes|population|distance|length|weight|height|volume|score|rate"
+)
+"""Words in the names of fields that measure or count things."""
 _WORD: Final = re.compile("[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 
 
@@ -52,6 +57,11 @@ def is_id(path: Path) -> bool:
     """Return whether a field is the event's own identifier by its name."""
     words = words_of(path)
     return bool(words) and words[-1] in ("id", "uuid", "key", "no", "nr", "number")
+
+
+def is_quantity(path: Path) -> bool:
+    """Return whether a field measures or counts by its name, so that it is neither a time nor an identifier."""
+    return any(map(_QUANTITY.fullmatch, words_of(path))) and not is_naming(path)
 
 
 def is_naming(path: Path) -> bool:
@@ -94,7 +104,7 @@ def is_identifier(path: Path, shape: Shape, present: Sequence[Any], labels: NDAr
         return False
     if is_naming(path) or not shape.exact:
         return True
-    if shape.one_length is None or shape.one_length <= LEAST_DIGITS:
+    if is_quantity(path) or shape.one_length is None or shape.one_length <= LEAST_DIGITS:
         return False
     return labels is None or not held_out.is_larger(
         held_out.area_in_order(np.array(present, np.float64), labels), 0.5, labels
@@ -119,7 +129,7 @@ def as_codes(
     if held_out.is_larger(by_value, by_order, labels):
         options, why = vocabulary_or_hash(texts, labels)
         return options, f"{why}; {areas}"
-    if naming and not (shape.exact and held_out.is_larger(by_order, by_value, labels)):
+    if naming and not (shape.exact and held_out.is_larger(by_order, max(by_value, 0.5), labels)):
         options, why = vocabulary_or_hash(texts, labels)
         return options, f"{why}; they name things: {areas}"
     return None

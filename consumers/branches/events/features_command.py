@@ -95,6 +95,7 @@ def _infer_file(file: Path, label: Asked, format_: FileFormat | None, delimiter:
     from streamsvm.ingest.files.opening import format_of
 
     markers: Markers = {}
+    of_cells = format_of(file, format_) == "csv"
     read = events_in(file, format_of(file, format_), None, delimiter, markers)
     sample = drawn(islice(_counted(read), max(rows, MOST_READ)), rows)
     if not sample.of:
@@ -111,6 +112,7 @@ def _infer_file(file: Path, label: Asked, format_: FileFormat | None, delimiter:
         "# Train:   streamsvm train --config THIS_FILE --input-topic events",
         markers=markers,
         places=sample.places,
+        of_cells=of_cells,
     )
 
 
@@ -126,14 +128,13 @@ def _infer_topic(
         raise ConfigurationError(
             f"the newest records of {topic} hold no events ({why})", "Give --format or --envelope, or another topic."
         )
-    points = [] if format_ == "auto" else ["", "[points]", f'format = "{format_}"']
     _propose(
         events,
         label,
         f"# Proposed from {len(events):,} of the newest events of {printable(topic)}. Read it before you use it.",
         f"# Train: streamsvm train --config THIS_FILE --input-topic {shlex.quote(topic)}",
-        *points,
         envelope=envelope,
+        points={} if format_ == "auto" else {"format": format_},
     )
 
 
@@ -160,25 +161,40 @@ def _propose(
     envelope: str = "none",
     markers: Mapping[str, Mapping[str, int]] | None = None,
     places: Sequence[int] | None = None,
+    points: Mapping[str, str] | None = None,
+    of_cells: bool = False,
 ) -> None:
     from streamsvm.branches.events.features.inference import proposal
     from streamsvm.field_paths import path_of
 
     try:
         field, positive = label
-        made = proposal(events, path_of(field) if field else None, markers, places, positive)
+        made = proposal(events, path_of(field) if field else None, markers, places, positive, of_cells=of_cells)
     except ValueError as error:
         raise ConfigurationError(
             str(error), "Give the field of a label with two values, --label FIELD, and one of them, --positive LABEL."
         ) from None
-    for line in (*head, *_lines(made, envelope)):
+    for line in (*head, *_lines(made, envelope, points or {})):
         typer.echo(line)
 
 
-def _lines(made: Proposal, envelope: str) -> Iterator[str]:
+_OF_BOTH: Final = ("missing", "parse", "decimal", "thousands", "currency")
+"""Options of a field's feature that its second one needs, too."""
+
+
+def _lines(made: Proposal, envelope: str, points: Mapping[str, str]) -> Iterator[str]:
     from streamsvm.branches.events.features.declaring import written
+    from streamsvm.field_paths import shown
+    from streamsvm.model.described import RARE
     from streamsvm.toml_text import toml_key, toml_value
 
+    wide = [shown(field.path) for field in made.fields if field.wide]
+    if points or wide:
+        yield ""
+        yield "[points]"
+    yield from (f"{option} = {toml_value(value)}" for option, value in points.items())
+    if wide:
+        yield f'dtype = "float64"  # float32 makes different values of {printable(", ".join(wide))} the same'
     yield ""
     yield "[events]"
     if envelope != "none":
@@ -199,9 +215,11 @@ def _lines(made: Proposal, envelope: str) -> Iterator[str]:
         yield "[svm]"
         why = f"{share:.1%} are {printable(repr(value))}, which a model may never answer otherwise"
         yield f'class_weight = "balanced"  # {why}'
-        yield "# Its cost: more false alarms; average precision fell on six of eight public sets. evaluate shows both."
+        shows = " evaluate shows both." if share < RARE else ""
+        yield f"# Its cost: more false alarms; average precision fell on six of eight public sets.{shows}"
     yield ""
     yield "[features]"
+    names = {"_".join(map(str, field.path)) for field in made.fields}
     for field in made.fields:
         why, key = printable(field.why), "_".join(map(str, field.path))
         if field.options is None:
@@ -209,6 +227,13 @@ def _lines(made: Proposal, envelope: str) -> Iterator[str]:
             continue
         options = field.options if written(field.path) == key else {"field": written(field.path), **field.options}
         yield f"{toml_key(key)} = {toml_value(dict(options))}  # {why}"
+        if field.borders:
+            key += "_missing"
+            while key in names:
+                key += "_"
+            options = {"field": written(field.path), "as": "number", "buckets": field.borders}
+            options |= {option: value for option, value in field.options.items() if option in _OF_BOTH}
+            yield f"{toml_key(key)} = {toml_value(options)}  # on which side of the border it lies"
 
 
 FEATURES: Final = Command(name="features", run=app, after="score")

@@ -96,7 +96,7 @@ def event_source(
     path, format_, recipe, delimiter
         As of `events_in`.
     dtype : "float32" or "float64"
-        What a model stores: a feature that it cannot hold is an error, and others are rounded to it.
+        What a model stores: a feature that it cannot hold is an error. Others are for the caller to round.
     on_incomplete : callable, optional
         Skip the rows that the recipe rejects because a field is missing, and call this with their number.
 
@@ -107,8 +107,9 @@ def event_source(
     """
     if recipe.label is None:
         raise ConfigurationError("events.label is not given", "Give the label's field and values under [events].")
-    config = PointsConfig(**points_of(recipe), dtype=dtype)
-    read = partial(_batches, path, format_, recipe, config, delimiter, on_incomplete)
+    config = PointsConfig(**points_of(recipe), dtype="float64")
+    reader = partial(EventReader, recipe, config, LARGEST_FEATURE[dtype], labeled=True)
+    read = partial(_batches, path, format_, recipe, config, reader, delimiter, on_incomplete)
     return PointSource(
         name=str(path),
         dimension=config.dimension,
@@ -124,10 +125,11 @@ def _batches(
     format_: Format,
     recipe: Recipe,
     config: PointsConfig,
+    begun: Callable[[], EventReader],
     delimiter: str | None,
     on_incomplete: OnIncomplete | None,
 ) -> Iterator[SourceBatch]:
-    reader = EventReader(recipe, config, LARGEST_FEATURE[config.dtype], labeled=True)
+    reader = begun()
     events = events_in(path, format_, recipe, delimiter)
     for first_row, rows in chunks(events, batch_rows(config.dimension)):
         made = reader.read(rows)
@@ -141,7 +143,7 @@ def _batches(
         labels = [config.labels[int(sign > 0)] for sign in points.y.tolist()]
         at = None if good.all() else np.flatnonzero(good).astype(np.int64) + first_row
         if len(points):
-            yield SourceBatch(points.X.astype(np.float64, copy=False), labels, points.weight, None, first_row, at)
+            yield SourceBatch(np.asarray(points.X, np.float64), labels, points.weight, None, first_row, at)
 
 
 _REMEDIES: Final = {

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+import typer
 
 from consumers.settings import Settings
 from streamsvm.config import Label, PointsConfig
@@ -24,6 +25,7 @@ from streamsvm.datasets import dataset_source
 from streamsvm.errors import ConfigurationError
 from streamsvm.ingest.decoding import decoding_of
 from streamsvm.ingest.files.cells import LEAST_COUNTED
+from streamsvm.ingest.files.delimiters import delimiter_of, usual_delimiter
 from streamsvm.ingest.files.faults import UnusableColumns
 from streamsvm.ingest.files.opening import format_of, open_source
 from streamsvm.ingest.files.source import Format, OnIncomplete, PointSource, SourceBatch
@@ -81,6 +83,22 @@ def rows_by_recipe(
         on_incomplete=on_incomplete,
         dtype=settings.points.dtype,
     )
+
+
+def found_delimiter(file: Path | None, format_: Format | None, given: str | None) -> str | None:
+    """Return what stands between the cells of a CSV, and say so if a person did not and its name says another.
+
+    Raises
+    ------
+    ConfigurationError
+        If it is unclear, or the file cannot be read.
+    """
+    if file is None or given is not None or format_of(file, format_) != "csv":
+        return given
+    found = delimiter_of(file)
+    if found != usual_delimiter(file):
+        typer.echo(f"delimiter {found!r} found", err=True)
+    return found
 
 
 @contextmanager

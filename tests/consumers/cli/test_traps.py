@@ -53,7 +53,7 @@ TRAPS: Final[dict[str, tuple[Cell, str]]] = {
         "nearly an identifier: 99.9% of its values differ",
     ),
     "vocabulary": (
-        lambda chance, *_: chance.choice(["DE", "FR", "NA"]),
+        lambda chance, *_: "NA" if chance.random() < 0.005 else chance.choice(["DE", "FR"]),
         "taken as missing; what is a value must be among the values of a category",
     ),
 }

@@ -214,6 +214,16 @@ def test_what_is_proposed_can_be_read_and_says_why(
     assert not columns_of(recipe_from(plain["features"], plain["events"])).of_events(events).faults
 
 
+def test_all_proposals_together_have_as_many_columns_as_there_may_be() -> None:
+    """The widest are hashed into fewer bits, and say so."""
+    values = {f"f{at}": places(300).tolist() for at in range(40)}
+    events = [{name: f"v{of[at]}" for name, of in values.items()} | {"y": bool(POSITIVE[at])} for at in range(N)]
+    made = proposal(events)
+    assert any("; hashed into 32 columns, as all fields may have 2,000" in field.why for field in made.fields)
+    plain = written(made)
+    assert not columns_of(recipe_from(plain["features"], plain["events"])).of_events(events).faults
+
+
 def test_integers_of_any_length_are_codes_where_the_cells_are_text() -> None:
     """As those of a CSV are, which a category takes as they stand; a cell of another format is a number already."""
     events = [{"a": int(HASHES[at % 40]), "y": at % 4 == 0} for at in range(N)]

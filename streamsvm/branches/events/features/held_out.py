@@ -26,8 +26,8 @@ SHRINKAGE: Final = 5.0
 """Events with the share of all that are added to those of each value: a value that came once says little."""
 _SEED: Final = 7_919_103
 """Not one that people choose: labels drawn by the same generator would be those of the halves."""
-_LOGARITHM_GAIN: Final = 10.0
-"""Times 1/n by which a logarithm must explain more of the labels, some four times what chance adds."""
+_LOGARITHM_GAIN: Final = 4.0
+"""Times 1/n by which a logarithm must explain more of the labels: two units of the logarithm of a likelihood."""
 
 
 def enough(labels: NDArray[Any]) -> bool:

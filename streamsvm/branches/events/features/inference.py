@@ -32,6 +32,7 @@ from streamsvm.branches.events.features.naming_numbers import (
     LEAST_DIGITS,
     MOST_CATEGORIES,
     NEARLY_UNIQUE,
+    PROPOSED_BITS,
     Shape,
     as_codes,
     is_id,
@@ -40,6 +41,7 @@ from streamsvm.branches.events.features.naming_numbers import (
     vocabulary_or_hash,
     words_of,
 )
+from streamsvm.branches.events.features.recipe import MOST_COLUMNS
 from streamsvm.branches.events.features.text_numbers import MOSTLY, Written, as_text
 from streamsvm.branches.events.features.values import MICROSECONDS, time_of_text
 from streamsvm.field_paths import Path, Unreachable, picked, shown, unreadable
@@ -211,9 +213,38 @@ def proposal(
         if one.options is None and one.why.startswith(f"{_IDENTIFIER}:") and identifier is None:
             identifier = path
         found.append(_with_markers(one, (markers or {}).get(str(path[0]), {}) if len(path) == 1 else {}))
+    found = _within_columns(found)
     labels = None if label is None or answers is None else (label, answers.two)
     rare = None if answers is None else answers.rare()
     return Proposal(tuple(found), labels, rare, identifier, len(events))
+
+
+def _within_columns(found: list[FieldProposal]) -> list[FieldProposal]:
+    """Return the proposals, the widest hashed, or into fewer bits, until they have at most `MOST_COLUMNS`."""
+    found = list(found)
+    while found and sum(map(_width, found)) > MOST_COLUMNS:
+        widest = max(range(len(found)), key=lambda at: _width(found[at]))
+        one = found[widest]
+        options = dict(one.options or {})
+        bits = options.get("bits", PROPOSED_BITS + 1) - 1
+        if bits < 1 or _width(one) <= 2**bits:
+            break
+        options.pop("values", None)
+        why = f"{one.why}; hashed into {2**bits} columns, as all fields may have {MOST_COLUMNS:,}"
+        found[widest] = replace(one, options={**options, "as": "hash", "bits": bits}, why=why)
+    return found
+
+
+def _width(one: FieldProposal) -> int:
+    """Return how many columns a proposal has at most."""
+    options = one.options or {"values": ()}
+    own: dict[str, int] = {
+        "category": len(options.get("values", ())) + 1,
+        "hash": 1 << options.get("bits", 0),
+        "time": 4,
+    }
+    missing = options.get("missing") == "indicator"
+    return own.get(options.get("as", ""), int(one.options is not None)) + int(missing) + 2 * len(one.borders)
 
 
 _IDENTIFIER: Final = "identifier"

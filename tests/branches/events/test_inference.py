@@ -157,7 +157,7 @@ KINDS: list[tuple[str, str, Any, str | None, str]] = [
     ("tails", "a", np.where(CHANCE.random(N) < 0.7, 0.0, TAIL), "log", "the logarithm says more of held-out labels"),
     ("tails", "a", -TAIL, "log", "the logarithm says more of held-out labels"),
     ("tails", "a", CHANCE.exponential(1.0, N), "number", "0.0"),
-    ("tails", "a", CHANCE.permutation(TAIL), "number", " to "),
+    ("tails", "a", CHANCE.permutation(TAIL), "log", " times the median"),
     ("markers", "a", marked(-999.0, NORMAL), "marked", "and -999 in "),
     ("markers", "a", marked(-9_999, NORMAL, 0.01), "marked", "and -9999 in "),
     ("markers", "a", marked(9_999, NORMAL), "marked", "and 9999 in "),

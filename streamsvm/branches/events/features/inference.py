@@ -24,7 +24,7 @@ from streamsvm.branches.events.features.held_out import (
     area_in_order,
     coded,
     enough,
-    logarithm_helps,
+    logarithm_gain,
     signed_logarithm,
 )
 from streamsvm.branches.events.features.naming_numbers import (
@@ -52,9 +52,9 @@ LABEL_NAMES: Final = ("y", "label", "class", "target")
 SEPARATES: Final = 0.995
 """Area under the curve, of one field alone, from which it is suspected to know the label."""
 LONG_TAIL: Final = 100.0
-"""Times the median of the values but 0 that a largest value is, for a logarithm to be proposed without labels."""
+"""Times the median of the values but 0 that a largest value is, for a logarithm to be proposed unless labels say otherwise."""
 TAIL: Final = 4.0
-"""The same where labels say whether the logarithm is better: of a uniform number it is 2."""
+"""The same where labels say that the logarithm is better: of a uniform number it is 2."""
 UNWEIGHTED: Final = 0.25
 """Share of the rarer label below which balanced weights are proposed: with none, the hinge loss may answer one label
 for nearly all rows, and then their order, and the area under the curve, are arbitrary."""
@@ -434,13 +434,12 @@ def _quantity(
         why += f", and {marks}, which seems to stand for a missing value: clipped, and a feature of its own"
     sizes = np.abs(values[values != 0])
     times = float(sizes.max() / np.median(sizes)) if len(sizes) else 0.0
-    if times > TAIL and labels is not None:
-        if logarithm_helps(values, labels):
-            options["log1p"] = True
-            why += f", {times:.0f} times the median, and the logarithm says more of held-out labels"
-    elif labels is None and low >= 0 and times > LONG_TAIL:
+    gain = logarithm_gain(values, labels) if times > TAIL and labels is not None else 0.0
+    has_long_tail = low >= 0 and times > LONG_TAIL
+    if gain > 1.0 or (has_long_tail and gain > -1.0):
         options["log1p"] = True
         why += f", {times:.0f} times the median"
+        why += ", and the logarithm says more of held-out labels" if gain > 1.0 else ""
     shape = Shape.of(rest)
     if shape.whole and len(rest) <= FEW_NUMBERS:
         why += f'; {len(rest)} values only: as = "category" if they are codes'

@@ -157,7 +157,7 @@ KINDS: list[tuple[str, str, Any, str | None, str]] = [
     ("tails", "a", np.where(CHANCE.random(N) < 0.7, 0.0, TAIL), "log", "the logarithm says more of held-out labels"),
     ("tails", "a", -TAIL, "log", "the logarithm says more of held-out labels"),
     ("tails", "a", CHANCE.exponential(1.0, N), "number", "0.0"),
-    ("tails", "a", CHANCE.permutation(TAIL), "number", " to "),
+    ("tails", "a", CHANCE.permutation(TAIL), "log", " times the median"),
     ("markers", "a", marked(-999.0, NORMAL), "marked", "and -999 in "),
     ("markers", "a", marked(-9_999, NORMAL, 0.01), "marked", "and -9999 in "),
     ("markers", "a", marked(9_999, NORMAL), "marked", "and 9999 in "),
@@ -211,6 +211,16 @@ def test_what_is_proposed_can_be_read_and_says_why(
     assert made.id in (None, ("CustomerId",))
     plain = written(made)
     assert plain.get("points", {}) == ({"dtype": "float64"} if field.wide else {})
+    assert not columns_of(recipe_from(plain["features"], plain["events"])).of_events(events).faults
+
+
+def test_all_proposals_together_have_as_many_columns_as_there_may_be() -> None:
+    """The widest are hashed into fewer bits, and say so."""
+    values = {f"f{at}": places(300).tolist() for at in range(40)}
+    events = [{name: f"v{of[at]}" for name, of in values.items()} | {"y": bool(POSITIVE[at])} for at in range(N)]
+    made = proposal(events)
+    assert any("; hashed into 32 columns, as all fields may have 2,000" in field.why for field in made.fields)
+    plain = written(made)
     assert not columns_of(recipe_from(plain["features"], plain["events"])).of_events(events).faults
 
 

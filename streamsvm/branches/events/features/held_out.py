@@ -26,8 +26,8 @@ SHRINKAGE: Final = 5.0
 """Events with the share of all that are added to those of each value: a value that came once says little."""
 _SEED: Final = 7_919_103
 """Not one that people choose: labels drawn by the same generator would be those of the halves."""
-_LOGARITHM_GAIN: Final = 10.0
-"""Times 1/n by which a logarithm must explain more of the labels, some four times what chance adds."""
+LOGARITHM_GAIN: Final = 4.0
+"""Times 1/n by which a logarithm must explain more of the labels: two units of the logarithm of a likelihood."""
 
 
 def enough(labels: NDArray[Any]) -> bool:
@@ -84,11 +84,12 @@ def is_larger(one: float, other: float, labels: NDArray[Any]) -> bool:
     return one - other > max(LEAST_GAIN, SURE * float(error))
 
 
-def logarithm_helps(values: Float, labels: NDArray[Any]) -> bool:
-    """Return whether the logarithm of a number explains more of the labels than the number does."""
+def logarithm_gain(values: Float, labels: NDArray[Any]) -> float:
+    """Return how much more of the labels the logarithm of a number explains than the number, in `LOGARITHM_GAIN`."""
     known = labels >= 0
     values, labels = values[known], labels[known]
-    return _explained(signed_logarithm(values), labels) - _explained(values, labels) > _LOGARITHM_GAIN / len(labels)
+    more = _explained(signed_logarithm(values), labels) - _explained(values, labels)
+    return more * len(labels) / LOGARITHM_GAIN
 
 
 def signed_logarithm(values: Float) -> Float:

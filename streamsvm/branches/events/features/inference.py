@@ -24,7 +24,7 @@ from streamsvm.branches.events.features.held_out import (
     area_in_order,
     coded,
     enough,
-    logarithm_helps,
+    logarithm_gain,
     signed_logarithm,
 )
 from streamsvm.branches.events.features.naming_numbers import (
@@ -32,6 +32,7 @@ from streamsvm.branches.events.features.naming_numbers import (
     LEAST_DIGITS,
     MOST_CATEGORIES,
     NEARLY_UNIQUE,
+    PROPOSED_BITS,
     Shape,
     as_codes,
     is_id,
@@ -40,6 +41,7 @@ from streamsvm.branches.events.features.naming_numbers import (
     vocabulary_or_hash,
     words_of,
 )
+from streamsvm.branches.events.features.recipe import MOST_COLUMNS
 from streamsvm.branches.events.features.text_numbers import MOSTLY, Written, as_text
 from streamsvm.branches.events.features.values import MICROSECONDS, time_of_text
 from streamsvm.field_paths import Path, Unreachable, picked, shown, unreadable
@@ -50,9 +52,9 @@ LABEL_NAMES: Final = ("y", "label", "class", "target")
 SEPARATES: Final = 0.995
 """Area under the curve, of one field alone, from which it is suspected to know the label."""
 LONG_TAIL: Final = 100.0
-"""Times the median of the values but 0 that a largest value is, for a logarithm to be proposed without labels."""
+"""Times the median of the values but 0 that a largest value is, for a logarithm to be proposed unless labels say otherwise."""
 TAIL: Final = 4.0
-"""The same where labels say whether the logarithm is better: of a uniform number it is 2."""
+"""The same where labels say that the logarithm is better: of a uniform number it is 2."""
 UNWEIGHTED: Final = 0.25
 """Share of the rarer label below which balanced weights are proposed: with none, the hinge loss may answer one label
 for nearly all rows, and then their order, and the area under the curve, are arbitrary."""
@@ -211,9 +213,38 @@ def proposal(
         if one.options is None and one.why.startswith(f"{_IDENTIFIER}:") and identifier is None:
             identifier = path
         found.append(_with_markers(one, (markers or {}).get(str(path[0]), {}) if len(path) == 1 else {}))
+    found = _within_columns(found)
     labels = None if label is None or answers is None else (label, answers.two)
     rare = None if answers is None else answers.rare()
     return Proposal(tuple(found), labels, rare, identifier, len(events))
+
+
+def _within_columns(found: list[FieldProposal]) -> list[FieldProposal]:
+    """Return the proposals, the widest hashed, or into fewer bits, until they have at most `MOST_COLUMNS`."""
+    found = list(found)
+    while found and sum(map(_width, found)) > MOST_COLUMNS:
+        widest = max(range(len(found)), key=lambda at: _width(found[at]))
+        one = found[widest]
+        options = dict(one.options or {})
+        bits = options.get("bits", PROPOSED_BITS + 1) - 1
+        if bits < 1 or _width(one) <= 2**bits:
+            break
+        options.pop("values", None)
+        why = f"{one.why}; hashed into {2**bits} columns, as all fields may have {MOST_COLUMNS:,}"
+        found[widest] = replace(one, options={**options, "as": "hash", "bits": bits}, why=why)
+    return found
+
+
+def _width(one: FieldProposal) -> int:
+    """Return how many columns a proposal has at most."""
+    options = one.options or {"values": ()}
+    own: dict[str, int] = {
+        "category": len(options.get("values", ())) + 1,
+        "hash": 1 << options.get("bits", 0),
+        "time": 4,
+    }
+    missing = options.get("missing") == "indicator"
+    return own.get(options.get("as", ""), int(one.options is not None)) + int(missing) + 2 * len(one.borders)
 
 
 _IDENTIFIER: Final = "identifier"
@@ -403,13 +434,12 @@ def _quantity(
         why += f", and {marks}, which seems to stand for a missing value: clipped, and a feature of its own"
     sizes = np.abs(values[values != 0])
     times = float(sizes.max() / np.median(sizes)) if len(sizes) else 0.0
-    if times > TAIL and labels is not None:
-        if logarithm_helps(values, labels):
-            options["log1p"] = True
-            why += f", {times:.0f} times the median, and the logarithm says more of held-out labels"
-    elif labels is None and low >= 0 and times > LONG_TAIL:
+    gain = logarithm_gain(values, labels) if times > TAIL and labels is not None else 0.0
+    has_long_tail = low >= 0 and times > LONG_TAIL
+    if gain > 1.0 or (has_long_tail and gain > -1.0):
         options["log1p"] = True
         why += f", {times:.0f} times the median"
+        why += ", and the logarithm says more of held-out labels" if gain > 1.0 else ""
     shape = Shape.of(rest)
     if shape.whole and len(rest) <= FEW_NUMBERS:
         why += f'; {len(rest)} values only: as = "category" if they are codes'

@@ -52,7 +52,7 @@ LABEL_NAMES: Final = ("y", "label", "class", "target")
 SEPARATES: Final = 0.995
 """Area under the curve, of one field alone, from which it is suspected to know the label."""
 LONG_TAIL: Final = 100.0
-"""Times the median of the values but 0 that a largest value is, for a logarithm to be proposed unless labels say otherwise."""
+"""Times the median of the values but 0 that a largest value is, for a logarithm unless labels say otherwise."""
 TAIL: Final = 4.0
 """The same where labels say that the logarithm is better: of a uniform number it is 2."""
 UNWEIGHTED: Final = 0.25

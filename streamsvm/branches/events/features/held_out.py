@@ -89,7 +89,8 @@ def logarithm_gain(values: Float, labels: NDArray[Any]) -> float:
     known = labels >= 0
     values, labels = values[known], labels[known]
     more = _explained(signed_logarithm(values), labels) - _explained(values, labels)
-    return more * len(labels) / LOGARITHM_GAIN
+    share = float(np.mean(labels))
+    return more * 4.0 * share * (1.0 - share) * len(labels) / LOGARITHM_GAIN
 
 
 def signed_logarithm(values: Float) -> Float:
@@ -98,14 +99,20 @@ def signed_logarithm(values: Float) -> Float:
 
 
 def _explained(values: Float, labels: NDArray[Any]) -> float:
-    """Return the share of the labels' variance that a straight line, drawn through the other half, explains."""
-    left = 0.0
+    """Return the share of the labels' variance that a straight line, drawn through the other half, explains.
+
+    Both labels weigh the same: the share of a rare one grows with the odds themselves, and not with their logarithm.
+    """
+    left, share = 0.0, float(np.mean(labels))
+    weight = np.where(labels == 1, 0.5 / share, 0.5 / (1.0 - share))
     for taught, judged in _halves(len(values)):
-        x, y = values[taught], labels[taught]
-        spread = float(np.var(x))
-        slope = float(np.mean((x - x.mean()) * (y - y.mean()))) / spread if spread > 0 else 0.0
-        left += float(np.sum((labels[judged] - y.mean() - slope * (values[judged] - x.mean())) ** 2))
-    return 1.0 - left / (len(labels) * float(np.var(labels)))
+        x, w = values[taught], weight[taught] / weight[taught].sum()
+        x_mean, y_mean = float(w @ x), float(w @ labels[taught])
+        spread = float(w @ (x - x_mean) ** 2)
+        slope = float(w @ ((x - x_mean) * (labels[taught] - y_mean))) / spread if spread > 0 else 0.0
+        errors = labels[judged] - y_mean - slope * (values[judged] - x_mean)
+        left += float(weight[judged] @ errors**2)
+    return 1.0 - 4.0 * left / len(labels)
 
 
 def _halves(n: int) -> Iterator[tuple[NDArray[np.bool_], NDArray[np.bool_]]]:

@@ -52,7 +52,7 @@ LABEL_NAMES: Final = ("y", "label", "class", "target")
 SEPARATES: Final = 0.995
 """Area under the curve, of one field alone, from which it is suspected to know the label."""
 LONG_TAIL: Final = 100.0
-"""Times the median of the values but 0 that a largest value is, for a logarithm unless labels say otherwise."""
+"""Times the median of all but 0 that a largest value is, for a logarithm to be proposed unless labels contradict."""
 TAIL: Final = 4.0
 """The same where labels say that the logarithm is better: of a uniform number it is 2."""
 UNWEIGHTED: Final = 0.25
@@ -432,7 +432,7 @@ def _quantity(
         values = np.clip(values, low, high)
         marks = " and ".join(f"{mark:.6g} in {distinct[mark] / distinct.total():.1%}" for mark in distinct - rest)
         why += f", and {marks}, which seems to stand for a missing value: clipped, and a feature of its own"
-    sizes = np.abs(values[values != 0])
+    sizes = np.abs(values[(values != 0) & (values == np.array(present, np.float64))])
     times = float(sizes.max() / np.median(sizes)) if len(sizes) else 0.0
     gain = logarithm_gain(values, labels) if times > TAIL and labels is not None else 0.0
     has_long_tail = low >= 0 and times > LONG_TAIL

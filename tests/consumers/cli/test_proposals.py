@@ -46,7 +46,7 @@ CODES: Final[dict[str, tuple[Sequence[object], Any]]] = {
     "postal codes": (["02134", "94110", "10001"], ["02134", "10001", "94110"]),
     "padded": (["007", "7", "12"], ["007", "12", "7"]),
     "padded, one of them late": ([*["94110"] * 119, "02134"], ["02134", "94110"]),
-    "many": ([f"{7 * row:03d}" for row in range(60)], {"bits": 5}),
+    "many": ([f"{7 * row:03d}" for row in range(60)], None),
     "grades": (["1", "2", "R"], ["1", "2", "R"]),
     "versions": (["1.0", "1", "1.0b"], ["1", "1.0", "1.0b"]),
     "booleans among words": (["true", "false", "maybe"], ["false", "maybe", "true"]),
@@ -54,12 +54,12 @@ CODES: Final[dict[str, tuple[Sequence[object], Any]]] = {
     "markers in three ways": (["NaN", "null", "nan", "x"], ["NaN", "nan", "null", "x"]),
     "markers that are texts": (["None", "?", "x"], ["?", "None", "x"]),
     "padded, with a marker": (["01", "02", "NA"], ["01", "02", "NA"]),
-    "an exponent that is none": (["700e783649920720", *HEX], {"bits": 5}),
+    "an exponent that is none": (["700e783649920720", *HEX], None),
     "reserved": (["(other)", "(missing)", "x", "z"], ["x", "z"]),
     "beyond 16 bits": (["\U0001f44d", "\U0001f600"], ["\U0001f44d", "\U0001f600"]),
     "quotes": (['"', "'", 'a"b', "\\n", "#", "]"], ['"', "#", "'", "\\n", "]", 'a"b']),
 }
-"""Cells of a column, and the values of the category that is proposed, or the options of the hash."""
+"""Cells of a column, and the values of the category that is proposed; None where it may be a hash."""
 
 
 @pytest.mark.parametrize("kind", CODES)
@@ -70,7 +70,8 @@ def test_a_column_of_codes_is_text_in_all_its_rows(kind: str, tmp_path: Path) ->
     proposed = tried(path)[0]
     options = proposed["features"]["f"]
     assert "missing" not in options
-    assert options == {"as": "hash", **wanted} if isinstance(wanted, dict) else sorted(options["values"]) == wanted
+    assert options["as"] in ("category", "hash")
+    assert wanted is None or sorted(options["values"]) == wanted
     sent = [event["f"] for event in events_in(path, "csv", recipe_from(proposed["features"], proposed["events"]))]
     assert sent == [cells[row % len(cells)] for row in range(ROWS)]
 

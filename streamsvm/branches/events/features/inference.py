@@ -45,6 +45,7 @@ from streamsvm.branches.events.features.recipe import MOST_COLUMNS
 from streamsvm.branches.events.features.text_numbers import MOSTLY, Written, as_text
 from streamsvm.branches.events.features.values import MICROSECONDS, time_of_text
 from streamsvm.field_paths import Path, Unreachable, picked, shown, unreadable
+from streamsvm.ingest.row import LARGEST_FEATURE
 from streamsvm.model.positive_label import TwoLabels, two_labels
 from streamsvm.points import is_lost_as_float32
 
@@ -392,6 +393,8 @@ def _number(
     path: Path, present: Sequence[Any], distinct: Counter[Any], labels: NDArray[np.int8] | None, *, of_cells: bool
 ) -> FieldProposal:
     low, high = min(distinct), max(distinct)
+    if max(-low, high) > LARGEST_FEATURE["float32"]:
+        return FieldProposal(path, None, f"{low:.6g} to {high:.6g}: beyond the range of a feature")
     if set(distinct) == {0, 1}:
         return FieldProposal(path, {"as": "flag"}, f"0 or 1; 1 in {distinct[1] / distinct.total():.1%}")
     for format_, (first, last) in _EPOCHS.items() if _is_time(path) else ():

@@ -29,17 +29,17 @@ from typing import Final
 
 ROOT: Final = Path(__file__).parent.parent
 LIMITS: Final[Mapping[str, int]] = {
-    "files": 700,  # scorers go on from records of their own; tables of strangers are never silently wrong
-    "functions": 5_900,  # the same
-    "classes": 930,  # the same
-    "carriers": 560,  # the same
+    "files": 605,  # scorers go on from records of their own; tables of strangers are never silently wrong
+    "functions": 5_553,  # the same
+    "classes": 909,  # the same
+    "carriers": 535,  # the same
     "Protocols": 39,
-    "tokens": 590_000,  # the same
-    "lines of Python": 96_000,  # the same
-    "lines of other languages": 2_420,  # the same
-    "lines of tests": 79_000,  # the same
-    "words of pages": 28_500,  # the same
-    "options": 80,  # the same
+    "tokens": 567_801,  # the same
+    "lines of Python": 92_512,  # the same
+    "lines of other languages": 2_409,  # the same
+    "lines of tests": 73_640,  # the same
+    "words of pages": 27_884,  # the same
+    "options": 74,  # the same
     "commands": 21,
     "metrics": 86,  # the same
     "lines of a package that grows beside another": 6_000,

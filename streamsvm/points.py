@@ -51,6 +51,10 @@ ROUNDED_AWAY: Final = 1e-3
 """Standard deviations of a column by which float32 may move its values: less is no loss to a linear model."""
 
 
+LARGEST_FEATURE: Final[Mapping[str, float]] = {"float32": float(np.finfo(np.float32).max), "float64": 1e100}
+"""Largest magnitude of a feature: the storage dtype holds it, and its square can be summed in float64."""
+
+
 def is_lost_as_float32(column: NDArray[np.float64]) -> bool:
     """Return whether different values of a column become the same as float32, far enough from where they were.
 

@@ -45,9 +45,8 @@ from streamsvm.branches.events.features.recipe import MOST_COLUMNS
 from streamsvm.branches.events.features.text_numbers import MOSTLY, Written, as_text
 from streamsvm.branches.events.features.values import MICROSECONDS, time_of_text
 from streamsvm.field_paths import Path, Unreachable, picked, shown, unreadable
-from streamsvm.ingest.row import LARGEST_FEATURE
 from streamsvm.model.positive_label import TwoLabels, two_labels
-from streamsvm.points import is_lost_as_float32
+from streamsvm.points import LARGEST_FEATURE, is_lost_as_float32
 
 LABEL_NAMES: Final = ("y", "label", "class", "target")
 SEPARATES: Final = 0.995

@@ -47,6 +47,27 @@ def precedes(earlier: Positions, later: Positions) -> bool:
     return all(position <= later.get(partition, Position(-1)) for partition, position in earlier.items())
 
 
+ROUNDED_AWAY: Final = 1e-3
+"""Standard deviations of a column by which float32 may move its values: less is no loss to a linear model."""
+
+
+LARGEST_FEATURE: Final[Mapping[str, float]] = {"float32": float(np.finfo(np.float32).max), "float64": 1e100}
+"""Largest magnitude of a feature: the storage dtype holds it, and its square can be summed in float64."""
+
+
+def is_lost_as_float32(column: NDArray[np.float64]) -> bool:
+    """Return whether different values of a column become the same as float32, far enough from where they were.
+
+    float32 has 24 bits: at 1.7e9, the seconds since 1970, neighbours are 128 apart.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        rounded = column.astype(np.float32)
+        moved = np.abs(rounded - column).max(initial=0.0)
+    if not moved > ROUNDED_AWAY * float(np.std(column)):
+        return False
+    return len(np.unique(rounded)) < len(np.unique(column))
+
+
 @dataclass(frozen=True, slots=True)
 class Points:
     """Weighted labeled points.

@@ -29,16 +29,16 @@ from typing import Final
 
 ROOT: Final = Path(__file__).parent.parent
 LIMITS: Final[Mapping[str, int]] = {
-    "files": 599,  # scorers go on from records of their own; tables of strangers are never silently wrong
-    "functions": 5_498,  # the same
-    "classes": 908,  # the same
+    "files": 605,  # scorers go on from records of their own; tables of strangers are never silently wrong
+    "functions": 5_553,  # the same
+    "classes": 909,  # the same
     "carriers": 535,  # the same
     "Protocols": 39,
-    "tokens": 561_460,  # the same
-    "lines of Python": 91_601,  # the same
+    "tokens": 567_801,  # the same
+    "lines of Python": 92_512,  # the same
     "lines of other languages": 2_409,  # the same
-    "lines of tests": 72_758,  # the same
-    "words of pages": 27_866,  # the same
+    "lines of tests": 73_640,  # the same
+    "words of pages": 27_884,  # the same
     "options": 74,  # the same
     "commands": 21,
     "metrics": 86,  # the same

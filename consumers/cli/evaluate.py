@@ -160,6 +160,7 @@ def evaluate_command(
     from rich.console import Console
 
     from consumers.cli.file_options import SkippedRowCounter, in_flags, rows_by_recipe, source_of
+    from consumers.delimiters import found_delimiter
     from consumers.evaluate import (
         FLAGS,
         Plan,
@@ -214,6 +215,7 @@ def evaluate_command(
     foreign["header"] = header
     with in_flags(sys.argv[1:]), progress_bar() as step:
         on_incomplete = left_out if skip_incomplete else None
+        delimiter = found_delimiter(file, format_, delimiter)
         by_recipe = settings is not None and settings.recipe is not None
         if settings is not None and by_recipe:
             source = rows_by_recipe(event_file("--config", file, foreign), settings, format_, delimiter, on_incomplete)

@@ -86,6 +86,7 @@ def replay_command(
 ) -> None:
     """Write the points of a file, or of the bundled pulsar survey, to a topic."""
     from consumers.cli.file_options import Labels, SkippedRowCounter, first_look, in_flags, source_of
+    from consumers.delimiters import found_delimiter
     from consumers.host.runtime import connect, schemas_of, stop_on_signals
     from consumers.replay.replay import expected_points, prepare_topic, progress_bar, replay
     from streamsvm.kafka import Cluster
@@ -97,6 +98,8 @@ def replay_command(
     cluster, stop, labels = Cluster(connect(settings, "replay")), stop_on_signals(), Labels()
     foreign: dict[str, object] = {"label": label, "positive": positive, "weight": weight, "id": id_, "columns": columns}
     foreign["header"] = header
+    with in_flags():
+        delimiter = found_delimiter(file, format_, delimiter)
     if events:
         _replay_events(
             settings,

@@ -18,7 +18,7 @@ from streamsvm.ingest.files.faults import bad_cell
 from streamsvm.ingest.files.source import PointSource, SourceBatch
 from streamsvm.learning.tasks import MOST_CLASSES
 from streamsvm.model.positive_label import TwoLabels, two_labels, written
-from streamsvm.points import Points, label_codes
+from streamsvm.points import Points, is_lost_as_float32, label_codes
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +34,15 @@ class LoadedPoints:
         Why of two it is that one; None of more.
     at : ndarray of shape (n,), int64
         Row of each point in the source.
+    rounded : tuple of str
+        The columns of which float32, where points are stored so, makes different values the same.
     """
 
     points: Points
     labels: tuple[Label, ...]
     two: TwoLabels | None
     at: NDArray[np.int64]
+    rounded: tuple[str, ...] = ()
 
 
 def load(source: PointSource, step: Step = silent, positive: str | None = None) -> tuple[Points, tuple[Label, ...]]:
@@ -95,11 +98,18 @@ def read(
     codes = np.array(label_codes(len(labels)), np.int8)
     y = codes[np.fromiter((index[type(label), label] for label in given), np.intp, len(given))]
     weight = [np.ones(len(batch)) if batch.weight is None else batch.weight for batch in batches]
-    X = np.concatenate([batch.X for batch in batches])
+    X, rounded = np.concatenate([batch.X for batch in batches]), tuple[str, ...]()
     if config is not None:
         _check_range(source, X, at, config.dtype)
+        if config.dtype == "float32":
+            lost = [column for column in range(X.shape[1]) if is_lost_as_float32(X[:, column])]
+            rounded = tuple(_name_of(source, column) for column in lost)
         X = X.astype(config.numpy_dtype)
-    return LoadedPoints(Points(X, y, np.concatenate(weight)), tuple(labels), two, at)
+    return LoadedPoints(Points(X, y, np.concatenate(weight)), tuple(labels), two, at, rounded)
+
+
+def _name_of(source: PointSource, column: int) -> str:
+    return source.feature_names[column] if source.feature_names else f"x[{column}]"
 
 
 def _rows_of(batch: SourceBatch) -> NDArray[np.int64]:
@@ -164,11 +174,10 @@ def _check_range(source: PointSource, X: NDArray[np.float64], at: NDArray[np.int
     if not beyond.any():
         return
     row, column = (int(index) for index in np.argwhere(beyond)[0])
-    name = source.feature_names[column] if source.feature_names else f"x[{column}]"
     raise bad_cell(
         source.name,
         int(at[row]),
-        name,
+        _name_of(source, column),
         f"{X[row, column]:g} is too large; a feature must be at most {largest:g} in magnitude",
         "Correct the row, scale the column, or set points.dtype = float64.",
     )

@@ -67,6 +67,8 @@ MOSTLY_TIED: Final = 0.9
 the AUC of solutions whose objectives agree in six figures was 0.87 to 0.90; with balanced weights all had 0.912."""
 OTHER_WEIGHTS: Final = {"balanced": "balanced", "none": "unweighted"}
 """Names of rows under other class weights."""
+MOST_NAMED: Final = 5
+"""Columns that a note names."""
 RECALLS_SHOWN: Final = (0.99, 0.95, 0.9, 0.8, 0.5, 0.2)
 """Of the held-out positive points, at thresholds that are shown beside the chosen one."""
 
@@ -136,7 +138,12 @@ def evaluate(
         most_bytes=config.coreset.largest_bytes(config.points, plan.partitions),
         rows=tuple(_said(_with_gap(row, best), rows, test, labels, plan) for row in rows),
         thresholds=thresholds,
-        said=(*_of_labels(plan, table), *_not_held_out(labels, train, test), *copies.said(train, test)),
+        said=(
+            *_of_labels(plan, table),
+            *_not_held_out(labels, train, test),
+            *copies.said(train, test),
+            *_rounded(table.rounded),
+        ),
         version=_version_of(plan, table, rejected(), step),
     )
 
@@ -147,6 +154,13 @@ def _of_labels(plan: Plan, table: LoadedPoints) -> Iterator[str]:
         yield table.two.said
         if plan.cost is not None:
             yield table.two.cost_said(plan.cost)
+
+
+def _rounded(columns: Sequence[str]) -> Iterator[str]:
+    """Yield of which columns float32 makes different values the same."""
+    if columns:
+        named = ", ".join(columns[:MOST_NAMED]) + (", ..." if len(columns) > MOST_NAMED else "")
+        yield f'points.dtype = "float32" makes different values of {named} the same: set points.dtype = "float64"'
 
 
 def _not_held_out(labels: Sequence[Label], train: Points, test: Points) -> Iterator[str]:

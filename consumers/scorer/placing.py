@@ -12,7 +12,6 @@ a later leader appended.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from contextlib import closing
 from typing import Final
 
 import structlog
@@ -60,6 +59,7 @@ class Placing:
         self._cluster, self._progress, self._identity = cluster, progress, identity
         self._model, self._scoring, self._reset = model, scoring, reset
         self._incarnations: dict[int, int] = {}
+        self._ranges: Mapping[int, tuple[int, int]] = {}
         self._said: set[tuple[int, int]] = set()
 
     def place(
@@ -88,6 +88,7 @@ class Placing:
         wanted = sorted(partitions)
         known = self._progress.newest(wanted)
         with self._cluster.keeping():
+            self._ranges = self._cluster.log_ranges(self._scoring.topic, wanted)
             return {p: self._placed(p, known.get(p), hints.get(p), begun.get(p)) for p in wanted}
 
     def scored(self, newest: Mapping[int, Record], time_ms: int) -> dict[int, ScoredTo]:
@@ -187,7 +188,7 @@ class Placing:
     def _still_there(self, partition: int, known: ScoredTo) -> int:
         """Return the next offset to score, before which the log is the one that was scored."""
         topic = self._scoring.topic
-        low, end = self._cluster.log_range(topic, partition)
+        low, end = self._ranges[partition]
         if low <= known.offset <= end and not self._changed(partition, known, low):
             return known.offset
         self._identity.confirm({})  # a topic that was made again is another matter
@@ -232,9 +233,8 @@ class Placing:
     def _changed(self, partition: int, known: ScoredTo, low: int) -> bool:
         if known.leader_epoch == UNKNOWN or known.offset <= low:
             return False
-        with closing(self._cluster.reader()) as reader:
-            last = reader.fetch_one(self._scoring.topic, partition, known.offset - 1, READ_TIMEOUT_S)
-        return last is not None and last.leader_epoch not in (None, known.leader_epoch)
+        now = self._cluster.leader_epoch(self._scoring.topic, partition, known.offset - 1)
+        return now not in (None, known.leader_epoch)
 
     def _first_after(self, partition: int, leader_epoch: int, low: int, high: int) -> int:
         """Return the first offset of a later leader than this; `high` if there is none below it.

@@ -122,7 +122,8 @@ class ScoredProgress:
         wanted = sorted(partitions)
         self._require_stable({self.place_of(partition) for partition in wanted})
         with self._cluster.keeping():
-            found = {p: self._newest(self.place_of(p), f"{self._of} {p} ".encode()) for p in wanted}
+            ranges = self._cluster.log_ranges(self.topic, {self.place_of(partition)[1] for partition in wanted})
+            found = {p: self._newest(place := self.place_of(p), self._prefix(p), *ranges[place[1]]) for p in wanted}
         return {partition: to for partition, to in found.items() if to is not None}
 
     def has_begun(self, partition: int) -> bool:
@@ -132,7 +133,8 @@ class ScoredProgress:
     def is_ahead(self, part: AttemptRecord) -> bool:
         """Return whether a record of an attempt, of any model, is ahead of what is committed in its stead."""
         to, prefix = _read(part.value or b"", part.where), b" ".join((part.key or b"").split(b" ", 3)[:3])
-        newest = self._newest((part.topic, part.partition), prefix + b" ")
+        place = part.topic, part.partition
+        newest = self._newest(place, prefix + b" ", *self._cluster.log_range(*place))
         if newest is None:
             return True
         if newest.topic_id != to.topic_id:
@@ -169,8 +171,10 @@ class ScoredProgress:
                 "It ends by itself, or is settled; no action needed.",
             )
 
-    def _newest(self, place: Place, prefix: bytes) -> ScoredTo | None:
-        low, end = self._cluster.log_range(*place)
+    def _prefix(self, partition: int) -> bytes:
+        return f"{self._of} {partition} ".encode()
+
+    def _newest(self, place: Place, prefix: bytes, low: int, end: int) -> ScoredTo | None:
         begin, most = end, TAIL
         while begin > low:
             begin, until, most = max(low, begin - most), begin, 16 * most

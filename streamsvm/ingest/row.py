@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
-import numpy as np
 
 from streamsvm.ingest.deletions import DELETED, OPERATION, says_delete, says_deleted
+from streamsvm.points import LARGEST_FEATURE as LARGEST_FEATURE
 
 EXCERPT_CHARACTERS: Final = 80
 
@@ -18,9 +17,6 @@ LARGEST_WEIGHT: Final = 1e15
 
 LARGEST_EXACT: Final = 2**53
 """Largest magnitude of a label up to which float64 represents all integers."""
-
-LARGEST_FEATURE: Final[Mapping[str, float]] = {"float32": float(np.finfo(np.float32).max), "float64": 1e100}
-"""Largest magnitude of a feature: the storage dtype holds it, and its square can be summed in float64."""
 
 
 class Point(msgspec.Struct):

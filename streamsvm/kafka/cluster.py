@@ -14,7 +14,7 @@ from streamsvm.kafka.connection import Connection, Option, connection_of
 from streamsvm.kafka.consuming import Input
 from streamsvm.kafka.group_member import GroupMember
 from streamsvm.kafka.group_slots import GroupSlots, Process, Slot
-from streamsvm.kafka.log import Marks, Place, Start, Watermarks, log_range, start_positions
+from streamsvm.kafka.log import Marks, Place, Start, Watermarks, log_range, log_ranges, start_positions
 from streamsvm.kafka.membership import Placement, Subscription
 from streamsvm.kafka.outbox import PATIENCE_S, Outbox
 from streamsvm.kafka.producing import Publisher
@@ -147,6 +147,10 @@ class Cluster:
             If no broker answers in time.
         """
         return log_range(self._connection, topic, partition)
+
+    def log_ranges(self, topic: str, partitions: Iterable[int]) -> dict[int, tuple[int, int]]:
+        """Return the same of several partitions of a topic, over one connection; see `log_range`."""
+        return log_ranges(self._connection, topic, partitions)
 
     def starts(self, topic: str, partitions: Iterable[int], start: Start) -> dict[int, int]:
         """Return the position of each partition at which to start reading.

@@ -261,6 +261,9 @@ class Cluster(Port):
         log = self._broker.log(topic, partition)
         return log.first, log.end
 
+    def log_ranges(self, topic: str, partitions: Iterable[int]) -> dict[int, tuple[int, int]]:
+        return {partition: self.log_range(topic, partition) for partition in partitions}
+
     def starts(self, topic: str, partitions: Iterable[int], start: Start) -> dict[int, int]:
         return {partition: self._broker.log(topic, partition).first for partition in partitions}
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import random
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -265,15 +266,17 @@ def check(world: ScorerWorld) -> None:
     if not (EXCUSES | of_two) & set(world.excuses):
         rows = {point: answers.row_of(point[0]) for point in world.fed}
         points = {point: row[1] for point, row in rows.items() if row[2] >= logs[row[1]].first}
-        bad_twice = _bad(world.gone) & _bad(world.fed)  # a letter says of which place it is, not of which topic
+        bad_twice = _bad_twice({**world.gone, **world.fed})
         hold(answers.once([one for one in given if one in scores or answers.source_of(one) not in bad_twice]))
         hold(answers.all_below(given, points, positions, "the model"))
     if not world.excuses:
         hold(_moves(world))
 
 
-def _bad(points: Mapping[answers.Point, bool]) -> set[str]:
-    return {source for (source, _), bad in points.items() if bad}
+def _bad_twice(points: Mapping[answers.Point, bool]) -> set[str]:
+    """Return where bad points were in several topics of the name: a letter says of which place it is, not of which."""
+    counts = Counter(source for (source, _), bad in points.items() if bad)
+    return {source for source, count in counts.items() if count > 1}
 
 
 def _moves(world: ScorerWorld) -> list[Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
@@ -89,28 +90,35 @@ def _require_of(what: str, format_: str | None, formats: Sequence[str], others: 
 
 
 def _infer_file(file: Path, label: Asked, format_: FileFormat | None, delimiter: str | None, rows: int) -> None:
-    from streamsvm.branches.events.event_files import events_in
-    from streamsvm.branches.events.features.inference import drawn
-    from streamsvm.ingest.decoding import Markers
+    from consumers.delimiters import found_delimiter
+    from streamsvm.branches.events.csv_columns import typed
+    from streamsvm.branches.events.event_files import untyped_in
+    from streamsvm.branches.events.features.inference import LABEL_NAMES, drawn
     from streamsvm.ingest.files.opening import format_of
 
-    markers: Markers = {}
-    read = events_in(file, format_of(file, format_), None, delimiter, markers)
-    sample = drawn(islice(_counted(read), max(rows, MOST_READ)), rows)
+    known, said = format_of(file, format_), "" if delimiter is None else f" --delimiter {shlex.quote(delimiter)}"
+    delimiter = found_delimiter(file, known, delimiter)
+    sample = drawn(islice(_counted(untyped_in(file, known, delimiter)), max(rows, MOST_READ)), rows)
     if not sample.of:
         raise ConfigurationError(f"{file} holds no events", "The file must have at least one row.")
+    events: Sequence[Mapping[str, Any]] = sample.events
+    markers: Mapping[str, Counter[str]] = {}
+    if known == "csv":
+        named = {name for name in events[0] if name.lower() in LABEL_NAMES} if label[0] is None else {label[0]}
+        events, markers = typed(events, named)
     name, seen = shlex.quote(str(file)), f"{len(sample.events):,}"
     if sample.of > len(sample.events):
         seen = f"{seen} of the {'first ' if sample.of == max(rows, MOST_READ) else ''}{sample.of:,}"
     _propose(
-        sample.events,
+        events,
         label,
         f"# Proposed from {seen} events of {printable(file.name)}. Read it before you use it.",
-        f"# Try it:  streamsvm evaluate {name} --config THIS_FILE",
-        f"# Send it: streamsvm replay {name} --events --topic events --create 1 --config THIS_FILE",
+        f"# Try it:  streamsvm evaluate {name}{said} --config THIS_FILE",
+        f"# Send it: streamsvm replay {name}{said} --events --topic events --create 1 --config THIS_FILE",
         "# Train:   streamsvm train --config THIS_FILE --input-topic events",
         markers=markers,
         places=sample.places,
+        of_cells=known == "csv",
     )
 
 
@@ -126,14 +134,13 @@ def _infer_topic(
         raise ConfigurationError(
             f"the newest records of {topic} hold no events ({why})", "Give --format or --envelope, or another topic."
         )
-    points = [] if format_ == "auto" else ["", "[points]", f'format = "{format_}"']
     _propose(
         events,
         label,
         f"# Proposed from {len(events):,} of the newest events of {printable(topic)}. Read it before you use it.",
         f"# Train: streamsvm train --config THIS_FILE --input-topic {shlex.quote(topic)}",
-        *points,
         envelope=envelope,
+        points={} if format_ == "auto" else {"format": format_},
     )
 
 
@@ -160,25 +167,40 @@ def _propose(
     envelope: str = "none",
     markers: Mapping[str, Mapping[str, int]] | None = None,
     places: Sequence[int] | None = None,
+    points: Mapping[str, str] | None = None,
+    of_cells: bool = False,
 ) -> None:
     from streamsvm.branches.events.features.inference import proposal
     from streamsvm.field_paths import path_of
 
     try:
         field, positive = label
-        made = proposal(events, path_of(field) if field else None, markers, places, positive)
+        made = proposal(events, path_of(field) if field else None, markers, places, positive, of_cells=of_cells)
     except ValueError as error:
         raise ConfigurationError(
             str(error), "Give the field of a label with two values, --label FIELD, and one of them, --positive LABEL."
         ) from None
-    for line in (*head, *_lines(made, envelope)):
+    for line in (*head, *_lines(made, envelope, points or {})):
         typer.echo(line)
 
 
-def _lines(made: Proposal, envelope: str) -> Iterator[str]:
-    from streamsvm.branches.events.features.declaring import written
+_OF_BOTH: Final = ("missing", "parse", "decimal", "thousands", "currency")
+"""Options of a field's feature that its second one needs, too."""
+
+
+def _lines(made: Proposal, envelope: str, points: Mapping[str, str]) -> Iterator[str]:
+    from streamsvm.branches.events.features.declaring import allowed, name_for, written
+    from streamsvm.field_paths import shown
+    from streamsvm.model.described import RARE
     from streamsvm.toml_text import toml_key, toml_value
 
+    wide = [shown(field.path) for field in made.fields if field.wide]
+    if points or wide:
+        yield ""
+        yield "[points]"
+    yield from (f"{option} = {toml_value(value)}" for option, value in points.items())
+    if wide:
+        yield f'dtype = "float64"  # float32 makes different values of {printable(", ".join(wide))} the same'
     yield ""
     yield "[events]"
     if envelope != "none":
@@ -199,16 +221,25 @@ def _lines(made: Proposal, envelope: str) -> Iterator[str]:
         yield "[svm]"
         why = f"{share:.1%} are {printable(repr(value))}, which a model may never answer otherwise"
         yield f'class_weight = "balanced"  # {why}'
-        yield "# Its cost: more false alarms; average precision fell on six of eight public sets. evaluate shows both."
+        shows = " evaluate shows both." if share < RARE else ""
+        yield f"# Its cost: more false alarms; average precision fell on six of eight public sets.{shows}"
     yield ""
     yield "[features]"
+    names: set[str] = set()
     for field in made.fields:
-        why, key = printable(field.why), "_".join(map(str, field.path))
-        if field.options is None:
-            yield f"# {printable(key)}: {why}"
+        why, options = printable(field.why), None if field.options is None else allowed(field.options)
+        if options is None:
+            why += "; a category cannot have them" if field.options is not None else ""
+            yield f"# {printable('_'.join(map(str, field.path)))}: {why}"
             continue
-        options = field.options if written(field.path) == key else {"field": written(field.path), **field.options}
-        yield f"{toml_key(key)} = {toml_value(dict(options))}  # {why}"
+        names.add(name := name_for(field.path, names))
+        own = {} if written(field.path) == name else {"field": written(field.path)}
+        yield f"{toml_key(name)} = {toml_value({**own, **options})}  # {why}"
+        if field.borders:
+            names.add(side := name_for((f"{name}_missing",), names))
+            other: dict[str, Any] = {"field": written(field.path), "as": "number", "buckets": field.borders}
+            other |= {option: value for option, value in options.items() if option in _OF_BOTH}
+            yield f"{toml_key(side)} = {toml_value(other)}  # on which side of the border it lies"
 
 
 FEATURES: Final = Command(name="features", run=app, after="score")

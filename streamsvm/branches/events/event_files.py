@@ -3,28 +3,26 @@
 from __future__ import annotations
 
 import csv
-import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import partial
+from itertools import chain, islice
 from pathlib import Path
-from typing import Any, Final, Literal, Self
+from typing import Any, Final, Literal
 
 import msgspec
 import numpy as np
 import pyarrow.parquet as pq
 
 from streamsvm.branches.events.arrow_values import rows_of
+from streamsvm.branches.events.csv_columns import NUMBER, CsvColumns, read_cell
 from streamsvm.branches.events.event_points import EventReader
-from streamsvm.branches.events.features.recipe import Category, Hash, Number, Recipe, Time
-from streamsvm.branches.events.features.values import LARGEST_EXACT
+from streamsvm.branches.events.features.recipe import Recipe
 from streamsvm.branches.events.options import points_of
 from streamsvm.config import PointsConfig
 from streamsvm.errors import ConfigurationError
-from streamsvm.field_paths import shown
 from streamsvm.ingest.decoding import Markers
-from streamsvm.ingest.files.cells import is_missing
+from streamsvm.ingest.files.delimiters import delimiter_of
 from streamsvm.ingest.files.faults import CORRECT, bad_cell, bad_row, reading, refuse_repeated, shown as quoted
 from streamsvm.ingest.files.reading import batch_rows, chunks, decoded, empty, lines_of, open_bytes
 from streamsvm.ingest.files.source import Format, OnIncomplete, PointSource, SourceBatch
@@ -32,12 +30,10 @@ from streamsvm.ingest.row import LARGEST_FEATURE
 
 Event = dict[str, Any]
 
-NUMBER: Final = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
-"""A cell that is a number in JSON, too: not one with zeros in front, which is an identifier."""
 CHUNK: Final = 4_096
+"""Rows that are read at once, and by the first of which the columns of a CSV are judged."""
 
 _object_decoder = msgspec.json.Decoder(dict[str, Any])
-_number_decoder = msgspec.json.Decoder()
 
 
 def events_in(
@@ -47,16 +43,17 @@ def events_in(
 
     A cell of a CSV is missing if it is empty, NA, NaN or null (`is_missing`), unless that is a value of a vocabulary
     which the recipe declares for the column: a category's values, or the labels. Blanks around a cell do not count,
-    unless such a value has them. Other cells are what JSON would read: a number, true, false, or else text.
+    unless such a value has them. Other cells are what JSON would read, a number, true, false, or else text; but the
+    column is text in all its rows if the recipe says so, or if it says nothing and the first rows do (`holds_texts`).
 
     Parameters
     ----------
     path : Path
     format_ : {"csv", "jsonl", "parquet"}
     recipe : Recipe, optional
-        Says which columns of a CSV are text. Without it a cell is a number, a boolean or text by what stands in it.
+        Says which columns of a CSV are text.
     delimiter : str, optional
-        Of a CSV. Default: a tab for .tsv, else a comma.
+        Of a CSV. Default: found by its first rows, as `delimiter_of` does.
     markers : Markers, optional
         Filled, by column, with the cells of a CSV that were taken as missing though they are not empty.
 
@@ -66,7 +63,7 @@ def events_in(
         If the file or a row of it cannot be read, or the format has no named columns.
     """
     openers: Mapping[str, Callable[[Path], Iterator[Event]]] = {
-        "csv": partial(_csv, _CsvColumns.of(recipe), delimiter, {} if markers is None else markers),
+        "csv": partial(_csv, CsvColumns.of(recipe), delimiter, {} if markers is None else markers),
         "jsonl": _jsonl,
         "parquet": _parquet,
     }
@@ -78,6 +75,21 @@ def events_in(
         raise ConfigurationError(f"{path} is a {format_} file, to which delimiter does not apply", "Leave it out.")
     with reading(path):
         yield from openers[format_](path)
+
+
+def untyped_in(path: Path, format_: Format, delimiter: str | None = None) -> Iterator[Event]:
+    """Yield the rows of a file as `events_in` does, but those of a CSV with the text of each cell.
+
+    What the columns hold can then be told from all rows that are kept, by `typed`.
+    """
+    if format_ != "csv":
+        yield from events_in(path, format_, None, delimiter)
+        return
+    with reading(path):
+        rows = _rows(path, delimiter)
+        names = next(rows)
+        for cells in rows:
+            yield dict(zip(names, cells, strict=True))
 
 
 def event_source(
@@ -96,7 +108,7 @@ def event_source(
     path, format_, recipe, delimiter
         As of `events_in`.
     dtype : "float32" or "float64"
-        What a model stores: a feature that it cannot hold is an error, and others are rounded to it.
+        What a model stores: a feature that it cannot hold is an error. Others are for the caller to round.
     on_incomplete : callable, optional
         Skip the rows that the recipe rejects because a field is missing, and call this with their number.
 
@@ -107,8 +119,9 @@ def event_source(
     """
     if recipe.label is None:
         raise ConfigurationError("events.label is not given", "Give the label's field and values under [events].")
-    config = PointsConfig(**points_of(recipe), dtype=dtype)
-    read = partial(_batches, path, format_, recipe, config, delimiter, on_incomplete)
+    config = PointsConfig(**points_of(recipe), dtype="float64")
+    reader = partial(EventReader, recipe, config, LARGEST_FEATURE[dtype], labeled=True)
+    read = partial(_batches, path, format_, recipe, config, reader, delimiter, on_incomplete)
     return PointSource(
         name=str(path),
         dimension=config.dimension,
@@ -124,10 +137,11 @@ def _batches(
     format_: Format,
     recipe: Recipe,
     config: PointsConfig,
+    begun: Callable[[], EventReader],
     delimiter: str | None,
     on_incomplete: OnIncomplete | None,
 ) -> Iterator[SourceBatch]:
-    reader = EventReader(recipe, config, LARGEST_FEATURE[config.dtype], labeled=True)
+    reader = begun()
     events = events_in(path, format_, recipe, delimiter)
     for first_row, rows in chunks(events, batch_rows(config.dimension)):
         made = reader.read(rows)
@@ -141,7 +155,7 @@ def _batches(
         labels = [config.labels[int(sign > 0)] for sign in points.y.tolist()]
         at = None if good.all() else np.flatnonzero(good).astype(np.int64) + first_row
         if len(points):
-            yield SourceBatch(points.X.astype(np.float64, copy=False), labels, points.weight, None, first_row, at)
+            yield SourceBatch(np.asarray(points.X, np.float64), labels, points.weight, None, first_row, at)
 
 
 _REMEDIES: Final = {
@@ -154,100 +168,40 @@ _REMEDIES: Final = {
 # -------------------------------------------------------------------- formats
 
 
-@dataclass(frozen=True, slots=True)
-class _CsvColumns:
-    """What a recipe says of the columns of a CSV.
-
-    Attributes
-    ----------
-    texts : set of str
-        Whose cells stay text, though they may look like numbers.
-    codes : mapping of str to set of str
-        The vocabularies: values of a category, and labels that are text.
-    """
-
-    texts: frozenset[str]
-    codes: Mapping[str, frozenset[str]]
-
-    @classmethod
-    def of(cls, recipe: Recipe | None) -> Self:
-        """Return what a recipe says; nothing without one."""
-        if recipe is None:
-            return cls(frozenset(), {})
-        texts = {one.field for one in recipe.of_fields if isinstance(one, Category | Hash)}
-        texts |= {one.field for one in recipe.of_fields if isinstance(one, Number) and one.parse is not None}
-        times = [one for one in recipe.of_fields if isinstance(one, Time) and one.format == "iso8601"]
-        texts |= {path for one in times for path in (one.field, one.since) if path is not None}
-        texts |= set() if recipe.id is None else {recipe.id}
-        vocabularies = [(one.field, one.values) for one in recipe.of_fields if isinstance(one, Category)]
-        label = recipe.label
-        if label is not None and isinstance(label.positive[0], str):
-            texts.add(label.field)
-            vocabularies.append((label.field, tuple(map(str, (*label.negative, *label.positive)))))
-        codes: dict[str, frozenset[str]] = {}
-        for path, values in vocabularies:
-            codes[shown(path)] = codes.get(shown(path), frozenset()).union(values)
-        return cls(frozenset(map(shown, texts)), codes)
+def _csv(columns: CsvColumns, delimiter: str | None, markers: Markers, path: Path) -> Iterator[Event]:
+    rows = _rows(path, delimiter)
+    names = next(rows)
+    first = list(islice(rows, CHUNK))
+    columns = columns.judging(names, first)
+    kinds = [(name, name in columns.texts, columns.codes.get(name, frozenset())) for name in names]
+    for row, cells in enumerate(chain(first, rows)):
+        event: Event = {}
+        for (name, text, codes), cell in zip(kinds, cells, strict=True):
+            value = read_cell(cell, text=text, codes=codes)
+            if value is not None:
+                event[name] = value
+                is_unread = type(value) is str and not text and name in columns.declared
+                if is_unread and NUMBER.fullmatch(cell.strip()) is not None:
+                    raise bad_cell(path, row, name, f"{quoted(cell)} is too large for a number")
+            elif marker := cell.strip():
+                markers.setdefault(name, Counter())[marker] += 1
+        yield event
 
 
-def _csv(columns: _CsvColumns, delimiter: str | None, markers: Markers, path: Path) -> Iterator[Event]:
-    separator = delimiter or ("\t" if ".tsv" in (ending.lower() for ending in path.suffixes) else ",")
-    if len(separator) != 1:
-        raise ConfigurationError(
-            f"the delimiter {separator!r} is not one character", "Give a single character, such as ; or a tab."
-        )
+def _rows(path: Path, delimiter: str | None) -> Iterator[list[str]]:
+    """Yield the names of the columns of a CSV, and then the cells of each row, as many as names."""
+    separator = delimiter_of(path, delimiter)
     with open_bytes(path) as file:
         rows = csv.reader((line.decode() for line in lines_of(path, file)), delimiter=separator)
         names = [name.strip() for name in next(rows, [])]
         if not names or "" in names:
             raise ConfigurationError(f"{path}: the first line must name every column", "Add or correct the header.")
         refuse_repeated(path, names)
-        kinds = [(name, name in columns.texts, columns.codes.get(name, frozenset())) for name in names]
+        yield names
         for row, cells in enumerate(rows):
             if len(cells) != len(names):
                 raise bad_row(path, row, f"it has {len(cells)} cells, the first line has {len(names)}")
-            event: Event = {}
-            for (name, text, codes), cell in zip(kinds, cells, strict=True):
-                try:
-                    value = _cell(cell, text=text, codes=codes)
-                except msgspec.DecodeError:
-                    raise bad_cell(path, row, name, f"{quoted(cell)} is too large for a number") from None
-                if value is not None:
-                    event[name] = value
-                elif marker := cell.strip():
-                    markers.setdefault(name, Counter())[marker] += 1
-            yield event
-
-
-def _cell(cell: str, *, text: bool, codes: frozenset[str]) -> str | float | bool | None:
-    """Return what a cell holds, None if it is missing.
-
-    A value of the vocabulary is that value. So is one written otherwise than JSON would: 2.0 and 2e0 are the code 2 of
-    a vocabulary that has 2 and not 2.0, and True is its true.
-    """
-    if cell in codes:
-        return cell
-    cell = cell.strip()
-    if cell in codes:
-        return cell
-    if is_missing(cell):
-        return None
-    if text:
-        return _code(cell, codes) if codes else cell
-    if cell.lower() in ("true", "false"):
-        return cell.lower() == "true"
-    return cell if NUMBER.fullmatch(cell) is None else _number_decoder.decode(cell)
-
-
-def _code(cell: str, codes: frozenset[str]) -> str:
-    if cell.lower() in ("true", "false"):
-        written = cell.lower()
-    elif NUMBER.fullmatch(cell) is None:
-        return cell
-    else:
-        value = float(cell)
-        written = str(int(value)) if value.is_integer() and abs(value) <= LARGEST_EXACT else cell
-    return written if written in codes else cell
+            yield cells
 
 
 def _jsonl(path: Path) -> Iterator[Event]:

@@ -29,7 +29,7 @@ from streamsvm.branches.events.features.zones import UTC_NAME, UTC_TABLE, ZoneTa
 from streamsvm.config import Label, PointsConfig
 from streamsvm.field_paths import Path, picked, shown
 from streamsvm.ingest.decoding import Absences
-from streamsvm.ingest.row import LARGEST_WEIGHT, SMALLEST_WEIGHT
+from streamsvm.ingest.row import LARGEST_FEATURE, LARGEST_WEIGHT, SMALLEST_WEIGHT
 from streamsvm.points import Points
 
 LARGEST_ID: Final = 1 << 63
@@ -115,7 +115,7 @@ class EventReader:
         fields = {path: without_placeholders(fields[path]) for path in self.paths}
         made = self._columns.of_fields(fields, rows)
         faults = Faults(dict(made.faults))
-        X = self._within_range(made.X, faults) if dtype != np.float64 else made.X
+        X = self._within_range(made.X, faults) if self._largest < LARGEST_FEATURE["float64"] else made.X
         signs = self._signs_of(fields, rows, faults) if self._labeled else np.ones(rows, np.int8)
         weight = self._weights_of(fields, rows, faults)
         ids = self._ids_of(fields, rows, faults)

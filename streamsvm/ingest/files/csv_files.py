@@ -15,6 +15,7 @@ import pyarrow.parquet
 
 from streamsvm.errors import ConfigurationError
 from streamsvm.ingest.files.cells import NUMBER, table_batch
+from streamsvm.ingest.files.delimiters import delimiter_of
 from streamsvm.ingest.files.faults import bad_row, reading
 from streamsvm.ingest.files.reading import empty, lines_of, open_bytes
 from streamsvm.ingest.files.roles import ReadOptions, Roles, roles_of
@@ -29,11 +30,7 @@ CSV_CELL_BYTES: Final = 32
 
 def open_csv(path: Path, options: ReadOptions) -> PointSource:
     """Open a CSV file; its dialect is a delimiter, and quotes."""
-    delimiter = options.delimiter or ("\t" if ".tsv" in (ending.lower() for ending in path.suffixes) else ",")
-    if len(delimiter) != 1:
-        raise ConfigurationError(
-            f"the delimiter {delimiter!r} is not one character", "Give a single character, such as ; or a tab."
-        )
+    delimiter = delimiter_of(path, options.delimiter)
     with open_bytes(path) as file:
         cells = csv.reader((line.decode() for line in lines_of(path, file)), delimiter=delimiter)
         rows = [[cell.strip() for cell in row] for row in islice(cells, 2)]

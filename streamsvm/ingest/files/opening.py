@@ -79,7 +79,7 @@ def open_source(
     header : bool, optional
         Whether the first line of a CSV names the columns. Default: it does if it has text over numbers.
     delimiter : str, optional
-        Character between the cells of a CSV. Default: a tab for .tsv, else a comma.
+        Character between the cells of a CSV. Default: found by its first rows, as `delimiter_of` does.
     on_incomplete : callable, optional
         Skip the rows of a CSV or Parquet file that lack a feature, the label or the weight (`MISSING_CELLS`, null or
         NaN), and call this with their number, batch by batch. Default: such a row is an error.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import tomllib
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -13,7 +14,8 @@ from sklearn.metrics import roc_auc_score
 
 from consumers.branches.events.features_command import _lines
 from streamsvm.branches.events.features.columns import columns_of
-from streamsvm.branches.events.features.inference import Proposal, _area, proposal
+from streamsvm.branches.events.features.held_out import area
+from streamsvm.branches.events.features.inference import Proposal, proposal
 from streamsvm.branches.events.options import recipe_from
 from streamsvm.model import TwoLabels
 from tests.branches.events.recipes import payment
@@ -30,7 +32,7 @@ def one(values: list[Any], labels: list[Any] | None = None) -> tuple[dict[str, A
 
 def written(made: Proposal) -> dict[str, Any]:
     """Return what the command prints, as its reader has it."""
-    return tomllib.loads("\n".join(_lines(made, "none")))
+    return tomllib.loads("\n".join(_lines(made, "none", {})))
 
 
 TEXT: dict[str, Any] = {"as": "number", "parse": "text"}
@@ -98,6 +100,139 @@ def test_each_field_is_what_it_looks_like(values: list[Any], options: dict[str, 
     found, said = one(values)
     assert found == options
     assert why in said
+
+
+CHANCE = np.random.default_rng(5)
+N = 2_000
+POSITIVE = np.arange(N) % 5 < 2
+EVEN = CHANCE.integers(0, 10**6, N) * 2 + POSITIVE
+"""Of numbers whose order says nothing the parity that is the label's."""
+
+
+def places(count: int, known: float = 0.8) -> Any:
+    """Return places from 0, most of them even where the label is positive: no order knows it."""
+    followed = CHANCE.random(N) < known
+    return CHANCE.integers(0, count // 2, N) * 2 + np.where(followed, POSITIVE, ~POSITIVE)
+
+
+def marked(mark: float, values: Any, share: float = 0.1) -> Any:
+    """Return values, a share of which stands for a missing one."""
+    return np.where(CHANCE.random(N) < share, mark, values)
+
+
+def moments(form: str) -> list[str]:
+    """Return times of two years in a notation."""
+    return [datetime.fromtimestamp(1.7e9 + 31_557 * at, UTC).strftime(form) for at in range(N)]
+
+
+NORMAL = CHANCE.normal(20.0, 5.0, N).round(2)
+HASHES = CHANCE.integers(10**18, 9 * 10**18, 60)
+TAIL = np.exp(CHANCE.normal(4.0, 2.0, N) + 2 * POSITIVE)
+MOMENTS = 1_700_000_000 + CHANCE.integers(0, 10**7, N)
+KINDS: list[tuple[str, str, Any, str | None, str]] = [
+    ("codes", "a", places(30), "category", "30 values; as codes they order held-out events by an AUC of 0."),
+    ("codes", "a", places(30) + 1_000.0, "category", "30 values"),
+    ("codes", "branch", places(30, 0.5), "category", "they name things"),
+    ("codes", "merchant", 7 * places(200) + 1_000, "category", "a vocabulary orders held-out events"),
+    ("codes", "merchant", places(900) + 1_000, "hash", "too many for a vocabulary"),
+    ("codes", "storeId", places(40, 0.5), "category", "they name things"),
+    ("codes", "zip", [f"{place:05d}" for place in places(120)], "category", "120 values; a vocabulary orders"),
+    ("codes", "device", HASHES[places(60)], None, "60 integers beyond 2^53, of which a number loses digits"),
+    ("quantities", "age", CHANCE.integers(17, 90, N), "number", "17 to 89"),
+    ("quantities", "a", places(30, 0.5), "number", "0 to 29"),
+    ("quantities", "a", CHANCE.integers(0, 50, N) + 20 * POSITIVE, "number", "0 to 69"),
+    (
+        "quantities",
+        "height",
+        CHANCE.integers(1_000, 2_000, N),
+        "number",
+        'have 4 digits: as = "hash" if they are codes',
+    ),
+    ("quantities", "amount", 10_000_000 + EVEN, "number", "1e+07"),
+    ("identifiers", "CustomerId", 10_000_000 + EVEN, None, "nearly an identifier: 9"),
+    ("identifiers", "ref", 10_000_000 + EVEN, None, "nearly an identifier: 9"),
+    ("identifiers", "a", CHANCE.permutation(10**6)[:N] + 15_000_000, None, "integers, perhaps an identifier: no two"),
+    ("identifiers", "account", CHANCE.integers(10**18, 9 * 10**18, N), None, "beyond 2^53 a number loses digits"),
+    ("tails", "a", TAIL, "log", "times the median, and the logarithm says more"),
+    ("tails", "a", np.where(CHANCE.random(N) < 0.7, 0.0, TAIL), "log", "the logarithm says more of held-out labels"),
+    ("tails", "a", -TAIL, "log", "the logarithm says more of held-out labels"),
+    ("tails", "a", CHANCE.exponential(1.0, N), "number", "0.0"),
+    ("tails", "a", CHANCE.permutation(TAIL), "log", " times the median"),
+    ("markers", "a", marked(-999.0, NORMAL), "marked", "and -999 in "),
+    ("markers", "a", marked(-9_999, NORMAL, 0.01), "marked", "and -9999 in "),
+    ("markers", "a", marked(9_999, NORMAL), "marked", "and 9999 in "),
+    ("markers", "a", marked(-1, CHANCE.integers(1, 400, N), 0.8), "marked", "and -1 in "),
+    ("markers", "a", marked(-999, marked(-9_999, NORMAL)), "marked", "-9999 in "),
+    ("markers", "a", marked(-17.5, NORMAL), "number", "-17.5 to"),
+    ("markers", "a", marked(-1, CHANCE.normal(0.0, 2.0, N)), "number", " to "),
+    ("markers", "a", marked(99, CHANCE.integers(1, 101, N)), "number", "1 to 100"),
+    ("wide", "northing", 580_000_000 + 4 * CHANCE.integers(0, 100, N), "wide", "float32 rounds it to fewer values"),
+    ("wide", "a", 1_767_225_600 + CHANCE.integers(0, 120, N), "wide", "float32 rounds it to fewer values"),
+    ("wide", "easting", 3_400_000 + 4 * CHANCE.integers(0, 100, N), "number", "3.4e+06"),
+    ("wide", "a", CHANCE.normal(0.0, 1.0, N), "number", " to "),
+    ("times", "ts", MOMENTS, "time", "counted in s"),
+    ("times", "eventTime", 1_000 * MOMENTS, "time", "counted in ms"),
+    ("times", "created_at", 1_000 * MOMENTS, "time", "counted in ms"),
+    ("times", "event_ts", 10**9 * MOMENTS, None, "a time, counted in ns"),
+    ("times", "update", CHANCE.integers(0, 50, N), "number", "0 to 49"),
+    ("times", "amount_at_start", MOMENTS, "number", "1.7e+09"),
+    ("times", "time", CHANCE.integers(0, 50, N), "number", "0 to 49"),
+    *(
+        ("dates", "a", moments(form), None, "look like dates or times that `time` does not read")
+        for form in (
+            *("%m/%d/%Y", "%d.%m.%Y", "%d.%m.%Y %H:%M", "%Y/%m/%d %H:%M:%S", "%b %d, %Y %I:%M %p", "%Y%m%d", "%H:%M"),
+            *("%a, %d %b %Y %H:%M:%S +0000", "%Y-%m-%d %H:%M:%S UTC", "%Y-%m-%dT%H:%M:%S+00", "%Y-%m", "%m/%d", "%H%M"),
+        )
+    ),
+    ("dates", "a", [int(text) for text in moments("%Y%m%d")], None, "values such as 2023"),
+    ("dates", "a", [int(text) for text in moments("%H%M")], None, "look like dates or times"),
+    ("dates", "a", moments("%Y-%m-%dT%H:%M:%S"), "time", "a time without an offset"),
+    ("dates", "a", moments("%B"), "category", "12 values"),
+    ("dates", "a", [f"{one}.{two}" for one, two in CHANCE.integers(1, 40, (N, 2))], "number", "numbers as text"),
+]
+
+
+@pytest.mark.parametrize(("kind", "name", "values", "proposed", "why"), KINDS)
+def test_what_is_proposed_can_be_read_and_says_why(
+    kind: str, name: str, values: Any, proposed: str | None, why: str
+) -> None:
+    """By the name of the field, its values, and what they say of held-out labels; never as the events' id by chance."""
+    events = [
+        {name: value, "x": at % 7 + at / N, "y": bool(label)}
+        for at, (value, label) in enumerate(zip(np.asarray(values).tolist(), POSITIVE, strict=True))
+    ]
+    made = proposal(events)
+    field = next(one for one in made.fields if one.path == (name,))
+    assert why in field.why, (kind, field)
+    options = field.options or {}
+    found = options.get("as")
+    found = "log" if "log1p" in options else "marked" if field.borders else "wide" if field.wide else found
+    assert found == proposed, (kind, field)
+    assert made.id in (None, ("CustomerId",))
+    plain = written(made)
+    assert plain.get("points", {}) == ({"dtype": "float64"} if field.wide else {})
+    assert not columns_of(recipe_from(plain["features"], plain["events"])).of_events(events).faults
+
+
+def test_all_proposals_together_have_as_many_columns_as_there_may_be() -> None:
+    """The widest are hashed into fewer bits, and say so."""
+    values = {f"f{at}": places(300).tolist() for at in range(40)}
+    events = [{name: f"v{of[at]}" for name, of in values.items()} | {"y": bool(POSITIVE[at])} for at in range(N)]
+    made = proposal(events)
+    assert any("; hashed into 32 columns, as all fields may have 2,000" in field.why for field in made.fields)
+    plain = written(made)
+    assert not columns_of(recipe_from(plain["features"], plain["events"])).of_events(events).faults
+
+
+def test_integers_of_any_length_are_codes_where_the_cells_are_text() -> None:
+    """As those of a CSV are, which a category takes as they stand; a cell of another format is a number already."""
+    events = [{"a": int(HASHES[at % 40]), "y": at % 4 == 0} for at in range(N)]
+    (field,) = proposal(events, of_cells=True).fields
+    assert field.options is None
+    assert "leak suspected" in field.why
+    (field,) = proposal([{**event, "y": at % 7 == 0} for at, event in enumerate(events)], of_cells=True).fields
+    assert field.options is not None
+    assert set(field.options["values"]) == set(map(str, HASHES[:40]))
 
 
 def test_a_counted_time_is_told_by_its_name_and_its_range() -> None:
@@ -175,11 +310,11 @@ def test_labels_that_are_whole_numbers_may_have_a_point() -> None:
 
 def test_balanced_weights_are_proposed_where_a_label_is_rare() -> None:
     """With the share as the reason, and what it costs; not where both labels are frequent."""
-    lines = list(_lines(proposal([{"a": i / 7, "y": i % 20 == 0} for i in range(400)]), "none"))
+    lines = list(_lines(proposal([{"a": i / 7, "y": i % 20 == 0} for i in range(400)]), "none", {}))
     assert 'class_weight = "balanced"  # 5.0% are True, which a model may never answer otherwise' in lines
     assert any(line.startswith("# Its cost: ") for line in lines)
     assert tomllib.loads("\n".join(lines))["svm"] == {"class_weight": "balanced"}
-    assert "svm" not in written(proposal([{"a": i / 7, "y": i % 5 == 0} for i in range(400)]))
+    assert "svm" not in written(proposal([{"a": i / 7, "y": i % 3 == 0} for i in range(400)]))
 
 
 def test_the_area_is_scikit_learns() -> None:
@@ -187,7 +322,7 @@ def test_the_area_is_scikit_learns() -> None:
     chance = random.Random(3)
     labels = [chance.random() < 0.4 for _ in range(200)]
     scores = [round(chance.gauss(label, 1.0), 1) for label in labels]
-    found = _area(np.array(scores), np.array(labels, np.int64))
+    found = area(np.array(scores), np.array(labels, np.int64))
     assert found == pytest.approx(roc_auc_score(labels, scores), rel=1e-12)
 
 

@@ -39,6 +39,9 @@ class Log:
     def marks(self, places: Iterable[Place]) -> dict[Place, Watermarks]:
         return dict.fromkeys(places, Watermarks(1, 1))
 
+    def log_ranges(self, topic: str, partitions: Iterable[int]) -> dict[int, tuple[int, int]]:
+        return {partition: self.log_range(topic, partition) for partition in partitions}
+
     def log_range(self, topic: str, _: int) -> tuple[int, int]:
         return (self.first, len(self.epochs)) if topic == "points" else (0, 1)
 
@@ -52,14 +55,9 @@ class Log:
             return None
         return Record(topic, partition, offset, None, b"", (), None, self.epochs[offset])
 
-    def reader(self) -> Log:
-        return self
-
-    def fetch_one(self, topic: str, partition: int, offset: int, timeout_s: float) -> Record | None:
-        return self.stored_at(topic, partition, offset, timeout_s)
-
-    def close(self) -> None:
-        """Nothing is open."""
+    def leader_epoch(self, topic: str, partition: int, offset: int) -> int | None:
+        found = self.stored_at(topic, partition, offset, 0.0)
+        return None if found is None else found.leader_epoch
 
 
 def place(log: Log, hint: GroupPosition | None = None, **options: Any) -> int:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
+from itertools import chain, count
 from typing import Any, Final, get_args
 
 import msgspec
 
 from streamsvm.branches.events.features.columns import columns_of
 from streamsvm.branches.events.features.recipe import (
+    LONGEST_TEXT,
+    MISSING,
+    OTHER,
     Category,
     Cross,
     Envelope,
@@ -34,6 +38,9 @@ KINDS: Final[Mapping[str, type[Feature]]] = {
     "cross": Cross,
 }
 """What a feature can be, as `as` says it."""
+
+_ROOM: Final = 10
+"""Characters of a name that are left for a number behind it."""
 
 ZoneRules = Callable[[str], Transitions]
 """Returns the rules of a zone by its name; raises `ValueError` for an unknown one."""
@@ -109,6 +116,25 @@ def written(path: Path) -> str | list[str | int]:
         return text if path_of(text) == path else list(path)
     except ValueError:
         return list(path)
+
+
+def name_for(path: Path, taken: Container[str]) -> str:
+    """Return a name for the feature of a field, which no other one has."""
+    wanted = "_".join(map(str, path))
+    name = "".join(one if one.isprintable() else "_" for one in wanted.strip())[: LONGEST_TEXT - _ROOM] or "_"
+    others = (f"{name}_{number}" for number in count(2))
+    return next(one for one in chain((name,), others) if one not in taken)
+
+
+def allowed(options: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """Return options of a feature without the values that a category must not declare; None if no value is left.
+
+    Such a value is one of the others, whose column a category has in any case.
+    """
+    if options["as"] != "category":
+        return options
+    values = [value for value in options["values"] if value not in (OTHER, MISSING)]
+    return {**options, "values": values} if values else None
 
 
 # --------------------------------------------------------------------- reading

@@ -8,40 +8,70 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from streamsvm.branches.events.features.recipe import LONGEST_TEXT
-from streamsvm.branches.events.features.text_numbers import Written, as_text
+from streamsvm.branches.events.features.date_notations import looks_like_dates
+from streamsvm.branches.events.features.held_out import (
+    LEAST_COUNTED,
+    area,
+    area_by_values,
+    area_in_order,
+    coded,
+    enough,
+    logarithm_gain,
+    signed_logarithm,
+)
+from streamsvm.branches.events.features.naming_numbers import (
+    FEW_NUMBERS,
+    LEAST_DIGITS,
+    MOST_CATEGORIES,
+    NEARLY_UNIQUE,
+    PROPOSED_BITS,
+    Shape,
+    as_codes,
+    is_id,
+    is_identifier,
+    is_quantity,
+    vocabulary_or_hash,
+    words_of,
+)
+from streamsvm.branches.events.features.recipe import MOST_COLUMNS
+from streamsvm.branches.events.features.text_numbers import MOSTLY, Written, as_text
 from streamsvm.branches.events.features.values import MICROSECONDS, time_of_text
 from streamsvm.field_paths import Path, Unreachable, picked, shown, unreadable
-from streamsvm.model.described import RARE
 from streamsvm.model.positive_label import TwoLabels, two_labels
+from streamsvm.points import LARGEST_FEATURE, is_lost_as_float32
 
 LABEL_NAMES: Final = ("y", "label", "class", "target")
-MOST_CATEGORIES: Final = 50
-"""Values above which a field is hashed: a vocabulary that long is better written by a person."""
-FEW_NUMBERS: Final = 12
-"""Distinct integers up to which they may be codes."""
-PROPOSED_BITS: Final = 7
-"""Most bits of a hash: several fields with more would exceed the number of columns that there may be."""
-LEAST_COUNTED: Final = 20
-"""Events without which a field of distinct values is not called an identifier, or a leak."""
-NEARLY_UNIQUE: Final = 0.95
-"""Share of distinct values above which a text identifies events: what is learned about a value is not met again."""
 SEPARATES: Final = 0.995
 """Area under the curve, of one field alone, from which it is suspected to know the label."""
 LONG_TAIL: Final = 100.0
-"""Times the median that a largest value is, for a logarithm to be proposed."""
-_EPOCHS: Final = {"s": (5e8, 4e9), "ms": (5e11, 4e12), "us": (5e14, 4e15)}
-_TIME_WORDS: Final = ("time", "date", "ts", "_at", "when")
+"""Times the median of all but 0 that a largest value is, for a logarithm to be proposed unless labels contradict."""
+TAIL: Final = 4.0
+"""The same where labels say that the logarithm is better: of a uniform number it is 2."""
+UNWEIGHTED: Final = 0.25
+"""Share of the rarer label below which balanced weights are proposed: with none, the hinge loss may answer one label
+for nearly all rows, and then their order, and the area under the curve, are arbitrary."""
+_EPOCHS: Final = {"s": (5e8, 2.6e9), "ms": (5e11, 2.6e12), "us": (5e14, 2.6e15), "ns": (5e17, 2.6e18)}
+"""From 1985 to 2052."""
+_TIME_WORD: Final = re.compile("times?|date|datetime|timestamp|ts|at|when|epoch|unixtime|created|updated")
+MARKERS: Final = frozenset(
+    [*(sign * (10**digits - 1) for digits in range(1, 10) for sign in (1, -1)), -1, -8, -88, -888, 88_888, 8_888]
+)
+"""Numbers that stand for a missing value where they lie far outside of the rest."""
+LEAST_MARKED: Final = 0.002
+"""Share of the events that have such a number."""
 _DAY: Final = 86_400 * MICROSECONDS
 _PER_UNIT: Final = {"s": MICROSECONDS, "ms": MICROSECONDS // 1_000, "us": 1}
+_NOT_READ: Final = (
+    "dates or times that `time` does not read: write them as 2024-05-17T10:45:00, or as seconds since 1970"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,11 +122,17 @@ class FieldProposal:
         Of the feature, without its field; None where none is proposed.
     why : str
         What was seen, for the person who decides.
+    borders : tuple of float
+        Between the numbers that stand for a missing value and the others: the buckets of a second feature.
+    wide : bool
+        Whether float32 makes different values of the column the same.
     """
 
     path: Path
     options: Mapping[str, Any] | None
     why: str
+    borders: tuple[float, ...] = ()
+    wide: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +164,8 @@ def proposal(
     markers: Mapping[str, Mapping[str, int]] | None = None,
     places: Sequence[int] | None = None,
     positive: str | None = None,
+    *,
+    of_cells: bool = False,
 ) -> Proposal:
     """Propose features for events.
 
@@ -143,6 +181,8 @@ def proposal(
         Of each event in its stream. Default: they follow one another.
     positive : str, optional
         The positive label, as it is written. Default: by its name, or the rarer one.
+    of_cells : bool
+        Whether the events were cells of text, so that an integer of any length can be a category or hashed.
 
     Raises
     ------
@@ -165,13 +205,46 @@ def proposal(
         if path == label:
             continue
         values = [None if isinstance(v, Unreachable) else v for v in picked(events, path)]
-        one = _unusable(path, unread) or _counter(path, values, places) or _field(path, values, answers)
-        if one.options is None and one.why.startswith(_IDENTIFIER) and identifier is None:
+        one = (
+            _unusable(path, unread)
+            or _counter(path, values, places)
+            or _field(path, values, answers, of_cells=of_cells)
+        )
+        if one.options is None and one.why.startswith(f"{_IDENTIFIER}:") and identifier is None:
             identifier = path
         found.append(_with_markers(one, (markers or {}).get(str(path[0]), {}) if len(path) == 1 else {}))
+    found = _within_columns(found)
     labels = None if label is None or answers is None else (label, answers.two)
     rare = None if answers is None else answers.rare()
     return Proposal(tuple(found), labels, rare, identifier, len(events))
+
+
+def _within_columns(found: list[FieldProposal]) -> list[FieldProposal]:
+    """Return the proposals, the widest hashed, or into fewer bits, until they have at most `MOST_COLUMNS`."""
+    found = list(found)
+    while found and sum(map(_width, found)) > MOST_COLUMNS:
+        widest = max(range(len(found)), key=lambda at: _width(found[at]))
+        one = found[widest]
+        options = dict(one.options or {})
+        bits = options.get("bits", PROPOSED_BITS + 1) - 1
+        if bits < 1 or _width(one) <= 2**bits:
+            break
+        options.pop("values", None)
+        why = f"{one.why}; hashed into {2**bits} columns, as all fields may have {MOST_COLUMNS:,}"
+        found[widest] = replace(one, options={**options, "as": "hash", "bits": bits}, why=why)
+    return found
+
+
+def _width(one: FieldProposal) -> int:
+    """Return how many columns a proposal has at most."""
+    options = one.options or {"values": ()}
+    own: dict[str, int] = {
+        "category": len(options.get("values", ())) + 1,
+        "hash": 1 << options.get("bits", 0),
+        "time": 4,
+    }
+    missing = options.get("missing") == "indicator"
+    return own.get(options.get("as", ""), int(one.options is not None)) + int(missing) + 2 * len(one.borders)
 
 
 _IDENTIFIER: Final = "identifier"
@@ -194,11 +267,16 @@ class _BinaryLabels:
     two: TwoLabels
     of: NDArray[np.int8]
 
+    def among(self, values: Sequence[Any]) -> NDArray[np.int8] | None:
+        """Return the labels of the events that have a value; None where they are too few to say anything."""
+        labels = self.of[np.array([value is not None for value in values])]
+        return labels if enough(labels) else None
+
     def rare(self) -> tuple[Any, float] | None:
-        """Return the rarer label and its share, if that is below `RARE`."""
+        """Return the rarer label and its share, if that is below `UNWEIGHTED`."""
         two, share = self.two, self.two.share
         value, less = (two.positive, share) if share <= 0.5 else (two.negative, 1.0 - share)
-        return (value, less) if less < RARE else None
+        return (value, less) if less < UNWEIGHTED else None
 
 
 def _label(values: Sequence[Any], path: Path, markers: Mapping[str, int], positive: str | None) -> _BinaryLabels:
@@ -244,11 +322,13 @@ def _counter(path: Path, values: Sequence[Any], places: Sequence[int]) -> FieldP
     return FieldProposal(path, None, f"{_IDENTIFIER}: it counts the events")
 
 
-def _field(path: Path, values: Sequence[Any], answers: _BinaryLabels | None) -> FieldProposal:
+def _field(path: Path, values: Sequence[Any], answers: _BinaryLabels | None, *, of_cells: bool) -> FieldProposal:
     present = [value for value in values if value is not None]
     kinds = {"number" if isinstance(v, int | float) and not isinstance(v, bool) else type(v).__name__ for v in present}
     if not present:
         return FieldProposal(path, None, "always missing in the sample")
+    if kinds <= {"str", "number"} and (dates := _dates(path, present, kinds)) is not None:
+        return dates
     written = _notation(present, kinds)
     if written is not None:
         return _written(path, values, written, answers)
@@ -261,7 +341,13 @@ def _field(path: Path, values: Sequence[Any], answers: _BinaryLabels | None) -> 
     if len(distinct) == 1 and len(present) == len(values):
         return FieldProposal(path, None, f"constant: every event has {_value_text(present[0])}")
     (kind,) = kinds
-    made = {"number": _number, "str": _text, "bool": _flag}[kind](path, present, distinct)
+    labels = None if answers is None else answers.among(values)
+    if kind == "bool":
+        made = FieldProposal(path, {"as": "flag"}, f"true in {distinct[True] / distinct.total():.1%}")
+    elif kind == "str":
+        made = _text(path, present, distinct, labels)
+    else:
+        made = _number(path, present, distinct, labels, of_cells=of_cells)
     if answers is not None and (known := _leak(made, values, answers)) is not None:
         return FieldProposal(path, None, f"leak suspected: {known}; is it known when the event happens?")
     return _with_missing(made, present, len(values))
@@ -285,43 +371,120 @@ def _written(path: Path, values: Sequence[Any], written: Written, answers: _Bina
         return FieldProposal(path, None, f"{distinct} values, {written.why}")
     read = [value if value is None or isinstance(value, int | float) else written.parse(value) for value in values]
     present = [value for value in read if value is not None]
-    made = _number(path, present, Counter(present))
-    if made.options is None or made.options["as"] != "number":
-        return FieldProposal(path, None, f"{written.why}: {made.why}")
-    made = FieldProposal(path, {**made.options, **written.options}, f"{written.why}; {made.why}")
+    labels = None if answers is None else answers.among(read)
+    made = _quantity(path, present, Counter(present), labels)
+    assert made.options is not None
+    made = replace(made, options={**made.options, **written.options}, why=f"{written.why}; {made.why}")
     if answers is not None and (known := _leak(made, read, answers)) is not None:
         return FieldProposal(path, None, f"leak suspected: {known}; is it known when the event happens?")
     return _with_missing(made, present, len(present) + sum(value is None for value in values))
 
 
-def _flag(path: Path, _: Sequence[Any], distinct: Counter[Any]) -> FieldProposal:
-    return FieldProposal(path, {"as": "flag"}, f"true in {distinct[True] / distinct.total():.1%}")
+def _dates(path: Path, present: Sequence[Any], kinds: set[str]) -> FieldProposal | None:
+    """Return that values are dates or times in a notation that no feature reads, if they are."""
+    distinct = list(dict.fromkeys(present))
+    if len(distinct) == 1 or (kinds == {"str"} and _times_of(distinct)) or not looks_like_dates(distinct):
+        return None
+    return FieldProposal(path, None, f"values such as {_value_text(distinct[0])} look like {_NOT_READ}")
 
 
-def _number(path: Path, present: Sequence[Any], distinct: Counter[Any]) -> FieldProposal:
-    low, high = min(present), max(present)
-    whole = all(float(value).is_integer() for value in distinct)
+def _number(
+    path: Path, present: Sequence[Any], distinct: Counter[Any], labels: NDArray[np.int8] | None, *, of_cells: bool
+) -> FieldProposal:
+    low, high = min(distinct), max(distinct)
+    if max(-low, high) > LARGEST_FEATURE["float32"]:
+        return FieldProposal(path, None, f"{low:.6g} to {high:.6g}: beyond the range of a feature")
     if set(distinct) == {0, 1}:
         return FieldProposal(path, {"as": "flag"}, f"0 or 1; 1 in {distinct[1] / distinct.total():.1%}")
-    if _is_time(path):
-        for format_, (first, last) in _EPOCHS.items():
-            if first <= low and high <= last:
-                covered = _covered((high - low) * _PER_UNIT[format_])
-                return FieldProposal(path, {"as": "time", "format": format_}, f"a time, counted in {format_}{covered}")
+    for format_, (first, last) in _EPOCHS.items() if _is_time(path) else ():
+        if first <= low and high <= last and format_ == "ns":
+            return FieldProposal(path, None, "a time, counted in ns: send us, as many as 2^53 can hold")
+        if first <= low and high <= last:
+            covered = _covered((high - low) * _PER_UNIT[format_])
+            return FieldProposal(path, {"as": "time", "format": format_}, f"a time, counted in {format_}{covered}")
+    shape = Shape.of(distinct)
+    if is_identifier(path, shape, present, labels):
+        why = _identifier(len(distinct), len(present), exact=shape.exact)
+        return FieldProposal(
+            path,
+            None,
+            why
+            if is_id(path) and shape.exact
+            else f"integers, {'' if why.startswith('nearly') else 'perhaps an '}{why}",
+        )
+    if not (shape.exact or of_cells):
+        what = f"{len(distinct)} integers beyond 2^53, of which a number loses digits"
+        return FieldProposal(path, None, f'{what}: send them as text, and declare a category, or as = "hash"')
+    if (found := as_codes(path, shape, present, labels)) is not None:
+        return FieldProposal(path, *found)
+    return _quantity(path, present, distinct, labels)
+
+
+def _quantity(
+    path: Path, present: Sequence[Any], distinct: Counter[Any], labels: NDArray[np.int8] | None
+) -> FieldProposal:
+    """Return what is proposed for a number whose order means something."""
     options: dict[str, Any] = {"as": "number"}
+    rest, borders = _marked(distinct)
+    low, high = min(rest), max(rest)
     why = f"{low:.6g} to {high:.6g}"
-    median = float(np.median(np.array(present, np.float64)))
-    if low >= 0 and median > 0 and high > LONG_TAIL * median:
+    values = np.array(present, np.float64)
+    if borders:
+        options["clip"] = [low, high]
+        values = np.clip(values, low, high)
+        marks = " and ".join(f"{mark:.6g} in {distinct[mark] / distinct.total():.1%}" for mark in distinct - rest)
+        why += f", and {marks}, which seems to stand for a missing value: clipped, and a feature of its own"
+    sizes = np.abs(values[(values != 0) & (values == np.array(present, np.float64))])
+    times = float(sizes.max() / np.median(sizes)) if len(sizes) else 0.0
+    gain = logarithm_gain(values, labels) if times > TAIL and labels is not None else 0.0
+    has_long_tail = low >= 0 and times > LONG_TAIL
+    if gain > 1.0 or (has_long_tail and gain > -1.0):
         options["log1p"] = True
-        why += f", {high / median:.0f} times the median"
-    if whole and len(distinct) <= FEW_NUMBERS:
-        why += f'; {len(distinct)} values only: as = "category" if they are codes'
-    return FieldProposal(path, options, why)
+        why += f", {times:.0f} times the median"
+        why += ", and the logarithm says more of held-out labels" if gain > 1.0 else ""
+    shape = Shape.of(rest)
+    if shape.whole and len(rest) <= FEW_NUMBERS:
+        why += f'; {len(rest)} values only: as = "category" if they are codes'
+    elif shape.one_length is not None and shape.one_length >= LEAST_DIGITS:
+        why += f'; all have {shape.one_length} digits: as = "hash" if they are codes'
+    wide = is_lost_as_float32(signed_logarithm(values) if "log1p" in options else values)
+    if wide:
+        why += "; float32 rounds it to fewer values"
+    return FieldProposal(path, options, why, borders, wide)
+
+
+def _marked(distinct: Counter[Any]) -> tuple[Counter[Any], tuple[float, ...]]:
+    """Return the values that do not stand for a missing one, and borders between them and those that do.
+
+    A marker is one of `MARKERS`, comes often, and is the only negative number, or lies farther from the others than
+    they do from one another.
+    """
+    rest, borders = Counter(distinct), list[float]()
+    for outermost in (min, min, max):
+        mark = outermost(rest)
+        others = [value for value in rest if value != mark]
+        if len(others) <= FEW_NUMBERS or mark not in MARKERS:
+            continue
+        low, high = min(others), max(others)
+        is_far = max(low - mark, mark - high) > high - low
+        is_frequent = rest[mark] >= max(5, LEAST_MARKED * distinct.total())
+        if is_frequent and (is_far or mark < 0 <= low):
+            borders.append((mark + (low if mark < low else high)) / 2.0)
+            del rest[mark]
+    return rest, tuple(sorted(borders))
+
+
+def _identifier(distinct: int, events: int, exact: bool) -> str:
+    """Say that a field identifies events, or nearly."""
+    far = "" if exact else "; beyond 2^53 a number loses digits, so send text"
+    if distinct == events:
+        return f"{_IDENTIFIER}: no two events have the same{far}"
+    return f"nearly an {_IDENTIFIER}: {distinct / events:.1%} of its values differ from all others{far}"
 
 
 def _is_time(path: Path) -> bool:
     """Return whether a field is a time by its name."""
-    return any(word in str(path[-1]).lower() for word in _TIME_WORDS)
+    return any(map(_TIME_WORD.fullmatch, words_of(path))) and not is_quantity(path)
 
 
 def _covered(micros: float) -> str:
@@ -333,34 +496,21 @@ def _covered(micros: float) -> str:
     return ""
 
 
-def _text(path: Path, present: Sequence[str], distinct: Counter[str]) -> FieldProposal:
+def _times_of(distinct: Collection[str]) -> list[tuple[int, bool]]:
+    """Return the times that nearly all texts are, and whether each is of a zone's clocks; none if they are not."""
     times = [time for value in distinct if (time := time_of_text(value)) is not None]
-    if len(times) >= 0.95 * len(distinct):
+    return times if len(times) >= MOSTLY * len(distinct) else []
+
+
+def _text(path: Path, present: Sequence[str], distinct: Counter[str], labels: NDArray[np.int8] | None) -> FieldProposal:
+    if times := _times_of(distinct):
         local = any(is_local for _, is_local in times)
         why = "a time without an offset: give its zone" if local else "a time; for local hours give a zone"
         micros = [time for time, _ in times]
         return FieldProposal(path, {"as": "time"}, why + _covered(max(micros) - min(micros)))
-    if len(distinct) == len(present) >= LEAST_COUNTED:
-        return FieldProposal(path, None, f"{_IDENTIFIER}: no two events have the same")
     if len(present) >= LEAST_COUNTED and len(distinct) > NEARLY_UNIQUE * len(present):
-        share = len(distinct) / len(present)
-        return FieldProposal(path, None, f"nearly an {_IDENTIFIER}: {share:.1%} of its values differ from all others")
-    if len(distinct) > MOST_CATEGORIES:
-        return _hash(path, distinct)
-    ranked = sorted(distinct, key=lambda value: (-distinct[value], value))
-    values = [value for value in ranked if value.isprintable() and len(value) <= LONGEST_TEXT]
-    return FieldProposal(path, {"as": "category", "values": values}, f"{len(distinct)} values")
-
-
-def _hash(path: Path, distinct: Counter[str]) -> FieldProposal:
-    """Propose at most a column for each value that came twice: nothing is learned from one that comes once."""
-    repeated = sum(count > 1 for count in distinct.values())
-    bits = min(PROPOSED_BITS, max(1, repeated.bit_length() - 1))
-    why = (
-        f"{len(distinct)} values in the sample, too many for a vocabulary; it costs {2**bits} columns, which "
-        f"{'several values share' if len(distinct) > 2**bits else 'few values share'}"
-    )
-    return FieldProposal(path, {"as": "hash", "bits": bits}, why)
+        return FieldProposal(path, None, _identifier(len(distinct), len(present), exact=True))
+    return FieldProposal(path, *vocabulary_or_hash(present, labels))
 
 
 def _with_missing(made: FieldProposal, present: Sequence[Any], events: int) -> FieldProposal:
@@ -368,9 +518,11 @@ def _with_missing(made: FieldProposal, present: Sequence[Any], events: int) -> F
         return made
     missing: Any = "indicator"
     if made.options["as"] == "number":
-        missing = {"constant": float(f"{np.mean(np.array(present, np.float64)):.6g}")}
+        known = np.array(present, np.float64)
+        known = np.clip(known, *made.options["clip"]) if made.borders else known
+        missing = {"constant": float(f"{np.mean(known):.6g}")}
     why = f"{made.why}; missing in {1 - len(present) / events:.1%}"
-    return FieldProposal(made.path, {**made.options, "missing": missing}, why)
+    return replace(made, options={**made.options, "missing": missing}, why=why)
 
 
 def _with_markers(made: FieldProposal, markers: Mapping[str, int]) -> FieldProposal:
@@ -379,7 +531,7 @@ def _with_markers(made: FieldProposal, markers: Mapping[str, int]) -> FieldPropo
         return made
     is_text = made.options is not None and made.options["as"] in ("category", "hash")
     hint = "; what is a value must be among the values of a category" if is_text else ""
-    return FieldProposal(made.path, made.options, f"{made.why}; {_markers_text(markers)}{hint}")
+    return replace(made, why=f"{made.why}; {_markers_text(markers)}{hint}")
 
 
 def _markers_text(markers: Mapping[str, int]) -> str:
@@ -397,8 +549,9 @@ def _leak(made: FieldProposal, values: Sequence[Any], answers: _BinaryLabels) ->
     known, labels = [value for value, _ in labeled], np.array([label for _, label in labeled])
     if made.options["as"] == "time" and "format" not in made.options:
         known = [_micros(text) for text in known]
-    area = _separation(known, labels)
-    return f"alone it separates the labels (AUC {area:.3f})" if area >= SEPARATES else None
+    by_value = made.options["as"] in ("category", "hash")
+    found = _separation(known, labels, by_value=by_value)
+    return f"alone it separates the labels (AUC {found:.3f})" if found >= SEPARATES else None
 
 
 def _micros(text: str) -> int:
@@ -419,51 +572,20 @@ def _one_sided(there: NDArray[np.bool_], answers: _BinaryLabels) -> str | None:
             others = labels != label
             if not has[others].any() and has.sum() * others.mean() >= LEAST_COUNTED:
                 return f"it is {what} for {_value_text(value)} only"
-    area = _separation(presence.tolist(), labels)
-    return f"whether it is present separates the labels (AUC {area:.3f})" if area >= SEPARATES else None
+    found = _separation(presence.tolist(), labels, by_value=True)
+    return f"whether it is present separates the labels (AUC {found:.3f})" if found >= SEPARATES else None
 
 
-def _separation(values: Sequence[Any], labels: NDArray[Any]) -> float:
+def _separation(values: Sequence[Any], labels: NDArray[Any], *, by_value: bool) -> float:
     """Return the area under the curve of the best order of a field's values; 0 where there is too little to say."""
-    positives = int(np.sum(labels == 1))
-    if min(positives, len(labels) - positives) < LEAST_COUNTED:
+    if not enough(labels):
         return 0.0
-    distinct = {value: place for place, value in enumerate(dict.fromkeys(values))}
-    if isinstance(values[0], str) or len(distinct) <= FEW_NUMBERS:
-        codes = np.fromiter(map(distinct.__getitem__, values), np.intp, len(values))
-        if len(distinct) > MOST_CATEGORIES:
-            return _area(_answers_elsewhere(codes, labels), labels)
-        scores = (np.bincount(codes, labels) / np.bincount(codes))[codes]
-    else:
-        scores = np.array(values, np.float64)
-    area = _area(scores, labels)
-    return max(area, 1.0 - area)
-
-
-def _answers_elsewhere(codes: NDArray[np.intp], labels: NDArray[Any]) -> NDArray[np.float64]:
-    """Return the positive share of each event's value among other events, shape (n,).
-
-    Of many values some come with one label by chance. So each half of the events is judged by the other one, and a
-    value that this one lacks has the share of all. The halves are drawn: labels may alternate.
-    """
-    scores = np.full(len(codes), float(np.mean(labels)))
-    first = np.random.default_rng(0).random(len(codes)) < 0.5
-    for taught in (first, ~first):
-        counts = np.bincount(codes[taught], minlength=int(codes.max()) + 1)
-        positives = np.bincount(codes[taught], labels[taught], minlength=len(counts))
-        judged = np.flatnonzero(~taught)
-        met = judged[counts[codes[judged]] > 0]
-        scores[met] = positives[codes[met]] / counts[codes[met]]
-    return scores
-
-
-def _area(scores: NDArray[np.float64], labels: NDArray[Any]) -> float:
-    """Return the share of pairs of a positive and a negative that are in order, ties counted half."""
-    _, index, counts = np.unique(scores, return_inverse=True, return_counts=True)
-    ranks = (np.cumsum(counts) - (counts - 1) / 2.0)[index]
-    positive = labels == 1
-    n, m = int(positive.sum()), int((~positive).sum())
-    return float((ranks[positive].sum() - n * (n + 1) / 2.0) / (n * m))
+    distinct, codes = coded(values)
+    if not by_value and len(distinct) > FEW_NUMBERS:
+        return area_in_order(np.array(values, np.float64), labels)
+    if len(distinct) > MOST_CATEGORIES:
+        return area_by_values(codes, labels, shrinkage=0.0)
+    return area((np.bincount(codes, labels) / np.bincount(codes))[codes], labels)
 
 
 def _value_text(value: object) -> str:

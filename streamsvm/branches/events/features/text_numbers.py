@@ -6,6 +6,7 @@ reads as many makes another number of one. So "1,234" alone is never taken for 1
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -106,7 +107,8 @@ def _readings(values: Sequence[str], currency: str) -> Iterator[_Reading]:
         default = {"decimal": ".", "thousands": "", "currency": ""}
         given = {name: value for name, value in options.items() if value != default[name]}
         numbers = [None if thousands and _PADDED_WITH_ZEROS.match(value) else parse(value) for value in values]
-        yield _Reading({"as": "number", "parse": "text", **given}, parse, numbers)
+        finite = [None if number is None or math.isinf(number) else number for number in numbers]
+        yield _Reading({"as": "number", "parse": "text", **given}, parse, finite)
 
 
 def _described(readings: Sequence[_Reading], currency: str, values: Collection[str]) -> Written:

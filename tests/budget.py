@@ -30,14 +30,14 @@ from typing import Final
 ROOT: Final = Path(__file__).parent.parent
 LIMITS: Final[Mapping[str, int]] = {
     "files": 605,  # scorers go on from records of their own; tables of strangers are never silently wrong
-    "functions": 5_553,  # the same
+    "functions": 5_555,  # the same
     "classes": 909,  # the same
     "carriers": 535,  # the same
     "Protocols": 39,
-    "tokens": 567_801,  # the same
-    "lines of Python": 92_512,  # the same
+    "tokens": 567_857,  # the same
+    "lines of Python": 92_526,  # the same
     "lines of other languages": 2_409,  # the same
-    "lines of tests": 73_640,  # the same
+    "lines of tests": 73_661,  # the same
     "words of pages": 27_884,  # the same
     "options": 74,  # the same
     "commands": 21,

@@ -107,10 +107,10 @@ class Placing:
                 "scores_begun_anew", partition, incarnation + 1, remedy="no action needed: --reset-scores asks for this"
             )
             self._incarnations[partition] = incarnation + 1
-            return self._chosen(hint)
+            return self._chosen(partition, _answered(hint))
         self._incarnations[partition] = incarnation
         if known is None:
-            hinted = self._hinted(partition, hint)
+            hinted = self._hinted(partition, _answered(hint))
             if hinted is not None:
                 return hinted
             if begun is None:
@@ -121,15 +121,15 @@ class Placing:
         self._compare(partition, known, hint)
         return self._still_there(partition, known)
 
-    def _chosen(self, hint: GroupPosition | None) -> int:
+    def _chosen(self, partition: int, hint: GroupPosition) -> int:
         """Return where a person wants to begin: where a tool has put the group's position, or at the first record."""
-        if hint is None or hint.offset is None:
+        if hint.model:
             return FROM_THE_FIRST
-        return FROM_THE_FIRST if hint.model else hint.offset
+        if hint.offset is None:
+            return FROM_THE_FIRST
+        return self._still_there(partition, ScoredTo(hint.offset, self._identity.topic_id))
 
-    def _hinted(self, partition: int, hint: GroupPosition | None) -> int | None:
-        if hint is None:
-            raise TransientError("the group's coordinator does not answer", "No action needed.")
+    def _hinted(self, partition: int, hint: GroupPosition) -> int | None:
         if hint.offset is None:
             return None
         if hint.model == self._model and self._progress.has_begun(partition):
@@ -251,3 +251,9 @@ class Placing:
             else:
                 high = middle
         return low
+
+
+def _answered(hint: GroupPosition | None) -> GroupPosition:
+    if hint is None:
+        raise TransientError("the group's coordinator does not answer", "No action needed.")
+    return hint

@@ -93,10 +93,12 @@ def _infer_file(file: Path, label: Asked, format_: FileFormat | None, delimiter:
     from consumers.delimiters import found_delimiter
     from streamsvm.branches.events.csv_columns import typed
     from streamsvm.branches.events.event_files import untyped_in
-    from streamsvm.branches.events.features.inference import LABEL_NAMES, drawn
+    from streamsvm.branches.events.features.inference import drawn
     from streamsvm.ingest.files.opening import format_of
 
-    known, said = format_of(file, format_), "" if delimiter is None else f" --delimiter {shlex.quote(delimiter)}"
+    known, said = format_of(file, format_), ""
+    if delimiter is not None:
+        said = f" --delimiter {shlex.quote(delimiter)}"
     delimiter = found_delimiter(file, known, delimiter)
     sample = drawn(islice(_counted(untyped_in(file, known, delimiter)), max(rows, MOST_READ)), rows)
     if not sample.of:
@@ -104,8 +106,7 @@ def _infer_file(file: Path, label: Asked, format_: FileFormat | None, delimiter:
     events: Sequence[Mapping[str, Any]] = sample.events
     markers: Mapping[str, Counter[str]] = {}
     if known == "csv":
-        named = {name for name in events[0] if name.lower() in LABEL_NAMES} if label[0] is None else {label[0]}
-        events, markers = typed(events, named)
+        events, markers = typed(events, _label_columns(events[0], label))
     name, seen = shlex.quote(str(file)), f"{len(sample.events):,}"
     if sample.of > len(sample.events):
         seen = f"{seen} of the {'first ' if sample.of == max(rows, MOST_READ) else ''}{sample.of:,}"
@@ -120,6 +121,14 @@ def _infer_file(file: Path, label: Asked, format_: FileFormat | None, delimiter:
         places=sample.places,
         of_cells=known == "csv",
     )
+
+
+def _label_columns(event: Mapping[str, Any], label: Asked) -> set[str]:
+    """Return which columns may be the label."""
+    from streamsvm.branches.events.features.inference import LABEL_NAMES
+
+    field, _ = label
+    return {field} if field else {name for name in event if name.lower() in LABEL_NAMES}
 
 
 def _infer_topic(
@@ -227,10 +236,10 @@ def _lines(made: Proposal, envelope: str, points: Mapping[str, str]) -> Iterator
     yield "[features]"
     names: set[str] = set()
     for field in made.fields:
-        why, options = printable(field.why), None if field.options is None else allowed(field.options)
-        if options is None:
-            why += "; a category cannot have them" if field.options is not None else ""
-            yield f"# {printable('_'.join(map(str, field.path)))}: {why}"
+        why, options = printable(field.why), allowed(field.options or {})
+        if not options:
+            unfit = "; a category cannot have them" if field.options else ""
+            yield f"# {printable('_'.join(map(str, field.path)))}: {why}{unfit}"
             continue
         names.add(name := name_for(field.path, names))
         own = {} if written(field.path) == name else {"field": written(field.path)}

@@ -13,10 +13,11 @@ import pytest
 from consumers.scorer import Placing
 from consumers.settings import ScoringConfig
 from consumers.streams import ScoredProgress, ScoredTo, TopicIdentity
-from streamsvm.errors import LogGap
+from streamsvm.errors import LogGap, TransientError
 from streamsvm.kafka import Cluster, GroupPosition, Place, Record, Watermarks
 
 SCORED = 1_000
+NOTHING = GroupPosition()
 
 
 @dataclass
@@ -60,7 +61,7 @@ class Log:
         return None if found is None else found.leader_epoch
 
 
-def place(log: Log, hint: GroupPosition | None = None, **options: Any) -> int:
+def place(log: Log, hint: GroupPosition | None = NOTHING, reset: str = "", **options: Any) -> int:
     """Return where a scorer reads on."""
     cluster = cast("Cluster", log)
     identity = TopicIdentity(cluster, "points", "id", {})
@@ -75,8 +76,8 @@ def place(log: Log, hint: GroupPosition | None = None, **options: Any) -> int:
         wait=lambda _: None,
     )
     scoring = ScoringConfig(topic="points", **options)
-    placing = Placing(cluster, progress, model="m", scoring=scoring, identity=identity)
-    return placing.place([0], {0: hint or GroupPosition()}, {})[0]
+    placing = Placing(cluster, progress, model="m", scoring=scoring, identity=identity, reset=reset)
+    return placing.place([0], {0: hint} if hint else {}, {})[0]
 
 
 def scored(offset: int = SCORED, leader_epoch: int = 3) -> ScoredTo:
@@ -140,3 +141,23 @@ def test_a_topic_that_was_made_again_is_not_a_log_that_was_cut() -> None:
 def test_a_group_is_a_hint_where_nothing_is_known(hint: GroupPosition, expected: int) -> None:
     """The first record is the place where the hint is none of this model's."""
     assert place(Log([0] * 20), hint) == expected
+
+
+def test_a_reset_begins_where_a_person_said() -> None:
+    """At the first record where nobody did; not before the group has answered, nor where the log has nothing."""
+    log = Log([3] * 2_000, known=scored())
+    assert place(log, reset="m/1") < 0
+    assert place(log, GroupPosition(7, "id", "m"), "m/1") < 0
+    assert place(log, GroupPosition(1_700), "m/1") == 1_700
+    assert place(log, GroupPosition(1_700), "m/2") == SCORED
+    with pytest.raises(TransientError):
+        place(log, None, "m/1")
+    with pytest.raises(LogGap, match="out of range"):
+        place(Log([3] * 2_000, 50, scored()), GroupPosition(7), "m/1")
+
+
+def test_a_group_that_does_not_answer_is_waited_for_only_where_nothing_is_known() -> None:
+    """Where a record says how far the input was scored, nobody needs the group."""
+    assert place(Log([3] * 2_000, known=scored()), None) == SCORED
+    with pytest.raises(TransientError):
+        place(Log([3] * 2_000), None)

@@ -126,15 +126,15 @@ def name_for(path: Path, taken: Container[str]) -> str:
     return next(one for one in chain((name,), others) if one not in taken)
 
 
-def allowed(options: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """Return options of a feature without the values that a category must not declare; None if no value is left.
+def allowed(options: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return options of a feature without the values that a category must not declare; empty if no value is left.
 
     Such a value is one of the others, whose column a category has in any case.
     """
-    if options["as"] != "category":
+    if options.get("as") != "category":
         return options
     values = [value for value in options["values"] if value not in (OTHER, MISSING)]
-    return {**options, "values": values} if values else None
+    return {**options, "values": values} if values else {}
 
 
 # --------------------------------------------------------------------- reading

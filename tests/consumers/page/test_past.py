@@ -82,13 +82,13 @@ def test_a_restart_shows_the_figures_of_the_newest_version(settings: Settings, c
     of_a_version = ("streamsvm_model_", "streamsvm_audit_", "streamsvm_training_points")
     names = [one.name for one in TRAINER_ITSELF if one.kind == "gauge" and one.name.startswith(of_a_version)]
 
-    def shown_by(running: Running) -> str:
-        found = [(name, *one) for name in names for one in sorted(running.metrics.values(name).items())]
-        return str([(*of, round(value, 5)) for *of, value in found])  # a header has six digits of its figures
+    def shown_by(running: Running) -> dict[tuple[str, ...], float]:
+        return {(name, *labels): value for name in names for labels, value in running.metrics.values(name).items()}
 
     assert before.value("streamsvm_model_rows_behind") > 0
     with Running(settings, connection) as again:
-        again.wait_until(lambda: shown_by(again) == shown_by(before))
+        to_a_header = pytest.approx(shown_by(before), abs=1e-6, nan_ok=True)  # which has six digits of a figure
+        again.wait_until(lambda: shown_by(again) == to_a_header)
         assert again.value("streamsvm_publishes_total", outcome="published") == 0
 
 

@@ -29,19 +29,19 @@ from typing import Final
 
 ROOT: Final = Path(__file__).parent.parent
 LIMITS: Final[Mapping[str, int]] = {
-    "files": 605,  # scorers go on from records of their own; tables of strangers are never silently wrong
-    "functions": 5_555,  # the same
-    "classes": 909,  # the same
+    "files": 606,  # scorers go on from records of their own; tables of strangers are never silently wrong
+    "functions": 5_559,  # the same
+    "classes": 910,  # the same
     "carriers": 535,  # the same
     "Protocols": 39,
-    "tokens": 567_857,  # the same
-    "lines of Python": 92_526,  # the same
+    "tokens": 568_515,  # the same
+    "lines of Python": 92_631,  # the same
     "lines of other languages": 2_409,  # the same
-    "lines of tests": 73_661,  # the same
+    "lines of tests": 73_748,  # the same
     "words of pages": 27_884,  # the same
     "options": 74,  # the same
     "commands": 21,
-    "metrics": 86,  # the same
+    "metrics": 87,  # the same
     "lines of a package that grows beside another": 6_000,
     "typed to the first poll, calls": 13_487,
     "typed to the first poll, modules": 284,
@@ -126,7 +126,7 @@ def names_of_other(path: Path) -> Counter[str]:
     function = re.compile(OTHER[path.suffix])
     return Counter(
         {
-            "files": 1,
+            "files": 606,
             "lines of other languages": text.count("\n"),
             "tokens": len(re.findall(r"\w+|[^\w\s]", text)),
             "functions": sum(bool(function.search(line)) and not STATEMENT.match(line) for line in text.splitlines()),

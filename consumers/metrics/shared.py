@@ -74,6 +74,13 @@ UNREAD_FIELDS: Final = Definition(
     "Rising: a producer writes a field under another name, such as `weight` for `w`; the log names each once.",
 )
 
+ROUNDED_FEATURES: Final = Definition(
+    "streamsvm_input_rounded_features",
+    "gauge",
+    "Features of which float32 makes different values the same, among the first 4,096 rows read.",
+    'Above 0: the log names them; set `points.dtype = "float64"`, or an `offset`.',
+)
+
 ABSENT_FIELDS: Final = Definition(
     "streamsvm_absent_fields",
     "gauge",

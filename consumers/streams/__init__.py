@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from consumers.streams.dead_letters import HANDFUL as HANDFUL, DeadLetters as DeadLetters
     from consumers.streams.identity import TopicIdentity as TopicIdentity, identity_of as identity_of
     from consumers.streams.moves import moves_id as moves_id
+    from consumers.streams.rounded_watch import RoundedWatch as RoundedWatch
     from consumers.streams.score_settlement import positions_of as positions_of
     from consumers.streams.scored_progress import ScoredProgress as ScoredProgress, ScoredTo as ScoredTo
     from consumers.streams.standstill import Standstill as Standstill

@@ -34,6 +34,7 @@ from consumers.streams.dead_letters import DeadLetters
 from consumers.streams.open_transactions import OpenTransactions
 from consumers.streams.registry_outage import SchemaWait
 from consumers.streams.rejection_limits import RejectionLimits
+from consumers.streams.rounded_watch import RoundedWatch
 from consumers.streams.unread_watch import UnreadWatch
 from consumers.trainer.source import InputOnly
 from streamsvm.crashpoints import crash_point
@@ -182,6 +183,7 @@ class Intake(OneProcess):
             dead_letters.wait_for(lambda: pipeline.points_accepted() > 0)
         self._topic = settings.input.topic
         self._unread = UnreadWatch(settings.input.topic, metrics)
+        self._rounded = RoundedWatch(settings.models().points, decoder, metrics)
         self._absent = AbsentWatch(settings.input.topic, metrics, clock)
         self._schema_wait = SchemaWait(metrics, health, monotonic)
         self._open = OpenTransactions(metrics)
@@ -283,6 +285,7 @@ class Intake(OneProcess):
         while self._undecoded and self._schema_wait.over:
             try:
                 decoded = self._decoder.decode(self._undecoded[0])
+                self._rounded.note(self._undecoded[0])
             except TransientError as error:
                 self._schema_wait.failed(error)
                 return

@@ -228,7 +228,7 @@ class PointDecoder:
         schemas: Schemas | None = None,
         recipe: object | None = None,
     ) -> None:
-        self._config = config
+        self._config, self._schemas, self._recipe = config, schemas, recipe
         self._labeled = labeled
         self._avro = AvroReader(schemas, config, labeled=labeled)
         self._unread = UnreadFields()
@@ -238,6 +238,11 @@ class PointDecoder:
             plugged = decoding_of(recipe)
             self._other = plugged.decoder(recipe, config, labeled=labeled, schemas=schemas)
         self._codes = LabelCodes(config.labels)
+
+    def in_float64(self) -> PointDecoder:
+        """Return a decoder that reads the same features, unlabeled, and does not round them; it compiles nothing."""
+        exact = self._config.model_copy(update={"dtype": "float64"})
+        return PointDecoder(exact, labeled=False, schemas=self._schemas, recipe=self._recipe)
 
     def decode(self, records: Sequence[RawRecord]) -> Decoded:
         """Decode a batch; records of one partition must be in the order of their offsets.

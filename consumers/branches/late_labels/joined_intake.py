@@ -30,6 +30,7 @@ from consumers.streams.dead_letters import DeadLetters
 from consumers.streams.identity import TopicIdentity
 from consumers.streams.open_transactions import OpenTransactions
 from consumers.streams.rejection_limits import RejectionLimits
+from consumers.streams.rounded_watch import RoundedWatch
 from consumers.trainer.intake import FLUSH_TIMEOUT_S, OneProcess, Pause
 from consumers.trainer.topic_watch import Surveyor
 from streamsvm.branches.late_labels.joining import Joining, with_joining
@@ -111,6 +112,7 @@ class JoinedIntake(OneProcess):
         self._health, self._monotonic = health, monotonic
         self._unconfirmed, self._why_unconfirmed, self._confirm_at = False, "", -math.inf
         self._open = OpenTransactions(metrics)
+        self._rounded = RoundedWatch(settings.models().points, source.decoder, metrics)
         self._reader: RecordFetcher | None = None
         self._limits = {log: self._limits_of(log, settings) for log in source.topics}
         self._valid = dict.fromkeys(source.topics, False)
@@ -329,6 +331,7 @@ class JoinedIntake(OneProcess):
         self._valid[came.log] |= len(came.rejected) < len(records)
         self._send(came.log, records, came.rejected)
         if came.log == "features":
+            self._rounded.note(records)
             self._count_records(records)
         else:
             self._metrics.increase("streamsvm_label_records", len(records))

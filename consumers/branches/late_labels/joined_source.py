@@ -83,7 +83,7 @@ class JoinedSource:
         self._config, self._join = config, config.label_rule
         self._rules = rules_of(config.label_rule, most_rows)
         self._left_out = left_out
-        self._points = PointDecoder(config.points, labeled=False, recipe=config.recipe)
+        self.decoder = PointDecoder(config.points, labeled=False, recipe=config.recipe)
         self._labels = LabelDecoder(config.points, config.label_rule.key)
         self._inputs = {log: cluster.input(topic, group) for log, topic in self.topics.items()}
         self.joiners: dict[int, Joiner] = {}
@@ -192,7 +192,7 @@ class JoinedSource:
         return self._add_features(records) if log == "features" else self._add_labels(records)
 
     def _add_features(self, records: Sequence[Record]) -> list[RejectedRecord]:
-        decoded = self._points.decode(records)
+        decoded = self.decoder.decode(records)
         watermarks = {(record.partition, record.offset) for record in _with_headers(records) if is_watermark(record)}
         rejected = [one for one in decoded.rejected if (one.record.partition, one.record.offset) not in watermarks]
         keys = self._keys(records, decoded.rows, decoded.ids)
@@ -244,7 +244,7 @@ class JoinedSource:
         return [found[place] for place in sorted(found)]
 
     def _rows_of(self, record: Record) -> int:
-        return sum(len(rows) for rows in self._points.decode([record]).rows)
+        return sum(len(rows) for rows in self.decoder.decode([record]).rows)
 
     def _add_labels(self, records: Sequence[Record]) -> list[RejectedRecord]:
         decoded, rejected = self._labels.decode(records)

@@ -65,6 +65,7 @@ OF_THE_TRAINER: Final = {
     "streamsvm_input_mostly_rejected",
     "streamsvm_dead_letters",
     "streamsvm_unread_fields",
+    "streamsvm_input_rounded_features",
     "streamsvm_absent_fields",
     "streamsvm_passed_over_rows",
     "streamsvm_registry_waiting_seconds",

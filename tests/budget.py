@@ -126,7 +126,7 @@ def names_of_other(path: Path) -> Counter[str]:
     function = re.compile(OTHER[path.suffix])
     return Counter(
         {
-            "files": 606,
+            "files": 1,
             "lines of other languages": text.count("\n"),
             "tokens": len(re.findall(r"\w+|[^\w\s]", text)),
             "functions": sum(bool(function.search(line)) and not STATEMENT.match(line) for line in text.splitlines()),

@@ -33,7 +33,8 @@ _MOVED: Final = frozenset(
 )
 """A leader that was elected this moment, of a new topic say: who asks again at once is told."""
 
-_ASKED_AGAIN: Final = _MOVED | {KafkaError._TIMED_OUT}
+_ASKED_AGAIN: Final = _MOVED | {KafkaError._TIMED_OUT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT}
+"""A new client says that all brokers are down as soon as its first connection fails; the next may stand."""
 
 _PAUSE_S: Final = 0.1
 """Before a leader is asked again."""

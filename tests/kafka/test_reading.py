@@ -139,7 +139,7 @@ class Electing:
         self._consumer.poll(timeout_s)
 
 
-@pytest.mark.parametrize("code", [KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.UNKNOWN_LEADER_EPOCH])
+@pytest.mark.parametrize("code", [KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError._ALL_BROKERS_DOWN])
 def test_a_leader_of_this_moment_is_asked_again(broker: TestBroker, code: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A topic that was made a moment ago has a leader that may not know of it yet."""
     topic = broker.topic()

@@ -199,6 +199,7 @@ _OF_BOTH: Final = ("missing", "parse", "decimal", "thousands", "currency")
 
 def _lines(made: Proposal, envelope: str, points: Mapping[str, str]) -> Iterator[str]:
     from streamsvm.branches.events.features.declaring import allowed, name_for, written
+    from streamsvm.branches.events.features.inference import LABEL_NAMES
     from streamsvm.field_paths import shown
     from streamsvm.model.described import RARE
     from streamsvm.toml_text import toml_key, toml_value
@@ -215,7 +216,11 @@ def _lines(made: Proposal, envelope: str, points: Mapping[str, str]) -> Iterator
     if envelope != "none":
         yield f"envelope = {toml_value(envelope)}"
     if made.label is None:
-        yield "# No field is called y, label, class or target: give --label FIELD, or write"
+        named = [str(field.path[0]) for field in made.fields if str(field.path[0]).lower() in LABEL_NAMES]
+        why = "No field is called y, label, class or target"
+        if len(named) > 1:
+            why = f"Each of {printable(', '.join(named))} may be the label"
+        yield f"# {why}: give --label FIELD, or write"
         yield '# label = {field = "...", negative = [false], positive = [true]}'
     else:
         path, two = made.label
@@ -249,6 +254,8 @@ def _lines(made: Proposal, envelope: str, points: Mapping[str, str]) -> Iterator
             other: dict[str, Any] = {"field": written(field.path), "as": "number", "buckets": field.borders}
             other |= {option: value for option, value in options.items() if option in _OF_BOTH}
             yield f"{toml_key(side)} = {toml_value(other)}  # on which side of the border it lies"
+    if not names:
+        yield "# No feature is proposed: declare at least one"
 
 
 FEATURES: Final = Command(name="features", run=app, after="score")

@@ -41,6 +41,8 @@ KINDS: Final[Mapping[str, type[Feature]]] = {
 
 _ROOM: Final = 10
 """Characters of a name that are left for a number behind it."""
+_OF_COLUMNS: Final = "=#.<>["
+"""Characters between the name of a feature and the rest of the name of one of its columns."""
 
 ZoneRules = Callable[[str], Transitions]
 """Returns the rules of a zone by its name; raises `ValueError` for an unknown one."""
@@ -119,9 +121,10 @@ def written(path: Path) -> str | list[str | int]:
 
 
 def name_for(path: Path, taken: Container[str]) -> str:
-    """Return a name for the feature of a field, which no other one has."""
-    wanted = "_".join(map(str, path))
-    name = "".join(one if one.isprintable() else "_" for one in wanted.strip())[: LONGEST_TEXT - _ROOM] or "_"
+    """Return a name for the feature of a field, which no other feature has, and no column of another feature."""
+    wanted = "_".join(map(str, path)).strip()
+    kept = [one if one.isprintable() and one not in _OF_COLUMNS else "_" for one in wanted]
+    name = "".join(kept)[: LONGEST_TEXT - _ROOM].strip() or "_"
     others = (f"{name}_{number}" for number in count(2))
     return next(one for one in chain((name,), others) if one not in taken)
 

@@ -65,10 +65,13 @@ MARKERS: Final = frozenset(
     [*(sign * (10**digits - 1) for digits in range(1, 10) for sign in (1, -1)), -1, -8, -88, -888, 88_888, 8_888]
 )
 """Numbers that stand for a missing value where they lie far outside of the rest."""
+LEAST_COPIED: Final = 3
+"""Events of the rarer label from which a field of two values that say it is a copy: by chance, one in a thousand is."""
 LEAST_MARKED: Final = 0.002
 """Share of the events that have such a number."""
 _DAY: Final = 86_400 * MICROSECONDS
 _PER_UNIT: Final = {"s": MICROSECONDS, "ms": MICROSECONDS // 1_000, "us": 1}
+_MOST_OF_ALL: Final = f"as all fields may have {MOST_COLUMNS:,}"
 _NOT_READ: Final = (
     "dates or times that `time` does not read: write them as 2024-05-17T10:45:00, or as seconds since 1970"
 )
@@ -204,7 +207,8 @@ def proposal(
     for path in paths:
         if path == label:
             continue
-        values = [None if isinstance(v, Unreachable) else v for v in picked(events, path)]
+        values = picked(events, path)
+        unread.update((path, value.why) for value in values if isinstance(value, Unreachable))
         one = (
             _unusable(path, unread)
             or _counter(path, values, places)
@@ -220,19 +224,27 @@ def proposal(
 
 
 def _within_columns(found: list[FieldProposal]) -> list[FieldProposal]:
-    """Return the proposals, the widest hashed, or into fewer bits, until they have at most `MOST_COLUMNS`."""
-    found = list(found)
-    while found and sum(map(_width, found)) > MOST_COLUMNS:
-        widest = max(range(len(found)), key=lambda at: _width(found[at]))
-        one = found[widest]
-        options = dict(one.options or {})
-        bits = options.get("bits", PROPOSED_BITS + 1) - 1
-        if bits < 1 or _width(one) <= 2**bits:
-            break
-        options.pop("values", None)
-        why = f"{one.why}; hashed into {2**bits} columns, as all fields may have {MOST_COLUMNS:,}"
-        found[widest] = replace(one, options={**options, "as": "hash", "bits": bits}, why=why)
-    return found
+    """Return the proposals, the widest texts hashed, or into fewer bits, until they have at most `MOST_COLUMNS`.
+
+    Where that is not enough, the last fields are left out.
+    """
+    made, total = list(found), sum(map(_width, found))
+    for bits in range(PROPOSED_BITS, 0, -1):
+        for at, one in enumerate(found):
+            if total <= MOST_COLUMNS or one.options is None or one.options["as"] not in ("category", "hash"):
+                continue
+            options = {option: value for option, value in one.options.items() if option != "values"}
+            why = f"{one.why}; hashed into {2**bits} columns, {_MOST_OF_ALL}"
+            hashed = replace(one, options={**options, "as": "hash", "bits": bits}, why=why)
+            if (fewer := _width(made[at]) - _width(hashed)) > 0:
+                made[at] = hashed
+                total -= fewer
+    total = 0
+    for at, one in enumerate(made):
+        total += _width(one)
+        if total > MOST_COLUMNS and one.options is not None:
+            made[at] = FieldProposal(one.path, None, f"{one.why}; left out, {_MOST_OF_ALL}")
+    return made
 
 
 def _width(one: FieldProposal) -> int:
@@ -327,6 +339,8 @@ def _field(path: Path, values: Sequence[Any], answers: _BinaryLabels | None, *, 
     kinds = {"number" if isinstance(v, int | float) and not isinstance(v, bool) else type(v).__name__ for v in present}
     if not present:
         return FieldProposal(path, None, "always missing in the sample")
+    if (beyond := _beyond(path, present)) is not None:
+        return beyond
     if kinds <= {"str", "number"} and (dates := _dates(path, present, kinds)) is not None:
         return dates
     written = _notation(present, kinds)
@@ -353,6 +367,13 @@ def _field(path: Path, values: Sequence[Any], answers: _BinaryLabels | None, *, 
     return _with_missing(made, present, len(values))
 
 
+def _beyond(path: Path, present: Sequence[Any]) -> FieldProposal | None:
+    """Return that some values are numbers too large for a feature, if they are."""
+    if max((abs(v) for v in present if isinstance(v, int | float)), default=0) <= LARGEST_FEATURE["float32"]:
+        return None
+    return FieldProposal(path, None, f"numbers beyond the range of a feature, {LARGEST_FEATURE['float32']:.2g}")
+
+
 def _notation(present: Sequence[Any], kinds: set[str]) -> Written | None:
     """Return how values that are no numbers of JSON, or some of them, write numbers; None if they do not."""
     if not kinds <= {"str", "number"} or "str" not in kinds:
@@ -371,6 +392,8 @@ def _written(path: Path, values: Sequence[Any], written: Written, answers: _Bina
         return FieldProposal(path, None, f"{distinct} values, {written.why}")
     read = [value if value is None or isinstance(value, int | float) else written.parse(value) for value in values]
     present = [value for value in read if value is not None]
+    if (beyond := _beyond(path, present)) is not None:
+        return beyond
     labels = None if answers is None else answers.among(read)
     made = _quantity(path, present, Counter(present), labels)
     assert made.options is not None
@@ -392,8 +415,6 @@ def _number(
     path: Path, present: Sequence[Any], distinct: Counter[Any], labels: NDArray[np.int8] | None, *, of_cells: bool
 ) -> FieldProposal:
     low, high = min(distinct), max(distinct)
-    if max(-low, high) > LARGEST_FEATURE["float32"]:
-        return FieldProposal(path, None, f"{low:.6g} to {high:.6g}: beyond the range of a feature")
     if set(distinct) == {0, 1}:
         return FieldProposal(path, {"as": "flag"}, f"0 or 1; 1 in {distinct[1] / distinct.total():.1%}")
     for format_, (first, last) in _EPOCHS.items() if _is_time(path) else ():
@@ -435,7 +456,8 @@ def _quantity(
         marks = " and ".join(f"{mark:.6g} in {distinct[mark] / distinct.total():.1%}" for mark in distinct - rest)
         why += f", and {marks}, which seems to stand for a missing value: clipped, and a feature of its own"
     sizes = np.abs(values[(values != 0) & (values == np.array(present, np.float64))])
-    times = float(sizes.max() / np.median(sizes)) if len(sizes) else 0.0
+    with np.errstate(over="ignore"):
+        times = float(sizes.max() / np.median(sizes)) if len(sizes) else 0.0
     gain = logarithm_gain(values, labels) if times > TAIL and labels is not None else 0.0
     has_long_tail = low >= 0 and times > LONG_TAIL
     if gain > 1.0 or (has_long_tail and gain > -1.0):
@@ -517,7 +539,7 @@ def _with_missing(made: FieldProposal, present: Sequence[Any], events: int) -> F
     if made.options is None or len(present) == events:
         return made
     missing: Any = "indicator"
-    if made.options["as"] == "number":
+    if made.options["as"] == "number" and len(set(present)) > 1:
         known = np.array(present, np.float64)
         known = np.clip(known, *made.options["clip"]) if made.borders else known
         missing = {"constant": float(f"{np.mean(known):.6g}")}
@@ -546,12 +568,21 @@ def _leak(made: FieldProposal, values: Sequence[Any], answers: _BinaryLabels) ->
     if made.options is None:
         return None
     labeled = [(v, a) for v, a in zip(values, answers.of.tolist(), strict=True) if v is not None and a >= 0]
+    if _is_copy(Counter(labeled)):
+        return "it is a copy of the label"
     known, labels = [value for value, _ in labeled], np.array([label for _, label in labeled])
     if made.options["as"] == "time" and "format" not in made.options:
         known = [_micros(text) for text in known]
     by_value = made.options["as"] in ("category", "hash")
     found = _separation(known, labels, by_value=by_value)
     return f"alone it separates the labels (AUC {found:.3f})" if found >= SEPARATES else None
+
+
+def _is_copy(pairs: Counter[tuple[Any, int]]) -> bool:
+    """Return whether each of two values of a field comes with a label of its own, more often than by chance."""
+    values, labels = ({pair[side] for pair in pairs} for side in (0, 1))
+    is_frequent = pairs.total() >= LEAST_COUNTED and min(pairs.values()) >= LEAST_COPIED
+    return is_frequent and len(pairs) == len(values) == len(labels) == 2
 
 
 def _micros(text: str) -> int:

@@ -187,7 +187,8 @@ def _propose(
         made = proposal(events, path_of(field) if field else None, markers, places, positive, of_cells=of_cells)
     except ValueError as error:
         raise ConfigurationError(
-            str(error), "Give the field of a label with two values, --label FIELD, and one of them, --positive LABEL."
+            str(error),
+            "Give the label's field, --label FIELD, and of two values the positive one, --positive LABEL.",
         ) from None
     for line in (*head, *_lines(made, envelope, points or {})):
         typer.echo(line)
@@ -223,9 +224,12 @@ def _lines(made: Proposal, envelope: str, points: Mapping[str, str]) -> Iterator
         yield f"# {why}: give --label FIELD, or write"
         yield '# label = {field = "...", negative = [false], positive = [true]}'
     else:
-        path, two = made.label
-        sides = {"negative": [two.negative], "positive": [two.positive]}
-        yield f"# {printable(two.said)}; --positive LABEL"
+        path, labels = made.label
+        if isinstance(labels, tuple):
+            sides: dict[str, Any] = {"labels": list(labels)}
+        else:
+            sides = {"negative": [labels.negative], "positive": [labels.positive]}
+            yield f"# {printable(labels.said)}; --positive LABEL"
         yield f"label = {toml_value({'field': written(path), **sides})}"
     if made.id is not None:
         yield f"id = {toml_value(written(made.id))}"

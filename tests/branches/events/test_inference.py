@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import tomllib
 from typing import Any
@@ -15,7 +16,9 @@ from consumers.branches.events.features_command import _lines
 from streamsvm.branches.events.features.columns import columns_of
 from streamsvm.branches.events.features.held_out import area
 from streamsvm.branches.events.features.inference import Proposal, proposal
-from streamsvm.branches.events.options import recipe_from
+from streamsvm.branches.events.features.recipe import recipe_of
+from streamsvm.branches.events.options import points_of, recipe_from
+from streamsvm.config import Label
 from streamsvm.model import TwoLabels
 from tests.branches.events.recipes import payment
 
@@ -105,6 +108,62 @@ def test_labels_that_are_whole_numbers_may_have_a_point() -> None:
     assert made.label == (("y",), TwoLabels(0, 1, 0.5, "by its name"))
 
 
+@pytest.mark.parametrize("labels", [("ok", "review", "fraud"), (0, 1, 2, 5), tuple("abcdefghij")])
+def test_more_than_two_labels_are_proposed_as_they_are(labels: tuple[Label, ...]) -> None:
+    """Fields are judged by each of them against the others: a leak is told, a code is a category, a tail is a log."""
+    chance = random.Random(5)
+    events = []
+    for row in range(3_000):
+        place = chance.randrange(len(labels))
+        code = place if chance.random() < 0.5 else chance.randrange(len(labels))
+        amount = math.exp(chance.gauss(place, 2.0))
+        known = {"refund": 1.5} if place == 0 else {}
+        events.append(
+            {"y": labels[place], "code": 37 * code % 101, "amount": amount, "copy": f"r{place}", "n": row, **known}
+        )
+    made = proposal(events)
+    assert made.label == (("y",), tuple(sorted(labels)))
+    assert made.rare is None
+    found = {field.path[0]: field for field in made.fields}
+    assert (found["code"].options or {})["as"] == "category"
+    assert found["amount"].options == {"as": "number", "log1p": True}
+    assert found["copy"].why.startswith("leak suspected: alone it separates the labels")
+    assert found["refund"].why.startswith(f"leak suspected: it is present for {labels[0]!r} only")
+    plain = written(made)
+    assert plain["events"]["label"] == {"field": "y", "labels": sorted(labels)}
+    recipe = recipe_from(plain["features"], plain["events"])
+    assert recipe_of(recipe.plain()) == recipe
+    assert points_of(recipe)["labels"] == tuple(sorted(labels))
+
+
+@pytest.mark.parametrize(
+    ("values", "positive", "why"),
+    [
+        (["a", 1, "b"], None, "must have 2 to 128 values of one type, but the sample has 1, 'a', 'b'"),
+        (list(range(129)), None, r"but the sample has 0, 1, 2, 3, 4, ...: 129"),
+        (["a", "b", "c"], "a", "has 3 values: only of two one is positive"),
+    ],
+)
+def test_what_no_label_can_be_is_told(values: list[Label], positive: str | None, why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        proposal([{"y": value} for value in values], None, positive=positive)
+
+
+@pytest.mark.parametrize(
+    ("label", "why"),
+    [
+        ({"field": "y", "labels": ["a", "b"]}, "labels are 3 to 128 values; of two give negative and positive"),
+        ({"field": "y", "labels": ["a", "b", "a"]}, "has 'a' twice"),
+        ({"field": "y", "labels": ["a", "b", 3]}, "mixes types"),
+        ({"field": "y", "labels": ["a", "b", "c"], "positive": ["d"]}, 'labels = \\["ok", "review", "fraud"\\]'),
+        ({"field": "y", "negative": [], "positive": ["d"]}, "at least one value each"),
+    ],
+)
+def test_an_impossible_label_is_refused(label: dict[str, Any], why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        recipe_from({"a": {"as": "number"}}, {"label": label})
+
+
 def test_balanced_weights_are_proposed_where_a_label_is_rare() -> None:
     """With the share as the reason, and what it costs; not where both labels are frequent."""
     lines = list(_lines(proposal([{"a": i / 7, "y": i % 20 == 0} for i in range(400)]), "none", {}))
@@ -149,5 +208,5 @@ def test_a_label_is_recognised_by_its_name_only() -> None:
     made = proposal([{"fraud": True, "b": 1}])
     assert made.label is None
     assert "label" not in written(made)["events"]
-    with pytest.raises(ValueError, match="the label y must have exactly two values of one type, but the sample has 1"):
+    with pytest.raises(ValueError, match="the label y must have 2 to 128 values of one type, but the sample has 1"):
         proposal([{"y": 1}])

@@ -88,11 +88,8 @@ def tables(recipe: Recipe) -> dict[str, dict[str, Any]]:
     events: dict[str, Any] = {}
     if recipe.label is not None:
         label = recipe.label
-        events["label"] = {
-            "field": written(label.field),
-            "negative": list(label.negative),
-            "positive": list(label.positive),
-        }
+        sides = {"negative": label.negative, "positive": label.positive, "labels": label.labels}
+        events["label"] = {"field": written(label.field), **{side: list(of) for side, of in sides.items() if of}}
     events |= {name: written(path) for name, path in (("weight", recipe.weight), ("id", recipe.id)) if path is not None}
     if recipe.time is not None:
         events["time"] = {**msgspec.to_builtins(recipe.time), "field": written(recipe.time.field)}
@@ -255,9 +252,13 @@ def _label(given: object) -> Label | None:
     if given is None:
         return None
     where = "events.label"
-    if not isinstance(given, Mapping) or given.keys() != {"field", "negative", "positive"}:
-        raise ValueError(f'{where} is {given!r}: write {{field = "is_fraud", negative = [false], positive = [true]}}')
-    sides = {side: _literals(f"{where}.{side}", given[side]) for side in ("negative", "positive")}
+    forms = ({"field", "negative", "positive"}, {"field", "labels"})
+    if not isinstance(given, Mapping) or given.keys() not in forms:
+        raise ValueError(
+            f'{where} is {given!r}: write {{field = "is_fraud", negative = [false], positive = [true]}}, or of more '
+            'than two labels {field = "outcome", labels = ["ok", "review", "fraud"]}'
+        )
+    sides = {side: _literals(f"{where}.{side}", given[side]) for side in given if side != "field"}
     return Label(field=_path(f"{where}.field", given["field"]), **sides)
 
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from streamsvm.branches.events.features.date_notations import looks_like_dates
 from streamsvm.branches.events.features.held_out import (
     LEAST_COUNTED,
-    area,
+    area_by_shares,
     area_by_values,
     area_in_order,
     coded,
@@ -45,6 +45,7 @@ from streamsvm.branches.events.features.recipe import MOST_COLUMNS
 from streamsvm.branches.events.features.text_numbers import MOSTLY, Written, as_text
 from streamsvm.branches.events.features.values import MICROSECONDS, time_of_text
 from streamsvm.field_paths import Path, Unreachable, picked, shown, unreadable
+from streamsvm.model.described import MOST_LABELS, Label as LabelValue
 from streamsvm.model.positive_label import TwoLabels, two_labels
 from streamsvm.points import LARGEST_FEATURE, is_lost_as_float32
 
@@ -145,8 +146,9 @@ class Proposal:
     Attributes
     ----------
     fields : tuple of FieldProposal
-    label : (Path, TwoLabels) or None
-        Its field, and which of its values is positive; None if no field was recognised as the label.
+    label : (Path, TwoLabels or tuple of labels) or None
+        Its field, and which of its values is positive, or all of more than two values; None if no field was recognised
+        as the label.
     rare : (value, float) or None
         The rarer label and its share, if balanced class weights are proposed.
     id : Path or None
@@ -155,7 +157,7 @@ class Proposal:
     """
 
     fields: tuple[FieldProposal, ...]
-    label: tuple[Path, TwoLabels] | None
+    label: tuple[Path, TwoLabels | tuple[LabelValue, ...]] | None
     rare: tuple[Any, float] | None
     id: Path | None
     events: int
@@ -190,7 +192,7 @@ def proposal(
     Raises
     ------
     ValueError
-        If the label has not exactly two values, or `positive` is none of them.
+        If the label does not have two to `MOST_LABELS` values of one type, or `positive` is none of two.
     """
     places = range(len(events)) if places is None else places
     paths = list(dict.fromkeys(path for event in events for path in _leaves(event)))
@@ -218,7 +220,7 @@ def proposal(
             identifier = path
         found.append(_with_markers(one, (markers or {}).get(str(path[0]), {}) if len(path) == 1 else {}))
     found = _within_columns(found)
-    labels = None if label is None or answers is None else (label, answers.two)
+    labels = None if label is None or answers is None else (label, answers.two or answers.all)
     rare = None if answers is None else answers.rare()
     return Proposal(tuple(found), labels, rare, identifier, len(events))
 
@@ -273,10 +275,11 @@ def _unusable(path: Path, unread: Mapping[Path, str]) -> FieldProposal | None:
 
 
 @dataclass(frozen=True, slots=True)
-class _BinaryLabels:
-    """The labels of the events: which is positive, and which events have it (1), have the other (0) or none (-1)."""
+class _Labels:
+    """The labels, of two the negative one first, and which of them each event has (-1: none)."""
 
-    two: TwoLabels
+    all: tuple[LabelValue, ...]
+    two: TwoLabels | None
     of: NDArray[np.int8]
 
     def among(self, values: Sequence[Any]) -> NDArray[np.int8] | None:
@@ -285,23 +288,33 @@ class _BinaryLabels:
         return labels if enough(labels) else None
 
     def rare(self) -> tuple[Any, float] | None:
-        """Return the rarer label and its share, if that is below `UNWEIGHTED`."""
-        two, share = self.two, self.two.share
+        """Return the rarer of two labels and its share, if that is below `UNWEIGHTED`."""
+        two = self.two
+        if two is None:
+            return None
+        share = two.share
         value, less = (two.positive, share) if share <= 0.5 else (two.negative, 1.0 - share)
         return (value, less) if less < UNWEIGHTED else None
 
 
-def _label(values: Sequence[Any], path: Path, markers: Mapping[str, int], positive: str | None) -> _BinaryLabels:
+def _label(values: Sequence[Any], path: Path, markers: Mapping[str, int], positive: str | None) -> _Labels:
     values = [_hashable(value) for value in values]
     kinds = sorted({(type(v).__name__, v) for v in values if v is not None})
-    if len(kinds) != 2 or kinds[0][0] != kinds[1][0]:
+    if len({kind for kind, _ in kinds}) != 1 or not 2 <= len(kinds) <= MOST_LABELS:
         some = ", ".join(repr(value) for _, value in kinds[:5]) or "none"
+        some += f", ...: {len(kinds):,}" if len(kinds) > MOST_LABELS else ""
         taken = f" ({_markers_text(markers)})" if markers else ""
         raise ValueError(
-            f"the label {shown(path)} must have exactly two values of one type, but the sample has {some}{taken}"
+            f"the label {shown(path)} must have 2 to {MOST_LABELS} values of one type, but the sample has {some}{taken}"
         )
-    two = two_labels(Counter(value for value in values if value is not None), positive)
-    return _BinaryLabels(two, np.array([{two.negative: 0, two.positive: 1}.get(v, -1) for v in values]))
+    labels, two = tuple(value for _, value in kinds), None
+    if len(labels) == 2:
+        two = two_labels(Counter(value for value in values if value is not None), positive)
+        labels = two.negative, two.positive
+    elif positive is not None:
+        raise ValueError(f"the label {shown(path)} has {len(labels)} values: only of two one is positive")
+    places = {value: place for place, value in enumerate(labels)}
+    return _Labels(labels, two, np.array([places.get(value, -1) for value in values], np.int8))
 
 
 def _hashable(value: Any) -> Any:
@@ -334,7 +347,7 @@ def _counter(path: Path, values: Sequence[Any], places: Sequence[int]) -> FieldP
     return FieldProposal(path, None, f"{_IDENTIFIER}: it counts the events")
 
 
-def _field(path: Path, values: Sequence[Any], answers: _BinaryLabels | None, *, of_cells: bool) -> FieldProposal:
+def _field(path: Path, values: Sequence[Any], answers: _Labels | None, *, of_cells: bool) -> FieldProposal:
     present = [value for value in values if value is not None]
     kinds = {"number" if isinstance(v, int | float) and not isinstance(v, bool) else type(v).__name__ for v in present}
     if not present:
@@ -385,7 +398,7 @@ def _notation(present: Sequence[Any], kinds: set[str]) -> Written | None:
     return None
 
 
-def _written(path: Path, values: Sequence[Any], written: Written, answers: _BinaryLabels | None) -> FieldProposal:
+def _written(path: Path, values: Sequence[Any], written: Written, answers: _Labels | None) -> FieldProposal:
     """Return what is proposed for numbers in another notation than JSON's."""
     if written.options is None or written.parse is None:
         distinct = len({value for value in values if isinstance(value, str)})
@@ -560,7 +573,7 @@ def _markers_text(markers: Mapping[str, int]) -> str:
     return ", ".join(f"{count:,} {_value_text(text)}" for text, count in sorted(markers.items())) + " taken as missing"
 
 
-def _leak(made: FieldProposal, values: Sequence[Any], answers: _BinaryLabels) -> str | None:
+def _leak(made: FieldProposal, values: Sequence[Any], answers: _Labels) -> str | None:
     """Say how a field knows the label: by being there for one label only, or by its values; None if it does not."""
     there = np.array([value is not None for value in values])
     if (one := _one_sided(there, answers)) is not None:
@@ -591,7 +604,7 @@ def _micros(text: str) -> int:
     return 0 if found is None else found[0]
 
 
-def _one_sided(there: NDArray[np.bool_], answers: _BinaryLabels) -> str | None:
+def _one_sided(there: NDArray[np.bool_], answers: _Labels) -> str | None:
     """Say that a field is present, or missing, for one label only, or that its presence separates the labels.
 
     "For one label only" needs `LEAST_COUNTED` events of the other label that would have it by chance.
@@ -599,7 +612,7 @@ def _one_sided(there: NDArray[np.bool_], answers: _BinaryLabels) -> str | None:
     known = answers.of >= 0
     presence, labels = there[known], answers.of[known]
     for what, has in (("present", presence), ("missing", ~presence)):
-        for label, value in ((0, answers.two.negative), (1, answers.two.positive)):
+        for label, value in enumerate(answers.all):
             others = labels != label
             if not has[others].any() and has.sum() * others.mean() >= LEAST_COUNTED:
                 return f"it is {what} for {_value_text(value)} only"
@@ -616,7 +629,7 @@ def _separation(values: Sequence[Any], labels: NDArray[Any], *, by_value: bool) 
         return area_in_order(np.array(values, np.float64), labels)
     if len(distinct) > MOST_CATEGORIES:
         return area_by_values(codes, labels, shrinkage=0.0)
-    return area((np.bincount(codes, labels) / np.bincount(codes))[codes], labels)
+    return area_by_shares(codes, labels)
 
 
 def _value_text(value: object) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from streamsvm.errors import ConfigurationError
 from streamsvm.model.kernels import Float
@@ -50,6 +50,14 @@ class Compiled(Protocol):
         ...
 
 
+class NeededField(NamedTuple):
+    """A field that a version reads: where it stands, such as `card.country`, as what, and whether each row has it."""
+
+    path: str
+    kind: str
+    required: bool
+
+
 class Recipes(ABC):
     """What a branch plugs in."""
 
@@ -64,6 +72,10 @@ class Recipes(ABC):
     @abstractmethod
     def fields(self, recipe: Any) -> list[str]:
         """Return for each feature the field that it is made of, as people write it."""
+
+    @abstractmethod
+    def needed(self, recipe: Any) -> tuple[NeededField, ...]:
+        """Return the fields that a recipe reads, one for each feature of them."""
 
     @abstractmethod
     def places(self, recipe: Any) -> Mapping[str, slice]:

@@ -30,7 +30,7 @@ from streamsvm.model.kernels import Float
 from streamsvm.model.machine import LinearMachine
 from streamsvm.model.pointers import Alias, current_key, pin_key
 from streamsvm.model.reasons import Explainer, Reasons
-from streamsvm.model.recipes import Compiled, compiled
+from streamsvm.model.recipes import Compiled, NeededField, compiled, recipes_of
 from streamsvm.model.skill_header import AnySkill
 from streamsvm.model.version import Version, version_key, version_number
 from streamsvm.registry.aliases import AliasTable, models_there
@@ -134,6 +134,15 @@ class Loaded:
     def columns(self) -> Any:
         """What evaluates the version's recipe; None of a version that learned points."""
         return None if self.recipe is None else self.recipe.columns
+
+    @property
+    def fields(self) -> tuple[NeededField, ...]:
+        """The fields of raw events that the version reads, or its features."""
+        version = self.version
+        if version.recipe is not None:
+            return recipes_of(version.recipe).needed(version.recipe)
+        names = version.feature_names or tuple(f"x[{index}]" for index in range(version.model.dimension))
+        return tuple(NeededField(name, "number", required=True) for name in names)
 
     def features(self, events: Any) -> Float:
         """Return what the version's recipe makes of raw events, shape (n, d), for the methods below.

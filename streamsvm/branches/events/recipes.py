@@ -14,7 +14,7 @@ from streamsvm.branches.events.features.examples import examples_of
 from streamsvm.branches.events.features.recipe import Cross, Recipe, widths_of
 from streamsvm.field_paths import shown
 from streamsvm.model.kernels import Float
-from streamsvm.model.recipes import Compiled, Recipes
+from streamsvm.model.recipes import Compiled, NeededField, Recipes
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +58,13 @@ class EventRecipes(Recipes):
                 named[feature.name] = shown(feature.field)
             found += [named[feature.name]] * widths[feature.name]
         return found
+
+    def needed(self, recipe: Recipe) -> tuple[NeededField, ...]:
+        """Return the field of each feature that is no cross, and the one that an age counts from."""
+        read = [(one, path) for one in recipe.of_fields for path in (one.field, getattr(one, "since", None)) if path]
+        return tuple(
+            NeededField(shown(path), str(one.__struct_config__.tag), one.missing == "reject") for one, path in read
+        )
 
     def places(self, recipe: Recipe) -> Mapping[str, slice]:
         """Return the columns of each feature."""

@@ -32,7 +32,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from typing import Final, Self, TypeVar
 
 from streamsvm.errors import StreamsvmError, TopicMissing, TransientError
@@ -62,6 +62,8 @@ logger = logging.getLogger("streamsvm.registry.subscriber")
 POLL_S: Final = 0.2
 """How long the thread waits for new aliases; also how late it notices `close`."""
 BATCH_RECORDS: Final = 500
+CONFIRM_EVERY_S: Final = 5.0
+"""How often the aliases topic is asked for its id."""
 FETCH_TIMEOUT_S: Final = 10.0
 CLOSE_TIMEOUT_S: Final = 10.0
 FIRST_RETRY_S: Final = 0.1
@@ -320,8 +322,7 @@ class ModelSubscriber:
         try:
             while not self._stopping.is_set():
                 try:
-                    for topic in (self._models_topic, self._aliases_topic):
-                        self._cluster.describe(topic)
+                    _, aliases = map(self._cluster.describe, (self._models_topic, self._aliases_topic))
                     self._listen(heard=True)
                     if self._version is not None:
                         self._hold(self._version)
@@ -329,7 +330,7 @@ class ModelSubscriber:
                     with closing(self._catch_up()) as self._tail:
                         said = ""
                         backoff.reset()
-                        self._follow(self._tail)
+                        self._follow(self._tail, aliases.topic_id)
                 except (TransientError, TopicMissing, OffsetOutOfRange) as error:
                     level = logging.DEBUG if error.what == said else logging.WARNING
                     logger.log(level, "waiting for %s, trying again: %s", self._aliases.key, error)
@@ -372,13 +373,25 @@ class ModelSubscriber:
             position = record.offset + 1
         return self._cluster.tail(topic, PARTITION, position)
 
-    def _follow(self, tail: Tail) -> None:
+    def _follow(self, tail: Tail, topic_id: str | None) -> None:
+        confirm_at = time.monotonic() + CONFIRM_EVERY_S
         while not self._stopping.is_set():
+            if time.monotonic() > confirm_at and tail.connected():
+                self._confirm(topic_id)
+                confirm_at = time.monotonic() + CONFIRM_EVERY_S
             # Once after all records of a poll, so that versions which were superseded within it are never fetched.
             self._settle()
             for record in tail.poll(BATCH_RECORDS, POLL_S):
                 self._note(record)
             self._listen(heard=tail.connected())
+
+    def _confirm(self, topic_id: str | None) -> None:
+        """Raise if the aliases topic is another one by now: what stands before our position was not read."""
+        found = topic_id
+        with suppress(TransientError):
+            found = self._cluster.topic_id(self._aliases_topic)
+        if found != topic_id:
+            raise TransientError(f"topic {self._aliases_topic} was made again", "It is read from its beginning.")
 
     def _listen(self, *, heard: bool) -> None:
         """Note whether a broker is there, and say once that it has been away for long."""

@@ -13,6 +13,7 @@ import json
 import queue
 import shutil
 import subprocess
+import sys
 import tempfile
 import threading
 from pathlib import Path
@@ -26,6 +27,7 @@ from tests.npm import cache, packages
 HERE = Path(__file__).parent
 NODE = HERE / "node"
 JAVA = HERE / "java"
+PYTHON = HERE / "python"
 DEPLOY = HERE.parents[1] / "deploy"
 NODE_READER = DEPLOY / "node"
 JAVA_READER = DEPLOY / "java" / "src" / "main" / "java"
@@ -84,6 +86,8 @@ def java_program() -> list[str]:
 def command(language: str, directory: Path, java: str, node: str, *given: str) -> list[str]:
     """Return the command of a program in a language, or skip with the reason why there is none."""
     try:
+        if language == "Python":
+            return [sys.executable, "-W", "ignore", str(PYTHON / "subscriber.py"), *given]
         if language == "Java":
             return [*java_program(), *([java] if java else []), *given]
         return [*node_program(node, directory), *given]
@@ -144,6 +148,14 @@ class Program:
     def versions(self) -> list[int]:
         """The versions that it served, in their order."""
         return [line["version"] for line in self.lines]
+
+    @property
+    def seen(self) -> list[int]:
+        """The versions that it has served so far, in their order."""
+        with contextlib.suppress(queue.Empty):
+            while (line := self._printed.get_nowait()) is not None:
+                self.lines.append(json.loads(line))
+        return self.versions
 
     def __enter__(self) -> Self:
         return self

@@ -112,7 +112,7 @@ function checkParts({ classes, packed, probability, recipe, threshold }, { featu
   must(!recipe || (Array.isArray(recipe.recipe?.features) && Array.isArray(recipe.examples)), "the part 'recipe' has no features or no list of examples");
   must(!recipe || recipe.examples.length <= MOST_EXAMPLES, `the part 'recipe' has more than ${MOST_EXAMPLES} examples`);
   const label = recipe?.recipe.label;
-  must(!label || (label.negative?.[0] === labels[0] && label.positive?.[0] === labels[1]), "the labels of the part 'recipe' are not the version's");
+  must(!label || isDeepStrictEqual(label.labels ?? [label.negative?.[0], label.positive?.[0]], labels), "the labels of the part 'recipe' are not the version's");
   must(!recipe || isDeepStrictEqual(recipe.recipe, lineage?.configuration?.features), "the part 'recipe' is not the one in lineage.configuration");
   if (!probability) return;
   const { functions, probes: given } = probability;

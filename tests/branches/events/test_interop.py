@@ -17,9 +17,20 @@ from numpy.typing import NDArray
 from streamsvm.branches.events.features.columns import columns_of
 from streamsvm.branches.events.features.recipe import Recipe
 from streamsvm.branches.events.options import recipe_from
-from streamsvm.model import InvalidFeatures, LinearMachine, Model, Scaler, Version, message as codec
+from streamsvm.choices import Multiclass
+from streamsvm.model import (
+    ClassModel,
+    InvalidFeatures,
+    LinearMachine,
+    LinearMachines,
+    Model,
+    Scaler,
+    Sigmoid,
+    Version,
+    message as codec,
+)
 from streamsvm.registry import Loaded
-from tests.branches.events.recipes import payment, payments
+from tests.branches.events.recipes import PAYMENTS, payment, payments
 from tests.branches.events.test_notations import CELLS
 from tests.brokers.jvm import CannotRun
 from tests.golden import model as golden
@@ -124,6 +135,37 @@ def test_ten_thousand_raw_events_score_alike(tmp_path: Path, language: str) -> N
         expected = [*(one.adds for one in why.fields), why.rest]
         assert np.abs(np.subtract(added, expected)).max() <= allowed, event
         assert abs(sum(added) + told["baseline"] - answer["decision"]) <= allowed, event
+
+
+@pytest.mark.long(keep=("one_vs_one-Java",))
+@pytest.mark.parametrize("language", ["Node.js", "Java"])
+@pytest.mark.parametrize("scheme", ["one_vs_rest", "one_vs_one"])
+def test_five_thousand_events_of_four_labels_score_alike(tmp_path: Path, language: str, scheme: Multiclass) -> None:
+    """Decision values of each label, the answer, and coupled probabilities."""
+    recipe = recipe_from(PAYMENTS, {"label": {"field": "outcome", "labels": ["a", "b", "c", "d"]}, "id": "id"})
+    chance, two = np.random.default_rng(6), version()
+    machines = 6 if scheme == "one_vs_one" else 4
+    many = LinearMachines(chance.normal(size=(machines, two.model.dimension)), chance.normal(size=machines))
+    sigmoids = tuple(Sigmoid(-a, b) for a, b in chance.uniform(0.2, 1.0, (machines, 2)).tolist())
+    made = replace(
+        two,
+        model=ClassModel(two.model.scaler, many, 4, scheme, sigmoids, two.feature_names),
+        labels=("a", "b", "c", "d"),
+        machines=(golden.handmade("linear-classes").machines[0],) * machines,
+        lineage=msgspec.structs.replace(
+            two.lineage, configuration={**two.lineage.configuration, "features": recipe.plain()}
+        ),
+        recipe=recipe,
+    )
+    events = [payment(index) for index in range(5_000)]
+    answers = answers_of(language, tmp_path, codec.encode(made), events)
+    loaded = Loaded(version=made, sha256="", offset=0, loaded_at=0.0)
+    X = loaded.features(events)
+    summed = np.abs((X - two.model.scaler.mean) / two.model.scaler.scale).sum(axis=1)[:, None]
+    allowed = 1e-12 * np.maximum(1.0, summed * np.abs(many.coefficients).max())
+    assert (np.abs([answer["decision"] for answer in answers] - loaded.decision_function(X)) <= allowed).all()
+    assert (np.abs([answer["probability"] for answer in answers] - loaded.predict_proba(X)) <= allowed).all()
+    assert [answer["label"] for answer in answers] == loaded.predict(X).tolist()
 
 
 @pytest.mark.parametrize("language", ["Node.js", "Java"])

@@ -60,7 +60,7 @@ class RoundedWatch:
         found = [rows.points.X[rows.accepted] for rows in self._exact.decode(records).rows]
         self._X = np.concatenate([self._X, *found])[: self._most_rows]
         is_last = len(self._X) == self._most_rows
-        if is_last or len(self._X) >= 2 * self._looked_at:
+        if is_last or len(self._X) >= max(1, 2 * self._looked_at):
             self._look()
         if is_last:
             self._exact, self._X = None, self._X[:0]

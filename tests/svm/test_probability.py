@@ -132,8 +132,8 @@ scales = st.sampled_from([1e-12, 1e-3, 1.0, 1e4, 1e12])
 def test_every_fit_is_monotone_within_bounds_and_repeatable(
     n: int, ties: bool, scale: float, shift: float, weights: float, sharpness: float, seed: int
 ) -> None:
-    """Of any values, ties and weights over twelve orders: probabilities of one direction within 0 to 1, without a
-    warning, and to the last bit the same again."""
+    """Of any values, ties and weights over twelve orders: probabilities of one direction, but for the last bit, of 0
+    to 1, without a warning, and to the last bit the same again."""
     decision, y = overlapping(n, sharpness, seed)
     decision = scale * (shift + (np.round(decision) if ties else decision))
     y[:LEAST_POINTS], y[LEAST_POINTS : 2 * LEAST_POINTS] = 1, -1
@@ -147,4 +147,5 @@ def test_every_fit_is_monotone_within_bounds_and_repeatable(
     values = found.of(at)
     assert ((values >= 0.0) & (values <= 1.0)).all()
     steps = np.diff(values)
-    assert (steps >= 0.0).all() or (isinstance(found, Sigmoid) and found.a > 0.0 and (steps <= 0.0).all())
+    last_bit = np.spacing(values[1:])  # numpy's exponentials and logarithms are right but for that
+    assert (steps >= -last_bit).all() or (isinstance(found, Sigmoid) and found.a > 0.0 and (steps <= last_bit).all())

@@ -81,6 +81,11 @@ def test_only_the_first_rows_are_looked_at(batch: int) -> None:
     assert (", ".join(features), count) == ("x[0], x[1]", 2.0)
 
 
+def test_rejected_rows_are_passed_over() -> None:
+    """Also where there is no other."""
+    assert told(PointsConfig(dimension=2), [b"{}", *as_json(np.array([[1.0, 2.0]])), b"[]"], 1) == ([], 0.0)
+
+
 def test_of_many_features_a_few_are_named() -> None:
     X = np.repeat(SECONDS[:, None], 9, axis=1)
     assert told(PointsConfig(dimension=9), as_json(X)) == (["x[0], x[1], x[2], x[3], x[4], ..."], 9.0)

@@ -18,7 +18,7 @@ import org.junit.jupiter.api.Test;
 
 /** Aliases, pins, and what is refused. */
 class AliasesTest {
-    private final Aliases aliases = new Aliases("pulsar");
+    private final Aliases aliases = new Aliases("pulsar", "current");
     private byte[] value;
     private Aliases.Alias alias;
 
@@ -62,9 +62,9 @@ class AliasesTest {
     void whyNothingIsWantedIsSaid() throws IOException {
         note("pulsar@current", null);
         assertNull(aliases.wanted());
-        assertEquals("there is no alias pulsar@current", aliases.missing());
+        assertEquals("has no alias pulsar@current", aliases.missing());
         note("pulsar@head", Map.of("number", 1, "gate", Map.of("outcome", "refused", "why", "it knows nothing")));
-        assertTrue(aliases.missing().endsWith("version 1 was held back, because it knows nothing"));
+        assertTrue(aliases.missing().endsWith("version 1, the newest, was held back, because it knows nothing"));
     }
 
     @Test

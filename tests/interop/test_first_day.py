@@ -1,4 +1,4 @@
-"""The first day of a service: a reader starts before all else, an outage is told, and what is followed can be chosen."""
+"""The first day of a service: a reader starts before all else, tells an outage, and follows what was chosen."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def state(program: Program, **expected: Any) -> None:
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_a_reader_may_start_first_and_tells_an_outage(language: str, tmp_path: Path) -> None:
-    """Each reason to wait is told once; without a broker the version serves on, and the next one comes at its return."""
+    """Each reason to wait is told once; without a broker the version serves on, and the next comes at its return."""
     try:
         broker = JvmBroker()
     except CannotRun as missing:
@@ -62,7 +62,9 @@ def test_a_reader_may_start_first_and_tells_an_outage(language: str, tmp_path: P
     waits = f"waiting for {NAME}@current: "
     with ExitStack() as stack:
         stack.callback(broker.stop)
-        program = stack.enter_context(live(language, tmp_path, address, "models", NAME, "current", str(QUIET_S * 1_000)))
+        program = stack.enter_context(
+            live(language, tmp_path, address, "models", NAME, "current", str(QUIET_S * 1_000))
+        )
         told(program, "waits", f"{waits}no broker answered at {address}")
         told(program, "waits", f"{waits}no broker answered at {address} for {QUIET_S} s")
         broker.start()

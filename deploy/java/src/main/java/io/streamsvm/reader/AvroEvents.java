@@ -3,18 +3,9 @@ package io.streamsvm.reader;
 import java.math.BigDecimal;
 import java.math.BigInteger;
 import java.nio.ByteBuffer;
-import java.time.Instant;
-import java.time.LocalDate;
-import java.time.LocalDateTime;
-import java.time.LocalTime;
-import java.time.ZoneOffset;
+import java.time.*;
 import java.time.temporal.ChronoUnit;
-import java.util.ArrayList;
-import java.util.Collection;
-import java.util.LinkedHashMap;
-import java.util.List;
-import java.util.Map;
-import java.util.UUID;
+import java.util.*;
 import org.apache.avro.LogicalTypes;
 import org.apache.avro.Schema;
 import org.apache.avro.generic.GenericFixed;
@@ -40,11 +31,7 @@ public final class AvroEvents {
         if (value instanceof CharSequence || value instanceof Enum<?> || value instanceof UUID || value instanceof org.apache.avro.generic.GenericEnumSymbol<?>)
             return value.toString();
         if (value instanceof Float number) return number.doubleValue();
-        if (value instanceof ByteBuffer bytes) {
-            byte[] raw = new byte[bytes.remaining()];
-            bytes.duplicate().get(raw);
-            return decimal(schema, raw, value);
-        }
+        if (value instanceof ByteBuffer bytes) return decimal(schema, raw(bytes), value);
         if (value instanceof GenericFixed fixed) return decimal(schema, fixed.bytes(), value);
         if (value instanceof Instant time) return count(schema, time);
         if (value instanceof LocalDateTime time) return count(schema, time.toInstant(ZoneOffset.UTC));
@@ -52,8 +39,8 @@ public final class AvroEvents {
         if (value instanceof LocalTime time) return logical(schema).endsWith("-millis") ? time.toNanoOfDay() / 1_000_000 : time.toNanoOfDay() / 1_000;
         if (value instanceof IndexedRecord record) {
             Map<String, Object> event = of(record);
-            return record.getSchema().getFullName().equals("io.debezium.data.VariableScaleDecimal") && record.get(record.getSchema().getField("value").pos()) instanceof ByteBuffer bytes
-                && event.get("scale") instanceof Integer scale ? scaled(bytes.array(), scale, event) : event;
+            boolean hasOwnScale = record.getSchema().getFullName().equals("io.debezium.data.VariableScaleDecimal");
+            return hasOwnScale && event.get("scale") instanceof Integer scale && event.get("value") instanceof ByteBuffer bytes ? scaled(raw(bytes), scale, event) : event;
         }
         if (value instanceof Map<?, ?> map) {
             Map<String, Object> made = new LinkedHashMap<>();
@@ -66,6 +53,12 @@ public final class AvroEvents {
             return made;
         }
         return value;
+    }
+
+    private static byte[] raw(ByteBuffer bytes) {
+        byte[] raw = new byte[bytes.remaining()];
+        bytes.duplicate().get(raw);
+        return raw;
     }
 
     private static Object decimal(Schema schema, byte[] raw, Object value) {

@@ -3,10 +3,7 @@ package io.streamsvm.reader;
 import com.fasterxml.jackson.databind.JsonNode;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
-import java.util.Collection;
-import java.util.HashMap;
-import java.util.Map;
-import java.util.TreeMap;
+import java.util.*;
 import java.util.stream.Collectors;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 
@@ -15,11 +12,14 @@ import org.apache.kafka.clients.consumer.ConsumerRecord;
  * that each version names. The right to write to the models topic is not enough to change that.
  */
 final class Chain {
-    private record Seen(int number, long offset, Map<Integer, String> ancestors) {}
+    /** A version and its hash; `earlier` has those that it names. */
+    private record Link(int number, String sha256) {}
+
+    private record Seen(long offset, Set<Link> earlier) {}
 
     private final String name;
     private final int number;
-    private final Map<String, Seen> seen = new HashMap<>();
+    private final Map<Link, Seen> seen = new TreeMap<>(Comparator.comparingInt(Link::number).reversed().thenComparing(Link::sha256));
 
     Chain(String name, int number) {
         this.name = name;
@@ -34,42 +34,30 @@ final class Chain {
             JsonNode value = Model.JSON.readTree(record.value()), lineage = value.path("lineage");
             int own = value.path("version").asInt();
             if (own < number || !value.path("name").asText().equals(name) || !key.equals(name + "@" + own)) return;
-            Map<Integer, String> ancestors = new HashMap<>();
-            for (JsonNode link : lineage.path("links")) ancestors.put(link.path("number").asInt(), link.path("sha256").asText());
-            if (lineage.path("parent").isTextual()) ancestors.put(own - 1, lineage.get("parent").asText());
-            seen.putIfAbsent(Model.sha256(record.value()), new Seen(own, record.offset(), ancestors));
+            Set<Link> earlier = new HashSet<>();
+            for (JsonNode link : lineage.path("links")) earlier.add(new Link(link.path("number").asInt(), link.path("sha256").asText()));
+            if (lineage.path("parent").isTextual()) earlier.add(new Link(own - 1, lineage.get("parent").asText()));
+            seen.putIfAbsent(new Link(own, Model.sha256(record.value())), new Seen(record.offset(), earlier));
         } catch (IOException notAVersion) {
             return;
         }
     }
 
-    /** Return where the version is, going from the least known version that is not below it to the next; or refuse it. */
+    /** Return where the version is; or refuse it. */
     Aliases.Alias found(Aliases aliases, String topic) {
-        TreeMap<Integer, String> known = new TreeMap<>();
+        Set<Link> proved = new LinkedHashSet<>();
         // What other aliases name comes last: who named a forgery once must not be believed before the chain.
-        Aliases.Alias found = descend(aliases.roots(), known);
-        if (found == null) found = descend(aliases.named(), known);
-        if (found != null) return found;
-        String there = seen.entrySet().stream().filter(one -> one.getValue().number == number)
-            .map(one -> one.getKey() + " at offset " + one.getValue().offset).sorted().collect(Collectors.joining(", "));
-        String key = name + "@" + number, sha256 = known.get(number);
-        if (there.isEmpty()) throw new RefusedMessage(key + (sha256 == null ? "" : ", which is " + sha256 + ",") + " is not in " + topic + "; the newest is " + aliases.newest());
-        throw new RefusedMessage(sha256 != null ? key + " has the SHA-256 " + sha256 + ", but " + topic + " no longer holds that record, only other values under its number: " + there
-            : key + " may be a forgery: no later version that " + topic + " still holds names its hash. Values under its number: " + there);
-    }
-
-    private Aliases.Alias descend(Collection<Aliases.Alias> roots, TreeMap<Integer, String> known) {
-        for (Aliases.Alias root : roots) known.putIfAbsent(root.number(), root.sha256());
-        TreeMap<Integer, String> waiting = new TreeMap<>(known.tailMap(number));
-        while (!waiting.isEmpty()) {
-            Map.Entry<Integer, String> step = waiting.pollFirstEntry();
-            Seen there = seen.get(step.getValue());
-            if (there == null || there.number != step.getKey()) continue;
-            if (there.number == number) return new Aliases.Alias(number, step.getValue(), there.offset);
-            there.ancestors.forEach((earlier, sha256) -> {
-                if (earlier >= number && known.putIfAbsent(earlier, sha256) == null) waiting.put(earlier, sha256);
-            });
+        for (var roots : List.of(aliases.roots(), aliases.named())) {
+            roots.forEach(root -> proved.add(new Link(root.number(), root.sha256())));
+            seen.forEach((link, there) -> { if (proved.contains(link)) proved.addAll(there.earlier); }); // the newest first
+            for (Link link : proved)
+                if (link.number == number && seen.containsKey(link)) return new Aliases.Alias(number, link.sha256, seen.get(link).offset);
         }
-        return null;
+        String there = seen.keySet().stream().filter(one -> one.number == number).map(one -> one.sha256 + " at offset " + seen.get(one).offset)
+            .collect(Collectors.joining(", "));
+        String key = name + "@" + number, sha256 = proved.stream().filter(one -> one.number == number).map(Link::sha256).findFirst().orElse(null);
+        throw new RefusedMessage(there.isEmpty() ? key + (sha256 == null ? "" : ", which is " + sha256 + ",") + " is not in " + topic + "; the newest is " + aliases.newest()
+            : sha256 != null ? key + " has the SHA-256 " + sha256 + ", but " + topic + " no longer holds that record, only other values under its number: " + there
+            : key + " may be a forgery: no later version that " + topic + " still holds names its hash. Values under its number: " + there);
     }
 }

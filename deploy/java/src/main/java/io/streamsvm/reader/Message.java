@@ -2,9 +2,7 @@
 package io.streamsvm.reader;
 
 import com.fasterxml.jackson.databind.JsonNode;
-import java.util.HashMap;
-import java.util.List;
-import java.util.Map;
+import java.util.*;
 import java.util.stream.StreamSupport;
 
 /** A message whose shape is checked as far as a score needs it; `parts` has those that answers depend on, by their names. */

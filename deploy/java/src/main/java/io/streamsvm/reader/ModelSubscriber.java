@@ -4,22 +4,16 @@ import static java.lang.Boolean.FALSE;
 import static java.lang.Boolean.TRUE;
 
 import java.nio.charset.StandardCharsets;
-import java.time.DateTimeException;
-import java.time.Duration;
-import java.time.Instant;
-import java.time.OffsetDateTime;
-import java.util.HashMap;
-import java.util.List;
-import java.util.Map;
+import java.time.*;
+import java.util.*;
 import java.util.concurrent.TimeoutException;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
-import org.apache.kafka.clients.consumer.Consumer;
-import org.apache.kafka.clients.consumer.ConsumerRecord;
-import org.apache.kafka.clients.consumer.KafkaConsumer;
-import org.apache.kafka.clients.consumer.OffsetOutOfRangeException;
+import org.apache.kafka.clients.consumer.*;
 import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.errors.AuthenticationException;
+import org.apache.kafka.common.errors.AuthorizationException;
 import org.apache.kafka.common.header.Header;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 
@@ -70,7 +64,7 @@ public final class ModelSubscriber implements AutoCloseable {
 
     private static final System.Logger LOG = System.getLogger(ModelSubscriber.class.getName());
     private static final Duration POLL = Duration.ofMillis(200), ANSWER = Duration.ofSeconds(3), FETCH = Duration.ofSeconds(10);
-    private static final long FIRST_RETRY_MS = 100, LONGEST_RETRY_MS = 2_000, PAUSE_MS = 500;
+    private static final long FIRST_RETRY_MS = 100, LONGEST_RETRY_MS = 2_000, PAUSE_MS = 1_000;
 
     private final Map<String, Object> client;
     private final Options options;
@@ -118,9 +112,9 @@ public final class ModelSubscriber implements AutoCloseable {
         servers = given instanceof List<?> list ? list.stream().map(String::valueOf).collect(Collectors.joining(",")) : String.valueOf(given);
         this.name = name;
         this.options = options;
-        wants = name + "@" + (options.version > 0 ? options.version : options.alias);
-        versions = new TopicPartition(options.modelsTopic, 0);
-        aliasesOf = new TopicPartition(options.modelsTopic + ".aliases", 0);
+        wants = name + "@" + (options.version() > 0 ? options.version() : options.alias());
+        versions = new TopicPartition(options.modelsTopic(), 0);
+        aliasesOf = new TopicPartition(options.modelsTopic() + ".aliases", 0);
         missing = "reading " + aliasesOf.topic();
         try {
             reader(aliasesOf).close(); // a wrong option is known now
@@ -213,9 +207,10 @@ public final class ModelSubscriber implements AutoCloseable {
                 answers = 0;
                 try {
                     while (!closed && !(TRUE.equals(isThere(follower, aliasesOf)) && TRUE.equals(isThere(fetcher, versions)))) rest(PAUSE_MS);
-                    if (!closed) aliases = new Aliases(name, options.alias);
-                    if (!closed && options.version == 0) follow();
+                    if (!closed) aliases = new Aliases(name, options.alias());
+                    if (!closed && options.version() == 0) follow();
                     else if (!closed && stay()) return;
+                    rest(PAUSE_MS);
                 } finally {
                     hear();
                 }
@@ -257,7 +252,7 @@ public final class ModelSubscriber implements AutoCloseable {
     private String words(KafkaException fault) {
         if (isUnresolved(fault)) return nobody();
         String said = fault.getMessage() == null ? fault.toString() : fault.getMessage();
-        return said.contains(options.modelsTopic) ? said : "reading " + aliasesOf.topic() + ": " + said;
+        return said.contains(options.modelsTopic()) ? said : "reading " + aliasesOf.topic() + ": " + said;
     }
 
     private String nobody() {
@@ -265,7 +260,7 @@ public final class ModelSubscriber implements AutoCloseable {
     }
 
     private String silence() {
-        double seconds = options.quiet.toMillis() / 1e3;
+        double seconds = options.quiet().toMillis() / 1e3;
         Served now = served;
         return nobody() + " for " + (seconds == Math.rint(seconds) ? Long.toString((long) seconds) : Double.toString(seconds)) + " s"
             + (now == null ? "" : "; " + key(now.model) + " serves on");
@@ -283,6 +278,10 @@ public final class ModelSubscriber implements AutoCloseable {
             String why = hear() ? words(late) : nobody();
             if (!silent && served == null) lack(why);
             return null;
+        } catch (AuthorizationException | AuthenticationException denied) {
+            heard(true);
+            lack(words(denied));
+            return false;
         }
     }
 
@@ -300,11 +299,12 @@ public final class ModelSubscriber implements AutoCloseable {
         if (heard) {
             heardAt = System.nanoTime();
             lastHeard = Instant.now();
-            if (silent) tell(options.listener::hears);
+            boolean wasSilent = silent;
             silent = false;
-        } else if (!silent && System.nanoTime() - heardAt > options.quiet.toNanos()) {
+            if (wasSilent) tell(options.listener()::hears);
+        } else if (!silent && System.nanoTime() - heardAt > options.quiet().toNanos()) {
             silent = true;
-            tell(() -> options.listener.waits("waiting for " + wants + ": " + silence()));
+            tell(() -> options.listener().waits("waiting for " + wants + ": " + silence()));
         }
         return heard;
     }
@@ -348,8 +348,8 @@ public final class ModelSubscriber implements AutoCloseable {
     private boolean stay() {
         read(follower, aliasesOf, this::note);
         if (closed) return false;
-        aliases.mustHave(options.version, aliasesOf.topic());
-        Chain chain = new Chain(name, options.version);
+        aliases.mustHave(options.version(), aliasesOf.topic());
+        Chain chain = new Chain(name, options.version());
         read(fetcher, versions, chain::note);
         if (closed) return false;
         Aliases.Alias found = chain.found(aliases, versions.topic());
@@ -373,11 +373,11 @@ public final class ModelSubscriber implements AutoCloseable {
         ConsumerRecord<byte[], byte[]> record = null;
         if (TRUE.equals(isThere(fetcher, versions))) {
             record = fetched(wanted.offset());
-            if (record == null && lastHeard != before)
+            if (record == null && lastHeard != before && !closed)
                 lack("there is no record at " + versions.topic() + "[0]@" + wanted.offset() + ", where " + name + "@" + wanted.number() + " should be");
-            else if (record == null && !silent) lack(nobody());
+            else if (record == null && !silent && !closed) lack(nobody());
         }
-        if (record == null) {
+        if (record == null || closed) {
             retryAt = System.nanoTime() + retryMs * 1_000_000;
             retryMs = Math.min(2 * retryMs, LONGEST_RETRY_MS);
             return;
@@ -414,9 +414,9 @@ public final class ModelSubscriber implements AutoCloseable {
         String why = declined.get(wanted.sha256());
         try {
             if (why != null) throw new RefusedMessage(why);
-            Model next = aliases.checked(record, wanted, options.trusted);
+            Model next = aliases.checked(record, wanted, options.trusted());
             try {
-                options.listener.check(next);
+                options.listener().check(next);
             } catch (Exception refusal) {
                 declined.put(wanted.sha256(), refusal.getMessage() == null ? refusal.toString() : refusal.getMessage());
                 throw new RefusedMessage(declined.get(wanted.sha256()));
@@ -426,7 +426,7 @@ public final class ModelSubscriber implements AutoCloseable {
                 missing = "";
                 notifyAll();
             }
-            tell(() -> options.listener.serves(next));
+            tell(() -> options.listener().serves(next));
         } catch (RefusedMessage refused) {
             throw new RefusedMessage("refused " + name + "@" + wanted.number() + ": " + refused.getMessage());
         }
@@ -441,12 +441,12 @@ public final class ModelSubscriber implements AutoCloseable {
     }
 
     private void refuse(String why) {
-        if (!why.equals(refusal)) tell(() -> options.listener.refused(why));
+        if (!why.equals(refusal)) tell(() -> options.listener().refused(why));
         refusal = why;
     }
 
     private void lack(String why) {
-        if (!why.equals(missing)) tell(() -> options.listener.waits("waiting for " + wants + ": " + why));
+        if (!why.equals(missing)) tell(() -> options.listener().waits("waiting for " + wants + ": " + why));
         missing = why;
     }
 

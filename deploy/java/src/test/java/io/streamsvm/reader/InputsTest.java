@@ -163,6 +163,9 @@ class InputsTest {
         + "{\"name\": \"u\", \"type\": {\"type\": \"long\", \"logicalType\": \"timestamp-micros\"}},"
         + "{\"name\": \"v\", \"type\": {\"type\": \"int\", \"logicalType\": \"date\"}},"
         + "{\"name\": \"list\", \"type\": {\"type\": \"array\", \"items\": {\"type\": \"map\", \"values\": \"float\"}}},"
+        + "{\"name\": \"own\", \"type\": {\"type\": \"record\", \"namespace\": \"io.debezium.data\", \"name\": \"VariableScaleDecimal\", \"fields\": ["
+        + "{\"name\": \"scale\", \"type\": \"int\"}, {\"name\": \"value\", \"type\": \"bytes\"}]}},"
+        + "{\"name\": \"clock\", \"type\": {\"type\": \"int\", \"logicalType\": \"time-millis\"}},"
         + "{\"name\": \"raw\", \"type\": \"bytes\"}]}");
 
     private static GenericRecord payment() {
@@ -172,6 +175,11 @@ class InputsTest {
         record.put("u", 1782914399500123L);
         record.put("v", 20_000);
         record.put("list", List.of(Map.of(), Map.of(new Utf8("x"), 0.1f)));
+        GenericRecord own = new GenericData.Record(SCHEMA.getField("own").schema());
+        own.put("scale", 3);
+        own.put("value", ByteBuffer.wrap(new byte[] {0, 5}, 1, 1));
+        record.put("own", own);
+        record.put("clock", 3_600_001);
         record.put("raw", ByteBuffer.wrap(new byte[] {1}));
         return record;
     }
@@ -182,6 +190,7 @@ class InputsTest {
         converting.addLogicalTypeConversion(new Conversions.DecimalConversion());
         converting.addLogicalTypeConversion(new TimeConversions.TimestampMicrosConversion());
         converting.addLogicalTypeConversion(new TimeConversions.DateConversion());
+        converting.addLogicalTypeConversion(new TimeConversions.TimeMillisConversion());
         var out = new java.io.ByteArrayOutputStream();
         var encoder = EncoderFactory.get().binaryEncoder(out, null);
         new GenericDatumWriter<GenericRecord>(SCHEMA).write(payment(), encoder);
@@ -196,6 +205,8 @@ class InputsTest {
             assertEquals(1782914399500123L, ((Number) event.get("u")).longValue());
             assertEquals(20_000L, ((Number) event.get("v")).longValue());
             assertEquals(List.of(Map.of(), Map.of("x", (double) 0.1f)), event.get("list"));
+            assertEquals(new BigDecimal("0.005"), event.get("own"));
+            assertEquals(3_600_001L, ((Number) event.get("clock")).longValue());
             JsonNode node = Values.of(event, 0);
             assertEquals(-1065.37, node.get("a").doubleValue());
             assertEquals("raw cannot be read: it is a java.nio.HeapByteBuffer", Values.wrong("raw", node.get("raw"), "a number").getMessage());

@@ -30,16 +30,16 @@ from typing import Final
 ROOT: Final = Path(__file__).parent.parent
 LIMITS: Final[Mapping[str, int]] = {
     "files": 606,  # scorers go on from records of their own; tables of strangers are never silently wrong
-    "functions": 5_559,  # the same
+    "functions": 5_578,  # the same
     "classes": 910,  # the same
     "carriers": 535,  # the same
     "Protocols": 39,
-    "tokens": 568_515,  # the same
-    "lines of Python": 92_631,  # the same
+    "tokens": 570_347,  # the same
+    "lines of Python": 92_864,  # the same
     "lines of other languages": 2_409,  # the same
-    "lines of tests": 73_748,  # the same
-    "words of pages": 27_884,  # the same
-    "options": 74,  # the same
+    "lines of tests": 74_052,  # the same
+    "words of pages": 28_199,  # the same
+    "options": 75,  # the same
     "commands": 21,
     "metrics": 87,  # the same
     "lines of a package that grows beside another": 6_000,

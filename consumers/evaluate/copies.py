@@ -17,6 +17,8 @@ from streamsvm.points import Points
 
 TELLS_APART: Final = 0.5
 """Share of the distinct rows that a column must have distinct values for."""
+LEAST_VALUES: Final = 10
+"""Distinct values that it must have besides: of a table with one constant, all rows of a label are one by chance."""
 SAID_FROM: Final = 0.01
 """Share of the held-out rows with a copy among those that are learned, from which people are told."""
 
@@ -58,7 +60,8 @@ def copies_of(points: Points) -> Copies:
     if not rows:
         return Copies(None, 0)
     finest = max(len(np.unique(column)) for column in points.X.T)
-    return Copies(groups.astype(np.int64) if finest >= TELLS_APART * len(counts) else None, rows)
+    least = max(TELLS_APART * len(counts), LEAST_VALUES)
+    return Copies(groups.astype(np.int64) if finest >= least else None, rows)
 
 
 def _packed(points: Points) -> NDArray[np.void]:

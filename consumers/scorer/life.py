@@ -19,7 +19,7 @@ from consumers.scorer.observing import ScorerWatch
 from consumers.scorer.placing import Placing
 from consumers.scorer.serving import Serving
 from consumers.settings import Settings
-from consumers.streams.abandonable import BoundedCluster, heeding
+from consumers.streams.abandonable import BoundedCluster, awaited
 from consumers.streams.dead_letters import DeadLetters
 from consumers.streams.identity import TopicIdentity
 from consumers.streams.input_watch import InputWatch
@@ -87,7 +87,7 @@ def group_of(settings: Settings) -> str:
 
 
 def begin(settings: Settings, components: ScorerComponents, watch: ScorerWatch, stack: ExitStack) -> ScorerLife:
-    """Create what topics are missing, follow the model, and make all parts.
+    """Wait for the input, create what topics are missing, follow the model, and make all parts.
 
     Parameters
     ----------
@@ -99,10 +99,8 @@ def begin(settings: Settings, components: ScorerComponents, watch: ScorerWatch, 
 
     Raises
     ------
-    TopicMissing
-        If the input, the models topic or its aliases do not exist.
     Stopped
-        If the process is stopped while no broker answers.
+        If the process is stopped while no broker answers, or the input does not exist.
     StreamsvmError
         If it cannot start for another reason.
     """
@@ -114,7 +112,7 @@ def begin(settings: Settings, components: ScorerComponents, watch: ScorerWatch, 
     if schemas is not None:
         avro_scan.warm_up()  # before anything is read: a first start compiles it, which takes seconds
     cluster = BoundedCluster(connection, transaction_timeout_s=TRANSACTION_TIMEOUT_S, lost_s=LOST_S)
-    source = heeding(components.stop, components.health.beat, lambda: cluster.describe(scoring.topic))
+    source = awaited(components.stop, components.health, "broker", lambda: cluster.describe(scoring.topic))
     count, progress_topic = len(source.partitions), scoring.progress
     own = progress_spec(progress_topic, count)
     cluster.create([TopicSpec(scoring.output_topic, count), TopicSpec(scoring.dead_letters, 1), own])

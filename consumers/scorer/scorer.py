@@ -139,8 +139,6 @@ class Scorer:
 
         Raises
         ------
-        TopicMissing
-            If the input, the models topic or its aliases do not exist.
         StreamsvmError
             If it cannot start for another reason, or cannot go on; what was not committed is scored again.
         """

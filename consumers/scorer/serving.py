@@ -102,6 +102,7 @@ class Serving:
             format_=self._format,
             recipe=loaded.version.recipe,
             reasons=scoring.reasons,
+            copied=scoring.copy_headers,
             beside=beside,
         )
 

@@ -11,17 +11,17 @@ from streamsvm.field_paths import path_of
 from streamsvm.option_texts import split_names
 from streamsvm.sections import Section
 
+Name = Annotated[str, Field(min_length=1, max_length=249)]
+
 
 @open_to_branches("scoring")
 class ScoringConfig(Section):
     """Where unlabeled points come from, and where scores go."""
 
-    topic: Annotated[str, Field(min_length=1, max_length=249)] = Field(
+    topic: Name = Field(
         default="points", description="Topic of unlabeled points. Rejected records go to its name + `.dlq`."
     )
-    output_topic: Annotated[str, Field(min_length=1, max_length=249)] = Field(
-        default="scores", description="Topic of scores."
-    )
+    output_topic: Name = Field(default="scores", description="Topic of scores.")
     group: str = Field(default="", description="Default: the model's name + `-scorer`.")
     on_gap: Literal["fail", "beginning"] = Field(
         default="fail",
@@ -45,6 +45,12 @@ class ScoringConfig(Section):
         description="Fields of a raw event that its score repeats, as `passed`: `card.country,items[0].sku`.",
     )
 
+    copy_headers: Annotated[tuple[Name, ...], BeforeValidator(split_names), Field(max_length=16)] = Field(
+        default=(),
+        description="Headers of a record that go to its scores, such as `traceparent`; of one that repeats the last. A "
+        "value beyond a kilobyte is left out.",
+    )
+
     reasons: Annotated[int, Field(ge=0, le=100)] = Field(
         default=0,
         description="Name this many fields in each score: those that add most to the decision value. Linear versions "
@@ -57,6 +63,14 @@ class ScoringConfig(Section):
         for one in pass_fields:
             path_of(one)
         return pass_fields
+
+    @field_validator("copy_headers", mode="after")
+    @classmethod
+    def _of_others(cls, copy_headers: tuple[str, ...]) -> tuple[str, ...]:
+        for one in copy_headers:
+            if one.lower() == "content-type" or one.lower().startswith("streamsvm."):
+                raise ValueError(f"the header {one} of a score is the scorer's own")
+        return copy_headers
 
     @property
     def dead_letters(self) -> str:

@@ -7,17 +7,27 @@ meanwhile (confluentinc/librdkafka issue 5456). A call that does not return cann
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Sequence
 from typing import Final, Generic, Protocol, TypeVar
 
+import structlog
+
+from consumers.host.runtime import Health
 from consumers.streams.ports import Stop
-from streamsvm.errors import StreamsvmError
+from streamsvm.errors import BrokerUnavailable, StreamsvmError, TopicMissing
 from streamsvm.kafka import Cluster, Connection, MemberProgress, Message, OutcomeUnknown, Publisher
+
+log = structlog.get_logger("streamsvm")
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 LOOK_S: Final = 0.1
 """Between two looks whether to stop, in seconds."""
+ASK_AGAIN_S: Final = 2.0
+"""Until a topic that is not there yet is asked for again, in seconds."""
+SAY_AGAIN_S: Final = 60.0
+"""Until the log says once more what a start waits for, in seconds."""
 
 
 class Aside(Generic[T]):
@@ -83,6 +93,26 @@ def heeding(stop: Stop, beat: Callable[[], None], call: Callable[[], T]) -> T:
         if stop.is_set():
             raise Stopped
     return aside.returned
+
+
+def awaited(stop: Stop, health: Health, condition: str, call: Callable[[], T]) -> T:
+    """Return what a question of a start returns, asked until its topic and a broker are there; says what is missing.
+
+    Raises
+    ------
+    Stopped
+        If told to stop meanwhile.
+    """
+    said, say_again_at = "", 0.0
+    while True:
+        try:
+            return heeding(stop, health.beat, call)
+        except (TopicMissing, BrokerUnavailable) as missing:
+            health.require(condition, missing.what)
+            if missing.what != said or time.monotonic() > say_again_at:
+                log.warning("waiting", what=missing.what, remedy=missing.remedy)
+                said, say_again_at = missing.what, time.monotonic() + SAY_AGAIN_S
+        stop.wait(ASK_AGAIN_S)
 
 
 class Pending(Protocol[T_co]):

@@ -559,4 +559,4 @@ _PARAMETERS: Final = tuple(signature(CoresetSVC).parameters)
 def _is_other_way_round(recipe: msgspec.Struct, classes: NDArray[Any]) -> bool:
     """Return whether two classes, in ascending order, are a recipe's labels, and the positive one comes first."""
     labels = decoding_of(recipe).labels_of(recipe)
-    return labels is not None and classes.tolist() == [*reversed(labels)]
+    return labels is not None and len(labels) == 2 and classes.tolist() == [*reversed(labels)]

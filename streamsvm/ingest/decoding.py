@@ -119,7 +119,7 @@ class PointsGiven:
     X: NDArray[np.floating[Any]]
     y: Any
     weight: NDArray[np.float64]
-    classes: tuple[Any, Any] | None
+    classes: tuple[Any, ...] | None
 
 
 class Decoding(ABC):
@@ -187,7 +187,7 @@ class Decoding(ABC):
         """
 
     @abstractmethod
-    def labels_of(self, recipe: Any) -> tuple[Any, Any] | None:
+    def labels_of(self, recipe: Any) -> tuple[Any, ...] | None:
         """Return the negative and the positive label of a recipe; None if the rows have none."""
 
     @abstractmethod

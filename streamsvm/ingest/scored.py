@@ -11,8 +11,8 @@ value: ``"reasons": {"baseline": -0.4, "fields": [{"field": "amount", "adds": 1.
 its point in the array, because rejected rows are left out (they go to the dead-letter topic).
 
 The record keeps its input's key. Headers: ``streamsvm.source`` (topic/partition/offset of the input: unique to a reader
-of committed records, and the same for every copy where the broker has no transactions), ``streamsvm.model.sha256`` and
-``content-type``.
+of committed records, and the same for every copy where the broker has no transactions), ``streamsvm.model.sha256``,
+``content-type``, and those of the input that `scoring.copy_headers` names.
 
 Invariant: every score of a batch belongs wholly to one version. Features are read as float64, whatever the version was
 trained in, so that scoring loses no precision.
@@ -21,7 +21,7 @@ trained in, so that scoring loses no precision.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Protocol
 
@@ -49,6 +49,8 @@ CONTENT_TYPE: Final = "application/json"
 MODEL_SHA256_HEADER: Final = "streamsvm.model.sha256"
 CONTENT_TYPE_HEADER: Final = "content-type"
 
+MOST_HEADER_BYTES: Final = 1024
+"""A header's value beyond so many bytes is not copied."""
 FRAMING_BYTES: Final = 512
 """What a record takes beyond its key, value and headers, generously."""
 
@@ -212,6 +214,8 @@ class BatchScorer:
         What else is said of the same rows.
     reasons : int
         How many reasons a score has; 0: it says nothing of them.
+    copied : sequence of str
+        Headers of a record that its scores have, too.
 
     Raises
     ------
@@ -234,8 +238,9 @@ class BatchScorer:
         recipe: msgspec.Struct | None = None,
         beside: ExtraFields | None = None,
         reasons: int = 0,
+        copied: Sequence[str] = (),
     ) -> None:
-        self._beside = beside
+        self._beside, self._copied = beside, frozenset(copied)
         self._shape = WrittenScore if beside is None else beside.shape
         self._reasons = reasons
         self._explainer = Explainer(version) if reasons else None
@@ -345,8 +350,16 @@ class BatchScorer:
             (places.SOURCE_HEADER, source_of(source)),
             (MODEL_SHA256_HEADER, self._sha256),
             (CONTENT_TYPE_HEADER, CONTENT_TYPE.encode()),
+            *self._copies(source),
         )
         return ScoreRecord(source.key, msgspec.json.encode(found if many else found[0]), headers, len(found))
+
+    def _copies(self, source: SourceRecord) -> Iterable[tuple[str, bytes]]:
+        """Return the headers that are copied, each once, by the last that has its name."""
+        if not self._copied:
+            return ()
+        last = {name: value for name, value in source.headers if name in self._copied and value is not None}
+        return ((name, value) for name, value in last.items() if len(value) <= MOST_HEADER_BYTES)
 
     def _fields_of(self, source: SourceRecord) -> list[dict[str, Any]] | None:
         """Return the fields to repeat of each row of a record; None if it holds points."""

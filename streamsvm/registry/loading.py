@@ -51,6 +51,7 @@ REASONS: Final[Mapping[str, str]] = MappingProxyType(
         "undecodable": "the value is not a model message that this build understands",
         "not_signed": "none of the given public keys signed the version",
         "wrong_dimension": "the version's number of features is not the expected one",
+        "not_wanted": "the reader's own check refused it",
     }
 )
 """Every reason for which a message is refused, with its meaning."""

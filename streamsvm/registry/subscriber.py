@@ -33,7 +33,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
-from typing import Final, Self
+from typing import Final, Self, TypeVar
 
 from streamsvm.errors import StreamsvmError, TopicMissing, TransientError
 from streamsvm.kafka import Backoff, Cluster, Connection, DamagedBatch, OffsetOutOfRange, Option, Record, Tail
@@ -66,6 +66,7 @@ FETCH_TIMEOUT_S: Final = 10.0
 CLOSE_TIMEOUT_S: Final = 10.0
 FIRST_RETRY_S: Final = 0.1
 LONGEST_RETRY_S: Final = 5.0
+T = TypeVar("T")
 MOST_REMEMBERED: Final = 1_000
 """How many refused messages are remembered, so that each is counted once. Beyond that some may be counted again."""
 
@@ -92,6 +93,13 @@ class ModelSubscriber:
     callback : callable, optional
         Called with each `Loaded` after it was swapped in, in the subscriber's thread: no newer version is loaded while
         the callback runs. Exceptions of the callback are logged.
+    on_waiting : callable, optional
+        Called with `missing` whenever it changes, likewise; with the empty text once nothing is missing.
+    check : callable, optional
+        Called with each `Loaded` before it is swapped in, likewise; if it raises, the version is refused, with the
+        exception's text, and the one in use stays.
+    quiet_s : float
+        Seconds without a broker after which `missing` says so; the version in use stays.
     dimension : int, optional
         Number of features that a version must have; other versions are refused. Default: any number.
     patience_s : float
@@ -116,8 +124,11 @@ class ModelSubscriber:
         version: int | str | None = None,
         trusted: TrustedKeys | None = None,
         callback: Callable[[Loaded], None] | None = None,
+        on_waiting: Callable[[str], None] | None = None,
+        check: Callable[[Loaded], None] | None = None,
         dimension: int | None = None,
         patience_s: float = 30.0,
+        quiet_s: float = 30.0,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._cluster = Cluster(connection)
@@ -127,10 +138,13 @@ class ModelSubscriber:
         self._aliases = Followed(name, alias)
         self._version = None if version is None else reference(version)
         self._trusted = trusted
-        self._callback = callback
+        self._callback, self._on_waiting, self._check = callback, on_waiting, check
         self._dimension = dimension
-        self._patience_s = patience_s
+        self._patience_s, self._quiet_s = patience_s, quiet_s
         self._clock = clock
+        self._heard_at = time.monotonic()
+        self._last_heard: float | None = None
+        self._quiet = ""
         self._changed = threading.Condition()
         self._loaded: Loaded | None = None
         self._missing = "the subscriber was not started"
@@ -142,22 +156,13 @@ class ModelSubscriber:
         self._thread = threading.Thread(target=self._run, name=f"subscriber-{name}", daemon=True)
 
     def start(self) -> None:
-        """Check that the topics exist, and begin to follow. Call it once.
+        """Begin to follow; returns at once. Call it once.
 
-        Blocks at most a few times the connection's request timeout; `wait_ready` waits for a version.
-
-        Raises
-        ------
-        TopicMissing
-            If the models topic or the aliases topic does not exist.
-        BrokerUnavailable
-            If no broker answers in time.
-        ConfigurationError
-            If the broker refuses this client.
+        It waits for brokers, topics and the first version for as long as it takes: `missing` says what for. If the
+        broker refuses this client, the subscriber ends with an error.
         """
-        for topic in (self._models_topic, self._aliases_topic):
-            self._cluster.describe(topic)
         self._missing = f"reading {self._aliases_topic}"
+        self._heard_at = time.monotonic()
         self._thread.start()
 
     def close(self) -> None:
@@ -213,9 +218,14 @@ class ModelSubscriber:
         return tail is not None and self._fault is None and tail.connected()
 
     @property
+    def last_heard(self) -> float | None:
+        """When a broker was last connected, seconds since the epoch; None before the first time."""
+        return self._last_heard
+
+    @property
     def missing(self) -> str:
-        """Why the wanted version is not in use, for people; empty if it is."""
-        return self._missing
+        """Why the wanted version is not in use, or may not be, for people; empty if it is."""
+        return self._quiet or self._missing
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -306,21 +316,26 @@ class ModelSubscriber:
 
     def _run(self) -> None:
         """Follow until closed; start over after temporary errors."""
-        backoff, level = Backoff(FIRST_RETRY_S, LONGEST_RETRY_S), logging.WARNING
+        backoff, said = Backoff(FIRST_RETRY_S, LONGEST_RETRY_S), ""
         try:
             while not self._stopping.is_set():
                 try:
+                    for topic in (self._models_topic, self._aliases_topic):
+                        self._cluster.describe(topic)
+                    self._listen(heard=True)
                     if self._version is not None:
                         self._hold(self._version)
                         return
                     with closing(self._catch_up()) as self._tail:
-                        level = logging.WARNING
+                        said = ""
                         backoff.reset()
                         self._follow(self._tail)
                 except (TransientError, TopicMissing, OffsetOutOfRange) as error:
-                    logger.log(level, "following %s was interrupted, trying again: %s", self._aliases_topic, error)
-                    level = logging.DEBUG
+                    level = logging.DEBUG if error.what == said else logging.WARNING
+                    logger.log(level, "waiting for %s, trying again: %s", self._aliases.key, error)
+                    said = error.what
                     self._lack(str(error))
+                    self._listen(heard=False)
                 finally:
                     # Before the pause: while there is no follower, `connected` must be false.
                     self._tail = None
@@ -341,7 +356,7 @@ class ModelSubscriber:
         record = Finder(self._cluster, self._name, self._models_topic, READ_TIMEOUT_S).find(version)
         number = version_number(record.key, self._name) or 0
         found = check(record, self._name, number, dimension=self._dimension, trusted=self._trusted)
-        self._swap(loaded_from(record, found, self._clock()))
+        self._swap(self._checked(loaded_from(record, found, self._clock())))
         self._stopping.wait()
 
     def _catch_up(self) -> Tail:
@@ -363,6 +378,21 @@ class ModelSubscriber:
             self._settle()
             for record in tail.poll(BATCH_RECORDS, POLL_S):
                 self._note(record)
+            self._listen(heard=tail.connected())
+
+    def _listen(self, *, heard: bool) -> None:
+        """Note whether a broker is there, and say once that it has been away for long."""
+        now = time.monotonic()
+        if heard:
+            self._heard_at, self._last_heard = now, self._clock()
+        is_quiet = now - self._heard_at > self._quiet_s
+        if is_quiet == bool(self._quiet):
+            return
+        serving = f"; {self._loaded.version.key} serves on" if self._loaded else ""
+        why = f"no broker answered at {self._cluster.connection.servers} for {self._quiet_s:g} s{serving}"
+        self._quiet = why if is_quiet else ""
+        logger.log(logging.WARNING if is_quiet else logging.INFO, why if is_quiet else "brokers answer again")
+        self._tell(self._on_waiting, self.missing)
 
     def _note(self, record: Record) -> None:
         if fault := self._aliases.note(record):
@@ -406,22 +436,28 @@ class ModelSubscriber:
         if record is None:
             raise RefusedMessage("record_missing", f"there is no record at {self._place(alias)}")
         version = check(record, self._name, alias.number, alias.sha256, self._dimension, self._trusted)
-        return loaded_from(record, version, self._clock())
+        return self._checked(loaded_from(record, version, self._clock()))
+
+    def _checked(self, loaded: Loaded) -> Loaded:
+        """Return a version unless the application's own check raises."""
+        if self._check is not None:
+            try:
+                self._check(loaded)
+            except Exception as error:
+                raise RefusedMessage("not_wanted", f"refused {loaded.version.key}: {error}") from error
+        return loaded
 
     def _swap(self, loaded: Loaded) -> None:
         # One assignment of one reference: a reader in another thread has the old version or the new one, and needs no
         # lock.
         with self._changed:
             self._loaded = loaded
-            self._missing = ""
+            waited, self._missing = bool(self._missing), ""
             self._changed.notify_all()
         logger.info("loaded %s from %s[%d]@%d", loaded.version.key, self._models_topic, PARTITION, loaded.offset)
-        if self._callback is None:
-            return
-        try:
-            self._callback(loaded)
-        except Exception:
-            logger.exception("the callback failed for %s", loaded.version.key)
+        if waited:
+            self._tell(self._on_waiting, self.missing)
+        self._tell(self._callback, loaded)
 
     def _refuse(self, place: str, reason: str, what: str) -> None:
         """Count and log a bad message, once."""
@@ -433,7 +469,18 @@ class ModelSubscriber:
         logger.warning("refused the message at %s (%s): %s; %s", place, reason, what, kept)
 
     def _lack(self, why: str) -> None:
-        self._missing = why
+        changed, self._missing = why != self._missing, why
+        if changed and not self._quiet:
+            self._tell(self._on_waiting, why)
+
+    def _tell(self, callback: Callable[[T], None] | None, what: T) -> None:
+        """Call a function of the application, whose failure is its own."""
+        if callback is None:
+            return
+        try:
+            callback(what)
+        except Exception:
+            logger.exception("a callback of the subscriber of %s failed", self._name)
 
     def _place(self, alias: Alias) -> str:
         key = version_key(self._name, alias.number)

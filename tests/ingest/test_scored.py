@@ -193,6 +193,27 @@ def test_scores_too_large_for_the_output_are_rejected() -> None:
     assert [dict(record.headers)["streamsvm.source"] for record in scored.records] == [b"points/0/1"]
 
 
+@pytest.mark.parametrize(
+    ("given", "copied"),
+    [
+        ([("traceparent", b"00-4bf9-01")], [("traceparent", b"00-4bf9-01")]),
+        ([("other", b"1"), ("baggage", b""), ("Traceparent", b"x")], [("baggage", b"")]),
+        ([("baggage", b"1"), ("traceparent", b"a"), ("baggage", b"2")], [("baggage", b"2"), ("traceparent", b"a")]),
+        ([("traceparent", b"x" * 1_024), ("baggage", b"x" * 1_025)], [("traceparent", b"x" * 1_024)]),
+        ([("traceparent", None)], []),
+        ([], []),
+    ],
+)
+def test_chosen_headers_go_to_the_scores(given: list[tuple[str, bytes]], copied: list[tuple[str, bytes]]) -> None:
+    """Behind the scorer's own; of one that repeats the last, and none that is too large."""
+    record = Record("points", 0, 0, b"k", b'{"x": [1.0, 2.0]}', tuple(given), 0, 0)
+    (one,) = batch_scorer(copied=("traceparent", "baggage")).score([record]).records
+    assert list(one.headers[3:]) == copied
+    assert [name for name, _ in one.headers[:3]] == ["streamsvm.source", "streamsvm.model.sha256", "content-type"]
+    (without,) = batch_scorer().score([record]).records
+    assert one.headers[:3] == without.headers
+
+
 def test_the_limits_of_scoring_hold(monkeypatch: pytest.MonkeyPatch) -> None:
     """Oversize records are rejected undecoded."""
     monkeypatch.setattr(PointsConfig, "ROWS_PER_RECORD", 3)

@@ -14,6 +14,7 @@ import yaml
 
 from consumers.branches.late_labels import LabelsConfig
 from consumers.settings import ScoringConfig, Settings
+from streamsvm.branches.challenges import InShadow
 from streamsvm.branches.history import Erased, encode_erased
 from streamsvm.ingest import BatchScorer, dead_letter as deadletter, encode
 from streamsvm.kafka import Record
@@ -30,6 +31,8 @@ from streamsvm.model import (
     message as model_codec,
 )
 from tests.brokers.jvm import CannotRun
+from tests.golden.every_model import KINDS
+from tests.golden.model import parts_of, path_of
 from tests.interop.programs import node_program
 from tests.registry.test_subscriber import version_of
 
@@ -154,6 +157,24 @@ def real_messages() -> dict[str, list[Any]]:
         "modelHeaders": [read(headers)],
         "deadLetterHeaders": [read(letter.headers)],
     }
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_scores_of_every_kind_of_version_are_described(kind: str) -> None:
+    """Of two and of more labels, with probabilities, of raw events; with a shadow and copied headers."""
+    value = path_of(kind).read_bytes()
+    version, limits = model_codec.decode(value), {"max_record_bytes": 100_000, "max_message_bytes": 999_999}
+    point: Any = {"x": [0.5] * version.model.dimension}
+    if version.recipe is not None:
+        point = parts_of(json.loads(value))["recipe"]["examples"][0]["event"]
+    scorer = BatchScorer(version, "ab" * 32, **limits, beside=InShadow(version), copied=["traceparent"])
+    record = Record("points", 3, 7, b"k", json.dumps(point).encode(), (("traceparent", b"00-1-2-01"),), 0, None)
+    (made,) = scorer.score([record]).records
+    score = json.loads(made.value)
+    assert conforms("scores", score), score
+    assert conforms("scoreHeaders", read(made.headers))
+    assert isinstance(score["score"], list) == (len(version.labels) > 2) == isinstance(score["shadow"]["score"], list)
+    assert not conforms("scores", {**score, "score": [1.0, 2.0]})
 
 
 @pytest.mark.parametrize("name", real_messages())

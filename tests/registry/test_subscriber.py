@@ -19,7 +19,7 @@ import pytest
 
 from streamsvm.build import build
 from streamsvm.config import Label
-from streamsvm.errors import BrokerUnavailable, ConfigurationError, FatalError, TopicMissing, TransientError
+from streamsvm.errors import ConfigurationError, FatalError, TransientError
 from streamsvm.kafka import Cluster, Connection, Message, Publisher, Record, Tail, TopicSpec
 from streamsvm.model import (
     Alias,
@@ -109,10 +109,15 @@ def test_a_loaded_version_answers_in_the_users_labels(labels: tuple[Label, Label
         loaded.predict_proba([[1.0, 2.0]])
 
 
-def test_options_alone_stand_for_a_connection_and_without_a_broker_the_start_says_so() -> None:
+def test_options_alone_stand_for_a_connection_and_without_a_broker_a_reader_says_so() -> None:
     """Wherever a reader wants a connection; what is neither is told what is wanted."""
-    with pytest.raises(BrokerUnavailable, match=r"127\.0\.0\.1:1"):
-        ModelSubscriber({"bootstrap.servers": "127.0.0.1:1"}, NAME).start()
+    nobody = {"bootstrap.servers": "127.0.0.1:1"}
+    with ModelSubscriber(nobody, NAME, quiet_s=1.0) as waiting:
+        assert waiting.loaded is None
+        eventually(lambda: waiting.missing == "no broker answered at 127.0.0.1:1 for 1 s", "it has waited for long")
+        assert waiting.last_heard is None
+        with pytest.raises(NoModel, match=r"no broker answered at 127\.0\.0\.1:1"):
+            waiting.wait_ready(0.05)
     with pytest.raises(
         ConfigurationError, match=r"connection is of type str.*Pass a Connection, or librdkafka options"
     ):
@@ -480,7 +485,8 @@ def test_a_callback_that_raises_is_logged_and_changes_nothing(
         assert following.age_s == 7.5
         trainer.publish(version_of(2))
         assert following.wait_for(2, DEADLINE_S).version.number == 2
-    assert "the callback failed for pulsar@1" in caplog.text
+    assert "a callback of the subscriber of pulsar failed" in caplog.text
+    assert "cannot bear pulsar@1" in caplog.text
 
 
 # ---------------------------------------------------------------- trouble
@@ -557,14 +563,18 @@ def test_a_broker_that_restarts_is_followed_on() -> None:
         Cluster(connection).create([TopicSpec("models"), TopicSpec("models.aliases")])
         with closing(Trainer(connection, "models")) as before:
             before.publish(version_of(1))
-        with ModelSubscriber(connection, NAME) as following:
+        quiet, said = f"no broker answered at {connection.servers} for 2 s; {NAME}@1 serves on", list[str]()
+        with ModelSubscriber(connection, NAME, quiet_s=2.0, on_waiting=said.append) as following:
             following.wait_ready(DEADLINE_S)
             eventually(lambda: following.connected, "it is connected")
             broker.kill()
             eventually(lambda: not following.connected, "it notices")
+            eventually(lambda: following.missing == quiet, "it says so after a while")
             assert number_of(following) == 1
             broker.start()
             eventually(lambda: following.connected, "it is connected again")
+            eventually(lambda: following.missing == "", "it says so")
+            assert said[-2:] == [quiet, ""]
             with closing(Trainer(connection, "models")) as after:
                 after.publish(version_of(2))
             assert following.wait_for(2, DEADLINE_S).version.number == 2
@@ -572,15 +582,43 @@ def test_a_broker_that_restarts_is_followed_on() -> None:
 
 
 @pytest.mark.real_broker
-@pytest.mark.parametrize("existing", ["", "models"])
-def test_a_missing_topic_is_said_at_the_start(broker: TestBroker, existing: str) -> None:
-    """Without both of its topics a subscriber does not start, and names the one that it misses."""
-    models = broker.name("models")
-    if existing:
-        Cluster(broker.connection).create([TopicSpec(models)])
-    missing = f"{models}.aliases" if existing else models
-    with pytest.raises(TopicMissing, match=f"topic {missing}\\b.*Create"):
-        ModelSubscriber(broker.connection, NAME, models_topic=models).start()
+def test_a_reader_may_come_before_all_that_it_reads(broker: TestBroker) -> None:
+    """It names what is missing, each once, and serves when all is there."""
+    models, said = broker.name("models"), list[str]()
+    cluster = Cluster(broker.connection)
+    with ModelSubscriber(broker.connection, NAME, models_topic=models, on_waiting=said.append) as subscriber:
+        for topic in (models, f"{models}.aliases"):
+            missing = f"topic {topic} does not exist at {broker.connection.servers}"
+            eventually(lambda missing=missing: subscriber.missing.startswith(missing), missing)
+            cluster.create([TopicSpec(topic)])
+        eventually(lambda: "has no alias pulsar@current" in subscriber.missing, "the first version is missing")
+        with closing(Trainer(broker.connection, models)) as trainer:
+            trainer.publish(version_of(1))
+        assert subscriber.wait_ready(DEADLINE_S).version.number == 1
+        assert subscriber.last_heard is not None
+        eventually(lambda: said[-1:] == [""], "nothing is missing")
+    assert len(said) == len(set(said)) == 4, said
+
+
+def test_what_an_applications_check_refuses_is_not_served(
+    connection: Connection, models: str, trainer: Trainer
+) -> None:
+    """The version before it serves on; a version that passes replaces it."""
+
+    def check(loaded: Loaded) -> None:
+        if loaded.version.number == 2:
+            raise ValueError("the field channel is not sent yet")
+
+    trainer.publish(version_of(1))
+    with ModelSubscriber(connection, NAME, models_topic=models, check=check) as subscriber:
+        subscriber.wait_ready(DEADLINE_S)
+        trainer.publish(version_of(2))
+        eventually(lambda: subscriber.refusals == {"not_wanted": 1}, "refused")
+        assert subscriber.missing == f"refused {NAME}@2: the field channel is not sent yet"
+        assert number_of(subscriber) == 1
+        trainer.publish(version_of(3))
+        assert subscriber.wait_for(3, DEADLINE_S).version.number == 3
+        assert subscriber.missing == ""
 
 
 # ---------------------------------------------------------------- one version

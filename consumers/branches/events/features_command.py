@@ -187,7 +187,8 @@ def _propose(
         made = proposal(events, path_of(field) if field else None, markers, places, positive, of_cells=of_cells)
     except ValueError as error:
         raise ConfigurationError(
-            str(error), "Give the field of a label with two values, --label FIELD, and one of them, --positive LABEL."
+            str(error),
+            "Give the label's field, --label FIELD, and of two values the positive one, --positive LABEL.",
         ) from None
     for line in (*head, *_lines(made, envelope, points or {})):
         typer.echo(line)
@@ -199,6 +200,7 @@ _OF_BOTH: Final = ("missing", "parse", "decimal", "thousands", "currency")
 
 def _lines(made: Proposal, envelope: str, points: Mapping[str, str]) -> Iterator[str]:
     from streamsvm.branches.events.features.declaring import allowed, name_for, written
+    from streamsvm.branches.events.features.inference import LABEL_NAMES
     from streamsvm.field_paths import shown
     from streamsvm.model.described import RARE
     from streamsvm.toml_text import toml_key, toml_value
@@ -215,12 +217,19 @@ def _lines(made: Proposal, envelope: str, points: Mapping[str, str]) -> Iterator
     if envelope != "none":
         yield f"envelope = {toml_value(envelope)}"
     if made.label is None:
-        yield "# No field is called y, label, class or target: give --label FIELD, or write"
+        named = [str(field.path[0]) for field in made.fields if str(field.path[0]).lower() in LABEL_NAMES]
+        why = "No field is called y, label, class or target"
+        if len(named) > 1:
+            why = f"Each of {printable(', '.join(named))} may be the label"
+        yield f"# {why}: give --label FIELD, or write"
         yield '# label = {field = "...", negative = [false], positive = [true]}'
     else:
-        path, two = made.label
-        sides = {"negative": [two.negative], "positive": [two.positive]}
-        yield f"# {printable(two.said)}; --positive LABEL"
+        path, labels = made.label
+        if isinstance(labels, tuple):
+            sides: dict[str, Any] = {"labels": list(labels)}
+        else:
+            sides = {"negative": [labels.negative], "positive": [labels.positive]}
+            yield f"# {printable(labels.said)}; --positive LABEL"
         yield f"label = {toml_value({'field': written(path), **sides})}"
     if made.id is not None:
         yield f"id = {toml_value(written(made.id))}"
@@ -249,6 +258,8 @@ def _lines(made: Proposal, envelope: str, points: Mapping[str, str]) -> Iterator
             other: dict[str, Any] = {"field": written(field.path), "as": "number", "buckets": field.borders}
             other |= {option: value for option, value in options.items() if option in _OF_BOTH}
             yield f"{toml_key(side)} = {toml_value(other)}  # on which side of the border it lies"
+    if not names:
+        yield "# No feature is proposed: declare at least one"
 
 
 FEATURES: Final = Command(name="features", run=app, after="score")

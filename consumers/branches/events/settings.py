@@ -32,8 +32,9 @@ class EventsConfig(Section):
 
     label: Annotated[Mapping[str, Any] | None, BeforeValidator(table_in_words)] = Field(
         default=None,
-        description='The label: label = {field = "is_fraud", negative = [false], positive = [true]}. Of several '
-        "values scores carry the first; another value makes a dead letter.",
+        description='The label: label = {field = "is_fraud", negative = [false], positive = [true]}, or '
+        'of 3 to 128 labels labels = ["ok", "review", "fraud"]. Of several values of a side scores carry the first; '
+        "another value makes a dead letter.",
     )
     weight: str | tuple[str | int, ...] | None = Field(default=None, description="Field of the weight; without it 1.")
     id: str | tuple[str | int, ...] | None = Field(

@@ -147,9 +147,9 @@ class CsvColumns:
         texts |= set() if recipe.id is None else {recipe.id}
         vocabularies = [(one.field, one.values) for one in recipe.of_fields if isinstance(one, Category)]
         label = recipe.label
-        if label is not None and isinstance(label.positive[0], str):
+        if label is not None and isinstance(label.classes[0], str):
             texts.add(label.field)
-            vocabularies.append((label.field, tuple(map(str, (*label.negative, *label.positive)))))
+            vocabularies.append((label.field, tuple(map(str, label.codes))))
         codes: dict[str, frozenset[str]] = {}
         for path, values in vocabularies:
             codes[shown(path)] = codes.get(shown(path), frozenset()).union(values)

@@ -69,10 +69,10 @@ class EventDecoding(Decoding):
 
         return points_given(rows, y, recipe)
 
-    def labels_of(self, recipe: Recipe) -> tuple[Any, Any] | None:
+    def labels_of(self, recipe: Recipe) -> tuple[Any, ...] | None:
         """Return the labels that scores carry; None of events without a label."""
         label = recipe.label
-        return None if label is None else (label.negative[0], label.positive[0])
+        return None if label is None else label.classes
 
     def without_labels(self, recipe: Recipe) -> Recipe:
         """Return a recipe of events without a label."""

@@ -81,6 +81,7 @@ def points_given(events: Any, y: Any, recipe: Recipe) -> PointsGiven:
         raise ValueError("0 events were given; at least one is needed")
     if y is not None or label is None:
         return PointsGiven(made.points.X, y, made.points.weight, None)
-    classes = (label.negative[0], label.positive[0])
-    labels = np.array(classes)[(made.points.y > 0).astype(np.intp)]
+    classes = label.classes
+    of_points = made.points.y if len(classes) > 2 else made.points.y > 0
+    labels = np.array(classes)[of_points.astype(np.intp)]
     return PointsGiven(made.points.X, labels, made.points.weight, classes)

@@ -27,6 +27,7 @@ from streamsvm.ingest.files.faults import CORRECT, bad_cell, bad_row, reading, r
 from streamsvm.ingest.files.reading import batch_rows, chunks, decoded, empty, lines_of, open_bytes
 from streamsvm.ingest.files.source import Format, OnIncomplete, PointSource, SourceBatch
 from streamsvm.ingest.row import LARGEST_FEATURE
+from streamsvm.points import label_codes
 
 Event = dict[str, Any]
 
@@ -142,6 +143,7 @@ def _batches(
     on_incomplete: OnIncomplete | None,
 ) -> Iterator[SourceBatch]:
     reader = begun()
+    of_code = dict(zip(label_codes(config.classes), config.labels, strict=True))
     events = events_in(path, format_, recipe, delimiter)
     for first_row, rows in chunks(events, batch_rows(config.dimension)):
         made = reader.read(rows)
@@ -152,7 +154,7 @@ def _batches(
         if on_incomplete is not None and not good.all():
             on_incomplete(int((~good).sum()))
         points = made.points.take(good)
-        labels = [config.labels[int(sign > 0)] for sign in points.y.tolist()]
+        labels = [of_code[code] for code in points.y.tolist()]
         at = None if good.all() else np.flatnonzero(good).astype(np.int64) + first_row
         if len(points):
             yield SourceBatch(np.asarray(points.X, np.float64), labels, points.weight, None, first_row, at)

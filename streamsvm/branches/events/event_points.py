@@ -87,10 +87,8 @@ class EventReader:
         self._events = 0
         self._absent: Counter[Path] = Counter()
         label = recipe.label
-        self._signs: dict[Label, int] = {}
-        if label is not None:
-            self._signs = dict.fromkeys(label.negative, -1) | dict.fromkeys(label.positive, 1)
-        kind = type(next(iter(self._signs), None))
+        self._codes: dict[Label, int] = {} if label is None else label.codes
+        kind = type(next(iter(self._codes), None))
         self._label_types = {int, float} if kind is int else {kind}
         others = (label.field if label and labeled else None, recipe.weight, None if labeled else recipe.id)
         timed = None if recipe.time is None else recipe.time.field
@@ -116,13 +114,13 @@ class EventReader:
         made = self._columns.of_fields(fields, rows)
         faults = Faults(dict(made.faults))
         X = self._within_range(made.X, faults) if self._largest < LARGEST_FEATURE["float64"] else made.X
-        signs = self._signs_of(fields, rows, faults) if self._labeled else np.ones(rows, np.int8)
+        labels = self._labels_of(fields, rows, faults) if self._labeled else np.ones(rows, np.int8)
         weight = self._weights_of(fields, rows, faults)
         ids = self._ids_of(fields, rows, faults)
         time_ms = None if self._recipe.time is None else self._times_of(fields, self._recipe.time, faults)
         self._events += rows
         self._absent.update(made.absent)
-        points = Points(X.astype(dtype, copy=False), signs, weight)
+        points = Points(X.astype(dtype, copy=False), labels, weight)
         return EventPoints(points, ids, faults.by_row, time_ms)
 
     def _within_range(self, X: NDArray[np.float64], faults: Faults) -> NDArray[np.float64]:
@@ -136,7 +134,7 @@ class EventReader:
             X[beyond] = 0.0
         return X
 
-    def _signs_of(self, fields: Mapping[Path, FieldValues], rows: int, faults: Faults) -> NDArray[np.int8]:
+    def _labels_of(self, fields: Mapping[Path, FieldValues], rows: int, faults: Faults) -> NDArray[np.int8]:
         label = self._recipe.label
         if label is None:
             for row in range(rows):
@@ -145,28 +143,31 @@ class EventReader:
         field = fields[label.field]
         coded = field.coded() if isinstance(field, Numeric) else field if isinstance(field, Coded) else listed(field)
         values, codes = (coded.values, coded.codes) if isinstance(coded, Coded) else (coded, None)
-        made = self._signs_of_values(values)
-        signs = made if codes is None else made[codes]
-        for row in np.flatnonzero(signs == 0).tolist():
+        made = self._codes_of_values(values)
+        labels = made if codes is None else made[codes]
+        for row in np.flatnonzero(labels == _UNKNOWN).tolist():
             faults.by_row.setdefault(row, self._unknown_label(values[row if codes is None else codes[row]]))
-        signs[signs == 0] = 1
-        return signs
+        labels[labels == _UNKNOWN] = 1
+        return labels
 
-    def _signs_of_values(self, values: Sequence[Any]) -> NDArray[np.int8]:
-        """Return -1, 1, or 0 of a value that means neither label."""
-        known = self._signs
-        if set(map(type, values)) <= self._label_types:
-            return np.array([known.get(value, 0) for value in values], np.int8)
-        kinds = self._label_types
-        return np.array([known.get(value, 0) if type(value) in kinds else 0 for value in values], np.int8)
+    def _codes_of_values(self, values: Sequence[Any]) -> NDArray[np.int8]:
+        """Return what `Points.y` holds for values, `_UNKNOWN` for one that means no label."""
+        known, kinds = self._codes, self._label_types
+        if set(map(type, values)) <= kinds:
+            return np.array([known.get(value, _UNKNOWN) for value in values], np.int8)
+        return np.array([known.get(value, _UNKNOWN) if type(value) in kinds else _UNKNOWN for value in values], np.int8)
 
     def _unknown_label(self, value: object) -> EventFault:
         label = self._recipe.label
         assert label is not None
         if value is None:
             return EventFault("missing_field", f"{shown(label.field)} is missing")
-        sides = [", ".join(map(value_text, side[:_LABELS_SHOWN])) for side in (label.negative, label.positive)]
-        known = f"events.label means {sides[0]} as negative and {sides[1]} as positive"
+        negative, positive, several = (
+            ", ".join(map(value_text, side[:_LABELS_SHOWN])) for side in (label.negative, label.positive, label.labels)
+        )
+        known = f"events.label means {negative} as negative and {positive} as positive"
+        if several:
+            known = f"events.label has the labels {several}" + ", ..." * (len(label.labels) > _LABELS_SHOWN)
         return EventFault("unknown_label", f"{shown(label.field)} is {value_text(value)}; {known}")
 
     def _weights_of(self, fields: Mapping[Path, FieldValues], rows: int, faults: Faults) -> NDArray[np.float64]:
@@ -218,3 +219,5 @@ class EventReader:
 
 _EPOCH: Final = "1970-01-01T00:00:00Z"
 _LABELS_SHOWN: Final = 5
+_UNKNOWN: Final = -2
+"""Where a value means no label: no code of one."""

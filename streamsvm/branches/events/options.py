@@ -61,7 +61,7 @@ def points_of(recipe: Recipe) -> dict[str, Any]:
 
     names = columns_of(recipe).names
     label = recipe.label
-    labels = {} if label is None else {"labels": (label.negative[0], label.positive[0])}
+    labels = {} if label is None else {"labels": label.classes}
     return {"dimension": len(names), "feature_names": names, **labels}
 
 

@@ -52,7 +52,7 @@ def decode(part: RecipePart, draft: Draft) -> None:
         raise InvalidMessage(f"the recipe cannot be evaluated: {error}") from None
     if columns.names != draft.names:
         raise InvalidMessage(f"the recipe makes {len(columns.names)} columns, which are not those of features.names")
-    if label is not None and (label.negative[0], label.positive[0]) != draft.labels:
+    if label is not None and label.classes != draft.labels:
         raise InvalidMessage(f"the recipe's labels are not the version's, {', '.join(map(repr, draft.labels))}")
     if recipe.plain() != draft.lineage.configuration.get("features"):
         raise InvalidMessage("the recipe is not the one in lineage.configuration")

@@ -88,6 +88,33 @@ def test_raw_events_are_learned_verified_and_scored(settings: Settings, connecti
             assert score["passed"] == {"card.country": event["card"]["country"]}
 
 
+def test_events_of_three_labels_are_learned_verified_and_scored(settings: Settings, connection: Connection) -> None:
+    """In the order of the option; any other value of the field is a dead letter that names them."""
+    labels = ("ok", "review", "fraud")
+    of_three = with_features(settings, label={"field": "outcome", "labels": list(labels)})
+    events = [payment(index) for index in range(300)]
+    for event in events:
+        event["outcome"] = labels[event.pop("is_fraud") + (event["amount"] > 100)]
+    produce(connection, settings.input.topic, encoded([*events, {**events[0], "outcome": "unknown"}]))
+    run_until(of_three, connection, 301)
+    newest = versions(connection, of_three)[-1]
+    assert newest.labels == labels
+    assert newest.stream.rows - newest.stream.points <= 1
+    assert verify(Cluster(connection), of_three).clean
+    (letter,) = stored(connection, settings.input.dead_letters)
+    told = b" ".join(value or b"" for _, value in letter.headers).decode()
+    assert "outcome is 'unknown'; events.label has the labels 'ok', 'review', 'fraud'" in told
+
+    reading = scoring(connection, of_three)
+    produce(connection, reading.scoring.topic, encoded(events))
+    with RunningScorer(reading, connection) as running:
+        eventually(lambda: running.value("streamsvm_scored_points_total") == 300, "300 events are scored")
+    answers = {score["id"]: score for score in scores(connection, reading)}
+    assert {len(answer["score"]) for answer in answers.values()} == {3}
+    right = np.mean([answers[event["id"]]["label"] == event["outcome"] for event in events])
+    assert right > 1.2 * max(np.mean([event["outcome"] == label for event in events]) for label in labels)
+
+
 def test_another_recipe_can_learn_beside_the_old_one_or_in_its_place(
     settings: Settings, connection: Connection
 ) -> None:

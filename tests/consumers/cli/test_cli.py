@@ -62,11 +62,10 @@ def test_a_start_that_waits_for_a_broker_hears_a_signal(command: list[str], tmp_
 
 
 def test_a_broker_that_cannot_be_reached_is_told_in_one_line(tmp_path: Path) -> None:
-    """By every command that asks one: which broker, why, and what to do; a temporary failure."""
+    """By every command that asks one but the scorer, which waits: which broker, why, and what to do."""
     commands = (
         "train --points-dimension 2 --http-port 0",
         "scale worker --points-dimension 2 --worker-ordinal 0 --worker-of 1 --http-port 0",
-        "score --http-port 0",
         "topics create",
         "model list",
         "model show",

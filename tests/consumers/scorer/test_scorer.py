@@ -11,9 +11,9 @@ import pytest
 import consumers.scorer.scorer as scorer_module
 from consumers.scorer.scorer import portions
 from consumers.settings import Settings
-from streamsvm.errors import FatalError, TopicMissing
+from streamsvm.errors import FatalError
 from streamsvm.ingest import avro, encode
-from streamsvm.kafka import Cluster, Connection, Message, Outbox, Record, Slot, Subscription, Tail
+from streamsvm.kafka import Cluster, Connection, Message, Outbox, Record, Slot, Subscription, Tail, TopicSpec
 from tests.brokers.fixtures import TestBroker
 from tests.consumers import leaderless
 from tests.consumers.scorer.running import Running, points, produce, scores, stored
@@ -218,13 +218,17 @@ def test_a_subscriber_that_ended_stops_the_scorer(
 
 @pytest.mark.real_broker
 @pytest.mark.parametrize("missing", ["input", "models"])
-def test_a_missing_topic_is_an_error_of_the_start(broker: TestBroker, settings: Settings, missing: str) -> None:
-    """The input and the models topic must exist; the error names the one that does not."""
+def test_a_scorer_may_come_before_its_topics(broker: TestBroker, settings: Settings, missing: str) -> None:
+    """It is not ready, names the topic that is not there, and goes on when it is."""
     absent = broker.name("absent")
     section, option = {"input": ("scoring", "topic"), "models": ("output", "models_topic")}[missing]
     without = changed(settings, section, **{option: absent})
-    with pytest.raises(TopicMissing, match=absent), Running(without, broker.connection) as running:
-        eventually(running.ended, "it ends")
+    said = f"topic {absent} does not exist at {broker.connection.servers}"
+    with Running(without, broker.connection) as running:
+        eventually(lambda: said in str(running.health.ready()), said)
+        assert not running.health.ready()[0]
+        Cluster(broker.connection).create([TopicSpec(absent), TopicSpec(f"{absent}.aliases")])
+        eventually(lambda: f"has no alias {settings.name}@current" in str(running.health.ready()), "it goes on")
 
 
 def test_a_batch_is_taken_in_portions_of_so_many_bytes() -> None:

@@ -41,6 +41,8 @@ KINDS: Final[Mapping[str, type[Feature]]] = {
 
 _ROOM: Final = 10
 """Characters of a name that are left for a number behind it."""
+_OF_COLUMNS: Final = "=#.<>["
+"""Characters between the name of a feature and the rest of the name of one of its columns."""
 
 ZoneRules = Callable[[str], Transitions]
 """Returns the rules of a zone by its name; raises `ValueError` for an unknown one."""
@@ -86,11 +88,8 @@ def tables(recipe: Recipe) -> dict[str, dict[str, Any]]:
     events: dict[str, Any] = {}
     if recipe.label is not None:
         label = recipe.label
-        events["label"] = {
-            "field": written(label.field),
-            "negative": list(label.negative),
-            "positive": list(label.positive),
-        }
+        sides = {"negative": label.negative, "positive": label.positive, "labels": label.labels}
+        events["label"] = {"field": written(label.field), **{side: list(of) for side, of in sides.items() if of}}
     events |= {name: written(path) for name, path in (("weight", recipe.weight), ("id", recipe.id)) if path is not None}
     if recipe.time is not None:
         events["time"] = {**msgspec.to_builtins(recipe.time), "field": written(recipe.time.field)}
@@ -119,9 +118,10 @@ def written(path: Path) -> str | list[str | int]:
 
 
 def name_for(path: Path, taken: Container[str]) -> str:
-    """Return a name for the feature of a field, which no other one has."""
-    wanted = "_".join(map(str, path))
-    name = "".join(one if one.isprintable() else "_" for one in wanted.strip())[: LONGEST_TEXT - _ROOM] or "_"
+    """Return a name for the feature of a field, which no other feature has, and no column of another feature."""
+    wanted = "_".join(map(str, path)).strip()
+    kept = [one if one.isprintable() and one not in _OF_COLUMNS else "_" for one in wanted]
+    name = "".join(kept)[: LONGEST_TEXT - _ROOM].strip() or "_"
     others = (f"{name}_{number}" for number in count(2))
     return next(one for one in chain((name,), others) if one not in taken)
 
@@ -252,9 +252,13 @@ def _label(given: object) -> Label | None:
     if given is None:
         return None
     where = "events.label"
-    if not isinstance(given, Mapping) or given.keys() != {"field", "negative", "positive"}:
-        raise ValueError(f'{where} is {given!r}: write {{field = "is_fraud", negative = [false], positive = [true]}}')
-    sides = {side: _literals(f"{where}.{side}", given[side]) for side in ("negative", "positive")}
+    forms = ({"field", "negative", "positive"}, {"field", "labels"})
+    if not isinstance(given, Mapping) or given.keys() not in forms:
+        raise ValueError(
+            f'{where} is {given!r}: write {{field = "is_fraud", negative = [false], positive = [true]}}, or of more '
+            'than two labels {field = "outcome", labels = ["ok", "review", "fraud"]}'
+        )
+    sides = {side: _literals(f"{where}.{side}", given[side]) for side in given if side != "field"}
     return Label(field=_path(f"{where}.field", given["field"]), **sides)
 
 

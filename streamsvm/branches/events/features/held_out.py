@@ -3,12 +3,13 @@
 The events are drawn into two halves, the same ones each time, and each half is judged by what the other one says: of
 many values some come with one label by chance, which a judgement of the same events would take for knowledge.
 
-Labels are arrays of shape (n,): 1 is positive, 0 negative, and events with -1 have none and do not count.
+Labels are arrays of shape (n,): the index of each event's label, -1 of one that has none and does not count. Of two
+labels 1 is the positive one; of more, figures are means over the labels, each against all others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -31,8 +32,19 @@ LOGARITHM_GAIN: Final = 4.0
 
 
 def enough(labels: NDArray[Any]) -> bool:
-    """Return whether both labels, 0 and 1, come often enough for an area."""
-    return min(int(np.sum(labels == 1)), int(np.sum(labels == 0))) >= LEAST_COUNTED
+    """Return whether two labels, or one and the others together, come often enough for an area."""
+    return bool(_questions(labels))
+
+
+def _questions(labels: NDArray[Any]) -> list[NDArray[Any]]:
+    """Return labels of 0 and 1, -1 where there is none, for each question that is asked often enough."""
+    several = labels.max(initial=0) > 1
+    asked = [np.where(labels < 0, -1, labels == one) for one in range(labels.max() + 1)] if several else [labels]
+    return [one for one in asked if min(int(np.sum(one == 1)), int(np.sum(one == 0))) >= LEAST_COUNTED]
+
+
+def _mean(judged: Callable[[NDArray[Any]], float], labels: NDArray[Any]) -> float:
+    return float(np.mean([judged(one) for one in _questions(labels)]))
 
 
 def area(scores: Float, labels: NDArray[Any]) -> float:
@@ -47,8 +59,17 @@ def area(scores: Float, labels: NDArray[Any]) -> float:
 def area_in_order(values: Float, labels: NDArray[Any]) -> float:
     """Return the area of numbers by their order, ascending or descending."""
     known = labels >= 0
-    found = area(values[known], labels[known])
-    return max(found, 1.0 - found)
+    found = [area(values[known], one[known]) for one in _questions(labels)]
+    return float(np.mean([max(one, 1.0 - one) for one in found]))
+
+
+def area_by_shares(codes: NDArray[np.intp], labels: NDArray[Any]) -> float:
+    """Return the area of a field by the share of a label among the same events that have the value."""
+
+    def judged(one: NDArray[Any]) -> float:
+        return area((np.bincount(codes, one) / np.bincount(codes))[codes], one)
+
+    return _mean(judged, labels)
 
 
 def area_by_values(
@@ -67,7 +88,10 @@ def area_by_values(
     """
     known = labels >= 0
     signs = np.ones(int(known.sum())) if signs is None else signs[known]
-    codes, labels = codes[known], labels[known]
+    return _mean(lambda one: _area_by_values(codes[known], one[known], signs, shrinkage), labels)
+
+
+def _area_by_values(codes: NDArray[np.intp], labels: NDArray[Any], signs: Float, shrinkage: float) -> float:
     share = float(np.mean(labels))
     scores = np.zeros(len(codes))
     for taught, judged in _halves(len(codes)):
@@ -79,15 +103,22 @@ def area_by_values(
 
 def is_larger(one: float, other: float, labels: NDArray[Any]) -> bool:
     """Return whether an area is larger than another one by more than chance makes it."""
+    return one - other > max(LEAST_GAIN, SURE * _mean(_error, labels))
+
+
+def _error(labels: NDArray[Any]) -> float:
+    """Return the standard error of an area where nothing is known."""
     positives, negatives = float(np.sum(labels == 1)), float(np.sum(labels == 0))
-    error = np.sqrt((positives + negatives) / (12.0 * positives * negatives))
-    return one - other > max(LEAST_GAIN, SURE * float(error))
+    return float(np.sqrt((positives + negatives) / (12.0 * positives * negatives)))
 
 
 def logarithm_gain(values: Float, labels: NDArray[Any]) -> float:
     """Return how much more of the labels the logarithm of a number explains than the number, in `LOGARITHM_GAIN`."""
     known = labels >= 0
-    values, labels = values[known], labels[known]
+    return _mean(lambda one: _logarithm_gain(values[known], one[known]), labels)
+
+
+def _logarithm_gain(values: Float, labels: NDArray[Any]) -> float:
     more = _explained(signed_logarithm(values), labels) - _explained(values, labels)
     share = float(np.mean(labels))
     return more * 4.0 * share * (1.0 - share) * len(labels) / LOGARITHM_GAIN

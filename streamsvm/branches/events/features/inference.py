@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from streamsvm.branches.events.features.date_notations import looks_like_dates
 from streamsvm.branches.events.features.held_out import (
     LEAST_COUNTED,
-    area,
+    area_by_shares,
     area_by_values,
     area_in_order,
     coded,
@@ -45,6 +45,7 @@ from streamsvm.branches.events.features.recipe import MOST_COLUMNS
 from streamsvm.branches.events.features.text_numbers import MOSTLY, Written, as_text
 from streamsvm.branches.events.features.values import MICROSECONDS, time_of_text
 from streamsvm.field_paths import Path, Unreachable, picked, shown, unreadable
+from streamsvm.model.described import MOST_LABELS, Label as LabelValue
 from streamsvm.model.positive_label import TwoLabels, two_labels
 from streamsvm.points import LARGEST_FEATURE, is_lost_as_float32
 
@@ -65,10 +66,13 @@ MARKERS: Final = frozenset(
     [*(sign * (10**digits - 1) for digits in range(1, 10) for sign in (1, -1)), -1, -8, -88, -888, 88_888, 8_888]
 )
 """Numbers that stand for a missing value where they lie far outside of the rest."""
+LEAST_COPIED: Final = 3
+"""Events of the rarer label from which a field of two values that say it is a copy: by chance, one in a thousand is."""
 LEAST_MARKED: Final = 0.002
 """Share of the events that have such a number."""
 _DAY: Final = 86_400 * MICROSECONDS
 _PER_UNIT: Final = {"s": MICROSECONDS, "ms": MICROSECONDS // 1_000, "us": 1}
+_MOST_OF_ALL: Final = f"as all fields may have {MOST_COLUMNS:,}"
 _NOT_READ: Final = (
     "dates or times that `time` does not read: write them as 2024-05-17T10:45:00, or as seconds since 1970"
 )
@@ -142,8 +146,9 @@ class Proposal:
     Attributes
     ----------
     fields : tuple of FieldProposal
-    label : (Path, TwoLabels) or None
-        Its field, and which of its values is positive; None if no field was recognised as the label.
+    label : (Path, TwoLabels or tuple of labels) or None
+        Its field, and which of its values is positive, or all of more than two values; None if no field was recognised
+        as the label.
     rare : (value, float) or None
         The rarer label and its share, if balanced class weights are proposed.
     id : Path or None
@@ -152,7 +157,7 @@ class Proposal:
     """
 
     fields: tuple[FieldProposal, ...]
-    label: tuple[Path, TwoLabels] | None
+    label: tuple[Path, TwoLabels | tuple[LabelValue, ...]] | None
     rare: tuple[Any, float] | None
     id: Path | None
     events: int
@@ -187,7 +192,7 @@ def proposal(
     Raises
     ------
     ValueError
-        If the label has not exactly two values, or `positive` is none of them.
+        If the label does not have two to `MOST_LABELS` values of one type, or `positive` is none of two.
     """
     places = range(len(events)) if places is None else places
     paths = list(dict.fromkeys(path for event in events for path in _leaves(event)))
@@ -204,7 +209,8 @@ def proposal(
     for path in paths:
         if path == label:
             continue
-        values = [None if isinstance(v, Unreachable) else v for v in picked(events, path)]
+        values = picked(events, path)
+        unread.update((path, value.why) for value in values if isinstance(value, Unreachable))
         one = (
             _unusable(path, unread)
             or _counter(path, values, places)
@@ -214,25 +220,33 @@ def proposal(
             identifier = path
         found.append(_with_markers(one, (markers or {}).get(str(path[0]), {}) if len(path) == 1 else {}))
     found = _within_columns(found)
-    labels = None if label is None or answers is None else (label, answers.two)
+    labels = None if label is None or answers is None else (label, answers.two or answers.all)
     rare = None if answers is None else answers.rare()
     return Proposal(tuple(found), labels, rare, identifier, len(events))
 
 
 def _within_columns(found: list[FieldProposal]) -> list[FieldProposal]:
-    """Return the proposals, the widest hashed, or into fewer bits, until they have at most `MOST_COLUMNS`."""
-    found = list(found)
-    while found and sum(map(_width, found)) > MOST_COLUMNS:
-        widest = max(range(len(found)), key=lambda at: _width(found[at]))
-        one = found[widest]
-        options = dict(one.options or {})
-        bits = options.get("bits", PROPOSED_BITS + 1) - 1
-        if bits < 1 or _width(one) <= 2**bits:
-            break
-        options.pop("values", None)
-        why = f"{one.why}; hashed into {2**bits} columns, as all fields may have {MOST_COLUMNS:,}"
-        found[widest] = replace(one, options={**options, "as": "hash", "bits": bits}, why=why)
-    return found
+    """Return the proposals, the widest texts hashed, or into fewer bits, until they have at most `MOST_COLUMNS`.
+
+    Where that is not enough, the last fields are left out.
+    """
+    made, total = list(found), sum(map(_width, found))
+    for bits in range(PROPOSED_BITS, 0, -1):
+        for at, one in enumerate(found):
+            if total <= MOST_COLUMNS or one.options is None or one.options["as"] not in ("category", "hash"):
+                continue
+            options = {option: value for option, value in one.options.items() if option != "values"}
+            why = f"{one.why}; hashed into {2**bits} columns, {_MOST_OF_ALL}"
+            hashed = replace(one, options={**options, "as": "hash", "bits": bits}, why=why)
+            if (fewer := _width(made[at]) - _width(hashed)) > 0:
+                made[at] = hashed
+                total -= fewer
+    total = 0
+    for at, one in enumerate(made):
+        total += _width(one)
+        if total > MOST_COLUMNS and one.options is not None:
+            made[at] = FieldProposal(one.path, None, f"{one.why}; left out, {_MOST_OF_ALL}")
+    return made
 
 
 def _width(one: FieldProposal) -> int:
@@ -261,10 +275,11 @@ def _unusable(path: Path, unread: Mapping[Path, str]) -> FieldProposal | None:
 
 
 @dataclass(frozen=True, slots=True)
-class _BinaryLabels:
-    """The labels of the events: which is positive, and which events have it (1), have the other (0) or none (-1)."""
+class _Labels:
+    """The labels, of two the negative one first, and which of them each event has (-1: none)."""
 
-    two: TwoLabels
+    all: tuple[LabelValue, ...]
+    two: TwoLabels | None
     of: NDArray[np.int8]
 
     def among(self, values: Sequence[Any]) -> NDArray[np.int8] | None:
@@ -273,23 +288,33 @@ class _BinaryLabels:
         return labels if enough(labels) else None
 
     def rare(self) -> tuple[Any, float] | None:
-        """Return the rarer label and its share, if that is below `UNWEIGHTED`."""
-        two, share = self.two, self.two.share
+        """Return the rarer of two labels and its share, if that is below `UNWEIGHTED`."""
+        two = self.two
+        if two is None:
+            return None
+        share = two.share
         value, less = (two.positive, share) if share <= 0.5 else (two.negative, 1.0 - share)
         return (value, less) if less < UNWEIGHTED else None
 
 
-def _label(values: Sequence[Any], path: Path, markers: Mapping[str, int], positive: str | None) -> _BinaryLabels:
+def _label(values: Sequence[Any], path: Path, markers: Mapping[str, int], positive: str | None) -> _Labels:
     values = [_hashable(value) for value in values]
     kinds = sorted({(type(v).__name__, v) for v in values if v is not None})
-    if len(kinds) != 2 or kinds[0][0] != kinds[1][0]:
+    if len({kind for kind, _ in kinds}) != 1 or not 2 <= len(kinds) <= MOST_LABELS:
         some = ", ".join(repr(value) for _, value in kinds[:5]) or "none"
+        some += f", ...: {len(kinds):,}" if len(kinds) > MOST_LABELS else ""
         taken = f" ({_markers_text(markers)})" if markers else ""
         raise ValueError(
-            f"the label {shown(path)} must have exactly two values of one type, but the sample has {some}{taken}"
+            f"the label {shown(path)} must have 2 to {MOST_LABELS} values of one type, but the sample has {some}{taken}"
         )
-    two = two_labels(Counter(value for value in values if value is not None), positive)
-    return _BinaryLabels(two, np.array([{two.negative: 0, two.positive: 1}.get(v, -1) for v in values]))
+    labels, two = tuple(value for _, value in kinds), None
+    if len(labels) == 2:
+        two = two_labels(Counter(value for value in values if value is not None), positive)
+        labels = two.negative, two.positive
+    elif positive is not None:
+        raise ValueError(f"the label {shown(path)} has {len(labels)} values: only of two one is positive")
+    places = {value: place for place, value in enumerate(labels)}
+    return _Labels(labels, two, np.array([places.get(value, -1) for value in values], np.int8))
 
 
 def _hashable(value: Any) -> Any:
@@ -322,11 +347,13 @@ def _counter(path: Path, values: Sequence[Any], places: Sequence[int]) -> FieldP
     return FieldProposal(path, None, f"{_IDENTIFIER}: it counts the events")
 
 
-def _field(path: Path, values: Sequence[Any], answers: _BinaryLabels | None, *, of_cells: bool) -> FieldProposal:
+def _field(path: Path, values: Sequence[Any], answers: _Labels | None, *, of_cells: bool) -> FieldProposal:
     present = [value for value in values if value is not None]
     kinds = {"number" if isinstance(v, int | float) and not isinstance(v, bool) else type(v).__name__ for v in present}
     if not present:
         return FieldProposal(path, None, "always missing in the sample")
+    if (beyond := _beyond(path, present)) is not None:
+        return beyond
     if kinds <= {"str", "number"} and (dates := _dates(path, present, kinds)) is not None:
         return dates
     written = _notation(present, kinds)
@@ -353,6 +380,13 @@ def _field(path: Path, values: Sequence[Any], answers: _BinaryLabels | None, *, 
     return _with_missing(made, present, len(values))
 
 
+def _beyond(path: Path, present: Sequence[Any]) -> FieldProposal | None:
+    """Return that some values are numbers too large for a feature, if they are."""
+    if max((abs(v) for v in present if isinstance(v, int | float)), default=0) <= LARGEST_FEATURE["float32"]:
+        return None
+    return FieldProposal(path, None, f"numbers beyond the range of a feature, {LARGEST_FEATURE['float32']:.2g}")
+
+
 def _notation(present: Sequence[Any], kinds: set[str]) -> Written | None:
     """Return how values that are no numbers of JSON, or some of them, write numbers; None if they do not."""
     if not kinds <= {"str", "number"} or "str" not in kinds:
@@ -364,13 +398,15 @@ def _notation(present: Sequence[Any], kinds: set[str]) -> Written | None:
     return None
 
 
-def _written(path: Path, values: Sequence[Any], written: Written, answers: _BinaryLabels | None) -> FieldProposal:
+def _written(path: Path, values: Sequence[Any], written: Written, answers: _Labels | None) -> FieldProposal:
     """Return what is proposed for numbers in another notation than JSON's."""
     if written.options is None or written.parse is None:
         distinct = len({value for value in values if isinstance(value, str)})
         return FieldProposal(path, None, f"{distinct} values, {written.why}")
     read = [value if value is None or isinstance(value, int | float) else written.parse(value) for value in values]
     present = [value for value in read if value is not None]
+    if (beyond := _beyond(path, present)) is not None:
+        return beyond
     labels = None if answers is None else answers.among(read)
     made = _quantity(path, present, Counter(present), labels)
     assert made.options is not None
@@ -392,8 +428,6 @@ def _number(
     path: Path, present: Sequence[Any], distinct: Counter[Any], labels: NDArray[np.int8] | None, *, of_cells: bool
 ) -> FieldProposal:
     low, high = min(distinct), max(distinct)
-    if max(-low, high) > LARGEST_FEATURE["float32"]:
-        return FieldProposal(path, None, f"{low:.6g} to {high:.6g}: beyond the range of a feature")
     if set(distinct) == {0, 1}:
         return FieldProposal(path, {"as": "flag"}, f"0 or 1; 1 in {distinct[1] / distinct.total():.1%}")
     for format_, (first, last) in _EPOCHS.items() if _is_time(path) else ():
@@ -435,7 +469,8 @@ def _quantity(
         marks = " and ".join(f"{mark:.6g} in {distinct[mark] / distinct.total():.1%}" for mark in distinct - rest)
         why += f", and {marks}, which seems to stand for a missing value: clipped, and a feature of its own"
     sizes = np.abs(values[(values != 0) & (values == np.array(present, np.float64))])
-    times = float(sizes.max() / np.median(sizes)) if len(sizes) else 0.0
+    with np.errstate(over="ignore"):
+        times = float(sizes.max() / np.median(sizes)) if len(sizes) else 0.0
     gain = logarithm_gain(values, labels) if times > TAIL and labels is not None else 0.0
     has_long_tail = low >= 0 and times > LONG_TAIL
     if gain > 1.0 or (has_long_tail and gain > -1.0):
@@ -517,7 +552,7 @@ def _with_missing(made: FieldProposal, present: Sequence[Any], events: int) -> F
     if made.options is None or len(present) == events:
         return made
     missing: Any = "indicator"
-    if made.options["as"] == "number":
+    if made.options["as"] == "number" and len(set(present)) > 1:
         known = np.array(present, np.float64)
         known = np.clip(known, *made.options["clip"]) if made.borders else known
         missing = {"constant": float(f"{np.mean(known):.6g}")}
@@ -538,7 +573,7 @@ def _markers_text(markers: Mapping[str, int]) -> str:
     return ", ".join(f"{count:,} {_value_text(text)}" for text, count in sorted(markers.items())) + " taken as missing"
 
 
-def _leak(made: FieldProposal, values: Sequence[Any], answers: _BinaryLabels) -> str | None:
+def _leak(made: FieldProposal, values: Sequence[Any], answers: _Labels) -> str | None:
     """Say how a field knows the label: by being there for one label only, or by its values; None if it does not."""
     there = np.array([value is not None for value in values])
     if (one := _one_sided(there, answers)) is not None:
@@ -546,6 +581,8 @@ def _leak(made: FieldProposal, values: Sequence[Any], answers: _BinaryLabels) ->
     if made.options is None:
         return None
     labeled = [(v, a) for v, a in zip(values, answers.of.tolist(), strict=True) if v is not None and a >= 0]
+    if _is_copy(Counter(labeled)):
+        return "it is a copy of the label"
     known, labels = [value for value, _ in labeled], np.array([label for _, label in labeled])
     if made.options["as"] == "time" and "format" not in made.options:
         known = [_micros(text) for text in known]
@@ -554,13 +591,20 @@ def _leak(made: FieldProposal, values: Sequence[Any], answers: _BinaryLabels) ->
     return f"alone it separates the labels (AUC {found:.3f})" if found >= SEPARATES else None
 
 
+def _is_copy(pairs: Counter[tuple[Any, int]]) -> bool:
+    """Return whether each of two values of a field comes with a label of its own, more often than by chance."""
+    values, labels = ({pair[side] for pair in pairs} for side in (0, 1))
+    is_frequent = pairs.total() >= LEAST_COUNTED and min(pairs.values()) >= LEAST_COPIED
+    return is_frequent and len(pairs) == len(values) == len(labels) == 2
+
+
 def _micros(text: str) -> int:
     """Return the microseconds of a time, to put it in order; 0 for a text that cannot be read as one."""
     found = time_of_text(text)
     return 0 if found is None else found[0]
 
 
-def _one_sided(there: NDArray[np.bool_], answers: _BinaryLabels) -> str | None:
+def _one_sided(there: NDArray[np.bool_], answers: _Labels) -> str | None:
     """Say that a field is present, or missing, for one label only, or that its presence separates the labels.
 
     "For one label only" needs `LEAST_COUNTED` events of the other label that would have it by chance.
@@ -568,7 +612,7 @@ def _one_sided(there: NDArray[np.bool_], answers: _BinaryLabels) -> str | None:
     known = answers.of >= 0
     presence, labels = there[known], answers.of[known]
     for what, has in (("present", presence), ("missing", ~presence)):
-        for label, value in ((0, answers.two.negative), (1, answers.two.positive)):
+        for label, value in enumerate(answers.all):
             others = labels != label
             if not has[others].any() and has.sum() * others.mean() >= LEAST_COUNTED:
                 return f"it is {what} for {_value_text(value)} only"
@@ -585,7 +629,7 @@ def _separation(values: Sequence[Any], labels: NDArray[Any], *, by_value: bool) 
         return area_in_order(np.array(values, np.float64), labels)
     if len(distinct) > MOST_CATEGORIES:
         return area_by_values(codes, labels, shrinkage=0.0)
-    return area((np.bincount(codes, labels) / np.bincount(codes))[codes], labels)
+    return area_by_shares(codes, labels)
 
 
 def _value_text(value: object) -> str:

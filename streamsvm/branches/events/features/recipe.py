@@ -23,6 +23,8 @@ from streamsvm.branches.events.features.notations import (
 )
 from streamsvm.branches.events.features.zones import UTC_NAME, Transitions, check_transitions
 from streamsvm.field_paths import Path, checked
+from streamsvm.model.described import MOST_LABELS
+from streamsvm.points import label_codes
 
 MOST_COLUMNS: Final = 2_000
 """Every bucket keeps 16 bytes of moments a column, a pilot some matrices of columns by columns."""
@@ -150,12 +152,27 @@ OfField = Number | Category | Hash | Time | Flag
 Feature = OfField | Cross
 
 
-class Label(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which values of a field mean which label; the first of each is the label that scores carry."""
+class Label(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Which values of a field mean which of two labels, or the labels themselves where there are more.
+
+    Of several values of a side the first is the label that scores carry.
+    """
 
     field: Path
-    negative: tuple[Literally, ...]
-    positive: tuple[Literally, ...]
+    negative: tuple[Literally, ...] = ()
+    positive: tuple[Literally, ...] = ()
+    labels: tuple[Literally, ...] = ()
+
+    @property
+    def classes(self) -> tuple[Literally, ...]:
+        """The labels, in their order; of two the negative one first."""
+        return self.labels or (self.negative[0], self.positive[0])
+
+    @property
+    def codes(self) -> dict[Literally, int]:
+        """Return what `Points.y` holds for each value."""
+        sides = tuple((one,) for one in self.labels) or (self.negative, self.positive)
+        return {value: code for side, code in zip(sides, label_codes(len(sides)), strict=True) for value in side}
 
 
 class EventTime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -448,8 +465,10 @@ def _check_cross(feature: Cross, widths: Mapping[str, int], crosses: Set[str]) -
 
 def _check_label(label: Label) -> None:
     checked(label.field)
-    literals = [*label.negative, *label.positive]
-    if not label.negative or not label.positive:
+    literals = [*label.negative, *label.positive, *label.labels]
+    if label.labels and (label.negative or label.positive or not 2 < len(label.labels) <= MOST_LABELS):
+        raise ValueError(f"events.label: labels are 3 to {MOST_LABELS} values; of two give negative and positive")
+    if not label.labels and not (label.negative and label.positive):
         raise ValueError("events.label needs at least one value each for negative and positive")
     if len({type(one) for one in literals}) > 1:
         raise ValueError(f"events.label mixes types: {', '.join(map(repr, literals))}; give values of one type")

@@ -126,6 +126,31 @@ def test_ten_thousand_raw_events_score_alike(tmp_path: Path, language: str) -> N
         assert abs(sum(added) + told["baseline"] - answer["decision"]) <= allowed, event
 
 
+@pytest.mark.parametrize("language", ["Java"])
+def test_raw_events_of_several_labels_score_alike(tmp_path: Path, language: str) -> None:
+    """The recipe's labels are the version's, in their order; a recipe of other labels is refused."""
+    handmade = golden.handmade("linear-classes")
+    features: dict[str, Any] = {name: {"as": "number"} for name in ("a", "b", "c")}
+    recipe = recipe_from(features, {"label": {"field": "y", "labels": list(handmade.labels)}})
+    configuration = {**handmade.lineage.configuration, "features": recipe.plain()}
+    made = replace(
+        handmade,
+        model=replace(handmade.model, feature_names=("a", "b", "c")),
+        feature_names=("a", "b", "c"),
+        lineage=msgspec.structs.replace(handmade.lineage, configuration=configuration),
+        recipe=recipe,
+    )
+    event, message = {"a": 1.5, "b": -2.0, "c": 0.25}, codec.encode(made)
+    (answer,) = answers_of(language, tmp_path, message, [event])
+    expected = Loaded(version=made, sha256="", offset=0, loaded_at=0.0).score(event)
+    assert answer["label"] == expected.label
+    assert answer["decision"] == pytest.approx(expected.score, rel=1e-12)
+    others = message.replace(b'"labels":["no","yes"', b'"labels":["yes","no"', 1)
+    assert others != message
+    ran = asked(language, tmp_path, others, [event])
+    assert "the labels of the part 'recipe' are not the version's" in ran.stderr, ran.stdout
+
+
 @pytest.mark.parametrize("language", ["Node.js", "Java"])
 def test_numbers_in_other_notations_mean_the_same(tmp_path: Path, language: str) -> None:
     """Every cell of the golden file, to the bit: a feature for each notation, the sum of which is the decision."""

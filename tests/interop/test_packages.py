@@ -43,7 +43,9 @@ def pinned_in_java() -> dict[str, str]:
     """Return the version of each dependency and plugin of the module."""
     pom = ElementTree.parse(JAVA / "pom.xml").getroot()
     found = [*pom.iterfind(".//dependency"), *pom.iterfind(".//plugin")]
-    return {one.findtext("artifactId", ""): one.findtext("version", "") for one in found}
+    properties = {f"${{{one.tag}}}": one.text or "" for one in pom.iterfind("./properties/*")}
+    versions = {one.findtext("artifactId", ""): one.findtext("version", "") for one in found}
+    return {name: properties.get(version, version) for name, version in versions.items()}
 
 
 def test_both_have_the_version_of_the_whole() -> None:

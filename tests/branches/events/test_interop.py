@@ -166,6 +166,9 @@ def test_five_thousand_events_of_four_labels_score_alike(tmp_path: Path, languag
     assert (np.abs([answer["decision"] for answer in answers] - loaded.decision_function(X)) <= allowed).all()
     assert (np.abs([answer["probability"] for answer in answers] - loaded.predict_proba(X)) <= allowed).all()
     assert [answer["label"] for answer in answers] == loaded.predict(X).tolist()
+    others = codec.encode(made).replace(b'"labels":["a","b"', b'"labels":["b","a"', 1)
+    ran = asked(language, tmp_path, others, events[:1])
+    assert "the labels of the part 'recipe' are not the version's" in ran.stderr, ran.stdout
 
 
 @pytest.mark.parametrize("language", ["Node.js", "Java"])

@@ -1,6 +1,7 @@
 // What the tests run of the reader in Java (deploy/java): each mode prints lines of JSON.
 //
 //     Subscriber BOOTSTRAP MODELS_TOPIC NAME POINTS.json [PUBLIC_KEYS.pem]   a line for each version that it serves
+//     Subscriber --live BOOTSTRAP MODELS_TOPIC NAME ALIAS|NUMBER QUIET_MS [DECLINED]   a line for all that a listener hears
 //     Subscriber --check POINTS.json MODEL.json...                           a line for each file: an answer for each point
 //     Subscriber --events MODEL.json EVENTS.jsonl [K]                        a line for each event, with K reasons
 //     Subscriber --contract CASES.json GOLDEN POINTS.json                    a line for each case of a model or of scores
@@ -14,6 +15,7 @@ import io.streamsvm.reader.Answer;
 import io.streamsvm.reader.InvalidFeatures;
 import io.streamsvm.reader.Model;
 import io.streamsvm.reader.ModelSubscriber;
+import io.streamsvm.reader.Options;
 import io.streamsvm.reader.Reasons;
 import io.streamsvm.reader.RefusedMessage;
 import io.streamsvm.reader.Scores;
@@ -45,6 +47,7 @@ public class Subscriber {
                 JsonNode points = JSON.readTree(new File(args[1]));
                 for (String file : Arrays.asList(args).subList(2, args.length)) say(answers(Files.readAllBytes(Path.of(file)), points));
             }
+            case "--live" -> live(args);
             case "--events" -> events(args);
             case "--contract" -> contract(JSON.readTree(new File(args[1])).get("cases"), args[2], JSON.readTree(new File(args[3])));
             case "--scores" -> scores(args[1], args[2], Integer.parseInt(args[3]));
@@ -122,6 +125,48 @@ public class Subscriber {
         };
         try (var subscriber = new ModelSubscriber(Map.of("bootstrap.servers", args[0]), args[2], args[1], keys, listener)) {
             Thread.sleep(Long.MAX_VALUE);
+        }
+    }
+
+    /** What a listener hears, with what the subscriber says of itself; the version DECLINED is refused. */
+    static void live(String[] args) throws Exception {
+        var listener = new ModelSubscriber.Listener() {
+            @Override
+            public void check(Model next) {
+                if (args.length > 6 && next.version() == Integer.parseInt(args[6])) throw new IllegalStateException("we want another");
+            }
+
+            @Override
+            public void serves(Model model) {
+                say(Map.of("serves", model.name() + "@" + model.version()));
+            }
+
+            @Override
+            public void refused(String why) {
+                say(Map.of("refused", why));
+            }
+
+            @Override
+            public void waits(String why) {
+                say(Map.of("waits", why));
+            }
+
+            @Override
+            public void hears() {
+                say(Map.of("hears", true));
+            }
+        };
+        Options options = Options.defaults().withModelsTopic(args[2]).withQuiet(Duration.ofMillis(Integer.parseInt(args[5]))).withListener(listener);
+        options = Character.isDigit(args[4].charAt(0)) ? options.withVersion(Integer.parseInt(args[4])) : options.withAlias(args[4]);
+        try (var subscriber = new ModelSubscriber(Map.of("bootstrap.servers", args[1]), args[3], options)) {
+            for (String before = ""; ; Thread.sleep(100)) {
+                var now = subscriber.readiness();
+                String told = now.ready() + " " + now.version() + " " + now.missing() + " " + (now.lastHeard() != null) + " " + (now.age() != null);
+                Map<String, Object> state = new HashMap<>(Map.of("ready", now.ready(), "missing", now.missing(), "heard", now.lastHeard() != null, "aged", now.age() != null));
+                state.put("version", now.version());
+                if (!told.equals(before)) say(Map.of("state", state));
+                before = told;
+            }
         }
     }
 

@@ -3,9 +3,7 @@ package io.streamsvm.reader;
 import com.fasterxml.jackson.databind.JsonNode;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
-import java.util.HashMap;
-import java.util.Map;
-import java.util.Set;
+import java.util.*;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.common.header.Header;
 
@@ -15,49 +13,88 @@ final class Aliases {
     record Alias(int number, String sha256, long offset) {}
 
     private static final Set<String> FIELDS = Set.of("number", "sha256", "offset", "why");
-    private final String name;
+    private final String name, key;
     private final Map<String, Alias> named = new HashMap<>();
-    private JsonNode head;
+    private JsonNode head, retired;
 
-    Aliases(String name) {
+    Aliases(String name, String alias) {
         this.name = name;
+        key = name + "@" + alias;
     }
 
     /** Take in a record, in the order of the topic; RefusedMessage says that it is ours, and cannot be read. */
     void note(ConsumerRecord<byte[], byte[]> record) {
         String key = record.key() == null ? "" : new String(record.key(), StandardCharsets.UTF_8);
-        boolean isAlias = key.equals(name + "@current") || key.equals(name + "@current#pin");
-        if (!isAlias && !key.equals(name + "@head")) return;
-        JsonNode value = null;
+        if (!key.startsWith(name + "@")) return;
+        String beside = key.substring(name.length() + 1), what = "the alias " + key + " at " + record.topic() + "[" + record.partition() + "]@" + record.offset();
+        boolean isAlias = beside.equals("current#pin") || !beside.contains("#") && !Options.RESERVED.contains(beside);
+        if (!isAlias && !beside.equals("head") && !beside.equals("retired")) return;
         try {
-            if (record.value() != null) value = Model.JSON.readTree(record.value());
+            JsonNode value = record.value() == null ? null : Model.JSON.readTree(record.value());
+            if (beside.equals("head")) head = value;
+            else if (beside.equals("retired")) retired = value;
+            else if (value == null) named.remove(key);
+            else {
+                Alias found = alias(value);
+                Message.must(found != null, what + " does not name a version");
+                value.fieldNames().forEachRemaining(field -> Message.must(FIELDS.contains(field), "the alias " + key + " has the unknown field " + field));
+                named.put(key, found);
+            }
         } catch (IOException fault) {
-            throw new RefusedMessage("the alias " + key + " at " + record.topic() + "[" + record.partition() + "]@" + record.offset() + " is not JSON");
-        }
-        if (!isAlias) head = value;
-        else if (value == null) named.remove(key);
-        else {
-            boolean whole = value.path("number").isIntegralNumber() && value.path("sha256").isTextual() && value.path("offset").isIntegralNumber();
-            Message.must(whole && value.get("number").asInt() > 0 && value.get("offset").asLong() >= 0,
-                "the alias " + key + " at " + record.topic() + "[" + record.partition() + "]@" + record.offset() + " does not name a version");
-            value.fieldNames().forEachRemaining(field -> Message.must(FIELDS.contains(field), "the alias " + key + " has the unknown field " + field));
-            named.put(key, new Alias(value.get("number").asInt(), value.get("sha256").asText(), value.get("offset").asLong()));
+            if (!isAlias || key.equals(this.key) || key.equals(this.key + "#pin")) throw new RefusedMessage(what + " is not JSON");
+        } catch (RefusedMessage fault) {
+            if (key.equals(this.key) || key.equals(this.key + "#pin")) throw fault;
         }
     }
 
-    /** Return the pin if there is one, else what was published last; null if there is neither. */
+    private static Alias alias(JsonNode value) {
+        boolean whole = value.path("number").isIntegralNumber() && value.path("sha256").isTextual() && value.path("offset").isIntegralNumber();
+        if (!whole || value.get("number").asInt() < 1 || value.get("offset").asLong() < 0) return null;
+        return new Alias(value.get("number").asInt(), value.get("sha256").asText(), value.get("offset").asLong());
+    }
+
+    /** Return the pin if there is one, else what the alias names; null if there is neither. */
     Alias wanted() {
-        Alias pin = named.get(name + "@current#pin");
-        return pin != null ? pin : named.get(name + "@current");
+        Alias pin = named.get(key + "#pin");
+        return pin != null ? pin : named.get(key);
     }
 
     /** Return why no version is wanted. */
     String missing() {
         JsonNode gate = head == null ? null : head.get("gate");
-        String outcome = gate == null ? "" : gate.path("outcome").asText();
-        String why = "there is no alias " + name + "@current";
-        if (!outcome.equals("refused")) return why;
-        return why + ": version " + head.path("number").asInt() + " was held back, because " + gate.path("why").asText();
+        String why = "has no alias " + key;
+        if (!key.equals(name + "@current") || gate == null || !gate.path("outcome").asText().equals("refused")) return why;
+        return why + ": version " + head.path("number").asInt() + ", the newest, was held back, because " + gate.path("why").asText();
+    }
+
+    /** Return every alias, and the pin. */
+    Collection<Alias> named() {
+        return named.values();
+    }
+
+    /** Return where the chain of hashes begins: the head; if there is none, every alias. */
+    Collection<Alias> roots() {
+        Alias newest = head == null ? null : alias(head);
+        return newest == null ? named.values() : List.of(newest);
+    }
+
+    /** Return the greatest number that is known to be published, 0 if none is. */
+    int newest() {
+        return roots().stream().mapToInt(Alias::number).max().orElse(0);
+    }
+
+    /** Refuse a number that no version has, or one that is retired. */
+    void mustHave(int number, String topic) {
+        Message.must(newest() > 0, name + " has no version " + number + "; " + topic + " names no version of " + name);
+        Message.must(number <= newest(), name + " has no version " + number + "; the newest is " + newest());
+        boolean isNamed = named.values().stream().anyMatch(alias -> alias.number() == number);
+        boolean gone = retired != null && (number < retired.path("below").asInt() && !holds(retired.path("kept"), number) || holds(retired.path("others"), number));
+        Message.must(isNamed || !gone, "version " + number + " of " + name + " was retired; the newest is " + newest());
+    }
+
+    private static boolean holds(JsonNode numbers, int number) {
+        for (JsonNode one : numbers) if (one.asInt() == number) return true;
+        return false;
     }
 
     /** Return the version of a record that is what the alias names, or refuse it. */

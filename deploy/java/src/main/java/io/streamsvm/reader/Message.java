@@ -2,9 +2,7 @@
 package io.streamsvm.reader;
 
 import com.fasterxml.jackson.databind.JsonNode;
-import java.util.HashMap;
-import java.util.List;
-import java.util.Map;
+import java.util.*;
 import java.util.stream.StreamSupport;
 
 /** A message whose shape is checked as far as a score needs it; `parts` has those that answers depend on, by their names. */
@@ -106,9 +104,8 @@ record Message(JsonNode trunk, Map<String, JsonNode> parts) {
         if (recipe != null) {
             must(recipe.get("examples").size() <= MOST_EXAMPLES, "the part 'recipe' has more than " + MOST_EXAMPLES + " examples");
             JsonNode label = recipe.get("recipe").path("label"), labels = trunk.get("labels");
-            must(!label.isObject() || (label.has("labels") ? label.get("labels").equals(labels)
-                    : label.path("negative").path(0).equals(labels.get(0)) && label.path("positive").path(0).equals(labels.get(1))),
-                "the labels of the part 'recipe' are not the version's");
+            must(!label.isObject() || (label.path("labels").isEmpty() ? labels.size() == 2 && label.path("negative").path(0).equals(labels.get(0))
+                && label.path("positive").path(0).equals(labels.get(1)) : label.get("labels").equals(labels)), "the labels of the part 'recipe' are not the version's");
             must(recipe.get("recipe").equals(trunk.get("lineage").path("configuration").get("features")), "the part 'recipe' is not the one in lineage.configuration");
         }
         if (probability == null) return;

@@ -2,18 +2,14 @@ package io.streamsvm.reader;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.node.DoubleNode;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
+import java.nio.charset.StandardCharsets;
 import java.security.MessageDigest;
 import java.security.NoSuchAlgorithmException;
-import java.util.ArrayList;
-import java.util.Arrays;
-import java.util.Comparator;
-import java.util.HexFormat;
-import java.util.LinkedHashMap;
-import java.util.List;
-import java.util.Map;
+import java.util.*;
 import java.util.stream.IntStream;
 
 /** A version that scores its own probes as it says. Thread-safe: nothing of it changes once it is read. */
@@ -78,6 +74,25 @@ public final class Model {
         return labels;
     }
 
+    /** The labels as Long, Double, Boolean or String. */
+    public List<Object> labelValues() {
+        return labels().stream().map(Values::plain).toList();
+    }
+
+    /**
+     * What a point or an event is read for.
+     *
+     * @param path such as card.country, or the name of a feature
+     * @param kind number, category, hash, flag or time
+     * @param required whether a point or an event without it is refused
+     */
+    public record Field(String path, String kind, boolean required) {}
+
+    /** The fields that an event must or may have; of a version without a recipe its features. */
+    public List<Field> fields() {
+        return recipe != null ? recipe.needed() : fields.stream().map(name -> new Field(name, "number", true)).toList();
+    }
+
     /** The names of the features; empty where they have none. Of a version with a recipe: the columns. */
     public List<String> featureNames() {
         return names;
@@ -90,6 +105,7 @@ public final class Model {
 
     /** Score the features of a point, in the version's order; throws {@link InvalidFeatures}. */
     public Answer score(double... features) {
+        for (int j = 0; j < features.length && features.length == machines.mean.length; j++) if (!Double.isFinite(features[j])) throw infinite(j, features[j]);
         return answer(machines.values(features));
     }
 
@@ -100,6 +116,24 @@ public final class Model {
      */
     public Answer score(JsonNode point) {
         return score(columns(point));
+    }
+
+    /**
+     * The same of values of Java: numbers, booleans, texts, enums (by name), times of java.time, maps, collections, arrays,
+     * Optional. A float counts as the decimal that its text is. What a feature is made of and is none of these is refused.
+     */
+    public Answer score(Map<String, ?> point) {
+        return score(Values.of(point, 0));
+    }
+
+    /** The same of JSON. */
+    public Answer score(String json) {
+        return score(json.getBytes(StandardCharsets.UTF_8));
+    }
+
+    /** The same of JSON in UTF-8, such as a record's value. */
+    public Answer score(byte[] json) {
+        return score(Values.parsed(json));
     }
 
     /**
@@ -128,6 +162,11 @@ public final class Model {
         return new Reasons(machines.intercepts[0], List.copyOf(largest), rest);
     }
 
+    /** The same of values of Java, as {@link #score(Map)} takes them. */
+    public Reasons reasons(Map<String, ?> point, int most) {
+        return reasons(Values.of(point, 0), most);
+    }
+
     /** Return the columns of a raw event where the version has a recipe, else a point's features. */
     private double[] columns(JsonNode point) {
         return recipe != null && point.isObject() ? recipe.columns(point) : ordered(point);
@@ -138,23 +177,32 @@ public final class Model {
         List<JsonNode> values = new ArrayList<>();
         if (point.isObject()) byName(point, values);
         else if (point.isArray()) point.forEach(values::add);
-        else throw new InvalidFeatures(machines.mean.length + " features expected, " + point + " given");
+        else throw new InvalidFeatures(machines.mean.length + " features expected, " + Values.shown(point) + " given");
         double[] found = new double[values.size()];
         for (int j = 0; j < found.length; j++) {
             JsonNode value = values.get(j);
-            found[j] = value.isNumber() ? value.doubleValue() : Double.NaN;
-            if (!Double.isFinite(found[j])) throw new InvalidFeatures(named(j) + " is " + value + ", and a feature must be a finite number");
+            if (!value.isNumber()) throw Values.wrong(entry(j), value, "a number");
+            found[j] = Values.real(value);
+            if (!Double.isFinite(found[j])) throw infinite(j, found[j]);
         }
         return found;
     }
 
     private void byName(JsonNode point, List<JsonNode> values) {
         List<String> missing = new ArrayList<>(), unknown = new ArrayList<>();
-        if (names.isEmpty()) throw new InvalidFeatures("the version has no names of features: give an array");
+        if (names.isEmpty()) throw new InvalidFeatures("the version has no feature names, so a name cannot be matched to its features");
         for (String name : names) if (point.has(name)) values.add(point.get(name)); else missing.add(name);
         point.fieldNames().forEachRemaining(name -> { if (!names.contains(name)) unknown.add(name); });
-        if (!missing.isEmpty() || !unknown.isEmpty())
-            throw new InvalidFeatures("the names are not the version's features: missing " + missing + ", unknown " + unknown);
+        String faults = (missing.isEmpty() ? "" : "; missing " + Values.listed(missing)) + (unknown.isEmpty() ? "" : "; unknown " + Values.listed(unknown));
+        if (!faults.isEmpty()) throw new InvalidFeatures("the names do not match the version's " + names.size() + " features: " + faults.substring(2));
+    }
+
+    private String entry(int j) {
+        return j < names.size() ? Values.quoted(names.get(j)) : "x[" + j + "]";
+    }
+
+    private InvalidFeatures infinite(int j, double value) {
+        return new InvalidFeatures(entry(j) + " is " + Values.shown(DoubleNode.valueOf(value)) + "; a feature must be a finite number");
     }
 
     private String named(int j) {
@@ -162,6 +210,7 @@ public final class Model {
     }
 
     private Answer answer(double[] values) {
+        if (Arrays.stream(values).anyMatch(Double::isNaN)) throw new InvalidFeatures("the point has no score, because a feature is too large");
         JsonNode threshold = message.part("threshold"), labels = message.get("labels");
         double[] decision = message.part("classes") == null ? values : labelValues(values);
         double border = threshold == null ? 0 : threshold.get("value").asDouble();
@@ -278,10 +327,7 @@ public final class Model {
         double[] values(double[] x) {
             if (x.length != mean.length) throw new InvalidFeatures(mean.length + " features expected, " + x.length + " given");
             double[] scaled = new double[x.length], sums = intercepts.clone();
-            for (int j = 0; j < x.length; j++) {
-                if (!Double.isFinite(x[j])) throw new InvalidFeatures("x[" + j + "] is " + x[j] + ", and a feature must be a finite number");
-                scaled[j] = (x[j] - mean[j]) / scale[j];
-            }
+            for (int j = 0; j < x.length; j++) scaled[j] = (x[j] - mean[j]) / scale[j];
             for (int i = 0; i < weights[0].length; i++) {
                 double term = support == null ? scaled[i] : kernel(scaled, i * mean.length);
                 for (int k = 0; k < sums.length; k++) sums[k] += weights[k][i] * term;

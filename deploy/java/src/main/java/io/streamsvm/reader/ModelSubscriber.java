@@ -1,28 +1,35 @@
 package io.streamsvm.reader;
 
-import java.time.Duration;
-import java.util.HashMap;
-import java.util.List;
-import java.util.Map;
+import static java.lang.Boolean.FALSE;
+import static java.lang.Boolean.TRUE;
+
+import java.nio.charset.StandardCharsets;
+import java.time.*;
+import java.util.*;
 import java.util.concurrent.TimeoutException;
-import org.apache.kafka.clients.consumer.Consumer;
-import org.apache.kafka.clients.consumer.ConsumerRecord;
-import org.apache.kafka.clients.consumer.KafkaConsumer;
-import org.apache.kafka.clients.consumer.OffsetOutOfRangeException;
+import java.util.stream.Collectors;
+import java.util.stream.Stream;
+import org.apache.kafka.clients.consumer.*;
 import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.errors.AuthenticationException;
+import org.apache.kafka.common.errors.AuthorizationException;
+import org.apache.kafka.common.header.Header;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 
 /**
- * Keeps the version that {@code name@current} names loaded, in a thread of its own; a pin comes before it.
+ * Keeps the version that an alias names loaded, in a thread of its own; a pin of {@code current} comes before it.
  *
  * <p>It joins no consumer group, and reads committed records only. A version whose SHA-256, signature or probes are wrong
- * never replaces the one in use. Make one at the start, and take {@link #model()} once for each request: the next version
- * may come in between.
+ * never replaces the one in use. Topics, versions and brokers may come later than the subscriber. Make one at the start, and
+ * take {@link #model()} once for each request: the next version may come in between.
  */
 public final class ModelSubscriber implements AutoCloseable {
     /** What is told in the subscriber's thread, which waits for it. By default refusals and waiting are logged. */
     public interface Listener {
+        /** Throw something to refuse a version: its text says why. It is asked once for each. */
+        default void check(Model next) throws Exception {}
+
         /** A version is in use from now on. */
         default void serves(Model model) {}
 
@@ -31,56 +38,89 @@ public final class ModelSubscriber implements AutoCloseable {
             LOG.log(System.Logger.Level.WARNING, why);
         }
 
-        /** No version is in use, for another reason than before. */
+        /** The wanted version is not in use, or no broker answers, for another reason than before. */
         default void waits(String why) {
             LOG.log(System.Logger.Level.INFO, why);
         }
+
+        /** A broker answers again, after {@code waits} said that none did for a while. */
+        default void hears() {
+            LOG.log(System.Logger.Level.INFO, "a broker answers again");
+        }
     }
 
-    private static final System.Logger LOG = System.getLogger(ModelSubscriber.class.getName());
-    private static final Duration POLL = Duration.ofMillis(200), FETCH = Duration.ofSeconds(10);
-    private static final long FIRST_RETRY_MS = 100, LONGEST_RETRY_MS = 5_000;
+    /**
+     * What a health endpoint says.
+     *
+     * @param ready whether a version is in use
+     * @param version name@number; null before the first
+     * @param missing why the wanted version is not in use; empty if it is
+     * @param lastHeard when a broker answered last; null before
+     * @param age how long ago the version was made; null where its record does not say
+     */
+    public record Readiness(boolean ready, String version, String missing, Instant lastHeard, Duration age) {}
 
-    private final Map<String, Object> options;
-    private final String name;
+    private record Served(Model model, Instant made) {}
+
+    private static final System.Logger LOG = System.getLogger(ModelSubscriber.class.getName());
+    private static final Duration POLL = Duration.ofMillis(200), ANSWER = Duration.ofSeconds(3), FETCH = Duration.ofSeconds(10);
+    private static final long FIRST_RETRY_MS = 100, LONGEST_RETRY_MS = 2_000, PAUSE_MS = 1_000;
+
+    private final Map<String, Object> client;
+    private final Options options;
+    private final String name, servers, wants;
     private final TopicPartition versions, aliasesOf;
-    private final TrustedKeys trusted;
-    private final Listener listener;
     private final Thread thread;
+    private final Map<String, String> declined = new HashMap<>(); // versions that the listener refused, by SHA-256
+    private Consumer<byte[], byte[]> follower, fetcher;
+    private double answers; // of brokers to these two
+    private long heardAt = System.nanoTime();
     private Aliases aliases;
     private Aliases.Alias settled; // what was loaded or refused last: it is not fetched again
-    private long retryMs = FIRST_RETRY_MS, retryAt;
-    private String refusal = "";
-    private volatile Model model;
+    private String outcome = "", refusal = "";
+    private long retryMs = FIRST_RETRY_MS, retryAt = System.nanoTime();
+    private volatile Served served;
     private volatile String missing;
+    private volatile boolean silent;
+    private volatile Instant lastHeard;
     private volatile Throwable fault;
     private volatile boolean closed;
 
     /** Follow a model in the topics models and models.aliases; versions need no signature. */
     public ModelSubscriber(Map<String, ?> connection, String name) {
-        this(connection, name, "models", null, new Listener() {});
+        this(connection, name, Options.defaults());
+    }
+
+    /** The same with a topic of models, keys (null: any version is taken) and a listener. */
+    public ModelSubscriber(Map<String, ?> connection, String name, String modelsTopic, TrustedKeys trusted, Listener listener) {
+        this(connection, name, Options.defaults().withModelsTopic(modelsTopic).withTrusted(trusted).withListener(listener));
     }
 
     /**
-     * Follow a model.
+     * Follow a model, or stay with a version.
      *
      * @param connection options of a Kafka consumer: bootstrap.servers, and what security needs
-     * @param modelsTopic the aliases are in the topic of this name + .aliases
-     * @param trusted keys, one of which must have signed a version; null: any version is taken
      */
-    public ModelSubscriber(Map<String, ?> connection, String name, String modelsTopic, TrustedKeys trusted, Listener listener) {
-        options = new HashMap<>(connection);
-        options.put("isolation.level", "read_committed");
-        options.put("auto.offset.reset", "none"); // else a version that is gone would be waited for in silence
-        options.put("allow.auto.create.topics", false);
-        options.put("enable.auto.commit", false);
+    public ModelSubscriber(Map<String, ?> connection, String name, Options options) {
+        client = new HashMap<>(connection);
+        client.put("isolation.level", "read_committed");
+        client.put("auto.offset.reset", "none"); // else a version that is gone would be waited for in silence
+        client.put("allow.auto.create.topics", false);
+        client.put("enable.auto.commit", false);
+        client.put("fetch.max.wait.ms", 500); // how often a broker answers where nothing is new
+        Object given = client.get("bootstrap.servers");
+        servers = given instanceof List<?> list ? list.stream().map(String::valueOf).collect(Collectors.joining(",")) : String.valueOf(given);
         this.name = name;
-        this.trusted = trusted;
-        this.listener = listener;
-        versions = new TopicPartition(modelsTopic, 0);
-        aliasesOf = new TopicPartition(modelsTopic + ".aliases", 0);
+        this.options = options;
+        wants = name + "@" + (options.version() > 0 ? options.version() : options.alias());
+        versions = new TopicPartition(options.modelsTopic(), 0);
+        aliasesOf = new TopicPartition(options.modelsTopic() + ".aliases", 0);
         missing = "reading " + aliasesOf.topic();
-        reader(aliasesOf).close(); // a wrong option is known now
+        try {
+            reader(aliasesOf).close(); // a wrong option is known now
+        } catch (KafkaException wrong) {
+            if (!isUnresolved(wrong)) throw wrong;
+        }
         thread = new Thread(this::run, "subscriber-" + name);
         thread.setDaemon(true);
         thread.start();
@@ -89,12 +129,31 @@ public final class ModelSubscriber implements AutoCloseable {
     /** Return the version in use, null before the first; never blocks. */
     public Model model() {
         raise();
-        return model;
+        return served == null ? null : served.model;
     }
 
-    /** Return why the wanted version is not in use, for people; empty if it is. */
+    /** Return why the wanted version is not in use, or that no broker answers, for people; else nothing. */
     public String missing() {
-        return missing;
+        return silent ? silence() : missing;
+    }
+
+    /** Return when a broker answered last; null before. */
+    public Instant lastHeard() {
+        return lastHeard;
+    }
+
+    /** Return how long ago the version in use was made; null without one, or where its record does not say. */
+    public Duration age() {
+        Served now = served;
+        if (now == null || now.made == null) return null;
+        Duration age = Duration.between(now.made, Instant.now());
+        return age.isNegative() ? Duration.ZERO : age;
+    }
+
+    /** Return whether a version is in use, and how fresh it is; never blocks. */
+    public Readiness readiness() {
+        Served now = served;
+        return new Readiness(now != null && fault == null, now == null ? null : key(now.model), fault == null ? missing() : ended(), lastHeard, age());
     }
 
     /**
@@ -104,14 +163,14 @@ public final class ModelSubscriber implements AutoCloseable {
      */
     public synchronized Model waitReady(Duration timeout) throws InterruptedException, TimeoutException {
         long end = System.nanoTime() + timeout.toNanos();
-        while (model == null && fault == null && !closed) {
+        while (served == null && fault == null && !closed) {
             long left = (end - System.nanoTime()) / 1_000_000;
-            if (left <= 0) throw new TimeoutException("no version of " + name + " within " + timeout.toMillis() + " ms: " + missing);
+            if (left <= 0) throw new TimeoutException("no version of " + name + " within " + timeout.toMillis() + " ms: " + missing());
             wait(left);
         }
         raise();
-        if (model == null) throw new IllegalStateException("the subscriber of " + name + " was closed");
-        return model;
+        if (served == null) throw new IllegalStateException("the subscriber of " + name + " was closed");
+        return served.model;
     }
 
     /** Stop following; the version in use stays. */
@@ -129,21 +188,40 @@ public final class ModelSubscriber implements AutoCloseable {
     }
 
     private void raise() {
-        if (fault != null) throw new IllegalStateException("the subscriber of " + name + " ended: " + fault, fault);
+        if (fault != null) throw new IllegalStateException(ended(), fault);
+    }
+
+    private String ended() {
+        return "the subscriber of " + name + " ended: " + (fault instanceof RefusedMessage ? fault.getMessage() : fault.toString());
+    }
+
+    private static String key(Model model) {
+        return model.name() + "@" + model.version();
     }
 
     private void run() {
-        long pause = FIRST_RETRY_MS;
-        while (!closed) {
-            try (Consumer<byte[], byte[]> follower = reader(aliasesOf); Consumer<byte[], byte[]> fetcher = reader(versions)) {
-                follow(follower, fetcher);
-            } catch (KafkaException temporary) { // begin again: a topic made anew, an offset that is gone, rights that are missing
-                lack("reading " + aliasesOf.topic() + " was interrupted, and is tried again: " + temporary.getMessage());
-                rest(pause);
-                pause = Math.min(2 * pause, LONGEST_RETRY_MS);
+        while (!closed && fault == null) {
+            try (Consumer<byte[], byte[]> one = reader(aliasesOf); Consumer<byte[], byte[]> other = reader(versions)) {
+                follower = one;
+                fetcher = other;
+                answers = 0;
+                try {
+                    while (!closed && !(TRUE.equals(isThere(follower, aliasesOf)) && TRUE.equals(isThere(fetcher, versions)))) rest(PAUSE_MS);
+                    if (!closed) aliases = new Aliases(name, options.alias());
+                    if (!closed && options.version() == 0) follow();
+                    else if (!closed && stay()) return;
+                    rest(PAUSE_MS);
+                } finally {
+                    hear();
+                }
+            } catch (KafkaException temporary) { // begin again: an offset that is gone, rights that are missing
+                if (isUnresolved(temporary)) heard(false);
+                if (!silent) lack(words(temporary));
+                rest(retryMs);
+                retryMs = Math.min(2 * retryMs, LONGEST_RETRY_MS);
             } catch (RuntimeException | Error unexpected) {
+                if (unexpected instanceof RefusedMessage) refuse(unexpected.getMessage());
                 end(unexpected);
-                return;
             }
         }
     }
@@ -162,84 +240,213 @@ public final class ModelSubscriber implements AutoCloseable {
     }
 
     private Consumer<byte[], byte[]> reader(TopicPartition partition) {
-        var consumer = new KafkaConsumer<>(options, new ByteArrayDeserializer(), new ByteArrayDeserializer());
+        var consumer = new KafkaConsumer<>(client, new ByteArrayDeserializer(), new ByteArrayDeserializer());
         consumer.assign(List.of(partition));
         return consumer;
     }
 
-    private void follow(Consumer<byte[], byte[]> follower, Consumer<byte[], byte[]> fetcher) {
-        aliases = new Aliases(name);
+    private static boolean isUnresolved(Throwable fault) {
+        return fault != null && (String.valueOf(fault.getMessage()).startsWith("No resolvable bootstrap") || isUnresolved(fault.getCause()));
+    }
+
+    private String words(KafkaException fault) {
+        if (isUnresolved(fault)) return nobody();
+        String said = fault.getMessage() == null ? fault.toString() : fault.getMessage();
+        return said.contains(options.modelsTopic()) ? said : "reading " + aliasesOf.topic() + ": " + said;
+    }
+
+    private String nobody() {
+        return "no broker answered at " + servers;
+    }
+
+    private String silence() {
+        double seconds = options.quiet().toMillis() / 1e3;
+        Served now = served;
+        return nobody() + " for " + (seconds == Math.rint(seconds) ? Long.toString((long) seconds) : Double.toString(seconds)) + " s"
+            + (now == null ? "" : "; " + key(now.model) + " serves on");
+    }
+
+    /** Return whether a topic is there, null if no broker says; else say what is waited for. The client asks if it does not know. */
+    private Boolean isThere(Consumer<byte[], byte[]> consumer, TopicPartition partition) {
+        try {
+            var partitions = consumer.partitionsFor(partition.topic(), ANSWER);
+            if (partitions != null && !partitions.isEmpty()) return true;
+            hear();
+            lack("topic " + partition.topic() + " does not exist at " + servers);
+            return false;
+        } catch (org.apache.kafka.common.errors.TimeoutException late) {
+            String why = hear() ? words(late) : nobody();
+            if (!silent && served == null) lack(why);
+            return null;
+        } catch (AuthorizationException | AuthenticationException denied) {
+            heard(true);
+            lack(words(denied));
+            return false;
+        }
+    }
+
+    /** Note whether a broker answered since the last call. */
+    private boolean hear() {
+        double count = Stream.of(follower, fetcher).flatMap(one -> one.metrics().values().stream())
+            .filter(one -> one.metricName().name().equals("response-total") && one.metricName().group().equals("consumer-metrics"))
+            .mapToDouble(one -> ((Number) one.metricValue()).doubleValue()).sum();
+        boolean grown = count > answers;
+        answers = count;
+        return heard(grown);
+    }
+
+    private boolean heard(boolean heard) {
+        if (heard) {
+            heardAt = System.nanoTime();
+            lastHeard = Instant.now();
+            boolean wasSilent = silent;
+            silent = false;
+            if (wasSilent) tell(options.listener()::hears);
+        } else if (!silent && System.nanoTime() - heardAt > options.quiet().toNanos()) {
+            silent = true;
+            tell(() -> options.listener().waits("waiting for " + wants + ": " + silence()));
+        }
+        return heard;
+    }
+
+    private Iterable<ConsumerRecord<byte[], byte[]>> polled(Consumer<byte[], byte[]> consumer) {
+        var records = consumer.poll(POLL);
+        hear();
+        return records;
+    }
+
+    private void note(ConsumerRecord<byte[], byte[]> record) {
+        try {
+            aliases.note(record);
+        } catch (RefusedMessage unreadable) {
+            refuse(unreadable.getMessage());
+        }
+    }
+
+    private void follow() {
         follower.seekToBeginning(List.of(aliasesOf));
         boolean caughtUp = false;
         while (!closed) {
-            for (var record : follower.poll(POLL)) {
-                try {
-                    aliases.note(record);
-                } catch (RefusedMessage unreadable) {
-                    refuse(unreadable.getMessage());
-                }
+            polled(follower).forEach(this::note);
+            if (!caughtUp && follower.currentLag(aliasesOf).orElse(1) == 0) {
+                caughtUp = true;
+                retryMs = FIRST_RETRY_MS;
             }
-            caughtUp = caughtUp || follower.currentLag(aliasesOf).orElse(1) == 0;
-            if (caughtUp) settle(fetcher);
+            if (caughtUp) settle();
+            if (FALSE.equals(isThere(follower, aliasesOf))) return; // it may be made anew
         }
+    }
+
+    /** Read a topic to its end. */
+    private void read(Consumer<byte[], byte[]> consumer, TopicPartition partition, java.util.function.Consumer<ConsumerRecord<byte[], byte[]>> each) {
+        consumer.seekToBeginning(List.of(partition));
+        do polled(consumer).forEach(each);
+        while (!closed && consumer.currentLag(partition).orElse(1) > 0);
+    }
+
+    /** Load the version of a number, unless closed before; a refusal ends the subscriber. */
+    private boolean stay() {
+        read(follower, aliasesOf, this::note);
+        if (closed) return false;
+        aliases.mustHave(options.version(), aliasesOf.topic());
+        Chain chain = new Chain(name, options.version());
+        read(fetcher, versions, chain::note);
+        if (closed) return false;
+        Aliases.Alias found = chain.found(aliases, versions.topic());
+        ConsumerRecord<byte[], byte[]> record = fetched(found.offset());
+        if (record != null) load(record, found);
+        return record != null;
     }
 
     /** Load the version that is wanted, unless it is in use, was refused, or its next attempt is not due. */
-    private void settle(Consumer<byte[], byte[]> fetcher) {
+    private void settle() {
         Aliases.Alias wanted = aliases.wanted();
-        if (wanted == null) lack(aliases.missing());
-        if (wanted == null || wanted.equals(settled) || System.nanoTime() - retryAt < 0) return;
-        if (model != null && model.sha256().equals(wanted.sha256())) { // an alias moved away and back
-            settled = wanted;
-            missing = "";
+        Served now = served;
+        if (wanted == null) lack(aliasesOf.topic() + " " + aliases.missing());
+        else if (wanted.equals(settled)) missing = outcome;
+        else if (now != null && now.model.sha256().equals(wanted.sha256())) settle(wanted, ""); // an alias moved away and back
+        else if (System.nanoTime() - retryAt >= 0) attempt(wanted);
+    }
+
+    private void attempt(Aliases.Alias wanted) {
+        Instant before = lastHeard;
+        ConsumerRecord<byte[], byte[]> record = null;
+        if (TRUE.equals(isThere(fetcher, versions))) {
+            record = fetched(wanted.offset());
+            if (record == null && lastHeard != before && !closed)
+                lack("there is no record at " + versions.topic() + "[0]@" + wanted.offset() + ", where " + name + "@" + wanted.number() + " should be");
+            else if (record == null && !silent && !closed) lack(nobody());
+        }
+        if (record == null || closed) {
+            retryAt = System.nanoTime() + retryMs * 1_000_000;
+            retryMs = Math.min(2 * retryMs, LONGEST_RETRY_MS);
             return;
         }
         try {
-            ConsumerRecord<byte[], byte[]> record = fetched(fetcher, wanted.offset());
-            if (record == null) {
-                lack("there is no record at " + versions.topic() + "[0]@" + wanted.offset() + ", where " + name + "@" + wanted.number() + " should be");
-                retryAt = System.nanoTime() + retryMs * 1_000_000;
-                retryMs = Math.min(2 * retryMs, LONGEST_RETRY_MS);
-                return;
-            }
-            settled = wanted;
-            retryMs = FIRST_RETRY_MS;
-            swap(aliases.checked(record, wanted, trusted));
+            load(record, wanted);
+            settle(wanted, "");
         } catch (RefusedMessage refused) {
-            String why = "refused " + name + "@" + wanted.number() + ": " + refused.getMessage();
-            missing = why;
-            refuse(why);
+            settle(wanted, refused.getMessage());
+            refuse(refused.getMessage());
         }
     }
 
+    private void settle(Aliases.Alias wanted, String why) {
+        settled = wanted;
+        outcome = missing = why;
+        retryMs = FIRST_RETRY_MS;
+    }
+
     /** Return the record at an offset; null if there is none, or none came in time. */
-    private ConsumerRecord<byte[], byte[]> fetched(Consumer<byte[], byte[]> fetcher, long offset) {
+    private ConsumerRecord<byte[], byte[]> fetched(long offset) {
         fetcher.seek(versions, offset);
         try {
             for (long end = System.nanoTime() + FETCH.toNanos(); System.nanoTime() < end && !closed; )
-                for (var record : fetcher.poll(POLL)) return record.offset() == offset ? record : null;
+                for (var record : polled(fetcher)) return record.offset() == offset ? record : null;
         } catch (OffsetOutOfRangeException gone) {
             return null;
         }
         return null;
     }
 
-    private void swap(Model next) {
-        synchronized (this) {
-            model = next;
-            missing = "";
-            notifyAll();
+    /** Use what a record holds, if it and the listener allow. */
+    private void load(ConsumerRecord<byte[], byte[]> record, Aliases.Alias wanted) {
+        String why = declined.get(wanted.sha256());
+        try {
+            if (why != null) throw new RefusedMessage(why);
+            Model next = aliases.checked(record, wanted, options.trusted());
+            try {
+                options.listener().check(next);
+            } catch (Exception refusal) {
+                declined.put(wanted.sha256(), refusal.getMessage() == null ? refusal.toString() : refusal.getMessage());
+                throw new RefusedMessage(declined.get(wanted.sha256()));
+            }
+            synchronized (this) {
+                served = new Served(next, made(record.headers().lastHeader("streamsvm.time")));
+                missing = "";
+                notifyAll();
+            }
+            tell(() -> options.listener().serves(next));
+        } catch (RefusedMessage refused) {
+            throw new RefusedMessage("refused " + name + "@" + wanted.number() + ": " + refused.getMessage());
         }
-        tell(() -> listener.serves(next));
+    }
+
+    private static Instant made(Header header) {
+        try {
+            return header == null ? null : OffsetDateTime.parse(new String(header.value(), StandardCharsets.UTF_8)).toInstant();
+        } catch (DateTimeException notATime) {
+            return null;
+        }
     }
 
     private void refuse(String why) {
-        if (!why.equals(refusal)) tell(() -> listener.refused(why));
+        if (!why.equals(refusal)) tell(() -> options.listener().refused(why));
         refusal = why;
     }
 
     private void lack(String why) {
-        if (!why.equals(missing)) tell(() -> listener.waits("waiting for " + name + "@current: " + why));
+        if (!why.equals(missing)) tell(() -> options.listener().waits("waiting for " + wants + ": " + why));
         missing = why;
     }
 

@@ -2,25 +2,13 @@
 package io.streamsvm.reader;
 
 import com.fasterxml.jackson.databind.JsonNode;
-import com.fasterxml.jackson.databind.node.DoubleNode;
-import com.fasterxml.jackson.databind.node.MissingNode;
-import java.math.BigInteger;
+import com.fasterxml.jackson.databind.node.*;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.security.MessageDigest;
 import java.security.NoSuchAlgorithmException;
-import java.time.DateTimeException;
-import java.time.LocalDate;
-import java.time.LocalDateTime;
-import java.time.ZoneOffset;
-import java.util.ArrayList;
-import java.util.Arrays;
-import java.util.Base64;
-import java.util.Collections;
-import java.util.HashMap;
-import java.util.LinkedHashMap;
-import java.util.List;
-import java.util.Map;
+import java.time.*;
+import java.util.*;
 import java.util.function.UnaryOperator;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
@@ -44,8 +32,13 @@ final class Recipe {
     /** Makes the columns of one feature, of the values of its fields. */
     interface Kind { double[] of(List<JsonNode> values); }
 
+    /** What a feature needs a value for. */
+    private static final Map<String, String> WANTED = Map.of("number", "a number", "flag", "true or false",
+        "category", "text, an integer or a boolean", "hash", "text, an integer or a boolean", "time", "a time such as 2026-01-31T12:00:00Z");
+
     private final Map<String, Part> parts = new LinkedHashMap<>();
     private final List<String> fields = new ArrayList<>();
+    private final Map<List<String>, Boolean> needed = new LinkedHashMap<>();
 
     Recipe(JsonNode recipe) {
         Map<String, String> named = new HashMap<>();
@@ -60,6 +53,8 @@ final class Recipe {
             } else {
                 named.put(name, shown(feature.get("field")));
                 widths.put(name, width(feature) + (feature.path("missing").asText().equals("indicator") ? 1 : 0));
+                boolean required = !feature.path("missing").asText().equals("indicator") && !feature.path("missing").has("constant");
+                for (JsonNode path : paths(feature)) needed.merge(List.of(shown(path), feature.get("as").asText()), required, Boolean::logicalOr);
             }
             Message.must(fields.size() + (long) widths.get(name) <= MOST_COLUMNS, "the part 'recipe' makes more than " + MOST_COLUMNS + " columns");
             parts.put(name, crosses ? crossed(feature) : ofFields(feature, recipe.path("zones")));
@@ -70,6 +65,11 @@ final class Recipe {
     /** Return the field of each column, or both fields of a cross. */
     List<String> fields() {
         return List.copyOf(fields);
+    }
+
+    /** Return the fields that an event is read for. */
+    List<Model.Field> needed() {
+        return needed.entrySet().stream().map(one -> new Model.Field(one.getKey().get(0), one.getKey().get(1), one.getValue())).toList();
     }
 
     /** Return the columns of an event; InvalidFeatures says why the recipe rejects it. */
@@ -118,24 +118,28 @@ final class Recipe {
             .flatMap(x -> Arrays.stream(before.get(second)).map(z -> x * z)).toArray();
     }
 
+    static List<JsonNode> paths(JsonNode feature) {
+        return feature.hasNonNull("since") ? List.of(feature.get("field"), feature.get("since")) : List.of(feature.get("field"));
+    }
+
     static Part ofFields(JsonNode feature, JsonNode zones) {
-        List<JsonNode> paths = new ArrayList<>(List.of(feature.get("field")));
-        if (feature.hasNonNull("since")) paths.add(feature.get("since"));
+        List<JsonNode> paths = paths(feature);
         Kind kind = kind(feature, zones);
         JsonNode missing = feature.path("missing");
         boolean indicates = missing.asText().equals("indicator"), isTime = feature.get("as").asText().equals("time");
         return (event, before) -> {
             List<JsonNode> values = paths.stream().map(path -> follow(event, path)).toList();
             boolean gone = values.stream().anyMatch(JsonNode::isMissingNode);
-            if (gone && !indicates && !missing.has("constant")) throw rejected(paths + " is missing");
+            for (int i = 0; gone && !indicates && !missing.has("constant"); i++)
+                if (values.get(i).isMissingNode()) throw new InvalidFeatures(shown(paths.get(i)) + " is missing");
             if (gone && indicates) {
-                if (isTime) // the field that is there must still be a time
-                    values.stream().filter(value -> !value.isMissingNode()).forEach(value -> micros(value, format(feature), zone(feature, zones)));
+                for (int i = 0; isTime && i < values.size(); i++) // the field that is there must still be a time
+                    if (!values.get(i).isMissingNode()) micros(shown(paths.get(i)), values.get(i), format(feature), zone(feature, zones));
                 double[] own = new double[width(feature) + 1];
                 own[own.length - 1] = 1;
                 return own;
             }
-            double[] own = kind.of(gone ? List.of(missing.get("constant")) : values);
+            double[] own = kind.of(values.stream().map(value -> value.isMissingNode() ? missing.get("constant") : value).toList());
             return indicates ? Arrays.copyOf(own, own.length + 1) : own;
         };
     }
@@ -158,7 +162,8 @@ final class Recipe {
 
     static Kind kind(JsonNode feature, JsonNode zones) {
         int width = width(feature);
-        switch (feature.get("as").asText()) {
+        String path = shown(feature.get("field")), as = feature.get("as").asText(), wanted = wanted(feature);
+        switch (as) {
             case "number":
                 double[] clip = array(feature.path("clip")), borders = array(feature.path("buckets"));
                 double unit = feature.path("unit").asDouble(1);
@@ -166,7 +171,7 @@ final class Recipe {
                 UnaryOperator<JsonNode> notation = notation(feature);
                 return values -> {
                     JsonNode value = values.get(0);
-                    double v = number(value.isNumber() ? value : notation.apply(value));
+                    double v = number(path, value.isNumber() ? value : notation.apply(value), wanted);
                     double x = (clip.length > 0 ? Math.min(Math.max(v, clip[0]), clip[1]) : v) / unit;
                     if (borders.length > 0) return oneOf(width, (int) Arrays.stream(borders).filter(border -> x >= border).count(), 1);
                     return new double[] {log1p ? Math.copySign(Math.log1p(Math.abs(x)), x) : x};
@@ -174,11 +179,11 @@ final class Recipe {
             case "category":
                 Map<String, Integer> places = new HashMap<>();
                 feature.get("values").forEach(value -> places.put(value.asText(), places.size()));
-                return values -> oneOf(width, places.getOrDefault(text(values.get(0)), width - 1), 1);
+                return values -> oneOf(width, places.getOrDefault(text(path, values.get(0), wanted), width - 1), 1);
             case "hash":
                 String seed = feature.path("seed").asText("0");
                 return values -> {
-                    byte[] digest = sha256(seed + ":" + text(values.get(0)));
+                    byte[] digest = sha256(seed + ":" + text(path, values.get(0), wanted));
                     return oneOf(width, ByteBuffer.wrap(digest).getInt() & (width - 1), digest[4] % 2 == 0 ? 1 : -1);
                 };
             case "flag":
@@ -186,17 +191,17 @@ final class Recipe {
                     JsonNode value = values.get(0);
                     if (value.isBoolean()) return new double[] {value.booleanValue() ? 1 : 0};
                     if (value.isNumber() && (value.doubleValue() == 0 || value.doubleValue() == 1)) return new double[] {value.doubleValue() + 0.0};
-                    throw rejected(value + " is not true or false");
+                    throw Values.wrong(path, value, wanted);
                 };
             case "time":
                 long[][] table = zone(feature, zones);
                 return values -> {
                     double[] made = new double[width];
-                    long time = micros(values.get(0), format(feature), table), seconds = Math.floorDiv(time, MICROS);
+                    long time = micros(path, values.get(0), format(feature), table), seconds = Math.floorDiv(time, MICROS);
                     int at = 0;
                     for (JsonNode part : feature.get("parts")) {
                         double[] own = part.asText().equals("age")
-                            ? new double[] {(time - micros(values.get(1), format(feature), table)) / (double) (DAY * MICROS)}
+                            ? new double[] {(time - micros(shown(feature.get("since")), values.get(1), format(feature), table)) / (double) (DAY * MICROS)}
                             : wave(part.asText(), seconds + offset(table, seconds));
                         for (double value : own) made[at++] = value;
                     }
@@ -232,29 +237,52 @@ final class Recipe {
         return value -> value;
     }
 
+    /** Say what a value of a feature has to be. */
+    static String wanted(JsonNode feature) {
+        String thousands = feature.path("thousands").asText(""), currency = feature.path("currency").asText("");
+        if (!feature.path("parse").asText("").equals("text")) return WANTED.get(feature.get("as").asText());
+        return "a number, or a text that writes one with the decimal separator " + Values.quoted(feature.path("decimal").asText("."))
+            + (thousands.isEmpty() ? ", no thousands separator" : ", the thousands separator " + Values.quoted(thousands))
+            + (currency.isEmpty() ? " and no currency" : " and the currency " + Values.quoted(currency));
+    }
+
     /** Return what stands under a path; a missing node where it, or what should hold it, is absent, null or not available. */
-    static JsonNode follow(JsonNode value, JsonNode path) {
+    static JsonNode follow(JsonNode event, JsonNode path) {
+        JsonNode value = event;
+        StringBuilder outer = new StringBuilder();
         for (JsonNode step : path) {
             if (value.isMissingNode() || value.isNull() || UNAVAILABLE.equals(value.textValue())) return MissingNode.getInstance();
-            if (step.isNumber() ? !value.isArray() : !value.isObject()) throw rejected(path + " cannot be read");
+            if (value.isPojo()) return value;
+            if (step.isNumber() ? !value.isArray() : !value.isObject())
+                return new POJONode(new Values.Unread(outer.substring(1) + " is " + (value.isObject() ? "an object" : value.isArray() ? "an array"
+                    : value.isTextual() ? "text" : value.isBoolean() ? "a boolean" : value.isNumber() ? "a number" : "a value")
+                    + ", not " + (step.isNumber() ? "an array" : "an object")));
             value = step.isNumber() ? value.path(step.intValue()) : value.path(step.asText());
+            outer.append(step.isNumber() ? "[" + step.asInt() + "]" : "." + step.asText());
         }
         return value.isNull() || UNAVAILABLE.equals(value.textValue()) ? MissingNode.getInstance() : value;
     }
 
-    static double number(JsonNode value) {
-        if (!value.isNumber() || !(Math.abs(value.doubleValue()) <= 1e100)) throw rejected(value + " is not a number up to 1e100");
-        return value.doubleValue();
+    static double number(String path, JsonNode value, String wanted) {
+        if (!value.isNumber()) throw Values.wrong(path, value, wanted);
+        double number = Values.real(value);
+        if (!(Math.abs(number) <= 1e100)) throw beyond(path, value);
+        return number;
+    }
+
+    private static InvalidFeatures beyond(String path, JsonNode value) {
+        return new InvalidFeatures(path + " is " + Values.shown(value) + ", beyond what can be learned");
     }
 
     /** Return the text by which a category or a hash compares a value. */
-    static String text(JsonNode value) {
+    static String text(String path, JsonNode value, String wanted) {
         if (value.isTextual()) return value.textValue();
         if (value.isBoolean()) return value.asText();
-        if (value.isIntegralNumber() && value.bigIntegerValue().abs().compareTo(BigInteger.valueOf(LARGEST_EXACT)) <= 0) return value.bigIntegerValue().toString();
-        if (value.isFloatingPointNumber() && Math.abs(value.doubleValue()) <= LARGEST_EXACT && value.doubleValue() == Math.rint(value.doubleValue()))
-            return Long.toString((long) value.doubleValue());
-        throw rejected(value + " is not text, an integer of 53 bits or a boolean");
+        double number = value.isNumber() ? Values.real(value) : Double.NaN;
+        boolean whole = value.isIntegralNumber() || number == Math.rint(number) && !Double.isInfinite(number);
+        if (!whole) throw Values.wrong(path, value, wanted);
+        if (!(Math.abs(number) <= LARGEST_EXACT)) throw Values.wrong(path, value, "an integer of at most 53 bits: send such an identifier as text");
+        return Long.toString((long) number);
     }
 
     static long[][] zone(JsonNode feature, JsonNode zones) {
@@ -274,14 +302,18 @@ final class Recipe {
     }
 
     /** Return a time in microseconds since the epoch. */
-    static long micros(JsonNode value, String format, long[][] table) {
+    static long micros(String path, JsonNode value, String format, long[][] table) {
+        if (value instanceof POJONode held && held.getPojo() instanceof Instant time) {
+            if (time.getEpochSecond() < FIRST || time.getEpochSecond() >= END) throw Values.wrong(path, TextNode.valueOf(time.toString()), WANTED.get("time"));
+            return time.getEpochSecond() * MICROS + time.getNano() / 1_000;
+        }
         if (!format.equals("iso8601")) {
-            double found = Math.floor(number(value) * (format.equals("s") ? 1e6 : format.equals("ms") ? 1e3 : 1));
-            if (!(found >= FIRST * MICROS && found <= END * MICROS - 1)) throw rejected(value + " is out of range");
+            double found = Math.floor(number(path, value, "a number") * (format.equals("s") ? 1e6 : format.equals("ms") ? 1e3 : 1));
+            if (!(found >= FIRST * MICROS && found <= END * MICROS - 1)) throw beyond(path, value);
             return (long) found;
         }
         Matcher found = ISO.matcher(value.isTextual() ? value.textValue() : "");
-        if (!found.matches()) throw rejected(value + " is not a time");
+        if (!found.matches()) throw Values.wrong(path, value, WANTED.get("time"));
         long seconds;
         try {
             int year = figure(found, 1);
@@ -289,13 +321,13 @@ final class Recipe {
             seconds = LocalDateTime.of(year, figure(found, 2), figure(found, 3), figure(found, 4), figure(found, 5), figure(found, 6))
                 .toEpochSecond(ZoneOffset.UTC);
         } catch (DateTimeException impossible) {
-            throw rejected(value + " is not a time");
+            throw Values.wrong(path, value, WANTED.get("time"));
         }
         String fraction = found.group(7) == null ? "" : found.group(7);
         long rest = Long.parseLong((fraction + "000000").substring(0, 6));
         if (found.group(9) != null) {
             seconds -= (found.group(9).equals("-") ? -1 : 1) * (figure(found, 10) * 3600L + figure(found, 11) * 60L);
-            if (seconds < FIRST || seconds >= END) throw rejected(value + " is out of range");
+            if (seconds < FIRST || seconds >= END) throw Values.wrong(path, value, WANTED.get("time"));
         } else if (found.group(8) == null) {
             seconds -= offset(table, seconds - offset(table, seconds));
         }
@@ -335,9 +367,5 @@ final class Recipe {
         } catch (NoSuchAlgorithmException impossible) {
             throw new AssertionError(impossible);
         }
-    }
-
-    static InvalidFeatures rejected(String what) {
-        return new InvalidFeatures(what);
     }
 }

@@ -29,9 +29,29 @@ public record Scores(String source, String modelSha256, List<Scores.Row> rows) {
      * @param passed fields of the event by their paths ({@code scoring.pass_fields}); null where there are none
      * @param reasons which fields add most ({@code scoring.reasons}); null where there are none
      * @param row index of the point in the record, where the record is an array; 0 where it is not
+     * @param shadow what another version would have answered ({@code scoring.shadow}); null where there is none
      */
     public record Row(JsonNode id, JsonNode label, double[] decision, double[] probability, String model, int version, long points,
-            JsonNode passed, Reasons reasons, int row) {}
+            JsonNode passed, Reasons reasons, int row, Shadow shadow) {
+        /** Return the id as Long or String; null where it has none. */
+        public Object idValue() {
+            return Values.plain(id);
+        }
+
+        /** Return decision, label and probability as a version gives them. */
+        public Answer answer() {
+            return new Answer(decision, label, probability);
+        }
+    }
+
+    /**
+     * What another version would have answered.
+     *
+     * @param model its name
+     * @param version its number
+     * @param answer its answer
+     */
+    public record Shadow(String model, int version, Answer answer) {}
 
     /**
      * Read a record of the scores' topic. Fields that this reader does not know are passed over.
@@ -62,7 +82,15 @@ public record Scores(String source, String modelSha256, List<Scores.Row> rows) {
         for (String field : List.of("id", "score", "label", "model", "version", "points"))
             Message.must(one.has(field), place + " is not a score: it lacks the field " + field);
         return new Row(one.get("id"), one.get("label"), numbers(one.get("score")), numbers(one.get("probability")), one.get("model").asText(),
-            one.get("version").asInt(), one.get("points").asLong(), one.get("passed"), reasons(one.get("reasons")), one.path("row").asInt());
+            one.get("version").asInt(), one.get("points").asLong(), one.get("passed"), reasons(one.get("reasons")), one.path("row").asInt(), shadow(one.get("shadow"), place));
+    }
+
+    private static Shadow shadow(JsonNode value, String place) {
+        if (value == null) return null;
+        for (String field : List.of("model", "version", "score", "label"))
+            Message.must(value.has(field), place + " is not a score: its shadow lacks the field " + field);
+        return new Shadow(value.get("model").asText(), value.get("version").asInt(),
+            new Answer(numbers(value.get("score")), value.get("label"), numbers(value.get("probability"))));
     }
 
     private static double[] numbers(JsonNode value) {

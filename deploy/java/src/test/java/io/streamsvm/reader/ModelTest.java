@@ -108,6 +108,14 @@ class ModelTest {
             assertEquals("pulsar@42", row.model() + "@" + row.version());
             assertEquals(expected.get("points").asLong(), row.points());
         }
+        ObjectNode shadowed = rows.get(0).deepCopy();
+        shadowed.putObject("shadow").put("model", "pulsar").put("version", 43).put("score", -0.5).put("label", "no");
+        Scores.Row row = Scores.rows(shadowed.toString().getBytes("UTF-8"), "here").get(0);
+        assertEquals(new Scores.Shadow("pulsar", 43, new Answer(new double[] {-0.5}, Model.JSON.valueToTree("no"), null)), row.shadow());
+        assertEquals(rows.get(0).get("label").asText(), row.answer().labelText());
+        assertNull(scores.rows().get(0).shadow());
+        ((ObjectNode) shadowed.get("shadow")).remove("label");
+        assertThrows(RefusedMessage.class, () -> Scores.rows(shadowed.toString().getBytes("UTF-8"), "here"));
         assertEquals(1, Scores.rows(rows.get(0).toString().getBytes("UTF-8"), "here").size());
         for (byte[] broken : new byte[][] {null, "[1]".getBytes(), "{".getBytes()})
             assertTrue(assertThrows(RefusedMessage.class, () -> Scores.rows(broken, "here")).getMessage().contains("here"));

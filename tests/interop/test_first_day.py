@@ -23,7 +23,7 @@ from tests.interop.programs import Program, command
 from tests.kafka import foreign
 from tests.registry.test_subscriber import BAD, CURRENT, NAME, Trainer, eventually, restartable_broker, version_of
 
-LANGUAGES: Final = ("Python",)
+LANGUAGES: Final = ("Python", "Java")
 DEADLINE_S: Final = 60.0
 SOON_S: Final = 15.0
 """Within which a version that comes after an outage is served; 5 on a machine that does nothing else."""

@@ -1,6 +1,6 @@
 // What the tests run of the reader in Java (deploy/java): each mode prints lines of JSON.
 //
-//     Subscriber BOOTSTRAP MODELS_TOPIC NAME POINTS.json [PUBLIC_KEYS.pem]   a line for each version that it serves
+//     Subscriber BOOTSTRAP MODELS_TOPIC NAME POINTS.json [PUBLIC_KEYS.pem | OPTIONS.json]   a line for each version that it serves
 //     Subscriber --live BOOTSTRAP MODELS_TOPIC NAME ALIAS|NUMBER QUIET_MS [DECLINED]   a line for all that a listener hears
 //     Subscriber --check POINTS.json MODEL.json...                           a line for each file: an answer for each point
 //     Subscriber --events MODEL.json EVENTS.jsonl [K]                        a line for each event, with K reasons
@@ -114,8 +114,15 @@ public class Subscriber {
 
     static void follow(String[] args) throws Exception {
         JsonNode points = JSON.readTree(new File(args[3]));
-        TrustedKeys keys = args.length > 4 ? TrustedKeys.of(Path.of(args[4])) : null;
+        JsonNode given = args.length > 4 && args[4].endsWith(".json") ? JSON.readTree(new File(args[4])) : JSON.createObjectNode();
+        String trusted = args.length > 4 && args[4].endsWith(".pem") ? args[4] : null;
+        int refused = given.path("refused").asInt();
         var listener = new ModelSubscriber.Listener() {
+            @Override
+            public void check(Model next) {
+                if (next.version() == refused) throw new IllegalStateException("not wanted here");
+            }
+
             @Override
             public void serves(Model model) {
                 List<Object> decision = new ArrayList<>();
@@ -123,7 +130,12 @@ public class Subscriber {
                 say(Map.of("version", model.version(), "sha256", model.sha256(), "decision", decision));
             }
         };
-        try (var subscriber = new ModelSubscriber(Map.of("bootstrap.servers", args[0]), args[2], args[1], keys, listener)) {
+        Options options = Options.defaults().withModelsTopic(args[1]).withListener(listener);
+        if (trusted != null) options = options.withTrusted(TrustedKeys.of(Path.of(trusted)));
+        if (given.has("alias")) options = options.withAlias(given.get("alias").asText());
+        if (given.has("version")) options = options.withVersion(given.get("version").asInt());
+        if (given.has("quiet_s")) options = options.withQuiet(Duration.ofSeconds(given.get("quiet_s").asInt()));
+        try (var subscriber = new ModelSubscriber(Map.of("bootstrap.servers", args[0]), args[2], options)) {
             Thread.sleep(Long.MAX_VALUE);
         }
     }

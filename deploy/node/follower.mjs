@@ -4,6 +4,7 @@ import { RefusedMessage, must } from "./message.mjs";
 import { Model, sha256 } from "./model.mjs";
 
 const PEM = /-----BEGIN PUBLIC KEY-----[^-]+-----END PUBLIC KEY-----/g;
+const ALIAS = /^[A-Za-z][A-Za-z0-9._-]{0,99}$/, RESERVED = ["head", "owner", "retired"];
 
 /** Return the public keys (Ed25519) of a text, PEM, one after the other. */
 function trustedKeys(text) {
@@ -14,51 +15,97 @@ function trustedKeys(text) {
 }
 
 const textOf = (value) => (value === undefined || value === null ? undefined : value.toString());
+const isCount = (value, least) => Number.isSafeInteger(value) && value >= least;
+const named = ({ number, sha256, offset }) => isCount(number, 1) && typeof sha256 === "string" && isCount(offset, 0);
 
 export class Follower {
-  #name; #keys; #named = new Map(); #head = null;
+  #name; #topic; #key; #pin; #keys; #named = new Map(); #head = null; #retired = null;
 
-  constructor(name, { trusted } = {}) {
+  constructor(name, { trusted, alias = "current", modelsTopic = "models" } = {}) {
+    if (typeof alias !== "string" || !ALIAS.test(alias) || RESERVED.includes(alias))
+      throw new TypeError(`${alias} is not a valid alias: it is a letter followed by letters, digits, dots or dashes, and not ${RESERVED.join(", ")}`);
     this.#name = name;
+    this.#topic = modelsTopic;
+    this.#key = `${name}@${alias}`;
+    this.#pin = `${name}@current#pin`;
     this.#keys = trusted === undefined ? null : trustedKeys(trusted);
   }
 
-  /** Take in a record of the aliases topic, in its order; one of ours that cannot be read changes nothing, and is refused. */
+  /** Take in a record of the aliases topic, in its order; one that cannot be read changes nothing, and of ours is refused. */
   note({ key, value }) {
-    const name = textOf(key), head = `${this.#name}@head`;
-    if (![head, `${this.#name}@current`, `${this.#name}@current#pin`].includes(name)) return;
+    const name = textOf(key);
+    if (!name?.startsWith(`${this.#name}@`)) return;
+    try {
+      this.#set(name, value);
+    } catch (error) {
+      if (!(error instanceof RefusedMessage) || name === this.#key || (name === this.#pin && this.#isCurrent)) throw error;
+    }
+  }
+
+  #set(name, value) {
     let read = null;
     try {
       if (value !== null) read = JSON.parse(value);
     } catch {
       throw new RefusedMessage(`the alias ${name} is not JSON`);
     }
-    if (name === head) this.#head = read;
-    else if (read === null) this.#named.delete(name);
+    must(value === null || (typeof read === "object" && read !== null), `the alias ${name} does not name a version`);
+    const other = name.slice(this.#name.length + 1);
+    if (["owner", "erased"].includes(other) || (other.includes("#") && name !== this.#pin)) return;
+    if (other === "head") {
+      must(read === null || named(read), "the head does not name a version");
+      this.#head = read;
+    } else if (other === "retired") {
+      must(read === null || (isCount(read.below, 0) && [read.kept, read.others].every(Array.isArray)), "the record of retired versions has no numbers");
+      this.#retired = read;
+    } else if (read === null) this.#named.delete(name);
     else {
       const { number, sha256, offset, why = "", ...unknown } = read;
       must(!Object.keys(unknown).length, `the alias ${name} has the unknown field ${Object.keys(unknown)}`);
-      must(typeof why === "string" && Number.isSafeInteger(number) && number > 0 && typeof sha256 === "string" && Number.isSafeInteger(offset) && offset >= 0, `the alias ${name} does not name a version`);
+      must(typeof why === "string" && named(read), `the alias ${name} does not name a version`);
       this.#named.set(name, { number, sha256, offset });
     }
   }
 
-  /** Which version is to be used: the pin if there is one, else what was published last; null if there is neither. */
+  get #isCurrent() {
+    return this.#key === `${this.#name}@current`;
+  }
+
+  /** Which version is to be used: the pin if there is one, else what the alias names; null if there is neither. */
   get wanted() {
-    return this.#named.get(`${this.#name}@current#pin`) ?? this.#named.get(`${this.#name}@current`) ?? null;
+    return (this.#isCurrent && this.#named.get(this.#pin)) || (this.#named.get(this.#key) ?? null);
   }
 
   /** Why no version is wanted; empty if one is. */
   get missing() {
     if (this.wanted !== null) return "";
-    const why = `there is no alias ${this.#name}@current`, gate = this.#head?.gate;
+    const why = `${this.#topic}.aliases has no alias ${this.#key}`, gate = this.#isCurrent && this.#head?.gate;
     if (gate?.outcome !== "refused") return why;
-    return `${why}: version ${this.#head.number} was held back, because ${gate.why}`;
+    return `${why}: version ${this.#head.number}, the newest, was held back, because ${gate.why}`;
+  }
+
+  /** What every other hash follows from: the newest version; where nothing says which it is, all that aliases name. */
+  get roots() {
+    return this.#head ? [this.#head] : this.named;
+  }
+
+  /** What aliases and the pin name. */
+  get named() {
+    return [...this.#named.values()];
+  }
+
+  /** Why there is no version of a number, as far as the aliases topic says; empty if there may be one. */
+  fault(number) {
+    const newest = Math.max(0, ...this.roots.map((one) => one.number)), { below = 0, kept = [], others = [] } = this.#retired ?? {};
+    if (!newest) return `${this.#name} has no version ${number}; ${this.#topic}.aliases names no version of ${this.#name}`;
+    if (number > newest) return `${this.#name} has no version ${number}; the newest is ${newest}`;
+    const gone = (number < below && !kept.includes(number)) || others.includes(number);
+    return gone && !this.named.some((one) => one.number === number) ? `version ${number} of ${this.#name} was retired; the newest is ${newest}` : "";
   }
 
   /** Return the model of a record of the models topic that is what is wanted, or refuse it. */
-  model({ key, value, headers, offset }) {
-    const { wanted } = this, named = `${this.#name}@${wanted?.number}`, place = `offset ${offset}`;
+  model({ key, value, headers, offset }, wanted = this.wanted) {
+    const named = `${this.#name}@${wanted?.number}`, place = `offset ${offset}`;
     must(wanted !== null, this.missing);
     must(Number(offset) === wanted.offset, `there is no record at offset ${wanted.offset}, where ${named} should be`);
     must(value !== null, `the record at ${place} is a tombstone: ${named} was retired`);

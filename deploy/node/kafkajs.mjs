@@ -6,7 +6,7 @@
 import { createRequire } from "node:module";
 import { decompress } from "fzstd";
 import { lz4, snappy } from "./codecs.mjs";
-import { LogError, Subscriber } from "./subscriber.mjs";
+import { LogError, Subscriber, within } from "./subscriber.mjs";
 
 const require = createRequire(import.meta.url);
 const FILTER = require.resolve("kafkajs/src/consumer/filterAbortedMessages.js");
@@ -97,7 +97,7 @@ class Log {
       const [nodeId] = Object.keys(this.#cluster.findLeaderForPartitions(topic, [0])), broker = await this.#cluster.findBroker({ nodeId });
       const topics = [{ topic, partitions: [{ partition: 0, fetchOffset: `${offset}`, maxBytes }] }];
       const asked = broker.fetch({ maxWaitTime, minBytes: 1, maxBytes, isolationLevel: COMMITTED, topics });
-      const { responses: [{ partitions: [found] }] } = await (maxWaitTime ? within(asked, maxWaitTime + PATIENCE_MS) : asked);
+      const { responses: [{ partitions: [found] }] } = await (maxWaitTime ? within(asked, maxWaitTime + PATIENCE_MS, () => new kafkajs.KafkaJSTimeout("Timeout")) : asked);
       // Batches may have lost records, or all, to compaction: then the next offset is in the same batch, or behind it.
       const last = Number(found.messages.at(-1)?.offset ?? -1), isBehind = offset < Number(found.lastStableOffset);
       return { records: new Batch(topic, `${offset}`, found).messages, next: last < offset ? offset + Number(isBehind) : last + 1 };
@@ -130,17 +130,6 @@ class Log {
 }
 
 const origin = (error) => (error.cause ? origin(error.cause) : error);
-
-/** Wait for a promise, but not for ever. */
-async function within(promise, ms) {
-  let timer;
-  const late = new Promise((_, reject) => (timer = setTimeout(() => reject(new kafkajs.KafkaJSTimeout("Timeout")), ms)));
-  try {
-    return await Promise.race([promise, late]);
-  } finally {
-    clearTimeout(timer);
-  }
-}
 
 /** Follow a model; `kafka` is of the kafkajs that this module exports. */
 export async function subscribe(kafka, name, options = {}) {

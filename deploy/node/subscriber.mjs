@@ -1,14 +1,14 @@
 // Keeps the version that an alias names in use, or one version by its number. It knows no client: see `Log` in kafkajs.mjs.
 import { setTimeout as sleep } from "node:timers/promises";
-import { Chain } from "./anchoring.mjs";
-import { Follower } from "./follower.mjs";
+import { Chain, Follower } from "./follower.mjs";
 import { RefusedMessage, must } from "./message.mjs";
-import { sha256 } from "./model.mjs";
 
-const POLL_MS = 500, FIRST_PAUSE_MS = 100, LONGEST_PAUSE_MS = 2_000, LONGEST_RETRY_MS = 5_000, CLOSE_MS = 5_000;
-const FIRST_SPAN = 512, GROWTH = 8, MOST_TOLD = 1_000;
-const CALLS = ["check", "onVersion", "onRefused", "onWaiting", "onHeard"];
-const OPTIONS = ["modelsTopic", "alias", "version", "trusted", "quietMs", "groupId", ...CALLS];
+const POLL_MS = 500, PAUSES_MS = [100, 2_000], RETRIES_MS = [100, 5_000], CLOSE_MS = 5_000, FIRST_SPAN = 512, GROWTH = 8, MOST_TOLD = 1_000;
+const isText = (value) => typeof value === "string", isCall = (value) => typeof value === "function";
+const OPTIONS = {
+  modelsTopic: isText, alias: isText, trusted: isText, groupId: isText, check: isCall, onVersion: isCall, onRefused: isCall, onWaiting: isCall, onHeard: isCall,
+  version: (value) => Number.isSafeInteger(value) && value > 0, quietMs: (value) => value > 0 && value < 2 ** 31,
+};
 
 /** The log cannot be read now. */
 export class LogError extends Error {
@@ -18,33 +18,34 @@ export class LogError extends Error {
   }
 }
 
+/** Wait for a promise, but not for ever. */
+export function within(promise, ms, late) {
+  let timer;
+  return Promise.race([promise, new Promise((_, reject) => (timer = setTimeout(() => reject(late()), ms)))]).finally(() => clearTimeout(timer));
+}
+
 export class Subscriber {
-  #name; #models; #version; #wants; #follower; #quietMs; #calls; #connect; #log;
-  #model = null; #made = null; #missing; #fault = null; #lastHeard = null;
-  #settled = null; #missed = null; #retryAt = 0; #tries = 0;
-  #timer; #isQuiet = false; #isUnanswered = false; #reason = ""; #told = new Set(); #waiting = new Set();
-  #stopped = new AbortController(); #following;
+  #name; #models; #aliases; #options; #wants; #follower; #connect; #log; #stopped = new AbortController(); #following; #first; #resolve; #reject;
+  #model = null; #made = null; #missing; #lastHeard = null; #settled = null; #missed = null; #retryAt = 0; #tries = 0;
+  #timer; #isQuiet = false; #isUnanswered = false; #reason = ""; #told = new Set();
 
   /** `connect(turn, heard)` returns a log: its `servers`, `range`, `fetch`, `record` and `close`. Begins at once. */
   constructor(name, options, connect) {
-    const unknown = Object.keys(options).filter((one) => !OPTIONS.includes(one));
-    const { modelsTopic = "models", alias = "current", version, trusted, quietMs = 30_000 } = options;
-    const wrong = CALLS.find((one) => options[one] !== undefined && typeof options[one] !== "function");
-    if (unknown.length) throw new TypeError(`subscribe has no option ${unknown}`);
-    if (wrong) throw new TypeError(`\`${wrong}\` is not a function`);
-    if (typeof name !== "string" || !name) throw new TypeError(`${name} is not the name of a model`);
-    if (version !== undefined && !(Number.isSafeInteger(version) && version > 0)) throw new TypeError(`${version} is not the number of a version`);
-    if (!(quietMs > 0 && quietMs < 2 ** 31)) throw new TypeError(`\`quietMs\` is ${quietMs}, not a number of milliseconds`);
+    if (!isText(name)) throw new TypeError(`${name} is not the name of a model`);
+    for (const [option, value] of Object.entries(options))
+      if (value !== undefined && !(Object.hasOwn(OPTIONS, option) && OPTIONS[option](value))) throw new TypeError(`there is no option ${option} with the value ${value}`);
+    const { modelsTopic = "models", alias = "current", version, trusted } = options;
     this.#follower = () => new Follower(name, { trusted, alias, modelsTopic });
     this.#follower(); // refuses what is wrong with its options
     this.#name = name;
     this.#models = modelsTopic;
-    this.#version = version;
+    this.#aliases = `${modelsTopic}.aliases`;
+    this.#options = { quietMs: 30_000, ...options };
     this.#wants = `${name}@${version ?? alias}`;
-    this.#quietMs = quietMs;
-    this.#calls = Object.fromEntries(CALLS.map((one) => [one, options[one]]));
     this.#connect = connect;
-    this.#missing = `reading ${modelsTopic}.aliases`;
+    this.#missing = `reading ${this.#aliases}`;
+    this.#first = new Promise((...settle) => ([this.#resolve, this.#reject] = settle));
+    this.#first.catch(() => {});
     this.#expect();
     this.#following = this.#run();
   }
@@ -53,47 +54,29 @@ export class Subscriber {
   get missing() { return this.#missing; }
   get lastHeard() { return this.#lastHeard; }
   get ageMs() { return this.#made === null ? null : Math.max(0, Date.now() - this.#made); }
-
-  get readiness() {
-    const { model, missing, lastHeard, ageMs } = this;
-    return { ready: model !== null, version: model && `${model.name}@${model.version}`, missing, lastHeard, ageMs };
-  }
+  get readiness() { return { ready: this.#model !== null, version: this.#model && nameOf(this.#model), missing: this.#missing, lastHeard: this.#lastHeard, ageMs: this.ageMs }; }
 
   /** Wait for the first version; the error says why there is none. */
   async ready(timeoutMs) {
-    if (this.#model !== null) return this.#model;
-    if (this.#fault) throw this.#fault;
-    let timer, one;
-    try {
-      return await new Promise((resolve, reject) => {
-        this.#waiting.add((one = { resolve, reject }));
-        timer = setTimeout(() => reject(new Error(`no version of ${this.#name} within ${timeoutMs} ms: ${this.#missing}`)), timeoutMs);
-      });
-    } finally {
-      clearTimeout(timer);
-      this.#waiting.delete(one);
-    }
+    await within(this.#first, timeoutMs, () => new Error(`no version of ${this.#name} within ${timeoutMs} ms: ${this.#missing}`));
+    return this.#model;
   }
 
   /** Stop following; the version in use stays. */
   async close() {
     this.#stopped.abort();
     clearTimeout(this.#timer);
-    await Promise.race([this.#following, sleep(CLOSE_MS, undefined, { ref: false })]);
+    await within(this.#following, CLOSE_MS, Error).catch(() => {});
   }
 
-  // ---------------------------------------------------------------- the loop
-
   async #run() {
-    const { signal } = this.#stopped;
-    let pause = FIRST_PAUSE_MS;
-    for (let turn = 0; !signal.aborted; turn++) {
+    const { signal } = this.#stopped, [first, longest] = PAUSES_MS;
+    for (let turn = 0, pause = first; !signal.aborted; turn++, pause = Math.min(2 * pause, longest)) {
       const log = this.#log = this.#connect(turn, () => this.#heard());
       try {
-        if (this.#version === undefined) await this.#follow(log, () => (pause = FIRST_PAUSE_MS));
-        else return await this.#hold(log);
+        if (this.#options.version !== undefined) return await this.#hold(log);
+        await this.#follow(log, () => (pause = first / 2));
       } catch (error) {
-        if (signal.aborted) return;
         if (!(error instanceof LogError)) return this.#end(error);
         this.#isUnanswered ||= !error.isAnswered;
         if (error.isAnswered || !(this.#model || this.#isQuiet)) this.#wait(error.message);
@@ -101,17 +84,15 @@ export class Subscriber {
         log.close();
       }
       await sleep(pause, undefined, { signal }).catch(() => {});
-      pause = Math.min(2 * pause, LONGEST_PAUSE_MS);
     }
   }
 
   async #follow(log, reached) {
     const follower = this.#follower();
-    let next = await this.#caughtUp(log, follower);
-    reached();
-    while (!this.#stopped.signal.aborted) {
+    for (let next = await this.#caughtUp(log, follower); !this.#stopped.signal.aborted; ) {
+      reached();
       await this.#settle(log, follower);
-      const { records, next: after } = await log.fetch(`${this.#models}.aliases`, next, POLL_MS);
+      const { records, next: after } = await log.fetch(this.#aliases, next, POLL_MS);
       for (const record of records) this.#note(follower, record);
       next = after;
     }
@@ -119,15 +100,15 @@ export class Subscriber {
 
   /** Read the aliases to their end, always from the beginning: the topic may be another one by now. */
   async #caughtUp(log, follower) {
-    const topic = `${this.#models}.aliases`, [begin, end] = await log.range(topic);
+    const [begin, end] = await log.range(this.#aliases);
     await log.range(this.#models); // says if it does not exist
-    return this.#read(log, topic, begin, end, (record) => this.#note(follower, record));
+    return this.#read(log, this.#aliases, begin, end, (record) => this.#note(follower, record));
   }
 
   async #read(log, topic, next, end, see) {
     while (next < end && !this.#stopped.signal.aborted) {
       const { records, next: after } = await log.fetch(topic, next, POLL_MS);
-      for (const record of records) if (Number(record.offset) < end) see(record);
+      for (const record of records) if (Number(record.offset) < end || topic === this.#aliases) see(record);
       next = after;
     }
     return next;
@@ -138,7 +119,7 @@ export class Subscriber {
       follower.note(record);
     } catch (error) {
       if (!(error instanceof RefusedMessage)) throw error;
-      this.#refuse(`${error.message} (${this.#models}.aliases[0]@${record.offset})`);
+      this.#refuse(`${error.message} (${this.#aliases}[0]@${record.offset})`);
     }
   }
 
@@ -146,76 +127,66 @@ export class Subscriber {
   async #settle(log, follower) {
     const { wanted, missing } = follower;
     if (wanted === null) return this.#wait(missing);
-    const { number, sha256, offset } = wanted, named = `${this.#name}@${number}`;
-    if (this.#model?.sha256 === sha256 && this.#model.version === number) this.#settled = { wanted, verdict: "" }; // an alias moved away and back
+    if (this.#model?.sha256 === wanted.sha256 && this.#model.version === wanted.number) this.#settled = { wanted, verdict: "" }; // an alias moved away and back
     if (same(wanted, this.#settled?.wanted)) return this.#say(this.#settled.verdict);
     if (!same(wanted, this.#missed)) [this.#missed, this.#tries, this.#retryAt] = [wanted, 0, 0];
     if (Date.now() < this.#retryAt) return;
-    if (!this.#tries) this.#say(`fetching ${named} from ${this.#models}[0]@${offset}`);
-    const record = await log.record(this.#models, offset);
+    if (!this.#tries) this.#say(`fetching ${this.#name}@${wanted.number} from ${this.#models}[0]@${wanted.offset}`);
+    const record = await log.record(this.#models, wanted.offset);
     try {
-      must(record, `there is no record at offset ${offset}, where ${named} should be`);
       await this.#use(follower, record, wanted);
       this.#settled = { wanted, verdict: "" };
     } catch (error) {
       if (!(error instanceof RefusedMessage)) throw error;
-      const why = `refused ${named}: ${error.message}`;
-      if (record) this.#settled = { wanted, verdict: why };
-      else this.#retryAt = Date.now() + Math.min(FIRST_PAUSE_MS * 2 ** this.#tries++, LONGEST_RETRY_MS); // topics are not always copied in step
-      this.#refuse(why);
-      this.#say(why);
+      if (record) this.#settled = { wanted, verdict: error.message };
+      else this.#retryAt = Date.now() + Math.min(RETRIES_MS[0] * 2 ** this.#tries++, RETRIES_MS[1]); // topics are not always copied in step
+      this.#refuse(error.message);
+      this.#say(error.message);
     }
   }
 
   /** Load one version, by its number. */
   async #hold(log) {
-    const follower = this.#follower(), number = this.#version, chain = new Chain(this.#name, number, this.#models);
+    const follower = this.#follower(), chain = new Chain(this.#name, this.#options.version, this.#models);
     await this.#caughtUp(log, follower);
-    const { roots } = follower, fault = follower.fault(number), root = roots.find((one) => one.number === number);
+    const [begin, end] = await log.range(this.#models), fault = follower.fault(this.#options.version);
     must(!fault, fault);
-    let place = root, record = root && (await log.record(this.#models, root.offset));
-    if (!record?.value || sha256(record.value) !== root.sha256) {
-      const [begin, end] = await log.range(this.#models);
-      let found = {};
-      for (let upper = end, span = FIRST_SPAN; !found.seen && upper > begin; upper -= span, span *= GROWTH) {
-        await this.#read(log, this.#models, Math.max(begin, upper - span), upper, (one) => chain.see(one));
-        found = chain.descend(roots);
-      }
-      if (!found.seen) found = chain.descend([...roots, ...follower.named]); // who named a forgery once is not believed before the chain
-      must(found.seen, chain.fault(found.sha256, Math.max(...roots.map((one) => one.number))));
-      place = found.seen;
-      record = await log.record(this.#models, place.offset);
-      must(record, `the record of version ${number} of ${this.#name} was removed during the search`);
+    let found = null;
+    for (let upper = end, span = FIRST_SPAN; !found && upper > begin; upper -= span, span *= GROWTH) {
+      await this.#read(log, this.#models, Math.max(begin, upper - span), upper, (one) => chain.see(one));
+      found = chain.find(follower.roots);
     }
-    await this.#use(follower, record, place);
+    found ??= chain.find([...follower.roots, ...follower.named]); // who named a forgery once is not believed before the chain
+    must(found, chain.fault);
+    await this.#use(follower, await log.record(this.#models, found.offset), found);
     clearTimeout(this.#timer); // there is no more to hear
   }
 
   /** Put the version of a record in use, unless it is not what it should be, or the application refuses it. */
   async #use(follower, record, place) {
-    const model = follower.model(record, place), made = Date.parse(record.headers["streamsvm.time"] ?? "");
+    let model;
     try {
-      await this.#calls.check?.(model);
+      model = follower.model(record ?? { offset: -1 }, place);
+      await this.#options.check?.(model);
     } catch (error) {
-      throw new RefusedMessage(error?.message ?? String(error));
+      if (!model && !(error instanceof RefusedMessage)) throw error;
+      throw new RefusedMessage(`refused ${this.#name}@${place.number}: ${error?.message ?? error}`);
     }
     if (this.#stopped.signal.aborted) return;
+    const made = Date.parse(record.headers["streamsvm.time"] ?? "");
     this.#model = model;
     this.#made = Number.isNaN(made) ? null : made;
     this.#say("");
     this.#call("onVersion", model);
-    for (const { resolve } of this.#waiting) resolve(model);
+    this.#resolve();
   }
 
   #end(error) {
-    this.#fault = error;
     clearTimeout(this.#timer);
     this.#say(error.message);
-    this.#call("onRefused", `reading ${this.#wants} ended: ${error.message}`);
-    for (const { reject } of this.#waiting) reject(error);
+    this.#call("onRefused", error.message);
+    this.#reject(error);
   }
-
-  // ------------------------------------------------------------ what is said
 
   #say(why) {
     this.#missing = why;
@@ -229,16 +200,15 @@ export class Subscriber {
   }
 
   #refuse(why) {
-    if (this.#told.has(why)) return;
     if (this.#told.size >= MOST_TOLD) this.#told.clear();
+    if (!this.#told.has(why)) this.#call("onRefused", why);
     this.#told.add(why);
-    this.#call("onRefused", why);
   }
 
   #heard() {
     if (this.#stopped.signal.aborted) return;
     this.#lastHeard = new Date();
-    if (this.#isUnanswered) this.#say(this.#model ? this.#settled?.verdict ?? "" : `reading ${this.#models}.aliases`);
+    if (this.#isUnanswered) this.#say(this.#model ? this.#settled?.verdict ?? "" : `reading ${this.#aliases}`);
     if (this.#isQuiet) this.#call("onHeard");
     this.#isUnanswered = this.#isQuiet = false;
     this.#expect();
@@ -246,23 +216,22 @@ export class Subscriber {
 
   /** Begin to wait for the next answer of a broker. */
   #expect() {
+    const { quietMs } = this.#options;
     clearTimeout(this.#timer);
     this.#timer = setTimeout(() => {
       this.#isUnanswered = this.#isQuiet = true;
-      const serves = this.#model ? `; ${this.#model.name}@${this.#model.version} serves on` : "";
-      this.#wait(`no broker answered at ${this.#log.servers} for ${this.#quietMs / 1000} s${serves}`);
-    }, this.#quietMs);
-    this.#timer.unref();
+      this.#wait(`no broker answered at ${this.#log.servers} for ${quietMs / 1000} s${this.#model ? `; ${nameOf(this.#model)} serves on` : ""}`);
+    }, quietMs).unref();
   }
 
   async #call(name, ...what) {
-    if (this.#stopped.signal.aborted) return;
     try {
-      await this.#calls[name]?.(...what);
+      if (!this.#stopped.signal.aborted) await this.#options[name]?.(...what);
     } catch (error) {
       console.error(`${name} of ${this.#name} failed:`, error);
     }
   }
 }
 
+const nameOf = ({ name, version }) => `${name}@${version}`;
 const same = (a, b) => Boolean(a && b) && a.number === b.number && a.sha256 === b.sha256 && a.offset === b.offset;

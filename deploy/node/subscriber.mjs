@@ -183,7 +183,7 @@ export class Subscriber {
 
   #end(error) {
     clearTimeout(this.#timer);
-    this.#say(error.message);
+    this.#say(`the subscriber of ${this.#name} ended: ${error.message}`);
     this.#call("onRefused", error.message);
     this.#reject(error);
   }

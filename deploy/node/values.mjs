@@ -8,6 +8,7 @@ const LONGEST = 60;
 /** Objects of the language whose content is in no field. */
 const CLOSED = /^(Date|RegExp|Set|Weak\w+|Promise|\w*ArrayBuffer|DataView|Number|String|Boolean|BigInt|Symbol|\w*Generator|\w*Iterator)$/;
 
+/** Throw what says why a point or an event cannot be scored. */
 export const rejected = (what) => { throw new InvalidFeatures(what); };
 
 /** Return a path as text: card.country, items[0].price. */
@@ -67,33 +68,40 @@ function read(path, get) {
 
 /** Return a value as text, as Python shows it, shortened. */
 export function textOf(value) {
-  const text = [...(typeof value === "boolean" ? String(value) : python(value, new Set()))];
+  let text;
+  try {
+    text = [...(typeof value === "boolean" ? String(value) : python(value))];
+  } catch { // a getter throws, or it holds itself
+    return kindOf(value);
+  }
   return text.length <= LONGEST ? text.join("") : `${text.slice(0, LONGEST - 3).join("")}...`;
 }
 
-function python(value, inside) {
+function python(value) {
   if (typeof value === "string") return quoted(value);
   if (typeof value === "number") return figure(value);
   if (typeof value === "boolean") return value ? "True" : "False";
   if (value === null || value === undefined) return "None";
-  const kind = kindOf(value), isArray = kind === "an array";
-  if (inside.has(value)) return "...";
-  if (!isArray && (kind !== "an object" || types.isMap(value))) return types.isDate(value) || typeof value === "bigint" ? String(value) : kind;
-  const within = new Set([...inside, value]);
-  if (isArray) return `[${Array.from(value.slice(0, LONGEST), (one) => python(one, within)).join(", ")}]`;
-  return `{${Object.keys(value).slice(0, LONGEST).map((name) => `${quoted(name)}: ${python(value[name], within)}`).join(", ")}}`;
+  if (types.isDate(value) || typeof value === "bigint") return String(value);
+  const kind = kindOf(value);
+  if (kind === "an array") return `[${Array.from(value.slice(0, LONGEST), python).join(", ")}]`;
+  if (kind !== "an object" || types.isMap(value)) return kind;
+  return `{${Object.keys(value).slice(0, LONGEST).map((name) => `${quoted(name)}: ${python(value[name])}`).join(", ")}}`;
 }
 
-const ESCAPES = { "\n": "\\n", "\r": "\\r", "\t": "\\t", "\\": "\\\\" };
-
+/** Return a text as a literal of Python. */
 export function quoted(text) {
   const mark = text.includes("'") && !text.includes('"') ? '"' : "'";
-  const inside = text.replace(/[\\\n\r\t]/g, (one) => ESCAPES[one]).replace(/[\x00-\x1f\x7f-\xa0\xad]/g, (one) => `\\x${one.charCodeAt(0).toString(16).padStart(2, "0")}`);
-  return `${mark}${mark === "'" ? inside.replaceAll("'", "\\'") : inside}${mark}`;
+  const escaped = (one) => {
+    const code = one.codePointAt(0), [letter, digits] = code < 0x100 ? ["x", 2] : code < 0x10000 ? ["u", 4] : ["U", 8];
+    return { "\n": "\\n", "\r": "\\r", "\t": "\\t", "\\": "\\\\", "'": mark === "'" ? "\\'" : "'", " ": " " }[one] ?? `\\${letter}${code.toString(16).padStart(digits, "0")}`;
+  };
+  return mark + text.replace(/[\\'\p{C}\p{Z}]/gu, escaped) + mark;
 }
 
 function figure(value) {
   if (!Number.isFinite(value)) return Number.isNaN(value) ? "nan" : value > 0 ? "inf" : "-inf";
+  if (Number.isInteger(value) && Math.abs(value) < 1e21) return String(BigInt(value)); // every digit
   const [digits, exponent] = value.toExponential().split("e");
-  return value !== 0 && exponent < -4 ? `${digits}e-${exponent.slice(1).padStart(2, "0")}` : String(value);
+  return exponent < -4 ? `${digits}e-${exponent.slice(1).padStart(2, "0")}` : String(value);
 }

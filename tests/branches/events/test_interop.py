@@ -28,6 +28,18 @@ from tests.interop.programs import java_program, node_program
 EVENTS = 10_000
 CHANGES = json.loads(Path(__file__).with_name("changes.json").read_text())
 """Fields that make a payment wrong, and unusual ones that are right."""
+AMOUNTS: tuple[Any, ...] = (
+    True, "12", "it's", 'say "x"', "it's \"x\"", "a\nb\\\u00a0\u200b", [1, "a", None, True], {"a": 1, "b": [0.00001, -1.5e300]},
+    1e101, -1e200, "x" * 100, "é ü", "€ 5", [], None,
+)  # fmt: skip
+WRONG: list[dict[str, Any]] = [
+    *({"amount": amount} for amount in AMOUNTS),
+    *({"card": card} for card in ("x", [1], 5, True)),
+    *({"ts": ts} for ts in (5, "2026-13-01", "yesterday", {})),
+    *({"merchant": merchant} for merchant in (1.5, [], {"a": "b"}, 2**60)),
+    *({"vip": vip} for vip in (2, "true", [True])),
+]
+"""Further fields that make a payment wrong."""
 
 
 def version() -> Version:
@@ -124,6 +136,18 @@ def test_ten_thousand_raw_events_score_alike(tmp_path: Path, language: str) -> N
         expected = [*(one.adds for one in why.fields), why.rest]
         assert np.abs(np.subtract(added, expected)).max() <= allowed, event
         assert abs(sum(added) + told["baseline"] - answer["decision"]) <= allowed, event
+
+
+@pytest.mark.parametrize("language", ["Node.js"])
+def test_a_rejection_has_the_same_words(tmp_path: Path, language: str) -> None:
+    """As Python says of the event what is wrong. Numbers are those that each language makes of the digits."""
+    made = version()
+    events = [payment(0) | change for change in [*CHANGES["wrong"], *WRONG] if change.get("amount", 0) != 10**400]
+    loaded = Loaded(version=made, sha256="", offset=0, loaded_at=0.0)
+    for event, answer in zip(events, answers_of(language, tmp_path, codec.encode(made), events), strict=True):
+        with pytest.raises(InvalidFeatures) as fault:
+            loaded.features([event])
+        assert answer["error"] == fault.value.what.removeprefix("event 0: "), event
 
 
 @pytest.mark.parametrize("language", ["Node.js", "Java"])

@@ -6,7 +6,7 @@
 import { createRequire } from "node:module";
 import { decompress } from "fzstd";
 import { lz4, snappy } from "./codecs.mjs";
-import { LogError, Subscriber, within } from "./subscriber.mjs";
+import { LogError, Subscriber, within } from "./subscribing.mjs";
 
 const require = createRequire(import.meta.url);
 const FILTER = require.resolve("kafkajs/src/consumer/filterAbortedMessages.js");

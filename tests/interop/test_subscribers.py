@@ -153,7 +153,7 @@ def test_every_language_says_why_it_waits(real_broker: TestBroker, tmp_path: Pat
         topic = stack.enter_context(closing(Topic(connection, models)))
         topic.say(head_key(NAME), encode_head(held_back("it knows nothing")))
         here = stack.enter_context(ModelSubscriber(connection, NAME, models_topic=models))
-        said = "version 1 was held back, because it knows nothing"
+        said = "was held back, because it knows nothing"
         for name, words in commands(tmp_path, *given).items():
             program = stack.enter_context(Program(name, words, tmp_path))
             eventually(partial(says, program, said), said, DEADLINE_S)

@@ -4,7 +4,7 @@ import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
-import { LogError, Subscriber } from "../subscriber.mjs";
+import { LogError, Subscriber } from "../subscribing.mjs";
 
 const message = JSON.parse(readFileSync(new URL("../../../tests/golden/0.1.0/model-1-linear.json", import.meta.url)));
 const sha256 = (value) => createHash("sha256").update(value).digest("hex");

@@ -28,18 +28,18 @@ from tests.interop.programs import java_program, node_program
 EVENTS = 10_000
 CHANGES = json.loads(Path(__file__).with_name("changes.json").read_text())
 """Fields that make a payment wrong, and unusual ones that are right."""
-AMOUNTS: tuple[Any, ...] = (
-    True, "12", "it's", 'say "x"', "it's \"x\"", "a\nb\\\u00a0\u200b", [1, "a", None, True], {"a": 1, "b": [0.00001, -1.5e300]},
-    1e101, -1e200, "x" * 100, "é ü", "€ 5", [], None,
-)  # fmt: skip
-WRONG: list[dict[str, Any]] = [
-    *({"amount": amount} for amount in AMOUNTS),
-    *({"card": card} for card in ("x", [1], 5, True)),
-    *({"ts": ts} for ts in (5, "2026-13-01", "yesterday", {})),
-    *({"merchant": merchant} for merchant in (1.5, [], {"a": "b"}, 2**60)),
-    *({"vip": vip} for vip in (2, "true", [True])),
-]
-"""Further fields that make a payment wrong."""
+WRONG: dict[str, Sequence[Any]] = {
+    "amount": [
+        True, "12", "it's", 'say "x"', "it's \"x\"", "a\nb\\\u00a0\u200b", [1, "a", None, True],
+        {"a": 1, "b": [0.00001, -1.5e300]},
+        1e101, -1e200, "x" * 100, "é ü", "€ 5", [], None,
+    ],
+    "card": ["x", [1], 5, True],
+    "ts": [5, "2026-13-01", "yesterday", {}],
+    "merchant": [1.5, [], {"a": "b"}, 2**60],
+    "vip": [2, "true", [True]],
+}  # fmt: skip
+"""Further values that make a payment wrong, of each field."""
 
 
 def version() -> Version:
@@ -138,11 +138,17 @@ def test_ten_thousand_raw_events_score_alike(tmp_path: Path, language: str) -> N
         assert abs(sum(added) + told["baseline"] - answer["decision"]) <= allowed, event
 
 
+def beyond_float64(value: object) -> bool:
+    """Tell whether a value is an integer of which Python alone keeps the digits."""
+    return isinstance(value, int) and value.bit_length() > 1_000
+
+
 @pytest.mark.parametrize("language", ["Node.js"])
 def test_a_rejection_has_the_same_words(tmp_path: Path, language: str) -> None:
     """As Python says of the event what is wrong. Numbers are those that each language makes of the digits."""
     made = version()
-    events = [payment(0) | change for change in [*CHANGES["wrong"], *WRONG] if change.get("amount", 0) != 10**400]
+    changes = [*CHANGES["wrong"], *({field: value} for field, values in WRONG.items() for value in values)]
+    events = [payment(0) | change for change in changes if not beyond_float64(change.get("amount"))]
     loaded = Loaded(version=made, sha256="", offset=0, loaded_at=0.0)
     for event, answer in zip(events, answers_of(language, tmp_path, codec.encode(made), events), strict=True):
         with pytest.raises(InvalidFeatures) as fault:

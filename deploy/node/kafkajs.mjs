@@ -50,7 +50,7 @@ kafkajs.Kafka = class extends Kafka {
 };
 
 const Batch = require("kafkajs/src/consumer/batch.js");
-const COMMITTED = 1, RETRY = { retries: 1, initialRetryTime: 100 }, PATIENCE_MS = 4_000, EARLIEST = true;
+const COMMITTED = 1, MOST_TRIED = 4, PAUSE_MS = 100, PATIENCE_MS = 4_000, EARLIEST = true;
 /** Errors of a client to which no broker said anything. */
 const UNANSWERED = ["ConnectionError", "ConnectionClosedError", "RequestTimeoutError", "LockTimeout", "Timeout"].map((name) => `KafkaJS${name}`);
 const OF_THE_NETWORK = /^(ECONN|EHOST|ENET|ENOT|EAI_|ETIMEDOUT|EPIPE)/; // others are of TLS, and worth reading
@@ -62,17 +62,23 @@ const OF_THE_NETWORK = /^(ECONN|EHOST|ENET|ENOT|EAI_|ETIMEDOUT|EPIPE)/; // other
  * when it begins, and after a broker's return half a minute for those that are gone. One that failed is of no further use.
  */
 class Log {
-  #cluster; #heard; servers;
+  #cluster; #heard; #sockets = new Set(); servers;
 
   /** `turn`: which of the addresses is asked first. `heard` is called whenever a broker answered. */
-  constructor({ brokers, ...config }, turn, heard) {
+  constructor({ brokers, socketFactory = require("kafkajs/src/network/socketFactory.js")(), ...config }, turn, heard) {
     this.servers = Array.isArray(brokers) ? brokers.join(",") : "";
     const inTurn = async () => {
       const given = typeof brokers === "function" ? await brokers() : brokers, first = turn % given.length;
       this.servers = given.join(",");
       return [...given.slice(first), ...given.slice(0, first)];
     };
-    const client = new Kafka({ ...config, brokers: inTurn, retry: RETRY, logLevel: kafkajs.logLevel.NOTHING });
+    const noted = (options) => {
+      const socket = socketFactory(options);
+      this.#sockets.add(socket);
+      return socket.once("close", () => this.#sockets.delete(socket));
+    };
+    const retry = { retries: Math.min(Array.isArray(brokers) ? brokers.length : MOST_TRIED, MOST_TRIED) - 1, initialRetryTime: PAUSE_MS, multiplier: 1 };
+    const client = new Kafka({ ...config, brokers: inTurn, socketFactory: noted, retry, logLevel: kafkajs.logLevel.NOTHING });
     const create = Object.getOwnPropertySymbols(client).find(({ description }) => description === "private:Kafka:createCluster");
     this.#cluster = client[create]({ isolationLevel: COMMITTED, allowAutoTopicCreation: false });
     this.#heard = heard;
@@ -110,8 +116,10 @@ class Log {
     return Number(first?.offset) === offset ? first : null;
   }
 
+  /** End all connections at once: a client that disconnects waits for answers, which may not come. */
   close() {
-    this.#cluster.disconnect().catch(() => {}); // it waits for answers that may not come
+    for (const socket of this.#sockets) socket.destroy(new Error("closed"));
+    this.#cluster.disconnect().catch(() => {});
   }
 
   async #ask(topic, ask) {

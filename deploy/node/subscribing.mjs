@@ -66,6 +66,7 @@ export class Subscriber {
   async close() {
     this.#stopped.abort();
     clearTimeout(this.#timer);
+    this.#log.close();
     await within(this.#following, CLOSE_MS, Error).catch(() => {});
   }
 
@@ -77,6 +78,7 @@ export class Subscriber {
         if (this.#options.version !== undefined) return await this.#hold(log);
         await this.#follow(log, () => (pause = first / 2));
       } catch (error) {
+        if (signal.aborted) return;
         if (!(error instanceof LogError)) return this.#end(error);
         this.#isUnanswered ||= !error.isAnswered;
         if (error.isAnswered || !(this.#model || this.#isQuiet)) this.#wait(error.message);

@@ -109,7 +109,7 @@ export class Subscriber {
 
   async #read(log, topic, next, end, see) {
     while (next < end && !this.#stopped.signal.aborted) {
-      const { records, next: after } = await log.fetch(topic, next, POLL_MS);
+      const { records, next: after } = await log.fetch(topic, next, topic === this.#aliases ? POLL_MS : 0);
       for (const record of records) if (Number(record.offset) < end || topic === this.#aliases) see(record);
       next = after;
     }

@@ -4,6 +4,7 @@ import { RefusedMessage, must } from "./message.mjs";
 import { Model, sha256 } from "./model.mjs";
 
 const PEM = /-----BEGIN PUBLIC KEY-----[^-]+-----END PUBLIC KEY-----/g;
+const ALIAS = /^[A-Za-z][A-Za-z0-9._-]{0,99}$/, RESERVED = ["head", "owner", "retired"];
 
 /** Return the public keys (Ed25519) of a text, PEM, one after the other. */
 function trustedKeys(text) {
@@ -14,51 +15,78 @@ function trustedKeys(text) {
 }
 
 const textOf = (value) => (value === undefined || value === null ? undefined : value.toString());
+const isCount = (value, least) => Number.isSafeInteger(value) && value >= least;
+const isPlace = ({ number, sha256, offset }) => isCount(number, 1) && typeof sha256 === "string" && isCount(offset, 0);
 
 export class Follower {
-  #name; #keys; #named = new Map(); #head = null;
+  #name; #topic; #key; #pin; #keys; #named = new Map(); #head = null; #retired = null;
 
-  constructor(name, { trusted } = {}) {
+  constructor(name, { trusted, alias = "current", modelsTopic = "models" } = {}) {
+    if (!ALIAS.test(alias) || RESERVED.includes(alias))
+      throw new TypeError(`${alias} is not a valid alias: a letter followed by letters, digits, dots or dashes, and not ${RESERVED.join(", ")}`);
     this.#name = name;
+    this.#topic = modelsTopic;
+    this.#key = `${name}@${alias}`;
+    this.#pin = alias === "current" ? `${name}@current#pin` : null;
     this.#keys = trusted === undefined ? null : trustedKeys(trusted);
   }
 
-  /** Take in a record of the aliases topic, in its order; one of ours that cannot be read changes nothing, and is refused. */
+  /** Take in a record of the aliases topic, in its order; one that cannot be read changes nothing, and if it is ours, is refused. */
   note({ key, value }) {
-    const name = textOf(key), head = `${this.#name}@head`;
-    if (![head, `${this.#name}@current`, `${this.#name}@current#pin`].includes(name)) return;
-    let read = null;
+    const name = textOf(key), [of, other] = name?.split(/@(?=[^@]*$)/) ?? [];
+    if (of !== this.#name || ["owner", "erased"].includes(other) || (other.includes("#") && name !== this.#pin)) return;
     try {
-      if (value !== null) read = JSON.parse(value);
-    } catch {
-      throw new RefusedMessage(`the alias ${name} is not JSON`);
+      this.#set(name, other, value === null ? null : JSON.parse(value));
+    } catch (error) {
+      if (![this.#key, this.#pin].includes(name)) return;
+      throw error instanceof RefusedMessage ? error : new RefusedMessage(`the alias ${name} is not JSON`);
     }
-    if (name === head) this.#head = read;
-    else if (read === null) this.#named.delete(name);
+  }
+
+  #set(name, other, read) {
+    if (other === "head") {
+      must(read === null || isPlace(read), "the head does not name a version");
+      this.#head = read;
+    } else if (other === "retired") {
+      must(read === null || (isCount(read.below, 0) && [read.kept, read.others].every(Array.isArray)), "the retired versions are not numbers");
+      this.#retired = read;
+    } else if (read === null) this.#named.delete(name);
     else {
       const { number, sha256, offset, why = "", ...unknown } = read;
       must(!Object.keys(unknown).length, `the alias ${name} has the unknown field ${Object.keys(unknown)}`);
-      must(typeof why === "string" && Number.isSafeInteger(number) && number > 0 && typeof sha256 === "string" && Number.isSafeInteger(offset) && offset >= 0, `the alias ${name} does not name a version`);
+      must(typeof why === "string" && isPlace(read), `the alias ${name} does not name a version`);
       this.#named.set(name, { number, sha256, offset });
     }
   }
 
-  /** Which version is to be used: the pin if there is one, else what was published last; null if there is neither. */
+  /** Which version is to be used: the pin if there is one, else what the alias names; null if there is neither. */
   get wanted() {
-    return this.#named.get(`${this.#name}@current#pin`) ?? this.#named.get(`${this.#name}@current`) ?? null;
+    return this.#named.get(this.#pin) ?? this.#named.get(this.#key) ?? null;
   }
 
   /** Why no version is wanted; empty if one is. */
   get missing() {
     if (this.wanted !== null) return "";
-    const why = `there is no alias ${this.#name}@current`, gate = this.#head?.gate;
-    if (gate?.outcome !== "refused") return why;
-    return `${why}: version ${this.#head.number} was held back, because ${gate.why}`;
+    const why = `${this.#topic}.aliases has no alias ${this.#key}`, gate = this.#pin && this.#head?.gate;
+    return gate?.outcome === "refused" ? `${why}: version ${this.#head.number}, the newest, was held back, because ${gate.why}` : why;
+  }
+
+  /** What every other hash follows from: the newest version; where nothing says which it is, all that aliases name. */
+  get roots() { return this.#head ? [this.#head] : this.named; }
+  get named() { return [...this.#named.values()]; }
+
+  /** Why there is no version of a number, as far as the aliases topic says; empty if there may be one. */
+  fault(number) {
+    const newest = Math.max(0, ...this.roots.map((one) => one.number)), { below = 0, kept = [], others = [] } = this.#retired ?? {};
+    if (!newest) return `${this.#name} has no version ${number}; ${this.#topic}.aliases names no version of ${this.#name}`;
+    if (number > newest) return `${this.#name} has no version ${number}; the newest is ${newest}`;
+    const isRetired = (number < below && !kept.includes(number)) || others.includes(number);
+    return isRetired && !this.named.some((one) => one.number === number) ? `version ${number} of ${this.#name} was retired; the newest is ${newest}` : "";
   }
 
   /** Return the model of a record of the models topic that is what is wanted, or refuse it. */
-  model({ key, value, headers, offset }) {
-    const { wanted } = this, named = `${this.#name}@${wanted?.number}`, place = `offset ${offset}`;
+  model({ key, value, headers, offset }, wanted = this.wanted) {
+    const named = `${this.#name}@${wanted?.number}`, place = `offset ${offset}`;
     must(wanted !== null, this.missing);
     must(Number(offset) === wanted.offset, `there is no record at offset ${wanted.offset}, where ${named} should be`);
     must(value !== null, `the record at ${place} is a tombstone: ${named} was retired`);
@@ -72,5 +100,52 @@ export class Follower {
     const model = Model.read(value);
     must(model.name === this.#name && model.version === wanted.number, `the record at ${place} holds ${model.name}@${model.version}, not ${named}`);
     return model;
+  }
+}
+
+/**
+ * Which record is a version, proved by hashes as in streamsvm/registry/anchoring.py: each version names the hashes of earlier
+ * ones. Who may write to the models topic alone cannot put another record in its place.
+ */
+export class Chain {
+  #name; #number; #topic; #values = new Map();
+
+  constructor(name, number, topic) {
+    [this.#name, this.#number, this.#topic] = [name, number, topic];
+  }
+
+  /** Take in a record of the models topic, in whichever order; of records with the same value the first one counts. */
+  see({ key, value, offset }) {
+    const number = Number(/@(\d+)$/.exec(textOf(key))?.[1] ?? 0), at = Number(offset);
+    if (value === null || number < this.#number || textOf(key) !== `${this.#name}@${number}`) return;
+    let read = null;
+    try {
+      read = JSON.parse(value);
+    } catch {} // it is not what any hash leads to
+    if (read?.name !== this.#name || read.version !== number) return;
+    const { parent, links } = read.lineage ?? {}, digest = sha256(value), before = this.#values.get(digest);
+    const ancestors = [...(parent && number > 1 ? [{ number: number - 1, sha256: parent }] : []), ...(Array.isArray(links) ? links : [])];
+    if (!before || at < before.offset) this.#values.set(digest, { number, sha256: digest, offset: at, ancestors });
+  }
+
+  /** Go from the least known version that is not below ours to the next, until it is ours; null if that does not lead there. */
+  find(roots) {
+    const known = new Map(), waiting = new Set();
+    const learn = ({ number, sha256 }) => number >= this.#number && !known.has(number) && known.set(number, sha256) && waiting.add(number);
+    for (roots.forEach(learn); waiting.size; ) {
+      const step = Math.min(...waiting), seen = this.#values.get(known.get(step));
+      waiting.delete(step);
+      if (seen?.number !== step) continue;
+      if (step === this.#number) return seen;
+      seen.ancestors.forEach(learn);
+    }
+    return null;
+  }
+
+  /** Why it was not found, once everything was seen. */
+  get fault() {
+    const there = [...this.#values.values()].filter(({ number }) => number === this.#number).map(({ sha256, offset }) => `${sha256} at offset ${offset}`);
+    if (!there.length) return `${this.#name}@${this.#number} is not in ${this.#topic}`;
+    return `${this.#name}@${this.#number} may be a forgery: no later version that ${this.#topic} still holds names its hash. Values under its number: ${there.join(", ")}`;
   }
 }

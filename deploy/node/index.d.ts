@@ -28,7 +28,16 @@ export interface Reasons {
 }
 
 /** A point: its features in the version's order, or by their names; or a raw event where the version takes events. */
-export type Point = readonly number[] | Readonly<Record<string, unknown>>;
+export type Point = object;
+
+/** What a point or an event needs. */
+export interface Field {
+  /** Such as `card.country`, or the name of the feature. */
+  path: string;
+  kind: "number" | "category" | "hash" | "flag" | "time";
+  /** Whether an event without it is refused. */
+  required: boolean;
+}
 
 /** A version that scores its own probes as it says. */
 export class Model {
@@ -42,6 +51,7 @@ export class Model {
   readonly labels: readonly Label[];
   /** Empty where the features have no names. */
   readonly featureNames: readonly string[];
+  readonly fields: readonly Field[];
   /** Whether an object is a raw event. */
   readonly takesEvents: boolean;
   /** Throws InvalidFeatures where the point cannot be scored. */
@@ -61,11 +71,11 @@ export interface Alias {
 
 /** Which version is to be used: committed records of both topics' partition 0 in, a model out. Without a client. */
 export class Follower {
-  /** `trusted`: public keys (Ed25519, PEM), one of which must have signed a version. */
-  constructor(name: string, options?: { trusted?: string });
+  /** `trusted`: public keys (Ed25519, PEM), one of which must have signed a version. `alias`: current by default. */
+  constructor(name: string, options?: { trusted?: string; alias?: string; modelsTopic?: string });
   /** Take in a record of the aliases topic, from its beginning, in its order; throws RefusedMessage for one that cannot be read. */
   note(record: Pick<ReadRecord, "key" | "value">): void;
-  /** The pin if there is one, else what was published last. Ask at the end of the aliases topic, not before. */
+  /** What the alias names, of `current` the pin if there is one. Ask at the end of the aliases topic, not before. */
   readonly wanted: Alias | null;
   /** Why no version is wanted; empty if one is. */
   readonly missing: string;
@@ -87,6 +97,7 @@ export interface Score extends Answer {
   reasons?: Reasons;
   /** Index of the row in its record, where that is an array. */
   row?: number;
+  /** What another version would have answered (`scoring.shadow`). */
   shadow?: Answer & { model: string; version: number };
 }
 

@@ -1,37 +1,62 @@
-import type { Kafka } from "kafkajs";
-import type * as kafkajs from "kafkajs";
+import * as kafkajs from "kafkajs";
 import type { Model } from "./index.js";
 
-/** kafkajs that gives out committed records only, and reads zstd, LZ4 and Snappy. */
-declare const mended: typeof kafkajs;
-export default mended;
+/** kafkajs that gives out committed records only, and reads zstd, LZ4 and Snappy; its types are exported by their names, too. */
+export default kafkajs;
+export type * from "kafkajs";
 
 export interface SubscribeOptions {
   /** The aliases are in the topic of this name + `.aliases`. Default: models. */
   modelsTopic?: string;
+  /** The alias to follow. Default: current, which a pin comes before. */
+  alias?: string;
+  /** Stay with this version instead. If it does not exist, or may be a forgery, the subscriber ends, and `ready` says why. */
+  version?: number;
   /** Public keys (Ed25519, PEM), one of which must have signed a version. Default: any version is taken. */
   trusted?: string;
-  /** How the names of the consumer groups begin (kafkajs reads in a group only); they are deleted at the end. */
+  /** After so long without an answer of a broker `onWaiting` and `missing` say so. Default: 30,000. */
+  quietMs?: number;
+  /** @deprecated No consumer group is joined: it has no effect. */
   groupId?: string;
+  /** Throws to refuse a version before it is in use; its text is the reason. */
+  check?: (model: Model) => void | Promise<void>;
   /** A version is in use from now on. */
   onVersion?: (model: Model) => void;
-  /** A record was refused; the version in use stays. */
+  /** A record was refused, and the version in use stays; or the subscriber ended. */
   onRefused?: (why: string) => void;
-  /** No version is in use, for another reason than before. */
+  /** The wanted version is not in use, or no broker answers, for another reason than before. */
   onWaiting?: (why: string) => void;
+  /** A broker answers again, after `quietMs` without an answer. */
+  onHeard?: () => void;
 }
 
-/** Keeps the version that `name@current` names loaded; a pin comes before it. */
+/** For a health endpoint. */
+export interface Readiness {
+  /** A version is in use, whether or not a broker answers. */
+  ready: boolean;
+  /** Such as `pulsar@2`. */
+  version: string | null;
+  missing: string;
+  lastHeard: Date | null;
+  ageMs: number | null;
+}
+
+/** Keeps the version that an alias names in use, or one version. */
 export interface Subscriber {
   /** The version in use; null before the first. Take it once for each request. */
   readonly model: Model | null;
-  /** Why the wanted version is not in use; empty if it is. */
+  /** Why the wanted version is not in use, or that no broker answers; empty if all is well. */
   readonly missing: string;
+  /** When a broker last answered. */
+  readonly lastHeard: Date | null;
+  /** How long ago the version in use was made; null if its record does not say it. */
+  readonly ageMs: number | null;
+  readonly readiness: Readiness;
   /** Wait for the first version; the error says why there is none. */
   ready(timeoutMs: number): Promise<Model>;
   /** Stop following; the version in use stays. */
   close(): Promise<void>;
 }
 
-/** Follow a model; `kafka` is of the kafkajs that this module exports. */
-export function subscribe(kafka: Kafka, name: string, options?: SubscribeOptions): Promise<Subscriber>;
+/** Follow a model, whatever is not there yet; rejects wrong options only. `kafka` is of the kafkajs that this module exports. */
+export function subscribe(kafka: kafkajs.Kafka, name: string, options?: SubscribeOptions): Promise<Subscriber>;

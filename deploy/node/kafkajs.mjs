@@ -1,19 +1,16 @@
-// kafkajs, mended, and a subscriber that uses it: committed records only, and every compression.
+// kafkajs, mended: committed records only, and every compression; and what a subscriber reads by it.
 //
 // Kafka names the aborted transactions of an answer in the order in which they *ended*. kafkajs 2.2.4 takes them for
 // ordered by their beginning, and takes up one for each record at most: where two aborted transactions overlap, records
 // of one are given out as committed. tests/interop/test_packages.py shows it. Import kafkajs from here.
-import { randomUUID } from "node:crypto";
 import { createRequire } from "node:module";
 import { decompress } from "fzstd";
 import { lz4, snappy } from "./codecs.mjs";
-import { Follower } from "./follower.mjs";
-import { RefusedMessage } from "./message.mjs";
+import { LogError, Subscriber, within } from "./subscribing.mjs";
 
 const require = createRequire(import.meta.url);
 const FILTER = require.resolve("kafkajs/src/consumer/filterAbortedMessages.js");
 const ABORT = 0; // the type in the key of a control record: two bytes of version, two of type
-const IDLE_FETCHES = 10, RETRY_MS = 5_000, MAX_WAIT_MS = 100;
 
 /** Return the records that no aborted transaction wrote. */
 export function withoutAborted({ messages, abortedTransactions }) {
@@ -43,167 +40,111 @@ kafkajs.CompressionCodecs[kafkajs.CompressionTypes.ZSTD] = reads(decompress);
 kafkajs.CompressionCodecs[kafkajs.CompressionTypes.LZ4] = reads(lz4);
 kafkajs.CompressionCodecs[kafkajs.CompressionTypes.Snappy] = reads(snappy);
 
-/** Keeps the version that `name@current` names loaded; a pin comes before it. Make one by `subscribe`. */
-class Subscriber {
-  model = null;
-  missing;
-  #follower; #name; #models; #calls; #settled = null; #caughtUp = false; #consumers = []; #admin; #groups = []; #retry; #waiting = new Set();
-
-  constructor(name, models, { trusted, onVersion, onRefused, onWaiting }) {
-    this.#follower = new Follower(name, { trusted });
-    this.#name = name;
-    this.#models = models;
-    this.#calls = { onVersion, onRefused, onWaiting };
-    this.missing = `reading ${models}.aliases`;
+/** The options of each client, which kafkajs keeps to itself. */
+const configs = new WeakMap(), { Kafka } = kafkajs;
+kafkajs.Kafka = class extends Kafka {
+  constructor(config) {
+    super(config);
+    configs.set(this, config);
   }
+};
 
-  async start(kafka, groupId) {
-    const aliases = `${this.#models}.aliases`, group = () => `${groupId}-${randomUUID()}`;
-    this.#admin = kafka.admin();
-    await this.#admin.connect();
-    const [{ high }] = (await this.#admin.fetchTopicOffsets(aliases)).filter(({ partition }) => partition === 0);
-    const [versions, follower] = [this.#models, aliases].map((topic) => this.#consumer(kafka, group(), topic));
-    let idle = 0;
-    const reached = (offset) => {
-      if (this.#caughtUp || offset < BigInt(high)) return;
-      this.#caughtUp = true;
-      this.#settle();
+const Batch = require("kafkajs/src/consumer/batch.js");
+const COMMITTED = 1, MOST_TRIED = 4, PAUSE_MS = 100, PATIENCE_MS = 4_000, EARLIEST = true;
+/** Errors of a client to which no broker said anything. */
+const UNANSWERED = ["ConnectionError", "ConnectionClosedError", "RequestTimeoutError", "LockTimeout", "Timeout"].map((name) => `KafkaJS${name}`);
+const OF_THE_NETWORK = /^(ECONN|EHOST|ENET|ENOT|EAI_|ETIMEDOUT|EPIPE)/; // others are of TLS, and worth reading
+
+/**
+ * Partition 0 of topics, read by offsets: committed records only.
+ *
+ * By kafkajs's parts below its consumer, which reads in a group only: a group must be permitted, waits seconds for members
+ * when it begins, and after a broker's return half a minute for those that are gone. One that failed is of no further use.
+ */
+class Log {
+  #cluster; #heard; #sockets = new Set(); servers;
+
+  /** `turn`: which of the addresses is asked first. `heard` is called whenever a broker answered. */
+  constructor({ brokers, socketFactory = require("kafkajs/src/network/socketFactory.js")(), ...config }, turn, heard) {
+    this.servers = Array.isArray(brokers) ? brokers.join(",") : "";
+    const inTurn = async () => {
+      const given = typeof brokers === "function" ? await brokers() : brokers, first = turn % given.length;
+      this.servers = given.join(",");
+      return [...given.slice(first), ...given.slice(0, first)];
     };
-    follower.on(follower.events.END_BATCH_PROCESS, ({ payload: { lastOffset } }) => {
-      idle = 0;
-      reached(BigInt(lastOffset) + 1n);
-    });
-    follower.on(follower.events.FETCH, () => { // the log may end in records that were compacted away
-      if (++idle > IDLE_FETCHES) reached(BigInt(high));
-    });
-    let joined = false; // before that, and after a crash, kafkajs can neither pause nor seek
-    this.#pause = () => versions.pause([{ topic: this.#models }]);
-    this.#seek = (offset) => {
-      if (!joined) return;
-      versions.seek({ topic: this.#models, partition: 0, offset: `${offset}` });
-      versions.resume([{ topic: this.#models }]);
+    const noted = (options) => {
+      const socket = socketFactory(options);
+      this.#sockets.add(socket);
+      return socket.once("close", () => this.#sockets.delete(socket));
     };
-    versions.on(versions.events.STOP, () => (joined = false));
-    versions.on(versions.events.GROUP_JOIN, () => {
-      joined = true;
-      this.#pause();
-      this.#settle();
+    const retry = { retries: Math.min(Array.isArray(brokers) ? brokers.length : MOST_TRIED, MOST_TRIED) - 1, initialRetryTime: PAUSE_MS, multiplier: 1 };
+    const client = new Kafka({ ...config, brokers: inTurn, socketFactory: noted, retry, logLevel: kafkajs.logLevel.NOTHING });
+    const create = Object.getOwnPropertySymbols(client).find(({ description }) => description === "private:Kafka:createCluster");
+    this.#cluster = client[create]({ isolationLevel: COMMITTED, allowAutoTopicCreation: false });
+    this.#heard = heard;
+  }
+
+  /** Return the offsets at which a topic begins, and after its last committed record. */
+  async range(topic) {
+    return this.#ask(topic, async () => {
+      await this.#cluster.connect();
+      await this.#cluster.addMultipleTargetTopics([topic]);
+      const offset = async (fromBeginning) => {
+        const [{ partitions }] = await this.#cluster.fetchTopicsOffset([{ topic, partitions: [{ partition: 0 }], fromBeginning }]);
+        return Number(partitions[0].offset);
+      };
+      return [await offset(EARLIEST), await offset(!EARLIEST)];
     });
-    await this.#run(versions, this.#models, false, (record) => this.#take(record));
-    await this.#run(follower, aliases, true, (record) => this.#note(record));
-    this.#retry = setInterval(() => this.#settle(), RETRY_MS);
-    this.#retry.unref();
-    return this;
   }
 
-  #pause; #seek;
-
-  #consumer(kafka, groupId, topic) {
-    const consumer = kafka.consumer({ groupId, maxWaitTimeInMs: MAX_WAIT_MS, allowAutoTopicCreation: false });
-    this.#groups.push(groupId);
-    this.#consumers.push(consumer);
-    consumer.on(consumer.events.CRASH, ({ payload: { error, restart } }) => {
-      if (!restart) this.#lack(`reading ${topic} ended: ${error.message}`);
+  /** Return records from an offset on, and where to go on; waits so long for the first. */
+  async fetch(topic, offset, maxWaitTime = 0, maxBytes = 1 << 20) {
+    return this.#ask(topic, async () => {
+      const [nodeId] = Object.keys(this.#cluster.findLeaderForPartitions(topic, [0])), broker = await this.#cluster.findBroker({ nodeId });
+      const topics = [{ topic, partitions: [{ partition: 0, fetchOffset: `${offset}`, maxBytes }] }];
+      const asked = broker.fetch({ maxWaitTime, minBytes: 1, maxBytes, isolationLevel: COMMITTED, topics });
+      const { responses: [{ partitions: [found] }] } = await (maxWaitTime ? within(asked, maxWaitTime + PATIENCE_MS, () => new kafkajs.KafkaJSTimeout("Timeout")) : asked);
+      // Batches may have lost records, or all, to compaction: then the next offset is in the same batch, or behind it.
+      const last = Number(found.messages.at(-1)?.offset ?? -1), isBehind = offset < Number(found.lastStableOffset);
+      return { records: new Batch(topic, `${offset}`, found).messages, next: last < offset ? offset + Number(isBehind) : last + 1 };
     });
-    return consumer;
   }
 
-  async #run(consumer, topic, fromBeginning, eachMessage) {
-    await consumer.connect();
-    await consumer.subscribe({ topic, fromBeginning });
-    await consumer.run({ autoCommit: false, eachMessage: async ({ partition, message }) => partition === 0 && eachMessage(message) });
+  /** Return the record at an offset; null if there is none. */
+  async record(topic, offset) {
+    const { records: [first] } = await this.fetch(topic, offset, 0, 1); // an answer has at least one batch
+    return Number(first?.offset) === offset ? first : null;
   }
 
-  #note(record) {
+  /** End all connections at once: a client that disconnects waits for answers, which may not come. */
+  close() {
+    for (const socket of this.#sockets) socket.destroy(new Error("closed"));
+    this.#cluster.disconnect().catch(() => {});
+  }
+
+  async #ask(topic, ask) {
     try {
-      this.#follower.note(record);
+      const answer = await ask();
+      this.#heard();
+      return answer;
     } catch (error) {
-      if (!(error instanceof RefusedMessage)) throw error;
-      this.#call("onRefused", `${error.message} (${this.#models}.aliases[0]@${record.offset})`);
+      const { name, type, message, code } = origin(error), isAnswered = !UNANSWERED.includes(name);
+      if (isAnswered) this.#heard();
+      if (type === "UNKNOWN_TOPIC_OR_PARTITION") throw new LogError(`topic ${topic} does not exist at ${this.servers}`);
+      if (isAnswered || !this.servers) throw new LogError(`${topic}: ${message}`, isAnswered);
+      throw new LogError(`no broker answered at ${this.servers}${!code || OF_THE_NETWORK.test(code) ? "" : `: ${message}`}`, false);
     }
-    if (this.#caughtUp) this.#settle();
-  }
-
-  /** Fetch what is wanted, unless it is in use or was refused. */
-  #settle() {
-    const { wanted, missing } = this.#follower;
-    if (!this.#caughtUp) return;
-    if (wanted === null) this.#lack(missing);
-    if (wanted === null || same(wanted, this.#settled)) return;
-    if (this.model?.sha256 === wanted.sha256) { // an alias moved away and back
-      this.#settled = wanted;
-      this.missing = "";
-      return;
-    }
-    this.missing = `fetching ${this.#name}@${wanted.number} from ${this.#models}[0]@${wanted.offset}`;
-    this.#seek(wanted.offset);
-  }
-
-  #take(record) {
-    const { wanted } = this.#follower;
-    if (wanted === null || same(wanted, this.#settled) || Number(record.offset) < wanted.offset) return;
-    this.#pause();
-    try {
-      const gone = Number(record.offset) > wanted.offset; // it is asked for again
-      if (!gone) this.#settled = wanted;
-      this.model = this.#follower.model(record);
-      this.missing = "";
-      this.#call("onVersion", this.model);
-      for (const tell of this.#waiting) tell(this.model);
-    } catch (error) {
-      if (!(error instanceof RefusedMessage)) throw error;
-      const why = `refused ${this.#name}@${wanted.number}: ${error.message}`;
-      if (why !== this.missing) this.#call("onRefused", why);
-      this.missing = why;
-    }
-  }
-
-  #lack(why) {
-    if (why !== this.missing) this.#call("onWaiting", `waiting for ${this.#name}@current: ${why}`);
-    this.missing = why;
-  }
-
-  #call(name, what) {
-    try {
-      this.#calls[name]?.(what);
-    } catch (error) {
-      console.error(`${name} of ${this.#name} failed:`, error);
-    }
-  }
-
-  /** Wait for the first version; the error says why there is none. */
-  async ready(timeoutMs) {
-    if (this.model !== null) return this.model;
-    let timer, tell;
-    try {
-      return await new Promise((resolve, reject) => {
-        this.#waiting.add((tell = resolve));
-        timer = setTimeout(() => reject(new Error(`no version of ${this.#name} within ${timeoutMs} ms: ${this.missing}`)), timeoutMs);
-      });
-    } finally {
-      clearTimeout(timer);
-      this.#waiting.delete(tell);
-    }
-  }
-
-  /** Stop following; the version in use stays. */
-  async close() {
-    clearInterval(this.#retry);
-    await Promise.all(this.#consumers.map((consumer) => consumer.disconnect()));
-    await this.#admin.deleteGroups(this.#groups).catch(() => {}); // they hold nothing, and the broker forgets them in time
-    await this.#admin.disconnect();
   }
 }
 
-const same = (a, b) => b !== null && a.number === b.number && a.sha256 === b.sha256 && a.offset === b.offset;
+const origin = (error) => (error.cause ? origin(error.cause) : error);
 
 /** Follow a model; `kafka` is of the kafkajs that this module exports. */
-export async function subscribe(kafka, name, { modelsTopic = "models", groupId = "streamsvm-reader", ...given } = {}) {
-  const subscriber = new Subscriber(name, modelsTopic, given);
-  try {
-    return await subscriber.start(kafka, groupId);
-  } catch (error) {
-    await subscriber.close().catch(() => {});
-    throw error;
-  }
+export async function subscribe(kafka, name, options = {}) {
+  const config = configs.get(kafka);
+  if (!config) throw new TypeError("`kafka` is not of the kafkajs that streamsvm-reader/kafkajs exports");
+  const { brokers } = config;
+  if (typeof brokers !== "function" && !(Array.isArray(brokers) && brokers.length && brokers.every((one) => one && typeof one === "string")))
+    throw new TypeError("`brokers` is not a list of addresses");
+  return new Subscriber(name, options, (turn, heard) => new Log(config, turn, heard));
 }

@@ -1,7 +1,9 @@
 // A version as a model: it scores points and raw events, and says why.
 import { createHash } from "node:crypto";
+import { types } from "node:util";
 import { InvalidFeatures, RefusedMessage, must, opened } from "./message.mjs";
 import { checkedColumns } from "./recipe.mjs";
+import { asInJson, fieldOf, kindOf, quoted, textOf } from "./values.mjs";
 
 const LEAST = 1e-9, PROBABILITY_TOLERANCE = 1e-8;
 /** A tolerance is so much of the size of a machine's terms, rounded; expanding a squared distance counts more. */
@@ -9,8 +11,6 @@ const LARGEST_TOLERANCE = 1.02e-9, EXPANSION = 1e-5;
 
 /** Return the SHA-256 of bytes, in hexadecimal. */
 export const sha256 = (bytes) => createHash("sha256").update(bytes).digest("hex");
-
-const isObject = (x) => typeof x === "object" && x !== null && !Array.isArray(x);
 
 /** Return the numbers of so many bits that a field of the model has in base64, little-endian, as an array of float64. */
 function floats(model, field, bits) {
@@ -126,6 +126,7 @@ export class Model {
     this.labels = message.labels;
     this.featureNames = names;
     this.takesEvents = Boolean(recipe);
+    this.fields = this.#recipe?.needs ?? this.#fields.map((path) => ({ path, kind: "number", required: true }));
     Object.freeze(this);
   }
 
@@ -144,6 +145,7 @@ export class Model {
   score(point) {
     const message = this.#message, values = this.#machines(this.columns(point)), score = labelValues(message, values);
     const { labels, parts: { threshold, probability } } = message, several = Array.isArray(score);
+    if ([score].flat().some(Number.isNaN)) throw new InvalidFeatures("it has no score, because a feature is too large");
     const label = several ? labels[score.indexOf(Math.max(...score))] : labels[score > (threshold?.value ?? 0) ? 1 : 0];
     if (!probability) return { score, label };
     const shares = probabilities(message, values);
@@ -167,22 +169,36 @@ export class Model {
 
   /** Return the features of a point, in the version's order, or the columns of a raw event; or throw. */
   columns(point) {
-    return this.#recipe && isObject(point) ? this.#recipe(point) : ordered(point, this.#message.features);
+    const isEvent = this.#recipe && typeof point === "object" && point !== null && kindOf(point) !== "an array";
+    return isEvent ? this.#recipe(point) : ordered(point, this.#message.features);
   }
 }
 
+/** Return names as a message shows them, the first five. */
+const listed = (names) => names.slice(0, 5).map((one) => quoted(String(one))).join(", ") + (names.length > 5 ? ` and ${names.length - 5} more` : "");
+
 /** Return a point's features in the model's order, given as an array or as an object of names; or throw. */
 function ordered(x, { names, dimension }) {
-  if (isObject(x)) {
-    if (!names.length) throw new InvalidFeatures("the version has no names of features: give an array");
-    const missing = names.filter((one) => !Object.hasOwn(x, one)), unknown = Object.keys(x).filter((one) => !names.includes(one));
-    if (missing.length || unknown.length)
-      throw new InvalidFeatures(`the names are not the version's features: missing [${missing}], unknown [${unknown}]`);
-    x = names.map((one) => x[one]);
+  if (typeof x === "object" && x !== null && kindOf(x) === "an object") {
+    if (!names.length) throw new InvalidFeatures("the version has no feature names, so a name cannot be matched to its features");
+    const found = names.map((one) => fieldOf(x, one)), missing = names.filter((_, j) => found[j] === undefined);
+    const unknown = [...(types.isMap(x) ? x.keys() : Object.keys(x))].filter((one) => !names.includes(one));
+    const faults = Object.entries({ missing, unknown }).filter(([, which]) => which.length).map(([what, which]) => `${what} ${listed(which)}`);
+    if (faults.length && (missing.length || !isOfClass(x))) // an object of a class may have more
+      throw new InvalidFeatures(`the names do not match the version's ${dimension} features: ${faults.join("; ")}`);
+    x = found;
   }
-  if (!Array.isArray(x) || x.length !== dimension)
-    throw new InvalidFeatures(`${dimension} features expected, ${Array.isArray(x) ? x.length : "no array"} given`);
-  const bad = x.findIndex((value) => !Number.isFinite(value)); // text and null are not, either
-  if (bad >= 0) throw new InvalidFeatures(`${names[bad] ?? `x[${bad}]`} is ${typeof x[bad] === "string" ? `"${x[bad]}"` : x[bad]}, and a feature must be a finite number`);
-  return x;
+  const isArray = typeof x === "object" && x !== null && kindOf(x) === "an array";
+  if (!isArray || x.length !== dimension) throw new InvalidFeatures(`${dimension} features expected, ${isArray ? x.length : "no array"} given`);
+  return Array.from(x, (given, j) => {
+    const value = asInJson(given), where = names.length ? quoted(names[j]) : `x[${j}]`;
+    if (Number.isFinite(value)) return value; // text and null are not, either
+    throw new InvalidFeatures(typeof value === "number" ? `${where} is ${textOf(value)}; a feature must be a finite number` : `${where} is ${textOf(value)}, not a number`);
+  });
+}
+
+/** Whether an object is of a class, and no Map. */
+function isOfClass(x) {
+  const base = Object.getPrototypeOf(x);
+  return !types.isMap(x) && base !== null && Object.getPrototypeOf(base) !== null;
 }

@@ -37,9 +37,9 @@ test("an alias that cannot be read changes nothing", () => {
 
 test("why nothing is wanted is said", () => {
   const follower = new Follower("pulsar");
-  assert.equal(follower.missing, "there is no alias pulsar@current");
-  follower.note(noted("pulsar@head", { number: 1, gate: { outcome: "refused", why: "it knows nothing" } }));
-  assert.match(follower.missing, /version 1 was held back, because it knows nothing/);
+  assert.equal(follower.missing, "models.aliases has no alias pulsar@current");
+  follower.note(noted("pulsar@head", { ...alias, number: 1, gate: { outcome: "refused", why: "it knows nothing" } }));
+  assert.match(follower.missing, /version 1, the newest, was held back, because it knows nothing/);
   assert.throws(() => follower.model(record()), RefusedMessage);
 });
 

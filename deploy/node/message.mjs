@@ -93,6 +93,7 @@ export function opened(message) {
 /** Return the number of machines of a message. */
 function machinesOf(labels, { classes }) {
   must(Array.isArray(labels) && labels.length > 1, "there are no two labels");
+  must(new Set(labels).size === labels.length && new Set(labels.map((one) => typeof one)).size === 1, "labels mixes types, or holds the same label twice");
   if (!classes) {
     must(labels.length === 2, `there are ${labels.length} labels, but the part 'classes' is missing`);
     return 1;

@@ -1,4 +1,4 @@
-"""What Python says of events that a recipe rejects: readers in other languages say the same (`inputs_java.json`)."""
+"""What Python says of events that a recipe rejects: readers in other languages say the same (`inputs.json`)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from streamsvm.branches.events.features.columns import columns_of
 from streamsvm.branches.events.features.recipe import recipe_of
 
-FILE: Final = Path(__file__).parents[2] / "contract" / "inputs_java.json"
+FILE: Final = Path(__file__).parents[2] / "contract" / "inputs.json"
 TABLE: Final[dict[str, Any]] = json.loads(FILE.read_text("utf-8"))
 COLUMNS: Final = columns_of(recipe_of(TABLE["recipe"]))
 

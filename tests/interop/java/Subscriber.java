@@ -120,7 +120,9 @@ public class Subscriber {
                 say(Map.of("version", model.version(), "sha256", model.sha256(), "decision", decision));
             }
         };
-        try (var subscriber = new ModelSubscriber(Map.of("bootstrap.servers", args[0]), args[2], args[1], keys, listener)) {
+        Map<String, Object> options = new HashMap<>(Map.of("bootstrap.servers", args[0]));
+        JSON.readTree(System.getenv().getOrDefault("KAFKA_OPTIONS", "{}")).properties().forEach(one -> options.put(one.getKey(), one.getValue().asText()));
+        try (var subscriber = new ModelSubscriber(options, args[2], args[1], keys, listener)) {
             Thread.sleep(Long.MAX_VALUE);
         }
     }

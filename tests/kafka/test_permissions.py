@@ -1,4 +1,4 @@
-"""The least permissions that SECURITY.md lists: with its rows each does its work, without any one of them it says so."""
+"""The least permissions, as SECURITY.md lists them: with them each does its work, without any one it says so."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.branches.late_labels.test_labels import HORIZON_S, Timed, stream, wri
 from tests.brokers.secured import Permission, SecuredBroker, password_of
 from tests.consumers.command import error_of
 from tests.consumers.dead_letters.test_dead_letters import UNLABELED, message as letter_of
-from tests.consumers.trainers import records, topic
+from tests.consumers.trainers import records
 from tests.deadline import eventually
 from tests.interop.programs import Program, command as program
 from tests.kafka.secured_site import REFUSED_STATUS, Site, at_work, last_words, permitting
@@ -60,10 +60,11 @@ NO_BROKER: Final = {"demo", "evaluate", "config", "compile"}
 
 def ended(site: Site, daemon: Daemon, *grows: str) -> str:
     """Wait until topics grow or the daemon ends; return how it was refused, having stopped it if it was not."""
-    before = {name: len(topic(site.admin, site.name(name))) for name in grows}
+    cluster, names = Cluster(site.admin), [site.name(name) for name in grows]
+    before = {name: cluster.log_range(name, 0)[1] for name in names}
 
     def grown() -> bool:
-        return all(len(topic(site.admin, site.name(name))) > size for name, size in before.items())
+        return all(cluster.log_range(name, 0)[1] > end for name, end in before.items())
 
     try:
         eventually(lambda: daemon.ended() is not None or grown(), f"{grows} grow, or it ends", PATIENCE_S, pause_s=0.1)
@@ -347,7 +348,7 @@ def check_refusal(said: str, site: Site, missing: Permission) -> None:
     kind, name, operation = missing
     implied = r"(describe|read|write)" if kind == "topic" and operation != "create" else rf"(describe|{operation})"
     of = kind.replace("_", " ")
-    resource = re.escape(site.name(name).removesuffix("*")) + ("" if name.endswith("*") else r"(?![\w.-])")
+    resource = re.escape(site.name(name).removesuffix("*")) + ("" if name.endswith("*") else r"(?![\w-]|\.\w)")
     assert re.search(rf"missing is {implied} on {of} {resource}", said), said
     assert "authorization failed" in said.lower()
     assert "SECURITY.md lists the permissions" in said, said

@@ -141,9 +141,15 @@ class Program:
         self._process.wait(STOP_TIMEOUT_S)
 
     @property
-    def printed(self) -> bool:
-        """Whether it has printed a line that nobody has read."""
+    def waiting(self) -> bool:
+        """Whether a line that it printed waits to be read."""
         return not self._printed.empty()
+
+    @property
+    def foreign(self) -> str:
+        """The line that waits, where it is none of ours but of a library's log."""
+        line = self._printed.queue[0] if self.waiting else None
+        return line if line and not line.startswith("{") else ""
 
     @property
     def complaints(self) -> str:

@@ -10,7 +10,7 @@ from itertools import count
 from pathlib import Path
 from subprocess import CompletedProcess
 
-from consumers.branches.workers.coresets_topic import topic_spec
+from consumers.streams import output_topics
 from streamsvm.kafka import Cluster, TopicSpec
 from tests.brokers.secured import Permission, SecuredBroker, password_of
 from tests.consumers.command import run
@@ -20,8 +20,9 @@ from tests.live.process import Daemon, arguments
 from tests.permissions import permissions_of
 
 REFUSED_STATUS = 78
-LOGS = ("in", "in.dlq", "points", "points.dlq", "scores", "models.audit", "labels", "labels.dlq")
-COMPACTED = ("models", "models.aliases", "scores.progress")
+OTHERS = ("in", "points", "points.dlq", "scores", "labels", "labels.dlq")
+COMPACTED = ("scores.progress", "m.coresets")
+"""Topics beside those that a trainer makes."""
 
 _sites = count()
 
@@ -34,10 +35,10 @@ class Site:
         self.started: list[str] = []
         self.admin = broker.connect()
         self.settings = settings_for(self.prefix, directory / "checkpoint").model_copy(update={"name": self.prefix})
-        self.coresets = topic_spec(self.settings, 1)
         if topics:
+            others = [TopicSpec(self.name(name)) for name in OTHERS]
             compacted = [TopicSpec(self.name(name), config={"cleanup.policy": "compact"}) for name in COMPACTED]
-            Cluster(self.admin).create([*(TopicSpec(self.name(name)) for name in LOGS), *compacted, self.coresets])
+            Cluster(self.admin).create([*output_topics(self.settings), *others, *compacted])
 
     def name(self, documented: str) -> str:
         """Return what a topic, group or id of the documentation is called here; its model `m` has the site's name."""

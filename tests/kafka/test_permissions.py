@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any, Final
@@ -36,15 +37,11 @@ FRESH: Final = count(1_000)
 Attempt = Callable[[Site], str]
 """Does the work as `USER`; returns the line with which it was refused, empty if it is done."""
 
-LOST_END: Final[Permission] = ("topic", "models.audit", "read")
 MOVES: Final[Permission] = ("transactional_id", "streamsvm/m/models/moves", "write")
 LATER: Final[Mapping[tuple[str, Permission], str]] = {
-    ("trainer", LOST_END): "after a broker lost the end of a transaction",
+    ("trainer", ("topic", "models.audit", "read")): "from the second start on",
     ("trainer", ("topic", "models", "read")): "from the second start on",
     ("trainer", MOVES): "from the hundredth version on",
-    ("moving readers", LOST_END): "after a broker lost the end of a transaction",
-    ("retiring versions", LOST_END): "after a broker lost the end of a transaction",
-    ("forgetting rows", LOST_END): "after a broker lost the end of a transaction",
     ("judging scores", ("topic", "models", "read")): "for the versions' own figures",
     ("judging scores", ("topic", "models.aliases", "read")): "for the versions' own figures",
     ("subscriber in Node.js", ("group", "streamsvm-reader-*", "delete")): "to tidy up, which the broker does in time",
@@ -111,7 +108,6 @@ def learn_for_a_trainer(site: Site) -> str:
     site.send([*records(60), b"no point"])
     trainer = site.trainer("admin", training_from_coresets="true", **WORKERS)
     try:
-        trainer.wait_for("started")
         return ended(site, site.daemon(worker_of(site.settings, site.admin, WORKERS), USER), "models", "in.dlq")
     finally:
         trainer.kill()
@@ -127,12 +123,12 @@ def train_on_coresets(site: Site) -> str:
         worker.kill()
 
 
-def score(site: Site) -> str:
-    """Write a score and a dead letter; where another scorer did before, go on behind it."""
+def score(site: Site, user: str = USER) -> str:
+    """Write a score and a dead letter."""
     site.send([b'{"x": [1, 2, 3], "id": "a"}', b"no point"], "points")
     models, points, scores = (site.name(name) for name in ("models", "points", "scores"))
     command = scorer(site.admin.servers, site.settings.name, models, points, scores)
-    return ended(site, site.daemon(command, USER), "scores", "points.dlq")
+    return ended(site, site.daemon(command, user), "scores", "points.dlq")
 
 
 # --------------------------------------------------------------------------------------- readers
@@ -168,9 +164,8 @@ def subscribe_by(language: str, site: Site, patch: pytest.MonkeyPatch) -> str:
     patch.setenv("KAFKAJS_OPTIONS", json.dumps(node))
     given = (options["bootstrap.servers"], site.settings.output.models_topic, site.settings.name, str(points))
     with Program(language, program(language, directory, "", "subscriber.mjs", *given), directory) as running:
-        eventually(lambda: bool(running.complaints) or running.printed, "a version, or a complaint", PATIENCE_S)
-        said = "" if running.printed else running.complaints
-        if not said:
+        eventually(lambda: bool(running.complaints or running.waiting), "a version, or a complaint", PATIENCE_S)
+        if not (said := running.complaints or running.foreign):
             running.wait_for(5, READY_S)
             running.stop()
     assert password_of(USER) not in said
@@ -268,6 +263,7 @@ COMMANDS: Final[Mapping[str, tuple[Callable[[Site], list[str]], Sequence[str], S
 """What people run, by how the documentation calls those who do it: their options, their commands, and the same work
 where it is not done yet. To remove a pin that is not there changes nothing, and needs less."""
 PREPARED: Final[Mapping[str, Callable[[Site], Any]]] = {
+    "scorer": partial(score, user="admin"),
     "reading letters": dead_letter,
     "resending letters": dead_letter,
     "sending points": points,
@@ -325,11 +321,11 @@ def place(request: pytest.FixtureRequest, secured: SecuredBroker, tmp_path: Path
 
 def attempts(who: str, site: Site, patch: pytest.MonkeyPatch, *, undone: bool = False) -> list[str]:
     """Let `USER` do somebody's work; return how it was refused, empty where it is done: once for each language."""
+    PREPARED.get(who, lambda _: None)(site)
     if who in DAEMONS:
         return [DAEMONS[who](site)]
     if who in READERS:
         return [subscribe(site) if one == "Python" else subscribe_by(one, site, patch) for one in READERS[who]]
-    PREPARED.get(who, lambda _: None)(site)
     options, done, not_yet = COMMANDS[who]
     return [run_all(not_yet if undone else done, options, site)]
 
@@ -344,14 +340,23 @@ WHO: Final = sorted({who for who, *_ in listed()})
 
 
 def check_refusal(said: str, site: Site, missing: Permission) -> None:
-    """Require a line that names the operation and the resource, and says where the permissions are listed."""
+    """Require a line that names the operation and the resource, and says where the permissions are listed.
+
+    Of one transaction's topics the client does not say which was refused. The clients of Java and Node.js have words of
+    their own, without the operation; those of Node.js without the resource, too.
+    """
     kind, name, operation = missing
-    implied = r"(describe|read|write)" if kind == "topic" and operation != "create" else rf"(describe|{operation})"
-    of = kind.replace("_", " ")
     resource = re.escape(site.name(name).removesuffix("*")) + ("" if name.endswith("*") else r"(?![\w-]|\.\w)")
-    assert re.search(rf"missing is {implied} on {of} {resource}", said), said
-    assert "authorization failed" in said.lower()
-    assert "SECURITY.md lists the permissions" in said, said
+    assert re.search("authorization failed", said, re.IGNORECASE), said
+    if "kafkajs" in said:
+        assert f"Not authorized to access {kind}" in said, said
+    elif "kafka.clients" in said or "AuthorizationException" in said:
+        assert re.search(rf"{kind}s \[{resource}\]", said), said
+    else:
+        implied = r"(describe|read|write)" if kind == "topic" and operation != "create" else rf"(describe|{operation})"
+        of = kind.replace("_", " ")
+        assert re.search(rf"missing is {implied} on {of} (\S+ or )*{resource}", said), said
+        assert "SECURITY.md lists the permissions" in said, said
 
 
 # ----------------------------------------------------------------------------------------- tests
@@ -406,17 +411,18 @@ def test_without_any_one_of_them_the_line_names_the_operation_and_the_resource(
 def test_what_is_needed_later_is_not_missed_before(
     place: Site, who: str, missing: Permission, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As `LATER` says, for what it is needed."""
+    """`LATER` says for what it is needed."""
     place.broker.permit(USER, place.permissions(who, missing))
     assert {*attempts(who, place, monkeypatch)} == {""}
 
 
 @pytest.mark.long
-def test_without_reading_versions_a_trainer_does_not_start_again(site: Site) -> None:
+@pytest.mark.parametrize("name", ["models", "models.audit"])
+def test_without_reading_what_it_wrote_a_trainer_does_not_start_again(site: Site, name: str) -> None:
     """It could not see whether the newest version is whole: status 78, what is missing; readers keep what is there."""
     with at_work(site) as trainer:
         assert trainer.stop() == 0
-    missing: Permission = ("topic", "models", "read")
+    missing: Permission = ("topic", name, "read")
     site.broker.permit(USER, site.permissions("trainer", missing))
     check_refusal(train(site), site, missing)
     models = site.settings.output.models_topic

@@ -384,7 +384,7 @@ def test_every_command_stands_in_the_list() -> None:
     assert LATER.keys() <= {(who, (kind, name, operation)) for who, kind, name, operation in listed()}
 
 
-@pytest.mark.long(keep=("trainer", "reading versions"))
+@pytest.mark.long(keep=("trainer", "proposing features"))
 @pytest.mark.parametrize("who", WHO)
 def test_everybody_works_with_the_documented_permissions_and_no_others(
     place: Site, who: str, monkeypatch: pytest.MonkeyPatch
@@ -395,7 +395,7 @@ def test_everybody_works_with_the_documented_permissions_and_no_others(
         assert {*attempts(who, place, monkeypatch)} == {""}
 
 
-@pytest.mark.long(keep=("verifying topic in read", "trainer transactional_id streamsvm/m/models write"))
+@pytest.mark.long(keep=("sending points topic in write", "trainer transactional_id streamsvm/m/models write"))
 @pytest.mark.parametrize(("who", "missing"), rows_of(later=False))
 def test_without_any_one_of_them_the_line_names_the_operation_and_the_resource(
     place: Site, who: str, missing: Permission, monkeypatch: pytest.MonkeyPatch

@@ -112,8 +112,13 @@ class Log {
 
   /** Return the record at an offset; null if there is none. */
   async record(topic, offset) {
-    const { records: [first] } = await this.fetch(topic, offset, 0, 1); // an answer has at least one batch
-    return Number(first?.offset) === offset ? first : null;
+    try {
+      const { records: [first] } = await this.fetch(topic, offset, 0, 1); // an answer has at least one batch
+      return Number(first?.offset) === offset ? first : null;
+    } catch (error) {
+      if (error.type === "OFFSET_OUT_OF_RANGE") return null;
+      throw error;
+    }
   }
 
   /** End all connections at once: a client that disconnects waits for answers, which may not come. */
@@ -131,7 +136,7 @@ class Log {
       const { name, type, message, code } = origin(error), isAnswered = !UNANSWERED.includes(name);
       if (isAnswered) this.#heard();
       if (type === "UNKNOWN_TOPIC_OR_PARTITION") throw new LogError(`topic ${topic} does not exist at ${this.servers}`);
-      if (isAnswered || !this.servers) throw new LogError(`${topic}: ${message}`, isAnswered);
+      if (isAnswered || !this.servers) throw Object.assign(new LogError(`${topic}: ${message}`, isAnswered), { type });
       throw new LogError(`no broker answered at ${this.servers}${!code || OF_THE_NETWORK.test(code) ? "" : `: ${message}`}`, false);
     }
   }

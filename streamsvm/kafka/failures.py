@@ -31,6 +31,7 @@ error that the client calls fatal is never tried again, one that it calls aborta
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from enum import Enum
 from types import MappingProxyType
@@ -224,6 +225,39 @@ FAULTS: Mapping[int, Fault] = MappingProxyType(
 """The fault behind each code of the client."""
 
 
+_FORBIDDEN: Mapping[int, str] = {
+    KafkaError.TOPIC_AUTHORIZATION_FAILED: "topic",
+    KafkaError.GROUP_AUTHORIZATION_FAILED: "group",
+    KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "transactional_id",
+}
+"""The kind of resource that each code forbids."""
+_ATTEMPTS: Mapping[str, re.Pattern[str]] = {
+    operation: re.compile(attempts)
+    for operation, attempts in {
+        "read": r"(?:read|commit positions of) (?P<topic>\S+)(?: as (?:group )?(?P<group>\S+))?$",
+        "write": r"(?:publish to|deliver a message to) topic (?P<topic>.+)$|"
+        r"(?:take over transactional id|(?:abort|commit) a transaction of) (?P<transactional_id>\S+)$",
+        "create": r"create topic (?P<topic>\S+)$",
+        "describe": r"ask who is in group (?P<group>\S+)$|(?:look up topic|ask for the (?:end|range) of|look up the "
+        r"offset of time \d+ ms in) (?P<topic>[\w.-]+)",
+    }.items()
+}
+"""The operation that the broker demands for each attempt, and in it the names of the resources."""
+_IMPLIED: Mapping[tuple[str, str], str] = {
+    ("describe", "topic"): " (read or write includes it)",
+    ("describe", "group"): " (read includes it)",
+}
+
+
+def permission_missing(code: int, doing: str) -> str:
+    """Return the permission without which the broker forbids an attempt, "write on topic x"; empty where unknown."""
+    kind = _FORBIDDEN.get(code, "")
+    for operation, attempts in _ATTEMPTS.items():
+        if kind in attempts.groupindex and (found := attempts.match(doing)) and found[kind]:
+            return f"{operation} on {kind.replace('_', ' ')} {found[kind]}{_IMPLIED.get((operation, kind), '')}"
+    return ""
+
+
 _MEMBER_FENCED = str(KafkaError(KafkaError.FENCED_INSTANCE_ID).str())
 """The client's words for a static member whose place another has taken: that ends the client by ``_FATAL``, and only
 these words say why."""
@@ -290,6 +324,8 @@ def translate(error: KafkaError, connection: Connection, doing: str) -> Streamsv
     what = f"failed to {doing}: {text}"
     if fault is Fault.FENCED:
         what = f"{what}: another instance took over"
+    if missing := permission_missing(error.code(), doing):
+        what = f"{what}; missing is {missing}"
     if fault is Fault.UNTRUSTED:
         what = (
             f"the broker at {connection.servers} rejects this client, or the client does not trust the broker: {text}"

@@ -123,7 +123,7 @@ def create_topics(connection: Connection, specs: Sequence[TopicSpec]) -> list[st
             "create topic", AdminClient.create_topics, missing, another_was_faster, operation_timeout=timeout_s
         )
     except (ConfigurationError, PublishRefused) as refused:
-        remedy = "Correct the topic's settings, or ask for the permission to create it."
+        remedy = "Correct the topic's settings, or ask for the permission. SECURITY.md lists the permissions."
         raise ConfigurationError(refused.what, remedy) from refused
     created = [name for name, answer in answers.items() if answer is None]
     for name in created:

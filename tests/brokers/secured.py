@@ -120,7 +120,8 @@ class SecuredBroker(JvmBroker):
         """Let a user do operations on resources: (kind, name, operation)."""
         permissions = list(permissions)
         admin = self._administrate()  # named, so that it lives until the answers are there
-        for future in admin.create_acls([AclBinding(*_binding(user, *one)) for one in permissions]).values():
+        bindings = [AclBinding(*_binding(user, *one)) for one in permissions]
+        for future in (admin.create_acls(bindings) if bindings else {}).values():
             future.result(ANSWER_TIMEOUT_S)
         for permission in permissions:
             self.on_permit(user, permission)

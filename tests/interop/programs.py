@@ -140,6 +140,22 @@ class Program:
         self.lines.append(json.loads(line))
         return self.lines[-1]
 
+    def stop(self) -> None:
+        """Let it end in its own way."""
+        self._process.terminate()
+        self._process.wait(STOP_TIMEOUT_S)
+
+    @property
+    def waiting(self) -> bool:
+        """Whether a line that it printed waits to be read."""
+        return not self._printed.empty()
+
+    @property
+    def foreign(self) -> str:
+        """The line that waits, where it is none of ours but of a library's log."""
+        line = self._printed.queue[0] if self.waiting else None
+        return line if line and not line.startswith("{") else ""
+
     @property
     def complaints(self) -> str:
         """The end of what it wrote to its standard error."""

@@ -113,3 +113,39 @@ def test_a_backoff_that_makes_no_sense_is_refused(first_s: float, ceiling_s: flo
     """Waits that would vanish or be negative are an error at once."""
     with pytest.raises(ConfigurationError, match="backoff"):
         Backoff(first_s, ceiling_s, jitter)
+
+
+@pytest.mark.parametrize(
+    ("code", "doing", "missing"),
+    [
+        (KafkaError.TOPIC_AUTHORIZATION_FAILED, "read t as group g", "read on topic t"),
+        (KafkaError.GROUP_AUTHORIZATION_FAILED, "read t as group g", "read on group g"),
+        (KafkaError.GROUP_AUTHORIZATION_FAILED, "commit positions of t as g", "read on group g"),
+        (KafkaError.GROUP_AUTHORIZATION_FAILED, "ask who is in group g", "describe on group g (read includes it)"),
+        (KafkaError.TOPIC_AUTHORIZATION_FAILED, "publish to topic t or u", "write on topic t or u"),
+        (KafkaError.TOPIC_AUTHORIZATION_FAILED, "deliver a message to topic t", "write on topic t"),
+        (
+            KafkaError.TOPIC_AUTHORIZATION_FAILED,
+            "look up topic t.dlq",
+            "describe on topic t.dlq (read or write includes it)",
+        ),
+        (
+            KafkaError.TOPIC_AUTHORIZATION_FAILED,
+            "ask for the end of t[0]",
+            "describe on topic t (read or write includes it)",
+        ),
+        (KafkaError.TOPIC_AUTHORIZATION_FAILED, "create topic t", "create on topic t"),
+        (
+            KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+            "take over transactional id i/m",
+            "write on transactional id i/m",
+        ),
+        (KafkaError.CLUSTER_AUTHORIZATION_FAILED, "create topic t", ""),
+        (KafkaError.TOPIC_AUTHORIZATION_FAILED, "work", ""),
+        (KafkaError._TRANSPORT, "read t", ""),
+    ],
+)
+def test_a_refusal_names_the_permission_that_is_missing(code: int, doing: str, missing: str) -> None:
+    """The operation and the resource; nothing where either is not known."""
+    said = translate(KafkaError(code), CONNECTION, doing).what
+    assert said.partition("; missing is ")[2] == missing

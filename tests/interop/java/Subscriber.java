@@ -135,7 +135,9 @@ public class Subscriber {
         if (given.has("alias")) options = options.withAlias(given.get("alias").asText());
         if (given.has("version")) options = options.withVersion(given.get("version").asInt());
         if (given.has("quiet_s")) options = options.withQuiet(Duration.ofSeconds(given.get("quiet_s").asInt()));
-        try (var subscriber = new ModelSubscriber(Map.of("bootstrap.servers", args[0]), args[2], options)) {
+        Map<String, Object> client = new HashMap<>(Map.of("bootstrap.servers", args[0]));
+        JSON.readTree(System.getenv().getOrDefault("KAFKA_OPTIONS", "{}")).properties().forEach(one -> client.put(one.getKey(), one.getValue().asText()));
+        try (var subscriber = new ModelSubscriber(client, args[2], options)) {
             Thread.sleep(Long.MAX_VALUE);
         }
     }

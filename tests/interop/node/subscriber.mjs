@@ -10,7 +10,7 @@ const [bootstrap, models, name, pointsFile, optionsFile = ""] = process.argv.sli
 const read = (file) => readFileSync(file, "utf8"), points = JSON.parse(read(pointsFile));
 const { refused, quiet_s: quietS = 30, ...options } = optionsFile.endsWith(".json") ? JSON.parse(read(optionsFile)) : {};
 if (optionsFile.endsWith(".pem")) options.trusted = read(optionsFile);
-const kafka = new kafkajs.Kafka({ brokers: bootstrap.split(","), logLevel: kafkajs.logLevel.ERROR });
+const kafka = new kafkajs.Kafka({ brokers: bootstrap.split(","), logLevel: kafkajs.logLevel.ERROR, ...JSON.parse(process.env.KAFKAJS_OPTIONS ?? "{}") });
 
 /** Return what a function makes of each point; null where it is rejected. */
 const each = (make) => points.map((x) => {

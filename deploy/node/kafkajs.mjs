@@ -136,6 +136,7 @@ class Log {
       const { name, type, message, code } = origin(error), isAnswered = !UNANSWERED.includes(name);
       if (isAnswered) this.#heard();
       if (type === "UNKNOWN_TOPIC_OR_PARTITION") throw new LogError(`topic ${topic} does not exist at ${this.servers}`);
+      if (type === "TOPIC_AUTHORIZATION_FAILED") throw new LogError(`${message}; missing is read on topic ${topic}`);
       if (isAnswered || !this.servers) throw Object.assign(new LogError(`${topic}: ${message}`, isAnswered), { type });
       throw new LogError(`no broker answered at ${this.servers}${!code || OF_THE_NETWORK.test(code) ? "" : `: ${message}`}`, false);
     }

@@ -151,12 +151,6 @@ class Program:
         return not self._printed.empty()
 
     @property
-    def foreign(self) -> str:
-        """The line that waits, where it is none of ours but of a library's log."""
-        line = self._printed.queue[0] if self.waiting else None
-        return line if line and not line.startswith("{") else ""
-
-    @property
     def complaints(self) -> str:
         """The end of what it wrote to its standard error."""
         return self._log.read_text()[-2000:]
@@ -186,5 +180,6 @@ class Program:
         assert self._process.stdout is not None
         with self._process.stdout:
             for line in self._process.stdout:
-                self._printed.put(line)
+                if line.startswith("{"):  # others are of a library's log
+                    self._printed.put(line)
         self._printed.put(None)

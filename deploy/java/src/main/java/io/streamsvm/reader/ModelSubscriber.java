@@ -280,7 +280,7 @@ public final class ModelSubscriber implements AutoCloseable {
             return null;
         } catch (AuthorizationException | AuthenticationException denied) {
             heard(true);
-            lack(words(denied));
+            lack(words(denied) + (denied instanceof AuthorizationException ? "; missing is read on topic " + partition.topic() : ""));
             return false;
         }
     }

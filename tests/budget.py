@@ -29,16 +29,16 @@ from typing import Final
 
 ROOT: Final = Path(__file__).parent.parent
 LIMITS: Final[Mapping[str, int]] = {
-    "files": 606,  # scorers go on from records of their own; tables of strangers are never silently wrong
-    "functions": 5_578,  # the same
-    "classes": 910,  # the same
-    "carriers": 535,  # the same
+    "files": 612,  # scorers go on from records of their own; tables of strangers are never silently wrong
+    "functions": 5_741,  # the same
+    "classes": 923,  # the same
+    "carriers": 536,  # the same
     "Protocols": 39,
-    "tokens": 570_347,  # the same
-    "lines of Python": 92_864,  # the same
-    "lines of other languages": 2_409,  # the same
-    "lines of tests": 74_052,  # the same
-    "words of pages": 28_199,  # the same
+    "tokens": 587_560,  # the same
+    "lines of Python": 92_941,  # the same
+    "lines of other languages": 3_532,  # the same
+    "lines of tests": 75_043,  # the same
+    "words of pages": 29_012,  # the same
     "options": 75,  # the same
     "commands": 21,
     "metrics": 87,  # the same

@@ -46,6 +46,7 @@ def events_in(
     which the recipe declares for the column: a category's values, or the labels. Blanks around a cell do not count,
     unless such a value has them. Other cells are what JSON would read, a number, true, false, or else text; but the
     column is text in all its rows if the recipe says so, or if it says nothing and the first rows do (`holds_texts`).
+    Where the recipe declares a number or a time that may be missing, a cell that is none is missing.
 
     Parameters
     ----------
@@ -163,7 +164,7 @@ def _batches(
 _REMEDIES: Final = {
     "missing_field": "Fill in the value, set the feature's option missing, or skip such rows with on_incomplete.",
     "unknown_label": "Correct the row, or add the value to events.label.",
-    "wrong_type": "Correct the row, or declare the field as another kind.",
+    "wrong_type": "Correct the row, or declare the field as another kind; of a CSV, the option missing covers it, too.",
 }
 
 
@@ -175,12 +176,15 @@ def _csv(columns: CsvColumns, delimiter: str | None, markers: Markers, path: Pat
     names = next(rows)
     first = list(islice(rows, CHUNK))
     columns = columns.judging(names, first)
-    kinds = [(name, name in columns.texts, columns.codes.get(name, frozenset())) for name in names]
+    kinds = [
+        (name, name in columns.texts, columns.codes.get(name, frozenset()), columns.readable.get(name))
+        for name in names
+    ]
     for row, cells in enumerate(chain(first, rows)):
         event: Event = {}
-        for (name, text, codes), cell in zip(kinds, cells, strict=True):
+        for (name, text, codes, is_readable), cell in zip(kinds, cells, strict=True):
             value = read_cell(cell, text=text, codes=codes)
-            if value is not None:
+            if value is not None and (is_readable is None or is_readable(value)):
                 event[name] = value
                 is_unread = type(value) is str and not text and name in columns.declared
                 if is_unread and NUMBER.fullmatch(cell.strip()) is not None:

@@ -61,6 +61,8 @@ MOMENTS: Final = 1_700_000_000 + CHANCE.integers(0, 10**7, N)
 FIRST_DAY: Final = datetime(2026, 1, 1)
 NUMBER, FLAG, TIME = {"as": "number"}, {"as": "flag"}, {"as": "time"}
 TEXT: Final[dict[str, Any]] = {"as": "number", "parse": "text"}
+AVERAGE: Final = {"as": "number", "missing": {"constant": 49.0}}
+TIME_OR_NONE: Final = {"as": "time", "missing": "indicator"}
 COMMA: Final = {"decimal": ","}
 BEYOND: Final = "integers beyond 2^53, of which a number loses digits"
 NOT_READ: Final = "look like dates or times that `time` does not read"
@@ -148,8 +150,8 @@ ROWS: Final[dict[str, list[Row]]] = {
         ("cjp", "a", [1.0, 1e39, 2.0], None, "numbers beyond the range of a feature, 3.4e+38"),
         ("c", "a", [10**400 + at**2 for at in range(60)], None, "numbers beyond the range of a feature"),
         ("c", "a", texts("{1},5e{0}"), None, "numbers beyond the range of a feature"),
-        ("c", "a", [*range(99), "1e400"], None, "mixed types (number, str)"),
-        ("c", "a", [*range(99), "-Infinity"], None, "mixed types (number, str)"),
+        ("c", "a", [*range(99), "1e400"], AVERAGE, "1 '1e400' taken as missing"),
+        ("c", "a", [*range(99), "-Infinity"], AVERAGE, "1 '-Infinity' taken as missing"),
     ],
     "times": [
         ("jc", "ts", MOMENTS, "time", "counted in s"),
@@ -212,7 +214,7 @@ ROWS: Final[dict[str, list[Row]]] = {
         ("c", "a", ["true", "false", "maybe"], category("false", "maybe", "true"), "3 values"),
         ("cj", "a", ["yes", "no", "no"], category("no", "yes"), "2 values"),
         ("cj", "a", ["Y", "N"], category("N", "Y"), "2 values"),
-        ("j", "a", [True, 0, 1], None, "mixed types (bool, number)"),
+        ("j", "a", [True, 0, 1], None, "mixed types (20 bool such as 20 'True'; 40 number): fix"),
     ],
     "missing": [
         ("c", "a", ["NA", "DE", "FR"], category("DE", "FR", "NA"), "3 values"),
@@ -225,6 +227,27 @@ ROWS: Final[dict[str, list[Row]]] = {
         ("jcp", "a", ["a", None, "b"], {**category("a", "b"), "missing": "indicator"}, "missing in 33.3%"),
         ("j", "a", [None], None, "always missing in the sample"),
         ("c", "a", ["NA"], None, "always missing in the sample; 60 'NA' taken as missing"),
+    ],
+    "strays": [
+        ("c", "a", [*range(99), "error"], AVERAGE, "1 'error' taken as missing"),
+        ("c", "a", [*range(99), *["unknown"] * 4, "#DIV/0!"], AVERAGE, "1 '#DIV/0!', 4 'unknown' taken as missing"),
+        ("c", "a", [*range(99), *["-"] * 90], AVERAGE, "90 '-' taken as missing"),
+        ("c", "a", [*range(99), "None", "NULL"], AVERAGE, "1 'NULL', 1 'None' taken as missing"),
+        ("c", "a", [*range(99), "<0", "99+"], AVERAGE, "1 '99+', 1 '<0' taken as missing"),
+        ("c", "a", [*range(60), *(f"<{at}" for at in range(15))], None, "15 str such as 1 '<0', 1 '<1'"),
+        ("c", "a", [*texts("{0},5"), *["n/a", "-"] * 9], {**TEXT, **COMMA, "missing": {"constant": 31.0}}, "9 '-', 9"),
+        (
+            "c",
+            "a",
+            [*texts("{0},5"), "1;5"],
+            {**TEXT, **COMMA, "missing": {"constant": 31.0}},
+            "1 '1;5' taken as missing",
+        ),
+        ("c", "a", [*moments("%Y-%m-%dT%H:%M:%S")[1:], "error"], TIME_OR_NONE, "1 'error' taken as missing"),
+        ("c", "a", [*moments("%Y-%m-%dT%H:%M:%S")[1:], "2026-13-01"], TIME_OR_NONE, "1 '2026-13-01' taken as missing"),
+        ("c", "ts", [*MOMENTS[1:], "error"], {**TIME_OR_NONE, "format": "s"}, "1 'error' taken as missing"),
+        ("c", "a", [*range(1, 6), "error"], category("1", "2", "3", "4", "5", "error"), "6 values"),
+        ("c", "a", ["error", *(f"{place:05d}" for place in places(120)[1:])], "category", "121 values"),
     ],
     "constants": [
         ("cj", "a", ["x"], None, "constant: every event has 'x'"),
@@ -243,7 +266,7 @@ ROWS: Final[dict[str, list[Row]]] = {
         ("cj", "a", ["\U0001f44d", "\U0001f600"], category("\U0001f44d", "\U0001f600"), "2 values"),
         ("c", "a", ['"', "'", 'a"b', "\\n", "#", "]"], category('"', "#", "'", "\\n", "]", 'a"b'), "6 values"),
         ("j", "a", ["", " ", "b"], category("", " ", "b"), "3 values"),
-        ("j", "a", [1, "x"], None, "mixed types (number, str)"),
+        ("j", "a", [1, "x", 2], None, "mixed types (40 number; 20 str such as 20 'x'): fix"),
     ],
     "nested": [
         ("jp", "a", [[1, 2], [3]], None, "declare the element that counts"),

@@ -349,7 +349,7 @@ def _counter(path: Path, values: Sequence[Any], places: Sequence[int]) -> FieldP
 
 def _field(path: Path, values: Sequence[Any], answers: _Labels | None, *, of_cells: bool) -> FieldProposal:
     present = [value for value in values if value is not None]
-    kinds = {"number" if isinstance(v, int | float) and not isinstance(v, bool) else type(v).__name__ for v in present}
+    kinds = set(map(_kind, present))
     if not present:
         return FieldProposal(path, None, "always missing in the sample")
     if (beyond := _beyond(path, present)) is not None:
@@ -358,12 +358,11 @@ def _field(path: Path, values: Sequence[Any], answers: _Labels | None, *, of_cel
         return dates
     written = _notation(present, kinds)
     if written is not None:
-        return _written(path, values, written, answers)
+        return _written(path, values, written, answers, of_cells=of_cells)
     if kinds & {"list", "dict"}:
         return FieldProposal(path, None, "not a single value: declare the element that counts, such as items[0]")
     if len(kinds) > 1:
-        types = ", ".join(sorted(kinds))
-        return FieldProposal(path, None, f"mixed types ({types}): fix the producer, or choose one kind")
+        return FieldProposal(path, None, f"mixed types ({_kinds_text(present)}): fix the producer, or choose one kind")
     distinct = Counter(present)
     if len(distinct) == 1 and len(present) == len(values):
         return FieldProposal(path, None, f"constant: every event has {_value_text(present[0])}")
@@ -372,12 +371,28 @@ def _field(path: Path, values: Sequence[Any], answers: _Labels | None, *, of_cel
     if kind == "bool":
         made = FieldProposal(path, {"as": "flag"}, f"true in {distinct[True] / distinct.total():.1%}")
     elif kind == "str":
-        made = _text(path, present, distinct, labels)
+        made = _text(path, present, distinct, labels, of_cells=of_cells)
     else:
         made = _number(path, present, distinct, labels, of_cells=of_cells)
     if answers is not None and (known := _leak(made, values, answers)) is not None:
         return FieldProposal(path, None, f"leak suspected: {known}; is it known when the event happens?")
     return _with_missing(made, present, len(values))
+
+
+def _kind(value: Any) -> str:
+    return "number" if isinstance(value, int | float) and not isinstance(value, bool) else type(value).__name__
+
+
+def _kinds_text(present: Sequence[Any]) -> str:
+    """Return the types of values, how many there are of each, and which values of the rarer ones."""
+    kinds = Counter(map(_kind, present))
+    usual, _ = max(kinds.items(), key=lambda one: one[1])
+    some = {kind: Counter(str(value) for value in present if _kind(value) == kind) for kind in kinds}
+    said = {kind: f"{count:,} {kind}" for kind, count in sorted(kinds.items())}
+    for kind in kinds.keys() - {usual}:
+        examples = ", ".join(f"{count:,} {_value_text(value)}" for value, count in some[kind].most_common(3))
+        said[kind] += f" such as {examples}"
+    return "; ".join(said.values())
 
 
 def _beyond(path: Path, present: Sequence[Any]) -> FieldProposal | None:
@@ -398,7 +413,9 @@ def _notation(present: Sequence[Any], kinds: set[str]) -> Written | None:
     return None
 
 
-def _written(path: Path, values: Sequence[Any], written: Written, answers: _Labels | None) -> FieldProposal:
+def _written(
+    path: Path, values: Sequence[Any], written: Written, answers: _Labels | None, *, of_cells: bool
+) -> FieldProposal:
     """Return what is proposed for numbers in another notation than JSON's."""
     if written.options is None or written.parse is None:
         distinct = len({value for value in values if isinstance(value, str)})
@@ -410,10 +427,21 @@ def _written(path: Path, values: Sequence[Any], written: Written, answers: _Labe
     labels = None if answers is None else answers.among(read)
     made = _quantity(path, present, Counter(present), labels)
     assert made.options is not None
-    made = replace(made, options={**made.options, **written.options}, why=f"{written.why}; {made.why}")
+    unread = Counter(value for value, number in zip(values, read, strict=True) if number is None and value is not None)
+    why = f"{written.why}; {made.why}{_unread(unread, of_cells=of_cells)}"
+    made = replace(made, options={**made.options, **written.options}, why=why)
     if answers is not None and (known := _leak(made, read, answers)) is not None:
         return FieldProposal(path, None, f"leak suspected: {known}; is it known when the event happens?")
-    return _with_missing(made, present, len(present) + sum(value is None for value in values))
+    return _with_missing(made, present, len(values) if of_cells else len(values) - unread.total())
+
+
+def _unread(texts: Counter[str], *, of_cells: bool) -> str:
+    """Say what becomes of the texts that a feature cannot read."""
+    if not texts:
+        return ""
+    some = ", ".join(f"{count:,} {_value_text(text)}" for text, count in texts.most_common(3))
+    some += f" and {len(texts) - 3} others" if len(texts) > 3 else ""
+    return f"; {some} taken as missing" if of_cells else f"; {some} cannot be read, and become dead letters"
 
 
 def _dates(path: Path, present: Sequence[Any], kinds: set[str]) -> FieldProposal | None:
@@ -537,12 +565,17 @@ def _times_of(distinct: Collection[str]) -> list[tuple[int, bool]]:
     return times if len(times) >= MOSTLY * len(distinct) else []
 
 
-def _text(path: Path, present: Sequence[str], distinct: Counter[str], labels: NDArray[np.int8] | None) -> FieldProposal:
+def _text(
+    path: Path, present: Sequence[str], distinct: Counter[str], labels: NDArray[np.int8] | None, *, of_cells: bool
+) -> FieldProposal:
     if times := _times_of(distinct):
         local = any(is_local for _, is_local in times)
         why = "a time without an offset: give its zone" if local else "a time; for local hours give a zone"
         micros = [time for time, _ in times]
-        return FieldProposal(path, {"as": "time"}, why + _covered(max(micros) - min(micros)))
+        unread = Counter({text: count for text, count in distinct.items() if time_of_text(text) is None})
+        missing = {"missing": "indicator"} if unread and of_cells else {}
+        why += _covered(max(micros) - min(micros)) + _unread(unread, of_cells=of_cells)
+        return FieldProposal(path, {"as": "time", **missing}, why)
     if len(present) >= LEAST_COUNTED and len(distinct) > NEARLY_UNIQUE * len(present):
         return FieldProposal(path, None, _identifier(len(distinct), len(present), exact=True))
     return FieldProposal(path, *vocabulary_or_hash(present, labels))

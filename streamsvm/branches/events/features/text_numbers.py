@@ -53,8 +53,11 @@ def as_text(values: Collection[str], *, many: bool) -> Written | None:
     many : bool
         Whether there are so many that figures without a separator are numbers rather than codes.
     """
-    if all(_PLAIN.fullmatch(value) for value in values):
-        if not many or any(_PADDED_WITH_ZEROS.match(value) for value in values):
+    figures = [value for value in values if _PLAIN.fullmatch(value)]
+    if len(figures) >= MOSTLY * len(values) and any(map(_PADDED_WITH_ZEROS.match, figures)):
+        return None
+    if len(figures) == len(values):
+        if not many:
             return None
         return Written(None, f'figures as text: as = "number", parse = "text", unless they are {_CODES}')
     marks = Counter(mark for value in values for mark in set(_CURRENCY.findall(value)))
@@ -124,10 +127,7 @@ def _described(readings: Sequence[_Reading], currency: str, values: Collection[s
         *(["thousands separators"] if first.options.get("thousands") else []),
         *(["a decimal comma"] if first.options.get("decimal") else []),
     ]
-    unread = len(first.numbers) - first.count
     why = f"numbers as text{' with ' if what else ''}{' and '.join(what)}"
-    if unread:
-        why += f"; {unread} of {len(first.numbers)} values cannot be read, and become dead letters"
     return Written(first.options, why, first.parse)
 
 

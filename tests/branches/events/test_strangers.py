@@ -42,6 +42,11 @@ def marked(mark: float, values: Any, share: float = 0.1) -> Any:
     return np.where(CHANCE.random(N) < share, mark, values)
 
 
+def absent(share: Any) -> Any:
+    """Return numbers, a share of which is missing."""
+    return np.where(CHANCE.random(N) < share, None, NORMAL)
+
+
 def moments(form: str) -> list[str]:
     """Return times of two years in a notation."""
     return [datetime.fromtimestamp(1.7e9 + 31_557 * at, UTC).strftime(form) for at in range(N)]
@@ -62,6 +67,7 @@ FIRST_DAY: Final = datetime(2026, 1, 1)
 NUMBER, FLAG, TIME = {"as": "number"}, {"as": "flag"}, {"as": "time"}
 TEXT: Final[dict[str, Any]] = {"as": "number", "parse": "text"}
 AVERAGE: Final = {"as": "number", "missing": {"constant": 49.0}}
+MAYBE: Final = {"as": "number", "missing": "indicator"}
 TIME_OR_NONE: Final = {"as": "time", "missing": "indicator"}
 COMMA: Final = {"decimal": ","}
 BEYOND: Final = "integers beyond 2^53, of which a number loses digits"
@@ -228,6 +234,13 @@ ROWS: Final[dict[str, list[Row]]] = {
         ("j", "a", [None], None, "always missing in the sample"),
         ("c", "a", ["NA"], None, "always missing in the sample; 60 'NA' taken as missing"),
     ],
+    "presence": [
+        ("jcp", "a", absent(0.02 + 0.06 * LABELS), MAYBE, "which says something about the labels"),
+        ("j", "a", absent(0.2 - 0.1 * LABELS), MAYBE, "which says something about the labels"),
+        ("j", "a", absent(0.2), "mean", "missing in"),
+        ("j", "a", absent(0.02), "mean", "missing in"),
+        ("c", "a", [f"{a}%" for a in absent(0.1 + 0.1 * LABELS)], {**TEXT, "missing": "indicator"}, "'None%'"),
+    ],
     "strays": [
         ("c", "a", [*range(99), "error"], AVERAGE, "1 'error' taken as missing"),
         ("c", "a", [*range(99), *["unknown"] * 4, "#DIV/0!"], AVERAGE, "1 '#DIV/0!', 4 'unknown' taken as missing"),
@@ -379,7 +392,8 @@ def test_a_column_is_what_it_looks_like(
     (first, options), *others = features.items()
     assert options.pop("field", first) in (name, [name])
     if isinstance(wanted, str):
-        kinds = {"log": "number", "marked": "number", "wide": "number"}
+        assert wanted != "mean" or "constant" in options["missing"]
+        kinds = {"log": "number", "mean": "number", "marked": "number", "wide": "number"}
         assert options["as"] in kinds.get(wanted, wanted).split(" or ")
         assert ("log1p" in options, bool(others)) == (wanted == "log", wanted == "marked")
     else:

@@ -24,6 +24,7 @@ from streamsvm.branches.events.features.held_out import (
     area_in_order,
     coded,
     enough,
+    explains,
     logarithm_gain,
     signed_logarithm,
 )
@@ -376,7 +377,7 @@ def _field(path: Path, values: Sequence[Any], answers: _Labels | None, *, of_cel
         made = _number(path, present, distinct, labels, of_cells=of_cells)
     if answers is not None and (known := _leak(made, values, answers)) is not None:
         return FieldProposal(path, None, f"leak suspected: {known}; is it known when the event happens?")
-    return _with_missing(made, present, len(values))
+    return _with_missing(made, present, np.array([value is not None for value in values]), answers)
 
 
 def _kind(value: Any) -> str:
@@ -432,7 +433,10 @@ def _written(
     made = replace(made, options={**made.options, **written.options}, why=why)
     if answers is not None and (known := _leak(made, read, answers)) is not None:
         return FieldProposal(path, None, f"leak suspected: {known}; is it known when the event happens?")
-    return _with_missing(made, present, len(values) if of_cells else len(values) - unread.total())
+    there = np.array(
+        [number is not None or (value in unread and not of_cells) for number, value in zip(read, values, strict=True)]
+    )
+    return _with_missing(made, present, there, answers)
 
 
 def _unread(texts: Counter[str], *, of_cells: bool) -> str:
@@ -581,15 +585,25 @@ def _text(
     return FieldProposal(path, *vocabulary_or_hash(present, labels))
 
 
-def _with_missing(made: FieldProposal, present: Sequence[Any], events: int) -> FieldProposal:
-    if made.options is None or len(present) == events:
+def _with_missing(
+    made: FieldProposal,
+    present: Sequence[Any],
+    there: NDArray[np.bool_],
+    answers: _Labels | None,
+) -> FieldProposal:
+    """Propose what a missing value is: of a number the mean, unless its presence says something about the labels."""
+    if made.options is None or there.all():
         return made
     missing: Any = "indicator"
+    why = f"{made.why}; missing in {1 - len(present) / len(there):.1%}"
+    says = answers is not None and explains(there.astype(np.float64), answers.of)
     if made.options["as"] == "number" and len(set(present)) > 1:
-        known = np.array(present, np.float64)
-        known = np.clip(known, *made.options["clip"]) if made.borders else known
-        missing = {"constant": float(f"{np.mean(known):.6g}")}
-    why = f"{made.why}; missing in {1 - len(present) / events:.1%}"
+        if says:
+            why += ", which says something about the labels"
+        else:
+            known = np.array(present, np.float64)
+            known = np.clip(known, *made.options["clip"]) if made.borders else known
+            missing = {"constant": float(f"{np.mean(known):.6g}")}
     return replace(made, options={**made.options, "missing": missing}, why=why)
 
 

@@ -67,6 +67,7 @@ FIRST_DAY: Final = datetime(2026, 1, 1)
 NUMBER, FLAG, TIME = {"as": "number"}, {"as": "flag"}, {"as": "time"}
 TEXT: Final[dict[str, Any]] = {"as": "number", "parse": "text"}
 AVERAGE: Final = {"as": "number", "missing": {"constant": 49.0}}
+MEAN: Final = {"missing": {"constant": 31.0}}
 MAYBE: Final = {"as": "number", "missing": "indicator"}
 TIME_OR_NONE: Final = {"as": "time", "missing": "indicator"}
 COMMA: Final = {"decimal": ","}
@@ -248,12 +249,12 @@ ROWS: Final[dict[str, list[Row]]] = {
         ("c", "a", [*range(99), "None", "NULL"], AVERAGE, "1 'NULL', 1 'None' taken as missing"),
         ("c", "a", [*range(99), "<0", "99+"], AVERAGE, "1 '99+', 1 '<0' taken as missing"),
         ("c", "a", [*range(60), *(f"<{at}" for at in range(15))], None, "15 str such as 1 '<0', 1 '<1'"),
-        ("c", "a", [*texts("{0},5"), *["n/a", "-"] * 9], {**TEXT, **COMMA, "missing": {"constant": 31.0}}, "9 '-', 9"),
+        ("c", "a", [*texts("{0},5"), *["n/a", "-"] * 9], {**TEXT, **COMMA, **MEAN}, "9 '-', 9"),
         (
             "c",
             "a",
             [*texts("{0},5"), "1;5"],
-            {**TEXT, **COMMA, "missing": {"constant": 31.0}},
+            {**TEXT, **COMMA, **MEAN},
             "1 '1;5' taken as missing",
         ),
         ("c", "a", [*moments("%Y-%m-%dT%H:%M:%S")[1:], "error"], TIME_OR_NONE, "1 'error' taken as missing"),
@@ -315,6 +316,17 @@ ROWS: Final[dict[str, list[Row]]] = {
             None,
             "120 values, numbers as text in several currencies ($, EUR): convert",
         ),
+        ("cj", "a", texts("{0}.5 kg"), {**TEXT, "currency": "kg"}, "numbers as text with the unit kg; 1.5 to 60.5"),
+        ("c", "a", [*texts("{0},5 km/h"), "-"], {**TEXT, **COMMA, "currency": "km/h", **MEAN}, "the unit km/h and a d"),
+        ("c", "a", texts("{1}ms"), {**TEXT, "currency": "ms"}, "with the unit ms; 100 to 159"),
+        ("c", "a", texts("{0} \u00b0C"), {**TEXT, "currency": "\u00b0C"}, "with the unit \u00b0C; 1 to 60"),
+        ("c", "a", [*texts("{0} kg"), *texts("{0}.5 lb")], None, "in several units (kg, lb): convert them to one"),
+        ("c", "a", ["1", "2", "12 bis"], category("1", "12 bis", "2"), "3 values"),
+        ("c", "a", texts("{0}.0b"), "category or hash", "60 values"),
+        ("c", "a", texts("{0}B"), "category or hash", "60 values"),
+        ("c", "a", [f"{at}{'ABCDEF'[at % 6]}" for at in range(40)] * 2, "category", "40 values"),
+        ("cj", "a", [*texts("({0},{1}.50)"), "1,200.50"], None, "in parentheses, as bookkeepers write those below 0"),
+        ("c", "a", [*texts("({0}.5)"), *texts("{0}.5")], None, "in parentheses, as bookkeepers"),
         ("j", "a", texts("{1}"), None, 'figures as text: as = "number", parse = "text", unless they are'),
     ],
     "leaks": [

@@ -16,7 +16,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from streamsvm.branches.events.features.date_notations import looks_like_dates
+from streamsvm.branches.events.features.date_notations import looks_like_dates, looks_like_durations
 from streamsvm.branches.events.features.held_out import (
     LEAST_COUNTED,
     area_by_shares,
@@ -451,7 +451,12 @@ def _unread(texts: Counter[str], *, of_cells: bool) -> str:
 def _dates(path: Path, present: Sequence[Any], kinds: set[str]) -> FieldProposal | None:
     """Return that values are dates or times in a notation that no feature reads, if they are."""
     distinct = list(dict.fromkeys(present))
-    if len(distinct) == 1 or (kinds == {"str"} and _times_of(distinct)) or not looks_like_dates(distinct):
+    if len(distinct) == 1 or (kinds == {"str"} and _times_of(distinct)):
+        return None
+    if looks_like_durations(distinct):
+        why = f"values such as {_value_text(distinct[0])} look like durations: send seconds"
+        return FieldProposal(path, None, why)
+    if not looks_like_dates(distinct):
         return None
     return FieldProposal(path, None, f"values such as {_value_text(distinct[0])} look like {_NOT_READ}")
 

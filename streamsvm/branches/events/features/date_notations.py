@@ -58,9 +58,9 @@ _LEAST_MINUTES: Final = 30
 
 
 def looks_like_durations(values: Iterable[Any]) -> bool:
-    """Return whether nearly all of some distinct values are hours, or minutes, that no day's clock shows or none late.
+    """Return whether nearly all of some distinct values are like 4:35 or 00:20:30, but no times of day.
 
-    A column of times of day has some of the afternoon; one of durations has them rarely without some beyond a day.
+    Times of day include some of the afternoon. Durations do without them, or some are longer than a day.
     """
     texts = [_text(value) for value in values]
     if not _mostly(_DURATION, texts):

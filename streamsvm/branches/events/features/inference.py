@@ -37,6 +37,7 @@ from streamsvm.branches.events.features.naming_numbers import (
     Shape,
     as_codes,
     is_id,
+    is_id_text,
     is_identifier,
     is_quantity,
     vocabulary_or_hash,
@@ -586,7 +587,9 @@ def _text(
         why += _covered(max(micros) - min(micros)) + _unread(unread, of_cells=of_cells)
         return FieldProposal(path, {"as": "time", **missing}, why)
     if len(present) >= LEAST_COUNTED and len(distinct) > NEARLY_UNIQUE * len(present):
-        return FieldProposal(path, None, _identifier(len(distinct), len(present), exact=True))
+        why = _identifier(len(distinct), len(present), exact=True)
+        doubt = "perhaps an " if why.startswith(_IDENTIFIER) and not is_id_text(path, distinct) else ""
+        return FieldProposal(path, None, doubt + why)
     return FieldProposal(path, *vocabulary_or_hash(present, labels))
 
 

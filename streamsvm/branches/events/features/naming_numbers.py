@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -45,6 +45,8 @@ _QUANTITY: Final = re.compile(
     "counts?|total|sum|duration|size|bytes|population|distance|length|weight|height|volume|score|rate"
 )
 """Words in the names of fields that measure or count things."""
+_PHONE: Final = re.compile("phone|telephone|tel|mobile|fax")
+_ID: Final = re.compile("(?=.*[0-9])[A-Za-z0-9]+(?:[-_:][A-Za-z0-9]+)*", re.ASCII)
 _WORD: Final = re.compile("[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 
 
@@ -57,6 +59,17 @@ def is_id(path: Path) -> bool:
     """Return whether a field is the event's own identifier by its name."""
     words = words_of(path)
     return bool(words) and words[-1] in ("id", "uuid", "key", "no", "nr", "number")
+
+
+def is_id_text(path: Path, values: Collection[str]) -> bool:
+    """Return whether different texts are the events' own identifiers: by the name, or as they mix figures and letters.
+
+    Phone numbers, amounts and prose differ in each event, too.
+    """
+    if any(map(_PHONE.fullmatch, words_of(path))) or any(re.search(r"\s", value) for value in values):
+        return False
+    mixed = sum(re.search("[A-Za-z]", value) is not None for value in values)
+    return is_id(path) or (2 * mixed > len(values) and all(map(_ID.fullmatch, values)))
 
 
 def is_quantity(path: Path) -> bool:

@@ -21,6 +21,7 @@ from streamsvm.branches.events.features.recipe import Recipe
 from streamsvm.branches.events.options import points_of
 from streamsvm.config import PointsConfig
 from streamsvm.errors import ConfigurationError
+from streamsvm.field_paths import shown
 from streamsvm.ingest.decoding import Markers
 from streamsvm.ingest.files.delimiters import delimiter_of
 from streamsvm.ingest.files.faults import CORRECT, bad_cell, bad_row, reading, refuse_repeated, shown as quoted
@@ -150,7 +151,9 @@ def _batches(
         made = reader.read(rows)
         for row, fault in sorted(made.faults.items()):
             if fault.reason != "missing_field" or on_incomplete is None:
-                raise bad_row(path, first_row + row, fault.what, _REMEDIES.get(fault.reason, CORRECT))
+                is_label = recipe.label is not None and fault.what == f"{shown(recipe.label.field)} is missing"
+                remedy = _NO_LABEL if is_label else _REMEDIES.get(fault.reason, CORRECT)
+                raise bad_row(path, first_row + row, fault.what, remedy)
         good = np.array([row not in made.faults for row in range(len(rows))], np.bool_)
         if on_incomplete is not None and not good.all():
             on_incomplete(int((~good).sum()))
@@ -161,6 +164,7 @@ def _batches(
             yield SourceBatch(np.asarray(points.X, np.float64), labels, points.weight, None, first_row, at)
 
 
+_NO_LABEL: Final = "Fill in the label, or skip such rows with on_incomplete."
 _REMEDIES: Final = {
     "missing_field": "Fill in the value, set the feature's option missing, or skip such rows with on_incomplete.",
     "unknown_label": "Correct the row, or add the value to events.label.",

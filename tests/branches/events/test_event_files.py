@@ -273,6 +273,7 @@ def test_a_text_where_a_number_may_be_missing_is_missing(tmp_path: Path) -> None
         ("amount,is_fraud\n1,true\n1e400,true\n", "row 2, column amount: '1e400' is too large for a number"),
         ("amount,is_fraud\n1\n", "row 1: it has 1 cells, the first line has 2"),
         ("amount,is_fraud\nx,true\n", "row 1: amount is 'x', not a number. Correct the row, or declare the field"),
+        ("amount,is_fraud\n1,\n", "is_fraud is missing. Fill in the label, or skip such rows with on_incomplete"),
         ("amount,is_fraud\n1,maybe\n", "row 1: is_fraud is 'maybe'; events.label means false as negative"),
         ("amount,is_fraud\n1,true\n,false\n", "row 2: amount is missing. Fill in the value, set the feature's option"),
     ],

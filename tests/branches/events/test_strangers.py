@@ -380,14 +380,14 @@ def table(path: Path, columns: Mapping[str, Sequence[Any]]) -> Path:
     return path
 
 
-def proposed(path: Path, *options: str) -> str:
-    """Return what is proposed for a file, which `evaluate` accepts."""
+def proposed(path: Path, *options: str, evaluated: Sequence[str] = ()) -> str:
+    """Return what is proposed for a file, which `evaluate` accepts with some options."""
     done = CliRunner().invoke(app, ["features", "infer", str(path), *options])
     assert (done.exit_code, done.stderr) == (0, ""), done.stderr
     config = path.with_name("config.toml")
     config.write_text(done.stdout)
-    evaluated = CliRunner().invoke(app, ["evaluate", str(path), "--config", str(config), "--no-optimum"])
-    assert evaluated.exit_code == 0, evaluated.exception
+    command = ["evaluate", str(path), "--config", str(config), "--no-optimum", *evaluated]
+    assert (ran := CliRunner().invoke(app, command)).exit_code == 0, ran.exception
     return done.stdout
 
 
@@ -482,18 +482,36 @@ def test_a_second_column_like_the_label_is_a_copy_of_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("labels", "said"),
+    [
+        (["no", "yes", "no", ""], "15 of 60 have no label: evaluate with --skip-incomplete"),
+        (["no", "yes", "Yes", "NO "], "'NO', 'no': labels that differ in spelling only; spell them alike"),
+    ],
+)
+def test_what_is_odd_about_labels_is_said(labels: list[str], said: str, tmp_path: Path) -> None:
+    """The proposal runs with the option that is named."""
+    path = tmp_path / "a.csv"
+    path.write_text("x,y\n" + "".join(f"{X[at]},{labels[at % 4]}\n" for at in range(60)))
+    assert f"\n# {said}\n" in proposed(path, evaluated=["--skip-incomplete"])
+
+
+@pytest.mark.parametrize(
     ("text", "refused"),
     [
+        ("a,b,y\n" + "1,2,0\n3,4,1\n" * 9, "no event has a value of target: the fields are a, b, y. Give the label's"),
+        ("a,b,target\n1,2,\n3,4,\n", "no event has a value of target: the fields are a, b. Give the label's"),
+        ("a,y\nZ\u00fcrich,0\n".encode("cp1252"), "cannot be read: 'utf-8' codec can't decode byte 0xfc"),
         ("a,a,y\n1,2,0\n3,4,1\n", "has several columns named a"),
         (",a,y\n0,2,0\n1,4,1\n", "the first line must name every column"),
         ("a,y\n", "holds no events"),
     ],
 )
-def test_a_table_without_a_name_for_each_column_is_refused(text: str, refused: str, tmp_path: Path) -> None:
-    """As is a table without rows."""
+def test_a_table_that_cannot_be_read_is_refused(text: str | bytes, refused: str, tmp_path: Path) -> None:
+    """Without a name for each column, without rows, without the label's column, or not in UTF-8."""
     path = tmp_path / "a.csv"
-    path.write_text(text)
-    assert refused in str(CliRunner().invoke(app, ["features", "infer", str(path)]).exception)
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    options = ["--label", "target"] if "target" in refused else []
+    assert refused in str(CliRunner().invoke(app, ["features", "infer", str(path), *options]).exception)
 
 
 def test_a_table_of_which_nothing_can_be_proposed_says_so(tmp_path: Path) -> None:

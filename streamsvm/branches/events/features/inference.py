@@ -47,6 +47,7 @@ from streamsvm.branches.events.features.recipe import MOST_COLUMNS
 from streamsvm.branches.events.features.text_numbers import MOSTLY, Written, as_text
 from streamsvm.branches.events.features.values import MICROSECONDS, time_of_text
 from streamsvm.field_paths import Path, Unreachable, picked, shown, unreadable
+from streamsvm.ingest.files.faults import listed
 from streamsvm.model.described import MOST_LABELS, Label as LabelValue
 from streamsvm.model.positive_label import TwoLabels, two_labels
 from streamsvm.points import LARGEST_FEATURE, is_lost_as_float32
@@ -156,6 +157,8 @@ class Proposal:
     id : Path or None
         The field that is taken for the id.
     events : int
+    unlabeled : int
+        How many of them have no label, though others have.
     """
 
     fields: tuple[FieldProposal, ...]
@@ -163,6 +166,7 @@ class Proposal:
     rare: tuple[Any, float] | None
     id: Path | None
     events: int
+    unlabeled: int = 0
 
 
 def proposal(
@@ -194,7 +198,8 @@ def proposal(
     Raises
     ------
     ValueError
-        If the label does not have two to `MOST_LABELS` values of one type, or `positive` is none of two.
+        If no event has the label, if the label does not have two to `MOST_LABELS` values of one type, or if `positive`
+        is none of two.
     """
     places = range(len(events)) if places is None else places
     paths = list(dict.fromkeys(path for event in events for path in _leaves(event)))
@@ -203,6 +208,9 @@ def proposal(
     if label is None:
         named = [path for path in paths if len(path) == 1 and str(path[0]).lower() in LABEL_NAMES]
         label = named[0] if len(named) == 1 else None
+    if label is not None and label not in whole and all(value is None for value in picked(events, label)):
+        some = listed(list(map(shown, paths)))
+        raise ValueError(f"no event has a value of {shown(label)}: the fields are {some}")
     taken = {} if label is None else (markers or {}).get(shown(label), {})
     answers = None if label is None else _label(picked(events, label), label, taken, positive)
     unread = dict(found for event in events for found in unreadable(event))
@@ -224,7 +232,8 @@ def proposal(
     found = _within_columns(found)
     labels = None if label is None or answers is None else (label, answers.two or answers.all)
     rare = None if answers is None else answers.rare()
-    return Proposal(tuple(found), labels, rare, identifier, len(events))
+    unlabeled = 0 if answers is None else int((answers.of < 0).sum())
+    return Proposal(tuple(found), labels, rare, identifier, len(events), unlabeled)
 
 
 def _within_columns(found: list[FieldProposal]) -> list[FieldProposal]:

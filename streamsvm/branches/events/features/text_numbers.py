@@ -78,7 +78,7 @@ def as_text(values: Collection[str], *, many: bool) -> Written | None:
     kind, bare = "currencies", [_CURRENCY.sub("", value) for value in values]
     if not marks and (units := _units(values)):
         marks, kind = units, "units"
-        bare = [value[: found.start(2)] if (found := _UNIT.fullmatch(value)) else value for value in values]
+        bare = [value[: unit.start(2)] if (unit := _UNIT.fullmatch(value)) else value for value in values]
     if len(marks) > 1 and marks.most_common(2)[1][1] > (1 - MOSTLY) * len(values):
         some = ", ".join(mark for mark, _ in marks.most_common(3))
         if _best(bare, "") is not None:

@@ -263,6 +263,8 @@ def _lines(made: Proposal, envelope: str, points: Mapping[str, str]) -> Iterator
             unfit = "; a category cannot have them" if field.options else ""
             yield f"# {printable('_'.join(map(str, field.path)))}: {why}{unfit}"
             continue
+        if left := [one for one in (field.options or {}).get("values", ()) if one not in options.get("values", [one])]:
+            why += f"; a category has a column {printable(', '.join(left))} of its own"
         names.add(name := name_for(field.path, names))
         own = {} if written(field.path) == name else {"field": written(field.path)}
         yield f"{toml_key(name)} = {toml_value({**own, **options})}  # {why}"

@@ -53,6 +53,7 @@ from streamsvm.model.positive_label import TwoLabels, two_labels
 from streamsvm.points import LARGEST_FEATURE, is_lost_as_float32
 
 LABEL_NAMES: Final = ("y", "label", "class", "target")
+WEIGHT_NAMES: Final = ("weight", "weights", "sample_weight")
 SEPARATES: Final = 0.995
 """Area under the curve, of one field alone, from which it is suspected to know the label."""
 LONG_TAIL: Final = 100.0
@@ -64,7 +65,7 @@ UNWEIGHTED: Final = 0.25
 for nearly all rows, and then their order, and the area under the curve, are arbitrary."""
 _EPOCHS: Final = {"s": (5e8, 2.6e9), "ms": (5e11, 2.6e12), "us": (5e14, 2.6e15), "ns": (5e17, 2.6e18)}
 """From 1985 to 2052."""
-_TIME_WORD: Final = re.compile("times?|date|datetime|timestamp|ts|at|when|epoch|unixtime|created|updated")
+_TIME_WORD: Final = re.compile("times?|[mun]s|date|datetime|timestamp|ts|at|when|epoch|unixtime|created|updated")
 MARKERS: Final = frozenset(
     [*(sign * (10**digits - 1) for digits in range(1, 10) for sign in (1, -1)), -1, -8, -88, -888, 88_888, 8_888]
 )
@@ -522,7 +523,7 @@ def _quantity(
     has_long_tail = low >= 0 and times > LONG_TAIL
     if gain > 1.0 or (has_long_tail and gain > -1.0):
         options["log1p"] = True
-        why += f", {times:.0f} times the median"
+        why += f", {times:.0f} times the median" + ("" if low >= 0 else " of sizes without a sign")
         why += ", and the logarithm says more of held-out labels" if gain > 1.0 else ""
     shape = Shape.of(rest)
     if shape.whole and len(rest) <= FEW_NUMBERS:
@@ -530,6 +531,8 @@ def _quantity(
     elif shape.one_length is not None and shape.one_length >= LEAST_DIGITS:
         why += f'; all have {shape.one_length} digits: as = "hash" if they are codes'
     wide = is_lost_as_float32(signed_logarithm(values) if "log1p" in options else values)
+    if path[-1] in WEIGHT_NAMES:
+        why += f'; if it says how much an event counts: events.weight = "{path[-1]}", and no feature'
     if wide:
         why += "; float32 rounds it to fewer values"
     return FieldProposal(path, options, why, borders, wide)

@@ -14,6 +14,7 @@ from typing import Any, Final, Self
 
 import msgspec
 
+from streamsvm.branches.events.features.columns import paths_of
 from streamsvm.branches.events.features.notations import number_of_text
 from streamsvm.branches.events.features.recipe import Category, Hash, Number, OfField, Recipe, Time
 from streamsvm.branches.events.features.text_numbers import MOSTLY, as_text
@@ -185,8 +186,9 @@ class CsvColumns:
         codes: dict[str, frozenset[str]] = {}
         for path, values in vocabularies:
             codes[shown(path)] = codes.get(shown(path), frozenset()).union(values)
-        readable = {shown(one.field): found for one in recipe.of_fields if (found := _readable(one)) is not None}
-        kept = [one.field for one in recipe.of_fields if _readable(one) is None] + _roles(recipe)
+        read = [(path, _readable(one)) for one in recipe.of_fields for path in paths_of(one)]
+        readable = {shown(path): found for path, found in read if found is not None}
+        kept = [path for path, found in read if found is None] + _roles(recipe)
         return cls(
             _names(texts),
             codes,
@@ -207,13 +209,12 @@ class CsvColumns:
 
 def _read_by(recipe: Recipe) -> set[Path]:
     """Return the fields that a recipe reads."""
-    return {one.field for one in recipe.of_fields} | set(_roles(recipe))
+    return {path for one in recipe.of_fields for path in paths_of(one)} | set(_roles(recipe))
 
 
 def _roles(recipe: Recipe) -> list[Path]:
     """Return the fields that are read for something else than a feature of their own."""
-    others = [one.since for one in recipe.of_fields if isinstance(one, Time)]
-    others += [recipe.weight, recipe.id]
+    others = [recipe.weight, recipe.id]
     others += [None if one is None else one.field for one in (recipe.label, recipe.time)]
     return [path for path in others if path is not None]
 

@@ -63,6 +63,7 @@ NORMAL: Final = CHANCE.normal(20.0, 5.0, N).round(2)
 HASHES: Final = CHANCE.integers(10**18, 9 * 10**18, 60)
 TAIL: Final = np.exp(CHANCE.normal(4.0, 2.0, N) + 2 * LABELS)
 MOMENTS: Final = 1_700_000_000 + CHANCE.integers(0, 10**7, N)
+DAYS: Final = np.array([str(date(1980, 1, 1) + timedelta(at)) for at in range(N)], object)
 FIRST_DAY: Final = datetime(2026, 1, 1)
 NUMBER, FLAG, TIME = {"as": "number"}, {"as": "flag"}, {"as": "time"}
 TEXT: Final[dict[str, Any]] = {"as": "number", "parse": "text"}
@@ -194,7 +195,9 @@ ROWS: Final[dict[str, list[Row]]] = {
         ("c", "a", ["10000-01-01", "2026-01-01"], category("10000-01-01", "2026-01-01"), "2 values"),
         ("c", "a", ["2026-01-01", "2026-01-02", "NA"], {"as": "time", "missing": "indicator"}, "missing in 33.3%"),
         ("p", "a", [FIRST_DAY + timedelta(hours=at) for at in range(99)], TIME, "without an offset"),
-        ("p", "a", [date(2026, 1, 1) + timedelta(at) for at in range(99)], TIME, "without an offset"),
+        ("p", "a", [date(2026, 1, 1) + timedelta(at) for at in range(99)], TIME, "a date"),
+        ("cp", "a", DAYS[CHANCE.integers(0, N, N)], {**TIME, "parts": ["weekday", "month"]}, "a date"),
+        ("c", "birth", DAYS[places(N)[::-1] // 2 + 400 * LABELS], "time", "a date, whose order says something"),
         ("p", "a", [time(at % 24, at % 60) for at in range(99)], None, "cannot be read: it is a time of day"),
         ("p", "a", [timedelta(seconds=at) for at in range(99)], None, "cannot be read: it is a duration"),
     ],
@@ -438,6 +441,22 @@ def test_a_column_is_what_it_looks_like(
     if form == "csv" and options["as"] in ("category", "hash") and "missing" not in options:
         events = events_in(tmp_path / "a.csv", "csv", recipe_from(plain["features"], plain["events"]))
         assert all(event[name] == str(cells[at % len(cells)]) for at, event in enumerate(events))
+
+
+def test_a_date_whose_order_counts_becomes_an_age(tmp_path: Path) -> None:
+    """At the time of the event; a date that does not count stays one."""
+    born, other = DAYS[places(N)[::-1] // 2 + 400 * LABELS].tolist(), DAYS[CHANCE.integers(0, N, N)].tolist()
+    born[7] = "error"
+    columns = {"birth": born, "other": other, "at": moments("%Y-%m-%dT%H:%M:%SZ")}
+    features = tomllib.loads(proposed(table(tmp_path / "a.csv", columns)))["features"]
+    assert features["birth"] == {
+        "as": "time",
+        "field": "at",
+        "parts": ["age"],
+        "since": "birth",
+        "missing": "indicator",
+    }
+    assert features["other"] == {"as": "time", "parts": ["weekday", "month"]}
 
 
 def test_fields_that_would_share_a_name_get_two(tmp_path: Path) -> None:

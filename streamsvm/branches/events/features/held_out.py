@@ -106,6 +106,11 @@ def is_larger(one: float, other: float, labels: NDArray[Any]) -> bool:
     return one - other > max(LEAST_GAIN, SURE * _mean(_error, labels))
 
 
+def orders(values: Float, labels: NDArray[Any]) -> bool:
+    """Return whether numbers order the labels better than chance."""
+    return enough(labels) and is_larger(area_in_order(values, labels), 0.5, labels)
+
+
 def _error(labels: NDArray[Any]) -> float:
     """Return the standard error of an area where nothing is known."""
     positives, negatives = float(np.sum(labels == 1)), float(np.sum(labels == 0))

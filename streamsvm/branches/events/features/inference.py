@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamsvm.branches.events.features.date_notations import looks_like_dates, looks_like_durations
+from streamsvm.branches.events.features.declaring import written as written_path
 from streamsvm.branches.events.features.held_out import (
     LEAST_COUNTED,
     area_by_shares,
@@ -26,6 +27,7 @@ from streamsvm.branches.events.features.held_out import (
     enough,
     explains,
     logarithm_gain,
+    orders,
     signed_logarithm,
 )
 from streamsvm.branches.events.features.naming_numbers import (
@@ -77,6 +79,12 @@ LEAST_MARKED: Final = 0.002
 _DAY: Final = 86_400 * MICROSECONDS
 _PER_UNIT: Final = {"s": MICROSECONDS, "ms": MICROSECONDS // 1_000, "us": 1}
 _MOST_OF_ALL: Final = f"as all fields may have {MOST_COLUMNS:,}"
+_DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", re.ASCII)
+_YEAR: Final = 365 * _DAY
+_ORDERED: Final = (
+    "a date, whose order says something about the labels: send how many days ago it was, or name a time of the event "
+    'with parts = ["age"] and this field as since'
+)
 _NOT_READ: Final = (
     "dates or times that `time` does not read: write them as 2024-05-17T10:45:00, or as seconds since 1970"
 )
@@ -230,7 +238,7 @@ def proposal(
         if one.options is None and one.why.startswith(f"{_IDENTIFIER}:") and identifier is None:
             identifier = path
         found.append(_with_markers(one, (markers or {}).get(str(path[0]), {}) if len(path) == 1 else {}))
-    found = _within_columns(found)
+    found = _within_columns([_as_age(one, found, events, answers) for one in found])
     labels = None if label is None or answers is None else (label, answers.two or answers.all)
     rare = None if answers is None else answers.rare()
     unlabeled = 0 if answers is None else int((answers.of < 0).sum())
@@ -594,15 +602,43 @@ def _text(
         local = any(is_local for _, is_local in times)
         why = "a time without an offset: give its zone" if local else "a time; for local hours give a zone"
         micros = [time for time, _ in times]
+        options: dict[str, Any] = {"as": "time"}
+        if all(map(_DATE.fullmatch, distinct)):
+            order = np.array([_micros(text) for text in present], np.float64)
+            why = _ORDERED if labels is not None and orders(order, labels) else "a date"
+            options |= {"parts": ["weekday", "month"]} if max(micros) - min(micros) >= _YEAR else {}
         unread = Counter({text: count for text, count in distinct.items() if time_of_text(text) is None})
-        missing = {"missing": "indicator"} if unread and of_cells else {}
+        options |= {"missing": "indicator"} if unread and of_cells else {}
         why += _covered(max(micros) - min(micros)) + _unread(unread, of_cells=of_cells)
-        return FieldProposal(path, {"as": "time", **missing}, why)
+        return FieldProposal(path, options, why)
     if len(present) >= LEAST_COUNTED and len(distinct) > NEARLY_UNIQUE * len(present):
         why = _identifier(len(distinct), len(present), exact=True)
         doubt = "perhaps an " if why.startswith(_IDENTIFIER) and not is_id_text(path, distinct) else ""
         return FieldProposal(path, None, doubt + why)
     return FieldProposal(path, *vocabulary_or_hash(present, labels))
+
+
+def _as_age(
+    one: FieldProposal, found: Sequence[FieldProposal], events: Sequence[Mapping[str, Any]], answers: _Labels | None
+) -> FieldProposal:
+    """Return a date whose order counts as the age at the first later time whose distance says something, too."""
+    if answers is None or not one.why.startswith(_ORDERED):
+        return one
+    begun = picked(events, one.path)
+    for other in found:
+        options = other.options or {}
+        if other is one or options.get("as") != "time" or "format" in options:
+            continue
+        pairs = list(zip(begun, picked(events, other.path), answers.of.tolist(), strict=True))
+        known = [(_micros(end) - _micros(start), label) for start, end, label in pairs if start and end and label >= 0]
+        ages, labels = np.array(known, np.float64).reshape(-1, 2).T
+        if len(known) and np.mean(ages >= 0) >= MOSTLY and orders(ages, labels.astype(np.int8)):
+            missing = {"missing": "indicator"} if any(not (start and end) for start, end, _ in pairs) else {}
+            age = {"as": "time", "field": written_path(other.path), "parts": ["age"], "since": written_path(one.path)}
+            return replace(
+                one, options={**age, **missing}, why=f"its days before {shown(other.path)}, whose order says something"
+            )
+    return one
 
 
 def _with_missing(

@@ -103,6 +103,7 @@ def event_source(
     delimiter: str | None = None,
     on_incomplete: OnIncomplete | None = None,
     dtype: Literal["float32", "float64"] = "float64",
+    markers: Markers | None = None,
 ) -> PointSource:
     """Return a file of raw events as points, by a recipe that has a label.
 
@@ -110,6 +111,8 @@ def event_source(
     ----------
     path, format_, recipe, delimiter
         As of `events_in`.
+    markers : Markers, optional
+        As of `events_in`, each time that the file was read to its end.
     dtype : "float32" or "float64"
         What a model stores: a feature that it cannot hold is an error. Others are for the caller to round.
     on_incomplete : callable, optional
@@ -124,7 +127,7 @@ def event_source(
         raise ConfigurationError("events.label is not given", "Give the label's field and values under [events].")
     config = PointsConfig(**points_of(recipe), dtype="float64")
     reader = partial(EventReader, recipe, config, LARGEST_FEATURE[dtype], labeled=True)
-    read = partial(_batches, path, format_, recipe, config, reader, delimiter, on_incomplete)
+    read = partial(_batches, path, format_, recipe, config, reader, delimiter, on_incomplete, markers)
     return PointSource(
         name=str(path),
         dimension=config.dimension,
@@ -143,10 +146,11 @@ def _batches(
     begun: Callable[[], EventReader],
     delimiter: str | None,
     on_incomplete: OnIncomplete | None,
+    markers: Markers | None,
 ) -> Iterator[SourceBatch]:
-    reader = begun()
+    reader, found = begun(), Markers()
     of_code = dict(zip(label_codes(config.classes), config.labels, strict=True))
-    events = events_in(path, format_, recipe, delimiter)
+    events = events_in(path, format_, recipe, delimiter, found)
     for first_row, rows in chunks(events, batch_rows(config.dimension)):
         made = reader.read(rows)
         for row, fault in sorted(made.faults.items()):
@@ -162,6 +166,8 @@ def _batches(
         at = None if good.all() else np.flatnonzero(good).astype(np.int64) + first_row
         if len(points):
             yield SourceBatch(np.asarray(points.X, np.float64), labels, points.weight, None, first_row, at)
+    if markers is not None:
+        markers.update(found)
 
 
 _NO_LABEL: Final = "Fill in the label, or skip such rows with on_incomplete."

@@ -443,6 +443,14 @@ def test_a_column_is_what_it_looks_like(
         assert all(event[name] == str(cells[at % len(cells)]) for at, event in enumerate(events))
 
 
+def test_evaluate_names_what_it_took_as_missing(tmp_path: Path) -> None:
+    """As the proposal does, each cell counted once."""
+    path = table(tmp_path / "a.csv", {"a": [*range(99), "error", "NULL"]})
+    assert "1 'NULL', 1 'error' taken as missing" in proposed(path)
+    command = ["evaluate", str(path), "--config", str(tmp_path / "config.toml"), "--no-optimum"]
+    assert "\na: 1 'NULL', 1 'error' taken as missing\n" in CliRunner().invoke(app, command).stdout
+
+
 def test_a_date_whose_order_counts_becomes_an_age(tmp_path: Path) -> None:
     """At the time of the event; a date that does not count stays one."""
     born, other = DAYS[places(N)[::-1] // 2 + 400 * LABELS].tolist(), DAYS[CHANCE.integers(0, N, N)].tolist()

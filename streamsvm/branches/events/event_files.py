@@ -174,7 +174,8 @@ _NO_LABEL: Final = "Fill in the label, or skip such rows with on_incomplete."
 _REMEDIES: Final = {
     "missing_field": "Fill in the value, set the feature's option missing, or skip such rows with on_incomplete.",
     "unknown_label": "Correct the row, or add the value to events.label.",
-    "wrong_type": "Correct the row, or declare the field as another kind; of a CSV, the option missing covers it, too.",
+    "wrong_type": "Correct the row, or declare the field as another kind; or, of a CSV, set the feature's option "
+    "missing.",
 }
 
 

@@ -355,6 +355,7 @@ ROWS: Final[dict[str, list[Row]]] = {
         ("c", "a", [f"{at}{'ABCDEF'[at % 6]}" for at in range(40)] * 2, "category", "40 values"),
         ("cj", "a", [*texts("({0},{1}.50)"), "1,200.50"], None, "in parentheses, as bookkeepers write those below 0"),
         ("c", "a", [*texts("({0}.5)"), *texts("{0}.5")], None, "in parentheses, as bookkeepers"),
+        ("c", "a", [f"{word} ({at})" for at, word in enumerate("abcde" * 6)] * 2, "category", "30 values"),
         ("j", "a", texts("{1}"), None, 'figures as text: as = "number", parse = "text", unless they are'),
     ],
     "leaks": [
@@ -454,7 +455,7 @@ def test_evaluate_names_what_it_took_as_missing(tmp_path: Path) -> None:
 def test_a_date_whose_order_counts_becomes_an_age(tmp_path: Path) -> None:
     """At the time of the event; a date that does not count stays one."""
     born, other = DAYS[places(N)[::-1] // 2 + 400 * LABELS].tolist(), DAYS[CHANCE.integers(0, N, N)].tolist()
-    born[7] = "error"
+    born[7], born[8] = "error", "1990-02-31"
     columns = {"birth": born, "other": other, "at": moments("%Y-%m-%dT%H:%M:%SZ")}
     features = tomllib.loads(proposed(table(tmp_path / "a.csv", columns)))["features"]
     assert features["birth"] == {

@@ -67,7 +67,7 @@ UNWEIGHTED: Final = 0.25
 for nearly all rows, and then their order, and the area under the curve, are arbitrary."""
 _EPOCHS: Final = {"s": (5e8, 2.6e9), "ms": (5e11, 2.6e12), "us": (5e14, 2.6e15), "ns": (5e17, 2.6e18)}
 """From 1985 to 2052."""
-_TIME_WORD: Final = re.compile("times?|[mun]s|date|datetime|timestamp|ts|at|when|epoch|unixtime|created|updated")
+_TIME_WORD: Final = re.compile("times?|ms|ns|date|datetime|timestamp|ts|at|when|epoch|unixtime|created|updated")
 MARKERS: Final = frozenset(
     [*(sign * (10**digits - 1) for digits in range(1, 10) for sign in (1, -1)), -1, -8, -88, -888, 88_888, 8_888]
 )
@@ -406,12 +406,10 @@ def _kind(value: Any) -> str:
 def _kinds_text(present: Sequence[Any]) -> str:
     """Return the types of values, how many there are of each, and which values of the rarer ones."""
     kinds = Counter(map(_kind, present))
-    usual, _ = max(kinds.items(), key=lambda one: one[1])
-    some = {kind: Counter(str(value) for value in present if _kind(value) == kind) for kind in kinds}
     said = {kind: f"{count:,} {kind}" for kind, count in sorted(kinds.items())}
-    for kind in kinds.keys() - {usual}:
-        examples = ", ".join(f"{count:,} {_value_text(value)}" for value, count in some[kind].most_common(3))
-        said[kind] += f" such as {examples}"
+    for kind in sorted(kinds, key=kinds.__getitem__)[:-1]:
+        values = Counter(str(value) for value in present if _kind(value) == kind)
+        said[kind] += " such as " + ", ".join(f"{n:,} {_value_text(value)}" for value, n in values.most_common(3))
     return "; ".join(said.values())
 
 
@@ -629,11 +627,11 @@ def _as_age(
         options = other.options or {}
         if other is one or options.get("as") != "time" or "format" in options:
             continue
-        pairs = list(zip(begun, picked(events, other.path), answers.of.tolist(), strict=True))
+        pairs = zip(begun, picked(events, other.path), answers.of.tolist(), strict=True)
         known = [(_micros(end) - _micros(start), label) for start, end, label in pairs if start and end and label >= 0]
         ages, labels = np.array(known, np.float64).reshape(-1, 2).T
         if len(known) and np.mean(ages >= 0) >= MOSTLY and orders(ages, labels.astype(np.int8)):
-            missing = {"missing": "indicator"} if any(not (start and end) for start, end, _ in pairs) else {}
+            missing = {"missing": "indicator"} if "missing" in {**(one.options or {}), **options} else {}
             age = {"as": "time", "field": written_path(other.path), "parts": ["age"], "since": written_path(one.path)}
             return replace(
                 one, options={**age, **missing}, why=f"its days before {shown(other.path)}, whose order says something"
@@ -651,7 +649,7 @@ def _with_missing(
     if made.options is None or there.all():
         return made
     missing: Any = "indicator"
-    why = f"{made.why}; missing in {1 - len(present) / len(there):.1%}"
+    why = f"{made.why}; missing in {1 - there.mean():.1%}"
     says = answers is not None and explains(there.astype(np.float64), answers.of)
     if made.options["as"] == "number" and len(set(present)) > 1:
         if says:

@@ -86,11 +86,10 @@ def as_text(values: Collection[str], *, many: bool) -> Written | None:
         return None
     mark = marks.most_common(1)[0][0] if marks else ""
     found = _best(list(values), mark)
-    return (
-        None
-        if found is None
-        else _described(found, f"the unit {mark}" if kind == "units" else mark and "a currency", values)
-    )
+    if found is None:
+        return None
+    what = f"the unit {mark}" if kind == "units" else "a currency"
+    return _described(found, what if mark else "", values)
 
 
 def _units(values: Collection[str]) -> Counter[str]:

@@ -603,7 +603,8 @@ def _text(
         options: dict[str, Any] = {"as": "time"}
         if all(map(_DATE.fullmatch, distinct)):
             order = np.array([_micros(text) for text in present], np.float64)
-            why = _ORDERED if labels is not None and orders(order, labels) else "a date"
+            is_ordered = labels is not None and orders(order, labels)
+            why = _ORDERED if is_ordered else "a date"
             options |= {"parts": ["weekday", "month"]} if max(micros) - min(micros) >= _YEAR else {}
         unread = Counter({text: count for text, count in distinct.items() if time_of_text(text) is None})
         options |= {"missing": "indicator"} if unread and of_cells else {}

@@ -354,6 +354,7 @@ ROWS: Final[dict[str, list[Row]]] = {
         ("c", "a", texts("{0}B"), "category or hash", "60 values"),
         ("c", "a", [f"{at}{'ABCDEF'[at % 6]}" for at in range(40)] * 2, "category", "40 values"),
         ("cj", "a", [*texts("({0},{1}.50)"), "1,200.50"], None, "in parentheses, as bookkeepers write those below 0"),
+        ("c", "a", [*texts("$({0}.5)"), *texts("${0}.5")], None, "in parentheses, as bookkeepers"),
         ("c", "a", [*texts("({0}.5)"), *texts("{0}.5")], None, "in parentheses, as bookkeepers"),
         ("c", "a", [f"{word} ({at})" for at, word in enumerate("abcde" * 6)] * 2, "category", "30 values"),
         ("j", "a", texts("{1}"), None, 'figures as text: as = "number", parse = "text", unless they are'),

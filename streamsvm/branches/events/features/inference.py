@@ -471,8 +471,8 @@ def _dates(path: Path, present: Sequence[Any], kinds: set[str]) -> FieldProposal
     if len(distinct) == 1 or (kinds == {"str"} and _times_of(distinct)):
         return None
     if looks_like_durations(distinct):
-        why = f"values such as {_value_text(distinct[0])} look like durations: send seconds"
-        return FieldProposal(path, None, why)
+        why = "look like durations: send seconds (of times of day, since midnight)"
+        return FieldProposal(path, None, f"values such as {_value_text(distinct[0])} {why}")
     if not looks_like_dates(distinct):
         return None
     return FieldProposal(path, None, f"values such as {_value_text(distinct[0])} look like {_NOT_READ}")

@@ -28,7 +28,7 @@ MOSTLY: Final = 0.95
 _CURRENCY: Final = re.compile("[$€£¥]|USD|EUR|GBP|CHF|JPY|CNY|INR|AUD|CAD")
 _UNIT: Final = re.compile(r"[^A-Za-z]*[0-9](\s*)([^\W\d_][^\s\d.,]{0,7}|°[^\s\d.,]{0,2})")
 """A number with a unit behind, as in `71.4 kg`; one letter without a blank, as in `12A`, is a code's."""
-_IN_PARENTHESES: Final = re.compile(r"\s*\((?=.*[0-9])([^()]*)\)\s*")
+_IN_PARENTHESES: Final = re.compile(r"\s*([$€£¥]?)\s*\((?=.*[0-9])([^()]*)\)\s*")
 _PLAIN: Final = re.compile("[+-]?[0-9]+", re.ASCII)
 _PADDED_WITH_ZEROS: Final = re.compile(r"\D*0[0-9]|\D*0[.,'\u2019_\s][0-9]{3}(?![0-9])", re.ASCII)
 """Begins with a zero: as a first group of thousands it would be idle, and figures alone are then an identifier."""
@@ -71,7 +71,7 @@ def as_text(values: Collection[str], *, many: bool) -> Written | None:
             return None
         return Written(None, f'figures as text: as = "number", parse = "text", unless they are {_CODES}')
     if any(map(_IN_PARENTHESES.fullmatch, values)):
-        signed = as_text({_IN_PARENTHESES.sub(r"-\1", value) for value in values}, many=True)
+        signed = as_text({_IN_PARENTHESES.sub(r"-\1\2", value) for value in values}, many=True)
         what = "numbers, some in parentheses, as bookkeepers write those below 0: write them with a minus"
         return None if signed is None else Written(None, what)
     marks = Counter(mark for value in values for mark in set(_CURRENCY.findall(value)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from inspect import signature
@@ -159,7 +160,7 @@ def evaluate_command(
     """
     from rich.console import Console
 
-    from consumers.cli.file_options import SkippedRowCounter, in_flags, rows_by_recipe, source_of
+    from consumers.cli.file_options import SkippedRowCounter, in_flags, rows_by_recipe, source_of, taken_as_missing
     from consumers.delimiters import found_delimiter
     from consumers.evaluate import (
         FLAGS,
@@ -210,7 +211,7 @@ def evaluate_command(
         read: dict[str, Callable[[Any], Any]] = {"gamma": _gamma, "class_weight": _class_weight}
         own = {name: read[name](value) if name in read else value for name, value in given.items()}
         plan = replace(plan, **{**own, **_goal(cost, target)})
-    left_out = SkippedRowCounter()
+    left_out, markers = SkippedRowCounter(), dict[str, Counter[str]]()
     foreign: dict[str, object] = {"label": label, "weight": weight, "id": id_, "columns": columns}
     foreign["header"] = header
     with in_flags(sys.argv[1:]), progress_bar() as step:
@@ -218,7 +219,8 @@ def evaluate_command(
         delimiter = found_delimiter(file, format_, delimiter)
         by_recipe = settings is not None and settings.recipe is not None
         if settings is not None and by_recipe:
-            source = rows_by_recipe(event_file("--config", file, foreign), settings, format_, delimiter, on_incomplete)
+            events = event_file("--config", file, foreign)
+            source = rows_by_recipe(events, settings, format_, delimiter, on_incomplete, markers)
         else:
             source = source_of(
                 file,
@@ -263,6 +265,7 @@ def evaluate_command(
         else:
             rejected = (lambda: left_out.rows) if by_recipe else (lambda: 0)
             report = evaluate(source, plan, step=step, rejected=rejected)
+    said += taken_as_missing(markers)
     if prequential:
         if as_json:
             typer.echo(json.dumps(found.plain(), indent=2))

@@ -22,7 +22,7 @@ from consumers.settings import Settings
 from streamsvm.config import Label, PointsConfig
 from streamsvm.datasets import dataset_source
 from streamsvm.errors import ConfigurationError
-from streamsvm.ingest.decoding import decoding_of
+from streamsvm.ingest.decoding import Markers, decoding_of
 from streamsvm.ingest.files.cells import LEAST_COUNTED
 from streamsvm.ingest.files.faults import UnusableColumns
 from streamsvm.ingest.files.opening import format_of, open_source
@@ -62,9 +62,14 @@ def source_of(file: Path | None, dataset: str | None, columns: str | None, **opt
 
 
 def rows_by_recipe(
-    file: Path, settings: Settings, format_: Format | None, delimiter: str | None, on_incomplete: OnIncomplete | None
+    file: Path,
+    settings: Settings,
+    format_: Format | None,
+    delimiter: str | None,
+    on_incomplete: OnIncomplete | None,
+    markers: Markers | None = None,
 ) -> PointSource:
-    """Open a file of raw events by the features of a configuration, which has some.
+    """Open a file of raw events by the features of a configuration, which has some; count cells taken as missing.
 
     Raises
     ------
@@ -80,7 +85,17 @@ def rows_by_recipe(
         delimiter=delimiter,
         on_incomplete=on_incomplete,
         dtype=settings.points.dtype,
+        markers={} if markers is None else markers,
     )
+
+
+def taken_as_missing(markers: Markers) -> list[str]:
+    """Return, for each column, which cells were taken as missing and how many there are of each."""
+    counts = {
+        column: ", ".join(f"{count:,} {marker!r}" for marker, count in sorted(found.items()))
+        for column, found in markers.items()
+    }
+    return [f"{column}: {text} taken as missing" for column, text in sorted(counts.items())]
 
 
 @contextmanager

@@ -187,7 +187,7 @@ def _replay_events(
     create: int | None,
     sending: dict[str, Any],
 ) -> None:
-    from consumers.cli.file_options import events_step, in_flags
+    from consumers.cli.file_options import events_step, in_flags, taken_as_missing
     from consumers.replay.replay import prepare_topic, progress_bar, replay_events
     from streamsvm.ingest.decoding import Markers, decoding_of
     from streamsvm.ingest.files.opening import format_of
@@ -205,9 +205,8 @@ def _replay_events(
         f"{sent.points:,} events in {sent.records:,} records to {topic}: {sent.bytes / 1e6:,.2f} MB "
         f"in {sent.seconds:,.2f} s ({sent.points / max(sent.seconds, 1e-9):,.0f} events/s), all acknowledged"
     )
-    for column, found in sorted(markers.items()):
-        counts = ", ".join(f"{count:,} {marker!r}" for marker, count in sorted(found.items()))
-        typer.echo(printable(f"{column}: {counts} taken as missing"))
+    for line in taken_as_missing(markers):
+        typer.echo(printable(line))
     if unlabeled:
         return
     if recipe is None:

@@ -243,8 +243,11 @@ class Decoding(ABC):
         delimiter: str | None,
         on_incomplete: OnIncomplete | None,
         dtype: Literal["float32", "float64"],
+        markers: Markers,
     ) -> PointSource:
         """Return the rows of a file as points, by a recipe that has a label; as `streamsvm.ingest.files.opening`.
+
+        `markers` is filled each time the file was read to its end.
 
         Raises
         ------

@@ -25,7 +25,7 @@ noise none nonevent normal ok okay ontime paid passed regular retained safe stay
 """
 EVENTS: Final = frozenset(_EVENTS.split())
 NO_EVENTS: Final = frozenset(_NO_EVENTS.split())
-_NEGATION: Final = re.compile(r"(?:no|non|not|never|without)[\s_-]+\S|un(?:churned|clicked|defaulted)")
+_NEGATION: Final = re.compile(r"(?:no|non|not|never|without)[\s_-]+(?=\S)|un(?=(?:churned|clicked|defaulted)$)")
 _PAIRS: Final = ((0, 1), (-1, 1), ("0", "1"), ("-1", "1"), (False, True))
 
 
@@ -104,11 +104,16 @@ def _is_event(label: Label, other: Label) -> bool:
     if (other, label) in _PAIRS:
         return True
     if isinstance(label, str) and isinstance(other, str):
-        mine, its = label.strip().lower(), other.strip().lower()
-        if _NEGATION.match(its) or _NEGATION.match(mine):
-            return _NEGATION.match(mine) is None
-        return _word(mine) in EVENTS or _word(its) in NO_EVENTS
+        return _meaning(label) > 0 or _meaning(other) < 0
     return False
+
+
+def _meaning(text: str) -> int:
+    """Return 1 for the name of an event, -1 for that of its absence, and 0 for others; "not" turns them round."""
+    text = text.strip().lower()
+    if (negation := _NEGATION.match(text)) is not None:
+        return -_meaning(text[negation.end() :])
+    return int(_word(text) in EVENTS) - int(_word(text) in NO_EVENTS)
 
 
 def _word(text: str) -> str:

@@ -18,6 +18,14 @@ EVENTS: list[tuple[Label, Label]] = [
     ("not fraud", "fraud"),
     ("non-event", "event"),
     ("No churn", "Churn"),
+    ("healthy", "not healthy"),
+    ("Ok", "Not ok"),
+    ("normal", "not-normal"),
+    ("paid", "not paid"),
+    ("on time", "not_on_time"),
+    ("unchurned", "churned"),
+    ("not late", "late"),
+    ("without_defect", "defect"),
     ("benign", "malignant"),
     ("on time", "late"),
     ("paid", "default"),
@@ -40,7 +48,21 @@ def test_words_decide(none: Label, event: Label, events: int) -> None:
     assert repr(event) in found.said
 
 
-@pytest.mark.parametrize("labels", [("a", "b"), ("M", "B"), ("<=50K", ">50K"), (1, 2), ("good", "excellent")])
+@pytest.mark.parametrize(
+    "labels",
+    [
+        ("a", "b"),
+        ("M", "B"),
+        ("show", "no-show"),
+        ("no-show", "show"),
+        ("delivered", "not delivered"),
+        ("non smoker", "smoker"),
+        ("legit", "not fraud"),
+        ("<=50K", ">50K"),
+        (1, 2),
+        ("good", "excellent"),
+    ],
+)
 def test_the_rarer_one_is_the_event_where_no_word_says_it(labels: tuple[Label, Label]) -> None:
     """Names that say nothing, or the same of both."""
     first, second = labels

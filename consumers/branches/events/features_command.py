@@ -194,6 +194,15 @@ def _propose(
         typer.echo(line)
 
 
+def _alike(labels: Sequence[Any]) -> str:
+    """Return the first labels that differ in blanks and upper case only; nothing where none do."""
+    spelled: dict[str, list[str]] = {}
+    for label in labels:
+        if isinstance(label, str):
+            spelled.setdefault(label.strip().casefold(), []).append(repr(label))
+    return next((", ".join(names) for names in spelled.values() if len(names) > 1), "")
+
+
 _OF_BOTH: Final = ("missing", "parse", "decimal", "thousands", "currency")
 """Options of a field's feature that its second one needs, too."""
 
@@ -230,6 +239,10 @@ def _lines(made: Proposal, envelope: str, points: Mapping[str, str]) -> Iterator
         else:
             sides = {"negative": [labels.negative], "positive": [labels.positive]}
             yield f"# {printable(labels.said)}; --positive LABEL"
+        if made.unlabeled:
+            yield f"# {made.unlabeled:,} of {made.events:,} have no label: evaluate with --skip-incomplete"
+        if alike := _alike([name for side in sides.values() for name in side]):
+            yield f"# {printable(alike)}: labels that differ in spelling only; spell them alike"
         yield f"label = {toml_value({'field': written(path), **sides})}"
     if made.id is not None:
         yield f"id = {toml_value(written(made.id))}"
@@ -250,6 +263,8 @@ def _lines(made: Proposal, envelope: str, points: Mapping[str, str]) -> Iterator
             unfit = "; a category cannot have them" if field.options else ""
             yield f"# {printable('_'.join(map(str, field.path)))}: {why}{unfit}"
             continue
+        if left := [one for one in (field.options or {}).get("values", ()) if one not in options.get("values", [one])]:
+            why += f"; a category has a column {printable(', '.join(left))} of its own"
         names.add(name := name_for(field.path, names))
         own = {} if written(field.path) == name else {"field": written(field.path)}
         yield f"{toml_key(name)} = {toml_value({**own, **options})}  # {why}"

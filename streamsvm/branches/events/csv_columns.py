@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Any, Final, Self
 
 import msgspec
 
-from streamsvm.branches.events.features.recipe import Category, Hash, Number, Recipe, Time
-from streamsvm.branches.events.features.text_numbers import as_text
+from streamsvm.branches.events.features.columns import paths_of
+from streamsvm.branches.events.features.notations import number_of_text
+from streamsvm.branches.events.features.recipe import Category, Hash, Number, OfField, Recipe, Time
+from streamsvm.branches.events.features.text_numbers import MOSTLY, as_text
 from streamsvm.branches.events.features.values import LARGEST_EXACT, time_of_text
 from streamsvm.field_paths import Path, shown
 from streamsvm.ingest.decoding import Markers
@@ -31,6 +33,9 @@ REPEATED: Final = 4
 """Times that a value of a category comes on the average, at least."""
 NO_TINY_SHARE: Final = 0.01
 """Share of the rows from which NA and the like are a value of a category."""
+
+MOST_STRAY: Final = 12
+"""Distinct texts up to which they stand among numbers, or times, for missing ones: `error`, `-`, `#DIV/0!`, `<30`."""
 
 _PADDED: Final = re.compile(r"[+-]?0[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]+)?")
 """A number with zeros in front, as codes have and as nobody writes a number."""
@@ -60,6 +65,26 @@ def holds_texts(cells: Counter[str]) -> bool:
     is_mostly_text = 2 * len(texts) > len(cells)
     is_category = bool(texts) and len(cells) <= FEW_VALUES and _are_repeated(cells)
     return (is_mostly_text or is_category) and as_text(texts, many=False) is None
+
+
+def stray_texts(cells: Counter[str]) -> frozenset[str]:
+    """Return the few texts, such as `error`, in a column of numbers, or of times, that has many others.
+
+    In another notation than JSON's, and in times, they are the cells without a figure.
+    """
+    if any(_PADDED.fullmatch(cell) for cell in cells):
+        return frozenset()
+    unread = {cell for cell in cells if number_of(cell) is None}
+    for texts in (unread, {cell for cell in unread if not re.search("[0-9]", cell)}):
+        others = cells.keys() - texts
+        is_few = 0 < len(texts) <= MOST_STRAY and len(others) >= max(FEW_VALUES + 1, REPEATED * len(texts))
+        if is_few and (not others & unread or as_text(others, many=False) is not None or _are_times(others)):
+            return frozenset(texts)
+    return frozenset()
+
+
+def _are_times(cells: Set[str]) -> bool:
+    return sum(time_of_text(cell) is not None for cell in cells) >= MOSTLY * len(cells)
 
 
 def marker_values(cells: Counter[str], markers: Mapping[str, int], rows: int) -> frozenset[str]:
@@ -92,6 +117,8 @@ def typed(
 ) -> tuple[list[dict[str, Any]], dict[str, Counter[str]]]:
     """Return the rows of a CSV as events, as all of them together say what its columns hold, and the markers.
 
+    Texts that stray into a column of numbers are markers, too.
+
     Parameters
     ----------
     rows : sequence of mappings
@@ -106,11 +133,14 @@ def typed(
         counts = Counter(cells)
         markers = {cell: count for cell, count in counts.items() if cell and is_missing(cell)}
         present = Counter({cell: count for cell, count in counts.items() if not is_missing(cell)})
-        values = frozenset[str]() if name in labels else marker_values(present, markers, len(rows))
+        values = strays = frozenset[str]()
+        if name not in labels:
+            values, strays = marker_values(present, markers, len(rows)), stray_texts(present)
+        markers |= {stray: present.pop(stray) for stray in strays}
         is_text = holds_texts(present)
-        read = {cell: read_cell(cell, text=is_text, codes=values) for cell in counts}
+        read = {cell: read_cell(cell, text=is_text, codes=values) for cell in counts if cell not in strays}
         for event, cell in zip(events, cells, strict=True):
-            if (value := read[cell]) is not None:
+            if (value := read.get(cell)) is not None:
                 event[name] = value
         if taken := {marker: count for marker, count in markers.items() if marker not in values}:
             missing[name] = Counter(taken)
@@ -129,17 +159,20 @@ class CsvColumns:
         The vocabularies: values of a category, and labels that are text.
     declared : set of str
         Those of which the recipe says how they are read.
+    readable : mapping of str to callable
+        Of columns whose numbers or times may be missing, whether a value is one; others are missing.
     """
 
     texts: frozenset[str]
     codes: Mapping[str, frozenset[str]]
     declared: frozenset[str]
+    readable: Mapping[str, Callable[[Cell], bool]]
 
     @classmethod
     def of(cls, recipe: Recipe | None) -> Self:
         """Return what a recipe says; nothing without one."""
         if recipe is None:
-            return cls(frozenset(), {}, frozenset())
+            return cls(frozenset(), {}, frozenset(), {})
         texts = {one.field for one in recipe.of_fields if isinstance(one, Category | Hash)}
         texts |= {one.field for one in recipe.of_fields if isinstance(one, Number) and one.parse is not None}
         times = [one for one in recipe.of_fields if isinstance(one, Time) and one.format == "iso8601"]
@@ -153,7 +186,15 @@ class CsvColumns:
         codes: dict[str, frozenset[str]] = {}
         for path, values in vocabularies:
             codes[shown(path)] = codes.get(shown(path), frozenset()).union(values)
-        return cls(_names(texts), codes, _names(texts | _read_by(recipe)))
+        read = [(path, _readable(one)) for one in recipe.of_fields for path in paths_of(one)]
+        readable = {shown(path): found for path, found in read if found is not None}
+        kept = [path for path, found in read if found is None] + _roles(recipe)
+        return cls(
+            _names(texts),
+            codes,
+            _names(texts | _read_by(recipe)),
+            {name: found for name, found in readable.items() if name not in _names(set(kept))},
+        )
 
     def judging(self, names: Sequence[str], rows: Sequence[Sequence[str]]) -> Self:
         """Return the same, with what the first rows say of the columns that no recipe declares."""
@@ -168,11 +209,26 @@ class CsvColumns:
 
 def _read_by(recipe: Recipe) -> set[Path]:
     """Return the fields that a recipe reads."""
-    fields = {one.field for one in recipe.of_fields}
-    others = [one.since for one in recipe.of_fields if isinstance(one, Time)]
-    others += [recipe.weight, recipe.id]
+    return {path for one in recipe.of_fields for path in paths_of(one)} | set(_roles(recipe))
+
+
+def _roles(recipe: Recipe) -> list[Path]:
+    """Return the fields that are read for something else than a feature of their own."""
+    others = [recipe.weight, recipe.id]
     others += [None if one is None else one.field for one in (recipe.label, recipe.time)]
-    return fields | {path for path in others if path is not None}
+    return [path for path in others if path is not None]
+
+
+def _readable(feature: OfField) -> Callable[[Cell], bool] | None:
+    """Return whether a number or time can read a value; None for other features, and where it may not be missing."""
+    if feature.missing == "reject" or not isinstance(feature, Number | Time):
+        return None
+    if isinstance(feature, Time) and feature.format == "iso8601":
+        return lambda value: isinstance(value, str) and time_of_text(value) is not None
+    if isinstance(feature, Number) and feature.parse is not None:
+        parse = number_of_text(feature.decimal, feature.thousands, feature.currency)
+        return lambda value: parse(value) is not None
+    return lambda value: isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _names(paths: Set[Path]) -> frozenset[str]:

@@ -119,11 +119,14 @@ class EventDecoding(Decoding):
         delimiter: str | None,
         on_incomplete: OnIncomplete | None,
         dtype: Literal["float32", "float64"],
+        markers: Markers,
     ) -> PointSource:
         """Return a file of raw events as points."""
         from streamsvm.branches.events.event_files import event_source
 
-        return event_source(path, format_, recipe, delimiter=delimiter, on_incomplete=on_incomplete, dtype=dtype)
+        return event_source(
+            path, format_, recipe, delimiter=delimiter, on_incomplete=on_incomplete, dtype=dtype, markers=markers
+        )
 
 
 def _readable(path: Path, events: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:

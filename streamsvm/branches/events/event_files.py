@@ -21,6 +21,7 @@ from streamsvm.branches.events.features.recipe import Recipe
 from streamsvm.branches.events.options import points_of
 from streamsvm.config import PointsConfig
 from streamsvm.errors import ConfigurationError
+from streamsvm.field_paths import shown
 from streamsvm.ingest.decoding import Markers
 from streamsvm.ingest.files.delimiters import delimiter_of
 from streamsvm.ingest.files.faults import CORRECT, bad_cell, bad_row, reading, refuse_repeated, shown as quoted
@@ -46,6 +47,7 @@ def events_in(
     which the recipe declares for the column: a category's values, or the labels. Blanks around a cell do not count,
     unless such a value has them. Other cells are what JSON would read, a number, true, false, or else text; but the
     column is text in all its rows if the recipe says so, or if it says nothing and the first rows do (`holds_texts`).
+    Where the recipe declares a number or a time that may be missing, a cell that is none is missing.
 
     Parameters
     ----------
@@ -101,6 +103,7 @@ def event_source(
     delimiter: str | None = None,
     on_incomplete: OnIncomplete | None = None,
     dtype: Literal["float32", "float64"] = "float64",
+    markers: Markers | None = None,
 ) -> PointSource:
     """Return a file of raw events as points, by a recipe that has a label.
 
@@ -108,6 +111,8 @@ def event_source(
     ----------
     path, format_, recipe, delimiter
         As of `events_in`.
+    markers : Markers, optional
+        As of `events_in`, each time that the file was read to its end.
     dtype : "float32" or "float64"
         What a model stores: a feature that it cannot hold is an error. Others are for the caller to round.
     on_incomplete : callable, optional
@@ -122,7 +127,7 @@ def event_source(
         raise ConfigurationError("events.label is not given", "Give the label's field and values under [events].")
     config = PointsConfig(**points_of(recipe), dtype="float64")
     reader = partial(EventReader, recipe, config, LARGEST_FEATURE[dtype], labeled=True)
-    read = partial(_batches, path, format_, recipe, config, reader, delimiter, on_incomplete)
+    read = partial(_batches, path, format_, recipe, config, reader, delimiter, on_incomplete, markers)
     return PointSource(
         name=str(path),
         dimension=config.dimension,
@@ -141,15 +146,18 @@ def _batches(
     begun: Callable[[], EventReader],
     delimiter: str | None,
     on_incomplete: OnIncomplete | None,
+    markers: Markers | None,
 ) -> Iterator[SourceBatch]:
-    reader = begun()
+    reader, found = begun(), Markers()
     of_code = dict(zip(label_codes(config.classes), config.labels, strict=True))
-    events = events_in(path, format_, recipe, delimiter)
+    events = events_in(path, format_, recipe, delimiter, found)
     for first_row, rows in chunks(events, batch_rows(config.dimension)):
         made = reader.read(rows)
         for row, fault in sorted(made.faults.items()):
             if fault.reason != "missing_field" or on_incomplete is None:
-                raise bad_row(path, first_row + row, fault.what, _REMEDIES.get(fault.reason, CORRECT))
+                is_label = recipe.label is not None and fault.what == f"{shown(recipe.label.field)} is missing"
+                remedy = _NO_LABEL if is_label else _REMEDIES.get(fault.reason, CORRECT)
+                raise bad_row(path, first_row + row, fault.what, remedy)
         good = np.array([row not in made.faults for row in range(len(rows))], np.bool_)
         if on_incomplete is not None and not good.all():
             on_incomplete(int((~good).sum()))
@@ -158,12 +166,16 @@ def _batches(
         at = None if good.all() else np.flatnonzero(good).astype(np.int64) + first_row
         if len(points):
             yield SourceBatch(np.asarray(points.X, np.float64), labels, points.weight, None, first_row, at)
+    if markers is not None:
+        markers.update(found)
 
 
+_NO_LABEL: Final = "Fill in the label, or skip such rows with on_incomplete."
 _REMEDIES: Final = {
     "missing_field": "Fill in the value, set the feature's option missing, or skip such rows with on_incomplete.",
     "unknown_label": "Correct the row, or add the value to events.label.",
-    "wrong_type": "Correct the row, or declare the field as another kind.",
+    "wrong_type": "Correct the row, or declare the field as another kind; or, of a CSV, set the feature's option "
+    "missing.",
 }
 
 
@@ -175,12 +187,15 @@ def _csv(columns: CsvColumns, delimiter: str | None, markers: Markers, path: Pat
     names = next(rows)
     first = list(islice(rows, CHUNK))
     columns = columns.judging(names, first)
-    kinds = [(name, name in columns.texts, columns.codes.get(name, frozenset())) for name in names]
+    kinds = [
+        (name, name in columns.texts, columns.codes.get(name, frozenset()), columns.readable.get(name))
+        for name in names
+    ]
     for row, cells in enumerate(chain(first, rows)):
         event: Event = {}
-        for (name, text, codes), cell in zip(kinds, cells, strict=True):
+        for (name, text, codes, is_readable), cell in zip(kinds, cells, strict=True):
             value = read_cell(cell, text=text, codes=codes)
-            if value is not None:
+            if value is not None and (is_readable is None or is_readable(value)):
                 event[name] = value
                 is_unread = type(value) is str and not text and name in columns.declared
                 if is_unread and NUMBER.fullmatch(cell.strip()) is not None:

@@ -54,10 +54,10 @@ def reading(path: Path) -> Iterator[None]:
         yield
     except (pa.ArrowException, csv.Error, OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
         reason = " ".join(str(error).split()) or type(error).__name__
-        raise ConfigurationError(
-            f"{path} cannot be read: {reason}",
-            "Check that the file is complete and that its format is the one given, or the one of its extension.",
-        ) from error
+        remedy = "Check that the file is complete and that its format is the one given, or the one of its extension."
+        if isinstance(error, UnicodeDecodeError) or "NUL" in reason or "UTF8" in reason:
+            remedy = f"If it is text, such as cp1252 or UTF-16, save it as UTF-8. {remedy}"
+        raise ConfigurationError(f"{path} cannot be read: {reason}", remedy) from error
 
 
 def refuse_repeated(path: Path, names: Sequence[str]) -> None:

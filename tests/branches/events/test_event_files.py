@@ -249,6 +249,22 @@ def test_what_was_taken_as_missing_is_counted(tmp_path: Path) -> None:
     assert declared == {"country": {"na": 1}, "n": {"null": 1}}
 
 
+def test_a_text_where_a_number_may_be_missing_is_missing(tmp_path: Path) -> None:
+    """Of a CSV, and counted; a label is none, nor is a number that must be there."""
+    path, markers = tmp_path / "a.csv", Markers()
+    path.write_text("n,t,b,y\n1.5,2026-01-31,2,x\nerror,-,true,0\n<3,2026-02-31,4,1\n")
+    named = {"n": {"as": "number", "missing": {"constant": 7}}, "t": {"as": "time", "missing": "indicator"}}
+    recipe = recipe_from({**named, "b": "number"}, {"label": {"field": "y", "negative": ["0"], "positive": ["1"]}})
+    assert list(events_in(path, "csv", recipe, markers=markers)) == [
+        {"n": 1.5, "t": "2026-01-31", "b": 2, "y": "x"},
+        {"b": True, "y": "0"},
+        {"b": 4, "y": "1"},
+    ]
+    assert markers == {"n": {"error": 1, "<3": 1}, "t": {"-": 1, "2026-02-31": 1}}
+    with pytest.raises(ConfigurationError, match="row 1: y is 'x'"):
+        list(event_source(path, "csv", recipe).batches())
+
+
 @pytest.mark.parametrize(
     ("text", "what"),
     [
@@ -257,6 +273,7 @@ def test_what_was_taken_as_missing_is_counted(tmp_path: Path) -> None:
         ("amount,is_fraud\n1,true\n1e400,true\n", "row 2, column amount: '1e400' is too large for a number"),
         ("amount,is_fraud\n1\n", "row 1: it has 1 cells, the first line has 2"),
         ("amount,is_fraud\nx,true\n", "row 1: amount is 'x', not a number. Correct the row, or declare the field"),
+        ("amount,is_fraud\n1,\n", "is_fraud is missing. Fill in the label, or skip such rows with on_incomplete"),
         ("amount,is_fraud\n1,maybe\n", "row 1: is_fraud is 'maybe'; events.label means false as negative"),
         ("amount,is_fraud\n1,true\n,false\n", "row 2: amount is missing. Fill in the value, set the feature's option"),
     ],

@@ -42,6 +42,11 @@ def marked(mark: float, values: Any, share: float = 0.1) -> Any:
     return np.where(CHANCE.random(N) < share, mark, values)
 
 
+def absent(share: Any) -> Any:
+    """Return numbers, a share of which is missing."""
+    return np.where(CHANCE.random(N) < share, None, NORMAL)
+
+
 def moments(form: str) -> list[str]:
     """Return times of two years in a notation."""
     return [datetime.fromtimestamp(1.7e9 + 31_557 * at, UTC).strftime(form) for at in range(N)]
@@ -58,9 +63,14 @@ NORMAL: Final = CHANCE.normal(20.0, 5.0, N).round(2)
 HASHES: Final = CHANCE.integers(10**18, 9 * 10**18, 60)
 TAIL: Final = np.exp(CHANCE.normal(4.0, 2.0, N) + 2 * LABELS)
 MOMENTS: Final = 1_700_000_000 + CHANCE.integers(0, 10**7, N)
+DAYS: Final = np.array([str(date(1980, 1, 1) + timedelta(at)) for at in range(N)], object)
 FIRST_DAY: Final = datetime(2026, 1, 1)
 NUMBER, FLAG, TIME = {"as": "number"}, {"as": "flag"}, {"as": "time"}
 TEXT: Final[dict[str, Any]] = {"as": "number", "parse": "text"}
+AVERAGE: Final = {"as": "number", "missing": {"constant": 49.0}}
+MEAN: Final = {"missing": {"constant": 31.0}}
+MAYBE: Final = {"as": "number", "missing": "indicator"}
+TIME_OR_NONE: Final = {"as": "time", "missing": "indicator"}
 COMMA: Final = {"decimal": ","}
 BEYOND: Final = "integers beyond 2^53, of which a number loses digits"
 NOT_READ: Final = "look like dates or times that `time` does not read"
@@ -81,6 +91,9 @@ ROWS: Final[dict[str, list[Row]]] = {
         ("j", "merchant", 7 * places(200) + 1_000, "category", "a vocabulary orders held-out events"),
         ("j", "merchant", places(900) + 1_000, "hash", "too many for a vocabulary"),
         ("j", "storeId", places(40, 0.5), "category", "they name things"),
+        ("j", "code_of_store", places(40, 0.5), "category", "they name things"),
+        ("j", "point_of_sale_id", places(40, 0.5), "category", "they name things"),
+        ("j", "updated_by_user", places(40, 0.5), "category", "they name things"),
         ("jc", "zip", [f"{place:05d}" for place in places(120)], "category", "120 values; a vocabulary"),
         ("jp", "device", HASHES[places(60)], None, f"60 {BEYOND}"),
         ("c", "device", HASHES[places(40)], "category", "40 values; as codes"),
@@ -104,6 +117,13 @@ ROWS: Final[dict[str, list[Row]]] = {
         ("jc", "a", CHANCE.permutation(10**6)[:N] + 15_000_000, None, "integers, perhaps an identifier"),
         ("j", "account", CHANCE.integers(10**18, 9 * 10**18, N), None, "beyond 2^53 a number loses"),
         ("cj", "a", [f"u{at}" for at in range(30)], None, "identifier: no two events have the same"),
+        ("cj", "order_id", [f"{at:05d}" for at in range(0, 60, 2)], None, "identifier: no two events have the same"),
+        ("c", "a", [f"9f1c-{at:04x}-4e7b" for at in range(60)], None, "identifier: no two events have the same"),
+        ("cj", "review", [f"it was {at} times good" for at in range(60)], None, "perhaps an identifier: no two"),
+        ("cj", "note_no", [f"it was {at} times good" for at in range(60)], None, "perhaps an identifier: no two"),
+        ("cj", "phone_number", [f"+4930-{7 * at:05d}" for at in range(60)], None, "perhaps an identifier: no two"),
+        ("cj", "contact", [f"+4930-{7 * at:05d}" for at in range(60)], None, "perhaps an identifier: no two"),
+        ("cj", "name", ["".join("xyz"[at // 3**k % 3] for k in range(4)) for at in range(60)], None, "perhaps an id"),
         ("j", "a", [f"id{at}" for at in range(990)] + ["id0"] * 10, None, "nearly an identifier: 99.0%"),
         ("cjp", "a", range(5, 65), None, "identifier: it counts the events"),
         ("c", "Unnamed: 0", range(60), None, "pandas' index, or a column without a name"),
@@ -117,13 +137,18 @@ ROWS: Final[dict[str, list[Row]]] = {
         ("j", "a", CHANCE.integers(0, 50, N) + 20 * LABELS, "number", "0 to 69"),
         ("j", "height", CHANCE.integers(1_000, 2_000, N), "number", 'have 4 digits: as = "hash" if they'),
         ("j", "amount", 10_000_000 + EVEN, "number", "1e+07"),
+        ("j", "number_of_orders", 10_000_000 + EVEN, "number", "1e+07"),
+        ("j", "seconds_by_device", places(30, 0.5), "number", "0 to 29"),
+        ("j", "visitsPerCustomer", places(30, 0.5), "number", "0 to 29"),
+        ("j", "distance_to_store", places(30, 0.5), "number", "0 to 29"),
+        ("jc", "sample_weight", CHANCE.random(N), "number", 'counts: events.weight = "sample_weight", and no feature'),
         ("p", "a", [Decimal(f"{at}.25") for at in range(50)] * 2, "number", "0.25 to 49.25"),
         ("c", "a", ["1e5", "2E6", "3e-2", "-0", "-0.0"], "number", "0 to 2e+06"),
     ],
     "tails": [
         ("jc", "a", TAIL, "log", "times the median, and the logarithm says more"),
         ("j", "a", np.where(CHANCE.random(N) < 0.7, 0.0, TAIL), "log", "the logarithm says more of held-out"),
-        ("j", "a", -TAIL, "log", "the logarithm says more of held-out labels"),
+        ("j", "a", -TAIL, "log", " times the median of sizes without a sign, and the logarithm says more"),
         ("j", "a", CHANCE.exponential(1.0, N), "number", "0.0"),
         ("j", "a", CHANCE.permutation(TAIL), "log", " times the median"),
         ("j", "a", [1.0] * 9 + [2.0] * 90 + [900.0], "log", "450 times the median"),
@@ -148,8 +173,8 @@ ROWS: Final[dict[str, list[Row]]] = {
         ("cjp", "a", [1.0, 1e39, 2.0], None, "numbers beyond the range of a feature, 3.4e+38"),
         ("c", "a", [10**400 + at**2 for at in range(60)], None, "numbers beyond the range of a feature"),
         ("c", "a", texts("{1},5e{0}"), None, "numbers beyond the range of a feature"),
-        ("c", "a", [*range(99), "1e400"], None, "mixed types (number, str)"),
-        ("c", "a", [*range(99), "-Infinity"], None, "mixed types (number, str)"),
+        ("c", "a", [*range(99), "1e400"], AVERAGE, "1 '1e400' taken as missing"),
+        ("c", "a", [*range(99), "-Infinity"], AVERAGE, "1 '-Infinity' taken as missing"),
     ],
     "times": [
         ("jc", "ts", MOMENTS, "time", "counted in s"),
@@ -157,6 +182,8 @@ ROWS: Final[dict[str, list[Row]]] = {
         ("j", "created_at", 1_000 * MOMENTS, "time", "counted in ms"),
         ("jcp", "ts", 1_000_000 * MOMENTS, "time", "counted in us"),
         ("j", "event_ts", 10**9 * MOMENTS, None, "a time, counted in ns"),
+        ("j", "t_ns", 10**9 * MOMENTS, None, "a time, counted in ns"),
+        ("j", "date_of_birth", MOMENTS, "time", "counted in s"),
         ("j", "update", CHANCE.integers(0, 50, N), "number", "0 to 49"),
         ("j", "amount_at_start", MOMENTS, "number", "1.7e+09"),
         ("j", "time", CHANCE.integers(0, 50, N), "number", "0 to 49"),
@@ -168,7 +195,9 @@ ROWS: Final[dict[str, list[Row]]] = {
         ("c", "a", ["10000-01-01", "2026-01-01"], category("10000-01-01", "2026-01-01"), "2 values"),
         ("c", "a", ["2026-01-01", "2026-01-02", "NA"], {"as": "time", "missing": "indicator"}, "missing in 33.3%"),
         ("p", "a", [FIRST_DAY + timedelta(hours=at) for at in range(99)], TIME, "without an offset"),
-        ("p", "a", [date(2026, 1, 1) + timedelta(at) for at in range(99)], TIME, "without an offset"),
+        ("p", "a", [date(2026, 1, 1) + timedelta(at) for at in range(99)], TIME, "a date"),
+        ("cp", "a", DAYS[CHANCE.integers(0, N, N)], {**TIME, "parts": ["weekday", "month"]}, "a date"),
+        ("c", "birth", DAYS[places(N)[::-1] // 2 + 400 * LABELS], "time", "a date, whose order says something"),
         ("p", "a", [time(at % 24, at % 60) for at in range(99)], None, "cannot be read: it is a time of day"),
         ("p", "a", [timedelta(seconds=at) for at in range(99)], None, "cannot be read: it is a duration"),
     ],
@@ -198,6 +227,14 @@ ROWS: Final[dict[str, list[Row]]] = {
         ("c", "a", moments("%d.%m.%Y"), None, NOT_READ),
         ("c", "a", moments("%d %B %Y"), None, NOT_READ),
         ("c", "a", moments("%H:%M:%S"), None, NOT_READ),
+        ("jc", "a", [f"{at % 10 + 1}/10" for at in range(60)], "category", "10 values"),
+        ("c", "a", [f"{at % 5 + 1}/5" for at in range(60)], "category", "5 values"),
+        ("c", "a", [f"{at % 3 + 1}.5.{at % 20 + 10}" for at in range(120)], "category or hash", "60 values"),
+        ("c", "a", [f"{at % 28 + 1}.{at % 12 + 1}.24" for at in range(84)], None, NOT_READ),
+        ("c", "a", [f"{at % 28 + 1}/{at % 12 + 1}" for at in range(84)], None, NOT_READ),
+        ("jc", "a", [f"{at % 4 + 3}:{at:02d}" for at in range(60)], None, "look like durations: send seconds"),
+        ("c", "a", [f"0{at % 3}:{at:02d}:30" for at in range(60)], None, "look like durations: send seconds"),
+        ("c", "a", [f"{at}:{at:02d}:30.5" for at in range(60)], None, "look like durations: send seconds"),
         ("jc", "a", [int(text) for text in moments("%Y%m%d")], None, "values such as 2023"),
         ("j", "a", [int(text) for text in moments("%H%M")], None, "look like dates or times"),
         ("jc", "a", moments("%Y-%m-%dT%H:%M:%S"), "time", "a time without an offset"),
@@ -212,7 +249,7 @@ ROWS: Final[dict[str, list[Row]]] = {
         ("c", "a", ["true", "false", "maybe"], category("false", "maybe", "true"), "3 values"),
         ("cj", "a", ["yes", "no", "no"], category("no", "yes"), "2 values"),
         ("cj", "a", ["Y", "N"], category("N", "Y"), "2 values"),
-        ("j", "a", [True, 0, 1], None, "mixed types (bool, number)"),
+        ("j", "a", [True, 0, 1], None, "mixed types (20 bool such as 20 'True'; 40 number): fix"),
     ],
     "missing": [
         ("c", "a", ["NA", "DE", "FR"], category("DE", "FR", "NA"), "3 values"),
@@ -226,6 +263,34 @@ ROWS: Final[dict[str, list[Row]]] = {
         ("j", "a", [None], None, "always missing in the sample"),
         ("c", "a", ["NA"], None, "always missing in the sample; 60 'NA' taken as missing"),
     ],
+    "presence": [
+        ("jcp", "a", absent(0.02 + 0.06 * LABELS), MAYBE, "which says something about the labels"),
+        ("j", "a", absent(0.2 - 0.1 * LABELS), MAYBE, "which says something about the labels"),
+        ("j", "a", absent(0.2), "mean", "missing in"),
+        ("j", "a", absent(0.02), "mean", "missing in"),
+        ("c", "a", [f"{a}%" for a in absent(0.1 + 0.1 * LABELS)], {**TEXT, "missing": "indicator"}, "'None%'"),
+    ],
+    "strays": [
+        ("c", "a", [*range(99), "error"], AVERAGE, "1 'error' taken as missing"),
+        ("c", "a", [*range(99), *["unknown"] * 4, "#DIV/0!"], AVERAGE, "1 '#DIV/0!', 4 'unknown' taken as missing"),
+        ("c", "a", [*range(99), *["-"] * 90], AVERAGE, "90 '-' taken as missing"),
+        ("c", "a", [*range(99), "None", "NULL"], AVERAGE, "1 'NULL', 1 'None' taken as missing"),
+        ("c", "a", [*range(99), "<0", "99+"], AVERAGE, "1 '99+', 1 '<0' taken as missing"),
+        ("c", "a", [*range(60), *(f"<{at}" for at in range(15))], None, "15 str such as 1 '<0', 1 '<1'"),
+        ("c", "a", [*texts("{0},5"), *["n/a", "-"] * 9], {**TEXT, **COMMA, **MEAN}, "9 '-', 9"),
+        (
+            "c",
+            "a",
+            [*texts("{0},5"), "1;5"],
+            {**TEXT, **COMMA, **MEAN},
+            "1 '1;5' taken as missing",
+        ),
+        ("c", "a", [*moments("%Y-%m-%dT%H:%M:%S")[1:], "error"], TIME_OR_NONE, "1 'error' taken as missing"),
+        ("c", "a", [*moments("%Y-%m-%dT%H:%M:%S")[1:], "2026-13-01"], TIME_OR_NONE, "1 '2026-13-01' taken as missing"),
+        ("c", "ts", [*MOMENTS[1:], "error"], {**TIME_OR_NONE, "format": "s"}, "1 'error' taken as missing"),
+        ("c", "a", [*range(1, 6), "error"], category("1", "2", "3", "4", "5", "error"), "6 values"),
+        ("c", "a", ["error", *(f"{place:05d}" for place in places(120)[1:])], "category", "121 values"),
+    ],
     "constants": [
         ("cj", "a", ["x"], None, "constant: every event has 'x'"),
         ("cjp", "a", [5], None, "constant: every event has 5"),
@@ -236,14 +301,14 @@ ROWS: Final[dict[str, list[Row]]] = {
         ("jc", "a", [f"v{at % 200}" for at in range(400)], {"as": "hash", "bits": 7}, "too many"),
         ("j", "a", [f"v{at % 60}" for at in range(400)], "category or hash", "60 values"),
         ("j", "a", [f"v{at // 2 if at < 80 else at}" for at in range(99)], {"as": "hash", "bits": 5}, "32 columns"),
-        ("c", "a", ["(other)", "(missing)", "x", "z"], category("x", "z"), "4 values"),
+        ("c", "a", ["(other)", "(missing)", "x", "z"], category("x", "z"), "4 values; a category has a column (m"),
         ("cj", "a", ["(other)", "(missing)"], None, "2 values; a category cannot have them"),
-        ("cj", "a", ["w" * 300, "v" * 300], None, "2 values; a category cannot have them"),
-        ("cj", "a", ["a\nb", "e"], category("e"), "2 values"),
+        ("cj", "a", ["w" * 300, "v" * 300], None, "cannot be printed; a category cannot have them"),
+        ("cj", "a", ["a\nb", "e"], category("e"), "2 values, 1 of which are left out, because"),
         ("cj", "a", ["\U0001f44d", "\U0001f600"], category("\U0001f44d", "\U0001f600"), "2 values"),
         ("c", "a", ['"', "'", 'a"b', "\\n", "#", "]"], category('"', "#", "'", "\\n", "]", 'a"b'), "6 values"),
         ("j", "a", ["", " ", "b"], category("", " ", "b"), "3 values"),
-        ("j", "a", [1, "x"], None, "mixed types (number, str)"),
+        ("j", "a", [1, "x", 2], None, "mixed types (40 number; 20 str such as 20 'x'): fix"),
     ],
     "nested": [
         ("jp", "a", [[1, 2], [3]], None, "declare the element that counts"),
@@ -279,6 +344,19 @@ ROWS: Final[dict[str, list[Row]]] = {
             None,
             "120 values, numbers as text in several currencies ($, EUR): convert",
         ),
+        ("cj", "a", texts("{0}.5 kg"), {**TEXT, "currency": "kg"}, "numbers as text with the unit kg; 1.5 to 60.5"),
+        ("c", "a", [*texts("{0},5 km/h"), "-"], {**TEXT, **COMMA, "currency": "km/h", **MEAN}, "the unit km/h and a d"),
+        ("c", "a", texts("{1}ms"), {**TEXT, "currency": "ms"}, "with the unit ms; 100 to 159"),
+        ("c", "a", texts("{0} \u00b0C"), {**TEXT, "currency": "\u00b0C"}, "with the unit \u00b0C; 1 to 60"),
+        ("c", "a", [*texts("{0} kg"), *texts("{0}.5 lb")], None, "in several units (kg, lb): convert them to one"),
+        ("c", "a", ["1", "2", "12 bis"], category("1", "12 bis", "2"), "3 values"),
+        ("c", "a", texts("{0}.0b"), "category or hash", "60 values"),
+        ("c", "a", texts("{0}B"), "category or hash", "60 values"),
+        ("c", "a", [f"{at}{'ABCDEF'[at % 6]}" for at in range(40)] * 2, "category", "40 values"),
+        ("cj", "a", [*texts("({0},{1}.50)"), "1,200.50"], None, "in parentheses, as bookkeepers write those below 0"),
+        ("c", "a", [*texts("$({0}.5)"), *texts("${0}.5")], None, "in parentheses, as bookkeepers"),
+        ("c", "a", [*texts("({0}.5)"), *texts("{0}.5")], None, "in parentheses, as bookkeepers"),
+        ("c", "a", [f"{word} ({at})" for at, word in enumerate("abcde" * 6)] * 2, "category", "30 values"),
         ("j", "a", texts("{1}"), None, 'figures as text: as = "number", parse = "text", unless they are'),
     ],
     "leaks": [
@@ -317,14 +395,14 @@ def table(path: Path, columns: Mapping[str, Sequence[Any]]) -> Path:
     return path
 
 
-def proposed(path: Path, *options: str) -> str:
-    """Return what is proposed for a file, which `evaluate` accepts."""
+def proposed(path: Path, *options: str, evaluated: Sequence[str] = ()) -> str:
+    """Return what is proposed for a file, which `evaluate` accepts with some options."""
     done = CliRunner().invoke(app, ["features", "infer", str(path), *options])
     assert (done.exit_code, done.stderr) == (0, ""), done.stderr
     config = path.with_name("config.toml")
     config.write_text(done.stdout)
-    evaluated = CliRunner().invoke(app, ["evaluate", str(path), "--config", str(config), "--no-optimum"])
-    assert evaluated.exit_code == 0, evaluated.exception
+    command = ["evaluate", str(path), "--config", str(config), "--no-optimum", *evaluated]
+    assert (ran := CliRunner().invoke(app, command)).exit_code == 0, ran.exception
     return done.stdout
 
 
@@ -356,7 +434,8 @@ def test_a_column_is_what_it_looks_like(
     (first, options), *others = features.items()
     assert options.pop("field", first) in (name, [name])
     if isinstance(wanted, str):
-        kinds = {"log": "number", "marked": "number", "wide": "number"}
+        assert wanted != "mean" or "constant" in options["missing"]
+        kinds = {"log": "number", "mean": "number", "marked": "number", "wide": "number"}
         assert options["as"] in kinds.get(wanted, wanted).split(" or ")
         assert ("log1p" in options, bool(others)) == (wanted == "log", wanted == "marked")
     else:
@@ -364,6 +443,30 @@ def test_a_column_is_what_it_looks_like(
     if form == "csv" and options["as"] in ("category", "hash") and "missing" not in options:
         events = events_in(tmp_path / "a.csv", "csv", recipe_from(plain["features"], plain["events"]))
         assert all(event[name] == str(cells[at % len(cells)]) for at, event in enumerate(events))
+
+
+def test_evaluate_names_what_it_took_as_missing(tmp_path: Path) -> None:
+    """As the proposal does, each cell counted once."""
+    path = table(tmp_path / "a.csv", {"a": [*range(99), "error", "NULL"]})
+    assert "1 'NULL', 1 'error' taken as missing" in proposed(path)
+    command = ["evaluate", str(path), "--config", str(tmp_path / "config.toml"), "--no-optimum"]
+    assert "\na: 1 'NULL', 1 'error' taken as missing\n" in CliRunner().invoke(app, command).stdout
+
+
+def test_a_date_whose_order_counts_becomes_an_age(tmp_path: Path) -> None:
+    """At the time of the event; a date that does not count stays one."""
+    born, other = DAYS[places(N)[::-1] // 2 + 400 * LABELS].tolist(), DAYS[CHANCE.integers(0, N, N)].tolist()
+    born[7], born[8] = "error", "1990-02-31"
+    columns = {"birth": born, "other": other, "at": moments("%Y-%m-%dT%H:%M:%SZ")}
+    features = tomllib.loads(proposed(table(tmp_path / "a.csv", columns)))["features"]
+    assert features["birth"] == {
+        "as": "time",
+        "field": "at",
+        "parts": ["age"],
+        "since": "birth",
+        "missing": "indicator",
+    }
+    assert features["other"] == {"as": "time", "parts": ["weekday", "month"]}
 
 
 def test_fields_that_would_share_a_name_get_two(tmp_path: Path) -> None:
@@ -418,18 +521,36 @@ def test_a_second_column_like_the_label_is_a_copy_of_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("labels", "said"),
+    [
+        (["no", "yes", "no", ""], "15 of 60 have no label: evaluate with --skip-incomplete"),
+        (["no", "yes", "Yes", "NO "], "'NO', 'no': labels that differ in spelling only; spell them alike"),
+    ],
+)
+def test_what_is_odd_about_labels_is_said(labels: list[str], said: str, tmp_path: Path) -> None:
+    """The proposal runs with the option that is named."""
+    path = tmp_path / "a.csv"
+    path.write_text("x,y\n" + "".join(f"{X[at]},{labels[at % 4]}\n" for at in range(60)))
+    assert f"\n# {said}\n" in proposed(path, evaluated=["--skip-incomplete"])
+
+
+@pytest.mark.parametrize(
     ("text", "refused"),
     [
+        ("a,b,y\n" + "1,2,0\n3,4,1\n" * 9, "no event has a value of target: the fields are a, b, y. Give the label's"),
+        ("a,b,target\n1,2,\n3,4,\n", "no event has a value of target: the fields are a, b. Give the label's"),
+        ("a,y\nZ\u00fcrich,0\n".encode("cp1252"), "cannot be read: 'utf-8' codec can't decode byte 0xfc"),
         ("a,a,y\n1,2,0\n3,4,1\n", "has several columns named a"),
         (",a,y\n0,2,0\n1,4,1\n", "the first line must name every column"),
         ("a,y\n", "holds no events"),
     ],
 )
-def test_a_table_without_a_name_for_each_column_is_refused(text: str, refused: str, tmp_path: Path) -> None:
-    """As is a table without rows."""
+def test_a_table_that_cannot_be_read_is_refused(text: str | bytes, refused: str, tmp_path: Path) -> None:
+    """Without a name for each column, without rows, without the label's column, or not in UTF-8."""
     path = tmp_path / "a.csv"
-    path.write_text(text)
-    assert refused in str(CliRunner().invoke(app, ["features", "infer", str(path)]).exception)
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    options = ["--label", "target"] if "target" in refused else []
+    assert refused in str(CliRunner().invoke(app, ["features", "infer", str(path), *options]).exception)
 
 
 def test_a_table_of_which_nothing_can_be_proposed_says_so(tmp_path: Path) -> None:

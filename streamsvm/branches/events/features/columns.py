@@ -119,9 +119,9 @@ class FeatureColumns:
             path
             for feature in recipe.of_fields
             if isinstance(feature, Time) and feature.format == "iso8601"
-            for path in _paths_of(feature)
+            for path in paths_of(feature)
         )
-        self.paths = tuple(dict.fromkeys(path for feature in recipe.of_fields for path in _paths_of(feature)))
+        self.paths = tuple(dict.fromkeys(path for feature in recipe.of_fields for path in paths_of(feature)))
 
     @property
     def dimension(self) -> int:
@@ -169,7 +169,8 @@ def columns_of(recipe: Recipe) -> FeatureColumns:
     return made
 
 
-def _paths_of(feature: OfField) -> tuple[Path, ...]:
+def paths_of(feature: OfField) -> tuple[Path, ...]:
+    """Return the fields that a feature reads."""
     since = feature.since if isinstance(feature, Time) else None
     return (feature.field,) if since is None else (feature.field, since)
 
@@ -219,7 +220,7 @@ class _Compiled:
     """One feature: fills its columns from the values of its field."""
 
     def __init__(self, feature: OfField, recipe: Recipe) -> None:
-        self._paths = _paths_of(feature)
+        self._paths = paths_of(feature)
         self._rejects = feature.missing == "reject"
         self._indicates = feature.missing == "indicator"
         self._constant = feature.missing.constant if isinstance(feature.missing, Constant) else None

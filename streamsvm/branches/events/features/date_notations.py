@@ -42,13 +42,31 @@ _COMPACT: Final = re.compile(
     r"(?:[t ]?(?:[01][0-9]|2[0-3])[0-5][0-9](?:[0-5][0-9])?z?)?)?",
     re.IGNORECASE | re.ASCII,
 )
+_DURATION: Final = re.compile(r"([0-9]+):[0-5][0-9](?::[0-5][0-9](?:[.,][0-9]+)?)?", re.ASCII)
+_RATIO: Final = re.compile(r"[0-9]+/([0-9]+)", re.ASCII)
+_VERSION: Final = re.compile(r"([1-9][0-9]?)\.[1-9][0-9]?\.[0-9]{1,2}", re.ASCII)
+_LATEST_MONTH: Final = 12
+"""Largest number that may be a month, or an hour before the afternoon: days of many dates, and hours, go beyond."""
 _HHMM: Final = re.compile("(?:[01]?[0-9]|2[0-3])?[0-5]?[0-9]", re.ASCII)
 _FIRST: Final = 100
 """Values that are looked at before all are, to save time."""
+_LATEST_HOUR: Final = 23
 _LATEST_MINUTES: Final = 1_259
 """Largest number that may be a time of twelve hours, or of minutes."""
 _LEAST_MINUTES: Final = 30
 """Different minutes of the hour without which numbers up to 2359 are no times of day."""
+
+
+def looks_like_durations(values: Iterable[Any]) -> bool:
+    """Return whether nearly all of some distinct values are like 4:35 or 00:20:30, but no times of day.
+
+    Times of day include some of the afternoon. Durations do without them, or some are longer than a day.
+    """
+    texts = [_text(value) for value in values]
+    if not _mostly(_DURATION, texts):
+        return False
+    largest = max(_firsts(_DURATION, texts))
+    return largest < _LATEST_MONTH or largest > _LATEST_HOUR
 
 
 def looks_like_dates(values: Iterable[Any]) -> bool:
@@ -58,6 +76,10 @@ def looks_like_dates(values: Iterable[Any]) -> bool:
     """
     texts = [_text(value) for value in values]
     if not texts or None in texts:
+        return False
+    if _mostly(_RATIO, texts) and len(set(_firsts(_RATIO, texts))) == 1:  # 4/5, 7/10
+        return False
+    if _mostly(_VERSION, texts) and max(_firsts(_VERSION, texts)) <= _LATEST_MONTH:  # 2.5.27
         return False
     if any(_mostly(form, texts[:_FIRST]) and _mostly(form, texts) for form in (*_TEXTS, _COMPACT)):
         return True
@@ -69,6 +91,11 @@ def looks_like_dates(values: Iterable[Any]) -> bool:
 
 def _mostly(form: re.Pattern[str], texts: Sequence[str | None]) -> bool:
     return sum(text is not None and form.fullmatch(text) is not None for text in texts) >= MOSTLY * len(texts)
+
+
+def _firsts(form: re.Pattern[str], texts: Sequence[str | None]) -> list[int]:
+    """Return the numbers that the first group of a form has in texts."""
+    return [int(found[1]) for text in texts if text is not None and (found := form.fullmatch(text)) is not None]
 
 
 def _text(value: Any) -> str | None:

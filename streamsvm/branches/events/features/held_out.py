@@ -106,6 +106,11 @@ def is_larger(one: float, other: float, labels: NDArray[Any]) -> bool:
     return one - other > max(LEAST_GAIN, SURE * _mean(_error, labels))
 
 
+def orders(values: Float, labels: NDArray[Any]) -> bool:
+    """Return whether numbers order the labels better than chance."""
+    return enough(labels) and is_larger(area_in_order(values, labels), 0.5, labels)
+
+
 def _error(labels: NDArray[Any]) -> float:
     """Return the standard error of an area where nothing is known."""
     positives, negatives = float(np.sum(labels == 1)), float(np.sum(labels == 0))
@@ -120,8 +125,21 @@ def logarithm_gain(values: Float, labels: NDArray[Any]) -> float:
 
 def _logarithm_gain(values: Float, labels: NDArray[Any]) -> float:
     more = _explained(signed_logarithm(values), labels) - _explained(values, labels)
+    return _events(more, labels) / LOGARITHM_GAIN
+
+
+def explains(values: Float, labels: NDArray[Any]) -> bool:
+    """Return whether a number explains more of the labels than chance does, also where few events have another one."""
+    if not enough(labels):
+        return False
+    known = labels >= 0
+    return _mean(lambda one: _events(_explained(values[known], one[known]), one[known]), labels) > SURE**2
+
+
+def _events(explained: float, labels: NDArray[Any]) -> float:
+    """Return a share of the labels' variance times their number, as if both labels were equally frequent."""
     share = float(np.mean(labels))
-    return more * 4.0 * share * (1.0 - share) * len(labels) / LOGARITHM_GAIN
+    return explained * 4.0 * share * (1.0 - share) * len(labels)
 
 
 def signed_logarithm(values: Float) -> Float:

@@ -16,7 +16,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from streamsvm.branches.events.features.date_notations import looks_like_dates
+from streamsvm.branches.events.features.date_notations import looks_like_dates, looks_like_durations
+from streamsvm.branches.events.features.declaring import written as written_path
 from streamsvm.branches.events.features.held_out import (
     LEAST_COUNTED,
     area_by_shares,
@@ -24,7 +25,9 @@ from streamsvm.branches.events.features.held_out import (
     area_in_order,
     coded,
     enough,
+    explains,
     logarithm_gain,
+    orders,
     signed_logarithm,
 )
 from streamsvm.branches.events.features.naming_numbers import (
@@ -36,6 +39,7 @@ from streamsvm.branches.events.features.naming_numbers import (
     Shape,
     as_codes,
     is_id,
+    is_id_text,
     is_identifier,
     is_quantity,
     vocabulary_or_hash,
@@ -45,11 +49,13 @@ from streamsvm.branches.events.features.recipe import MOST_COLUMNS
 from streamsvm.branches.events.features.text_numbers import MOSTLY, Written, as_text
 from streamsvm.branches.events.features.values import MICROSECONDS, time_of_text
 from streamsvm.field_paths import Path, Unreachable, picked, shown, unreadable
+from streamsvm.ingest.files.faults import listed
 from streamsvm.model.described import MOST_LABELS, Label as LabelValue
 from streamsvm.model.positive_label import TwoLabels, two_labels
 from streamsvm.points import LARGEST_FEATURE, is_lost_as_float32
 
 LABEL_NAMES: Final = ("y", "label", "class", "target")
+WEIGHT_NAMES: Final = ("weight", "weights", "sample_weight")
 SEPARATES: Final = 0.995
 """Area under the curve, of one field alone, from which it is suspected to know the label."""
 LONG_TAIL: Final = 100.0
@@ -61,7 +67,7 @@ UNWEIGHTED: Final = 0.25
 for nearly all rows, and then their order, and the area under the curve, are arbitrary."""
 _EPOCHS: Final = {"s": (5e8, 2.6e9), "ms": (5e11, 2.6e12), "us": (5e14, 2.6e15), "ns": (5e17, 2.6e18)}
 """From 1985 to 2052."""
-_TIME_WORD: Final = re.compile("times?|date|datetime|timestamp|ts|at|when|epoch|unixtime|created|updated")
+_TIME_WORD: Final = re.compile("times?|ms|ns|date|datetime|timestamp|ts|at|when|epoch|unixtime|created|updated")
 MARKERS: Final = frozenset(
     [*(sign * (10**digits - 1) for digits in range(1, 10) for sign in (1, -1)), -1, -8, -88, -888, 88_888, 8_888]
 )
@@ -73,6 +79,12 @@ LEAST_MARKED: Final = 0.002
 _DAY: Final = 86_400 * MICROSECONDS
 _PER_UNIT: Final = {"s": MICROSECONDS, "ms": MICROSECONDS // 1_000, "us": 1}
 _MOST_OF_ALL: Final = f"as all fields may have {MOST_COLUMNS:,}"
+_DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", re.ASCII)
+_YEAR: Final = 365 * _DAY
+_ORDERED: Final = (
+    "a date, whose order says something about the labels: send how many days ago it was, or name a time of the event "
+    'with parts = ["age"] and this field as since'
+)
 _NOT_READ: Final = (
     "dates or times that `time` does not read: write them as 2024-05-17T10:45:00, or as seconds since 1970"
 )
@@ -154,6 +166,8 @@ class Proposal:
     id : Path or None
         The field that is taken for the id.
     events : int
+    unlabeled : int
+        How many of them have no label, though others have.
     """
 
     fields: tuple[FieldProposal, ...]
@@ -161,6 +175,7 @@ class Proposal:
     rare: tuple[Any, float] | None
     id: Path | None
     events: int
+    unlabeled: int = 0
 
 
 def proposal(
@@ -192,7 +207,8 @@ def proposal(
     Raises
     ------
     ValueError
-        If the label does not have two to `MOST_LABELS` values of one type, or `positive` is none of two.
+        If no event has the label, if the label does not have two to `MOST_LABELS` values of one type, or if `positive`
+        is none of two.
     """
     places = range(len(events)) if places is None else places
     paths = list(dict.fromkeys(path for event in events for path in _leaves(event)))
@@ -201,6 +217,9 @@ def proposal(
     if label is None:
         named = [path for path in paths if len(path) == 1 and str(path[0]).lower() in LABEL_NAMES]
         label = named[0] if len(named) == 1 else None
+    if label is not None and label not in whole and all(value is None for value in picked(events, label)):
+        some = listed(list(map(shown, paths)))
+        raise ValueError(f"no event has a value of {shown(label)}: the fields are {some}")
     taken = {} if label is None else (markers or {}).get(shown(label), {})
     answers = None if label is None else _label(picked(events, label), label, taken, positive)
     unread = dict(found for event in events for found in unreadable(event))
@@ -219,10 +238,11 @@ def proposal(
         if one.options is None and one.why.startswith(f"{_IDENTIFIER}:") and identifier is None:
             identifier = path
         found.append(_with_markers(one, (markers or {}).get(str(path[0]), {}) if len(path) == 1 else {}))
-    found = _within_columns(found)
+    found = _within_columns([_as_age(one, found, events, answers) for one in found])
     labels = None if label is None or answers is None else (label, answers.two or answers.all)
     rare = None if answers is None else answers.rare()
-    return Proposal(tuple(found), labels, rare, identifier, len(events))
+    unlabeled = 0 if answers is None else int((answers.of < 0).sum())
+    return Proposal(tuple(found), labels, rare, identifier, len(events), unlabeled)
 
 
 def _within_columns(found: list[FieldProposal]) -> list[FieldProposal]:
@@ -349,7 +369,7 @@ def _counter(path: Path, values: Sequence[Any], places: Sequence[int]) -> FieldP
 
 def _field(path: Path, values: Sequence[Any], answers: _Labels | None, *, of_cells: bool) -> FieldProposal:
     present = [value for value in values if value is not None]
-    kinds = {"number" if isinstance(v, int | float) and not isinstance(v, bool) else type(v).__name__ for v in present}
+    kinds = set(map(_kind, present))
     if not present:
         return FieldProposal(path, None, "always missing in the sample")
     if (beyond := _beyond(path, present)) is not None:
@@ -358,12 +378,11 @@ def _field(path: Path, values: Sequence[Any], answers: _Labels | None, *, of_cel
         return dates
     written = _notation(present, kinds)
     if written is not None:
-        return _written(path, values, written, answers)
+        return _written(path, values, written, answers, of_cells=of_cells)
     if kinds & {"list", "dict"}:
         return FieldProposal(path, None, "not a single value: declare the element that counts, such as items[0]")
     if len(kinds) > 1:
-        types = ", ".join(sorted(kinds))
-        return FieldProposal(path, None, f"mixed types ({types}): fix the producer, or choose one kind")
+        return FieldProposal(path, None, f"mixed types ({_kinds_text(present)}): fix the producer, or choose one kind")
     distinct = Counter(present)
     if len(distinct) == 1 and len(present) == len(values):
         return FieldProposal(path, None, f"constant: every event has {_value_text(present[0])}")
@@ -372,12 +391,26 @@ def _field(path: Path, values: Sequence[Any], answers: _Labels | None, *, of_cel
     if kind == "bool":
         made = FieldProposal(path, {"as": "flag"}, f"true in {distinct[True] / distinct.total():.1%}")
     elif kind == "str":
-        made = _text(path, present, distinct, labels)
+        made = _text(path, present, distinct, labels, of_cells=of_cells)
     else:
         made = _number(path, present, distinct, labels, of_cells=of_cells)
     if answers is not None and (known := _leak(made, values, answers)) is not None:
         return FieldProposal(path, None, f"leak suspected: {known}; is it known when the event happens?")
-    return _with_missing(made, present, len(values))
+    return _with_missing(made, present, np.array([value is not None for value in values]), answers)
+
+
+def _kind(value: Any) -> str:
+    return "number" if isinstance(value, int | float) and not isinstance(value, bool) else type(value).__name__
+
+
+def _kinds_text(present: Sequence[Any]) -> str:
+    """Return the types of values, how many there are of each, and which values of the rarer ones."""
+    kinds = Counter(map(_kind, present))
+    said = {kind: f"{count:,} {kind}" for kind, count in sorted(kinds.items())}
+    for kind in sorted(kinds, key=kinds.__getitem__)[:-1]:
+        values = Counter(str(value) for value in present if _kind(value) == kind)
+        said[kind] += " such as " + ", ".join(f"{n:,} {_value_text(value)}" for value, n in values.most_common(3))
+    return "; ".join(said.values())
 
 
 def _beyond(path: Path, present: Sequence[Any]) -> FieldProposal | None:
@@ -398,7 +431,9 @@ def _notation(present: Sequence[Any], kinds: set[str]) -> Written | None:
     return None
 
 
-def _written(path: Path, values: Sequence[Any], written: Written, answers: _Labels | None) -> FieldProposal:
+def _written(
+    path: Path, values: Sequence[Any], written: Written, answers: _Labels | None, *, of_cells: bool
+) -> FieldProposal:
     """Return what is proposed for numbers in another notation than JSON's."""
     if written.options is None or written.parse is None:
         distinct = len({value for value in values if isinstance(value, str)})
@@ -410,16 +445,35 @@ def _written(path: Path, values: Sequence[Any], written: Written, answers: _Labe
     labels = None if answers is None else answers.among(read)
     made = _quantity(path, present, Counter(present), labels)
     assert made.options is not None
-    made = replace(made, options={**made.options, **written.options}, why=f"{written.why}; {made.why}")
+    unread = Counter(value for value, number in zip(values, read, strict=True) if number is None and value is not None)
+    why = f"{written.why}; {made.why}{_unread(unread, of_cells=of_cells)}"
+    made = replace(made, options={**made.options, **written.options}, why=why)
     if answers is not None and (known := _leak(made, read, answers)) is not None:
         return FieldProposal(path, None, f"leak suspected: {known}; is it known when the event happens?")
-    return _with_missing(made, present, len(present) + sum(value is None for value in values))
+    there = np.array(
+        [number is not None or (value in unread and not of_cells) for number, value in zip(read, values, strict=True)]
+    )
+    return _with_missing(made, present, there, answers)
+
+
+def _unread(texts: Counter[str], *, of_cells: bool) -> str:
+    """Say what becomes of the texts that a feature cannot read."""
+    if not texts:
+        return ""
+    some = ", ".join(f"{count:,} {_value_text(text)}" for text, count in texts.most_common(3))
+    some += f" and {len(texts) - 3} others" if len(texts) > 3 else ""
+    return f"; {some} taken as missing" if of_cells else f"; {some} cannot be read, and become dead letters"
 
 
 def _dates(path: Path, present: Sequence[Any], kinds: set[str]) -> FieldProposal | None:
     """Return that values are dates or times in a notation that no feature reads, if they are."""
     distinct = list(dict.fromkeys(present))
-    if len(distinct) == 1 or (kinds == {"str"} and _times_of(distinct)) or not looks_like_dates(distinct):
+    if len(distinct) == 1 or (kinds == {"str"} and _times_of(distinct)):
+        return None
+    if looks_like_durations(distinct):
+        why = "look like durations: send seconds (of times of day, since midnight)"
+        return FieldProposal(path, None, f"values such as {_value_text(distinct[0])} {why}")
+    if not looks_like_dates(distinct):
         return None
     return FieldProposal(path, None, f"values such as {_value_text(distinct[0])} look like {_NOT_READ}")
 
@@ -475,7 +529,7 @@ def _quantity(
     has_long_tail = low >= 0 and times > LONG_TAIL
     if gain > 1.0 or (has_long_tail and gain > -1.0):
         options["log1p"] = True
-        why += f", {times:.0f} times the median"
+        why += f", {times:.0f} times the median" + ("" if low >= 0 else " of sizes without a sign")
         why += ", and the logarithm says more of held-out labels" if gain > 1.0 else ""
     shape = Shape.of(rest)
     if shape.whole and len(rest) <= FEW_NUMBERS:
@@ -483,6 +537,8 @@ def _quantity(
     elif shape.one_length is not None and shape.one_length >= LEAST_DIGITS:
         why += f'; all have {shape.one_length} digits: as = "hash" if they are codes'
     wide = is_lost_as_float32(signed_logarithm(values) if "log1p" in options else values)
+    if path[-1] in WEIGHT_NAMES:
+        why += f'; if it says how much an event counts: events.weight = "{path[-1]}", and no feature'
     if wide:
         why += "; float32 rounds it to fewer values"
     return FieldProposal(path, options, why, borders, wide)
@@ -537,26 +593,72 @@ def _times_of(distinct: Collection[str]) -> list[tuple[int, bool]]:
     return times if len(times) >= MOSTLY * len(distinct) else []
 
 
-def _text(path: Path, present: Sequence[str], distinct: Counter[str], labels: NDArray[np.int8] | None) -> FieldProposal:
+def _text(
+    path: Path, present: Sequence[str], distinct: Counter[str], labels: NDArray[np.int8] | None, *, of_cells: bool
+) -> FieldProposal:
     if times := _times_of(distinct):
         local = any(is_local for _, is_local in times)
         why = "a time without an offset: give its zone" if local else "a time; for local hours give a zone"
         micros = [time for time, _ in times]
-        return FieldProposal(path, {"as": "time"}, why + _covered(max(micros) - min(micros)))
+        options: dict[str, Any] = {"as": "time"}
+        if all(map(_DATE.fullmatch, distinct)):
+            order = np.array([_micros(text) for text in present], np.float64)
+            is_ordered = labels is not None and orders(order, labels)
+            why = _ORDERED if is_ordered else "a date"
+            options |= {"parts": ["weekday", "month"]} if max(micros) - min(micros) >= _YEAR else {}
+        unread = Counter({text: count for text, count in distinct.items() if time_of_text(text) is None})
+        options |= {"missing": "indicator"} if unread and of_cells else {}
+        why += _covered(max(micros) - min(micros)) + _unread(unread, of_cells=of_cells)
+        return FieldProposal(path, options, why)
     if len(present) >= LEAST_COUNTED and len(distinct) > NEARLY_UNIQUE * len(present):
-        return FieldProposal(path, None, _identifier(len(distinct), len(present), exact=True))
+        why = _identifier(len(distinct), len(present), exact=True)
+        doubt = "perhaps an " if why.startswith(_IDENTIFIER) and not is_id_text(path, distinct) else ""
+        return FieldProposal(path, None, doubt + why)
     return FieldProposal(path, *vocabulary_or_hash(present, labels))
 
 
-def _with_missing(made: FieldProposal, present: Sequence[Any], events: int) -> FieldProposal:
-    if made.options is None or len(present) == events:
+def _as_age(
+    one: FieldProposal, found: Sequence[FieldProposal], events: Sequence[Mapping[str, Any]], answers: _Labels | None
+) -> FieldProposal:
+    """Return a date whose order counts as the age at the first later time whose distance says something, too."""
+    if answers is None or not one.why.startswith(_ORDERED):
+        return one
+    begun = picked(events, one.path)
+    for other in found:
+        options = other.options or {}
+        if other is one or options.get("as") != "time" or "format" in options:
+            continue
+        pairs = zip(begun, picked(events, other.path), answers.of.tolist(), strict=True)
+        known = [(_micros(end) - _micros(start), label) for start, end, label in pairs if start and end and label >= 0]
+        ages, labels = np.array(known, np.float64).reshape(-1, 2).T
+        if len(known) and np.mean(ages >= 0) >= MOSTLY and orders(ages, labels.astype(np.int8)):
+            missing = {"missing": "indicator"} if "missing" in {**(one.options or {}), **options} else {}
+            age = {"as": "time", "field": written_path(other.path), "parts": ["age"], "since": written_path(one.path)}
+            return replace(
+                one, options={**age, **missing}, why=f"its days before {shown(other.path)}, whose order says something"
+            )
+    return one
+
+
+def _with_missing(
+    made: FieldProposal,
+    present: Sequence[Any],
+    there: NDArray[np.bool_],
+    answers: _Labels | None,
+) -> FieldProposal:
+    """Propose what a missing value is: of a number the mean, unless its presence says something about the labels."""
+    if made.options is None or there.all():
         return made
     missing: Any = "indicator"
+    why = f"{made.why}; missing in {1 - there.mean():.1%}"
+    says = answers is not None and explains(there.astype(np.float64), answers.of)
     if made.options["as"] == "number" and len(set(present)) > 1:
-        known = np.array(present, np.float64)
-        known = np.clip(known, *made.options["clip"]) if made.borders else known
-        missing = {"constant": float(f"{np.mean(known):.6g}")}
-    why = f"{made.why}; missing in {1 - len(present) / events:.1%}"
+        if says:
+            why += ", which says something about the labels"
+        else:
+            known = np.array(present, np.float64)
+            known = np.clip(known, *made.options["clip"]) if made.borders else known
+            missing = {"constant": float(f"{np.mean(known):.6g}")}
     return replace(made, options={**made.options, "missing": missing}, why=why)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -40,11 +40,15 @@ _NAMING: Final = re.compile(
     "isbn|ean|phone"
 )
 """Last words of the names of fields that name things."""
+_BEFORE_LAST: Final = re.compile("as|at|by|for|from|in|of|per|since|to|with")
+"""What stands between a quantity and the thing that it is of, as in `seconds_by_device`; `code_of_branch` is a name."""
 _QUANTITY: Final = re.compile(
     "amount|price|costs?|fees?|revenue|balance|money|salary|income|usd|eur|gbp|payment|turnover|budget|cents|gain|loss|"
     "counts?|total|sum|duration|size|bytes|population|distance|length|weight|height|volume|score|rate"
 )
 """Words in the names of fields that measure or count things."""
+_PHONE: Final = re.compile("phone|telephone|tel|mobile|fax")
+_ID: Final = re.compile("(?=.*[0-9])[A-Za-z0-9]+(?:[-_:][A-Za-z0-9]+)*", re.ASCII)
 _WORD: Final = re.compile("[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 
 
@@ -55,18 +59,40 @@ def words_of(path: Path) -> list[str]:
 
 def is_id(path: Path) -> bool:
     """Return whether a field is the event's own identifier by its name."""
-    words = words_of(path)
+    words = _main_words(path)
     return bool(words) and words[-1] in ("id", "uuid", "key", "no", "nr", "number")
+
+
+def is_id_text(path: Path, values: Collection[str]) -> bool:
+    """Return whether different texts are the events' own identifiers: by the name, or as they mix figures and letters.
+
+    Phone numbers, amounts and prose differ in each event, too.
+    """
+    if any(map(_PHONE.fullmatch, words_of(path))) or any(re.search(r"\s", value) for value in values):
+        return False
+    mixed = sum(re.search("[A-Za-z]", value) is not None for value in values)
+    return is_id(path) or (2 * mixed > len(values) and all(map(_ID.fullmatch, values)))
 
 
 def is_quantity(path: Path) -> bool:
     """Return whether a field measures or counts by its name, so that it is neither a time nor an identifier."""
-    return any(map(_QUANTITY.fullmatch, words_of(path))) and not is_naming(path)
+    return any(map(_QUANTITY.fullmatch, (*words_of(path), *_main_words(path)))) and not is_naming(path)
+
+
+def _main_words(path: Path) -> list[str]:
+    """Return the words of a field's name, of `visits_per_customer` only the first; a number of things is a count.
+
+    What is `updated_by_user` is the user.
+    """
+    words = words_of(path)
+    if len(words) < 3 or _BEFORE_LAST.fullmatch(words[-2]) is None or words[-3].endswith("ed"):
+        return words
+    return ["count"] if words[-3] in ("no", "nr", "num", "number") else words[:-2]
 
 
 def is_naming(path: Path) -> bool:
     """Return whether a field names things by its own name."""
-    words = words_of(path)
+    words = _main_words(path)
     return bool(words) and _NAMING.fullmatch(words[-1]) is not None
 
 
@@ -141,8 +167,10 @@ def vocabulary_or_hash(values: Sequence[str], labels: NDArray[Any] | None) -> tu
     ranked = sorted(distinct, key=lambda value: (-distinct[value], value))
     shown = [value for value in ranked if value.isprintable() and len(value) <= LONGEST_TEXT]
     vocabulary = {"as": "category", "values": shown}
+    left = len(distinct) - len(shown)
+    left_out = f", {left} of which are left out, because they are long or cannot be printed" if left else ""
     if len(distinct) <= MOST_CATEGORIES:
-        return vocabulary, f"{len(distinct)} values"
+        return vocabulary, f"{len(distinct)} values{left_out}"
     options, why = _hash(distinct)
     if labels is None or len(distinct) > MOST_CODES or len(shown) < len(distinct):
         return options, why

@@ -14,11 +14,21 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any, Final
 
-from streamsvm.branches.events.features.notations import DECIMAL_SEPARATORS, THOUSANDS_SEPARATORS, Parse, number_of_text
+from streamsvm.branches.events.features.naming_numbers import FEW_NUMBERS
+from streamsvm.branches.events.features.notations import (
+    DECIMAL_SEPARATORS,
+    THOUSANDS_SEPARATORS,
+    Parse,
+    is_currency,
+    number_of_text,
+)
 
 MOSTLY: Final = 0.95
 """Share of the distinct values that must be numbers."""
 _CURRENCY: Final = re.compile("[$€£¥]|USD|EUR|GBP|CHF|JPY|CNY|INR|AUD|CAD")
+_UNIT: Final = re.compile(r"[^A-Za-z]*[0-9](\s*)([^\W\d_][^\s\d.,]{0,7}|°[^\s\d.,]{0,2})")
+"""A number with a unit behind, as in `71.4 kg`; one letter without a blank, as in `12A`, is a code's."""
+_IN_PARENTHESES: Final = re.compile(r"\s*([$€£¥]?)\s*\((?=.*[0-9])([^()]*)\)\s*")
 _PLAIN: Final = re.compile("[+-]?[0-9]+", re.ASCII)
 _PADDED_WITH_ZEROS: Final = re.compile(r"\D*0[0-9]|\D*0[.,'\u2019_\s][0-9]{3}(?![0-9])", re.ASCII)
 """Begins with a zero: as a first group of thousands it would be idle, and figures alone are then an identifier."""
@@ -53,19 +63,42 @@ def as_text(values: Collection[str], *, many: bool) -> Written | None:
     many : bool
         Whether there are so many that figures without a separator are numbers rather than codes.
     """
-    if all(_PLAIN.fullmatch(value) for value in values):
-        if not many or any(_PADDED_WITH_ZEROS.match(value) for value in values):
+    figures = [value for value in values if _PLAIN.fullmatch(value)]
+    if len(figures) >= MOSTLY * len(values) and any(map(_PADDED_WITH_ZEROS.match, figures)):
+        return None
+    if len(figures) == len(values):
+        if not many:
             return None
         return Written(None, f'figures as text: as = "number", parse = "text", unless they are {_CODES}')
+    if any(map(_IN_PARENTHESES.fullmatch, values)):
+        signed = as_text({_IN_PARENTHESES.sub(r"-\1\2", value) for value in values}, many=True)
+        what = "numbers, some in parentheses, as bookkeepers write those below 0: write them with a minus"
+        return None if signed is None else Written(None, what)
     marks = Counter(mark for value in values for mark in set(_CURRENCY.findall(value)))
+    kind, bare = "currencies", [_CURRENCY.sub("", value) for value in values]
+    if not marks and (units := _units(values)):
+        marks, kind = units, "units"
+        bare = [value[: unit.start(2)] if (unit := _UNIT.fullmatch(value)) else value for value in values]
     if len(marks) > 1 and marks.most_common(2)[1][1] > (1 - MOSTLY) * len(values):
         some = ", ".join(mark for mark, _ in marks.most_common(3))
-        if _best([_CURRENCY.sub("", value) for value in values], "") is not None:
-            return Written(None, f"numbers as text in several currencies ({some}): convert them to one before")
+        if _best(bare, "") is not None:
+            return Written(None, f"numbers as text in several {kind} ({some}): convert them to one before")
         return None
-    currency = marks.most_common(1)[0][0] if marks else ""
-    found = _best(list(values), currency)
-    return None if found is None else _described(found, currency, values)
+    mark = marks.most_common(1)[0][0] if marks else ""
+    found = _best(list(values), mark)
+    if found is None:
+        return None
+    what = f"the unit {mark}" if kind == "units" else "a currency"
+    return _described(found, what if mark else "", values)
+
+
+def _units(values: Collection[str]) -> Counter[str]:
+    """Return the units behind nearly all numbers, with how many of them have each; none where they may be codes."""
+    found = [unit for value in values if (unit := _UNIT.fullmatch(value)) is not None]
+    units = Counter(unit[2] for unit in found if is_currency(unit[2]))
+    are_codes = all(len(unit) == 1 for unit in units) and (len(units) > 1 or not any(unit[1] for unit in found))
+    is_mostly = len(values) > FEW_NUMBERS and units.total() >= MOSTLY * len(values)
+    return units if is_mostly and not are_codes else Counter()
 
 
 _CODES: Final = "codes or an identifier"
@@ -111,7 +144,7 @@ def _readings(values: Sequence[str], currency: str) -> Iterator[_Reading]:
         yield _Reading({"as": "number", "parse": "text", **given}, parse, finite)
 
 
-def _described(readings: Sequence[_Reading], currency: str, values: Collection[str]) -> Written:
+def _described(readings: Sequence[_Reading], mark: str, values: Collection[str]) -> Written:
     first = readings[0]
     if len(readings) > 1:
         at = next(at for at, number in enumerate(first.numbers) if number != readings[1].numbers[at])
@@ -119,15 +152,12 @@ def _described(readings: Sequence[_Reading], currency: str, values: Collection[s
         choices = " or ".join(f"{_shown(one.options)} ({one.numbers[at]:.10g})" for one in readings)
         return Written(None, f"numbers as text, but {value!r} can be read in {len(readings)} ways: add {choices}")
     what = [
-        *(["a currency"] if currency else []),
+        *([mark] if mark else []),
         *(["a percent sign"] if any("%" in value for value in values) else []),
         *(["thousands separators"] if first.options.get("thousands") else []),
         *(["a decimal comma"] if first.options.get("decimal") else []),
     ]
-    unread = len(first.numbers) - first.count
     why = f"numbers as text{' with ' if what else ''}{' and '.join(what)}"
-    if unread:
-        why += f"; {unread} of {len(first.numbers)} values cannot be read, and become dead letters"
     return Written(first.options, why, first.parse)
 
 

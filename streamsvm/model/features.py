@@ -210,7 +210,9 @@ def _asarray(X: Any) -> NDArray[Any]:
     if isinstance(X, np.ma.MaskedArray) and np.ma.is_masked(X):
         raise InvalidFeatures("X has masked entries", "Fill in the masked entries, or remove those rows.")
     try:
-        return np.asarray(X)
+        made = np.asarray(X)
+        is_mixed = made.dtype.kind in "US" and not isinstance(X, np.ndarray)
+        return np.asarray(X, object) if is_mixed else made  # else numbers beside a text are texts, too
     except ValueError:
         lengths = sorted({len(row) if hasattr(row, "__len__") else 1 for row in X})
         raise InvalidFeatures(

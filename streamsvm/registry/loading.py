@@ -59,7 +59,7 @@ REASONS: Final[Mapping[str, str]] = MappingProxyType(
 READ_TIMEOUT_S: Final = 10.0
 ALIAS: Final = re.compile(r"[A-Za-z][A-Za-z0-9._-]{0,99}")
 
-RESERVED_ALIASES: Final = frozenset({"head", "owner", "retired"})
+RESERVED_ALIASES: Final = frozenset({"erased", "head", "owner", "retired"})
 """Keys of the aliases topic that belong to the trainer and are not aliases."""
 
 
@@ -238,7 +238,7 @@ class Followed:
         if not ALIAS.fullmatch(alias) or alias in RESERVED_ALIASES:
             raise ConfigurationError(
                 f"{alias!r} is not a valid alias",
-                "An alias is a letter followed by letters, digits, dots or dashes, and not head, owner or retired.",
+                "An alias is a letter followed by letters, digits, dots or dashes, and not erased, head, owner or retired.",
             )
         self.key = current_key(name) if alias == "current" else f"{name}@{alias}"
         self._pin_key = pin_key(name) if alias == "current" else ""

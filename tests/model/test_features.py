@@ -113,6 +113,7 @@ BAD: dict[str, tuple[Callable[[], Any], str]] = {
     "None": (lambda: [[1, None, 2]], "row 0: 'width' is None, not a number"),
     "text": (lambda: [["1", "2", "3"]], "row 0: 'mean' is '1', not a number"),
     "text among numbers": (lambda: np.array([[1, 2, "3"]], dtype=object), "row 0: 'skew' is '3', not a number"),
+    "text in a list": (lambda: [[1, 2, 3], [1, "a", 3]], "row 1: 'width' is 'a', not a number"),
     "bytes": (lambda: np.array([[b"1", b"2", b"3"]]), "is b'1', not a number"),
     "complex": (lambda: np.array([ROW], complex), "not a number"),
     "times": (lambda: np.array([["2026-01-01"] * 3], "datetime64[D]"), "not a number"),

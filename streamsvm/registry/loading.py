@@ -238,7 +238,7 @@ class Followed:
         if not ALIAS.fullmatch(alias) or alias in RESERVED_ALIASES:
             raise ConfigurationError(
                 f"{alias!r} is not a valid alias",
-                "Begin with a letter; letters, digits, dots and dashes follow. It is not erased, head, owner or retired.",
+                "Give a letter, then letters, digits, dots or dashes; not erased, head, owner or retired.",
             )
         self.key = current_key(name) if alias == "current" else f"{name}@{alias}"
         self._pin_key = pin_key(name) if alias == "current" else ""

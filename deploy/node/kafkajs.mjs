@@ -5,7 +5,8 @@
 // of one are given out as committed. tests/interop/test_packages.py shows it. Import kafkajs from here.
 import { createRequire } from "node:module";
 import { decompress } from "fzstd";
-import { lz4, snappy } from "./codecs.mjs";
+import lz4 from "lz4js";
+import { uncompress } from "snappyjs";
 import { LogError, Subscriber, within } from "./subscribing.mjs";
 
 const require = createRequire(import.meta.url);
@@ -31,13 +32,25 @@ require.cache[FILTER].exports = withoutAborted;
 const kafkajs = require("kafkajs"); // after the change, which its modules load
 export default kafkajs;
 
+const IN_BLOCKS = Buffer.from("\x82SNAPPY\0", "latin1"), HEADER = 16; // as Java's client writes Snappy
+
+function snappy(buffer) {
+  if (!buffer.subarray(0, IN_BLOCKS.length).equals(IN_BLOCKS)) return uncompress(buffer);
+  const blocks = [];
+  for (let at = HEADER, end; at < buffer.length; at = end) {
+    end = at + 4 + buffer.readUInt32BE(at);
+    blocks.push(uncompress(buffer.subarray(at + 4, end)));
+  }
+  return Buffer.concat(blocks);
+}
+
 /** Return a codec that reads. */
 const reads = (decompressed) => () => ({
   compress: async () => { throw new Error("streamsvm-reader/kafkajs only reads this compression: produce with gzip or none"); },
   decompress: async (buffer) => Buffer.from(decompressed(buffer)),
 });
 kafkajs.CompressionCodecs[kafkajs.CompressionTypes.ZSTD] = reads(decompress);
-kafkajs.CompressionCodecs[kafkajs.CompressionTypes.LZ4] = reads(lz4);
+kafkajs.CompressionCodecs[kafkajs.CompressionTypes.LZ4] = reads(lz4.decompress);
 kafkajs.CompressionCodecs[kafkajs.CompressionTypes.Snappy] = reads(snappy);
 
 /** The options of each client, which kafkajs keeps to itself. */

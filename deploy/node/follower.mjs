@@ -128,16 +128,15 @@ export class Chain {
     if (!before || at < before.offset) this.#values.set(digest, { number, sha256: digest, offset: at, ancestors });
   }
 
-  /** Go from the least known version that is not below ours to the next, until it is ours; null if that does not lead there. */
+  /** Go from version to version by the hashes that they name, until it is ours; null if that does not lead there. */
   find(roots) {
-    const known = new Map(), waiting = new Set();
-    const learn = ({ number, sha256 }) => number >= this.#number && !known.has(number) && known.set(number, sha256) && waiting.add(number);
-    for (roots.forEach(learn); waiting.size; ) {
-      const step = Math.min(...waiting), seen = this.#values.get(known.get(step));
-      waiting.delete(step);
-      if (seen?.number !== step) continue;
-      if (step === this.#number) return seen;
-      seen.ancestors.forEach(learn);
+    const known = new Set(), waiting = [...roots];
+    while (waiting.length) {
+      const { number, sha256 } = waiting.pop(), seen = this.#values.get(sha256);
+      if (seen?.number !== number || known.has(sha256)) continue;
+      if (number === this.#number) return seen;
+      known.add(sha256);
+      waiting.push(...seen.ancestors);
     }
     return null;
   }

@@ -27,9 +27,6 @@ export interface Reasons {
   rest: number;
 }
 
-/** A point: its features in the version's order, or by their names; or a raw event where the version takes events. */
-export type Point = object;
-
 /** What a point or an event needs. */
 export interface Field {
   /** Such as `card.country`, or the name of the feature. */
@@ -54,19 +51,15 @@ export class Model {
   readonly fields: readonly Field[];
   /** Whether an object is a raw event. */
   readonly takesEvents: boolean;
-  /** Throws InvalidFeatures where the point cannot be scored. */
-  score(point: Point): Answer;
+  /**
+   * A point is its features in the version's order, or by their names; or a raw event where the version takes events.
+   * Throws InvalidFeatures where it cannot be scored.
+   */
+  score(point: object): Answer;
   /** Linear versions of two labels; throws TypeError for others, InvalidFeatures as `score` does. */
-  reasons(point: Point, most: number): Reasons;
+  reasons(point: object, most: number): Reasons;
   /** The features of a point, or the columns of a raw event. */
-  columns(point: Point): number[];
-}
-
-/** What an alias names. */
-export interface Alias {
-  number: number;
-  sha256: string;
-  offset: number;
+  columns(point: object): number[];
 }
 
 /** Which version is to be used: committed records of both topics' partition 0 in, a model out. Without a client. */
@@ -76,7 +69,7 @@ export class Follower {
   /** Take in a record of the aliases topic, from its beginning, in its order; throws RefusedMessage for one that cannot be read. */
   note(record: Pick<ReadRecord, "key" | "value">): void;
   /** What the alias names, of `current` the pin if there is one. Ask at the end of the aliases topic, not before. */
-  readonly wanted: Alias | null;
+  readonly wanted: { number: number; sha256: string; offset: number } | null;
   /** Why no version is wanted; empty if one is. */
   readonly missing: string;
   /** The model of the record of the models topic at `wanted.offset`; throws RefusedMessage. */

@@ -63,7 +63,7 @@ kafkajs.Kafka = class extends Kafka {
 };
 
 const Batch = require("kafkajs/src/consumer/batch.js");
-const COMMITTED = 1, MOST_TRIED = 4, PAUSE_MS = 100, PATIENCE_MS = 4_000, EARLIEST = true;
+const COMMITTED = 1, PATIENCE_MS = 4_000, EARLIEST = true, RETRY = { retries: 3, initialRetryTime: 100, multiplier: 1 }; // each at another address
 /** Errors of a client to which no broker said anything. */
 const UNANSWERED = ["ConnectionError", "ConnectionClosedError", "RequestTimeoutError", "LockTimeout", "Timeout"].map((name) => `KafkaJS${name}`);
 const OF_THE_NETWORK = /^(ECONN|EHOST|ENET|ENOT|EAI_|ETIMEDOUT|EPIPE)/; // others are of TLS, and worth reading
@@ -75,30 +75,28 @@ const OF_THE_NETWORK = /^(ECONN|EHOST|ENET|ENOT|EAI_|ETIMEDOUT|EPIPE)/; // other
  * when it begins, and after a broker's return half a minute for those that are gone. One that failed is of no further use.
  */
 class Log {
-  #cluster; #heard; #sockets = new Set(); servers;
+  #cluster; #heard; #sockets = new Set(); servers = "";
 
   /** `turn`: which of the addresses is asked first. `heard` is called whenever a broker answered. */
   constructor({ brokers, socketFactory = require("kafkajs/src/network/socketFactory.js")(), ...config }, turn, heard) {
-    this.servers = Array.isArray(brokers) ? brokers.join(",") : "";
     const inTurn = async () => {
-      const given = typeof brokers === "function" ? await brokers() : brokers, first = turn % given.length;
+      const given = typeof brokers === "function" ? await brokers() : brokers;
       this.servers = given.join(",");
-      return [...given.slice(first), ...given.slice(0, first)];
+      return given.map((_, i) => given[(turn + i) % given.length]);
     };
     const noted = (options) => {
       const socket = socketFactory(options);
       this.#sockets.add(socket);
       return socket.once("close", () => this.#sockets.delete(socket));
     };
-    const retry = { retries: Math.min(Array.isArray(brokers) ? brokers.length : MOST_TRIED, MOST_TRIED) - 1, initialRetryTime: PAUSE_MS, multiplier: 1 };
-    const client = new Kafka({ ...config, brokers: inTurn, socketFactory: noted, retry, logLevel: kafkajs.logLevel.NOTHING });
+    const client = new Kafka({ ...config, brokers: inTurn, socketFactory: noted, retry: RETRY, logLevel: kafkajs.logLevel.NOTHING });
     const create = Object.getOwnPropertySymbols(client).find(({ description }) => description === "private:Kafka:createCluster");
     this.#cluster = client[create]({ isolationLevel: COMMITTED, allowAutoTopicCreation: false });
     this.#heard = heard;
   }
 
   /** Return the offsets at which a topic begins, and after its last committed record. */
-  async range(topic) {
+  range(topic) {
     return this.#ask(topic, async () => {
       await this.#cluster.connect();
       await this.#cluster.addMultipleTargetTopics([topic]);
@@ -111,7 +109,7 @@ class Log {
   }
 
   /** Return records from an offset on, and where to go on; waits so long for the first. */
-  async fetch(topic, offset, maxWaitTime = 0, maxBytes = 1 << 20) {
+  fetch(topic, offset, maxWaitTime = 0, maxBytes = 1 << 20) {
     return this.#ask(topic, async () => {
       const [nodeId] = Object.keys(this.#cluster.findLeaderForPartitions(topic, [0])), broker = await this.#cluster.findBroker({ nodeId });
       const topics = [{ topic, partitions: [{ partition: 0, fetchOffset: `${offset}`, maxBytes }] }];
@@ -125,13 +123,10 @@ class Log {
 
   /** Return the record at an offset; null if there is none. */
   async record(topic, offset) {
-    try {
-      const { records: [first] } = await this.fetch(topic, offset, 0, 1); // an answer has at least one batch
-      return Number(first?.offset) === offset ? first : null;
-    } catch (error) {
-      if (error.type === "OFFSET_OUT_OF_RANGE") return null;
-      throw error;
-    }
+    const [begin, end] = await this.range(topic);
+    if (offset < begin || offset >= end) return null;
+    const { records: [first] } = await this.fetch(topic, offset, 0, 1); // an answer has at least one batch
+    return Number(first?.offset) === offset ? first : null;
   }
 
   /** End all connections at once: a client that disconnects waits for answers, which may not come. */
@@ -150,7 +145,7 @@ class Log {
       if (isAnswered) this.#heard();
       if (type === "UNKNOWN_TOPIC_OR_PARTITION") throw new LogError(`topic ${topic} does not exist at ${this.servers}`);
       if (type === "TOPIC_AUTHORIZATION_FAILED") throw new LogError(`${message}; missing is read on topic ${topic}`);
-      if (isAnswered || !this.servers) throw Object.assign(new LogError(`${topic}: ${message}`, isAnswered), { type });
+      if (isAnswered || !this.servers) throw new LogError(`${topic}: ${message}`, isAnswered);
       throw new LogError(`no broker answered at ${this.servers}${!code || OF_THE_NETWORK.test(code) ? "" : `: ${message}`}`, false);
     }
   }
@@ -162,8 +157,7 @@ const origin = (error) => (error.cause ? origin(error.cause) : error);
 export async function subscribe(kafka, name, options = {}) {
   const config = configs.get(kafka);
   if (!config) throw new TypeError("`kafka` is not of the kafkajs that streamsvm-reader/kafkajs exports");
-  const { brokers } = config;
-  if (typeof brokers !== "function" && !(Array.isArray(brokers) && brokers.length && brokers.every((one) => one && typeof one === "string")))
-    throw new TypeError("`brokers` is not a list of addresses");
+  const isList = Array.isArray(config.brokers) && config.brokers.length > 0 && config.brokers.every((one) => one && typeof one === "string");
+  if (!isList && typeof config.brokers !== "function") throw new TypeError("`brokers` is not a list of addresses");
   return new Subscriber(name, options, (turn, heard) => new Log(config, turn, heard));
 }

@@ -40,28 +40,25 @@ function unpacked(text, columns, s) {
 const pairsOf = (K) => Array.from({ length: K }, (_, i) => Array.from({ length: K - 1 - i }, (_, j) => [i, i + 1 + j])).flat();
 
 /** Return a function from columns to a value for each machine, or where it is asked to, to the size of the terms of each. */
-function machinesOf({ features: { mean, scale }, model, parts }) {
-  const { intercepts } = model, scaled = (x) => x.map((value, j) => (value - mean[j]) / scale[j]);
-  const sum = (terms, weights, k, size = 0) => size
-    ? terms.reduce((total, term, i) => total + Math.abs(term * weights[i]) * size, Math.abs(intercepts[k]))
-    : terms.reduce((total, term, i) => total + term * weights[i], intercepts[k]);
-  if (model.kernel === "linear")
-    return (x, sized = false) => {
-      const z = scaled(x);
-      return intercepts.map((_, k) => sum(z, model.coefficients[k], k, sized ? 1 : 0));
-    };
-  const { packed } = parts, d = mean.length, dual = floats(model, "dual_coefficients", packed ? 32 : 64);
+function machinesOf({ features: { mean, scale }, model, parts: { packed } }) {
+  const { intercepts, gamma } = model, scaled = (x) => x.map((value, j) => (value - mean[j]) / scale[j]);
+  const sums = (terms, weights, size) => intercepts.map((intercept, k) => size
+    ? terms.reduce((total, term, i) => total + Math.abs(term * weights[k][i]) * size, Math.abs(intercept))
+    : terms.reduce((total, term, i) => total + term * weights[k][i], intercept));
+  if (model.kernel === "linear") return (x, sized = false) => sums(scaled(x), model.coefficients, sized ? 1 : 0);
+  const d = mean.length, dual = floats(model, "dual_coefficients", packed ? 32 : 64);
   const support = packed ? unpacked(model.support_vectors, packed.columns, dual.length) : floats(model, "support_vectors", 64), s = support.length / d;
   must(Number.isInteger(s) && dual.length === s * intercepts.length, "model.support_vectors do not fit model.dual_coefficients");
-  const norm = (z) => z.reduce((total, value) => total + value * value, 0);
-  const longest = Array.from({ length: s }, (_, i) => norm(support.subarray(i * d, (i + 1) * d))).reduce((most, one) => Math.max(most, one), 0);
+  const vectors = Array.from({ length: s }, (_, i) => support.subarray(i * d, (i + 1) * d));
+  const weights = intercepts.map((_, k) => dual.subarray(k * s, (k + 1) * s));
+  const norm = (z) => z.reduce((total, value) => total + value * value, 0), longest = vectors.reduce((most, one) => Math.max(most, norm(one)), 0);
   return (x, sized = false) => {
-    const z = scaled(x), size = sized ? 1 + EXPANSION * model.gamma * (norm(z) + longest) : 0, kernels = Array.from({ length: s }, (_, i) => {
+    const z = scaled(x), kernels = vectors.map((one) => {
       let distance = 0;
-      for (let j = 0; j < d; j++) distance += (z[j] - support[i * d + j]) ** 2;
-      return Math.exp(-model.gamma * distance);
+      for (let j = 0; j < d; j++) distance += (z[j] - one[j]) ** 2;
+      return Math.exp(-gamma * distance);
     });
-    return intercepts.map((_, k) => sum(kernels, dual.subarray(k * s, (k + 1) * s), k, size));
+    return sums(kernels, weights, sized ? 1 + EXPANSION * gamma * (norm(z) + longest) : 0);
   };
 }
 
@@ -184,7 +181,8 @@ function ordered(x, { names, dimension }) {
     const found = names.map((one) => fieldOf(x, one)), missing = names.filter((_, j) => found[j] === undefined);
     const unknown = [...(types.isMap(x) ? x.keys() : Object.keys(x))].filter((one) => !names.includes(one));
     const faults = Object.entries({ missing, unknown }).filter(([, which]) => which.length).map(([what, which]) => `${what} ${listed(which)}`);
-    if (faults.length && (missing.length || !isOfClass(x))) // an object of a class may have more
+    const isOfClass = !types.isMap(x) && (x.constructor ?? Object) !== Object;
+    if (faults.length && (missing.length || !isOfClass)) // an object of a class may have more
       throw new InvalidFeatures(`the names do not match the version's ${dimension} features: ${faults.join("; ")}`);
     x = found;
   }
@@ -195,10 +193,4 @@ function ordered(x, { names, dimension }) {
     if (Number.isFinite(value)) return value; // text and null are not, either
     throw new InvalidFeatures(typeof value === "number" ? `${where} is ${textOf(value)}; a feature must be a finite number` : `${where} is ${textOf(value)}, not a number`);
   });
-}
-
-/** Whether an object is of a class, and no Map. */
-function isOfClass(x) {
-  const base = Object.getPrototypeOf(x);
-  return !types.isMap(x) && base !== null && Object.getPrototypeOf(base) !== null;
 }

@@ -4,7 +4,7 @@ import { isDeepStrictEqual } from "node:util";
 import { Chain, Follower } from "./follower.mjs";
 import { RefusedMessage, must } from "./message.mjs";
 
-const POLL_MS = 500, PAUSE_MS = 500, CLOSE_MS = 5_000, FIRST_SPAN = 512, GROWTH = 8, MOST_TOLD = 1_000, WAITS = true;
+const POLL_MS = 500, PAUSE_MS = 500, CLOSE_MS = 5_000, WAITS = true;
 const isText = (value) => typeof value === "string", isCall = (value) => typeof value === "function";
 const OPTIONS = {
   modelsTopic: isText, alias: isText, trusted: isText, check: isCall, onVersion: isCall, onRefused: isCall, onWaiting: isCall, onHeard: isCall,
@@ -27,7 +27,7 @@ export function within(promise, ms, late) {
 
 export class Subscriber {
   #name; #models; #aliases; #options; #connect; #log; #stopped = new AbortController(); #following; #first; #resolve; #reject;
-  #model = null; #made = NaN; #lastHeard = null; #settled = null; #timer; #isQuiet = false; #isUnanswered = false; #missing; #reason = ""; #told = new Set();
+  #model = null; #made = NaN; #lastHeard = null; #refused = null; #timer; #isQuiet = false; #isUnanswered = false; #missing; #reason = ""; #told = new Set();
 
   /** `connect(turn, heard)` returns a log: its `servers`, `range`, `fetch`, `record` and `close`. Begins at once. */
   constructor(name, options, connect) {
@@ -89,7 +89,9 @@ export class Subscriber {
   /** Keep what is wanted in use, until the log fails. */
   async #follow(log) {
     const follower = new Follower(this.#name, this.#options);
-    for (let next = await this.#caughtUp(log, follower); !this.#stopped.signal.aborted; ) {
+    let next = await this.#read(log, this.#aliases, (record) => this.#note(follower, record));
+    await log.range(this.#models); // says if it does not exist
+    while (!this.#stopped.signal.aborted) {
       await this.#settle(log, follower);
       const { records, next: after } = await log.fetch(this.#aliases, next, POLL_MS);
       for (const record of records) this.#note(follower, record);
@@ -97,14 +99,23 @@ export class Subscriber {
     }
   }
 
-  /** Read the aliases to their end, always from the beginning: the topic may be another one by now. */
-  async #caughtUp(log, follower) {
-    const [begin, end] = await log.range(this.#aliases);
-    await log.range(this.#models); // says if it does not exist
-    return this.#read(log, this.#aliases, begin, end, (record) => this.#note(follower, record));
+  /** Load one version, by its number. */
+  async #hold(log, number) {
+    const follower = new Follower(this.#name, this.#options), chain = new Chain(this.#name, number, this.#models);
+    await this.#read(log, this.#aliases, (record) => this.#note(follower, record));
+    await log.range(this.#models);
+    const fault = follower.fault(number);
+    must(!fault, fault);
+    await this.#read(log, this.#models, (record) => chain.see(record));
+    const found = chain.find(follower.roots) ?? chain.find(follower.named); // who named a forgery once is not believed before the chain
+    must(found, chain.fault);
+    await this.#use(follower, await log.record(this.#models, found.offset), found);
+    clearTimeout(this.#timer); // there is no more to hear
   }
 
-  async #read(log, topic, next, end, see) {
+  /** Read a topic from its beginning to its end; return where to go on. The topic may be another one than before. */
+  async #read(log, topic, see) {
+    let [next, end] = await log.range(topic);
     while (next < end && !this.#stopped.signal.aborted) {
       const { records, next: after } = await log.fetch(topic, next);
       records.forEach(see);
@@ -117,8 +128,7 @@ export class Subscriber {
     try {
       follower.note(record);
     } catch (error) {
-      if (!(error instanceof RefusedMessage)) throw error;
-      this.#refuse(`${error.message} (${this.#aliases}[0]@${record.offset})`);
+      this.#refuse(error, ` (${this.#aliases}[0]@${record.offset})`);
     }
   }
 
@@ -126,37 +136,17 @@ export class Subscriber {
   async #settle(log, follower) {
     const { wanted, missing } = follower;
     if (wanted === null) return this.#say(missing, WAITS);
-    if (this.#model?.sha256 === wanted.sha256 && this.#model.version === wanted.number) this.#settled = { wanted, verdict: "", isFinal: true }; // an alias moved away and back
-    const isAgain = isDeepStrictEqual(wanted, this.#settled?.wanted);
-    if (isAgain && this.#settled.isFinal) return this.#say(this.#settled.verdict);
-    if (!isAgain) this.#say(`fetching ${this.#name}@${wanted.number} from ${this.#models}[0]@${wanted.offset}`);
+    if (this.#model?.sha256 === wanted.sha256 && this.#model.version === wanted.number) return this.#say("");
+    if (isDeepStrictEqual(wanted, this.#refused?.wanted)) return this.#say(this.#refused.why);
+    this.#say(`fetching ${this.#name}@${wanted.number} from ${this.#models}[0]@${wanted.offset}`);
     const record = await log.record(this.#models, wanted.offset);
-    let verdict = "";
     try {
       await this.#use(follower, record, wanted);
     } catch (error) {
-      if (!(error instanceof RefusedMessage)) throw error;
-      this.#refuse(verdict = error.message);
+      const why = this.#refuse(error);
+      if (record) this.#refused = { wanted, why }; // else it may come: topics are not always copied in step
+      this.#say(why);
     }
-    this.#settled = { wanted, verdict, isFinal: record !== null }; // topics are not always copied in step: the record may come
-    this.#say(verdict);
-  }
-
-  /** Load one version, by its number. */
-  async #hold(log, number) {
-    const follower = new Follower(this.#name, this.#options), chain = new Chain(this.#name, number, this.#models);
-    await this.#caughtUp(log, follower);
-    const [begin, end] = await log.range(this.#models), fault = follower.fault(number);
-    must(!fault, fault);
-    let found = null;
-    for (let upper = end, span = FIRST_SPAN; !found && upper > begin; upper -= span, span *= GROWTH) {
-      await this.#read(log, this.#models, Math.max(begin, upper - span), upper, (one) => chain.see(one));
-      found = chain.find(follower.roots);
-    }
-    found ??= chain.find([...follower.roots, ...follower.named]); // who named a forgery once is not believed before the chain
-    must(found, chain.fault);
-    await this.#use(follower, await log.record(this.#models, found.offset), found);
-    clearTimeout(this.#timer); // there is no more to hear
   }
 
   /** Put the version of a record in use, unless it is not what it should be, or the application refuses it. */
@@ -192,16 +182,19 @@ export class Subscriber {
     this.#reason = waits ? why : "";
   }
 
-  #refuse(why) {
-    if (this.#told.size >= MOST_TOLD) this.#told.clear();
+  /** Tell a refusal once, and return why. */
+  #refuse(error, where = "") {
+    if (!(error instanceof RefusedMessage)) throw error;
+    const why = error.message + where;
     if (!this.#told.has(why)) this.#call("onRefused", why);
     this.#told.add(why);
+    return why;
   }
 
   #heard() {
     if (this.#stopped.signal.aborted) return;
     this.#lastHeard = new Date();
-    if (this.#isUnanswered) this.#say(this.#model ? this.#settled?.verdict ?? "" : `reading ${this.#aliases}`);
+    if (this.#isUnanswered) this.#say(this.#model ? "" : `reading ${this.#aliases}`);
     if (this.#isQuiet) this.#call("onHeard");
     this.#isUnanswered = this.#isQuiet = false;
     this.#expect();

@@ -7,7 +7,7 @@ import { createRequire } from "node:module";
 import { decompress } from "fzstd";
 import lz4 from "lz4js";
 import { uncompress } from "snappyjs";
-import { LogError, Subscriber, within } from "./subscribing.mjs";
+import { LogError, Subscriber, Unanswered, within } from "./subscribing.mjs";
 
 const require = createRequire(import.meta.url);
 const FILTER = require.resolve("kafkajs/src/consumer/filterAbortedMessages.js");
@@ -145,8 +145,8 @@ class Log {
       if (isAnswered) this.#heard();
       if (type === "UNKNOWN_TOPIC_OR_PARTITION") throw new LogError(`topic ${topic} does not exist at ${this.servers}`);
       if (type === "TOPIC_AUTHORIZATION_FAILED") throw new LogError(`${message}; missing is read on topic ${topic}`);
-      if (isAnswered || !this.servers) throw new LogError(`${topic}: ${message}`, isAnswered);
-      throw new LogError(`no broker answered at ${this.servers}${!code || OF_THE_NETWORK.test(code) ? "" : `: ${message}`}`, false);
+      if (isAnswered) throw new LogError(`${topic}: ${message}`);
+      throw new Unanswered(`no broker answered at ${this.servers}${this.servers && (!code || OF_THE_NETWORK.test(code)) ? "" : `: ${message}`}`);
     }
   }
 }

@@ -3,7 +3,6 @@ import { isDeepStrictEqual } from "node:util";
 
 const FORMAT = "streamsvm.model/1", MOST_EXAMPLES = 4;
 const MACHINES = { one_vs_one: (labels) => (labels * (labels - 1)) / 2, one_vs_rest: (labels) => labels };
-
 const MODEL = { linear: ["kernel", "coefficients", "intercepts"], rbf: ["kernel", "gamma", "support_vectors", "dual_coefficients", "intercepts"] };
 const FUNCTION = { sigmoid: ["method", "a", "b"] };
 const TRUNK = ["format", "name", "version", "labels", "features", "model", "training", "stream", "lineage", "probes", "parts"];
@@ -31,6 +30,15 @@ export function must(holds, otherwise) {
   if (!holds) throw new RefusedMessage(otherwise);
 }
 
+/** Return what a function makes; what it throws is a refusal. */
+export function attempt(make, otherwise) {
+  try {
+    return make();
+  } catch (error) {
+    throw error instanceof RefusedMessage ? error : new RefusedMessage(`${otherwise}: ${error.message}`);
+  }
+}
+
 /** Refuse what is not an object of exactly these fields. */
 function exactly(value, fields, what) {
   must(typeof value === "object" && value !== null && !Array.isArray(value), `${what} is not an object`);
@@ -49,9 +57,8 @@ const isList = (values, length) => Array.isArray(values) && values.length === le
 const isTable = (rows, count, width) => Array.isArray(rows) && rows.length === count && rows.every((row) => isList(row, width));
 
 /** Return the parts of a message that answers depend on, by their names. */
-export function parts(message) {
-  const found = {};
-  const wrote = message.lineage?.build?.streamsvm;
+function partsOf(message) {
+  const found = {}, wrote = message.lineage?.build?.streamsvm;
   const remedy = wrote ? `. Upgrade the reader to streamsvm ${wrote}, which wrote it, or later` : "";
   let before = "";
   for (const part of message.parts) {
@@ -73,7 +80,7 @@ export function opened(message) {
   must(message?.format === FORMAT, `the format is ${message?.format}, and this reader knows ${FORMAT}`);
   must(Array.isArray(message.parts), "the message has no list `parts`");
   exactly(message, TRUNK, "the message");
-  const found = parts(message), { features, labels, model, probes } = message;
+  const found = partsOf(message), { features, labels, model, probes } = message;
   const machines = machinesOf(labels, found);
   must(Number.isSafeInteger(message.version) && message.version > 0, `there is no version ${message.version}`);
   exactly(features, ["dimension", "names", "mean", "scale"], "features");

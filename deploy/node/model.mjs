@@ -1,7 +1,7 @@
 // A version as a model: it scores points and raw events, and says why.
 import { createHash } from "node:crypto";
 import { types } from "node:util";
-import { InvalidFeatures, RefusedMessage, must, opened } from "./message.mjs";
+import { InvalidFeatures, attempt, must, opened } from "./message.mjs";
 import { checkedColumns } from "./recipe.mjs";
 import { asInJson, fieldOf, kindOf, quoted, textOf } from "./values.mjs";
 
@@ -114,28 +114,16 @@ export class Model {
     this.#message = message;
     this.#machines = machinesOf(message);
     checkProbes(message, this.#machines);
-    const { features: { names, dimension }, parts: { recipe } } = message;
+    const { name, version, labels, features: { names, dimension }, parts: { recipe } } = message;
     this.#recipe = recipe && checkedColumns(recipe, message.features);
     this.#fields = this.#recipe?.fields ?? Array.from({ length: dimension }, (_, j) => names[j] ?? `x[${j}]`);
-    this.name = message.name;
-    this.version = message.version;
-    this.sha256 = digest;
-    this.labels = message.labels;
-    this.featureNames = names;
-    this.takesEvents = Boolean(recipe);
-    this.fields = this.#recipe?.needs ?? this.#fields.map((path) => ({ path, kind: "number", required: true }));
-    Object.freeze(this);
+    const fields = this.#recipe?.needs ?? this.#fields.map((path) => ({ path, kind: "number", required: true }));
+    Object.freeze(Object.assign(this, { name, version, sha256: digest, labels, featureNames: names, takesEvents: Boolean(recipe), fields }));
   }
 
   /** Read the value of a version's record, or refuse it. */
   static read(value) {
-    let message;
-    try {
-      message = JSON.parse(value);
-    } catch (error) {
-      throw new RefusedMessage(`the value is not JSON: ${error.message}`);
-    }
-    return new Model(opened(message), sha256(value));
+    return new Model(opened(attempt(() => JSON.parse(value), "the value is not JSON")), sha256(value));
   }
 
   /** Score a point (an array, or an object of the features' names), or a raw event where the version takes events. */

@@ -1,6 +1,6 @@
 // What a version's recipe makes of raw events: the part `recipe` of a message.
 import { createHash } from "node:crypto";
-import { RefusedMessage, must } from "./message.mjs";
+import { attempt, must } from "./message.mjs";
 import { follow, kindOf, quoted, rejected, shown, textOf } from "./values.mjs";
 
 const DAY = 86_400n, MICROS = 1_000_000n, MINUTES = 1440n;
@@ -145,7 +145,7 @@ export function columnsOf({ features, zones = {} }) {
 
 /** Return `columnsOf` the part `recipe`, which makes the columns of its own examples as the message has them; or refuse. */
 export function checkedColumns({ recipe, examples }, { names }) {
-  try {
+  return attempt(() => { // its features are of any shape
     const columns = columnsOf(recipe);
     examples.forEach(({ event, columns: given }, i) => {
       const made = columns(event);
@@ -156,7 +156,5 @@ export function checkedColumns({ recipe, examples }, { names }) {
       });
     });
     return columns;
-  } catch (error) { // its features are of any shape
-    throw error instanceof RefusedMessage ? error : new RefusedMessage(`the part 'recipe' cannot be evaluated: ${error.message}`);
-  }
+  }, "the part 'recipe' cannot be evaluated");
 }

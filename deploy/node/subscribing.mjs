@@ -12,12 +12,9 @@ const OPTIONS = {
 };
 
 /** The log cannot be read now. */
-export class LogError extends Error {
-  constructor(message, isAnswered = true) {
-    super(message);
-    this.isAnswered = isAnswered;
-  }
-}
+export class LogError extends Error {}
+/** And no broker answered. */
+export class Unanswered extends LogError {}
 
 /** Wait for a promise, but not for ever. */
 export function within(promise, ms, late) {
@@ -77,8 +74,9 @@ export class Subscriber {
       } catch (error) {
         if (signal.aborted) return;
         if (!(error instanceof LogError)) return this.#end(error);
-        this.#isUnanswered ||= !error.isAnswered;
-        if (error.isAnswered || !(this.#model || this.#isQuiet)) this.#say(error.message, WAITS);
+        const isAnswered = !(error instanceof Unanswered);
+        this.#isUnanswered ||= !isAnswered;
+        if (isAnswered || !(this.#model || this.#isQuiet)) this.#say(error.message, WAITS);
       } finally {
         log.close();
       }

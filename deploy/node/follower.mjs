@@ -1,4 +1,4 @@
-// Which version is to be used: records of the two topics in, models out. No client, no clock, no waiting.
+// Which version is to be used: records of the two topics in, models out (index.d.ts). No client, no clock, no waiting.
 import { createPublicKey, verify } from "node:crypto";
 import { RefusedMessage, must } from "./message.mjs";
 import { Model, sha256 } from "./model.mjs";
@@ -30,7 +30,7 @@ export class Follower {
     this.#keys = trusted === undefined ? null : trustedKeys(trusted);
   }
 
-  /** Take in a record of the aliases topic, in its order; one that cannot be read changes nothing, and if it is ours, is refused. */
+  /** One that cannot be read changes nothing, and if it is ours, is refused. */
   note({ key, value }) {
     const [name, alias = ""] = textOf(key)?.split(/@(?=[^@]*$)/) ?? [];
     if (name !== this.#name || ["owner", "erased"].includes(alias) || (alias.includes("#") && alias !== PIN)) return;
@@ -58,12 +58,10 @@ export class Follower {
     }
   }
 
-  /** Which version is to be used: the pin if there is one, else what the alias names; null if there is neither. */
   get wanted() {
     return this.#ours.map((alias) => this.#named.get(alias)).find(Boolean) ?? null;
   }
 
-  /** Why no version is wanted; empty if one is. */
   get missing() {
     if (this.wanted !== null) return "";
     const why = `${this.#topic}.aliases has no alias ${this.#name}@${this.#ours.at(-1)}`, gate = this.#ours.includes(PIN) && this.#head?.gate;

@@ -75,21 +75,16 @@ const OF_THE_NETWORK = /^(ECONN|EHOST|ENET|ENOT|EAI_|ETIMEDOUT|EPIPE)/; // other
  * when it begins, and after a broker's return half a minute for those that are gone. One that failed is of no further use.
  */
 class Log {
-  #cluster; #heard; #sockets = new Set(); servers = "";
+  #cluster; #heard; servers = "";
 
   /** `turn`: which of the addresses is asked first. `heard` is called whenever a broker answered. */
-  constructor({ brokers, socketFactory = require("kafkajs/src/network/socketFactory.js")(), ...config }, turn, heard) {
+  constructor({ brokers, ...config }, turn, heard) {
     const inTurn = async () => {
       const given = typeof brokers === "function" ? await brokers() : brokers;
       this.servers = given.join(",");
       return given.map((_, i) => given[(turn + i) % given.length]);
     };
-    const noted = (options) => {
-      const socket = socketFactory(options);
-      this.#sockets.add(socket);
-      return socket.once("close", () => this.#sockets.delete(socket));
-    };
-    const client = new Kafka({ ...config, brokers: inTurn, socketFactory: noted, retry: RETRY, logLevel: kafkajs.logLevel.NOTHING });
+    const client = new Kafka({ ...config, brokers: inTurn, retry: RETRY, logLevel: kafkajs.logLevel.NOTHING });
     const create = Object.getOwnPropertySymbols(client).find(({ description }) => description === "private:Kafka:createCluster");
     this.#cluster = client[create]({ isolationLevel: COMMITTED, allowAutoTopicCreation: false });
     this.#heard = heard;
@@ -131,7 +126,9 @@ class Log {
 
   /** End all connections at once: a client that disconnects waits for answers, which may not come. */
   close() {
-    for (const socket of this.#sockets) socket.destroy(new Error("closed"));
+    const { seedBroker, brokers } = this.#cluster.brokerPool;
+    const connections = [seedBroker, ...Object.values(brokers)].flatMap((broker) => broker?.connectionPool.pool ?? []);
+    for (const { socket } of connections) socket?.destroy(new Error("closed"));
     this.#cluster.disconnect().catch(() => {});
   }
 
@@ -153,7 +150,6 @@ class Log {
 
 const origin = (error) => (error.cause ? origin(error.cause) : error);
 
-/** Follow a model; `kafka` is of the kafkajs that this module exports. */
 export async function subscribe(kafka, name, options = {}) {
   const config = configs.get(kafka);
   if (!config) throw new TypeError("`kafka` is not of the kafkajs that streamsvm-reader/kafkajs exports");

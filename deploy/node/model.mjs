@@ -9,7 +9,6 @@ const LEAST = 1e-9, PROBABILITY_TOLERANCE = 1e-8;
 /** A tolerance is so much of the size of a machine's terms, rounded; expanding a squared distance counts more. */
 const LARGEST_TOLERANCE = 1.02e-9, EXPANSION = 1e-5;
 
-/** Return the SHA-256 of bytes, in hexadecimal. */
 export const sha256 = (bytes) => createHash("sha256").update(bytes).digest("hex");
 
 /** Return the numbers of so many bits that a field of the model has in base64, little-endian, as an array of float64. */
@@ -75,12 +74,9 @@ function labelValues({ parts: { classes }, labels }, values) {
   return votes.map((won, k) => won + sums[k] / (3 * Math.abs(sums[k]) + 3));
 }
 
-/** Return the probability of the second label at a decision value f. */
-const likely = ({ a, b }, f) => 1 / (1 + Math.exp(a * f + b));
-
 /** Return the probability of each label, or of the second of two, at the decision values of the machines. */
 function probabilities({ parts: { probability, classes }, labels }, f) {
-  let each = probability.functions.map((one, m) => likely(one, f[m]));
+  let each = probability.functions.map(({ a, b }, m) => 1 / (1 + Math.exp(a * f[m] + b)));
   if (!classes) return each;
   if (classes.scheme === "one_vs_one") {
     const inverse = labels.map(() => 2 - labels.length);
@@ -109,7 +105,6 @@ function checkProbes(message, machines) {
 export class Model {
   #message; #machines; #recipe; #fields;
 
-  /** Use `Model.read`. */
   constructor(message, digest) {
     this.#message = message;
     this.#machines = machinesOf(message);
@@ -121,12 +116,10 @@ export class Model {
     Object.freeze(Object.assign(this, { name, version, sha256: digest, labels, featureNames: names, takesEvents: Boolean(recipe), fields }));
   }
 
-  /** Read the value of a version's record, or refuse it. */
   static read(value) {
     return new Model(opened(attempt(() => JSON.parse(value), "the value is not JSON")), sha256(value));
   }
 
-  /** Score a point (an array, or an object of the features' names), or a raw event where the version takes events. */
   score(point) {
     const message = this.#message, values = this.#machines(this.columns(point)), score = labelValues(message, values);
     const { labels, parts: { threshold, probability } } = message, several = Array.isArray(score);
@@ -137,7 +130,6 @@ export class Model {
     return { score, label, probability: several ? shares : shares[0] };
   }
 
-  /** Return the `most` fields that add most to the decision value of a point or an event, and what the others add. */
   reasons(point, most) {
     const { model, features: { mean, scale } } = this.#message;
     if (model.kernel !== "linear" || model.intercepts.length !== 1)
@@ -152,7 +144,6 @@ export class Model {
     return { baseline: model.intercepts[0], fields: sorted.filter(({ adds }) => adds !== 0), rest };
   }
 
-  /** Return the features of a point, in the version's order, or the columns of a raw event; or throw. */
   columns(point) {
     const isEvent = this.#recipe && typeof point === "object" && point !== null && kindOf(point) !== "an array";
     return isEvent ? this.#recipe(point) : ordered(point, this.#message.features);

@@ -15,7 +15,6 @@ function parsed(text) {
   return JSON.parse(marked, (_, value) => (typeof value === "string" && value.startsWith(BIG) ? BigInt(value.slice(BIG.length)) : value));
 }
 
-/** Return what the scorer made of one record: its source, the version's SHA-256, and a score for each valid row; or refuse it. */
 export function readScores({ value, headers = {} }) {
   const rows = [attempt(() => parsed(String(value)), "the scores are not JSON")].flat();
   for (const row of rows) for (const field of FIELDS)

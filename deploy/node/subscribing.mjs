@@ -51,13 +51,11 @@ export class Subscriber {
     return { ready: this.#model !== null, version: this.#model && nameOf(this.#model), missing: this.#missing, lastHeard: this.#lastHeard, ageMs };
   }
 
-  /** Wait for the first version; the error says why there is none. */
   async ready(timeoutMs) {
     await within(this.#first, timeoutMs, () => new Error(`no version of ${this.#name} within ${timeoutMs} ms: ${this.#missing}`));
     return this.#model;
   }
 
-  /** Stop following; the version in use stays. */
   async close() {
     this.#stopped.abort();
     clearTimeout(this.#timer);
@@ -68,9 +66,11 @@ export class Subscriber {
   async #run() {
     const { signal } = this.#stopped;
     for (let turn = 0; !signal.aborted; turn++) {
-      const log = this.#log = this.#connect(turn, () => this.#heard());
+      const log = this.#log = this.#connect(turn, () => this.#heard()), follower = new Follower(this.#name, this.#options);
       try {
-        return await (this.#options.version === undefined ? this.#follow(log) : this.#hold(log, this.#options.version));
+        const next = await this.#read(log, this.#aliases, (record) => this.#note(follower, record));
+        await log.range(this.#models); // says if it does not exist
+        return await (this.#options.version === undefined ? this.#follow(log, follower, next) : this.#hold(log, follower, this.#options.version));
       } catch (error) {
         if (signal.aborted) return;
         if (!(error instanceof LogError)) return this.#end(error);
@@ -85,10 +85,7 @@ export class Subscriber {
   }
 
   /** Keep what is wanted in use, until the log fails. */
-  async #follow(log) {
-    const follower = new Follower(this.#name, this.#options);
-    let next = await this.#read(log, this.#aliases, (record) => this.#note(follower, record));
-    await log.range(this.#models); // says if it does not exist
+  async #follow(log, follower, next) {
     while (!this.#stopped.signal.aborted) {
       await this.#settle(log, follower);
       const { records, next: after } = await log.fetch(this.#aliases, next, POLL_MS);
@@ -98,11 +95,8 @@ export class Subscriber {
   }
 
   /** Load one version, by its number. */
-  async #hold(log, number) {
-    const follower = new Follower(this.#name, this.#options), chain = new Chain(this.#name, number, this.#models);
-    await this.#read(log, this.#aliases, (record) => this.#note(follower, record));
-    await log.range(this.#models);
-    const fault = follower.fault(number);
+  async #hold(log, follower, number) {
+    const chain = new Chain(this.#name, number, this.#models), fault = follower.fault(number);
     must(!fault, fault);
     await this.#read(log, this.#models, (record) => chain.see(record));
     const found = chain.find(follower.roots) ?? chain.find(follower.named); // who named a forgery once is not believed before the chain

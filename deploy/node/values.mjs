@@ -59,13 +59,12 @@ export function follow(value, path) {
 
 /** Return a value as text, as Python shows it, shortened. */
 export function textOf(value) {
-  let text;
   try {
-    text = [...(typeof value === "boolean" ? String(value) : python(value))];
+    const text = [...(typeof value === "boolean" ? String(value) : python(value))];
+    return text.length <= LONGEST ? text.join("") : `${text.slice(0, LONGEST - 3).join("")}...`;
   } catch { // a getter throws, or it holds itself
     return kindOf(value);
   }
-  return text.length <= LONGEST ? text.join("") : `${text.slice(0, LONGEST - 3).join("")}...`;
 }
 
 function python(value) {

@@ -58,10 +58,7 @@ export class Follower {
     }
   }
 
-  get wanted() {
-    return this.#ours.map((alias) => this.#named.get(alias)).find(Boolean) ?? null;
-  }
-
+  get wanted() { return this.#ours.map((alias) => this.#named.get(alias)).find(Boolean) ?? null; }
   get missing() {
     if (this.wanted !== null) return "";
     const why = `${this.#topic}.aliases has no alias ${this.#name}@${this.#ours.at(-1)}`, gate = this.#ours.includes(PIN) && this.#head?.gate;
@@ -100,10 +97,7 @@ export class Follower {
   }
 }
 
-/**
- * Which record is a version, proved by hashes as in streamsvm/registry/anchoring.py: each version names the hashes of earlier
- * ones. Who may write to the models topic alone cannot put another record in its place.
- */
+/** Which record is a version, proved by the hashes of earlier ones that each names, as in streamsvm/registry/anchoring.py. */
 export class Chain {
   #name; #number; #topic; #values = new Map();
 

@@ -1,4 +1,3 @@
-/** A label as the records have it. */
 export type Label = number | string | boolean;
 
 /** What a client gives of a record. Header values may be bytes or text. */
@@ -17,13 +16,11 @@ export interface Answer {
   probability?: number | number[];
 }
 
-/** Why a decision value is what it is: baseline, what the fields add, and rest sum to it. */
+/** A decision value is the sum of the mean row's (baseline), what the fields add, and what all others add (rest). */
 export interface Reasons {
-  /** The decision value of the mean row. */
   baseline: number;
   /** Those that add most, the largest first: path in the event, or name of the feature. */
   fields: { field: string; adds: number }[];
-  /** What all other fields add together. */
   rest: number;
 }
 
@@ -51,10 +48,7 @@ export class Model {
   readonly fields: readonly Field[];
   /** Whether an object is a raw event. */
   readonly takesEvents: boolean;
-  /**
-   * A point is its features in the version's order, or by their names; or a raw event where the version takes events.
-   * Throws InvalidFeatures where it cannot be scored.
-   */
+  /** A point: its features in the version's order, or by their names; or a raw event. Throws InvalidFeatures. */
   score(point: object): Answer;
   /** Linear versions of two labels; throws TypeError for others, InvalidFeatures as `score` does. */
   reasons(point: object, most: number): Reasons;

@@ -33,7 +33,6 @@ const kafkajs = require("kafkajs"); // after the change, which its modules load
 export default kafkajs;
 
 const IN_BLOCKS = Buffer.from("\x82SNAPPY\0", "latin1"), HEADER = 16; // as Java's client writes Snappy
-
 function snappy(buffer) {
   if (!buffer.subarray(0, IN_BLOCKS.length).equals(IN_BLOCKS)) return uncompress(buffer);
   const blocks = [];
@@ -44,7 +43,6 @@ function snappy(buffer) {
   return Buffer.concat(blocks);
 }
 
-/** Return a codec that reads. */
 const reads = (decompressed) => () => ({
   compress: async () => { throw new Error("streamsvm-reader/kafkajs only reads this compression: produce with gzip or none"); },
   decompress: async (buffer) => Buffer.from(decompressed(buffer)),
@@ -69,10 +67,8 @@ const UNANSWERED = ["ConnectionError", "ConnectionClosedError", "RequestTimeoutE
 const OF_THE_NETWORK = /^(ECONN|EHOST|ENET|ENOT|EAI_|ETIMEDOUT|EPIPE)/; // others are of TLS, and worth reading
 
 /**
- * Partition 0 of topics, read by offsets: committed records only.
- *
- * By kafkajs's parts below its consumer, which reads in a group only: a group must be permitted, waits seconds for members
- * when it begins, and after a broker's return half a minute for those that are gone. One that failed is of no further use.
+ * Committed records of partition 0 of topics, by offsets. kafkajs's consumer reads in a group only, which must be permitted,
+ * and waits for members: this is of the parts below it. One that failed is of no further use.
  */
 class Log {
   #cluster; #heard; servers = "";

@@ -150,7 +150,6 @@ export class Model {
   }
 }
 
-/** Return names as a message shows them, the first five. */
 const listed = (names) => names.slice(0, 5).map((one) => quoted(String(one))).join(", ") + (names.length > 5 ? ` and ${names.length - 5} more` : "");
 
 /** Return a point's features in the model's order, given as an array or as an object of names; or throw. */

@@ -3,11 +3,10 @@ import { createHash } from "node:crypto";
 import { attempt, must } from "./message.mjs";
 import { follow, kindOf, quoted, rejected, shown, textOf } from "./values.mjs";
 
-const DAY = 86_400n, MICROS = 1_000_000n, MINUTES = 1440n;
+const DAY = 86_400n, MICROS = 1_000_000n, MINUTES = 1440n, LARGEST = 1e100;
 const floorDiv = (a, b) => a / b - (a % b < 0n ? 1n : 0n), floorMod = (a, b) => ((a % b) + b) % b;
 /** Most bits of a hash, as in Python: a message may name any number, and each column is made for an event. */
 const MOST_BITS = 10;
-const LARGEST = 1e100;
 
 const wrong = (path, value, wanted) => rejected(`${shown(path)} is ${textOf(value)}, not ${wanted}`);
 
@@ -28,15 +27,15 @@ function notation({ parse, decimal = ".", thousands = "", currency = "" }) {
   const form = new RegExp(`^${SPACE}(?:(${SIGN})${SPACE})?(?:(${mark})${SPACE})?(?:(${SIGN})${SPACE})?(${figures})?`
     + `(?:${escaped(decimal)}([0-9]+))?(?:[eE]([+-]?[0-9]{1,3}))?(?:${SPACE}(%))?(?:${SPACE}(${mark}))?${SPACE}$`);
   const read = (value) => {
-    const found = typeof value === "string" && value.length <= 64 ? form.exec(value) : null;
-    if (!found) return value;
+    const found = (typeof value === "string" && value.length <= 64 && form.exec(value)) || [];
     const [, before, first, behind, whole, fraction, exponent, percent, last] = found;
     if (!(whole || fraction) || (before && behind) || (first && last) || (percent && (exponent || first || last))) return value;
     const sign = (before ?? behind ?? "+") === "+" ? "" : "-";
     return Number(`${sign}${(whole ?? "0").replace(/[^0-9]/g, "")}.${fraction ?? 0}e${percent ? -2 : exponent ?? 0}`);
   };
-  const marks = `${thousands ? `the thousands separator ${quoted(thousands)}` : "no thousands separator"} and ${currency ? `the currency ${quoted(currency)}` : "no currency"}`;
-  return [read, `a number, or a text that writes one with the decimal separator ${quoted(decimal)}, ${marks}`];
+  const grouped = thousands ? `the thousands separator ${quoted(thousands)}` : "no thousands separator";
+  const priced = currency ? `the currency ${quoted(currency)}` : "no currency";
+  return [read, `a number, or a text that writes one with the decimal separator ${quoted(decimal)}, ${grouped} and ${priced}`];
 }
 
 /** Return the text by which a category or a hash compares a value. */
@@ -79,12 +78,14 @@ const PARTS = {
 
 /** How many columns a feature of a field has, and what its values become. */
 const KINDS = {
-  number: ({ field, clip, unit = 1, log1p = false, buckets = [], ...written }, _, [read, wanted] = notation(written)) => [buckets.length + 1, ([value]) => {
-    const v = numberOf(read(value), field, wanted);
-    const x = (clip ? Math.min(Math.max(v, clip[0]), clip[1]) : v) / unit;
-    if (buckets.length) return oneOf(buckets.length + 1, buckets.filter((border) => x >= border).length);
-    return [log1p ? Math.sign(x) * Math.log1p(Math.abs(x)) : x];
-  }],
+  number: ({ field, clip, unit = 1, log1p = false, buckets = [], ...written }) => {
+    const [read, wanted] = notation(written), width = buckets.length + 1;
+    return [width, ([value]) => {
+      const v = numberOf(read(value), field, wanted), x = (clip ? Math.min(Math.max(v, clip[0]), clip[1]) : v) / unit;
+      if (buckets.length) return oneOf(width, buckets.filter((border) => x >= border).length);
+      return [log1p ? Math.sign(x) * Math.log1p(Math.abs(x)) : x];
+    }];
+  },
   category: ({ field, values }) => [values.length + 1, ([v]) => {
     const at = values.indexOf(text(v, field));
     return oneOf(values.length + 1, at < 0 ? values.length : at);
@@ -125,8 +126,10 @@ function ofField({ missing = "reject", ...feature }, zones) {
 }
 
 /** Return what is known of the product of two features. */
-const crossed = ([one, other], { [one]: a, [other]: b }) =>
-  ({ width: a.width * b.width, label: `${a.label} x ${b.label}`, needs: [], columns: (_, made) => made[one].flatMap((x) => made[other].map((z) => x * z)) });
+function crossed([one, other], { [one]: a, [other]: b }) {
+  const columns = (_, made) => made[one].flatMap((x) => made[other].map((z) => x * z));
+  return { width: a.width * b.width, label: `${a.label} x ${b.label}`, needs: [], columns };
+}
 
 /** Return a function from an event to its columns, as an array; it throws where the recipe rejects the event. */
 export function columnsOf({ features, zones = {} }) {

@@ -24,7 +24,8 @@ export function within(promise, ms, late) {
 
 export class Subscriber {
   #name; #models; #aliases; #options; #connect; #log; #stopped = new AbortController(); #following; #first; #resolve; #reject;
-  #model = null; #made = NaN; #lastHeard = null; #refused = null; #timer; #isQuiet = false; #isUnanswered = false; #missing; #reason = ""; #told = new Set();
+  #model = null; #made = NaN; #lastHeard = null; #refused = null; #missing; #reason = ""; #told = new Set();
+  #timer; #isQuiet = false; #isUnanswered = false;
 
   /** `connect(turn, heard)` returns a log: its `servers`, `range`, `fetch`, `record` and `close`. Begins at once. */
   constructor(name, options, connect) {
@@ -74,9 +75,8 @@ export class Subscriber {
       } catch (error) {
         if (signal.aborted) return;
         if (!(error instanceof LogError)) return this.#end(error);
-        const isAnswered = !(error instanceof Unanswered);
-        this.#isUnanswered ||= !isAnswered;
-        if (isAnswered || !(this.#model || this.#isQuiet)) this.#say(error.message, WAITS);
+        this.#isUnanswered ||= error instanceof Unanswered;
+        if (!(error instanceof Unanswered) || !(this.#model || this.#isQuiet)) this.#say(error.message, WAITS);
       } finally {
         log.close();
       }

@@ -61,7 +61,7 @@ kafkajs.Kafka = class extends Kafka {
 };
 
 const Batch = require("kafkajs/src/consumer/batch.js");
-const COMMITTED = 1, PATIENCE_MS = 4_000, EARLIEST = true, RETRY = { retries: 3, initialRetryTime: 100, multiplier: 1 }; // each at another address
+const COMMITTED = 1, PATIENCE_MS = 4_000, EARLIEST = true;
 /** Errors of a client to which no broker said anything. */
 const UNANSWERED = ["ConnectionError", "ConnectionClosedError", "RequestTimeoutError", "LockTimeout", "Timeout"].map((name) => `KafkaJS${name}`);
 const OF_THE_NETWORK = /^(ECONN|EHOST|ENET|ENOT|EAI_|ETIMEDOUT|EPIPE)/; // others are of TLS, and worth reading
@@ -80,7 +80,8 @@ class Log {
       this.servers = given.join(",");
       return given.map((_, i) => given[(turn + i) % given.length]);
     };
-    const client = new Kafka({ ...config, brokers: inTurn, retry: RETRY, logLevel: kafkajs.logLevel.NOTHING });
+    const retry = { retries: Array.isArray(brokers) ? brokers.length - 1 : 3, initialRetryTime: 100, multiplier: 1 }; // each at another address
+    const client = new Kafka({ ...config, brokers: inTurn, retry, logLevel: kafkajs.logLevel.NOTHING });
     const create = Object.getOwnPropertySymbols(client).find(({ description }) => description === "private:Kafka:createCluster");
     this.#cluster = client[create]({ isolationLevel: COMMITTED, allowAutoTopicCreation: false });
     this.#heard = heard;

@@ -33,7 +33,7 @@ export class Subscriber {
     for (const [option, value] of Object.entries(options))
       if (value !== undefined && !(Object.hasOwn(OPTIONS, option) && OPTIONS[option](value))) throw new TypeError(`there is no option ${option} with the value ${value}`);
     this.#name = name;
-    this.#options = options;
+    this.#options = { ...options };
     this.#models = options.modelsTopic ?? "models";
     this.#aliases = `${this.#models}.aliases`;
     this.#missing = `reading ${this.#aliases}`;

@@ -80,8 +80,7 @@ class Log {
       this.servers = given.join(",");
       return given.map((_, i) => given[(turn + i) % given.length]);
     };
-    const retry = { retries: Array.isArray(brokers) ? brokers.length - 1 : 3, initialRetryTime: 100, multiplier: 1 }; // each at another address
-    const client = new Kafka({ ...config, brokers: inTurn, retry, logLevel: kafkajs.logLevel.NOTHING });
+    const client = new Kafka({ ...config, brokers: inTurn, retry: { retries: 0 }, logLevel: kafkajs.logLevel.NOTHING });
     const create = Object.getOwnPropertySymbols(client).find(({ description }) => description === "private:Kafka:createCluster");
     this.#cluster = client[create]({ isolationLevel: COMMITTED, allowAutoTopicCreation: false });
     this.#heard = heard;

@@ -75,8 +75,9 @@ export class Subscriber {
       } catch (error) {
         if (signal.aborted) return;
         if (!(error instanceof LogError)) return this.#end(error);
-        this.#isUnanswered ||= error instanceof Unanswered;
-        if (!(error instanceof Unanswered) || !(this.#model || this.#isQuiet)) this.#say(error.message, WAITS);
+        const isAnswered = !(error instanceof Unanswered), left = log.servers.split(",").length - turn - 1; // addresses, not yet asked
+        this.#isUnanswered ||= !isAnswered;
+        if (isAnswered || !(this.#model || this.#isQuiet || left > 0)) this.#say(error.message, WAITS);
       } finally {
         log.close();
       }

@@ -1,10 +1,10 @@
-// Which version is to be used: records of the two topics in, models out. No client, no clock, no waiting.
+// Which version is to be used: records of the two topics in, models out (index.d.ts). No client, no clock, no waiting.
 import { createPublicKey, verify } from "node:crypto";
 import { RefusedMessage, must } from "./message.mjs";
 import { Model, sha256 } from "./model.mjs";
 
 const PEM = /-----BEGIN PUBLIC KEY-----[^-]+-----END PUBLIC KEY-----/g;
-const ALIAS = /^[A-Za-z][A-Za-z0-9._-]{0,99}$/, RESERVED = ["head", "owner", "retired"];
+const ALIAS = /^[A-Za-z][A-Za-z0-9._-]{0,99}$/, RESERVED = ["head", "owner", "retired"], PIN = "current#pin";
 
 /** Return the public keys (Ed25519) of a text, PEM, one after the other. */
 function trustedKeys(text) {
@@ -19,55 +19,49 @@ const isCount = (value, least) => Number.isSafeInteger(value) && value >= least;
 const isPlace = ({ number, sha256, offset }) => isCount(number, 1) && typeof sha256 === "string" && isCount(offset, 0);
 
 export class Follower {
-  #name; #topic; #key; #pin; #keys; #named = new Map(); #head = null; #retired = null;
+  #name; #topic; #ours; #keys; #named = new Map(); #head = null; #retired = null;
 
   constructor(name, { trusted, alias = "current", modelsTopic = "models" } = {}) {
     if (!ALIAS.test(alias) || RESERVED.includes(alias))
       throw new TypeError(`${alias} is not a valid alias: a letter followed by letters, digits, dots or dashes, and not ${RESERVED.join(", ")}`);
     this.#name = name;
     this.#topic = modelsTopic;
-    this.#key = `${name}@${alias}`;
-    this.#pin = alias === "current" ? `${name}@current#pin` : null;
+    this.#ours = alias === "current" ? [PIN, alias] : [alias]; // the first that is there counts
     this.#keys = trusted === undefined ? null : trustedKeys(trusted);
   }
 
-  /** Take in a record of the aliases topic, in its order; one that cannot be read changes nothing, and if it is ours, is refused. */
+  /** One that cannot be read changes nothing, and if it is ours, is refused. */
   note({ key, value }) {
-    const name = textOf(key), [of, other] = name?.split(/@(?=[^@]*$)/) ?? [];
-    if (of !== this.#name || ["owner", "erased"].includes(other) || (other.includes("#") && name !== this.#pin)) return;
+    const [name, alias = ""] = textOf(key)?.split(/@(?=[^@]*$)/) ?? [];
+    if (name !== this.#name || ["owner", "erased"].includes(alias) || (alias.includes("#") && alias !== PIN)) return;
     try {
-      this.#set(name, other, value === null ? null : JSON.parse(value));
+      this.#set(alias, value === null ? null : JSON.parse(value));
     } catch (error) {
-      if (![this.#key, this.#pin].includes(name)) return;
-      throw error instanceof RefusedMessage ? error : new RefusedMessage(`the alias ${name} is not JSON`);
+      if (!this.#ours.includes(alias)) return;
+      throw error instanceof RefusedMessage ? error : new RefusedMessage(`the alias ${name}@${alias} is not JSON`);
     }
   }
 
-  #set(name, other, read) {
-    if (other === "head") {
+  #set(alias, read) {
+    if (alias === "head") {
       must(read === null || isPlace(read), "the head does not name a version");
       this.#head = read;
-    } else if (other === "retired") {
+    } else if (alias === "retired") {
       must(read === null || (isCount(read.below, 0) && [read.kept, read.others].every(Array.isArray)), "the retired versions are not numbers");
       this.#retired = read;
-    } else if (read === null) this.#named.delete(name);
+    } else if (read === null) this.#named.delete(alias);
     else {
-      const { number, sha256, offset, why = "", ...unknown } = read;
-      must(!Object.keys(unknown).length, `the alias ${name} has the unknown field ${Object.keys(unknown)}`);
-      must(typeof why === "string" && isPlace(read), `the alias ${name} does not name a version`);
-      this.#named.set(name, { number, sha256, offset });
+      const { number, sha256, offset, why = "", ...unknown } = read, shown = `the alias ${this.#name}@${alias}`;
+      must(!Object.keys(unknown).length, `${shown} has the unknown field ${Object.keys(unknown)}`);
+      must(typeof why === "string" && isPlace(read), `${shown} does not name a version`);
+      this.#named.set(alias, { number, sha256, offset });
     }
   }
 
-  /** Which version is to be used: the pin if there is one, else what the alias names; null if there is neither. */
-  get wanted() {
-    return this.#named.get(this.#pin) ?? this.#named.get(this.#key) ?? null;
-  }
-
-  /** Why no version is wanted; empty if one is. */
+  get wanted() { return this.#ours.map((alias) => this.#named.get(alias)).find(Boolean) ?? null; }
   get missing() {
     if (this.wanted !== null) return "";
-    const why = `${this.#topic}.aliases has no alias ${this.#key}`, gate = this.#pin && this.#head?.gate;
+    const why = `${this.#topic}.aliases has no alias ${this.#name}@${this.#ours.at(-1)}`, gate = this.#ours.includes(PIN) && this.#head?.gate;
     return gate?.outcome === "refused" ? `${why}: version ${this.#head.number}, the newest, was held back, because ${gate.why}` : why;
   }
 
@@ -103,10 +97,7 @@ export class Follower {
   }
 }
 
-/**
- * Which record is a version, proved by hashes as in streamsvm/registry/anchoring.py: each version names the hashes of earlier
- * ones. Who may write to the models topic alone cannot put another record in its place.
- */
+/** Which record is a version, proved by the hashes of earlier ones that each names, as in streamsvm/registry/anchoring.py. */
 export class Chain {
   #name; #number; #topic; #values = new Map();
 
@@ -114,30 +105,29 @@ export class Chain {
     [this.#name, this.#number, this.#topic] = [name, number, topic];
   }
 
-  /** Take in a record of the models topic, in whichever order; of records with the same value the first one counts. */
+  /** Take in a record of the models topic, in their order; of records with the same value the first one counts. */
   see({ key, value, offset }) {
-    const number = Number(/@(\d+)$/.exec(textOf(key))?.[1] ?? 0), at = Number(offset);
+    const number = Number(/@(\d+)$/.exec(textOf(key))?.[1] ?? 0);
     if (value === null || number < this.#number || textOf(key) !== `${this.#name}@${number}`) return;
     let read = null;
     try {
       read = JSON.parse(value);
     } catch {} // it is not what any hash leads to
     if (read?.name !== this.#name || read.version !== number) return;
-    const { parent, links } = read.lineage ?? {}, digest = sha256(value), before = this.#values.get(digest);
+    const { parent, links } = read.lineage ?? {}, digest = sha256(value);
     const ancestors = [...(parent && number > 1 ? [{ number: number - 1, sha256: parent }] : []), ...(Array.isArray(links) ? links : [])];
-    if (!before || at < before.offset) this.#values.set(digest, { number, sha256: digest, offset: at, ancestors });
+    if (!this.#values.has(digest)) this.#values.set(digest, { number, sha256: digest, offset: Number(offset), ancestors });
   }
 
-  /** Go from the least known version that is not below ours to the next, until it is ours; null if that does not lead there. */
+  /** Go from version to version by the hashes that they name, until it is ours; null if that does not lead there. */
   find(roots) {
-    const known = new Map(), waiting = new Set();
-    const learn = ({ number, sha256 }) => number >= this.#number && !known.has(number) && known.set(number, sha256) && waiting.add(number);
-    for (roots.forEach(learn); waiting.size; ) {
-      const step = Math.min(...waiting), seen = this.#values.get(known.get(step));
-      waiting.delete(step);
-      if (seen?.number !== step) continue;
-      if (step === this.#number) return seen;
-      seen.ancestors.forEach(learn);
+    const known = new Set(), waiting = [...roots];
+    while (waiting.length) {
+      const { number, sha256 } = waiting.pop(), seen = this.#values.get(sha256);
+      if (seen?.number !== number || known.has(sha256)) continue;
+      if (number === this.#number) return seen;
+      known.add(sha256);
+      waiting.push(...seen.ancestors);
     }
     return null;
   }

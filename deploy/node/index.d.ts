@@ -1,4 +1,3 @@
-/** A label as the records have it. */
 export type Label = number | string | boolean;
 
 /** What a client gives of a record. Header values may be bytes or text. */
@@ -17,18 +16,13 @@ export interface Answer {
   probability?: number | number[];
 }
 
-/** Why a decision value is what it is: baseline, what the fields add, and rest sum to it. */
+/** A decision value is the sum of the mean row's (baseline), what the fields add, and what all others add (rest). */
 export interface Reasons {
-  /** The decision value of the mean row. */
   baseline: number;
   /** Those that add most, the largest first: path in the event, or name of the feature. */
   fields: { field: string; adds: number }[];
-  /** What all other fields add together. */
   rest: number;
 }
-
-/** A point: its features in the version's order, or by their names; or a raw event where the version takes events. */
-export type Point = object;
 
 /** What a point or an event needs. */
 export interface Field {
@@ -54,19 +48,12 @@ export class Model {
   readonly fields: readonly Field[];
   /** Whether an object is a raw event. */
   readonly takesEvents: boolean;
-  /** Throws InvalidFeatures where the point cannot be scored. */
-  score(point: Point): Answer;
+  /** A point: its features in the version's order, or by their names; or a raw event. Throws InvalidFeatures. */
+  score(point: object): Answer;
   /** Linear versions of two labels; throws TypeError for others, InvalidFeatures as `score` does. */
-  reasons(point: Point, most: number): Reasons;
+  reasons(point: object, most: number): Reasons;
   /** The features of a point, or the columns of a raw event. */
-  columns(point: Point): number[];
-}
-
-/** What an alias names. */
-export interface Alias {
-  number: number;
-  sha256: string;
-  offset: number;
+  columns(point: object): number[];
 }
 
 /** Which version is to be used: committed records of both topics' partition 0 in, a model out. Without a client. */
@@ -76,7 +63,7 @@ export class Follower {
   /** Take in a record of the aliases topic, from its beginning, in its order; throws RefusedMessage for one that cannot be read. */
   note(record: Pick<ReadRecord, "key" | "value">): void;
   /** What the alias names, of `current` the pin if there is one. Ask at the end of the aliases topic, not before. */
-  readonly wanted: Alias | null;
+  readonly wanted: { number: number; sha256: string; offset: number } | null;
   /** Why no version is wanted; empty if one is. */
   readonly missing: string;
   /** The model of the record of the models topic at `wanted.offset`; throws RefusedMessage. */

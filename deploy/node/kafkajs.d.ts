@@ -16,8 +16,6 @@ export interface SubscribeOptions {
   trusted?: string;
   /** After so long without an answer of a broker `onWaiting` and `missing` say so. Default: 30,000. */
   quietMs?: number;
-  /** @deprecated No consumer group is joined: it has no effect. */
-  groupId?: string;
   /** Throws to refuse a version before it is in use; its text is the reason. */
   check?: (model: Model) => void | Promise<void>;
   /** A version is in use from now on. */
@@ -36,8 +34,11 @@ export interface Readiness {
   ready: boolean;
   /** Such as `pulsar@2`. */
   version: string | null;
+  /** Why the wanted version is not in use, or that no broker answers; empty if all is well. */
   missing: string;
+  /** When a broker last answered. */
   lastHeard: Date | null;
+  /** How long ago the version in use was made; null if its record does not say it. */
   ageMs: number | null;
 }
 
@@ -45,12 +46,8 @@ export interface Readiness {
 export interface Subscriber {
   /** The version in use; null before the first. Take it once for each request. */
   readonly model: Model | null;
-  /** Why the wanted version is not in use, or that no broker answers; empty if all is well. */
+  /** As in `readiness`. */
   readonly missing: string;
-  /** When a broker last answered. */
-  readonly lastHeard: Date | null;
-  /** How long ago the version in use was made; null if its record does not say it. */
-  readonly ageMs: number | null;
   readonly readiness: Readiness;
   /** Wait for the first version; the error says why there is none. */
   ready(timeoutMs: number): Promise<Model>;

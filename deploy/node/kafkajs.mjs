@@ -5,8 +5,9 @@
 // of one are given out as committed. tests/interop/test_packages.py shows it. Import kafkajs from here.
 import { createRequire } from "node:module";
 import { decompress } from "fzstd";
-import { lz4, snappy } from "./codecs.mjs";
-import { LogError, Subscriber, within } from "./subscribing.mjs";
+import lz4 from "lz4js";
+import { uncompress } from "snappyjs";
+import { LogError, Subscriber, Unanswered, within } from "./subscribing.mjs";
 
 const require = createRequire(import.meta.url);
 const FILTER = require.resolve("kafkajs/src/consumer/filterAbortedMessages.js");
@@ -31,13 +32,23 @@ require.cache[FILTER].exports = withoutAborted;
 const kafkajs = require("kafkajs"); // after the change, which its modules load
 export default kafkajs;
 
-/** Return a codec that reads. */
+const IN_BLOCKS = Buffer.from("\x82SNAPPY\0", "latin1"), HEADER = 16; // as Java's client writes Snappy
+function snappy(buffer) {
+  if (!buffer.subarray(0, IN_BLOCKS.length).equals(IN_BLOCKS)) return uncompress(buffer);
+  const blocks = [];
+  for (let at = HEADER, end; at < buffer.length; at = end) {
+    end = at + 4 + buffer.readUInt32BE(at);
+    blocks.push(uncompress(buffer.subarray(at + 4, end)));
+  }
+  return Buffer.concat(blocks);
+}
+
 const reads = (decompressed) => () => ({
   compress: async () => { throw new Error("streamsvm-reader/kafkajs only reads this compression: produce with gzip or none"); },
   decompress: async (buffer) => Buffer.from(decompressed(buffer)),
 });
 kafkajs.CompressionCodecs[kafkajs.CompressionTypes.ZSTD] = reads(decompress);
-kafkajs.CompressionCodecs[kafkajs.CompressionTypes.LZ4] = reads(lz4);
+kafkajs.CompressionCodecs[kafkajs.CompressionTypes.LZ4] = reads(lz4.decompress);
 kafkajs.CompressionCodecs[kafkajs.CompressionTypes.Snappy] = reads(snappy);
 
 /** The options of each client, which kafkajs keeps to itself. */
@@ -50,42 +61,33 @@ kafkajs.Kafka = class extends Kafka {
 };
 
 const Batch = require("kafkajs/src/consumer/batch.js");
-const COMMITTED = 1, MOST_TRIED = 4, PAUSE_MS = 100, PATIENCE_MS = 4_000, EARLIEST = true;
+const COMMITTED = 1, PATIENCE_MS = 4_000, EARLIEST = true;
 /** Errors of a client to which no broker said anything. */
 const UNANSWERED = ["ConnectionError", "ConnectionClosedError", "RequestTimeoutError", "LockTimeout", "Timeout"].map((name) => `KafkaJS${name}`);
 const OF_THE_NETWORK = /^(ECONN|EHOST|ENET|ENOT|EAI_|ETIMEDOUT|EPIPE)/; // others are of TLS, and worth reading
 
 /**
- * Partition 0 of topics, read by offsets: committed records only.
- *
- * By kafkajs's parts below its consumer, which reads in a group only: a group must be permitted, waits seconds for members
- * when it begins, and after a broker's return half a minute for those that are gone. One that failed is of no further use.
+ * Committed records of partition 0 of topics, by offsets. kafkajs's consumer reads in a group only, which must be permitted,
+ * and waits for members: this is of the parts below it. One that failed is of no further use.
  */
 class Log {
-  #cluster; #heard; #sockets = new Set(); servers;
+  #cluster; #heard; servers = "";
 
   /** `turn`: which of the addresses is asked first. `heard` is called whenever a broker answered. */
-  constructor({ brokers, socketFactory = require("kafkajs/src/network/socketFactory.js")(), ...config }, turn, heard) {
-    this.servers = Array.isArray(brokers) ? brokers.join(",") : "";
+  constructor({ brokers, ...config }, turn, heard) {
     const inTurn = async () => {
-      const given = typeof brokers === "function" ? await brokers() : brokers, first = turn % given.length;
+      const given = typeof brokers === "function" ? await brokers() : brokers;
       this.servers = given.join(",");
-      return [...given.slice(first), ...given.slice(0, first)];
+      return given.map((_, i) => given[(turn + i) % given.length]);
     };
-    const noted = (options) => {
-      const socket = socketFactory(options);
-      this.#sockets.add(socket);
-      return socket.once("close", () => this.#sockets.delete(socket));
-    };
-    const retry = { retries: Math.min(Array.isArray(brokers) ? brokers.length : MOST_TRIED, MOST_TRIED) - 1, initialRetryTime: PAUSE_MS, multiplier: 1 };
-    const client = new Kafka({ ...config, brokers: inTurn, socketFactory: noted, retry, logLevel: kafkajs.logLevel.NOTHING });
+    const client = new Kafka({ ...config, brokers: inTurn, retry: { retries: 0 }, logLevel: kafkajs.logLevel.NOTHING });
     const create = Object.getOwnPropertySymbols(client).find(({ description }) => description === "private:Kafka:createCluster");
     this.#cluster = client[create]({ isolationLevel: COMMITTED, allowAutoTopicCreation: false });
     this.#heard = heard;
   }
 
   /** Return the offsets at which a topic begins, and after its last committed record. */
-  async range(topic) {
+  range(topic) {
     return this.#ask(topic, async () => {
       await this.#cluster.connect();
       await this.#cluster.addMultipleTargetTopics([topic]);
@@ -98,7 +100,7 @@ class Log {
   }
 
   /** Return records from an offset on, and where to go on; waits so long for the first. */
-  async fetch(topic, offset, maxWaitTime = 0, maxBytes = 1 << 20) {
+  fetch(topic, offset, maxWaitTime = 0, maxBytes = 1 << 20) {
     return this.#ask(topic, async () => {
       const [nodeId] = Object.keys(this.#cluster.findLeaderForPartitions(topic, [0])), broker = await this.#cluster.findBroker({ nodeId });
       const topics = [{ topic, partitions: [{ partition: 0, fetchOffset: `${offset}`, maxBytes }] }];
@@ -112,18 +114,17 @@ class Log {
 
   /** Return the record at an offset; null if there is none. */
   async record(topic, offset) {
-    try {
-      const { records: [first] } = await this.fetch(topic, offset, 0, 1); // an answer has at least one batch
-      return Number(first?.offset) === offset ? first : null;
-    } catch (error) {
-      if (error.type === "OFFSET_OUT_OF_RANGE") return null;
-      throw error;
-    }
+    const [begin, end] = await this.range(topic);
+    if (offset < begin || offset >= end) return null;
+    const { records: [first] } = await this.fetch(topic, offset, 0, 1); // an answer has at least one batch
+    return Number(first?.offset) === offset ? first : null;
   }
 
   /** End all connections at once: a client that disconnects waits for answers, which may not come. */
   close() {
-    for (const socket of this.#sockets) socket.destroy(new Error("closed"));
+    const { seedBroker, brokers } = this.#cluster.brokerPool;
+    const connections = [seedBroker, ...Object.values(brokers)].flatMap((broker) => broker?.connectionPool.pool ?? []);
+    for (const { socket } of connections) socket?.destroy(new Error("closed"));
     this.#cluster.disconnect().catch(() => {});
   }
 
@@ -137,20 +138,18 @@ class Log {
       if (isAnswered) this.#heard();
       if (type === "UNKNOWN_TOPIC_OR_PARTITION") throw new LogError(`topic ${topic} does not exist at ${this.servers}`);
       if (type === "TOPIC_AUTHORIZATION_FAILED") throw new LogError(`${message}; missing is read on topic ${topic}`);
-      if (isAnswered || !this.servers) throw Object.assign(new LogError(`${topic}: ${message}`, isAnswered), { type });
-      throw new LogError(`no broker answered at ${this.servers}${!code || OF_THE_NETWORK.test(code) ? "" : `: ${message}`}`, false);
+      if (isAnswered) throw new LogError(`${topic}: ${message}`);
+      throw new Unanswered(`no broker answered at ${this.servers}${this.servers && (!code || OF_THE_NETWORK.test(code)) ? "" : `: ${message}`}`);
     }
   }
 }
 
 const origin = (error) => (error.cause ? origin(error.cause) : error);
 
-/** Follow a model; `kafka` is of the kafkajs that this module exports. */
 export async function subscribe(kafka, name, options = {}) {
   const config = configs.get(kafka);
   if (!config) throw new TypeError("`kafka` is not of the kafkajs that streamsvm-reader/kafkajs exports");
-  const { brokers } = config;
-  if (typeof brokers !== "function" && !(Array.isArray(brokers) && brokers.length && brokers.every((one) => one && typeof one === "string")))
-    throw new TypeError("`brokers` is not a list of addresses");
+  const isList = Array.isArray(config.brokers) && config.brokers.length > 0 && config.brokers.every((one) => one && typeof one === "string");
+  if (!isList && typeof config.brokers !== "function") throw new TypeError("`brokers` is not a list of addresses");
   return new Subscriber(name, options, (turn, heard) => new Log(config, turn, heard));
 }

@@ -3,9 +3,7 @@ import { isDeepStrictEqual } from "node:util";
 
 const FORMAT = "streamsvm.model/1", MOST_EXAMPLES = 4;
 const MACHINES = { one_vs_one: (labels) => (labels * (labels - 1)) / 2, one_vs_rest: (labels) => labels };
-
 const MODEL = { linear: ["kernel", "coefficients", "intercepts"], rbf: ["kernel", "gamma", "support_vectors", "dual_coefficients", "intercepts"] };
-const FUNCTION = { sigmoid: ["method", "a", "b"] };
 const TRUNK = ["format", "name", "version", "labels", "features", "model", "training", "stream", "lineage", "probes", "parts"];
 /** The fields of each part that an answer depends on. */
 const PARTS = {
@@ -16,12 +14,10 @@ const PARTS = {
   threshold: ["part", "value", "figure", "asked", "chosen", "met", "points", "positives", "precision", "recall", "alarm_rate", "cost"],
 };
 
-/** A version, or another record, must not be used; the text says why. */
 export class RefusedMessage extends Error {
   name = "RefusedMessage";
 }
 
-/** A point or a raw event that a version cannot score; the text has the name of the feature or the field. */
 export class InvalidFeatures extends RangeError {
   name = "InvalidFeatures";
 }
@@ -29,6 +25,15 @@ export class InvalidFeatures extends RangeError {
 /** Throw a refusal unless something holds. */
 export function must(holds, otherwise) {
   if (!holds) throw new RefusedMessage(otherwise);
+}
+
+/** Return what a function makes; what it throws is a refusal. */
+export function attempt(make, otherwise) {
+  try {
+    return make();
+  } catch (error) {
+    throw error instanceof RefusedMessage ? error : new RefusedMessage(`${otherwise}: ${error.message}`);
+  }
 }
 
 /** Refuse what is not an object of exactly these fields. */
@@ -39,19 +44,12 @@ function exactly(value, fields, what) {
   must(!unknown.length, `${what} has the unknown field ${unknown}`);
 }
 
-/** Refuse what is not an object of the fields of one of these kinds. */
-function exactlyOne(value, kinds, by, what) {
-  must(Object.hasOwn(kinds, value?.[by]), `${what} has the unknown ${by} ${value?.[by]}`);
-  exactly(value, kinds[value[by]], what);
-}
-
 const isList = (values, length) => Array.isArray(values) && values.length === length && values.every(Number.isFinite);
 const isTable = (rows, count, width) => Array.isArray(rows) && rows.length === count && rows.every((row) => isList(row, width));
 
 /** Return the parts of a message that answers depend on, by their names. */
-export function parts(message) {
-  const found = {};
-  const wrote = message.lineage?.build?.streamsvm;
+function partsOf(message) {
+  const found = {}, wrote = message.lineage?.build?.streamsvm;
   const remedy = wrote ? `. Upgrade the reader to streamsvm ${wrote}, which wrote it, or later` : "";
   let before = "";
   for (const part of message.parts) {
@@ -73,11 +71,12 @@ export function opened(message) {
   must(message?.format === FORMAT, `the format is ${message?.format}, and this reader knows ${FORMAT}`);
   must(Array.isArray(message.parts), "the message has no list `parts`");
   exactly(message, TRUNK, "the message");
-  const found = parts(message), { features, labels, model, probes } = message;
+  const found = partsOf(message), { features, labels, model, probes } = message;
   const machines = machinesOf(labels, found);
   must(Number.isSafeInteger(message.version) && message.version > 0, `there is no version ${message.version}`);
   exactly(features, ["dimension", "names", "mean", "scale"], "features");
-  exactlyOne(model, MODEL, "kernel", "model");
+  must(Object.hasOwn(MODEL, model?.kernel), `model has the unknown kernel ${model?.kernel}`);
+  exactly(model, MODEL[model.kernel], "model");
   exactly(probes, ["x", "decision", "tolerance"], "probes");
   const { dimension } = features, count = probes.x?.length;
   must(Array.isArray(features.names) && [0, dimension].includes(features.names.length), `features.names are not those of ${dimension} features`);
@@ -119,7 +118,8 @@ function checkParts({ classes, packed, probability, recipe, threshold }, { featu
   const { functions, probes: given } = probability;
   must(Array.isArray(functions) && functions.length === machines, "the part 'probability' has not a function for each machine");
   for (const one of functions) {
-    exactlyOne(one, FUNCTION, "method", "a function of the part 'probability'");
+    must(one?.method === "sigmoid", `a function of the part 'probability' has the unknown method ${one?.method}`);
+    exactly(one, ["method", "a", "b"], "a function of the part 'probability'");
     must(isList([one.a, one.b], 2), "a function of the part 'probability' has no numbers");
   }
   must(isTable(given, probes.x.length, classes ? labels.length : 1), "the part 'probability' has not the probabilities of each probe");

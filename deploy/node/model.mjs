@@ -1,7 +1,7 @@
 // A version as a model: it scores points and raw events, and says why.
 import { createHash } from "node:crypto";
 import { types } from "node:util";
-import { InvalidFeatures, RefusedMessage, must, opened } from "./message.mjs";
+import { InvalidFeatures, attempt, must, opened } from "./message.mjs";
 import { checkedColumns } from "./recipe.mjs";
 import { asInJson, fieldOf, kindOf, quoted, textOf } from "./values.mjs";
 
@@ -9,7 +9,6 @@ const LEAST = 1e-9, PROBABILITY_TOLERANCE = 1e-8;
 /** A tolerance is so much of the size of a machine's terms, rounded; expanding a squared distance counts more. */
 const LARGEST_TOLERANCE = 1.02e-9, EXPANSION = 1e-5;
 
-/** Return the SHA-256 of bytes, in hexadecimal. */
 export const sha256 = (bytes) => createHash("sha256").update(bytes).digest("hex");
 
 /** Return the numbers of so many bits that a field of the model has in base64, little-endian, as an array of float64. */
@@ -40,28 +39,25 @@ function unpacked(text, columns, s) {
 const pairsOf = (K) => Array.from({ length: K }, (_, i) => Array.from({ length: K - 1 - i }, (_, j) => [i, i + 1 + j])).flat();
 
 /** Return a function from columns to a value for each machine, or where it is asked to, to the size of the terms of each. */
-function machinesOf({ features: { mean, scale }, model, parts }) {
-  const { intercepts } = model, scaled = (x) => x.map((value, j) => (value - mean[j]) / scale[j]);
-  const sum = (terms, weights, k, size = 0) => size
-    ? terms.reduce((total, term, i) => total + Math.abs(term * weights[i]) * size, Math.abs(intercepts[k]))
-    : terms.reduce((total, term, i) => total + term * weights[i], intercepts[k]);
-  if (model.kernel === "linear")
-    return (x, sized = false) => {
-      const z = scaled(x);
-      return intercepts.map((_, k) => sum(z, model.coefficients[k], k, sized ? 1 : 0));
-    };
-  const { packed } = parts, d = mean.length, dual = floats(model, "dual_coefficients", packed ? 32 : 64);
+function machinesOf({ features: { mean, scale }, model, parts: { packed } }) {
+  const { intercepts, gamma } = model, scaled = (x) => x.map((value, j) => (value - mean[j]) / scale[j]);
+  const sums = (terms, weights, size) => intercepts.map((intercept, k) => size
+    ? terms.reduce((total, term, i) => total + Math.abs(term * weights[k][i]) * size, Math.abs(intercept))
+    : terms.reduce((total, term, i) => total + term * weights[k][i], intercept));
+  if (model.kernel === "linear") return (x, sized = false) => sums(scaled(x), model.coefficients, sized ? 1 : 0);
+  const d = mean.length, dual = floats(model, "dual_coefficients", packed ? 32 : 64);
   const support = packed ? unpacked(model.support_vectors, packed.columns, dual.length) : floats(model, "support_vectors", 64), s = support.length / d;
   must(Number.isInteger(s) && dual.length === s * intercepts.length, "model.support_vectors do not fit model.dual_coefficients");
-  const norm = (z) => z.reduce((total, value) => total + value * value, 0);
-  const longest = Array.from({ length: s }, (_, i) => norm(support.subarray(i * d, (i + 1) * d))).reduce((most, one) => Math.max(most, one), 0);
+  const vectors = Array.from({ length: s }, (_, i) => support.subarray(i * d, (i + 1) * d));
+  const weights = intercepts.map((_, k) => dual.subarray(k * s, (k + 1) * s));
+  const norm = (z) => z.reduce((total, value) => total + value * value, 0), longest = vectors.reduce((most, one) => Math.max(most, norm(one)), 0);
   return (x, sized = false) => {
-    const z = scaled(x), size = sized ? 1 + EXPANSION * model.gamma * (norm(z) + longest) : 0, kernels = Array.from({ length: s }, (_, i) => {
+    const z = scaled(x), kernels = vectors.map((one) => {
       let distance = 0;
-      for (let j = 0; j < d; j++) distance += (z[j] - support[i * d + j]) ** 2;
-      return Math.exp(-model.gamma * distance);
+      for (let j = 0; j < d; j++) distance += (z[j] - one[j]) ** 2;
+      return Math.exp(-gamma * distance);
     });
-    return intercepts.map((_, k) => sum(kernels, dual.subarray(k * s, (k + 1) * s), k, size));
+    return sums(kernels, weights, sized ? 1 + EXPANSION * gamma * (norm(z) + longest) : 0);
   };
 }
 
@@ -78,12 +74,9 @@ function labelValues({ parts: { classes }, labels }, values) {
   return votes.map((won, k) => won + sums[k] / (3 * Math.abs(sums[k]) + 3));
 }
 
-/** Return the probability of the second label at a decision value f. */
-const likely = ({ a, b }, f) => 1 / (1 + Math.exp(a * f + b));
-
 /** Return the probability of each label, or of the second of two, at the decision values of the machines. */
 function probabilities({ parts: { probability, classes }, labels }, f) {
-  let each = probability.functions.map((one, m) => likely(one, f[m]));
+  let each = probability.functions.map(({ a, b }, m) => 1 / (1 + Math.exp(a * f[m] + b)));
   if (!classes) return each;
   if (classes.scheme === "one_vs_one") {
     const inverse = labels.map(() => 2 - labels.length);
@@ -112,36 +105,21 @@ function checkProbes(message, machines) {
 export class Model {
   #message; #machines; #recipe; #fields;
 
-  /** Use `Model.read`. */
   constructor(message, digest) {
     this.#message = message;
     this.#machines = machinesOf(message);
     checkProbes(message, this.#machines);
-    const { features: { names, dimension }, parts: { recipe } } = message;
+    const { name, version, labels, features: { names, dimension }, parts: { recipe } } = message;
     this.#recipe = recipe && checkedColumns(recipe, message.features);
     this.#fields = this.#recipe?.fields ?? Array.from({ length: dimension }, (_, j) => names[j] ?? `x[${j}]`);
-    this.name = message.name;
-    this.version = message.version;
-    this.sha256 = digest;
-    this.labels = message.labels;
-    this.featureNames = names;
-    this.takesEvents = Boolean(recipe);
-    this.fields = this.#recipe?.needs ?? this.#fields.map((path) => ({ path, kind: "number", required: true }));
-    Object.freeze(this);
+    const fields = this.#recipe?.needs ?? this.#fields.map((path) => ({ path, kind: "number", required: true }));
+    Object.freeze(Object.assign(this, { name, version, sha256: digest, labels, featureNames: names, takesEvents: Boolean(recipe), fields }));
   }
 
-  /** Read the value of a version's record, or refuse it. */
   static read(value) {
-    let message;
-    try {
-      message = JSON.parse(value);
-    } catch (error) {
-      throw new RefusedMessage(`the value is not JSON: ${error.message}`);
-    }
-    return new Model(opened(message), sha256(value));
+    return new Model(opened(attempt(() => JSON.parse(value), "the value is not JSON")), sha256(value));
   }
 
-  /** Score a point (an array, or an object of the features' names), or a raw event where the version takes events. */
   score(point) {
     const message = this.#message, values = this.#machines(this.columns(point)), score = labelValues(message, values);
     const { labels, parts: { threshold, probability } } = message, several = Array.isArray(score);
@@ -152,7 +130,6 @@ export class Model {
     return { score, label, probability: several ? shares : shares[0] };
   }
 
-  /** Return the `most` fields that add most to the decision value of a point or an event, and what the others add. */
   reasons(point, most) {
     const { model, features: { mean, scale } } = this.#message;
     if (model.kernel !== "linear" || model.intercepts.length !== 1)
@@ -167,14 +144,12 @@ export class Model {
     return { baseline: model.intercepts[0], fields: sorted.filter(({ adds }) => adds !== 0), rest };
   }
 
-  /** Return the features of a point, in the version's order, or the columns of a raw event; or throw. */
   columns(point) {
     const isEvent = this.#recipe && typeof point === "object" && point !== null && kindOf(point) !== "an array";
     return isEvent ? this.#recipe(point) : ordered(point, this.#message.features);
   }
 }
 
-/** Return names as a message shows them, the first five. */
 const listed = (names) => names.slice(0, 5).map((one) => quoted(String(one))).join(", ") + (names.length > 5 ? ` and ${names.length - 5} more` : "");
 
 /** Return a point's features in the model's order, given as an array or as an object of names; or throw. */
@@ -184,7 +159,8 @@ function ordered(x, { names, dimension }) {
     const found = names.map((one) => fieldOf(x, one)), missing = names.filter((_, j) => found[j] === undefined);
     const unknown = [...(types.isMap(x) ? x.keys() : Object.keys(x))].filter((one) => !names.includes(one));
     const faults = Object.entries({ missing, unknown }).filter(([, which]) => which.length).map(([what, which]) => `${what} ${listed(which)}`);
-    if (faults.length && (missing.length || !isOfClass(x))) // an object of a class may have more
+    const isOfClass = !types.isMap(x) && (x.constructor ?? Object) !== Object;
+    if (faults.length && (missing.length || !isOfClass)) // an object of a class may have more
       throw new InvalidFeatures(`the names do not match the version's ${dimension} features: ${faults.join("; ")}`);
     x = found;
   }
@@ -195,10 +171,4 @@ function ordered(x, { names, dimension }) {
     if (Number.isFinite(value)) return value; // text and null are not, either
     throw new InvalidFeatures(typeof value === "number" ? `${where} is ${textOf(value)}; a feature must be a finite number` : `${where} is ${textOf(value)}, not a number`);
   });
-}
-
-/** Whether an object is of a class, and no Map. */
-function isOfClass(x) {
-  const base = Object.getPrototypeOf(x);
-  return !types.isMap(x) && base !== null && Object.getPrototypeOf(base) !== null;
 }

@@ -1,13 +1,12 @@
 // What a version's recipe makes of raw events: the part `recipe` of a message.
 import { createHash } from "node:crypto";
-import { RefusedMessage, must } from "./message.mjs";
+import { attempt, must } from "./message.mjs";
 import { follow, kindOf, quoted, rejected, shown, textOf } from "./values.mjs";
 
-const DAY = 86_400n, MICROS = 1_000_000n, MINUTES = 1440n;
+const DAY = 86_400n, MICROS = 1_000_000n, MINUTES = 1440n, LARGEST = 1e100;
 const floorDiv = (a, b) => a / b - (a % b < 0n ? 1n : 0n), floorMod = (a, b) => ((a % b) + b) % b;
 /** Most bits of a hash, as in Python: a message may name any number, and each column is made for an event. */
 const MOST_BITS = 10;
-const LARGEST = 1e100;
 
 const wrong = (path, value, wanted) => rejected(`${shown(path)} is ${textOf(value)}, not ${wanted}`);
 
@@ -20,30 +19,23 @@ function numberOf(value, path, wanted = "a number") {
 const SPACE = "[ \\t\u00a0\u2009\u202f]*", SIGN = "[+\\-\u2212]";
 const escaped = (text) => text.replace(/[^A-Za-z0-9]/g, (mark) => `\\u${mark.charCodeAt(0).toString(16).padStart(4, "0")}`);
 
-/** Return a function from a value to the number that it writes by a feature's option parse; NaN if it writes none. */
+/** Return a function from a value to its number by a feature's option parse (if it writes none, the value), and what it has to be. */
 function notation({ parse, decimal = ".", thousands = "", currency = "" }) {
-  if (parse === "text") {
-    const group = { " ": "[ \u00a0\u2009\u202f]", "'": "['\u2019]" }[thousands] ?? escaped(thousands);
-    const figures = thousands ? `[0-9]+|[0-9]{1,3}(?:${group}[0-9]{3})+` : "[0-9]+", mark = currency ? escaped(currency) : "(?!)";
-    const form = new RegExp(`^${SPACE}(?:(${SIGN})${SPACE})?(?:(${mark})${SPACE})?(?:(${SIGN})${SPACE})?(${figures})?`
-      + `(?:${escaped(decimal)}([0-9]+))?(?:[eE]([+-]?[0-9]{1,3}))?(?:${SPACE}(%))?(?:${SPACE}(${mark}))?${SPACE}$`);
-    return (value) => {
-      const found = typeof value === "string" && value.length <= 64 ? form.exec(value) : null;
-      if (!found) return NaN;
-      const [, before, first, behind, whole, fraction, exponent, percent, last] = found;
-      if (!(whole || fraction) || (before && behind) || (first && last) || (percent && (exponent || first || last))) return NaN;
-      const sign = (before ?? behind ?? "+") === "+" ? "" : "-";
-      return Number(`${sign}${(whole ?? "0").replace(/[^0-9]/g, "")}.${fraction ?? 0}e${percent ? -2 : exponent ?? 0}`);
-    };
-  }
-  return () => NaN;
-}
-
-/** Say what a value of a number has to be. */
-function wantedBy({ parse, decimal = ".", thousands = "", currency = "" }) {
-  if (parse !== "text") return "a number";
-  const group = thousands ? `the thousands separator ${quoted(thousands)}` : "no thousands separator";
-  return `a number, or a text that writes one with the decimal separator ${quoted(decimal)}, ${group} and ${currency ? `the currency ${quoted(currency)}` : "no currency"}`;
+  if (parse !== "text") return [(value) => value, "a number"];
+  const group = { " ": "[ \u00a0\u2009\u202f]", "'": "['\u2019]" }[thousands] ?? escaped(thousands);
+  const figures = thousands ? `[0-9]+|[0-9]{1,3}(?:${group}[0-9]{3})+` : "[0-9]+", mark = currency ? escaped(currency) : "(?!)";
+  const form = new RegExp(`^${SPACE}(?:(${SIGN})${SPACE})?(?:(${mark})${SPACE})?(?:(${SIGN})${SPACE})?(${figures})?`
+    + `(?:${escaped(decimal)}([0-9]+))?(?:[eE]([+-]?[0-9]{1,3}))?(?:${SPACE}(%))?(?:${SPACE}(${mark}))?${SPACE}$`);
+  const read = (value) => {
+    const found = (typeof value === "string" && value.length <= 64 && form.exec(value)) || [];
+    const [, before, first, behind, whole, fraction, exponent, percent, last] = found;
+    if (!(whole || fraction) || (before && behind) || (first && last) || (percent && (exponent || first || last))) return value;
+    const sign = (before ?? behind ?? "+") === "+" ? "" : "-";
+    return Number(`${sign}${(whole ?? "0").replace(/[^0-9]/g, "")}.${fraction ?? 0}e${percent ? -2 : exponent ?? 0}`);
+  };
+  const grouped = thousands ? `the thousands separator ${quoted(thousands)}` : "no thousands separator";
+  const priced = currency ? `the currency ${quoted(currency)}` : "no currency";
+  return [read, `a number, or a text that writes one with the decimal separator ${quoted(decimal)}, ${grouped} and ${priced}`];
 }
 
 /** Return the text by which a category or a hash compares a value. */
@@ -67,11 +59,10 @@ function micros(value, path, format = "iso8601", table) {
     return isInRange(at) ? at : rejected(`${shown(path)} is ${textOf(value)}, beyond what can be learned`);
   }
   const notTime = () => wrong(path, value, "a time such as 2026-01-31T12:00:00Z");
-  const [, year, month, day, hour = 0, minute = 0, second = 0, fraction = "", utc, sign, hours, minutes] = (typeof value === "string" && ISO.exec(value)) || notTime();
-  const date = new Date(0);
-  date.setUTCFullYear(year, month - 1, day);
-  if (year === "0000" || date.getUTCMonth() !== month - 1 || date.getUTCDate() !== +day) notTime();
-  let seconds = BigInt(date.getTime()) / 1000n + BigInt(hour) * 3600n + BigInt(minute) * 60n + BigInt(second);
+  const [, year, month, day, hour = "00", minute = "00", second = "00", fraction = "", utc, sign, hours, minutes] = (typeof value === "string" && ISO.exec(value)) || notTime();
+  const date = new Date(`${year}-${month}-${day}T${hour}:${minute}:${second}Z`);
+  if (year === "0000" || !date.toJSON()?.startsWith(`${year}-${month}-${day}`)) notTime(); // there is no such day
+  let seconds = BigInt(date.getTime()) / 1000n;
   if (sign) seconds -= BigInt(`${sign === "-" ? "-" : ""}${Number(hours) * 3600 + Number(minutes) * 60}`);
   else if (!utc) seconds -= offset(table, seconds - offset(table, seconds));
   const at = seconds * MICROS + BigInt(fraction.slice(0, 6).padEnd(6, "0"));
@@ -87,12 +78,14 @@ const PARTS = {
 
 /** How many columns a feature of a field has, and what its values become. */
 const KINDS = {
-  number: ({ field, clip, unit = 1, log1p = false, buckets = [], ...written }, _, read = notation(written)) => [buckets.length + 1, ([value]) => {
-    const made = typeof value === "number" ? value : read(value), v = numberOf(Number.isNaN(made) ? value : made, field, wantedBy(written));
-    const x = (clip ? Math.min(Math.max(v, clip[0]), clip[1]) : v) / unit;
-    if (buckets.length) return oneOf(buckets.length + 1, buckets.filter((border) => x >= border).length);
-    return [log1p ? Math.sign(x) * Math.log1p(Math.abs(x)) : x];
-  }],
+  number: ({ field, clip, unit = 1, log1p = false, buckets = [], ...written }) => {
+    const [read, wanted] = notation(written), width = buckets.length + 1;
+    return [width, ([value]) => {
+      const v = numberOf(read(value), field, wanted), x = (clip ? Math.min(Math.max(v, clip[0]), clip[1]) : v) / unit;
+      if (buckets.length) return oneOf(width, buckets.filter((border) => x >= border).length);
+      return [log1p ? Math.sign(x) * Math.log1p(Math.abs(x)) : x];
+    }];
+  },
   category: ({ field, values }) => [values.length + 1, ([v]) => {
     const at = values.indexOf(text(v, field));
     return oneOf(values.length + 1, at < 0 ? values.length : at);
@@ -115,50 +108,47 @@ const KINDS = {
 };
 const oneOf = (width, at, value = 1) => Object.assign(Array(width).fill(0), { [at]: value });
 
+/** Return what is known of a feature of a field: how many columns it has, what it needs, and a function from an event to them. */
+function ofField({ missing = "reject", ...feature }, zones) {
+  const { as: kind, field, since } = feature, [width, evaluate] = KINDS[kind](feature, zones);
+  const paths = since ? [field, since] : [field], isMarked = missing === "indicator";
+  const columns = (event) => {
+    const values = paths.map((path) => follow(event, path)), gone = values.indexOf(undefined);
+    if (gone < 0) return isMarked ? [...evaluate(values), 0] : evaluate(values);
+    if (missing === "reject") rejected(`${shown(paths[gone])} is missing`);
+    if (!isMarked) return evaluate([missing.constant]);
+    if (kind === "time") // the field that is there must still be a time
+      values.forEach((value, i) => value === undefined || micros(value, paths[i], feature.format, [[0, 0]]));
+    return [...Array(width).fill(0), 1];
+  };
+  const needs = paths.map((path) => ({ path: shown(path), kind, required: missing === "reject" }));
+  return { width: width + Number(isMarked), label: shown(field), needs, columns };
+}
+
+/** Return what is known of the product of two features. */
+function crossed([one, other], { [one]: a, [other]: b }) {
+  const columns = (_, made) => made[one].flatMap((x) => made[other].map((z) => x * z));
+  return { width: a.width * b.width, label: `${a.label} x ${b.label}`, needs: [], columns };
+}
+
 /** Return a function from an event to its columns, as an array; it throws where the recipe rejects the event. */
 export function columnsOf({ features, zones = {} }) {
-  const widths = {}; // how many columns each feature has
-  const compiled = features.map((feature) => {
-    widths[feature.name] = feature.as === "cross" ? feature.of.reduce((product, one) => product * widths[one], 1) : 0;
-    if (feature.as === "cross")
-      return (event, made) => made[feature.of[0]].flatMap((x) => made[feature.of[1]].map((z) => x * z));
-    const { missing = "reject", field, since } = feature, [width, evaluate] = KINDS[feature.as](feature, zones);
-    widths[feature.name] = width + (missing === "indicator" ? 1 : 0);
-    return (event) => {
-      const paths = since ? [field, since] : [field];
-      let values = paths.map((path) => follow(event, path));
-      const gone = values.includes(undefined);
-      if (gone && missing === "reject") rejected(`${shown(paths[values.indexOf(undefined)])} is missing`);
-      if (gone && missing.constant !== undefined) values = [missing.constant];
-      const harmless = gone && missing === "indicator";
-      if (harmless && feature.as === "time") // the field that is there must still be a time
-        values.forEach((value, i) => value === undefined || micros(value, paths[i], feature.format, [[0, 0]]));
-      const own = harmless ? Array(width).fill(0) : evaluate(values);
-      return missing === "indicator" ? [...own, Number(gone)] : own;
-    };
-  });
-  const named = {}; // the field of each feature, or both of a cross
-  for (const { name, of, field } of features) named[name] = of ? of.map((one) => named[one]).join(" x ") : shown(field);
+  const known = {}, needs = new Map();
+  for (const feature of features) known[feature.name] = feature.as === "cross" ? crossed(feature.of, known) : ofField(feature, zones);
+  const parts = features.map(({ name }) => known[name]);
   const columns = (event) => {
     if (kindOf(event) !== "an object") rejected(`the event is ${kindOf(event)}, not an object`);
     const made = {};
-    features.forEach(({ name }, i) => (made[name] = compiled[i](event, made)));
-    return features.flatMap(({ name }) => made[name]);
+    return features.flatMap(({ name }) => (made[name] = known[name].columns(event, made)));
   };
-  columns.fields = features.flatMap(({ name }) => Array(widths[name]).fill(named[name])); // of each column
-  const needs = new Map(); // what events need, by path and kind
-  for (const { as: kind, field, since, missing = "reject" } of features)
-    for (const path of kind === "cross" ? [] : since ? [field, since] : [field]) {
-      const one = { path: shown(path), kind, required: missing === "reject" }, key = `${kind} ${one.path}`;
-      needs.set(key, { ...one, required: one.required || Boolean(needs.get(key)?.required) });
-    }
-  columns.needs = [...needs.values()];
-  return columns;
+  for (const { path, kind, required } of parts.flatMap((part) => part.needs))
+    needs.set(`${kind} ${path}`, { path, kind, required: required || Boolean(needs.get(`${kind} ${path}`)?.required) });
+  return Object.assign(columns, { needs: [...needs.values()], fields: parts.flatMap(({ width, label }) => Array(width).fill(label)) });
 }
 
 /** Return `columnsOf` the part `recipe`, which makes the columns of its own examples as the message has them; or refuse. */
 export function checkedColumns({ recipe, examples }, { names }) {
-  try {
+  return attempt(() => { // its features are of any shape
     const columns = columnsOf(recipe);
     examples.forEach(({ event, columns: given }, i) => {
       const made = columns(event);
@@ -169,7 +159,5 @@ export function checkedColumns({ recipe, examples }, { names }) {
       });
     });
     return columns;
-  } catch (error) { // its features are of any shape
-    throw error instanceof RefusedMessage ? error : new RefusedMessage(`the part 'recipe' cannot be evaluated: ${error.message}`);
-  }
+  }, "the part 'recipe' cannot be evaluated");
 }

@@ -1,9 +1,8 @@
 // Records of the scores' topic.
 import { randomUUID } from "node:crypto";
-import { RefusedMessage, must } from "./message.mjs";
+import { attempt, must } from "./message.mjs";
 
 const FIELDS = ["id", "score", "label", "model", "version", "points"];
-
 /** Text of JSON, or a number of it. */
 const TOKEN = /"[^"\\]*(?:\\.[^"\\]*)*"|-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?/g;
 const BIG = `${randomUUID()}:`; // no text of a record begins so
@@ -16,15 +15,8 @@ function parsed(text) {
   return JSON.parse(marked, (_, value) => (typeof value === "string" && value.startsWith(BIG) ? BigInt(value.slice(BIG.length)) : value));
 }
 
-/** Return what the scorer made of one record: its source, the version's SHA-256, and a score for each valid row; or refuse it. */
 export function readScores({ value, headers = {} }) {
-  let read;
-  try {
-    read = parsed(String(value));
-  } catch (error) {
-    throw new RefusedMessage(`the scores are not JSON: ${error.message}`);
-  }
-  const rows = Array.isArray(read) ? read : [read];
+  const rows = [attempt(() => parsed(String(value)), "the scores are not JSON")].flat();
   for (const row of rows) for (const field of FIELDS)
     must(typeof row === "object" && row !== null && Object.hasOwn(row, field), `the record is not a score: it lacks the field ${field}`);
   const text = (name) => headers[name]?.toString() ?? null;

@@ -25,14 +25,11 @@ export function kindOf(value) {
 /** Return a field of an object: its own, a getter's of its class, of a Map, or what its `toJSON` makes; undefined without. */
 export function fieldOf(value, name) {
   if (types.isMap(value)) return value.get(name);
-  for (let holder = value; holder !== null && !isBase(holder, value); holder = Object.getPrototypeOf(holder))
-    if (Object.hasOwn(holder, name) && (holder === value || typeof value[name] !== "function")) return value[name];
+  const isOwn = Object.hasOwn(value, name), isOfClass = !isOwn && name in value && !(name in Object.prototype);
+  if (isOwn || (isOfClass && typeof value[name] !== "function")) return value[name];
   const made = typeof value.toJSON === "function" ? value.toJSON() : null;
   return typeof made === "object" && made !== null && made !== value && Object.hasOwn(made, name) ? made[name] : undefined;
 }
-
-/** Whether it is `Object.prototype`, of whichever realm. */
-const isBase = (holder, value) => holder !== value && Object.getPrototypeOf(holder) === null && Object.hasOwn(holder, "hasOwnProperty");
 
 /** Return a value as JSON has it: what `toJSON` makes of an object, and the number of a BigInt. */
 export function asInJson(value) {
@@ -46,35 +43,28 @@ const isMissing = (value) => value === undefined || value === null || value === 
 
 /** Return what stands under a path; undefined where it, or what should hold it, is absent, null or not available. */
 export function follow(value, path) {
-  for (const [at, step] of path.entries()) {
-    if (isMissing(value)) return undefined;
-    const kind = kindOf(value), wanted = typeof step === "number" ? "an array" : "an object";
-    if (kind !== wanted) rejected(`${shown(path)} cannot be read: ${shown(path.slice(0, at)) || "the event"} is ${kind}, not ${wanted}`);
-    value = read(path, () => (typeof step === "number" ? value[step] : fieldOf(value, step)));
-  }
-  if (isMissing(value)) return undefined;
-  const made = read(path, () => asInJson(value));
-  return isMissing(made) ? undefined : made;
-}
-
-/** Return what a getter or a `toJSON` gives, or reject the event where it throws. */
-function read(path, get) {
   try {
-    return get();
-  } catch (error) {
+    for (const [at, step] of path.entries()) {
+      if (isMissing(value)) return undefined;
+      const kind = kindOf(value), wanted = typeof step === "number" ? "an array" : "an object";
+      if (kind !== wanted) throw new Error(`${shown(path.slice(0, at)) || "the event"} is ${kind}, not ${wanted}`);
+      value = typeof step === "number" ? value[step] : fieldOf(value, step);
+    }
+    const made = asInJson(value);
+    return isMissing(made) ? undefined : made;
+  } catch (error) { // a getter or a `toJSON` may throw, too
     return rejected(`${shown(path)} cannot be read: ${error?.message ?? error}`);
   }
 }
 
 /** Return a value as text, as Python shows it, shortened. */
 export function textOf(value) {
-  let text;
   try {
-    text = [...(typeof value === "boolean" ? String(value) : python(value))];
+    const text = [...(typeof value === "boolean" ? String(value) : python(value))];
+    return text.length <= LONGEST ? text.join("") : `${text.slice(0, LONGEST - 3).join("")}...`;
   } catch { // a getter throws, or it holds itself
     return kindOf(value);
   }
-  return text.length <= LONGEST ? text.join("") : `${text.slice(0, LONGEST - 3).join("")}...`;
 }
 
 function python(value) {

@@ -4,7 +4,7 @@ import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
-import { LogError, Subscriber } from "../subscribing.mjs";
+import { LogError, Subscriber, Unanswered } from "../subscribing.mjs";
 
 const message = JSON.parse(readFileSync(new URL("../../../tests/golden/0.1.0/model-1-linear.json", import.meta.url)));
 const sha256 = (value) => createHash("sha256").update(value).digest("hex");
@@ -36,7 +36,7 @@ class Broker {
   }
 
   #records(topic, heard) {
-    if (this.isAway) throw new LogError("no broker answered at here:1", false);
+    if (this.isAway) throw new Unanswered("no broker answered at here:1");
     heard();
     if (!this.topics.has(topic)) throw new LogError(`topic ${topic} does not exist at here:1`);
     return this.topics.get(topic);

@@ -56,6 +56,16 @@ test("what cannot count is refused with its path", () => {
   assert.deepEqual(columns({ ...plain, device: new (class { os() {} })() }).slice(1, 4), [0, 0, 1]); // a method is no field
 });
 
+test("what is refused is refused in the words of Python", () => {
+  const { recipe, event, rejected } = JSON.parse(readFileSync(new URL("../../../tests/contract/inputs.json", import.meta.url)));
+  const made = columnsOf(recipe), otherNumbers = /\d{30}|-0\.0|1e\+20/; // JavaScript has their values, but not their digits
+  assert.ok(made(event).length);
+  for (const { given, says } of rejected) {
+    const message = otherNumbers.test(given) ? new RegExp(`^${says.split(" is ")[0]} is `) : says;
+    assert.throws(() => made({ ...event, ...JSON.parse(given) }), { name: "InvalidFeatures", message }, given);
+  }
+});
+
 test("what events need is said", () => {
   assert.deepEqual(columns.needs, [
     { path: "amount", kind: "number", required: true }, { path: "device.os", kind: "category", required: false },

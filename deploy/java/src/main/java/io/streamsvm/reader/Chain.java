@@ -2,7 +2,6 @@ package io.streamsvm.reader;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import java.io.IOException;
-import java.nio.charset.StandardCharsets;
 import java.util.*;
 import java.util.stream.Collectors;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
@@ -28,7 +27,7 @@ final class Chain {
 
     /** Take in a record of the models topic; of two with one value the first counts. */
     void note(ConsumerRecord<byte[], byte[]> record) {
-        String key = record.key() == null ? "" : new String(record.key(), StandardCharsets.UTF_8);
+        String key = Values.key(record);
         if (record.value() == null || !key.startsWith(name + "@")) return;
         try {
             JsonNode value = Model.JSON.readTree(record.value()), lineage = value.path("lineage");

@@ -3,7 +3,6 @@ package io.streamsvm.reader;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import java.util.*;
-import java.util.stream.StreamSupport;
 
 /** A message whose shape is checked as far as a score needs it; `parts` has those that answers depend on, by their names. */
 record Message(JsonNode trunk, Map<String, JsonNode> parts) {
@@ -121,10 +120,15 @@ record Message(JsonNode trunk, Map<String, JsonNode> parts) {
             "the part 'probability' has not the probabilities of each probe");
     }
 
+    /** Refuse what lacks one of these fields. */
+    static void has(JsonNode value, List<String> fields, String what) {
+        for (String field : fields) must(value.has(field), what + " lacks the field " + field);
+    }
+
     /** Refuse what is not an object of exactly these fields. */
     private static void exactly(JsonNode value, List<String> fields, String what) {
         must(value != null && value.isObject(), what + " is not an object");
-        for (String field : fields) must(value.has(field), what + " lacks the field " + field);
+        has(value, fields, what);
         value.fieldNames().forEachRemaining(field -> must(fields.contains(field), what + " has the unknown field " + field));
     }
 
@@ -140,11 +144,11 @@ record Message(JsonNode trunk, Map<String, JsonNode> parts) {
     }
 
     private static boolean isList(JsonNode values, int length) {
-        return values.isArray() && values.size() == length && StreamSupport.stream(values.spliterator(), false).allMatch(Message::isNumber);
+        return values.isArray() && values.size() == length && Values.stream(values).allMatch(Message::isNumber);
     }
 
     private static boolean isTable(JsonNode rows, int count, int width) {
-        return rows.isArray() && rows.size() == count && StreamSupport.stream(rows.spliterator(), false).allMatch(row -> isList(row, width));
+        return rows.isArray() && rows.size() == count && Values.stream(rows).allMatch(row -> isList(row, width));
     }
 
     private static List<String> fields(String names) {

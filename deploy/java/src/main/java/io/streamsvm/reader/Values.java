@@ -53,9 +53,9 @@ final class Values {
             map.forEach((key, inner) -> made.set(String.valueOf(key), of(inner, depth + 1)));
             return made;
         }
-        boolean isList = value instanceof Collection || value.getClass().isArray() && !(value instanceof byte[]);
-        if (!isList) return new POJONode(value);
-        Stream<?> items = value instanceof Collection<?> given ? given.stream() : IntStream.range(0, Array.getLength(value)).mapToObj(i -> Array.get(value, i));
+        boolean isArray = value.getClass().isArray() && !(value instanceof byte[]);
+        if (!isArray && !(value instanceof Collection)) return new POJONode(value);
+        Stream<?> items = isArray ? IntStream.range(0, Array.getLength(value)).mapToObj(i -> Array.get(value, i)) : ((Collection<?>) value).stream();
         return Model.JSON.createArrayNode().addAll(items.map(item -> of(item, depth + 1)).toList());
     }
 

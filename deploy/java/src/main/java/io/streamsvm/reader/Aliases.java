@@ -12,7 +12,8 @@ final class Aliases {
 
     private static final Set<String> FIELDS = Set.of("number", "sha256", "offset", "why");
     private final String name, key;
-    private final Map<String, Alias> named = new HashMap<>();
+    /** Every alias, and the pin, by its key. */
+    final Map<String, Alias> named = new HashMap<>();
     private JsonNode head, retired;
 
     Aliases(String name, String alias) {
@@ -63,11 +64,6 @@ final class Aliases {
         String why = "has no alias " + key;
         if (!key.equals(name + "@current") || gate == null || !gate.path("outcome").asText().equals("refused")) return why;
         return why + ": version " + head.path("number").asInt() + ", the newest, was held back, because " + gate.path("why").asText();
-    }
-
-    /** Return every alias, and the pin. */
-    Collection<Alias> named() {
-        return named.values();
     }
 
     /** Return where the chain of hashes begins: the head; if there is none, every alias. */

@@ -46,7 +46,7 @@ final class Chain {
     Aliases.Alias found(Aliases aliases, String topic) {
         Set<Link> proved = new LinkedHashSet<>();
         // What other aliases name comes last: who named a forgery once must not be believed before the chain.
-        for (var roots : List.of(aliases.roots(), aliases.named())) {
+        for (var roots : List.of(aliases.roots(), aliases.named.values())) {
             roots.forEach(root -> proved.add(new Link(root.number(), root.sha256())));
             seen.forEach((link, there) -> { if (proved.contains(link)) proved.addAll(there.earlier); }); // the newest first
             for (Link link : proved)

@@ -12,8 +12,7 @@ import java.util.stream.IntStream;
 /** A version that scores its own probes as it says. Thread-safe: nothing of it changes once it is read. */
 public final class Model {
     static final ObjectMapper JSON = new ObjectMapper();
-    private static final double LEAST = 1e-9;
-    private static final double PROBABILITY_TOLERANCE = 1e-8;
+    private static final double LEAST = 1e-9, PROBABILITY_TOLERANCE = 1e-8;
     /** A tolerance is so much of the size of a machine's terms, rounded; expanding a squared distance counts more. */
     private static final double LARGEST_TOLERANCE = 1.02e-9, EXPANSION = 1e-5;
 
@@ -21,6 +20,7 @@ public final class Model {
     private final String sha256;
     private final Machines machines;
     private final Recipe recipe;
+    private final boolean oneVsOne;
     private final List<String> names, fields;
 
     private Model(Message message, String sha256) throws IOException {
@@ -28,9 +28,10 @@ public final class Model {
         this.sha256 = sha256;
         names = Values.stream(message.get("features").get("names")).map(JsonNode::asText).toList();
         machines = Machines.of(message);
+        oneVsOne = message.part("classes") != null && message.part("classes").get("scheme").asText().equals("one_vs_one");
         checkProbes();
         recipe = message.part("recipe") == null ? null : Recipe.checked(message);
-        fields = recipe != null ? recipe.fields() : IntStream.range(0, machines.mean.length).mapToObj(j -> j < names.size() ? names.get(j) : "x[" + j + "]").toList();
+        fields = recipe != null ? recipe.fields : IntStream.range(0, machines.mean.length).mapToObj(j -> j < names.size() ? names.get(j) : "x[" + j + "]").toList();
     }
 
     /**
@@ -150,13 +151,9 @@ public final class Model {
         return reasons(Values.of(point, 0), most);
     }
 
-    /** Return the columns of a raw event where the version has a recipe, else a point's features. */
+    /** Return the columns of a raw event where the version has a recipe, else a point's features in the model's order. */
     private double[] columns(JsonNode point) {
-        return recipe != null && point.isObject() ? recipe.columns(point) : ordered(point);
-    }
-
-    /** Return a point's features in the model's order, given as an array or as an object of names. */
-    private double[] ordered(JsonNode point) {
+        if (recipe != null && point.isObject()) return recipe.columns(point);
         if (!point.isObject() && !point.isArray()) throw new InvalidFeatures(machines.mean.length + " features expected, " + Values.shown(point) + " given");
         List<JsonNode> values = point.isObject() ? byName(point) : Values.stream(point).toList();
         for (int j = 0; j < values.size(); j++)
@@ -188,14 +185,9 @@ public final class Model {
         return new Answer(decision, label, message.part("probability") == null ? null : probabilities(values));
     }
 
-    private boolean oneVsOne() {
-        JsonNode classes = message.part("classes");
-        return classes != null && classes.get("scheme").asText().equals("one_vs_one");
-    }
-
     /** Return the decision values of the labels by those of the machines. One against one: votes, and less than a third of one. */
     private double[] labelValues(double[] values) {
-        if (!oneVsOne()) return values;
+        if (!oneVsOne) return values;
         int labels = message.get("labels").size();
         double[] votes = new double[labels], sums = new double[labels];
         for (int i = 0, m = 0; i < labels; i++) for (int j = i + 1; j < labels; j++, m++) {
@@ -211,9 +203,9 @@ public final class Model {
     private double[] probabilities(double[] values) {
         JsonNode functions = message.part("probability").get("functions");
         double[] each = new double[values.length];
-        for (int m = 0; m < values.length; m++) each[m] = likely(functions.get(m), values[m]);
+        for (int m = 0; m < values.length; m++) each[m] = 1 / (1 + Math.exp(functions.get(m).get("a").asDouble() * values[m] + functions.get(m).get("b").asDouble()));
         if (message.part("classes") == null) return each;
-        if (oneVsOne()) each = coupled(each, message.get("labels").size());
+        if (oneVsOne) each = coupled(each, message.get("labels").size());
         double total = Arrays.stream(each).sum();
         for (int k = 0; k < each.length; k++) each[k] = total > 0 ? each[k] / total : 1.0 / each.length;
         return each;
@@ -229,11 +221,6 @@ public final class Model {
             inverse[i] += 1 / (1 - r);
         }
         return Arrays.stream(inverse).map(sum -> 1 / sum).toArray();
-    }
-
-    /** Return the probability of the second label at a decision value. */
-    private static double likely(JsonNode function, double f) {
-        return 1 / (1 + Math.exp(function.get("a").asDouble() * f + function.get("b").asDouble()));
     }
 
     /** Refuse a version whose probes get other decision values or probabilities here. */

@@ -62,7 +62,7 @@ public final class ModelSubscriber implements AutoCloseable {
 
     private final Map<String, Object> client;
     private final Options options;
-    private final String name, servers, wants;
+    private final String name, servers, nobody, wants;
     private final TopicPartition versions, aliasesOf;
     private final Thread thread;
     private final Map<String, String> declined = new HashMap<>(); // versions that the listener refused, by SHA-256
@@ -97,6 +97,7 @@ public final class ModelSubscriber implements AutoCloseable {
         client.put("fetch.max.wait.ms", 500); // how often a broker answers where nothing is new
         Object given = client.get("bootstrap.servers");
         servers = given instanceof List<?> list ? list.stream().map(String::valueOf).collect(Collectors.joining(",")) : String.valueOf(given);
+        nobody = "no broker answered at " + servers;
         this.name = name;
         this.options = options;
         wants = name + "@" + (options.version() > 0 ? options.version() : options.alias());
@@ -115,7 +116,7 @@ public final class ModelSubscriber implements AutoCloseable {
 
     /** Return the version in use, null before the first; never blocks. */
     public Model model() {
-        raise();
+        if (fault != null) throw new IllegalStateException(ended(), fault);
         return served == null ? null : served.model;
     }
 
@@ -154,9 +155,9 @@ public final class ModelSubscriber implements AutoCloseable {
             if (left <= 0) throw new TimeoutException("no version of " + name + " within " + timeout.toMillis() + " ms: " + missing());
             wait(left);
         }
-        raise();
-        if (served == null) throw new IllegalStateException("the subscriber of " + name + " was closed");
-        return served.model;
+        Model first = model();
+        if (first == null) throw new IllegalStateException("the subscriber of " + name + " was closed");
+        return first;
     }
 
     /** Stop following; the version in use stays. */
@@ -171,10 +172,6 @@ public final class ModelSubscriber implements AutoCloseable {
         } catch (InterruptedException interrupted) {
             Thread.currentThread().interrupt();
         }
-    }
-
-    private void raise() {
-        if (fault != null) throw new IllegalStateException(ended(), fault);
     }
 
     private String ended() {
@@ -235,7 +232,7 @@ public final class ModelSubscriber implements AutoCloseable {
     }
 
     private String words(KafkaException fault) {
-        if (isUnresolved(fault)) return nobody();
+        if (isUnresolved(fault)) return nobody;
         String said = text(fault);
         return said.contains(options.modelsTopic()) ? said : "reading " + aliasesOf.topic() + ": " + said;
     }
@@ -244,14 +241,10 @@ public final class ModelSubscriber implements AutoCloseable {
         return fault.getMessage() == null ? fault.toString() : fault.getMessage();
     }
 
-    private String nobody() {
-        return "no broker answered at " + servers;
-    }
-
     private String silence() {
         Served now = served;
         String seconds = BigDecimal.valueOf(options.quiet().toMillis(), 3).stripTrailingZeros().toPlainString();
-        return nobody() + " for " + seconds + " s" + (now == null ? "" : "; " + now.model.key() + " serves on");
+        return nobody + " for " + seconds + " s" + (now == null ? "" : "; " + now.model.key() + " serves on");
     }
 
     /** Return whether a broker says that a topic is there; else say what is waited for. The client asks if it does not know. */
@@ -262,7 +255,7 @@ public final class ModelSubscriber implements AutoCloseable {
             hear();
             lack("topic " + partition.topic() + " does not exist at " + servers);
         } catch (org.apache.kafka.common.errors.TimeoutException late) {
-            String why = hear() ? words(late) : nobody();
+            String why = hear() ? words(late) : nobody;
             if (!silent && served == null) lack(why);
         } catch (AuthorizationException | AuthenticationException denied) {
             heard(true);
@@ -295,7 +288,7 @@ public final class ModelSubscriber implements AutoCloseable {
         return heard;
     }
 
-    private Iterable<ConsumerRecord<byte[], byte[]>> polled(Consumer<byte[], byte[]> consumer) {
+    private ConsumerRecords<byte[], byte[]> polled(Consumer<byte[], byte[]> consumer) {
         var records = consumer.poll(POLL);
         hear();
         return records;
@@ -356,7 +349,7 @@ public final class ModelSubscriber implements AutoCloseable {
         if (record == null) {
             boolean answered = lastHeard != before;
             if (closed || !answered && silent) return false;
-            lack(answered ? "there is no record at " + versions.topic() + "[0]@" + wanted.offset() + ", where " + name + "@" + wanted.number() + " should be" : nobody());
+            lack(answered ? "there is no record at " + versions.topic() + "[0]@" + wanted.offset() + ", where " + name + "@" + wanted.number() + " should be" : nobody);
             return false;
         }
         try {

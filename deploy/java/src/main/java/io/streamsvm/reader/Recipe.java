@@ -36,7 +36,8 @@ final class Recipe {
         JsonNodeType.STRING, "text", JsonNodeType.BOOLEAN, "a boolean", JsonNodeType.NUMBER, "a number");
 
     private final Map<String, Part> parts = new LinkedHashMap<>();
-    private final List<String> fields = new ArrayList<>();
+    /** The field of each column, or both fields of a cross. */
+    final List<String> fields = new ArrayList<>();
     private final Map<List<String>, Boolean> needed = new LinkedHashMap<>();
 
     Recipe(JsonNode recipe) {
@@ -64,11 +65,6 @@ final class Recipe {
         }
     }
 
-    /** Return the field of each column, or both fields of a cross. */
-    List<String> fields() {
-        return List.copyOf(fields);
-    }
-
     /** Return the fields that an event is read for. */
     List<Model.Field> needed() {
         return needed.entrySet().stream().map(one -> new Model.Field(one.getKey().get(0), one.getKey().get(1), one.getValue())).toList();
@@ -91,25 +87,23 @@ final class Recipe {
     /** Return the recipe of a message, which makes of the message's examples the columns that they should have; or refuse. */
     static Recipe checked(Message message) {
         try {
-            Recipe features = new Recipe(message.part("recipe").get("recipe"));
-            List<String> names = Values.stream(message.get("features").get("names")).map(JsonNode::asText).toList();
-            int index = 0;
-            for (JsonNode example : message.part("recipe").get("examples")) features.check(index++, example, names);
-            return features;
+            Recipe made = new Recipe(message.part("recipe").get("recipe"));
+            JsonNode examples = message.part("recipe").get("examples"), names = message.get("features").get("names");
+            for (int index = 0; index < examples.size(); index++) {
+                double[] columns = made.columns(examples.get(index).get("event"));
+                Message.must(columns.length == names.size(), "the part 'recipe' makes " + columns.length + " columns of " + names.size() + " features");
+                for (int i = 0; i < columns.length; i++) {
+                    String name = names.get(i).asText();
+                    double expected = examples.get(index).get("columns").path(name).asDouble(0);
+                    Message.must(Math.abs(columns[i] - expected) <= 1e-12 * Math.max(1, Math.abs(expected)),
+                        "the part 'recipe', example " + index + ": " + name + " is " + columns[i] + " here, " + expected + " in the message");
+                }
+            }
+            return made;
         } catch (RefusedMessage refusal) {
             throw refusal;
         } catch (RuntimeException fault) { // its features are of any shape
             throw new RefusedMessage("the part 'recipe' cannot be evaluated: " + fault);
-        }
-    }
-
-    private void check(int index, JsonNode example, List<String> names) {
-        double[] made = columns(example.get("event"));
-        Message.must(made.length == names.size(), "the part 'recipe' makes " + made.length + " columns of " + names.size() + " features");
-        for (int i = 0; i < made.length; i++) {
-            double expected = example.get("columns").path(names.get(i)).asDouble(0);
-            Message.must(Math.abs(made[i] - expected) <= 1e-12 * Math.max(1, Math.abs(expected)),
-                "the part 'recipe', example " + index + ": " + names.get(i) + " is " + made[i] + " here, " + expected + " in the message");
         }
     }
 
@@ -136,11 +130,6 @@ final class Recipe {
         };
     }
 
-    static int bits(int bits) {
-        Message.must(bits >= 1 && bits <= MOST_BITS, "the part 'recipe' hashes into 2^" + bits + " columns");
-        return bits;
-    }
-
     static Kind kind(JsonNode feature, JsonNode zones) {
         String path = shown(feature.get("field")), wanted = wanted(feature);
         switch (feature.get("as").asText()) {
@@ -162,7 +151,8 @@ final class Recipe {
                 return new Kind(others + 1, values -> oneOf(others + 1, places.getOrDefault(text(path, values.get(0), wanted), others), 1));
             case "hash":
                 String seed = feature.path("seed").asText("0");
-                int width = 1 << bits(feature.get("bits").asInt());
+                int bits = feature.get("bits").asInt(), width = 1 << bits;
+                Message.must(bits >= 1 && bits <= MOST_BITS, "the part 'recipe' hashes into 2^" + bits + " columns");
                 return new Kind(width, values -> {
                     byte[] digest = Values.digest((seed + ":" + text(path, values.get(0), wanted)).getBytes(StandardCharsets.UTF_8));
                     return oneOf(width, ByteBuffer.wrap(digest).getInt() & (width - 1), digest[4] % 2 == 0 ? 1 : -1);
@@ -228,7 +218,7 @@ final class Recipe {
             if (value.isPojo()) return value;
             if (step.isNumber() ? !value.isArray() : !value.isObject()) {
                 String found = NAMES.getOrDefault(value.getNodeType(), "a value");
-                return new POJONode(new Values.Unread(shown(outer) + " is " + found + ", not " + (step.isNumber() ? "an array" : "an object")));
+                throw Values.unread(shown(path), shown(outer) + " is " + found + ", not " + (step.isNumber() ? "an array" : "an object"));
             }
             value = step.isNumber() ? value.path(step.intValue()) : value.path(step.asText());
             outer.add(step);

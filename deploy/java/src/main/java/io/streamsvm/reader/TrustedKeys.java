@@ -40,11 +40,11 @@ public final class TrustedKeys {
     boolean signed(String key, String sha256, String header) {
         try {
             byte[] signature = Base64.getDecoder().decode(header == null ? "" : header);
-            for (PublicKey one : signature.length == SIGNATURE_BYTES ? keys : List.<PublicKey>of()) {
+            for (PublicKey one : keys) {
                 Signature verifier = Signature.getInstance("Ed25519");
                 verifier.initVerify(one);
                 verifier.update(("streamsvm.model.signature/1\n" + key + "\n" + sha256 + "\n").getBytes(StandardCharsets.UTF_8));
-                if (verifier.verify(signature)) return true;
+                if (signature.length == SIGNATURE_BYTES && verifier.verify(signature)) return true;
             }
         } catch (GeneralSecurityException | IllegalArgumentException notASignature) {
             return false;

@@ -14,9 +14,6 @@ import org.apache.kafka.clients.consumer.ConsumerRecord;
 
 /** Values of Java and of records as those of JSON, and values of JSON as text. What JSON cannot have is kept as it is, in a POJONode. */
 final class Values {
-    /** Stands for a value that cannot be read; the text says why. */
-    record Unread(String why) {}
-
     private static final ObjectReader READER = Model.JSON.reader().with(DeserializationFeature.FAIL_ON_TRAILING_TOKENS);
     private static final int DEEPEST = 100, SHOWN = 60, MOST_BITS = 4_096;
 
@@ -33,7 +30,7 @@ final class Values {
     }
 
     static JsonNode of(Object value, int depth) {
-        if (depth > DEEPEST) return new POJONode(new Unread("it nests deeper than " + DEEPEST));
+        if (depth > DEEPEST) throw new InvalidFeatures("the values nest deeper than " + DEEPEST);
         if (value == null) return NullNode.instance;
         if (value instanceof JsonNode node) return node;
         if (value instanceof CharSequence || value instanceof Character || value instanceof UUID
@@ -106,7 +103,10 @@ final class Values {
     static InvalidFeatures wrong(String path, JsonNode value, String wanted) {
         if (!value.isPojo() && !value.isBinary()) return new InvalidFeatures(path + " is " + shown(value) + ", not " + wanted);
         Object held = value instanceof POJONode node ? node.getPojo() : new byte[0];
-        String why = held instanceof Unread unread ? unread.why : held == null ? "it is null" : "it is a " + held.getClass().getTypeName();
+        return unread(path, held == null ? "it is null" : "it is a " + held.getClass().getTypeName());
+    }
+
+    static InvalidFeatures unread(String path, String why) {
         return new InvalidFeatures(path + " cannot be read: " + why);
     }
 

@@ -1,7 +1,6 @@
 package io.streamsvm.reader;
 
-import com.fasterxml.jackson.databind.JsonNode;
-import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.*;
 import com.fasterxml.jackson.databind.node.DoubleNode;
 import java.io.IOException;
 import java.nio.*;

@@ -53,12 +53,12 @@ final class Recipe {
             } else {
                 Kind kind = kind(feature, recipe.path("zones"));
                 JsonNode missing = feature.path("missing");
-                boolean indicates = missing.asText().equals("indicator");
+                boolean indicates = missing.asText().equals("indicator"), required = !indicates && !missing.has("constant");
+                List<JsonNode> paths = feature.hasNonNull("since") ? List.of(feature.get("field"), feature.get("since")) : List.of(feature.get("field"));
                 named.put(name, shown(feature.get("field")));
                 widths.put(name, kind.width + (indicates ? 1 : 0));
-                parts.put(name, ofFields(feature, kind, widths.get(name), recipe.path("zones")));
-                for (JsonNode path : paths(feature))
-                    needed.merge(List.of(shown(path), as), !indicates && !missing.has("constant"), Boolean::logicalOr);
+                parts.put(name, ofFields(paths, missing, kind, widths.get(name)));
+                for (JsonNode path : paths) needed.merge(List.of(shown(path), as), required, Boolean::logicalOr);
             }
             Message.must(fields.size() + (long) widths.get(name) <= MOST_COLUMNS, "the part 'recipe' makes more than " + MOST_COLUMNS + " columns");
             fields.addAll(Collections.nCopies(widths.get(name), named.get(name)));
@@ -107,26 +107,18 @@ final class Recipe {
         }
     }
 
-    static List<JsonNode> paths(JsonNode feature) {
-        return feature.hasNonNull("since") ? List.of(feature.get("field"), feature.get("since")) : List.of(feature.get("field"));
-    }
-
-    private static Part ofFields(JsonNode feature, Kind kind, int width, JsonNode zones) {
-        List<JsonNode> paths = paths(feature);
-        JsonNode missing = feature.path("missing");
-        boolean indicates = width > kind.width, isTime = feature.get("as").asText().equals("time");
+    private static Part ofFields(List<JsonNode> paths, JsonNode missing, Kind kind, int width) {
         return (event, before) -> {
             List<JsonNode> values = new ArrayList<>();
             for (JsonNode path : paths) {
                 JsonNode value = follow(event, path);
-                if (value.isMissingNode() && !indicates && !missing.has("constant")) throw new InvalidFeatures(shown(path) + " is missing");
-                if (!value.isMissingNode() && indicates && isTime) micros(shown(path), value, format(feature), zone(feature, zones)); // of two, one may be missing
-                values.add(value.isMissingNode() && !indicates ? missing.get("constant") : value);
+                if (value.isMissingNode() && missing.has("constant")) value = missing.get("constant");
+                if (value.isMissingNode() && width == kind.width) throw new InvalidFeatures(shown(path) + " is missing");
+                values.add(value);
             }
             boolean gone = values.stream().anyMatch(JsonNode::isMissingNode);
-            double[] own = Arrays.copyOf(gone ? new double[0] : kind.of.apply(values), width);
-            if (gone) own[width - 1] = 1;
-            return own;
+            double[] own = gone && paths.size() == 1 ? null : kind.of.apply(values); // of two fields the one that is there must be right
+            return gone ? oneOf(width, width - 1, 1) : Arrays.copyOf(own, width);
         };
     }
 
@@ -166,11 +158,12 @@ final class Recipe {
                 });
             case "time":
                 List<String> parts = Values.stream(feature.get("parts")).map(JsonNode::asText).toList();
-                long[][] table = zone(feature, zones);
+                String format = feature.path("format").asText("iso8601"), zone = feature.path("zone").asText("UTC"), since = shown(feature.path("since"));
+                long[][] table = zone.equals("UTC") ? new long[][] {{0, 0}} : Model.JSON.convertValue(zones.get(zone), long[][].class);
                 return new Kind(parts.stream().mapToInt(part -> part.equals("age") ? 1 : 2).sum(), values -> {
-                    long time = micros(path, values.get(0), format(feature), table), seconds = Math.floorDiv(time, MICROS);
+                    long time = micros(path, values.get(0), format, table), seconds = Math.floorDiv(time, MICROS);
                     return parts.stream().flatMapToDouble(part -> Arrays.stream(part.equals("age")
-                        ? new double[] {(time - micros(shown(feature.get("since")), values.get(1), format(feature), table)) / (double) (DAY * MICROS)}
+                        ? new double[] {(time - micros(since, values.get(1), format, table)) / (double) (DAY * MICROS)}
                         : wave(part, seconds + offset(table, seconds)))).toArray();
                 });
             default:
@@ -248,15 +241,6 @@ final class Recipe {
         return Long.toString((long) number);
     }
 
-    static long[][] zone(JsonNode feature, JsonNode zones) {
-        String name = feature.path("zone").asText("UTC");
-        return name.equals("UTC") ? new long[][] {{0, 0}} : Model.JSON.convertValue(zones.get(name), long[][].class);
-    }
-
-    static String format(JsonNode feature) {
-        return feature.path("format").asText("iso8601");
-    }
-
     /** Return a zone's offset from UTC, in seconds, at a time in seconds. */
     static long offset(long[][] table, long seconds) {
         long found = table[0][1];
@@ -264,8 +248,9 @@ final class Recipe {
         return found;
     }
 
-    /** Return a time in microseconds since the epoch. */
+    /** Return a time in microseconds since the epoch; 0 if it is missing. */
     static long micros(String path, JsonNode value, String format, long[][] table) {
+        if (value.isMissingNode()) return 0;
         if (value instanceof POJONode held && held.getPojo() instanceof Instant time) {
             if (isKept(time.getEpochSecond())) return time.getEpochSecond() * MICROS + time.getNano() / 1_000;
             throw Values.wrong(path, TextNode.valueOf(time.toString()), WANTED.get("time"));

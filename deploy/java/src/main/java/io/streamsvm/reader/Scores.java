@@ -31,11 +31,6 @@ public record Scores(String source, String modelSha256, List<Scores.Row> rows) {
      */
     public record Row(JsonNode id, JsonNode label, double[] decision, double[] probability, String model, int version, long points,
             JsonNode passed, Reasons reasons, int row, Shadow shadow) {
-        /** Return the id as Long or String; null where it has none. */
-        public Object idValue() {
-            return Values.plain(id);
-        }
-
         /** Return decision, label and probability as a version gives them. */
         public Answer answer() {
             return new Answer(decision, label, probability);

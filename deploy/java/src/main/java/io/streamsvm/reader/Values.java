@@ -92,7 +92,7 @@ final class Values {
         return number.isFloat() ? Double.parseDouble(number.asText()) : number.doubleValue();
     }
 
-    /** Return a label or an id as Java has it: Long, Double, Boolean, String, or null. */
+    /** Return a label as Java has it: Long, Double, Boolean, String, or null. */
     static Object plain(JsonNode value) {
         if (value == null || value.isNull() || value.isMissingNode()) return null;
         if (value.isBoolean()) return value.booleanValue();

@@ -26,7 +26,8 @@ public final class AvroEvents {
     }
 
     private static Object value(Schema schema, Object value) {
-        if (value instanceof CharSequence || value instanceof Enum<?> || value instanceof UUID || value instanceof GenericEnumSymbol<?>) return value.toString();
+        if (value instanceof CharSequence || value instanceof Enum<?> || value instanceof UUID || value instanceof GenericEnumSymbol<?>)
+            return value.toString();
         if (value instanceof Float number) return number.doubleValue();
         if (value instanceof ByteBuffer bytes) return decimal(schema, bytes, value);
         if (value instanceof GenericFixed fixed) return decimal(schema, ByteBuffer.wrap(fixed.bytes()), value);
@@ -60,7 +61,7 @@ public final class AvroEvents {
 
     /** Return the unit of a schema's logical type of time. */
     private static ChronoUnit unit(Schema schema) {
-        String type = branches(schema).map(branch -> branch.getProp("logicalType")).filter(name -> name != null && name.contains("time")).findFirst().orElse("");
+        String type = branches(schema).map(one -> one.getProp("logicalType")).filter(name -> name != null && name.contains("time")).findFirst().orElse("");
         return type.endsWith("-nanos") ? ChronoUnit.NANOS : type.endsWith("-micros") ? ChronoUnit.MICROS : ChronoUnit.MILLIS;
     }
 

@@ -69,15 +69,6 @@ record Message(JsonNode trunk, Map<String, JsonNode> parts) {
         return found;
     }
 
-    /** Return a part; null where the message has none of the name. */
-    JsonNode part(String name) {
-        return parts.get(name);
-    }
-
-    JsonNode get(String field) {
-        return trunk.get(field);
-    }
-
     /** Return how many machines these labels have. */
     private static int machinesOf(JsonNode labels, JsonNode classes) {
         int count = labels.size();
@@ -112,9 +103,10 @@ record Message(JsonNode trunk, Map<String, JsonNode> parts) {
         JsonNode functions = probability.get("functions");
         must(functions.isArray() && functions.size() == machines, "the part 'probability' has not a function for each machine");
         for (JsonNode one : functions) {
-            must(one.path("method").asText().equals("sigmoid"), "a function of the part 'probability' has the unknown method " + one.path("method").asText());
-            exactly(one, fields("method a b"), "a function of the part 'probability'");
-            must(isNumber(one.get("a")) && isNumber(one.get("b")), "a function of the part 'probability' has no numbers");
+            String method = one.path("method").asText(), what = "a function of the part 'probability'";
+            must(method.equals("sigmoid"), what + " has the unknown method " + method);
+            exactly(one, fields("method a b"), what);
+            must(isNumber(one.get("a")) && isNumber(one.get("b")), what + " has no numbers");
         }
         must(isTable(probability.get("probes"), trunk.get("probes").get("x").size(), several ? trunk.get("labels").size() : 1),
             "the part 'probability' has not the probabilities of each probe");

@@ -25,12 +25,13 @@ public final class Model {
     private Model(Message message, String sha256) throws IOException {
         this.message = message;
         this.sha256 = sha256;
-        names = Values.stream(message.get("features").get("names")).map(JsonNode::asText).toList();
+        names = Values.stream(message.trunk().get("features").get("names")).map(JsonNode::asText).toList();
         machines = Machines.of(message);
-        oneVsOne = message.part("classes") != null && message.part("classes").get("scheme").asText().equals("one_vs_one");
+        oneVsOne = message.parts().get("classes") != null && message.parts().get("classes").get("scheme").asText().equals("one_vs_one");
         checkProbes();
-        recipe = message.part("recipe") == null ? null : Recipe.checked(message);
-        fields = recipe != null ? recipe.fields : IntStream.range(0, machines.mean.length).mapToObj(j -> j < names.size() ? names.get(j) : "x[" + j + "]").toList();
+        recipe = message.parts().get("recipe") == null ? null : Recipe.checked(message);
+        List<String> columns = names.isEmpty() ? IntStream.range(0, machines.mean.length).mapToObj(j -> "x[" + j + "]").toList() : names;
+        fields = recipe != null ? recipe.fields : columns;
     }
 
     /**
@@ -50,12 +51,12 @@ public final class Model {
 
     /** The name of the model. */
     public String name() {
-        return message.get("name").asText();
+        return message.trunk().get("name").asText();
     }
 
     /** The number of the version. */
     public int version() {
-        return message.get("version").asInt();
+        return message.trunk().get("version").asInt();
     }
 
     /** The SHA-256 of the version's value, in hexadecimal. */
@@ -65,7 +66,7 @@ public final class Model {
 
     /** The labels, as the records have them. */
     public List<JsonNode> labels() {
-        return Values.stream(message.get("labels")).toList();
+        return Values.stream(message.trunk().get("labels")).toList();
     }
 
     /**
@@ -175,19 +176,19 @@ public final class Model {
 
     private Answer answer(double[] values) {
         if (Arrays.stream(values).anyMatch(Double::isNaN)) throw new InvalidFeatures("the point has no score, because a feature is too large");
-        JsonNode threshold = message.part("threshold"), labels = message.get("labels");
-        double[] decision = message.part("classes") == null ? values : labelValues(values);
+        JsonNode threshold = message.parts().get("threshold"), labels = message.trunk().get("labels");
+        double[] decision = message.parts().get("classes") == null ? values : labelValues(values);
         double border = threshold == null ? 0 : threshold.get("value").asDouble();
         int greatest = 0;
         for (int k = 1; k < decision.length; k++) if (decision[k] > decision[greatest]) greatest = k;
         JsonNode label = labels.get(decision.length > 1 ? greatest : decision[0] > border ? 1 : 0);
-        return new Answer(decision, label, message.part("probability") == null ? null : probabilities(values));
+        return new Answer(decision, label, message.parts().get("probability") == null ? null : probabilities(values));
     }
 
     /** Return the decision values of the labels by those of the machines. One against one: votes, and less than a third of one. */
     private double[] labelValues(double[] values) {
         if (!oneVsOne) return values;
-        int labels = message.get("labels").size();
+        int labels = message.trunk().get("labels").size();
         double[] votes = new double[labels], sums = new double[labels];
         for (int i = 0, m = 0; i < labels; i++) for (int j = i + 1; j < labels; j++, m++) {
             votes[values[m] > 0 ? j : i]++;
@@ -200,11 +201,14 @@ public final class Model {
 
     /** Return the probability of each label, or of the second of two, at the decision values of the machines. */
     private double[] probabilities(double[] values) {
-        JsonNode functions = message.part("probability").get("functions");
+        JsonNode functions = message.parts().get("probability").get("functions");
         double[] each = new double[values.length];
-        for (int m = 0; m < values.length; m++) each[m] = 1 / (1 + Math.exp(functions.get(m).get("a").asDouble() * values[m] + functions.get(m).get("b").asDouble()));
-        if (message.part("classes") == null) return each;
-        if (oneVsOne) each = coupled(each, message.get("labels").size());
+        for (int m = 0; m < values.length; m++) {
+            JsonNode function = functions.get(m);
+            each[m] = 1 / (1 + Math.exp(function.get("a").asDouble() * values[m] + function.get("b").asDouble()));
+        }
+        if (message.parts().get("classes") == null) return each;
+        if (oneVsOne) each = coupled(each, message.trunk().get("labels").size());
         double total = Arrays.stream(each).sum();
         for (int k = 0; k < each.length; k++) each[k] = total > 0 ? each[k] / total : 1.0 / each.length;
         return each;
@@ -224,7 +228,7 @@ public final class Model {
 
     /** Refuse a version whose probes get other decision values or probabilities here. */
     private void checkProbes() {
-        JsonNode probes = message.get("probes"), probability = message.part("probability");
+        JsonNode probes = message.trunk().get("probes"), probability = message.parts().get("probability");
         for (int i = 0; i < probes.get("x").size(); i++) {
             double[] x = Values.array(probes.get("x").get(i)), found = machines.values(x), sizes = machines.sizes(x);
             double[] given = Values.array(probes.get("decision").get(i)), allowed = Values.array(probes.get("tolerance").get(i));
@@ -256,11 +260,11 @@ public final class Model {
     /** What makes a decision value for each machine from raw features; {@code support} is null of linear machines. */
     private record Machines(double[] mean, double[] scale, double[] intercepts, double[][] weights, double[] support, double gamma) {
         static Machines of(Message message) throws IOException {
-            JsonNode features = message.get("features"), model = message.get("model");
+            JsonNode features = message.trunk().get("features"), model = message.trunk().get("model");
             double[] mean = Values.array(features.get("mean")), intercepts = Values.array(model.get("intercepts"));
             double[][] weights = new double[intercepts.length][];
             boolean linear = model.get("kernel").asText().equals("linear");
-            JsonNode packed = message.part("packed");
+            JsonNode packed = message.parts().get("packed");
             double[] dual = linear ? null : floats(model, "dual_coefficients", packed != null ? 32 : 64);
             double[] support = linear ? null : packed != null ? unpacked(model, packed.get("columns"), mean.length, dual.length)
                 : floats(model, "support_vectors", 64);
@@ -302,7 +306,10 @@ public final class Model {
         /** Return the squared distance to a support vector. */
         private double distance(double[] scaled, int vector) {
             double distance = 0;
-            for (int j = 0, at = vector * scaled.length; j < scaled.length; j++, at++) distance += (scaled[j] - support[at]) * (scaled[j] - support[at]);
+            for (int j = 0; j < scaled.length; j++) {
+                double difference = scaled[j] - support[vector * scaled.length + j];
+                distance += difference * difference;
+            }
             return distance;
         }
 

@@ -349,7 +349,8 @@ public final class ModelSubscriber implements AutoCloseable {
         if (record == null) {
             boolean answered = lastHeard != before;
             if (closed || !answered && silent) return false;
-            lack(answered ? "there is no record at " + versions.topic() + "[0]@" + wanted.offset() + ", where " + name + "@" + wanted.number() + " should be" : nobody);
+            String place = versions.topic() + "[0]@" + wanted.offset();
+            lack(answered ? "there is no record at " + place + ", where " + name + "@" + wanted.number() + " should be" : nobody);
             return false;
         }
         try {

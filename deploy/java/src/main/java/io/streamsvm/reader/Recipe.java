@@ -6,15 +6,18 @@ import com.fasterxml.jackson.databind.node.*;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.time.*;
+import java.time.temporal.ValueRange;
 import java.util.*;
 import java.util.function.*;
 import java.util.regex.*;
+import java.util.stream.Stream;
 
 /** Makes the columns of raw events. Thread-safe: nothing of it changes once it is made. */
 final class Recipe {
     static final long MICROS = 1_000_000, DAY = 86_400, FIRST = -62_135_596_800L, END = 253_402_300_800L;
+    static final ValueRange YEARS = ValueRange.of(FIRST, END - 1); // 1 to 9999, in seconds
     /** What Debezium writes for a column that an update of its row did not bring along: a missing value. */
-    static final String UNAVAILABLE = "__debezium_unavailable_value";
+    static final String UNAVAILABLE = "__debezium_unavailable_value", BEYOND = ", beyond what can be learned";
     static final String SPACE = "[ \\t\u00a0\u2009\u202f]*", SIGN = "[+\\-\u2212]";
     static final long LARGEST_EXACT = (1L << 53) - 1;
     /** Most bits of a hash, as in Python; and most columns: a message may name any number, and each is made for an event. */
@@ -49,12 +52,13 @@ final class Recipe {
                 String first = feature.get("of").get(0).asText(), second = feature.get("of").get(1).asText();
                 named.put(name, named.get(first) + " x " + named.get(second));
                 widths.put(name, Math.multiplyExact(widths.get(first), widths.get(second)));
-                parts.put(name, (event, before) -> Arrays.stream(before.get(first)).flatMap(x -> Arrays.stream(before.get(second)).map(z -> x * z)).toArray());
+                parts.put(name, (event, before) ->
+                    Arrays.stream(before.get(first)).flatMap(x -> Arrays.stream(before.get(second)).map(z -> x * z)).toArray());
             } else {
                 Kind kind = kind(feature, recipe.path("zones"));
                 JsonNode missing = feature.path("missing");
                 boolean indicates = missing.asText().equals("indicator"), required = !indicates && !missing.has("constant");
-                List<JsonNode> paths = feature.hasNonNull("since") ? List.of(feature.get("field"), feature.get("since")) : List.of(feature.get("field"));
+                List<JsonNode> paths = Stream.of("field", "since").filter(feature::hasNonNull).map(feature::get).toList();
                 named.put(name, shown(feature.get("field")));
                 widths.put(name, kind.width + (indicates ? 1 : 0));
                 parts.put(name, ofFields(paths, missing, kind, widths.get(name)));
@@ -87,8 +91,8 @@ final class Recipe {
     /** Return the recipe of a message, which makes of the message's examples the columns that they should have; or refuse. */
     static Recipe checked(Message message) {
         try {
-            Recipe made = new Recipe(message.part("recipe").get("recipe"));
-            JsonNode examples = message.part("recipe").get("examples"), names = message.get("features").get("names");
+            Recipe made = new Recipe(message.parts().get("recipe").get("recipe"));
+            JsonNode examples = message.parts().get("recipe").get("examples"), names = message.trunk().get("features").get("names");
             for (int index = 0; index < examples.size(); index++) {
                 double[] columns = made.columns(examples.get(index).get("event"));
                 Message.must(columns.length == names.size(), "the part 'recipe' makes " + columns.length + " columns of " + names.size() + " features");
@@ -222,12 +226,8 @@ final class Recipe {
     static double number(String path, JsonNode value, String wanted) {
         if (!value.isNumber()) throw Values.wrong(path, value, wanted);
         double number = Values.real(value);
-        if (!(Math.abs(number) <= 1e100)) throw beyond(path, value);
+        if (!(Math.abs(number) <= 1e100)) throw new InvalidFeatures(path + " is " + Values.shown(value) + BEYOND);
         return number;
-    }
-
-    private static InvalidFeatures beyond(String path, JsonNode value) {
-        return new InvalidFeatures(path + " is " + Values.shown(value) + ", beyond what can be learned");
     }
 
     /** Return the text by which a category or a hash compares a value. */
@@ -252,13 +252,13 @@ final class Recipe {
     static long micros(String path, JsonNode value, String format, long[][] table) {
         if (value.isMissingNode()) return 0;
         if (value instanceof POJONode held && held.getPojo() instanceof Instant time) {
-            if (isKept(time.getEpochSecond())) return time.getEpochSecond() * MICROS + time.getNano() / 1_000;
+            if (YEARS.isValidValue(time.getEpochSecond())) return time.getEpochSecond() * MICROS + time.getNano() / 1_000;
             throw Values.wrong(path, TextNode.valueOf(time.toString()), WANTED.get("time"));
         }
         if (!format.equals("iso8601")) {
             double found = Math.floor(number(path, value, "a number") * (format.equals("s") ? 1e6 : format.equals("ms") ? 1e3 : 1));
             if (found >= FIRST * MICROS && found <= END * MICROS - 1) return (long) found;
-            throw beyond(path, value);
+            throw new InvalidFeatures(path + " is " + Values.shown(value) + BEYOND);
         }
         Matcher found = ISO.matcher(value.isTextual() ? value.textValue() : "");
         try {
@@ -268,16 +268,12 @@ final class Recipe {
             long seconds = local.toEpochSecond(ZoneOffset.UTC);
             if (found.group(4) != null) {
                 seconds -= (Integer.parseInt(found.group(5)) * 3600L + Integer.parseInt(found.group(6)) * 60L) * (found.group(4).equals("-") ? -1 : 1);
-                if (!isKept(seconds)) throw new DateTimeException("beyond the calendar");
+                if (!YEARS.isValidValue(seconds)) throw new DateTimeException("beyond the calendar");
             } else if (found.group(3) == null) seconds -= offset(table, seconds - offset(table, seconds));
             return seconds * MICROS + local.getNano() / 1_000;
         } catch (DateTimeException impossible) {
             throw Values.wrong(path, value, WANTED.get("time"));
         }
-    }
-
-    private static boolean isKept(long seconds) {
-        return seconds >= FIRST && seconds < END;
     }
 
     /** Return sine and cosine of a part of the time that a zone's clocks show, in seconds. */

@@ -348,9 +348,9 @@ public final class ModelSubscriber implements AutoCloseable {
         ConsumerRecord<byte[], byte[]> record = fetched(wanted.offset());
         if (record == null) {
             boolean answered = lastHeard != before;
-            if (closed || !answered && silent) return false;
             String place = versions.topic() + "[0]@" + wanted.offset();
-            lack(answered ? "there is no record at " + place + ", where " + name + "@" + wanted.number() + " should be" : nobody);
+            if (answered && !closed) lack("there is no record at " + place + ", where " + name + "@" + wanted.number() + " should be");
+            else if (!silent && !closed) lack(nobody);
             return false;
         }
         try {
@@ -377,7 +377,6 @@ public final class ModelSubscriber implements AutoCloseable {
                 for (var record : polled(fetcher)) return record.offset() == offset ? record : null;
         } catch (OffsetOutOfRangeException gone) {
             heard(true);
-            return null;
         }
         return null;
     }

@@ -46,9 +46,9 @@ public final class TrustedKeys {
                 verifier.update(("streamsvm.model.signature/1\n" + key + "\n" + sha256 + "\n").getBytes(StandardCharsets.UTF_8));
                 if (signature.length == SIGNATURE_BYTES && verifier.verify(signature)) return true;
             }
+            return false;
         } catch (GeneralSecurityException | IllegalArgumentException notASignature) {
             return false;
         }
-        return false;
     }
 }

@@ -2,10 +2,8 @@ package io.streamsvm.reader;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import java.io.IOException;
-import java.nio.charset.StandardCharsets;
 import java.util.*;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
-import org.apache.kafka.common.header.Header;
 
 /** What the aliases topic says of one model: its newest records by their keys. A record that cannot be read changes nothing. */
 final class Aliases {
@@ -14,7 +12,8 @@ final class Aliases {
 
     private static final Set<String> FIELDS = Set.of("number", "sha256", "offset", "why");
     private final String name, key;
-    private final Map<String, Alias> named = new HashMap<>();
+    /** Every alias, and the pin, by its key. */
+    final Map<String, Alias> named = new HashMap<>();
     private JsonNode head, retired;
 
     Aliases(String name, String alias) {
@@ -24,11 +23,12 @@ final class Aliases {
 
     /** Take in a record, in the order of the topic; RefusedMessage says that it is ours, and cannot be read. */
     void note(ConsumerRecord<byte[], byte[]> record) {
-        String key = record.key() == null ? "" : new String(record.key(), StandardCharsets.UTF_8);
+        String key = Values.key(record);
         if (!key.startsWith(name + "@")) return;
-        String beside = key.substring(name.length() + 1), what = "the alias " + key + " at " + record.topic() + "[" + record.partition() + "]@" + record.offset();
+        String beside = key.substring(name.length() + 1), what = "the alias " + key + " at " + Values.place(record);
         boolean isAlias = beside.equals("current#pin") || !beside.contains("#") && !Options.RESERVED.contains(beside);
         if (!isAlias && !beside.equals("head") && !beside.equals("retired")) return;
+        boolean isOurs = key.equals(this.key) || key.equals(this.key + "#pin");
         try {
             JsonNode value = record.value() == null ? null : Model.JSON.readTree(record.value());
             if (beside.equals("head")) head = value;
@@ -41,9 +41,9 @@ final class Aliases {
                 named.put(key, found);
             }
         } catch (IOException fault) {
-            if (!isAlias || key.equals(this.key) || key.equals(this.key + "#pin")) throw new RefusedMessage(what + " is not JSON");
+            if (!isAlias || isOurs) throw new RefusedMessage(what + " is not JSON");
         } catch (RefusedMessage fault) {
-            if (key.equals(this.key) || key.equals(this.key + "#pin")) throw fault;
+            if (isOurs) throw fault;
         }
     }
 
@@ -55,8 +55,7 @@ final class Aliases {
 
     /** Return the pin if there is one, else what the alias names; null if there is neither. */
     Alias wanted() {
-        Alias pin = named.get(key + "#pin");
-        return pin != null ? pin : named.get(key);
+        return named.getOrDefault(key + "#pin", named.get(key));
     }
 
     /** Return why no version is wanted. */
@@ -65,11 +64,6 @@ final class Aliases {
         String why = "has no alias " + key;
         if (!key.equals(name + "@current") || gate == null || !gate.path("outcome").asText().equals("refused")) return why;
         return why + ": version " + head.path("number").asInt() + ", the newest, was held back, because " + gate.path("why").asText();
-    }
-
-    /** Return every alias, and the pin. */
-    Collection<Alias> named() {
-        return named.values();
     }
 
     /** Return where the chain of hashes begins: the head; if there is none, every alias. */
@@ -93,24 +87,20 @@ final class Aliases {
     }
 
     private static boolean holds(JsonNode numbers, int number) {
-        for (JsonNode one : numbers) if (one.asInt() == number) return true;
-        return false;
+        return Values.stream(numbers).anyMatch(one -> one.asInt() == number);
     }
 
     /** Return the version of a record that is what the alias names, or refuse it. */
     Model checked(ConsumerRecord<byte[], byte[]> record, Alias alias, TrustedKeys trusted) {
-        String key = name + "@" + alias.number(), place = record.topic() + "[" + record.partition() + "]@" + record.offset();
+        String key = name + "@" + alias.number(), place = Values.place(record), at = "the record at " + place;
         Message.must(record.value() != null, place + " is a tombstone: " + key + " was retired");
-        Message.must(record.key() != null && key.equals(new String(record.key(), StandardCharsets.UTF_8)), "the record at " + place + " has another key than " + key);
-        String found = Model.sha256(record.value());
-        Header header = record.headers().lastHeader("streamsvm.sha256");
-        String said = header == null ? "missing" : new String(header.value(), StandardCharsets.UTF_8);
-        Message.must(found.equals(said), "the record at " + place + " has the SHA-256 " + found + ", but its header says " + said);
-        Message.must(found.equals(alias.sha256()), "the record at " + place + " has the SHA-256 " + found + ", but the alias says " + alias.sha256());
-        Header signature = record.headers().lastHeader("streamsvm.signature");
-        Message.must(trusted == null || trusted.signed(key, found, signature == null ? null : signature.value()), "it is signed by none of the trusted keys");
+        Message.must(key.equals(Values.key(record)), at + " has another key than " + key);
+        String found = Model.sha256(record.value()), said = Objects.requireNonNullElse(Values.header(record, "streamsvm.sha256"), "missing");
+        Message.must(found.equals(said), at + " has the SHA-256 " + found + ", but its header says " + said);
+        Message.must(found.equals(alias.sha256()), at + " has the SHA-256 " + found + ", but the alias says " + alias.sha256());
+        Message.must(trusted == null || trusted.signed(key, found, Values.header(record, "streamsvm.signature")), "it is signed by none of the trusted keys");
         Model model = Model.read(record.value());
-        Message.must(model.name().equals(name) && model.version() == alias.number(), "the record at " + place + " holds " + model + ", not " + key);
+        Message.must(model.name().equals(name) && model.version() == alias.number(), at + " holds " + model + ", not " + key);
         return model;
     }
 }

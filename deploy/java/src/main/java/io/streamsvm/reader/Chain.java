@@ -2,7 +2,6 @@ package io.streamsvm.reader;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import java.io.IOException;
-import java.nio.charset.StandardCharsets;
 import java.util.*;
 import java.util.stream.Collectors;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
@@ -28,7 +27,7 @@ final class Chain {
 
     /** Take in a record of the models topic; of two with one value the first counts. */
     void note(ConsumerRecord<byte[], byte[]> record) {
-        String key = record.key() == null ? "" : new String(record.key(), StandardCharsets.UTF_8);
+        String key = Values.key(record);
         if (record.value() == null || !key.startsWith(name + "@")) return;
         try {
             JsonNode value = Model.JSON.readTree(record.value()), lineage = value.path("lineage");
@@ -47,7 +46,7 @@ final class Chain {
     Aliases.Alias found(Aliases aliases, String topic) {
         Set<Link> proved = new LinkedHashSet<>();
         // What other aliases name comes last: who named a forgery once must not be believed before the chain.
-        for (var roots : List.of(aliases.roots(), aliases.named())) {
+        for (var roots : List.of(aliases.roots(), aliases.named.values())) {
             roots.forEach(root -> proved.add(new Link(root.number(), root.sha256())));
             seen.forEach((link, there) -> { if (proved.contains(link)) proved.addAll(there.earlier); }); // the newest first
             for (Link link : proved)

@@ -3,17 +3,14 @@ package io.streamsvm.reader;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import java.util.*;
-import java.util.stream.StreamSupport;
 
 /** A message whose shape is checked as far as a score needs it; `parts` has those that answers depend on, by their names. */
 record Message(JsonNode trunk, Map<String, JsonNode> parts) {
     static final String FORMAT = "streamsvm.model/1";
     static final int MOST_EXAMPLES = 4;
     static final List<String> TRUNK = fields("format name version labels features model training stream lineage probes parts");
-    static final Map<String, List<String>> MODEL = Map.of(
-        "linear", fields("kernel coefficients intercepts"),
+    static final Map<String, List<String>> MODEL = Map.of("linear", fields("kernel coefficients intercepts"),
         "rbf", fields("kernel gamma support_vectors dual_coefficients intercepts"));
-    static final Map<String, List<String>> FUNCTION = Map.of("sigmoid", fields("method a b"));
     /** The fields of each part that an answer depends on. */
     static final Map<String, List<String>> PARTS = Map.of(
         "classes", fields("part scheme machines"),
@@ -37,7 +34,9 @@ record Message(JsonNode trunk, Map<String, JsonNode> parts) {
         JsonNode features = trunk.get("features"), model = trunk.get("model"), probes = trunk.get("probes");
         must(trunk.get("version").isIntegralNumber() && trunk.get("version").asLong() > 0, "there is no version " + trunk.get("version"));
         exactly(features, fields("dimension names mean scale"), "features");
-        exactlyOne(model, MODEL, "kernel", "model");
+        String kernel = model.path("kernel").asText();
+        must(MODEL.containsKey(kernel), "model has the unknown kernel " + kernel);
+        exactly(model, MODEL.get(kernel), "model");
         exactly(probes, fields("x decision tolerance"), "probes");
         int dimension = features.get("dimension").asInt(), count = probes.get("x").size();
         JsonNode names = features.get("names");
@@ -70,28 +69,18 @@ record Message(JsonNode trunk, Map<String, JsonNode> parts) {
         return found;
     }
 
-    /** Return a part; null where the message has none of the name. */
-    JsonNode part(String name) {
-        return parts.get(name);
-    }
-
-    JsonNode get(String field) {
-        return trunk.get(field);
-    }
-
+    /** Return how many machines these labels have. */
     private static int machinesOf(JsonNode labels, JsonNode classes) {
         int count = labels.size();
         must(labels.isArray() && count > 1, "there are no two labels");
-        Set<JsonNode> distinct = new HashSet<>();
-        for (JsonNode label : labels) must(label.getNodeType() == labels.get(0).getNodeType() && distinct.add(label), "labels mixes types, or holds the same label twice");
-        if (classes == null) {
-            must(count == 2, "there are " + count + " labels, but the part 'classes' is missing");
-            return 1;
-        }
+        boolean distinct = Values.stream(labels).distinct().count() == count && Values.stream(labels).map(JsonNode::getNodeType).distinct().count() == 1;
+        must(distinct, "labels mixes types, or holds the same label twice");
+        must(count == 2 || classes != null, "there are " + count + " labels, but the part 'classes' is missing");
+        if (classes == null) return 1;
         String scheme = classes.get("scheme").asText();
+        int machines = scheme.equals("one_vs_one") ? count * (count - 1) / 2 : count;
         must(count > 2, "the part 'classes' is for more than two labels");
         must(scheme.equals("one_vs_one") || scheme.equals("one_vs_rest"), "the part 'classes' has the unknown scheme " + classes.get("scheme"));
-        int machines = scheme.equals("one_vs_one") ? count * (count - 1) / 2 : count;
         must(classes.get("machines").isArray() && classes.get("machines").size() == machines, "the part 'classes' has not the machines of " + count + " labels");
         return machines;
     }
@@ -114,25 +103,25 @@ record Message(JsonNode trunk, Map<String, JsonNode> parts) {
         JsonNode functions = probability.get("functions");
         must(functions.isArray() && functions.size() == machines, "the part 'probability' has not a function for each machine");
         for (JsonNode one : functions) {
-            exactlyOne(one, FUNCTION, "method", "a function of the part 'probability'");
-            must(isNumber(one.get("a")) && isNumber(one.get("b")), "a function of the part 'probability' has no numbers");
+            String method = one.path("method").asText(), what = "a function of the part 'probability'";
+            must(method.equals("sigmoid"), what + " has the unknown method " + method);
+            exactly(one, fields("method a b"), what);
+            must(isNumber(one.get("a")) && isNumber(one.get("b")), what + " has no numbers");
         }
         must(isTable(probability.get("probes"), trunk.get("probes").get("x").size(), several ? trunk.get("labels").size() : 1),
             "the part 'probability' has not the probabilities of each probe");
     }
 
+    /** Refuse what lacks one of these fields. */
+    static void has(JsonNode value, List<String> fields, String what) {
+        for (String field : fields) must(value.has(field), what + " lacks the field " + field);
+    }
+
     /** Refuse what is not an object of exactly these fields. */
     private static void exactly(JsonNode value, List<String> fields, String what) {
         must(value != null && value.isObject(), what + " is not an object");
-        for (String field : fields) must(value.has(field), what + " lacks the field " + field);
+        has(value, fields, what);
         value.fieldNames().forEachRemaining(field -> must(fields.contains(field), what + " has the unknown field " + field));
-    }
-
-    /** Refuse what is not an object of the fields of one of these kinds. */
-    private static void exactlyOne(JsonNode value, Map<String, List<String>> kinds, String by, String what) {
-        String kind = value.path(by).asText();
-        must(kinds.containsKey(kind), what + " has the unknown " + by + " " + kind);
-        exactly(value, kinds.get(kind), what);
     }
 
     private static boolean isNumber(JsonNode value) {
@@ -140,11 +129,11 @@ record Message(JsonNode trunk, Map<String, JsonNode> parts) {
     }
 
     private static boolean isList(JsonNode values, int length) {
-        return values.isArray() && values.size() == length && StreamSupport.stream(values.spliterator(), false).allMatch(Message::isNumber);
+        return values.isArray() && values.size() == length && Values.stream(values).allMatch(Message::isNumber);
     }
 
     private static boolean isTable(JsonNode rows, int count, int width) {
-        return rows.isArray() && rows.size() == count && StreamSupport.stream(rows.spliterator(), false).allMatch(row -> isList(row, width));
+        return rows.isArray() && rows.size() == count && Values.stream(rows).allMatch(row -> isList(row, width));
     }
 
     private static List<String> fields(String names) {

@@ -1,22 +1,17 @@
 package io.streamsvm.reader;
 
-import com.fasterxml.jackson.databind.JsonNode;
-import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.*;
 import com.fasterxml.jackson.databind.node.DoubleNode;
 import java.io.IOException;
-import java.nio.ByteBuffer;
-import java.nio.ByteOrder;
+import java.nio.*;
 import java.nio.charset.StandardCharsets;
-import java.security.MessageDigest;
-import java.security.NoSuchAlgorithmException;
 import java.util.*;
 import java.util.stream.IntStream;
 
 /** A version that scores its own probes as it says. Thread-safe: nothing of it changes once it is read. */
 public final class Model {
     static final ObjectMapper JSON = new ObjectMapper();
-    private static final double LEAST = 1e-9;
-    private static final double PROBABILITY_TOLERANCE = 1e-8;
+    private static final double LEAST = 1e-9, PROBABILITY_TOLERANCE = 1e-8;
     /** A tolerance is so much of the size of a machine's terms, rounded; expanding a squared distance counts more. */
     private static final double LARGEST_TOLERANCE = 1.02e-9, EXPANSION = 1e-5;
 
@@ -24,17 +19,19 @@ public final class Model {
     private final String sha256;
     private final Machines machines;
     private final Recipe recipe;
-    private final List<String> names;
-    private final List<String> fields;
+    private final boolean oneVsOne;
+    private final List<String> names, fields;
 
     private Model(Message message, String sha256) throws IOException {
         this.message = message;
         this.sha256 = sha256;
-        names = texts(message.get("features").get("names"));
+        names = Values.stream(message.trunk().get("features").get("names")).map(JsonNode::asText).toList();
         machines = Machines.of(message);
+        oneVsOne = message.parts().get("classes") != null && message.parts().get("classes").get("scheme").asText().equals("one_vs_one");
         checkProbes();
-        recipe = message.part("recipe") == null ? null : Recipe.checked(message);
-        fields = recipe != null ? recipe.fields() : IntStream.range(0, machines.mean.length).mapToObj(this::named).toList();
+        recipe = message.parts().get("recipe") == null ? null : Recipe.checked(message);
+        List<String> columns = names.isEmpty() ? IntStream.range(0, machines.mean.length).mapToObj(j -> "x[" + j + "]").toList() : names;
+        fields = recipe != null ? recipe.fields : columns;
     }
 
     /**
@@ -54,12 +51,12 @@ public final class Model {
 
     /** The name of the model. */
     public String name() {
-        return message.get("name").asText();
+        return message.trunk().get("name").asText();
     }
 
     /** The number of the version. */
     public int version() {
-        return message.get("version").asInt();
+        return message.trunk().get("version").asInt();
     }
 
     /** The SHA-256 of the version's value, in hexadecimal. */
@@ -69,14 +66,7 @@ public final class Model {
 
     /** The labels, as the records have them. */
     public List<JsonNode> labels() {
-        List<JsonNode> labels = new ArrayList<>();
-        message.get("labels").forEach(labels::add);
-        return labels;
-    }
-
-    /** The labels as Long, Double, Boolean or String. */
-    public List<Object> labelValues() {
-        return labels().stream().map(Values::plain).toList();
+        return Values.stream(message.trunk().get("labels")).toList();
     }
 
     /**
@@ -93,11 +83,6 @@ public final class Model {
         return recipe != null ? recipe.needed() : fields.stream().map(name -> new Field(name, "number", true)).toList();
     }
 
-    /** The names of the features; empty where they have none. Of a version with a recipe: the columns. */
-    public List<String> featureNames() {
-        return names;
-    }
-
     /** Whether the version learned raw events: an object is then an event. */
     public boolean takesEvents() {
         return recipe != null;
@@ -105,7 +90,11 @@ public final class Model {
 
     /** Score the features of a point, in the version's order; throws {@link InvalidFeatures}. */
     public Answer score(double... features) {
-        for (int j = 0; j < features.length && features.length == machines.mean.length; j++) if (!Double.isFinite(features[j])) throw infinite(j, features[j]);
+        int expected = machines.mean.length;
+        if (features.length != expected) throw new InvalidFeatures(expected + " features expected, " + features.length + " given");
+        for (int j = 0; j < expected; j++)
+            if (!Double.isFinite(features[j]))
+                throw new InvalidFeatures(entry(j) + " is " + Values.shown(DoubleNode.valueOf(features[j])) + "; a feature must be a finite number");
         return answer(machines.values(features));
     }
 
@@ -146,20 +135,15 @@ public final class Model {
         if (machines.support != null || machines.intercepts.length > 1)
             throw new UnsupportedOperationException("reasons are of linear versions of two labels; for a kernel ask how much each field matters by permutation");
         double[] x = columns(point);
-        machines.values(x); // which refuses what cannot be scored
+        score(x); // which refuses what cannot be scored
         Map<String, Double> adds = new LinkedHashMap<>();
         for (int j = 0; j < x.length; j++)
             adds.merge(fields.get(j), (x[j] - machines.mean[j]) / machines.scale[j] * machines.weights[0][j], Double::sum);
-        List<Map.Entry<String, Double>> sorted = new ArrayList<>(adds.entrySet());
-        sorted.sort(Comparator.comparingDouble(one -> -Math.abs(one.getValue())));
-        List<Reasons.Field> largest = new ArrayList<>();
-        double rest = 0;
-        for (int i = 0; i < sorted.size(); i++) {
-            double value = sorted.get(i).getValue();
-            if (i >= most) rest += value;
-            else if (value != 0) largest.add(new Reasons.Field(sorted.get(i).getKey(), value));
-        }
-        return new Reasons(machines.intercepts[0], List.copyOf(largest), rest);
+        List<Reasons.Field> all = new ArrayList<>();
+        adds.forEach((field, value) -> all.add(new Reasons.Field(field, value)));
+        all.sort(Comparator.comparingDouble(one -> -Math.abs(one.adds())));
+        List<Reasons.Field> largest = all.stream().limit(most).filter(one -> one.adds() != 0).toList();
+        return new Reasons(machines.intercepts[0], largest, all.stream().skip(most).mapToDouble(Reasons.Field::adds).sum());
     }
 
     /** The same of values of Java, as {@link #score(Map)} takes them. */
@@ -167,68 +151,44 @@ public final class Model {
         return reasons(Values.of(point, 0), most);
     }
 
-    /** Return the columns of a raw event where the version has a recipe, else a point's features. */
+    /** Return the columns of a raw event where the version has a recipe, else a point's features in the model's order. */
     private double[] columns(JsonNode point) {
-        return recipe != null && point.isObject() ? recipe.columns(point) : ordered(point);
+        if (recipe != null && point.isObject()) return recipe.columns(point);
+        if (!point.isObject() && !point.isArray()) throw new InvalidFeatures(machines.mean.length + " features expected, " + Values.shown(point) + " given");
+        List<JsonNode> values = point.isObject() ? byName(point) : Values.stream(point).toList();
+        for (int j = 0; j < values.size(); j++)
+            if (!values.get(j).isNumber()) throw Values.wrong(entry(j), values.get(j), "a number");
+        return values.stream().mapToDouble(Values::real).toArray();
     }
 
-    /** Return a point's features in the model's order, given as an array or as an object of names. */
-    private double[] ordered(JsonNode point) {
-        List<JsonNode> values = new ArrayList<>();
-        if (point.isObject()) byName(point, values);
-        else if (point.isArray()) point.forEach(values::add);
-        else throw new InvalidFeatures(machines.mean.length + " features expected, " + Values.shown(point) + " given");
-        double[] found = new double[values.size()];
-        for (int j = 0; j < found.length; j++) {
-            JsonNode value = values.get(j);
-            if (!value.isNumber()) throw Values.wrong(entry(j), value, "a number");
-            found[j] = Values.real(value);
-            if (!Double.isFinite(found[j])) throw infinite(j, found[j]);
-        }
-        return found;
-    }
-
-    private void byName(JsonNode point, List<JsonNode> values) {
-        List<String> missing = new ArrayList<>(), unknown = new ArrayList<>();
+    private List<JsonNode> byName(JsonNode point) {
         if (names.isEmpty()) throw new InvalidFeatures("the version has no feature names, so a name cannot be matched to its features");
-        for (String name : names) if (point.has(name)) values.add(point.get(name)); else missing.add(name);
+        List<String> missing = names.stream().filter(name -> !point.has(name)).toList(), unknown = new ArrayList<>();
         point.fieldNames().forEachRemaining(name -> { if (!names.contains(name)) unknown.add(name); });
         String faults = (missing.isEmpty() ? "" : "; missing " + Values.listed(missing)) + (unknown.isEmpty() ? "" : "; unknown " + Values.listed(unknown));
         if (!faults.isEmpty()) throw new InvalidFeatures("the names do not match the version's " + names.size() + " features: " + faults.substring(2));
+        return names.stream().map(point::get).toList();
     }
 
     private String entry(int j) {
         return j < names.size() ? Values.quoted(names.get(j)) : "x[" + j + "]";
     }
 
-    private InvalidFeatures infinite(int j, double value) {
-        return new InvalidFeatures(entry(j) + " is " + Values.shown(DoubleNode.valueOf(value)) + "; a feature must be a finite number");
-    }
-
-    private String named(int j) {
-        return j < names.size() ? names.get(j) : "x[" + j + "]";
-    }
-
     private Answer answer(double[] values) {
         if (Arrays.stream(values).anyMatch(Double::isNaN)) throw new InvalidFeatures("the point has no score, because a feature is too large");
-        JsonNode threshold = message.part("threshold"), labels = message.get("labels");
-        double[] decision = message.part("classes") == null ? values : labelValues(values);
+        JsonNode threshold = message.parts().get("threshold"), labels = message.trunk().get("labels");
+        double[] decision = message.parts().get("classes") == null ? values : labelValues(values);
         double border = threshold == null ? 0 : threshold.get("value").asDouble();
         int greatest = 0;
         for (int k = 1; k < decision.length; k++) if (decision[k] > decision[greatest]) greatest = k;
         JsonNode label = labels.get(decision.length > 1 ? greatest : decision[0] > border ? 1 : 0);
-        return new Answer(decision, label, message.part("probability") == null ? null : probabilities(values));
-    }
-
-    private boolean oneVsOne() {
-        JsonNode classes = message.part("classes");
-        return classes != null && classes.get("scheme").asText().equals("one_vs_one");
+        return new Answer(decision, label, message.parts().get("probability") == null ? null : probabilities(values));
     }
 
     /** Return the decision values of the labels by those of the machines. One against one: votes, and less than a third of one. */
     private double[] labelValues(double[] values) {
-        if (!oneVsOne()) return values;
-        int labels = message.get("labels").size();
+        if (!oneVsOne) return values;
+        int labels = message.trunk().get("labels").size();
         double[] votes = new double[labels], sums = new double[labels];
         for (int i = 0, m = 0; i < labels; i++) for (int j = i + 1; j < labels; j++, m++) {
             votes[values[m] > 0 ? j : i]++;
@@ -241,11 +201,14 @@ public final class Model {
 
     /** Return the probability of each label, or of the second of two, at the decision values of the machines. */
     private double[] probabilities(double[] values) {
-        JsonNode functions = message.part("probability").get("functions");
+        JsonNode functions = message.parts().get("probability").get("functions");
         double[] each = new double[values.length];
-        for (int m = 0; m < values.length; m++) each[m] = likely(functions.get(m), values[m]);
-        if (message.part("classes") == null) return each;
-        if (oneVsOne()) each = coupled(each, message.get("labels").size());
+        for (int m = 0; m < values.length; m++) {
+            JsonNode function = functions.get(m);
+            each[m] = 1 / (1 + Math.exp(function.get("a").asDouble() * values[m] + function.get("b").asDouble()));
+        }
+        if (message.parts().get("classes") == null) return each;
+        if (oneVsOne) each = coupled(each, message.trunk().get("labels").size());
         double total = Arrays.stream(each).sum();
         for (int k = 0; k < each.length; k++) each[k] = total > 0 ? each[k] / total : 1.0 / each.length;
         return each;
@@ -263,56 +226,45 @@ public final class Model {
         return Arrays.stream(inverse).map(sum -> 1 / sum).toArray();
     }
 
-    /** Return the probability of the second label at a decision value. */
-    private static double likely(JsonNode function, double f) {
-        return 1 / (1 + Math.exp(function.get("a").asDouble() * f + function.get("b").asDouble()));
-    }
-
     /** Refuse a version whose probes get other decision values or probabilities here. */
     private void checkProbes() {
-        JsonNode probes = message.get("probes"), probability = message.part("probability");
+        JsonNode probes = message.trunk().get("probes"), probability = message.parts().get("probability");
         for (int i = 0; i < probes.get("x").size(); i++) {
-            double[] found = machines.values(Recipe.array(probes.get("x").get(i)));
-            double[] given = Recipe.array(probes.get("decision").get(i)), allowed = Recipe.array(probes.get("tolerance").get(i));
-            for (int k = 0; k < found.length; k++)
+            double[] x = Values.array(probes.get("x").get(i)), found = machines.values(x), sizes = machines.sizes(x);
+            double[] given = Values.array(probes.get("decision").get(i)), allowed = Values.array(probes.get("tolerance").get(i));
+            for (int k = 0; k < found.length; k++) {
                 Message.must(Math.abs(found[k] - given[k]) <= allowed[k], "probe " + i + " is scored otherwise");
-            double[] sizes = machines.sizes(Recipe.array(probes.get("x").get(i)));
-            for (int k = 0; k < sizes.length; k++)
                 Message.must(allowed[k] <= LARGEST_TOLERANCE * sizes[k], "probe " + i + " has a tolerance that is too large");
+            }
             if (probability == null) continue;
-            double[] shares = probabilities(given), expected = Recipe.array(probability.get("probes").get(i));
+            double[] shares = probabilities(given), expected = Values.array(probability.get("probes").get(i));
             for (int k = 0; k < shares.length; k++)
                 Message.must(Math.abs(shares[k] - expected[k]) <= PROBABILITY_TOLERANCE, "probe " + i + " has another probability in the part 'probability'");
         }
     }
 
     static String sha256(byte[] value) {
-        try {
-            return HexFormat.of().formatHex(MessageDigest.getInstance("SHA-256").digest(value));
-        } catch (NoSuchAlgorithmException impossible) {
-            throw new AssertionError(impossible);
-        }
+        return HexFormat.of().formatHex(Values.digest(value));
     }
 
-    private static List<String> texts(JsonNode values) {
-        List<String> found = new ArrayList<>();
-        values.forEach(value -> found.add(value.asText()));
-        return List.copyOf(found);
+    /** The name and the number: name@number. */
+    String key() {
+        return name() + "@" + version();
     }
 
     @Override
     public String toString() {
-        return "Model(" + name() + "@" + version() + ", " + machines.mean.length + " features, " + (machines.support == null ? "linear" : "rbf") + ")";
+        return "Model(" + key() + ", " + machines.mean.length + " features, " + (machines.support == null ? "linear" : "rbf") + ")";
     }
 
     /** What makes a decision value for each machine from raw features; {@code support} is null of linear machines. */
     private record Machines(double[] mean, double[] scale, double[] intercepts, double[][] weights, double[] support, double gamma) {
         static Machines of(Message message) throws IOException {
-            JsonNode features = message.get("features"), model = message.get("model");
-            double[] mean = Recipe.array(features.get("mean")), intercepts = Recipe.array(model.get("intercepts"));
+            JsonNode features = message.trunk().get("features"), model = message.trunk().get("model");
+            double[] mean = Values.array(features.get("mean")), intercepts = Values.array(model.get("intercepts"));
             double[][] weights = new double[intercepts.length][];
             boolean linear = model.get("kernel").asText().equals("linear");
-            JsonNode packed = message.part("packed");
+            JsonNode packed = message.parts().get("packed");
             double[] dual = linear ? null : floats(model, "dual_coefficients", packed != null ? 32 : 64);
             double[] support = linear ? null : packed != null ? unpacked(model, packed.get("columns"), mean.length, dual.length)
                 : floats(model, "support_vectors", 64);
@@ -320,49 +272,45 @@ public final class Model {
             Message.must(linear || support.length == width * mean.length && dual.length == width * intercepts.length,
                 "model.support_vectors do not fit model.dual_coefficients");
             for (int k = 0; k < weights.length; k++)
-                weights[k] = linear ? Recipe.array(model.get("coefficients").get(k)) : Arrays.copyOfRange(dual, k * width, (k + 1) * width);
-            return new Machines(mean, Recipe.array(features.get("scale")), intercepts, weights, support, linear ? 0 : model.get("gamma").asDouble());
+                weights[k] = linear ? Values.array(model.get("coefficients").get(k)) : Arrays.copyOfRange(dual, k * width, (k + 1) * width);
+            return new Machines(mean, Values.array(features.get("scale")), intercepts, weights, support, linear ? 0 : model.get("gamma").asDouble());
         }
 
         double[] values(double[] x) {
-            if (x.length != mean.length) throw new InvalidFeatures(mean.length + " features expected, " + x.length + " given");
-            double[] scaled = new double[x.length], sums = intercepts.clone();
-            for (int j = 0; j < x.length; j++) scaled[j] = (x[j] - mean[j]) / scale[j];
-            for (int i = 0; i < weights[0].length; i++) {
-                double term = support == null ? scaled[i] : kernel(scaled, i * mean.length);
-                for (int k = 0; k < sums.length; k++) sums[k] += weights[k][i] * term;
-            }
+            double[] terms = terms(scaled(x)), sums = intercepts.clone();
+            for (int k = 0; k < sums.length; k++) for (int i = 0; i < terms.length; i++) sums[k] += weights[k][i] * terms[i];
             return sums;
         }
 
         /** Return the size of the terms that each machine's value is summed of. */
         double[] sizes(double[] x) {
-            double[] sums = new double[intercepts.length], scaled = new double[x.length];
-            for (int j = 0; j < x.length; j++) scaled[j] = (x[j] - mean[j]) / scale[j];
-            double longest = 0;
-            for (int i = 0; support != null && i < weights[0].length; i++) longest = Math.max(longest, norm(support, i * mean.length, mean.length));
-            double size = support == null ? 1 : 1 + EXPANSION * gamma * (norm(scaled, 0, scaled.length) + longest);
+            double[] scaled = scaled(x), terms = terms(scaled), sums = new double[intercepts.length], origin = new double[x.length];
+            double longest = support == null ? 0 : IntStream.range(0, terms.length).mapToDouble(i -> distance(origin, i)).max().orElse(0);
+            double size = 1 + EXPANSION * gamma * (Arrays.stream(scaled).map(one -> one * one).sum() + longest); // gamma is 0 of linear machines
             for (int k = 0; k < sums.length; k++) {
-                for (int i = 0; i < weights[k].length; i++)
-                    sums[k] += Math.abs(weights[k][i] * (support == null ? scaled[i] : kernel(scaled, i * mean.length))) * size;
+                for (int i = 0; i < terms.length; i++) sums[k] += Math.abs(weights[k][i] * terms[i]) * size;
                 sums[k] += Math.abs(intercepts[k]);
             }
             return sums;
         }
 
-        private static double norm(double[] values, int at, int count) {
-            double sum = 0;
-            for (int j = at; j < at + count; j++) sum += values[j] * values[j];
-            return sum;
+        private double[] scaled(double[] x) {
+            return IntStream.range(0, x.length).mapToDouble(j -> (x[j] - mean[j]) / scale[j]).toArray();
         }
 
-        private double kernel(double[] scaled, int at) {
+        /** Return what the weights are multiplied with: the scaled features, or the kernel of each support vector. */
+        private double[] terms(double[] scaled) {
+            return support == null ? scaled : IntStream.range(0, weights[0].length).mapToDouble(i -> Math.exp(-gamma * distance(scaled, i))).toArray();
+        }
+
+        /** Return the squared distance to a support vector. */
+        private double distance(double[] scaled, int vector) {
             double distance = 0;
             for (int j = 0; j < scaled.length; j++) {
-                double difference = scaled[j] - support[at + j];
+                double difference = scaled[j] - support[vector * scaled.length + j];
                 distance += difference * difference;
             }
-            return Math.exp(-gamma * distance);
+            return distance;
         }
 
         /** Return so many support vectors that are places on the grids of columns: the value at a place is low + place * step. */
@@ -373,11 +321,11 @@ public final class Model {
             long all = 0;
             for (int j = 0; j < d; j++) {
                 JsonNode column = columns.get(j);
-                Message.must(column.size() == 3 && column.get(0).isNumber() && column.get(1).asDouble() > 0 && column.get(2).isInt(), "the part 'packed' has no columns of these features");
+                boolean isGrid = column.size() == 3 && column.get(0).isNumber() && column.get(1).asDouble() > 0 && column.get(2).isInt();
+                bits[j] = isGrid ? column.get(2).asInt() : -1;
+                Message.must(bits[j] >= 0 && bits[j] <= 16, "the part 'packed' has no columns of these features");
                 low[j] = column.get(0).asDouble();
                 step[j] = column.get(1).asDouble();
-                bits[j] = column.get(2).asInt();
-                Message.must(bits[j] >= 0 && bits[j] <= 16, "the part 'packed' has no columns of these features");
                 all += bits[j];
             }
             byte[] raw = model.get("support_vectors").binaryValue();
@@ -403,8 +351,7 @@ public final class Model {
             Message.must(raw.length % (bits / 8) == 0, "model." + field + " has " + raw.length + " bytes, which are not numbers of " + bits + " bits");
             ByteBuffer bytes = ByteBuffer.wrap(raw).order(ByteOrder.LITTLE_ENDIAN);
             double[] values = new double[raw.length / (bits / 8)];
-            for (int i = 0; i < values.length; i++)
-                values[i] = bits == 32 ? bytes.getFloat() : bytes.getDouble();
+            for (int i = 0; i < values.length; i++) values[i] = bits == 32 ? bytes.getFloat() : bytes.getDouble();
             return values;
         }
     }

@@ -1,20 +1,14 @@
 package io.streamsvm.reader;
 
-import static java.lang.Boolean.FALSE;
-import static java.lang.Boolean.TRUE;
-
-import java.nio.charset.StandardCharsets;
+import java.math.BigDecimal;
 import java.time.*;
 import java.util.*;
 import java.util.concurrent.TimeoutException;
-import java.util.stream.Collectors;
-import java.util.stream.Stream;
+import java.util.stream.*;
 import org.apache.kafka.clients.consumer.*;
-import org.apache.kafka.common.KafkaException;
-import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.*;
 import org.apache.kafka.common.errors.AuthenticationException;
 import org.apache.kafka.common.errors.AuthorizationException;
-import org.apache.kafka.common.header.Header;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 
 /**
@@ -68,7 +62,7 @@ public final class ModelSubscriber implements AutoCloseable {
 
     private final Map<String, Object> client;
     private final Options options;
-    private final String name, servers, wants;
+    private final String name, servers, nobody, wants;
     private final TopicPartition versions, aliasesOf;
     private final Thread thread;
     private final Map<String, String> declined = new HashMap<>(); // versions that the listener refused, by SHA-256
@@ -91,11 +85,6 @@ public final class ModelSubscriber implements AutoCloseable {
         this(connection, name, Options.defaults());
     }
 
-    /** The same with a topic of models, keys (null: any version is taken) and a listener. */
-    public ModelSubscriber(Map<String, ?> connection, String name, String modelsTopic, TrustedKeys trusted, Listener listener) {
-        this(connection, name, Options.defaults().withModelsTopic(modelsTopic).withTrusted(trusted).withListener(listener));
-    }
-
     /**
      * Follow a model, or stay with a version.
      *
@@ -103,13 +92,12 @@ public final class ModelSubscriber implements AutoCloseable {
      */
     public ModelSubscriber(Map<String, ?> connection, String name, Options options) {
         client = new HashMap<>(connection);
-        client.put("isolation.level", "read_committed");
+        client.putAll(Map.of("isolation.level", "read_committed", "allow.auto.create.topics", false, "enable.auto.commit", false));
         client.put("auto.offset.reset", "none"); // else a version that is gone would be waited for in silence
-        client.put("allow.auto.create.topics", false);
-        client.put("enable.auto.commit", false);
         client.put("fetch.max.wait.ms", 500); // how often a broker answers where nothing is new
         Object given = client.get("bootstrap.servers");
         servers = given instanceof List<?> list ? list.stream().map(String::valueOf).collect(Collectors.joining(",")) : String.valueOf(given);
+        nobody = "no broker answered at " + servers;
         this.name = name;
         this.options = options;
         wants = name + "@" + (options.version() > 0 ? options.version() : options.alias());
@@ -128,7 +116,7 @@ public final class ModelSubscriber implements AutoCloseable {
 
     /** Return the version in use, null before the first; never blocks. */
     public Model model() {
-        raise();
+        if (fault != null) throw new IllegalStateException(ended(), fault);
         return served == null ? null : served.model;
     }
 
@@ -144,16 +132,15 @@ public final class ModelSubscriber implements AutoCloseable {
 
     /** Return how long ago the version in use was made; null without one, or where its record does not say. */
     public Duration age() {
-        Served now = served;
-        if (now == null || now.made == null) return null;
-        Duration age = Duration.between(now.made, Instant.now());
-        return age.isNegative() ? Duration.ZERO : age;
+        return readiness().age;
     }
 
     /** Return whether a version is in use, and how fresh it is; never blocks. */
     public Readiness readiness() {
         Served now = served;
-        return new Readiness(now != null && fault == null, now == null ? null : key(now.model), fault == null ? missing() : ended(), lastHeard, age());
+        Duration age = now == null || now.made == null ? null : Duration.between(now.made, Instant.now());
+        if (age != null && age.isNegative()) age = Duration.ZERO;
+        return new Readiness(now != null && fault == null, now == null ? null : now.model.key(), fault == null ? missing() : ended(), lastHeard, age);
     }
 
     /**
@@ -168,9 +155,9 @@ public final class ModelSubscriber implements AutoCloseable {
             if (left <= 0) throw new TimeoutException("no version of " + name + " within " + timeout.toMillis() + " ms: " + missing());
             wait(left);
         }
-        raise();
-        if (served == null) throw new IllegalStateException("the subscriber of " + name + " was closed");
-        return served.model;
+        Model first = model();
+        if (first == null) throw new IllegalStateException("the subscriber of " + name + " was closed");
+        return first;
     }
 
     /** Stop following; the version in use stays. */
@@ -187,16 +174,8 @@ public final class ModelSubscriber implements AutoCloseable {
         }
     }
 
-    private void raise() {
-        if (fault != null) throw new IllegalStateException(ended(), fault);
-    }
-
     private String ended() {
         return "the subscriber of " + name + " ended: " + (fault instanceof RefusedMessage ? fault.getMessage() : fault.toString());
-    }
-
-    private static String key(Model model) {
-        return model.name() + "@" + model.version();
     }
 
     private void run() {
@@ -206,10 +185,9 @@ public final class ModelSubscriber implements AutoCloseable {
                 fetcher = other;
                 answers = 0;
                 try {
-                    while (!closed && !(TRUE.equals(isThere(follower, aliasesOf)) && TRUE.equals(isThere(fetcher, versions)))) rest(PAUSE_MS);
-                    if (!closed) aliases = new Aliases(name, options.alias());
-                    if (!closed && options.version() == 0) follow();
-                    else if (!closed && stay()) return;
+                    while (!closed && !(isThere(follower, aliasesOf) && isThere(fetcher, versions))) rest(PAUSE_MS);
+                    aliases = new Aliases(name, options.alias());
+                    if (read(follower, aliasesOf, this::note) && (options.version() > 0 ? stay() : follow())) return;
                     rest(PAUSE_MS);
                 } finally {
                     hear();
@@ -217,18 +195,22 @@ public final class ModelSubscriber implements AutoCloseable {
             } catch (KafkaException temporary) { // begin again: an offset that is gone, rights that are missing
                 if (isUnresolved(temporary)) heard(false);
                 if (!silent) lack(words(temporary));
-                rest(retryMs);
-                retryMs = Math.min(2 * retryMs, LONGEST_RETRY_MS);
+                rest(backOff());
             } catch (RuntimeException | Error unexpected) {
                 if (unexpected instanceof RefusedMessage) refuse(unexpected.getMessage());
-                end(unexpected);
+                synchronized (this) {
+                    fault = unexpected;
+                    notifyAll();
+                }
             }
         }
     }
 
-    private synchronized void end(Throwable unexpected) {
-        fault = unexpected;
-        notifyAll();
+    /** Return how long to rest after one more failure. */
+    private long backOff() {
+        long now = retryMs;
+        retryMs = Math.min(2 * now, LONGEST_RETRY_MS);
+        return now;
     }
 
     private synchronized void rest(long milliseconds) {
@@ -250,39 +232,36 @@ public final class ModelSubscriber implements AutoCloseable {
     }
 
     private String words(KafkaException fault) {
-        if (isUnresolved(fault)) return nobody();
-        String said = fault.getMessage() == null ? fault.toString() : fault.getMessage();
+        if (isUnresolved(fault)) return nobody;
+        String said = text(fault);
         return said.contains(options.modelsTopic()) ? said : "reading " + aliasesOf.topic() + ": " + said;
     }
 
-    private String nobody() {
-        return "no broker answered at " + servers;
+    private static String text(Throwable fault) {
+        return fault.getMessage() == null ? fault.toString() : fault.getMessage();
     }
 
     private String silence() {
-        double seconds = options.quiet().toMillis() / 1e3;
         Served now = served;
-        return nobody() + " for " + (seconds == Math.rint(seconds) ? Long.toString((long) seconds) : Double.toString(seconds)) + " s"
-            + (now == null ? "" : "; " + key(now.model) + " serves on");
+        String seconds = BigDecimal.valueOf(options.quiet().toMillis(), 3).stripTrailingZeros().toPlainString();
+        return nobody + " for " + seconds + " s" + (now == null ? "" : "; " + now.model.key() + " serves on");
     }
 
-    /** Return whether a topic is there, null if no broker says; else say what is waited for. The client asks if it does not know. */
-    private Boolean isThere(Consumer<byte[], byte[]> consumer, TopicPartition partition) {
+    /** Return whether a broker says that a topic is there; else say what is waited for. The client asks if it does not know. */
+    private boolean isThere(Consumer<byte[], byte[]> consumer, TopicPartition partition) {
         try {
             var partitions = consumer.partitionsFor(partition.topic(), ANSWER);
             if (partitions != null && !partitions.isEmpty()) return true;
             hear();
             lack("topic " + partition.topic() + " does not exist at " + servers);
-            return false;
         } catch (org.apache.kafka.common.errors.TimeoutException late) {
-            String why = hear() ? words(late) : nobody();
+            String why = hear() ? words(late) : nobody;
             if (!silent && served == null) lack(why);
-            return null;
         } catch (AuthorizationException | AuthenticationException denied) {
             heard(true);
             lack(words(denied) + (denied instanceof AuthorizationException ? "; missing is read on topic " + partition.topic() : ""));
-            return false;
         }
+        return false;
     }
 
     /** Note whether a broker answered since the last call. */
@@ -309,7 +288,7 @@ public final class ModelSubscriber implements AutoCloseable {
         return heard;
     }
 
-    private Iterable<ConsumerRecord<byte[], byte[]>> polled(Consumer<byte[], byte[]> consumer) {
+    private ConsumerRecords<byte[], byte[]> polled(Consumer<byte[], byte[]> consumer) {
         var records = consumer.poll(POLL);
         hear();
         return records;
@@ -323,35 +302,29 @@ public final class ModelSubscriber implements AutoCloseable {
         }
     }
 
-    private void follow() {
-        follower.seekToBeginning(List.of(aliasesOf));
-        boolean caughtUp = false;
-        while (!closed) {
-            polled(follower).forEach(this::note);
-            if (!caughtUp && follower.currentLag(aliasesOf).orElse(1) == 0) {
-                caughtUp = true;
-                retryMs = FIRST_RETRY_MS;
-            }
-            if (caughtUp) settle();
-            if (FALSE.equals(isThere(follower, aliasesOf))) return; // it may be made anew
-        }
-    }
-
-    /** Read a topic to its end. */
-    private void read(Consumer<byte[], byte[]> consumer, TopicPartition partition, java.util.function.Consumer<ConsumerRecord<byte[], byte[]>> each) {
+    /** Read a topic to its end; return false if that is not possible now. */
+    private boolean read(Consumer<byte[], byte[]> consumer, TopicPartition partition, java.util.function.Consumer<ConsumerRecord<byte[], byte[]>> each) {
         consumer.seekToBeginning(List.of(partition));
         do polled(consumer).forEach(each);
-        while (!closed && consumer.currentLag(partition).orElse(1) > 0);
+        while (!closed && isThere(consumer, partition) && consumer.currentLag(partition).orElse(1) > 0);
+        return !closed && consumer.currentLag(partition).orElse(1) == 0;
     }
 
-    /** Load the version of a number, unless closed before; a refusal ends the subscriber. */
+    /** Use what is wanted until the subscriber is closed, or the topic of aliases is made anew. */
+    private boolean follow() {
+        retryMs = FIRST_RETRY_MS;
+        do {
+            settle();
+            polled(follower).forEach(this::note);
+        } while (!closed && isThere(follower, aliasesOf));
+        return closed;
+    }
+
+    /** Load the version of a number; a refusal ends the subscriber. */
     private boolean stay() {
-        read(follower, aliasesOf, this::note);
-        if (closed) return false;
         aliases.mustHave(options.version(), aliasesOf.topic());
         Chain chain = new Chain(name, options.version());
-        read(fetcher, versions, chain::note);
-        if (closed) return false;
+        if (!read(fetcher, versions, chain::note)) return false;
         Aliases.Alias found = chain.found(aliases, versions.topic());
         ConsumerRecord<byte[], byte[]> record = fetched(found.offset());
         if (record != null) load(record, found);
@@ -365,22 +338,20 @@ public final class ModelSubscriber implements AutoCloseable {
         if (wanted == null) lack(aliasesOf.topic() + " " + aliases.missing());
         else if (wanted.equals(settled)) missing = outcome;
         else if (now != null && now.model.sha256().equals(wanted.sha256())) settle(wanted, ""); // an alias moved away and back
-        else if (System.nanoTime() - retryAt >= 0) attempt(wanted);
+        else if (System.nanoTime() - retryAt >= 0 && !attempt(wanted)) retryAt = System.nanoTime() + backOff() * 1_000_000;
     }
 
-    private void attempt(Aliases.Alias wanted) {
+    /** Return whether the version was loaded or refused; else it is to be tried again. */
+    private boolean attempt(Aliases.Alias wanted) {
         Instant before = lastHeard;
-        ConsumerRecord<byte[], byte[]> record = null;
-        if (TRUE.equals(isThere(fetcher, versions))) {
-            record = fetched(wanted.offset());
-            if (record == null && lastHeard != before && !closed)
-                lack("there is no record at " + versions.topic() + "[0]@" + wanted.offset() + ", where " + name + "@" + wanted.number() + " should be");
-            else if (record == null && !silent && !closed) lack(nobody());
-        }
-        if (record == null || closed) {
-            retryAt = System.nanoTime() + retryMs * 1_000_000;
-            retryMs = Math.min(2 * retryMs, LONGEST_RETRY_MS);
-            return;
+        if (!isThere(fetcher, versions)) return false;
+        ConsumerRecord<byte[], byte[]> record = fetched(wanted.offset());
+        if (record == null) {
+            boolean answered = lastHeard != before;
+            String place = versions.topic() + "[0]@" + wanted.offset();
+            if (answered && !closed) lack("there is no record at " + place + ", where " + name + "@" + wanted.number() + " should be");
+            else if (!silent && !closed) lack(nobody);
+            return false;
         }
         try {
             load(record, wanted);
@@ -389,6 +360,7 @@ public final class ModelSubscriber implements AutoCloseable {
             settle(wanted, refused.getMessage());
             refuse(refused.getMessage());
         }
+        return true;
     }
 
     private void settle(Aliases.Alias wanted, String why) {
@@ -405,25 +377,18 @@ public final class ModelSubscriber implements AutoCloseable {
                 for (var record : polled(fetcher)) return record.offset() == offset ? record : null;
         } catch (OffsetOutOfRangeException gone) {
             heard(true);
-            return null;
         }
         return null;
     }
 
     /** Use what a record holds, if it and the listener allow. */
     private void load(ConsumerRecord<byte[], byte[]> record, Aliases.Alias wanted) {
-        String why = declined.get(wanted.sha256());
         try {
-            if (why != null) throw new RefusedMessage(why);
             Model next = aliases.checked(record, wanted, options.trusted());
-            try {
-                options.listener().check(next);
-            } catch (Exception refusal) {
-                declined.put(wanted.sha256(), refusal.getMessage() == null ? refusal.toString() : refusal.getMessage());
-                throw new RefusedMessage(declined.get(wanted.sha256()));
-            }
+            String why = declined.computeIfAbsent(wanted.sha256(), first -> declined(next));
+            Message.must(why == null, why);
             synchronized (this) {
-                served = new Served(next, made(record.headers().lastHeader("streamsvm.time")));
+                served = new Served(next, made(Values.header(record, "streamsvm.time")));
                 missing = "";
                 notifyAll();
             }
@@ -433,9 +398,19 @@ public final class ModelSubscriber implements AutoCloseable {
         }
     }
 
-    private static Instant made(Header header) {
+    /** Return why the listener refuses a version; null if it does not. */
+    private String declined(Model next) {
         try {
-            return header == null ? null : OffsetDateTime.parse(new String(header.value(), StandardCharsets.UTF_8)).toInstant();
+            options.listener().check(next);
+            return null;
+        } catch (Exception refusal) {
+            return text(refusal);
+        }
+    }
+
+    private static Instant made(String time) {
+        try {
+            return time == null ? null : OffsetDateTime.parse(time).toInstant();
         } catch (DateTimeException notATime) {
             return null;
         }

@@ -30,27 +30,10 @@ public record Options(String modelsTopic, String alias, int version, TrustedKeys
         return new Options("models", "current", 0, null, Duration.ofSeconds(30), new ModelSubscriber.Listener() {});
     }
 
-    public Options withModelsTopic(String topic) {
-        return new Options(topic, alias, version, trusted, quiet, listener);
-    }
-
-    public Options withAlias(String name) {
-        return new Options(modelsTopic, name, version, trusted, quiet, listener);
-    }
-
-    public Options withVersion(int number) {
-        return new Options(modelsTopic, alias, number > 0 ? number : -1, trusted, quiet, listener);
-    }
-
-    public Options withTrusted(TrustedKeys keys) {
-        return new Options(modelsTopic, alias, version, keys, quiet, listener);
-    }
-
-    public Options withQuiet(Duration limit) {
-        return new Options(modelsTopic, alias, version, trusted, limit, listener);
-    }
-
-    public Options withListener(ModelSubscriber.Listener hearing) {
-        return new Options(modelsTopic, alias, version, trusted, quiet, hearing);
-    }
+    public Options withModelsTopic(String topic) { return new Options(topic, alias, version, trusted, quiet, listener); }
+    public Options withAlias(String name) { return new Options(modelsTopic, name, version, trusted, quiet, listener); }
+    public Options withVersion(int number) { return new Options(modelsTopic, alias, number > 0 ? number : -1, trusted, quiet, listener); }
+    public Options withTrusted(TrustedKeys keys) { return new Options(modelsTopic, alias, version, keys, quiet, listener); }
+    public Options withQuiet(Duration limit) { return new Options(modelsTopic, alias, version, trusted, limit, listener); }
+    public Options withListener(ModelSubscriber.Listener hearing) { return new Options(modelsTopic, alias, version, trusted, quiet, hearing); }
 }

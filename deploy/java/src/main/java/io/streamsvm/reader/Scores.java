@@ -2,11 +2,9 @@ package io.streamsvm.reader;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import java.io.IOException;
-import java.nio.charset.StandardCharsets;
-import java.util.ArrayList;
 import java.util.List;
+import java.util.stream.Stream;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
-import org.apache.kafka.common.header.Header;
 
 /**
  * What the scorer made of one record. Read its topic with {@code isolation.level = read_committed}.
@@ -33,11 +31,6 @@ public record Scores(String source, String modelSha256, List<Scores.Row> rows) {
      */
     public record Row(JsonNode id, JsonNode label, double[] decision, double[] probability, String model, int version, long points,
             JsonNode passed, Reasons reasons, int row, Shadow shadow) {
-        /** Return the id as Long or String; null where it has none. */
-        public Object idValue() {
-            return Values.plain(id);
-        }
-
         /** Return decision, label and probability as a version gives them. */
         public Answer answer() {
             return new Answer(decision, label, probability);
@@ -59,52 +52,45 @@ public record Scores(String source, String modelSha256, List<Scores.Row> rows) {
      * @throws RefusedMessage if it is not one
      */
     public static Scores read(ConsumerRecord<byte[], byte[]> record) {
-        String place = record.topic() + "[" + record.partition() + "]@" + record.offset();
-        return new Scores(text(record.headers().lastHeader("streamsvm.source")), text(record.headers().lastHeader("streamsvm.model.sha256")),
-            rows(record.value(), place));
+        List<Row> rows = rows(record.value(), Values.place(record));
+        return new Scores(Values.header(record, "streamsvm.source"), Values.header(record, "streamsvm.model.sha256"), rows);
     }
 
     /** Read the value of a record of the scores' topic; {@code place} is for the message of a refusal. */
     public static List<Row> rows(byte[] value, String place) {
-        List<Row> rows = new ArrayList<>();
         try {
             Message.must(value != null, place + " is a tombstone, not scores");
             JsonNode read = Model.JSON.readTree(value);
-            if (!read.isArray()) rows.add(row(read, place));
-            else for (JsonNode one : read) rows.add(row(one, place));
-            return List.copyOf(rows);
+            return (read.isArray() ? Values.stream(read) : Stream.of(read)).map(one -> row(one, place)).toList();
         } catch (IOException fault) {
             throw new RefusedMessage(place + " is not JSON: " + fault.getMessage());
         }
     }
 
     private static Row row(JsonNode one, String place) {
-        for (String field : List.of("id", "score", "label", "model", "version", "points"))
-            Message.must(one.has(field), place + " is not a score: it lacks the field " + field);
-        return new Row(one.get("id"), one.get("label"), numbers(one.get("score")), numbers(one.get("probability")), one.get("model").asText(),
-            one.get("version").asInt(), one.get("points").asLong(), one.get("passed"), reasons(one.get("reasons")), one.path("row").asInt(), shadow(one.get("shadow"), place));
+        Message.has(one, List.of("id", "score", "label", "model", "version", "points"), place + " is not a score: it");
+        Answer answer = answer(one);
+        return new Row(one.get("id"), answer.label(), answer.decision(), answer.probability(), one.get("model").asText(), one.get("version").asInt(),
+            one.get("points").asLong(), one.get("passed"), reasons(one.get("reasons")), one.path("row").asInt(), shadow(one.get("shadow"), place));
     }
 
-    private static Shadow shadow(JsonNode value, String place) {
-        if (value == null) return null;
-        for (String field : List.of("model", "version", "score", "label"))
-            Message.must(value.has(field), place + " is not a score: its shadow lacks the field " + field);
-        return new Shadow(value.get("model").asText(), value.get("version").asInt(),
-            new Answer(numbers(value.get("score")), value.get("label"), numbers(value.get("probability"))));
+    private static Answer answer(JsonNode one) {
+        return new Answer(numbers(one.get("score")), one.get("label"), numbers(one.get("probability")));
+    }
+
+    private static Shadow shadow(JsonNode one, String place) {
+        if (one == null) return null;
+        Message.has(one, List.of("model", "version", "score", "label"), place + " is not a score: its shadow");
+        return new Shadow(one.get("model").asText(), one.get("version").asInt(), answer(one));
     }
 
     private static double[] numbers(JsonNode value) {
-        return value == null ? null : value.isArray() ? Recipe.array(value) : new double[] {value.asDouble()};
+        return value == null ? null : value.isArray() ? Values.array(value) : new double[] {value.asDouble()};
     }
 
     private static Reasons reasons(JsonNode value) {
         if (value == null) return null;
-        List<Reasons.Field> fields = new ArrayList<>();
-        value.path("fields").forEach(one -> fields.add(new Reasons.Field(one.path("field").asText(), one.path("adds").asDouble())));
-        return new Reasons(value.path("baseline").asDouble(), List.copyOf(fields), value.path("rest").asDouble());
-    }
-
-    private static String text(Header header) {
-        return header == null ? null : new String(header.value(), StandardCharsets.UTF_8);
+        var fields = Values.stream(value.path("fields")).map(one -> new Reasons.Field(one.path("field").asText(), one.path("adds").asDouble()));
+        return new Reasons(value.path("baseline").asDouble(), fields.toList(), value.path("rest").asDouble());
     }
 }

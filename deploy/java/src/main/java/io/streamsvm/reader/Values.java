@@ -4,16 +4,16 @@ import com.fasterxml.jackson.databind.*;
 import com.fasterxml.jackson.databind.node.*;
 import java.io.IOException;
 import java.lang.reflect.Array;
-import java.math.BigDecimal;
-import java.math.BigInteger;
+import java.math.*;
+import java.nio.charset.StandardCharsets;
+import java.security.*;
 import java.time.*;
 import java.util.*;
+import java.util.stream.*;
+import org.apache.kafka.clients.consumer.ConsumerRecord;
 
-/** Values of Java as those of JSON, and values of JSON as text. What JSON cannot have is kept as it is, in a POJONode. */
+/** Values of Java and of records as those of JSON, and values of JSON as text. What JSON cannot have is kept as it is, in a POJONode. */
 final class Values {
-    /** Stands for a value that cannot be read; the text says why. */
-    record Unread(String why) {}
-
     private static final ObjectReader READER = Model.JSON.reader().with(DeserializationFeature.FAIL_ON_TRAILING_TOKENS);
     private static final int DEEPEST = 100, SHOWN = 60, MOST_BITS = 4_096;
 
@@ -30,7 +30,7 @@ final class Values {
     }
 
     static JsonNode of(Object value, int depth) {
-        if (depth > DEEPEST) return new POJONode(new Unread("it nests deeper than " + DEEPEST));
+        if (depth > DEEPEST) throw new InvalidFeatures("the values nest deeper than " + DEEPEST);
         if (value == null) return NullNode.instance;
         if (value instanceof JsonNode node) return node;
         if (value instanceof CharSequence || value instanceof Character || value instanceof UUID
@@ -50,15 +50,41 @@ final class Values {
             map.forEach((key, inner) -> made.set(String.valueOf(key), of(inner, depth + 1)));
             return made;
         }
-        if (value instanceof Collection<?> items) {
-            ArrayNode made = Model.JSON.createArrayNode();
-            items.forEach(item -> made.add(of(item, depth + 1)));
-            return made;
+        boolean isArray = value.getClass().isArray() && !(value instanceof byte[]);
+        if (!isArray && !(value instanceof Collection)) return new POJONode(value);
+        Stream<?> items = isArray ? IntStream.range(0, Array.getLength(value)).mapToObj(i -> Array.get(value, i)) : ((Collection<?>) value).stream();
+        return Model.JSON.createArrayNode().addAll(items.map(item -> of(item, depth + 1)).toList());
+    }
+
+    static double[] array(JsonNode values) {
+        return stream(values).mapToDouble(JsonNode::asDouble).toArray();
+    }
+
+    static Stream<JsonNode> stream(JsonNode values) {
+        return StreamSupport.stream(values.spliterator(), false);
+    }
+
+    static byte[] digest(byte[] value) {
+        try {
+            return MessageDigest.getInstance("SHA-256").digest(value);
+        } catch (NoSuchAlgorithmException impossible) {
+            throw new AssertionError(impossible);
         }
-        if (!value.getClass().isArray() || value instanceof byte[]) return new POJONode(value);
-        ArrayNode made = Model.JSON.createArrayNode();
-        for (int i = 0; i < Array.getLength(value); i++) made.add(of(Array.get(value, i), depth + 1));
-        return made;
+    }
+
+    static String place(ConsumerRecord<?, ?> record) {
+        return record.topic() + "[" + record.partition() + "]@" + record.offset();
+    }
+
+    /** Return the key of a record as text; empty where it has none. */
+    static String key(ConsumerRecord<byte[], byte[]> record) {
+        return record.key() == null ? "" : new String(record.key(), StandardCharsets.UTF_8);
+    }
+
+    /** Return the newest header of a name as text; null where there is none. */
+    static String header(ConsumerRecord<?, ?> record, String name) {
+        var header = record.headers().lastHeader(name);
+        return header == null ? null : new String(header.value(), StandardCharsets.UTF_8);
     }
 
     /** Return a number; a float is what its text writes, so that 0.1f is 0.1. */
@@ -66,7 +92,7 @@ final class Values {
         return number.isFloat() ? Double.parseDouble(number.asText()) : number.doubleValue();
     }
 
-    /** Return a label or an id as Java has it: Long, Double, Boolean, String, or null. */
+    /** Return a label as Java has it: Long, Double, Boolean, String, or null. */
     static Object plain(JsonNode value) {
         if (value == null || value.isNull() || value.isMissingNode()) return null;
         if (value.isBoolean()) return value.booleanValue();
@@ -75,12 +101,13 @@ final class Values {
 
     /** Say what a value is instead of what it has to be. */
     static InvalidFeatures wrong(String path, JsonNode value, String wanted) {
-        if (value.isPojo() || value.isBinary()) {
-            Object held = value.isPojo() ? ((POJONode) value).getPojo() : new byte[0];
-            return new InvalidFeatures(path + " cannot be read: " + (held instanceof Unread unread ? unread.why()
-                : held == null ? "it is null" : "it is a " + held.getClass().getTypeName()));
-        }
-        return new InvalidFeatures(path + " is " + shown(value) + ", not " + wanted);
+        if (!value.isPojo() && !value.isBinary()) return new InvalidFeatures(path + " is " + shown(value) + ", not " + wanted);
+        Object held = value instanceof POJONode node ? node.getPojo() : new byte[0];
+        return unread(path, held == null ? "it is null" : "it is a " + held.getClass().getTypeName());
+    }
+
+    static InvalidFeatures unread(String path, String why) {
+        return new InvalidFeatures(path + " cannot be read: " + why);
     }
 
     /** Return a value as messages of all readers show it, shortened. */
@@ -96,15 +123,9 @@ final class Values {
         if (value.isBoolean()) return value.booleanValue() ? "True" : "False";
         if (value.isIntegralNumber()) return value.bigIntegerValue().toString();
         if (value.isNumber()) return repr(real(value));
-        if (value.isArray()) {
-            StringJoiner items = new StringJoiner(", ", "[", "]");
-            value.forEach(item -> items.add(repr(item)));
-            return items.toString();
-        }
+        if (value.isArray()) return stream(value).map(Values::repr).collect(Collectors.joining(", ", "[", "]"));
         if (!value.isObject()) return value.isNull() ? "None" : value.toString();
-        StringJoiner fields = new StringJoiner(", ", "{", "}");
-        value.fieldNames().forEachRemaining(name -> fields.add(quoted(name) + ": " + repr(value.get(name))));
-        return fields.toString();
+        return value.properties().stream().map(one -> quoted(one.getKey()) + ": " + repr(one.getValue())).collect(Collectors.joining(", ", "{", "}"));
     }
 
     private static String repr(double value) {
@@ -125,10 +146,8 @@ final class Values {
         char quote = text.contains("'") && !text.contains("\"") ? '"' : '\'';
         StringBuilder made = new StringBuilder().append(quote);
         text.codePoints().forEach(c -> {
-            int named = "\n\r\t\\".indexOf(c), type = Character.getType(c);
-            boolean hidden = type == Character.CONTROL || type == Character.FORMAT || type == Character.SURROGATE || type == Character.PRIVATE_USE
-                || type == Character.UNASSIGNED || type == Character.LINE_SEPARATOR || type == Character.PARAGRAPH_SEPARATOR
-                || type == Character.SPACE_SEPARATOR && c != ' ';
+            int named = "\n\r\t\\".indexOf(c);
+            boolean hidden = c != ' ' && Character.toString(c).matches("[\\p{C}\\p{Z}]");
             if (named >= 0 || c == quote) made.append('\\').append(named >= 0 ? "nrt\\".charAt(named) : quote);
             else if (hidden) made.append(String.format(c < 0x100 ? "\\x%02x" : c < 0x10000 ? "\\u%04x" : "\\U%08x", c));
             else made.appendCodePoint(c);
@@ -138,8 +157,6 @@ final class Values {
 
     /** Return names as messages list them: the first five, and how many more there are. */
     static String listed(Collection<String> names) {
-        StringJoiner some = new StringJoiner(", ");
-        names.stream().limit(5).forEach(name -> some.add(quoted(name)));
-        return some + (names.size() > 5 ? " and " + (names.size() - 5) + " more" : "");
+        return names.stream().limit(5).map(Values::quoted).collect(Collectors.joining(", ")) + (names.size() > 5 ? " and " + (names.size() - 5) + " more" : "");
     }
 }

@@ -57,7 +57,7 @@ class ModelTest {
     }
 
     private static double[] numbers(JsonNode value) {
-        return value.isArray() ? Recipe.array(value) : new double[] {value.asDouble()};
+        return value.isArray() ? Values.array(value) : new double[] {value.asDouble()};
     }
 
     @Test

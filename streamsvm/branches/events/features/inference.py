@@ -49,8 +49,8 @@ from streamsvm.branches.events.features.recipe import MOST_COLUMNS
 from streamsvm.branches.events.features.text_numbers import MOSTLY, Written, as_text
 from streamsvm.branches.events.features.values import MICROSECONDS, time_of_text
 from streamsvm.field_paths import Path, Unreachable, picked, shown, unreadable
-from streamsvm.ingest.files.faults import listed
 from streamsvm.model.described import MOST_LABELS, Label as LabelValue
+from streamsvm.model.features import shown_names
 from streamsvm.model.positive_label import TwoLabels, two_labels
 from streamsvm.points import LARGEST_FEATURE, is_lost_as_float32
 
@@ -218,7 +218,7 @@ def proposal(
         named = [path for path in paths if len(path) == 1 and str(path[0]).lower() in LABEL_NAMES]
         label = named[0] if len(named) == 1 else None
     if label is not None and label not in whole and all(value is None for value in picked(events, label)):
-        some = listed(list(map(shown, paths)))
+        some = shown_names(map(shown, paths))
         raise ValueError(f"no event has a value of {shown(label)}: the fields are {some}")
     taken = {} if label is None else (markers or {}).get(shown(label), {})
     answers = None if label is None else _label(picked(events, label), label, taken, positive)

@@ -85,6 +85,11 @@ public final class ModelSubscriber implements AutoCloseable {
         this(connection, name, Options.defaults());
     }
 
+    /** The same with a topic of models, keys (null: any version is taken) and a listener. */
+    public ModelSubscriber(Map<String, ?> connection, String name, String modelsTopic, TrustedKeys trusted, Listener listener) {
+        this(connection, name, Options.defaults().withModelsTopic(modelsTopic).withTrusted(trusted).withListener(listener));
+    }
+
     /**
      * Follow a model, or stay with a version.
      *

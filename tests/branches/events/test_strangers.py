@@ -537,8 +537,11 @@ def test_what_is_odd_about_labels_is_said(labels: list[str], said: str, tmp_path
 @pytest.mark.parametrize(
     ("text", "refused"),
     [
-        ("a,b,y\n" + "1,2,0\n3,4,1\n" * 9, "no event has a value of target: the fields are a, b, y. Give the label's"),
-        ("a,b,target\n1,2,\n3,4,\n", "no event has a value of target: the fields are a, b. Give the label's"),
+        (
+            "a,b,y\n" + "1,2,0\n3,4,1\n" * 9,
+            "no event has a value of target: the fields are 'a', 'b', 'y'. Give the label's",
+        ),
+        ("a,b,target\n1,2,\n3,4,\n", "no event has a value of target: the fields are 'a', 'b'. Give the label's"),
         ("a,y\nZ\u00fcrich,0\n".encode("cp1252"), "cannot be read: 'utf-8' codec can't decode byte 0xfc"),
         ("a,a,y\n1,2,0\n3,4,1\n", "has several columns named a"),
         (",a,y\n0,2,0\n1,4,1\n", "the first line must name every column"),

@@ -37,7 +37,7 @@ LIMITS: Final[Mapping[str, int]] = {
     "tokens": 586_518,  # the same
     "lines of Python": 93_263,  # the same
     "lines of other languages": 3_123,  # those readers
-    "lines of tests": 75_177,  # the same
+    "lines of tests": 75_245,  # the same
     "words of pages": 29_082,  # the same
     "options": 75,  # the same
     "commands": 21,

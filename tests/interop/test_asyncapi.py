@@ -6,7 +6,7 @@ import json
 import subprocess
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import jsonschema
 import pytest
@@ -16,8 +16,9 @@ from consumers.branches.late_labels import LabelsConfig
 from consumers.settings import ScoringConfig, Settings
 from streamsvm.branches.challenges import InShadow
 from streamsvm.branches.history import Erased, encode_erased
+from streamsvm.config import Label, PointsConfig
 from streamsvm.ingest import BatchScorer, dead_letter as deadletter, encode
-from streamsvm.kafka import Record
+from streamsvm.kafka import Cluster, Record, TopicSpec
 from streamsvm.model import (
     Alias,
     Head,
@@ -30,11 +31,15 @@ from streamsvm.model import (
     encode_retired,
     message as model_codec,
 )
+from tests.brokers.fixtures import TestBroker
 from tests.brokers.jvm import CannotRun
+from tests.consumers import trainers
+from tests.consumers.scorer.running import Running, produce
 from tests.golden.every_model import KINDS
 from tests.golden.model import parts_of, path_of
 from tests.interop.programs import node_program
 from tests.registry.test_subscriber import version_of
+from tests.schemas import model_schema
 
 ROOT = Path(__file__).parent.parent.parent
 DOCUMENT = ROOT / "streamsvm" / "asyncapi.yaml"
@@ -187,3 +192,63 @@ def test_what_is_written_is_what_is_described(name: str) -> None:
     example = real_messages()[name][0]
     for field in single["required"]:
         assert not conforms(name, {other: value for other, value in example.items() if other != field}), field
+
+
+# --------------------------------------------------------------------- the schemas against what daemons wrote
+
+LIVE_ROWS: Final = 200
+
+
+def described_as(key: str) -> str:
+    """Return the name of the schema of a record of the aliases topic."""
+    what = key.rsplit("@", 1)[1]
+    return what if what in {"head", "owner", "retired", "erased"} else "alias"
+
+
+@pytest.mark.parametrize("labels", [(-1, 1), ("ok", "review", "fraud")], ids=["two", "three"])
+def test_every_record_that_daemons_write_is_described(
+    real_broker: TestBroker, tmp_path: Path, labels: tuple[Label, ...]
+) -> None:
+    """Of a trainer and a scorer with reasons and copied headers: versions, pointers, trail, scores, letters."""
+    connection, several = real_broker.connection, len(labels) > 2
+    settings = trainers.settings_for(real_broker.name("described"), tmp_path / "checkpoint")
+    settings = settings.model_copy(update={"points": PointsConfig(dimension=2, labels=labels)})
+    values = [encode([at % 7, at % 5], labels[at % 7 * len(labels) // 7]) for at in range(LIVE_ROWS)]
+    topic, output = settings.input.topic, settings.output
+    scored = ScoringConfig(
+        topic=f"{topic}-unlabeled",
+        output_topic=f"{topic}-scores",
+        group=f"{topic}-scorers",
+        copy_headers=("trace",),
+        reasons=0 if several else 2,
+    )
+    Cluster(connection).create([TopicSpec(topic), TopicSpec(scored.topic, 4)])
+    trainers.produce(connection, topic, [*values, b'{"x": [1], "y": 1}'])
+    trainers.run_until(settings, connection, LIVE_ROWS + 1)
+    produce(connection, scored.topic, [*(encode([at, 1.0], id=at) for at in range(8)), b"not json"], key=b"k")
+    with Running(settings.model_copy(update={"scoring": scored}), connection) as running:
+        running.wait_until(lambda: running.value("streamsvm_scored_points_total") == 8)
+
+    def records_of(name: str) -> list[Record]:
+        return [record for record in trainers.stored(connection, name) if record.value is not None]
+
+    found = {name: records_of(name) for name in (output.models_topic, output.aliases_topic, output.audit_topic)}
+    assert all(found.values())
+    for record in found[output.models_topic]:
+        jsonschema.Draft202012Validator(model_schema()).validate(json.loads(record.value or b""))
+        assert conforms("modelHeaders", read(record.headers))
+    for record in found[output.aliases_topic]:
+        name = described_as((record.key or b"").decode())
+        assert conforms(name, json.loads(record.value or b"")), (name, record.value)
+    assert all(conforms("auditEntry", json.loads(record.value or b"")) for record in found[output.audit_topic])
+    rows = records_of(scored.output_topic)
+    assert len(rows) == 8
+    for record in rows:
+        score, headers = json.loads(record.value or b""), read(record.headers)
+        assert conforms("scores", score), score
+        assert conforms("scoreHeaders", headers)
+        assert headers["trace"] == "t"
+        assert isinstance(score["score"], list) == several
+    letters = [*records_of(settings.input.dead_letters), *records_of(scored.dead_letters)]
+    assert len(letters) == 2
+    assert all(conforms("deadLetterHeaders", read(record.headers)) for record in letters)

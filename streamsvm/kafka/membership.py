@@ -175,7 +175,7 @@ class Subscription:
         self._static = self._classic and slot is not None
         self._connection, self._link = connection, Link(connection)
         self._observer: Consumer | None = None
-        self._astray = False
+        self._astray = self._has_foreign = False
         self._unplaced = ""
         self._first: dict[int, int] = {}
         self._placed: dict[int, int] = {}
@@ -194,7 +194,12 @@ class Subscription:
             },
         )
         self._feed = Feed(self._consumer, self._link, connection, topic, group=group, on_unplaced=self._place_late)
-        self._consumer.subscribe([topic], on_assign=self._on_given, on_revoke=self._on_taken, on_lost=self._on_taken)
+        self._subscribe()
+
+    def _subscribe(self) -> None:
+        self._consumer.subscribe(
+            [self._topic], on_assign=self._on_given, on_revoke=self._on_taken, on_lost=self._on_taken
+        )
 
     def poll(self, max_records: int, timeout_s: float) -> Sequence[Record]:
         """Return at most `max_records` records as soon as there are any; blocks at most `timeout_s`.
@@ -212,6 +217,13 @@ class Subscription:
         TopicMissing, ConfigurationError, FatalError
             As for `Input.poll`.
         """
+        if self._has_foreign:
+            # A member of this slot that read another topic left a moment ago, and a group keeps the assignment of a
+            # slot for as long as a session. A member that joins once more is asked what it subscribes to.
+            self._has_foreign = False
+            self._leave()
+            self._subscribe()
+            return []
         if self._astray:
             self._astray = not self._go_to_positions(self._consumer.assignment())
         try:
@@ -373,6 +385,7 @@ class Subscription:
     def _on_given(self, _: Consumer, partitions: list[TopicPartition]) -> None:
         # The client takes up the group's position by itself, whoever committed it.
         self._astray |= bool(partitions)
+        self._has_foreign = any(tp.topic != self._topic for tp in partitions)
 
     def _on_taken(self, _: Consumer, partitions: list[TopicPartition]) -> None:
         for tp in partitions:

@@ -231,6 +231,21 @@ def test_a_scorer_may_come_before_its_topics(broker: TestBroker, settings: Setti
         eventually(lambda: f"has no alias {settings.name}@current" in str(running.health.ready()), "it goes on")
 
 
+@pytest.mark.real_broker
+def test_a_scorer_may_go_over_to_another_topic(connection: Connection, served: Settings) -> None:
+    """Under the same group, and at once: the group has not forgotten what the slot read before."""
+    produce(connection, served.scoring.topic, points(range(20)))
+    with Running(served, connection) as running:
+        eventually(lambda: running.value("streamsvm_scored_points_total") == 20, "all are scored")
+    other = f"{served.scoring.topic}-other"
+    Cluster(connection).create([TopicSpec(other, 4)])
+    produce(connection, other, points(range(30)))
+    moved = changed(served, "scoring", topic=other, output_topic=f"{other}-scores", progress_topic="")
+    with Running(moved, connection) as running:
+        eventually(lambda: running.value("streamsvm_scored_points_total") == 30, "all of the other topic are scored")
+    assert sorted(score["id"] for score in scores(connection, moved)) == list(range(30))
+
+
 def test_a_batch_is_taken_in_portions_of_so_many_bytes() -> None:
     """Every record once, in order; one that is larger than a portion alone; a small batch as it is."""
     records = [record_of(b"x" * size, offset=at) for at, size in enumerate([3, 4, 30, 1, 0, 9, 1])]

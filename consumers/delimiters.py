@@ -19,7 +19,8 @@ def found_delimiter(file: Path | None, format_: Format | None, given: str | None
     ConfigurationError
         If it is unclear, or the file cannot be read.
     """
-    if file is None or given is not None or format_of(file, format_) != "csv":
+    is_said = given is not None
+    if is_said or not file or format_of(file, format_) != "csv":
         return given
     found = delimiter_of(file)
     if found != usual_delimiter(file):

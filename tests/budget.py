@@ -30,13 +30,13 @@ from typing import Final
 ROOT: Final = Path(__file__).parent.parent
 LIMITS: Final[Mapping[str, int]] = {
     "files": 611,  # scorers go on from records of their own; tables of strangers are never silently wrong
-    "functions": 5_733,  # readers of any language may come first, tell outages, and read what their language has
+    "functions": 5_734,  # readers of any language may come first, tell outages, and read what their language has
     "classes": 921,  # the same
     "carriers": 536,  # the same
     "Protocols": 39,
-    "tokens": 586_578,  # the same
-    "lines of Python": 93_276,  # the same
-    "lines of other languages": 3_123,  # those readers
+    "tokens": 586_657,  # the same
+    "lines of Python": 93_286,  # the same
+    "lines of other languages": 3_125,  # those readers
     "lines of tests": 75_260,  # the same
     "words of pages": 29_082,  # the same
     "options": 75,  # the same

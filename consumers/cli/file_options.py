@@ -67,7 +67,7 @@ def rows_by_recipe(
     format_: Format | None,
     delimiter: str | None,
     on_incomplete: OnIncomplete | None,
-    markers: Markers | None = None,
+    markers: Markers,
 ) -> PointSource:
     """Open a file of raw events by the features of a configuration, which has some; count cells taken as missing.
 
@@ -85,7 +85,7 @@ def rows_by_recipe(
         delimiter=delimiter,
         on_incomplete=on_incomplete,
         dtype=settings.points.dtype,
-        markers={} if markers is None else markers,
+        markers=markers,
     )
 
 

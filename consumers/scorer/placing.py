@@ -26,6 +26,8 @@ from streamsvm.kafka import FROM_THE_FIRST, Cluster, GroupPosition, OffsetOutOfR
 log = structlog.get_logger("streamsvm.scorer")
 
 UNKNOWN: Final = -1
+Hints = Mapping[int, GroupPosition]
+"""The group's positions; empty where its coordinator does not answer."""
 FROM_THE_BEGINNING: Final = (
     "To score from the first record, start once with `streamsvm score --scoring-on-gap beginning` and the same options."
 )
@@ -89,7 +91,7 @@ class Placing:
         known = self._progress.newest(wanted)
         with self._cluster.keeping():
             self._ranges = self._cluster.log_ranges(self._scoring.topic, wanted)
-            return {p: self._placed(p, known.get(p), hints.get(p), begun.get(p)) for p in wanted}
+            return {p: self._placed(p, known.get(p), hints, begun.get(p)) for p in wanted}
 
     def scored(self, newest: Mapping[int, Record], time_ms: int) -> dict[int, ScoredTo]:
         """Return how far the model has come once everything up to these records is scored."""
@@ -100,17 +102,17 @@ class Placing:
             for p, one in newest.items()
         }
 
-    def _placed(self, partition: int, known: ScoredTo | None, hint: GroupPosition | None, begun: int | None) -> int:
+    def _placed(self, partition: int, known: ScoredTo | None, hints: Hints, begun: int | None) -> int:
         incarnation = 1 if known is None else known.incarnation
         if self._reset == f"{self._model}/{incarnation}":
             self._say_once(
                 "scores_begun_anew", partition, incarnation + 1, remedy="no action needed: --reset-scores asks for this"
             )
             self._incarnations[partition] = incarnation + 1
-            return self._chosen(partition, _answered(hint))
+            return self._chosen(partition, _answered(partition, hints))
         self._incarnations[partition] = incarnation
         if known is None:
-            hinted = self._hinted(partition, _answered(hint))
+            hinted = self._hinted(partition, _answered(partition, hints))
             if hinted is not None:
                 return hinted
             if begun is None:
@@ -118,20 +120,20 @@ class Placing:
             return self._still_there(partition, ScoredTo(begun, self._identity.topic_id))
         if self._is_another(known.topic_id):
             return self._of_another(partition, known.offset, known.topic_id)
-        self._compare(partition, known, hint)
+        self._compare(partition, known, hints)
         return self._still_there(partition, known)
 
     def _chosen(self, partition: int, hint: GroupPosition) -> int:
         """Return where a person wants to begin: where a tool has put the group's position, or at the first record."""
-        if hint.model:
+        if hint.model or not hint.is_there:
             return FROM_THE_FIRST
-        if hint.offset is None:
-            return FROM_THE_FIRST
+        assert hint.offset is not None
         return self._still_there(partition, ScoredTo(hint.offset, self._identity.topic_id))
 
     def _hinted(self, partition: int, hint: GroupPosition) -> int | None:
-        if hint.offset is None:
+        if not hint.is_there:
             return None
+        assert hint.offset is not None
         if hint.model == self._model and self._progress.has_begun(partition):
             return None  # the scores of that transaction, and its progress, were aborted
         if hint.model not in ("", self._model):
@@ -164,11 +166,13 @@ class Placing:
             )
         return FROM_THE_FIRST
 
-    def _compare(self, partition: int, known: ScoredTo, hint: GroupPosition | None) -> None:
+    def _compare(self, partition: int, known: ScoredTo, hints: Hints) -> None:
         """Tell a person who moved the group's position that it moves nothing."""
-        if hint is None or hint.model:
+        if partition not in hints:
             return
-        if hint.offset is not None and hint.offset != known.offset:
+        hint = hints[partition]
+        if hint.is_there and not hint.model and hint.offset != known.offset:
+            assert hint.offset is not None
             self._say_once(
                 "position_ignored",
                 partition,
@@ -253,7 +257,7 @@ class Placing:
         return low
 
 
-def _answered(hint: GroupPosition | None) -> GroupPosition:
-    if hint is None:
+def _answered(partition: int, hints: Hints) -> GroupPosition:
+    if partition not in hints:
         raise TransientError("the group's coordinator does not answer", "No action needed.")
-    return hint
+    return hints[partition]

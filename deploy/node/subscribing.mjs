@@ -12,6 +12,7 @@ const OPTIONS = {
 };
 
 /** The log cannot be read now. */
+const MOST_TOLD = 1_000; // whoever may write aliases may write any number of bad ones
 export class LogError extends Error {}
 /** And no broker answered. */
 export class Unanswered extends LogError {}
@@ -180,6 +181,7 @@ export class Subscriber {
     if (!(error instanceof RefusedMessage)) throw error;
     const why = error.message + where;
     if (!this.#told.has(why)) this.#call("onRefused", why);
+    if (this.#told.size >= MOST_TOLD) this.#told.clear();
     this.#told.add(why);
     return why;
   }

@@ -109,6 +109,11 @@ class GroupPosition:
     topic_id: str = ""
     model: str = ""
 
+    @property
+    def is_there(self) -> bool:
+        """Whether the group has a position."""
+        return self.offset is not None
+
 
 def position_of(tp: TopicPartition) -> GroupPosition:
     """Return a committed position with what its metadata names; the metadata may be another program's."""

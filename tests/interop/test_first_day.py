@@ -195,22 +195,19 @@ def both_topics_are_made_anew(day: Day) -> None:
 
 
 def the_aliases_are_made_anew(day: Day) -> None:
-    day.create()
-    with day.trainer() as trainer:
-        trainer.publish(version_of(1))
-    day.serves(1)
-    day.make_anew(day.aliases)
-    with day.trainer() as trainer:
-        trainer.publish(version_of(2))
-    day.serves(1, 2)
+    _one_topic_is_made_anew(day, day.aliases)
 
 
 def the_versions_are_made_anew(day: Day) -> None:
+    _one_topic_is_made_anew(day, day.models)
+
+
+def _one_topic_is_made_anew(day: Day, topic: str) -> None:
     day.create()
     with day.trainer() as trainer:
         trainer.publish(version_of(1))
     day.serves(1)
-    day.make_anew(day.models)
+    day.make_anew(topic)
     with day.trainer() as trainer:
         trainer.publish(version_of(2))
     day.serves(1, 2)

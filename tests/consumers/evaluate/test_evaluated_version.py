@@ -78,7 +78,7 @@ def written(folder: Path, text: str = CONFIG) -> tuple[Path, Path]:
 def evaluated(rows: Path, config: Path, partitions: int, **options: object) -> EvaluationReport:
     """Evaluate as the command does."""
     settings, left_out = settings_of(config, options), SkippedRowCounter()
-    source = rows_by_recipe(rows, settings, None, None, left_out)
+    source = rows_by_recipe(rows, settings, None, None, left_out, {})
     plan = Plan(find_optimum=False).of_config(settings.models(), partitions, settings.training.every_leaves)
     return evaluate(source, plan, rejected=lambda: left_out.rows)
 
@@ -177,7 +177,7 @@ def test_with_everything_in_memory_the_gap_is_the_solvers_own(tmp_path: Path) ->
     rows, config = written(tmp_path, CONFIG.replace('points = 110\nstructure = "tree"', "points = 4_000"))
     settings, left_out = settings_of(config, {}), SkippedRowCounter()
     plan = Plan().of_config(settings.models(), 1)
-    found = evaluate(rows_by_recipe(rows, settings, None, None, left_out), plan)
+    found = evaluate(rows_by_recipe(rows, settings, None, None, left_out, {}), plan)
     ours, all_of_them = row_of(found, "streamsvm"), row_of(found, "reservoir")
     assert ours.gap is not None
     assert ours.gap == pytest.approx(all_of_them.gap, rel=1e-3, abs=1e-9)

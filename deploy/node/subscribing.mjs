@@ -11,8 +11,8 @@ const OPTIONS = {
   version: (value) => Number.isSafeInteger(value) && value > 0, quietMs: (value) => value > 0 && value < 2 ** 31,
 };
 
-/** The log cannot be read now. */
 const MOST_TOLD = 1_000; // whoever may write aliases may write any number of bad ones
+/** The log cannot be read now. */
 export class LogError extends Error {}
 /** And no broker answered. */
 export class Unanswered extends LogError {}

@@ -30,6 +30,7 @@ def score(
         configure_logging,
         connect,
         log_start,
+        show_health,
         show_throttling,
         spare_the_collector,
         stop_on_signals,
@@ -49,6 +50,7 @@ def score(
     metrics, health = Metrics(SCORER.of(settings)).with_process(), Health(stuck_after_s=constants.STUCK_AFTER_S)
     board = ScorerBoard()
     site = Site(settings, board, metrics, health).answer
+    show_health(metrics, health)
     show_throttling(connection, metrics, health)
     spare_the_collector()
     with HttpServer(settings.http, health, metrics.registry, site) as http, Supervision(health, stop), health.failing():

@@ -34,6 +34,7 @@ def train(
         configure_logging,
         connect,
         log_start,
+        show_health,
         show_throttling,
         spare_the_collector,
         stop_on_signals,
@@ -57,6 +58,7 @@ def train(
     metrics, health = Metrics(TRAINER.of(settings)).with_process(), Health(stuck_after_s=constants.STUCK_AFTER_S)
     board = TrainerBoard(settings, metrics)
     site = Site(settings, board, metrics, health).answer
+    show_health(metrics, health)
     show_throttling(connection, metrics, health)
     spare_the_collector()
     with HttpServer(settings.http, health, metrics.registry, site) as http, Supervision(health, stop), health.failing():

@@ -24,7 +24,7 @@ from rich.text import Text
 from sklearn.metrics import accuracy_score, balanced_accuracy_score
 
 from consumers import constants
-from consumers.host.runtime import Health, configure_logging, stop_on_signals
+from consumers.host.runtime import Health, configure_logging, show_health, stop_on_signals
 from consumers.host.web.server import HttpServer
 from consumers.metrics import TRAINER, Metrics
 from consumers.page.board import TrainerBoard
@@ -126,6 +126,7 @@ def run(reducer: ReducerName, *, keep_open: bool = False) -> bool:
             Metrics(TRAINER.of(settings)).with_process(),
             Health(stuck_after_s=constants.STUCK_AFTER_S),
         )
+        show_health(metrics, health)
         board = TrainerBoard(settings, metrics)
         site = Site(settings, board, metrics, health)
         with HttpServer(settings.http, health, metrics.registry, site.answer) as http:

@@ -238,17 +238,20 @@ class Health:
 
     def ready(self) -> tuple[bool, dict[str, Any]]:
         """Return whether the process does its work now, and what it waits for."""
-        conditions = dict(self._conditions)  # the main loop may add one meanwhile
-        missing = {condition: why for condition, why in conditions.items() if why}
+        missing = {part: why for part, why in self.parts().items() if why}
+        return not missing, self._with_warnings({"ready": not missing, "waiting_for": missing})
+
+    def parts(self) -> dict[str, str]:
+        """Return the parts of readiness, each with what it waits for; empty where it works."""
         idle_s = self.clock() - self._beat_at
-        if idle_s > STALE_AFTER_S:
-            missing["loop"] = f"the main loop has not turned for {idle_s:.0f} s: it waits for the broker or the disk"
+        late = f"the main loop has not turned for {idle_s:.0f} s: it waits for the broker or the disk"
+        conditions = dict(self._conditions) or {"start": "starting"}  # a copy: the main loop may add one meanwhile
         healthy, answer = self.healthy()
-        if not healthy:
-            missing["health"] = answer["why"]
-        ready = bool(self._conditions) and not missing
-        waiting_for = missing if self._conditions else {"start": "starting"}
-        return ready, self._with_warnings({"ready": ready, "waiting_for": waiting_for})
+        return {
+            **conditions,
+            "loop": late if idle_s > STALE_AFTER_S else "",
+            "health": "" if healthy else answer["why"],
+        }
 
 
 def connect(settings: Settings, role: str) -> Connection:
@@ -260,6 +263,18 @@ def connect(settings: Settings, role: str) -> Connection:
     for risk in connection.risks():
         structlog.get_logger("streamsvm").warning("insecure_connection", what=risk)
     return connection
+
+
+def show_health(metrics: Metrics, health: Health) -> None:
+    """Show at each scrape what /readyz answers then; the main loop may hang meanwhile."""
+
+    def ready() -> float:
+        parts = health.parts()  # one look for both gauges, so that they agree
+        for part, why in parts.items():
+            metrics.put("streamsvm_not_ready", float(bool(why)), reason=part)
+        return float(not any(parts.values()))
+
+    metrics.follow("streamsvm_ready", ready)
 
 
 def show_throttling(connection: Connection, metrics: Metrics, health: Health) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
+import time
 from collections.abc import Callable, Iterable
 from itertools import accumulate
 from typing import TypeVar
@@ -67,6 +68,13 @@ class Bulk(Collector):
         )
 
 
+class _Process(ProcessCollector):
+    """Also where `/proc` has no `stat` of the machine, as in a unit with `ProcSubset=pid`."""
+
+    def _boot_time(self) -> float:
+        return time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
 class Metrics:
     """The metrics of one process, in a registry of their own.
 
@@ -82,7 +90,7 @@ class Metrics:
 
     def with_process(self) -> Metrics:
         """Collect metrics of the process, too (`PROCESS`); once."""
-        ProcessCollector(registry=self.registry)
+        _Process(registry=self.registry)
         PlatformCollector(registry=self.registry)
         GCCollector(registry=self.registry)
         return self

@@ -6,6 +6,23 @@ from typing import Final
 
 from consumers.metrics.definition import Definition
 
+READINESS: Final = (
+    Definition(
+        "streamsvm_ready",
+        "gauge",
+        "1 while /readyz answers 200, else 0.",
+        "0: streamsvm_not_ready names the reasons; see StreamsvmNotReady.",
+    ),
+    Definition(
+        "streamsvm_not_ready",
+        "gauge",
+        "1 for each part of /readyz that waits, else 0.",
+        "1: /readyz says what the part waits for.",
+        ("reason",),
+    ),
+)
+"""In this order: whoever asks for the first sets the second."""
+
 OUTPUT_BLOCKED: Final = Definition(
     "streamsvm_output_held_up_seconds",
     "gauge",

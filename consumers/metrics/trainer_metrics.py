@@ -16,6 +16,7 @@ from consumers.metrics.shared import (
     INPUT_ROWS,
     OUTPUT_BLOCKED,
     PASSED_OVER_ROWS,
+    READINESS,
     REGISTRY_WAITING_SECONDS,
     ROUNDED_FEATURES,
     UNREAD_FIELDS,
@@ -28,6 +29,7 @@ CHECKPOINT_BUCKETS_S: Final = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 
 
 OWN: Final = (
+    *READINESS,
     OUTPUT_BLOCKED,
     BROKER_THROTTLE,
     INPUT_RECORDS,

@@ -22,6 +22,7 @@ def worker_command(settings: Settings) -> None:
         configure_logging,
         connect,
         log_start,
+        show_health,
         show_throttling,
         spare_the_collector,
         stop_on_signals,
@@ -39,6 +40,7 @@ def worker_command(settings: Settings) -> None:
     settings.models()
     connection = connect(settings, "worker")
     metrics, health = Metrics(METRICS).with_process(), Health(stuck_after_s=constants.STUCK_AFTER_S)
+    show_health(metrics, health)
     show_throttling(connection, metrics, health)
     spare_the_collector()
     with HttpServer(settings.http, health, metrics.registry) as http, Supervision(health, stop), health.failing():

@@ -57,6 +57,8 @@ TRAINER: Final = BranchMetrics(
     wanted=lambda settings: section(settings, TrainingByWorkers).from_coresets,
 )
 OF_THE_TRAINER: Final = {
+    "streamsvm_ready",
+    "streamsvm_not_ready",
     "streamsvm_broker_throttle_seconds",
     "streamsvm_input_records",
     "streamsvm_input_rows",

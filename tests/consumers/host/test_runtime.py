@@ -8,6 +8,7 @@ import logging
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from typing import Any, Final, Literal
 
@@ -16,7 +17,7 @@ import structlog
 
 from consumers.host import runtime
 from consumers.host.exit_codes import exit_code
-from consumers.host.runtime import Health, configure_logging, log_start
+from consumers.host.runtime import Health, configure_logging, log_start, show_health
 from consumers.host.web.server import HttpServer
 from consumers.loader import load
 from consumers.metrics import TRAINER, Metrics
@@ -86,6 +87,43 @@ def test_readiness_names_what_is_missing(server: HttpServer, health: Health, clo
     assert get(server, "/readyz")[0] == 200
     clock.now += 61
     assert get(server, "/readyz")[0] == 503
+
+
+def test_metrics_show_what_readyz_answers(clock: Clock) -> None:
+    """Each part of readiness is a series, and a main loop that hangs does not hide it."""
+    metrics, health = Metrics(TRAINER), Health(stuck_after_s=60.0, clock=clock)
+    show_health(metrics, health)
+
+    def shown() -> tuple[float, set[str]]:
+        (ready,) = (sample.value for family in metrics.registry.collect() for sample in family.samples
+                    if sample.name == "streamsvm_ready")  # fmt: skip
+        parts = metrics.values("streamsvm_not_ready")
+        return ready, {part for (part,), waits in parts.items() if waits}
+
+    assert shown() == (0.0, {"start"})
+    health.require("start", "")
+    health.require("broker", "no connection is up")
+    assert shown() == (0.0, {"broker"})
+    health.require("broker", "")
+    assert shown() == (1.0, set())
+    clock.now += 61
+    assert shown() == (0.0, {"loop", "health"})
+
+
+def test_metrics_of_the_process_need_no_more_than_its_own_proc() -> None:
+    """Start time and memory are shown in a unit whose `/proc` shows processes only."""
+    hidden = (
+        "from consumers.metrics import Metrics; from prometheus_client import "
+        "generate_latest; print(generate_latest(Metrics(()).with_process().registry).decode())"
+    )
+    mount = 'mount --make-rprivate / && mount -t proc -o subset=pid proc /proc && exec "$@"'
+    if subprocess.run(["unshare", "-m", "sh", "-c", mount, "sh", "true"], capture_output=True, check=False).returncode:
+        pytest.skip("needs root: mounts a /proc of its own")
+    code = ["unshare", "-m", "sh", "-c", mount, "sh", sys.executable, "-c", hidden]
+    text = subprocess.run(code, capture_output=True, text=True, check=True).stdout
+    figures = dict(line.split(" ") for line in text.splitlines() if line.startswith("process_"))
+    assert abs(float(figures["process_start_time_seconds"]) - time.time()) < 60
+    assert float(figures["process_resident_memory_bytes"]) > 1e7
 
 
 def test_a_taken_port_is_one_line(server: HttpServer, health: Health) -> None:

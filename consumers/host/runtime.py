@@ -266,7 +266,7 @@ def connect(settings: Settings, role: str) -> Connection:
 
 
 def show_health(metrics: Metrics, health: Health) -> None:
-    """Show at each scrape what /readyz answers then; the main loop may hang meanwhile."""
+    """Show at each scrape what /readyz answers then, and the clock; the main loop may hang meanwhile."""
 
     def ready() -> float:
         parts = health.parts()  # one look for both gauges, so that they agree
@@ -275,6 +275,7 @@ def show_health(metrics: Metrics, health: Health) -> None:
         return float(not any(parts.values()))
 
     metrics.follow("streamsvm_ready", ready)
+    metrics.follow("streamsvm_clock_seconds", time.time)
 
 
 def show_throttling(connection: Connection, metrics: Metrics, health: Health) -> None:

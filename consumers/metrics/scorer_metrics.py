@@ -9,6 +9,7 @@ from consumers.metrics.shared import (
     ABSENT_FIELDS,
     BROKER_THROTTLE,
     DEAD_LETTERS,
+    HEALTH,
     INPUT_LAG_RECORDS,
     INPUT_MOSTLY_REJECTED,
     INPUT_OPEN_TRANSACTION_RECORDS,
@@ -16,7 +17,6 @@ from consumers.metrics.shared import (
     INPUT_ROWS,
     OUTPUT_BLOCKED,
     PASSED_OVER_ROWS,
-    READINESS,
     REGISTRY_WAITING_SECONDS,
     UNREAD_FIELDS,
 )
@@ -28,7 +28,7 @@ LATENCY_BUCKETS_S: Final = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 60.0, 300.0, 1
 
 
 OWN: Final = (
-    *READINESS,
+    *HEALTH,
     OUTPUT_BLOCKED,
     BROKER_THROTTLE,
     INPUT_RECORDS,

@@ -6,7 +6,7 @@ from typing import Final
 
 from consumers.metrics.definition import Definition
 
-READINESS: Final = (
+HEALTH: Final = (
     Definition(
         "streamsvm_ready",
         "gauge",
@@ -19,6 +19,12 @@ READINESS: Final = (
         "1 for each part of /readyz that waits, else 0.",
         "1: /readyz says what the part waits for.",
         ("reason",),
+    ),
+    Definition(
+        "streamsvm_clock_seconds",
+        "gauge",
+        "The host's time of day.",
+        "Far from the time of the scrape: see StreamsvmClockOff.",
     ),
 )
 """In this order: whoever asks for the first sets the second."""
@@ -34,7 +40,7 @@ BROKER_THROTTLE: Final = Definition(
     "streamsvm_broker_throttle_seconds",
     "gauge",
     "Seconds by which a broker's quota delayed the newest answer; 0 if it has delayed none for half a minute.",
-    "Stays above 0: the quota of this client or user is too small for what it does; /readyz names the broker.",
+    "Stays above 0.1: see StreamsvmThrottled.",
 )
 
 INPUT_RECORDS: Final = Definition(

@@ -9,6 +9,7 @@ from consumers.metrics.shared import (
     ABSENT_FIELDS,
     BROKER_THROTTLE,
     DEAD_LETTERS,
+    HEALTH,
     INPUT_LAG_RECORDS,
     INPUT_MOSTLY_REJECTED,
     INPUT_OPEN_TRANSACTION_RECORDS,
@@ -16,7 +17,6 @@ from consumers.metrics.shared import (
     INPUT_ROWS,
     OUTPUT_BLOCKED,
     PASSED_OVER_ROWS,
-    READINESS,
     REGISTRY_WAITING_SECONDS,
     ROUNDED_FEATURES,
     UNREAD_FIELDS,
@@ -29,7 +29,7 @@ CHECKPOINT_BUCKETS_S: Final = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 
 
 OWN: Final = (
-    *READINESS,
+    *HEALTH,
     OUTPUT_BLOCKED,
     BROKER_THROTTLE,
     INPUT_RECORDS,
@@ -326,7 +326,7 @@ OWN: Final = (
         "streamsvm_checkpoint_timestamp_seconds",
         "gauge",
         "When the newest checkpoint was written.",
-        "Old: a restart reads again from then on; see StreamsvmCheckpointStale.",
+        "Old: a restart reads again from then on; see StreamsvmCheckpointFailing.",
     ),
     Definition(
         "streamsvm_checkpoint_bytes",

@@ -105,6 +105,7 @@ STREAM: Final[tuple[tuple[str, str, Queries], ...]] = (
     ("Records read", "cps", _rates("streamsvm_input_records", EITHER, "job")),
     ("Rows by outcome", "cps", _rates("streamsvm_input_rows", EITHER, "outcome")),
     ("Dead letters by reason", "cps", _rates("streamsvm_dead_letters", EITHER, "reason")),
+    ("What waits", "short", (("{{reason}}", f"sum by (reason) (streamsvm_not_ready{{{EITHER}}})"),)),
     (
         "Records in open transactions",
         "short",

@@ -59,6 +59,7 @@ TRAINER: Final = BranchMetrics(
 OF_THE_TRAINER: Final = {
     "streamsvm_ready",
     "streamsvm_not_ready",
+    "streamsvm_clock_seconds",
     "streamsvm_broker_throttle_seconds",
     "streamsvm_input_records",
     "streamsvm_input_rows",

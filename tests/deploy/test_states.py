@@ -1,9 +1,9 @@
 """Every state in which a user would call somebody has its alert within ten minutes, and no other; health has none.
 
-Oracle: `promtool test rules` with all shipped rules over the series of `states.json`, a sample a minute. There `healthy`
-has for each daemon what its series begin with and gain a minute. A state changes some from minute `begins` on: `+k` goes
-on from there by k a minute, `a+k` from a, a number stays, `stale` ends, more than one value are the values themselves;
-`*` stands for all others. What daemons show was recorded live where the state says so, else it is read from their code.
+Oracle: `promtool test rules` with all shipped rules over the series of `states.json`, a sample a minute. For each daemon
+`healthy` has what its series begin with and gain a minute. A state changes some from minute `begins` on: `+k` goes on by
+k a minute, `a+k` does so from a, a number stays, `stale` ends, several values are the values themselves; `*` stands for
+all others. What daemons show was recorded live where the state says so, else it is read from their code.
 """
 
 from __future__ import annotations
@@ -15,8 +15,7 @@ from typing import Any, Final
 
 import pytest
 
-from consumers.branches.workers.metrics import WORKER
-from consumers.metrics import PROCESS, SCORER, TRAINER
+from consumers.metrics import PROCESS, SCORER, TRAINER, other_daemons
 from tests.deploy.checkers import promtool
 from tests.deploy.files import RULES, selectors, series
 
@@ -100,7 +99,8 @@ def test_a_cause_that_is_not_named_is_caught(tmp_path: Path) -> None:
 
 def test_daemons_have_the_series_of_the_states() -> None:
     """Every series of the table is one that the daemon declares."""
-    declared = {"trainer": TRAINER, "adopter": TRAINER, "scorer": SCORER, "worker": WORKER}
+    declared = {"trainer": tuple(TRAINER), "adopter": tuple(TRAINER), "scorer": tuple(SCORER)}
+    declared |= {one.title.lower(): one.definitions for one in other_daemons()}
     for daemon, healthy in HEALTHY.items():
         known = {name: labels for one in (*declared[daemon], *PROCESS) for name, labels in series(one).items()}
         for name in healthy.keys() - {"up"}:

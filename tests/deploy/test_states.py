@@ -1,9 +1,9 @@
 """Every state in which a user would call somebody has its alert within ten minutes, and no other; health has none.
 
-Oracle: `promtool test rules` with all shipped rules over the series of `states.json`, a sample a minute. For each daemon
-`healthy` has what its series begin with and gain a minute. A state changes some from minute `begins` on: `+k` goes on by
-k a minute, `a+k` does so from a, a number stays, `stale` ends, several values are the values themselves; `*` stands for
-all others. What daemons show was recorded live where the state says so, else it is read from their code.
+Oracle: `promtool test rules` with all shipped rules over the series of `states.json`, a sample a minute. For each
+daemon `healthy` has what its series begin with and gain a minute. A state changes some from minute `begins` on: `+k`
+goes on by k a minute, `a+k` does so from a, a number stays, `stale` ends, several values are the values themselves; `*`
+stands for all others. What daemons show was recorded live where the state says so, else it is read from their code.
 """
 
 from __future__ import annotations

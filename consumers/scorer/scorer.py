@@ -93,6 +93,11 @@ CONFIRM_EVERY_S: Final = 0.05
 checks never take more than 1 % of a processor. For a batch of a new topic to be committed unchecked, the topic would
 have to be deleted, created, filled and fetched again within that time. The next check then finds it, and the new topic
 is scored from its first record."""
+APART_S: Final = 0.05
+"""Least time between the beginnings of two small transactions, in seconds. At a low rate each record would have one of
+its own, which takes several milliseconds of a processor; what comes meanwhile is gathered."""
+SMALL_ROWS: Final = 200
+"""A transaction of more is worth its price: the next one begins as soon as there is anything."""
 COMPARE_EVERY_S: Final = 1.0
 """The same where the broker reports no ids: there each check reads two records of every partition."""
 PORTION_ROWS: Final = 16_384
@@ -132,7 +137,7 @@ class Scorer:
         self._trouble = ""
         self._row_bytes = FIRST_ROW_BYTES
         self._unanswered = False
-        self._confirmed_at = -math.inf
+        self._confirmed_at = self._not_before = -math.inf
 
     def run(self) -> None:
         """Start, wait for a version, score until stopped, stop.
@@ -232,6 +237,7 @@ class Scorer:
             self._join(life)
             return
         self._watch.look(seat.subscription)
+        self._stop.wait(max(self._not_before - time.monotonic(), 0.0))
         try:
             records = seat.subscription.poll(constants.SCORED_AT_ONCE, POLL_S)
         except Fenced as error:
@@ -331,6 +337,7 @@ class Scorer:
             return False
         crash_point("scores.committed")
         self._trouble = ""
+        self._not_before = begun + (APART_S if len(scored.values) < SMALL_ROWS else 0.0)
         self._watch.committed(records, scored)
         metrics.increase("streamsvm_scored_points", len(scored.values))
         metrics.increase("streamsvm_scored_batches", outcome="committed")

@@ -17,7 +17,7 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
@@ -189,6 +189,7 @@ class Link:
         # It says that nothing works, not why: the trouble that was noted before is what a person needs.
         if code == KafkaError._ALL_BROKERS_DOWN:
             self.up, self._all_down = False, True
+            self._connection.outage.met()
         else:
             self.last_trouble = text_of(error)
 
@@ -222,6 +223,7 @@ class Link:
         # Credentials that were accepted once are right: a refusal before this answer no longer counts.
         self.up, self._all_down, self._untrusted = True, False, None
         self._connection.accepted.set()
+        self._connection.outage.over()
 
     def answer(self, future: Future[Any]) -> Any:
         """Return an admin client's answer, or raise `KafkaException`; one that was destroyed never answers."""
@@ -274,14 +276,20 @@ def options_for(
     return {
         "socket.timeout.ms": socket_timeout_ms(connection),
         "socket.connection.setup.timeout.ms": socket_timeout_ms(connection),
-        # A new client waits for half of this before it opens its first connection: by default for fifty milliseconds.
-        "reconnect.backoff.ms": 20,
-        "reconnect.backoff.max.ms": 2000,
+        # A client that connects to the brokers it needs only tries a hundred times a second while none answers, without
+        # growing pauses, and as long as it lives; and a new one waits before its first connection.
+        "enable.sparse.connections": False,
+        "reconnect.backoff.max.ms": 10_000,
         **defaults,
         **connection.options,
         "client.id": connection.client_id,
         **fixed,
     }
+
+
+ASKS: Final[Mapping[str, Option]] = MappingProxyType({"metadata.recovery.strategy": "none"})
+"""Of a consumer that only asks questions: while no broker answers, one that begins anew with the bootstrap servers does
+so several times a second. What it knows of a cluster that has moved is forgotten with it."""
 
 
 def close_within(consumer: Consumer, timeout_s: float) -> None:
@@ -362,7 +370,7 @@ def lent_consumer(connection: Connection, topic: str, fixed: Mapping[str, Option
         lent = None
     if lent is None:
         link = Link(connection)
-        lent = _Lendable(make_consumer(connection, link, fixed=fixed), link)
+        lent = _Lendable(make_consumer(connection, link, defaults=ASKS, fixed=fixed), link)
     try:
         yield lent.consumer, lent.link
         lent.consumer.unassign()

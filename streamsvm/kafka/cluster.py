@@ -20,7 +20,7 @@ from streamsvm.kafka.outbox import PATIENCE_S, Outbox
 from streamsvm.kafka.producing import Publisher
 from streamsvm.kafka.reading import RecordFetcher, Stored, Tail, fetch_one, read_stored, read_to_end, stored_at
 from streamsvm.kafka.records import Record
-from streamsvm.kafka.topics import TopicIds, TopicInfo, TopicSpec, create_topics, describe_topic
+from streamsvm.kafka.topics import TopicInfo, Topics, TopicSpec, create_topics
 
 TRANSACTION_TIMEOUT_S = 20.0
 """How long a version may take to be stored, and then to be committed. Each step of a publish has as much: on a broker
@@ -33,8 +33,8 @@ KNOWN_AFTER_S = 10.0
 class Cluster:
     """The broker that a connection reaches.
 
-    Safe from any thread. `marks` and `topic_id` keep a client. Every other method makes a client of its own, or returns
-    an object that has one; see the object's class for what blocks, and what it raises.
+    Safe from any thread. `marks`, `topic_id`, `describe` keep a client. Every other method makes one of its own, or
+    returns an object that has one; see the object's class for what blocks, and what it raises.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ class Cluster:
         self._connection = connection_of(connection)
         self._timeout_s = TRANSACTION_TIMEOUT_S if transaction_timeout_s is None else transaction_timeout_s
         self._marks = Marks(self._connection)
-        self._topic_ids = TopicIds(self._connection)
+        self._topics = Topics(self._connection)
         self._made: dict[str, float] = {}
 
     @property
@@ -101,7 +101,7 @@ class Cluster:
         ConfigurationError
             If the broker refuses us.
         """
-        return describe_topic(self._connection, topic, self._made.get(topic, 0.0))
+        return self._topics.describe(topic, self._made.get(topic, 0.0))
 
     def topic_id(self, topic: str) -> str | None:
         """Return a topic's id now; None where the broker gives none. One request, over a connection that is kept.
@@ -113,7 +113,7 @@ class Cluster:
         TopicMissing, BrokerUnavailable, ConfigurationError
             As for `describe`.
         """
-        return self._topic_ids.of(topic)
+        return self._topics.id_of(topic)
 
     def create(self, topics: Sequence[TopicSpec]) -> list[str]:
         """Create the topics that do not exist, wait until they can be used, and return their names.

@@ -25,6 +25,9 @@ Option = str | int | bool
 RECENT_S: Final = 30.0
 """How long a delay by a quota is shown."""
 
+HICCUP_S: Final = 10.0
+"""How long no broker is met before clients that failed are kept rather than replaced."""
+
 RESERVED: Mapping[str, str] = MappingProxyType(
     {
         "auto.offset.reset": "a position outside the log must stop the reader, never move it",
@@ -98,6 +101,26 @@ class Throttling:
         return f"the quota of broker {self._newest[2]} delayed an answer by {delay_s:.2g} s" if delay_s else ""
 
 
+class Outage:
+    """Since when clients of a connection have met no broker. Safe from any thread."""
+
+    def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._monotonic = monotonic
+        self._since = math.inf
+
+    def met(self) -> None:
+        """Note that a client found all brokers down."""
+        self._since = min(self._since, self._monotonic())
+
+    def over(self) -> None:
+        """Note that a broker answered."""
+        self._since = math.inf
+
+    def lasts(self) -> bool:
+        """Return whether it is no hiccup: then a new client would only try once more what the others try."""
+        return self._monotonic() - self._since > HICCUP_S
+
+
 @dataclass(frozen=True, slots=True, repr=False, kw_only=True)
 class Connection:
     """How to reach the broker; made once from configuration, passed to everything.
@@ -121,6 +144,8 @@ class Connection:
         in the broker are known to be right, and a refusal is something that may pass.
     throttling : Throttling
         What quotas do to its clients.
+    outage : Outage
+        Whether its clients meet a broker.
     kept : Kept
         Clients that wait for another question.
 
@@ -136,6 +161,7 @@ class Connection:
     request_timeout_s: float = field(default=10.0)
     accepted: threading.Event = field(default_factory=threading.Event, init=False, compare=False)
     throttling: Throttling = field(default_factory=Throttling, init=False, compare=False)
+    outage: Outage = field(default_factory=Outage, init=False, compare=False)
     kept: Kept[Any] = field(default_factory=Kept, init=False, compare=False)
 
     def __post_init__(self) -> None:

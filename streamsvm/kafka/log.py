@@ -13,7 +13,7 @@ from typing import Final, Literal
 from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, TopicPartition
 
 from streamsvm.errors import ConfigurationError
-from streamsvm.kafka.client import Link, lent_consumer, make_consumer, partitions_of
+from streamsvm.kafka.client import ASKS, Link, lent_consumer, make_consumer, partitions_of
 from streamsvm.kafka.connection import Connection, Option
 from streamsvm.kafka.failures import error_of, partitions_missing
 from streamsvm.kafka.topics import failure_of
@@ -117,8 +117,9 @@ class Marks:
             (topic, partition), error = failed
             # By new clients from now on: those that are kept may know a leader or an epoch that is gone, and ask by it
             # for ever.
-            for idle in self._idle.values():
-                idle.clear()
+            if not self._connection.outage.lasts():
+                for idle in self._idle.values():
+                    idle.clear()
             if error.code() == KafkaError._TIMED_OUT:
                 look_s *= 2
             if error.code() not in _ASKED_AGAIN or time.monotonic() + 2 * _PAUSE_S >= deadline:
@@ -137,19 +138,20 @@ class Marks:
         try:
             consumer = self._idle[isolation].pop()
         except IndexError:  # asked for by `pop`, not before: other threads take clients, too
-            consumer = make_consumer(self._connection, self._link, fixed=fixed)
+            consumer = make_consumer(self._connection, self._link, defaults=ASKS, fixed=fixed)
         consumer.poll(0)  # serves callbacks: their queue would grow
         wanted = [TopicPartition(topic, partition, OFFSET_END) for topic, partition in places]
         try:
             answers = consumer.offsets_for_times(wanted, timeout=timeout_s)
         except KafkaException as error:
             consumer.poll(0)  # which know why
+            self._idle[isolation].append(consumer)
             return {}, (places[0], error_of(error))
+        self._idle[isolation].append(consumer)
         failed = next((at for at in answers if at.error is not None or at.offset < 0), None)
         if failed is not None:
             nobody = KafkaError(KafkaError.LEADER_NOT_AVAILABLE)
             return {}, ((failed.topic, failed.partition), failed.error or nobody)
-        self._idle[isolation].append(consumer)
         return {(at.topic, at.partition): at.offset for at in answers}, None
 
 

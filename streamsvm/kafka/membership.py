@@ -26,7 +26,7 @@ from typing import Any, Final
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, KafkaException, Message as Consumed, TopicPartition
 
 from streamsvm.errors import StateError, TransientError
-from streamsvm.kafka.client import CLOSE_TIMEOUT_S, FOLLOWS_PARTITIONS, SLICE_S, Link, close_within, make_consumer
+from streamsvm.kafka.client import ASKS, CLOSE_TIMEOUT_S, FOLLOWS_PARTITIONS, SLICE_S, Link, close_within, make_consumer
 from streamsvm.kafka.connection import Connection, Option
 from streamsvm.kafka.consuming import DEFAULT_BUFFERED_BYTES, buffer_of
 from streamsvm.kafka.failures import OffsetOutOfRange, error_of, text_of
@@ -421,7 +421,7 @@ class Subscription:
         """
         self._unplaced = ""
         if self._observer is None:
-            self._observer = make_consumer(self._connection, self._link, self._group, fixed=_OBSERVES)
+            self._observer = make_consumer(self._connection, self._link, self._group, defaults=ASKS, fixed=_OBSERVES)
         try:
             committed = self._observer.committed(partitions, REWIND_TIMEOUT_S) if partitions else []
         except KafkaException as error:

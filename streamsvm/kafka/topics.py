@@ -5,7 +5,8 @@ from __future__ import annotations
 import difflib
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final
@@ -73,21 +74,21 @@ class TopicSpec:
     config: Mapping[str, str] = field(default_factory=dict)
 
 
-def describe_topic(connection: Connection, topic: str, until: float = 0.0) -> TopicInfo:
+def describe_topic(connection: Connection, topic: str, until: float = 0.0, admin: Admin | None = None) -> TopicInfo:
     """See `Cluster.describe`; a topic that is missing is asked for again until that monotonic time."""
     if connection.embedded:
         return TopicInfo(topic, None, _touch(connection, Link(connection), topic))
-    admin = Admin(connection)
-    try:
-        return _described(admin, topic)
-    except TopicMissing:
-        if time.monotonic() < until:
+    admin = admin or Admin(connection)
+    while True:
+        try:
+            return _described(admin, topic)
+        except TopicMissing:
+            if time.monotonic() >= until:
+                raise TopicMissing(
+                    f"topic {topic} does not exist at {connection.servers}",
+                    f"Create the topic, or correct its name{_alike(admin, connection, topic)}.",
+                ) from None
             admin.client.poll(SLICE_S)
-            return describe_topic(connection, topic, until)
-        raise TopicMissing(
-            f"topic {topic} does not exist at {connection.servers}",
-            f"Create the topic, or correct its name{_alike(admin, connection, topic)}.",
-        ) from None
 
 
 def failure_of(
@@ -96,10 +97,12 @@ def failure_of(
     """Return our error for the client's about a partition; blocks at most about `GONE_AFTER_S`.
 
     The client says of a partition without a leader what it says of one that does not exist, and a broker that has just
-    started may not know its topics yet. So brokers are asked what there is, again for a while.
+    started may not know its topics yet. So brokers are asked what there is, again for a while, if any answers.
     """
     if fault_of(error) is not Fault.MISSING or connection.embedded:
         return link.failure(error, doing)
+    if connection.outage.lasts():
+        return unavailable(connection, link.last_trouble)
     try:
         found = describe_topic(connection, topic, time.monotonic() + GONE_AFTER_S)
     except StreamsvmError as known:
@@ -136,10 +139,10 @@ _LOOKS: Final = 0.2, 0.4, 0.4
 died, also where others could answer."""
 
 
-class TopicIds:
-    """Asks for the ids of topics, over one kept connection. Safe from any thread.
+class Topics:
+    """Asks what topics are like, over one kept connection. Safe from any thread.
 
-    One question is one request for metadata; a client of its own would find its broker in twenty milliseconds first.
+    A client of its own for each question would connect, and log in, for each.
 
     Parameters
     ----------
@@ -152,20 +155,37 @@ class TopicIds:
         self._lock = threading.Lock()
         self._admin: Admin | None = None
 
-    def of(self, topic: str) -> str | None:
+    def id_of(self, topic: str) -> str | None:
         """See `Cluster.topic_id`."""
         if self._connection.embedded:
             return None
         for share in _LOOKS:
-            with self._lock:
-                admin = self._admin = self._admin or Admin(self._connection)
             try:
-                return _partitions(admin, topic, share)[0]
+                with self._lent() as admin:
+                    return _partitions(admin, topic, share)[0]
             except TransientError as error:
                 failure = error
-                with self._lock:
-                    self._admin = None  # the next question is asked with what a new client finds out
         raise failure
+
+    def describe(self, topic: str, until: float) -> TopicInfo:
+        """See `describe_topic`."""
+        if self._connection.embedded:
+            return describe_topic(self._connection, topic)
+        with self._lent() as admin:
+            return describe_topic(self._connection, topic, until, admin)
+
+    @contextmanager
+    def _lent(self) -> Iterator[Admin]:
+        """Lend the client; after a question that was not answered the next one has what a new client finds out."""
+        with self._lock:
+            admin = self._admin = self._admin or Admin(self._connection)
+        try:
+            yield admin
+        except TransientError:
+            if not self._connection.outage.lasts():
+                with self._lock:
+                    self._admin = None
+            raise
 
 
 def _new_topic(spec: TopicSpec) -> NewTopic:

@@ -144,7 +144,7 @@ def _sources(file: Path | None) -> str:
 
 
 def _refuse_unknown_environment(environment: Mapping[str, str]) -> None:
-    known = {field.upper() for field in Settings.model_fields} | {"CONFIG", "SECRETS", "TEST"}
+    known = {field.upper() for field in Settings.model_fields} | {"CONFIG", "SECRETS", "RESET", "RESET_SCORES", "TEST"}
     for variable in environment:
         if variable.startswith(ENVIRONMENT_PREFIX):
             first = variable.removeprefix(ENVIRONMENT_PREFIX).split("__")[0]

@@ -41,7 +41,7 @@ mkdir -p usr etc opt/streamsvm proc sys dev/shm tmp var/tmp run/systemd run/cred
 for each in bin sbin lib lib64; do ln -s "usr/$each" "$each"; done
 mount --bind -o ro /usr usr
 mount -t overlay -o "ro,lowerdir=$GIVEN/etc:/etc" overlay etc
-mount --bind "$GIVEN/opt" opt/streamsvm
+mount --bind "$INSTALLED" opt/streamsvm
 mount --bind "$GIVEN/credentials" run/credentials
 mount --bind "$GIVEN/notify" run/systemd
 for each in $READ; do mkdir -p "./$each"; mount --rbind -o ro "$each" "./$each"; done
@@ -50,10 +50,11 @@ mount -t proc -o "nosuid,nodev,noexec$PROC" proc proc
 for each in null zero full random urandom; do touch "dev/$each"; mount --bind "/dev/$each" "dev/$each"; done
 for each in dev/shm tmp var/tmp; do mount -t tmpfs -o mode=1777,nosuid,nodev tmpfs "$each"; done
 for each in $WRITTEN; do
-    link="${each%/*}"
-    mkdir -p "./${link%/*}/private/${link##*/}/${each##*/}"
-    ln -s "private/${link##*/}" "./$link"
-    mount --bind "$GIVEN$each" "./${link%/*}/private/${link##*/}/${each##*/}"
+    name="${each#/var/*/}"
+    base="./${each%"/$name"}"
+    mkdir -p "$base/private/$name"
+    ln -s "private/${name%%/*}" "$base/${name%%/*}"
+    mount --bind "$GIVEN$each" "$base/private/$name"
 done
 mount -o remount,ro,bind "$NEW"
 umask "$UMASK"
@@ -163,13 +164,15 @@ def why_not() -> str:
 class Site:
     """What lies around a unit's process on a machine, and outlives it.
 
-    `folder`: Empty; holds everything that is laid around it. `user`: Its number among the units of this machine.
+    `folder`: Empty; holds everything that is laid around it. `owner`: The user id of its process.
+    `installed`: What lies in /opt/streamsvm; by default a program that runs this tree.
     """
 
-    def __init__(self, unit: Unit, folder: Path, user: int) -> None:
-        self.unit, self._folder, self.owner = unit, folder, DYNAMIC_USERS + user
+    def __init__(self, unit: Unit, folder: Path, owner: int, installed: Path | None = None) -> None:
+        self.unit, self._folder, self.owner = unit, folder, owner
         for name in ("root", "etc/streamsvm", "opt/bin", f"credentials/{unit.name}", "notify"):
             (folder / name).mkdir(parents=True)
+        self._installed = installed or folder / "opt"
         streamsvm = folder / "opt" / "bin" / "streamsvm"
         streamsvm.write_text(COMMAND)
         streamsvm.chmod(0o755)
@@ -202,7 +205,12 @@ class Site:
     def popen(self, command: Sequence[str], environment: Mapping[str, str]) -> subprocess.Popen[str]:
         """Start a process."""
         unit = self.unit
-        own = dict(one.split("=", 1) for line in unit.all("Environment") for one in shlex.split(line))
+        files = [self.at(name.removeprefix("-")) for name in unit.all("EnvironmentFile")]
+        lines = [
+            *unit.all("Environment"),
+            *(line for file in files if file.exists() for line in file.read_text().splitlines()),
+        ]
+        own = dict(one.split("=", 1) for line in lines for one in shlex.split(line))
         allowed_families = {getattr(socket, name) for name in unit.one("RestrictAddressFamilies").split()}
         number = unit.one("SystemCallErrorNumber")
         plan = {
@@ -216,6 +224,7 @@ class Site:
         laid = {
             "NEW": str(self._folder / "root"),
             "GIVEN": str(self._folder),
+            "INSTALLED": str(self._installed),
             "READ": " ".join(dict.fromkeys((sys.base_prefix, sys.prefix, str(ROOT)))),
             "WRITTEN": " ".join(unit.written()),
             "PROC": (f",hidepid={invisible}" if invisible else "") + (f",subset={subset}" if subset else ""),

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml  # type: ignore[import-untyped]
 
-from consumers.branches.workers.coresets_topic import topic_spec
+from consumers.branches.workers import topic_spec
 from consumers.loader import load
 from consumers.settings import Settings
 from consumers.streams import output_topics

@@ -6,8 +6,13 @@ read-only system (`tests.deploy.confined`). They are root's to lay, so the tests
 
 from __future__ import annotations
 
+import os
+import re
+import shutil
 import signal
 import stat
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
@@ -16,19 +21,21 @@ from typing import Final
 import numpy as np
 import pytest
 
-from consumers.host.exit_codes import EXIT_CONFIGURATION
 from streamsvm.ingest import encode
 from streamsvm.kafka import Cluster, Message, Outbox, TopicSpec
 from tests.brokers.jvm import CannotRun
 from tests.brokers.secured import SecuredBroker
 from tests.consumers.host.test_supervision import Supervisor
-from tests.deploy.confined import Site, Unit, why_not
-from tests.deploy.files import DEPLOY
+from tests.deploy.confined import DYNAMIC_USERS, Site, Unit, why_not
+from tests.deploy.files import DEPLOY, DOCKERFILE, ROOT
+from tests.deploy.test_pages import commands_of
 from tests.live.process import Daemon, ask, read_all
 
 UNITS: Final = DEPLOY / "systemd"
 pytestmark = pytest.mark.skipif(bool(why_not()), reason=why_not() or "units can be run here")
 
+FOR_A_PERSON: Final = 78
+"""Exit status after which the units start nothing again."""
 ROWS: Final = 4_000
 PYTHON: Final = "/usr/bin/python3"
 
@@ -51,20 +58,33 @@ class Machine:
     """A machine on which units of one model are started.
 
     `folder`: Empty. `stack`: Ends what is started here. `prefix`: Of its topics. `more`: Options in TOML.
+    `installed`: As `Site` has it.
     """
 
-    def __init__(self, broker: SecuredBroker, folder: Path, stack: ExitStack, prefix: str, more: str) -> None:
+    def __init__(
+        self,
+        broker: SecuredBroker,
+        folder: Path,
+        stack: ExitStack,
+        prefix: str,
+        more: str = "",
+        installed: Path | None = None,
+    ) -> None:
+        self._installed = installed
         self._broker, self._folder, self._stack, self._prefix, self._more = broker, folder, stack, prefix, more
         self._cluster = Cluster(broker.connect())
         self._cluster.create([TopicSpec(f"{prefix}.{topic}", 2) for topic in ("candidates", "points")])
         self._outbox = stack.enter_context(closing(Outbox(broker.connect())))
         self._users = 0
 
-    def site(self, name: str, without: str = "") -> Site:
-        """Return a unit's site, with its configuration and its password."""
+    def site(self, name: str) -> Site:
+        """Return a unit's site."""
         self._users += 1
-        unit = Unit(UNITS / f"streamsvm-{name}@.service", "pulsars", without)
-        site = Site(unit, self._folder / name, self._users)
+        unit = Unit(UNITS / f"streamsvm-{name}@.service", "pulsars")
+        return self.equip(Site(unit, self._folder / name, DYNAMIC_USERS + self._users, self._installed))
+
+    def equip(self, site: Site) -> Site:
+        """Lay a configuration and a password into a site."""
         options = self._broker.options()
         site.credential("kafka__sasl_password", options.pop("sasl.password"))
         ca = site.at("/etc/streamsvm/ca.pem")
@@ -105,7 +125,6 @@ class Machine:
 
 WITH_WORKERS: Final = "[training]\nfrom_coresets = true\n"
 KINDS: Final = {
-    "alone": ("", ("trainer", "scorer")),
     "rbf": ("[svm]\nkernel = 'rbf'\n", ("trainer", "scorer")),
     "workers": (WITH_WORKERS, ("worker", "trainer", "scorer")),
 }
@@ -137,6 +156,65 @@ def test_what_the_units_start_works_and_ends_in_good_order(kind: str, secured: S
         assert {stat.S_IMODE(path.stat().st_mode) for path in kept} == {0o600}
 
 
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What the page's own lines install, in folders that take the place of /opt and /etc/systemd/system."""
+    folder = tmp_path_factory.mktemp("installed")
+    mine = ("make wheel", "python3 -m venv", "/opt/streamsvm/", "cp deploy/systemd/")
+    lines = [line for line in commands_of("README.md") if line.startswith(mine)]
+    for name in ("opt", "system"):
+        (folder / name).mkdir(mode=0o755)
+    script = "set -e\nmount --bind $0/opt /opt\nmount --bind $0/system /etc/systemd/system\n" + "\n".join(lines)
+    command = [
+        "unshare",
+        "--mount",
+        "bash",
+        "-c",
+        script.replace("make wheel", "make --old-file=env wheel"),
+        str(folder),
+    ]
+    path = {"PATH": "/usr/bin:/bin"}  # a Python of the home folder would not be seen by a unit
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VIRTUAL_ENV"))}
+    done = subprocess.run(command, cwd=ROOT, env=kept | path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1800)  # it downloads some 200 MB, and compiles in empty directories
+def test_what_the_page_installs_works_and_is_reset(installed: Path, secured: SecuredBroker, tmp_path: Path) -> None:
+    """The page's lines make a trainer that publishes; a refusal of another option ends by its line for `--reset`."""
+    for shipped in UNITS.glob("*.service"):
+        assert (installed / "system" / shipped.name).read_text() == shipped.read_text()
+    with ExitStack() as stack:
+        machine = Machine(secured, tmp_path, stack, "page", installed=installed / "opt" / "streamsvm")
+        machine.feed(ROWS)
+        site = machine.site("trainer")
+        first, supervisor = machine.start(site)
+        first.wait_for("model_published")
+        supervisor.until(lambda line: line == "READY=1")
+        assert first.stop() == 0, first.said
+        supervisor.close()
+        file = site.at("/etc/streamsvm/pulsars.toml")
+        file.write_text(file.read_text() + "[svm]\nC = 3.0\n")
+        Path(site.notify).unlink()
+        refused, supervisor = machine.start(site)
+        assert refused.wait() == FOR_A_PERSON
+        assert "--reset pulsars/1" in refused.log[-1]
+        supervisor.close()
+        (line,) = [line for line in commands_of("README.md") if line.startswith("echo STREAMSVM_RESET")]
+        written, _, _ = line.replace("/etc/streamsvm", str(site.at("/etc/streamsvm"))).partition(
+            " && systemctl restart"
+        )
+        subprocess.run(["bash", "-c", written], check=True)
+        for event in ("model_published", "reset_ignored"):  # what is left in the file does nothing later
+            Path(site.notify).unlink()
+            again, supervisor = machine.start(site)
+            again.wait_for(event)
+            assert again.stop() == 0, again.said
+            supervisor.close()
+
+
 REFUSED: Final = """
 import ctypes, errno, socket
 libc = ctypes.CDLL(None, use_errno=True)
@@ -161,7 +239,7 @@ UNIT_NAMES: Final = sorted(file.name.removeprefix("streamsvm-").partition("@")[0
 @pytest.mark.parametrize("name", UNIT_NAMES)
 def test_what_a_unit_forbids_is_refused(name: str, tmp_path: Path) -> None:
     """A call, a place and a kind of socket that the unit does not allow are refused, and end nothing."""
-    site = Site(Unit(UNITS / f"streamsvm-{name}@.service", "pulsars"), tmp_path, 1)
+    site = Site(Unit(UNITS / f"streamsvm-{name}@.service", "pulsars"), tmp_path, DYNAMIC_USERS)
     ended = site.start([PYTHON, "-c", REFUSED])
     assert ended.wait() == 0, ended.said
 
@@ -170,7 +248,7 @@ def test_what_a_unit_forbids_is_refused(name: str, tmp_path: Path) -> None:
 def test_a_unit_that_kills_for_a_call_is_found(name: str, tmp_path: Path) -> None:
     """Without its line that makes a forbidden call fail, its program dies as it loads its numerical libraries."""
     unit = Unit(UNITS / f"streamsvm-{name}@.service", "pulsars", without="SystemCallErrorNumber=EPERM")
-    assert Site(unit, tmp_path, 1).start().wait() == -signal.SIGSYS
+    assert Site(unit, tmp_path, DYNAMIC_USERS).start().wait() == -signal.SIGSYS
 
 
 @pytest.mark.parametrize("closed", ["ca.pem", "pulsars.toml"])
@@ -179,8 +257,54 @@ def test_a_unit_that_may_not_read_its_files_waits_for_a_person(
 ) -> None:
     """It ends in 78, which systemd does not restart after, and the last line has the mode that the file needs."""
     with ExitStack() as stack:
-        site = Machine(secured, tmp_path, stack, f"closed-{closed}", "").site("scorer")
+        site = Machine(secured, tmp_path, stack, f"closed-{closed}").site("scorer")
         site.at(f"/etc/streamsvm/{closed}").chmod(0o600)
         ended = site.start()
-        assert ended.wait() == EXIT_CONFIGURATION
+        assert ended.wait() == FOR_A_PERSON
         assert f"As root: chmod 644 /etc/streamsvm/{closed}" in ended.log[-1]
+
+
+CONTAINER: Final = """[Service]
+ExecStart=/opt/streamsvm/image/entrypoint train
+{0}
+Environment=STREAMSVM_CONFIG=/etc/streamsvm/pulsars.toml
+StateDirectory=streamsvm/checkpoint
+CacheDirectory=streamsvm
+UMask=0022
+LimitCORE=0
+RestrictAddressFamilies=AF_INET AF_INET6 AF_UNIX
+SystemCallFilter=@system-service
+SystemCallFilter=~@privileged @resources
+SystemCallErrorNumber=EPERM
+"""
+"""What an engine lays around the image: a read-only root, no capability, and a filter of calls like Docker's."""
+ENV: Final = re.compile(r"^(?:ENV |    )((?:NUMBA|STREAMSVM|PATH|PYTHON)\w*)=(\S+)(?: \\)?$", re.MULTILINE)
+IMAGE_USER: Final = 10_001
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1200)  # it compiles what the image's build compiles for such a trainer
+def test_what_the_image_starts_works_and_compiles_nothing(secured: SecuredBroker, tmp_path: Path) -> None:
+    """The entry links the image's kernels into a cache that was empty; a version comes, and SIGTERM ends in 0."""
+    given = {name: value.strip('"') for name, value in ENV.findall(DOCKERFILE.read_text())}
+    given |= {"NUMBA_CPU_NAME": "generic", "PATH": "/opt/streamsvm/bin:/usr/bin:/bin", "STREAMSVM_HTTP__PORT": "0"}
+    unit = tmp_path / "image.service"
+    unit.write_text(CONTAINER.format("\n".join(f"Environment={name}={value}" for name, value in given.items())))
+    with ExitStack() as stack:
+        machine = Machine(secured, tmp_path, stack, "image")
+        machine.feed(ROWS)
+        site = machine.equip(Site(Unit(unit, ""), tmp_path / "image", IMAGE_USER))
+        image = site.at("/opt")
+        shutil.copytree(DEPLOY / "image", image / "image")
+        numba = {name: value for name, value in given.items() if name.startswith("NUMBA")}
+        kernels = {**os.environ, **numba, "NUMBA_CACHE_DIR": str(image / "kernels")}
+        build = [sys.executable, "-m", "consumers", "compile", "--points-dimension", "2"]
+        subprocess.run(build, cwd=ROOT, env=kernels, check=True)
+        checked = site.start(["/opt/streamsvm/image/entrypoint", "compile", "--check"])
+        assert checked.wait() == 0, checked.said
+        trainer, _ = machine.start(site)
+        trainer.wait_for("model_published")
+        assert trainer.stop() == 0, trainer.said
+        assert "compiled_code_not_kept" not in trainer.said
+        assert any(path.is_symlink() for path in site.at("/var/cache/streamsvm").rglob("*.nbc"))
+        assert list(site.at("/var/lib/streamsvm/checkpoint").rglob("*.ssvm"))

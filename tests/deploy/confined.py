@@ -84,12 +84,12 @@ os.execve(plan["command"][0], plan["command"], plan["environment"])
 class Unit:
     """An instance of a unit file.
 
-    `file`: A template. `instance`: What stands behind its `@`. `without`: A line that is left out.
+    `file`: A template. `instance`: What stands behind its `@`. `without`: Lines that are left out.
     """
 
-    def __init__(self, file: Path, instance: str, without: str = "") -> None:
+    def __init__(self, file: Path, instance: str, without: Sequence[str] = ()) -> None:
         self.name = file.name.replace("@", f"@{instance}")
-        lines = [line for line in file.read_text().splitlines() if line != without]
+        lines = [line for line in file.read_text().splitlines() if line not in without]
         self._lines = [line.partition("=")[::2] for line in lines if "=" in line and not line.startswith("#")]
         prefix = file.name.partition("@")[0]
         self._meant = {

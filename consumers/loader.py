@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import stat
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -61,11 +62,17 @@ def load(
     Raises
     ------
     ConfigurationError
-        One line that names every wrong option, and the sources that were read.
+        One line that names every wrong option, and the sources that were read; or the file that this user may not
+        read, and the mode that it needs.
     """
     for path, kind in ((file, "configuration file"), (secrets, "secrets directory")):
-        if path is not None and not path.exists():
+        if path is None:
+            continue
+        _refuse_unreadable(path, kind, private=path == secrets)
+        if not path.exists():
             raise ConfigurationError(f"the {kind} {path} does not exist", "Correct the path, or remove the option.")
+    for mounted in secrets.iterdir() if secrets and secrets.is_dir() else ():
+        _refuse_unreadable(mounted, "secret", private=True)
     _refuse_unknown_environment(os.environ)
 
     class Bound(Settings):
@@ -93,7 +100,39 @@ def load(
     except SettingsError as error:
         raise ConfigurationError(f"the configuration cannot be read: {error}", _sources(file)) from None
     values = {field: getattr(bound, field) for field in Settings.model_fields}
+    for option, value in bound.kafka.items():
+        if option.endswith(".location"):
+            _refuse_unreadable(Path(str(value)), f"file of kafka option {option}", private="key" in option)
+    if bound.registry.ca_file:
+        _refuse_unreadable(bound.registry.ca_file, "file of registry.ca_file", private=False)
     return Settings.model_construct(_fields_set=set(bound.model_fields_set), **values)
+
+
+def _refuse_unreadable(path: Path, kind: str, *, private: bool) -> None:
+    """Refuse a file or directory that is there, and that this user may not read; say which mode it needs."""
+    user = os.geteuid()
+    for folder in reversed(path.absolute().parents):
+        if folder.is_dir() and not os.access(folder, os.X_OK, effective_ids=True):
+            raise ConfigurationError(
+                f"the {kind} {path} cannot be reached by user {user}: the directory {folder} is closed to it "
+                f"{_owned(folder)}",
+                f"As root: chmod a+x {folder}.",
+            )
+    wanted, own, all_users = (os.R_OK | os.X_OK, "500", "755") if path.is_dir() else (os.R_OK, "400", "644")
+    if path.exists() and not os.access(path, wanted, effective_ids=True):
+        to_all = f"chmod {all_users} {path} (keep secrets out of what every user may read)."
+        to_one = (
+            f"chown {user} {path}; chmod {own} {path}. A systemd unit, whose user changes, gets it by LoadCredential."
+        )
+        raise ConfigurationError(
+            f"the {kind} {path} cannot be read by user {user} {_owned(path)}",
+            f"As root: {to_one if private else to_all}",
+        )
+
+
+def _owned(path: Path) -> str:
+    found = path.stat()
+    return f"(mode {stat.S_IMODE(found.st_mode):04o}, of user {found.st_uid}, group {found.st_gid})"
 
 
 def _sources(file: Path | None) -> str:
@@ -105,7 +144,7 @@ def _sources(file: Path | None) -> str:
 
 
 def _refuse_unknown_environment(environment: Mapping[str, str]) -> None:
-    known = {field.upper() for field in Settings.model_fields} | {"CONFIG", "SECRETS", "TEST"}
+    known = {field.upper() for field in Settings.model_fields} | {"CONFIG", "SECRETS", "RESET", "RESET_SCORES", "TEST"}
     for variable in environment:
         if variable.startswith(ENVIRONMENT_PREFIX):
             first = variable.removeprefix(ENVIRONMENT_PREFIX).split("__")[0]

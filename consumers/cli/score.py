@@ -19,8 +19,9 @@ def score(
     reset_scores: Annotated[
         str,
         typer.Option(
+            envvar="STREAMSVM_RESET_SCORES",
             help="Forget how far the input was scored, and begin where a tool has put the group's position, or else at "
-            "the first record: `NAME/1`, the next time `NAME/2`. Give it to each scorer of the group."
+            "the first record: `NAME/1`, the next time `NAME/2`. Give it to each scorer of the group.",
         ),
     ] = "",
 ) -> None:

@@ -24,7 +24,9 @@ def train(
     reset: Annotated[
         str,
         typer.Option(
-            help="End the named incarnation and begin anew. A refusal to start prints the value to give here."
+            envvar="STREAMSVM_RESET",
+            help="End the named incarnation and begin anew. A refusal to start prints the value to give here. Once "
+            "done, it does nothing.",
         ),
     ] = "",
 ) -> None:

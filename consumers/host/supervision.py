@@ -78,8 +78,9 @@ class Supervision:
         return f"waiting for {waiting}".replace("\n", " ")
 
     def _send(self, *lines: str) -> None:
-        """Send one notice; a supervisor that is gone hears nothing, and the daemon goes on."""
+        """Send one notice; a supervisor that is gone or does not listen hears nothing, and the daemon goes on."""
         with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as notices:
+            notices.settimeout(PERIOD_S)
             notices.sendto("\n".join(lines).encode(), self._address)
 
 

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
 
 import pytest
 
@@ -25,6 +29,69 @@ def _clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 def write(path: Path, text: str) -> Path:
     path.write_text(text)
     return path
+
+
+NOBODY: Final = 65_534
+
+
+@contextmanager
+def another_user() -> Iterator[int]:
+    """Be a user whom modes bind, as root is not."""
+    before = os.geteuid()
+    os.seteuid(before or NOBODY)
+    try:
+        yield os.geteuid()
+    finally:
+        os.seteuid(before)
+
+
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """A folder that every user may reach, as pytest's own is not."""
+    with tempfile.TemporaryDirectory() as name:
+        Path(name).chmod(0o755)
+        yield Path(name)
+
+
+UNREADABLE: Final = {
+    "authority": ("file of kafka option ssl.ca.location {0}/a.pem", "a.pem", "chmod 644 {0}/a.pem"),
+    "authority-of-registry": ("file of registry.ca_file {0}/a.pem", "a.pem", "chmod 644 {0}/a.pem"),
+    "configuration": ("configuration file {0}/c.toml", "c.toml", "chmod 644 {0}/c.toml"),
+    "folder": ("the directory {0} is closed", ".", "chmod a+x {0}"),
+    "key": ("file of kafka option ssl.key.location {0}/a.pem", "a.pem", "chown {1} {0}/a.pem; chmod 400 {0}/a.pem"),
+    "secret": ("secret {0}/s/seed", "s/seed", "chown {1} {0}/s/seed; chmod 400 {0}/s/seed"),
+    "secrets": ("secrets directory {0}/s", "s", "chown {1} {0}/s; chmod 500 {0}/s"),
+}
+"""What a refusal names, what is closed to this user, and what opens it: {0} is the folder, {1} the user."""
+
+
+@pytest.mark.parametrize("closed", sorted(UNREADABLE))
+def test_what_the_user_may_not_read_is_refused_with_the_mode_that_it_needs(closed: str, open_folder: Path) -> None:
+    """A file, or a way to it, that is closed is no defect and no absent option; what is opened as told is read."""
+    named, shut, opened = UNREADABLE[closed]
+    (open_folder / "s").mkdir(mode=0o755)
+    file, authority = write(open_folder / "c.toml", "seed = 1\n"), write(open_folder / "a.pem", "")
+    write(open_folder / "s" / "seed", "1")
+    kafka = {"authority": {"ssl.ca.location": str(authority)}, "key": {"ssl.key.location": str(authority)}}
+    registry = {"ca_file": authority} if closed == "authority-of-registry" else {}
+    options = {"kafka": kafka.get(closed, {}), "registry": registry}
+    (open_folder / shut).chmod(0)
+    with another_user() as user, pytest.raises(ConfigurationError) as refused:
+        load(options, file=file, secrets=open_folder / "s")
+    (open_folder).chmod(0o755)
+    assert named.format(open_folder, user) in refused.value.what
+    remedy = opened.format(open_folder, user)
+    assert f"As root: {remedy}" in refused.value.remedy
+    for command in remedy.split("; "):
+        assert os.system(command) == 0
+    with another_user():
+        assert load(options, file=file, secrets=open_folder / "s").seed == 1
+
+
+def test_a_place_that_is_not_there_is_no_closed_one(tmp_path: Path) -> None:
+    """Who shows or checks options elsewhere need not have the files of the machine that they are for."""
+    settings = load({"kafka": {"ssl.ca.location": str(tmp_path / "of" / "another" / "ca.pem")}})
+    assert "ssl.ca.location" in settings.kafka
 
 
 def test_sources_win_in_their_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

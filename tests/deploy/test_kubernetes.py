@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import shutil
+import subprocess
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -10,17 +12,19 @@ from typing import Any
 import pytest
 import yaml  # type: ignore[import-untyped]
 
+from consumers.branches.workers import topic_spec
 from consumers.loader import load
 from consumers.settings import Settings
 from consumers.streams import output_topics
-from tests.deploy.checkers import documents, rule
+from tests.deploy.checkers import documents, faults, program, rule
 from tests.deploy.files import DEPLOY, DOCKERFILE, RULES, parsed
-from tests.permissions import listed
+from tests.permissions import listed, permissions_of
 
 KUBERNETES = DEPLOY / "kubernetes"
 OPTIONS = [KUBERNETES / "base" / "streamsvm.toml", KUBERNETES / "overlays" / "example" / "streamsvm.toml"]
 RESOURCES = [one for path in sorted(KUBERNETES.rglob("*.yaml")) for one in documents(path)]
-DAEMONS = ("trainer", "scorer")
+DAEMONS = ("trainer", "scorer", "worker")
+FROM_CORESETS = "trainer with training.from_coresets"
 
 
 def named(kind: str, name: str) -> dict[str, Any]:
@@ -30,7 +34,7 @@ def named(kind: str, name: str) -> dict[str, Any]:
 
 
 def pod(daemon: str) -> dict[str, Any]:
-    kind = {"trainer": "StatefulSet", "scorer": "Deployment"}[daemon]
+    kind = {"trainer": "StatefulSet", "scorer": "Deployment", "worker": "StatefulSet"}[daemon]
     spec: dict[str, Any] = named(kind, f"streamsvm-{daemon}")["spec"]["template"]["spec"]
     return spec
 
@@ -42,7 +46,7 @@ def container(daemon: str) -> dict[str, Any]:
 
 def settings(daemon: str, options: Path, folder: Path, patch: pytest.MonkeyPatch) -> Settings:
     """Return what a daemon makes of its pod: options, environment and mounted secret."""
-    environment = {one["name"]: one["value"] for one in container(daemon)["env"]}
+    environment = {one["name"]: one.get("value", "0") for one in container(daemon)["env"]}  # a pod's own: its number
     assert environment.pop("STREAMSVM_CONFIG") == mounted(daemon, "options") + "/streamsvm.toml"
     assert environment.pop("STREAMSVM_SECRETS") == mounted(daemon, "secrets")
     for variable, value in environment.items():
@@ -83,7 +87,7 @@ def test_topics_are_those_that_the_daemons_want(options: Path) -> None:
     """The daemons may create nothing, so every topic is there, with the settings that they would give it."""
     found = Settings.model_validate(tomllib.loads(options.read_text()))
     topics = {one["metadata"]["name"]: one["spec"] for one in RESOURCES if one["kind"] == "KafkaTopic"}
-    for spec in output_topics(found):
+    for spec in [*output_topics(found), topic_spec(found, topics[found.input.topic]["partitions"])]:
         made = topics.pop(spec.name)
         assert made["partitions"] == spec.partitions
         assert {name: value for name, value in made["config"].items() if name != "min.insync.replicas"} == spec.config
@@ -95,12 +99,13 @@ def test_topics_are_those_that_the_daemons_want(options: Path) -> None:
     assert len(counts) == 1
 
 
-@pytest.mark.parametrize("who", ["trainer", "scorer", "subscriber"])
+@pytest.mark.parametrize("who", ["trainer", "scorer", "subscriber", "worker"])
 def test_users_may_do_the_least(who: str) -> None:
     """A KafkaUser has the permissions that SECURITY.md lists for it, and no others."""
     names = {
         "in": "candidates",
         "in.dlq": "candidates.dlq",
+        "m.coresets": "pulsars.coresets",
         "streamsvm-m": "streamsvm-pulsars",
         "streamsvm/m/models": "streamsvm/pulsars/models",
         "streamsvm/m/models/moves": "streamsvm/pulsars/models/moves",
@@ -119,8 +124,78 @@ def test_users_may_do_the_least(who: str) -> None:
         for rule in rules
         for operation in rule["operations"]
     }
+    wanted = {one for one in wanted if one[:2] != ("group", "streamsvm-m-workers")}  # those here have fixed ordinals
     assert wanted
     assert given == wanted
+
+
+@pytest.fixture(scope="module")
+def combined(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    """What kubectl makes of the example with workers beside it."""
+    folder = tmp_path_factory.mktemp("combined") / "kubernetes"
+    shutil.copytree(KUBERNETES, folder)
+    overlay = folder / "overlays" / "example"
+    file = overlay / "kustomization.yaml"
+    file.write_text(file.read_text().replace("- ../../monitoring", "- ../../monitoring\n  - ../../workers"))
+    kubectl = program("kubectl", "https://kubernetes.io/docs/tasks/tools/")
+    built = subprocess.run([kubectl, "kustomize", overlay], capture_output=True, text=True, check=True).stdout
+    return [one for one in yaml.safe_load_all(built) if one]
+
+
+def of_kind(resources: list[dict[str, Any]], *kinds: str) -> list[dict[str, Any]]:
+    return [one for one in resources if one["kind"] in kinds]
+
+
+def test_the_example_with_workers_is_valid(combined: list[dict[str, Any]]) -> None:
+    """Strictly, by the schemas of Kubernetes and of the operators; the trainer may use what workers write."""
+    assert list(faults(combined)) == []
+    (trainer,) = [one for one in of_kind(combined, "KafkaUser") if one["metadata"]["name"] == "streamsvm-trainer"]
+    rules = trainer["spec"]["authorization"]["acls"]
+    given = {("topic", rule["resource"]["name"], each) for rule in rules for each in rule["operations"]}
+    wanted = {("topic", "pulsars.coresets", each.capitalize()) for _, _, each in permissions_of(FROM_CORESETS)[-2:]}
+    assert wanted <= given
+
+
+def selects(selector: dict[str, Any], labels: dict[str, str]) -> bool:
+    wanted = selector.get("matchLabels", selector)
+    return bool(wanted.items() <= labels.items())
+
+
+@pytest.mark.parametrize("daemon", DAEMONS)
+def test_every_daemon_is_found_named_and_let_out(daemon: str, combined: list[dict[str, Any]]) -> None:
+    """The ServiceMonitor finds its pods by a Service, `serviceName` is one, and policies let it to what it needs."""
+    (workload,) = [
+        one
+        for one in of_kind(combined, "StatefulSet", "Deployment")
+        if one["metadata"]["name"] == f"streamsvm-{daemon}"
+    ]
+    template = workload["spec"]["template"]
+    labels = template["metadata"]["labels"]
+    (monitor,) = of_kind(combined, "ServiceMonitor")
+    watched = [
+        one
+        for one in of_kind(combined, "Service")
+        if selects(monitor["spec"]["selector"], one["metadata"]["labels"]) and selects(one["spec"]["selector"], labels)
+    ]
+    (service,) = watched
+    assert service["metadata"]["labels"][monitor["spec"]["jobLabel"]] == f"streamsvm-{daemon}"
+    ports = {port["name"] for port in template["spec"]["containers"][0]["ports"]}
+    assert {port["targetPort"] for port in service["spec"]["ports"]} <= ports
+    assert {one["port"] for one in monitor["spec"]["endpoints"]} <= {port["name"] for port in service["spec"]["ports"]}
+    assert workload["spec"].get("serviceName", service["metadata"]["name"]) == service["metadata"]["name"]
+    rules = [
+        rule
+        for policy in of_kind(combined, "NetworkPolicy")
+        if selects(policy["spec"]["podSelector"], labels)
+        for rule in policy["spec"]["egress"]
+    ]
+    reached = {
+        (next(iter(peer["podSelector"]["matchLabels"].values())), port["port"])
+        for rule in rules
+        for peer in rule["to"]
+        for port in rule["ports"]
+    }
+    assert reached == {("kube-dns", 53), ("kafka", 9093), ("schema-registry", 8081)}
 
 
 def test_rules_are_those_of_prometheus() -> None:

@@ -6,6 +6,7 @@ import json
 import os
 import queue
 import signal
+import subprocess
 import threading
 import time
 import urllib.error
@@ -90,8 +91,7 @@ class Daemon:
     """
 
     def __init__(self, command: list[str], environment: Mapping[str, str] | None = None, module: str = PROGRAM) -> None:
-        inherited = {name: value for name, value in os.environ.items() if not name.startswith("STREAMSVM_")}
-        self._process = Forked(module, command, {**inherited, **(environment or {})})
+        self._process = self._begin(command, environment or {}, module)
         self._printed = threading.Thread(target=self._pass_on, daemon=True)
         self._printed.start()
         self._lines: queue.Queue[str | None] = queue.Queue()
@@ -99,13 +99,19 @@ class Daemon:
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
+    def _begin(self, command: list[str], environment: Mapping[str, str], module: str) -> Forked | subprocess.Popen[str]:
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith("STREAMSVM_")}
+        return Forked(module, command, {**inherited, **environment})
+
     def _read(self) -> None:
+        assert self._process.stderr is not None
         with self._process.stderr as told:  # closed at its end, whether or not anybody waits for the process
             for line in told:
                 self._lines.put(line)
         self._lines.put(None)
 
     def _pass_on(self) -> None:
+        assert self._process.stdout is not None
         with self._process.stdout as printed:
             for line in printed:
                 print(line, end="")

@@ -107,6 +107,25 @@ def test_supervisor_that_is_gone_does_not_disturb(tmp_path: Path) -> None:
         pass
 
 
+def test_supervisor_that_does_not_listen_holds_up_nothing(supervisor: Supervisor, address: str) -> None:
+    """Its queue is full of notices that it never read: the daemon still ends."""
+    target = "\0" + address[1:] if address.startswith("@") else address
+    full = False
+    while not full:  # a sender's own memory is full before the queue is, so each notice has a sender of its own
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
+            sender.setblocking(False)
+            try:
+                sender.sendto(b"WATCHDOG=1", target)
+            except BlockingIOError:
+                full = True
+    reporting = Supervision(Health(stuck_after_s=60.0), threading.Event(), {"NOTIFY_SOCKET": address})
+    ended = threading.Thread(target=lambda: reporting.__enter__().__exit__(), daemon=True)
+    ended.start()
+    ended.join(20.0)
+    assert not ended.is_alive()
+    assert supervisor.until(lambda line: line == "WATCHDOG=1")
+
+
 def test_command_tells_its_supervisor(tmp_path: Path) -> None:
     """A trainer that ends because no broker answers says so to systemd, too."""
     listening = Supervisor(str(tmp_path / "notify"))

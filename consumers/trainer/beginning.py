@@ -129,6 +129,7 @@ def begin(
         ),
         sequence=started.sequence,
         attachments=attachments,
+        checkpoints=checkpoints,
     )
 
 

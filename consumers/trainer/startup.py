@@ -14,6 +14,7 @@ from typing import Final
 
 import structlog
 
+from consumers import constants
 from consumers.host.clock import Clock
 from consumers.host.memory_limit import shortage
 from consumers.settings import Settings
@@ -218,6 +219,8 @@ class Startup:
             partitions=partitions,
             most_bytes=config.coreset.largest_bytes(config.points, partitions),
             limit_bytes=self._memory_limit,
+            # The next one is written before the oldest is removed.
+            checkpoint_bytes=(constants.CHECKPOINTS + 1) * config.coreset.checkpoint_bytes(config.points, partitions),
         )
         if few := few_points(config):
             what, remedy = few

@@ -18,7 +18,7 @@ from contextlib import ExitStack
 
 from consumers.settings import Settings
 from consumers.streams.identity import TopicIdentity
-from consumers.streams.topics import OutputWatch, watched_outputs, written_places
+from consumers.streams.topics import OutputWatch, OwnTopics, watched_outputs, written_places
 from consumers.trainer.attachment import Making
 from consumers.trainer.checkpointing import Saver
 from consumers.trainer.components import Components
@@ -34,6 +34,7 @@ from streamsvm.checkpoint.directory import CheckpointDirectory
 from streamsvm.ingest.decoder import PointDecoder
 from streamsvm.model.left_out import Places
 from streamsvm.registry.signing import Signer
+from streamsvm.sockets import DAEMONS, plugged
 
 
 def begin(
@@ -136,7 +137,10 @@ def begin(
 def _surveyor(taken: TakenOver, components: Components, stack: ExitStack) -> Surveyor:
     started, source = taken.started, taken.started.settings.input
     settings = taken.started.settings
-    outputs = OutputWatch(settings, components.cluster, components.health, watched_outputs(settings))
+    cluster, watched = components.cluster, watched_outputs(settings)
+    for own in plugged("topics", OwnTopics, DAEMONS):
+        watched += [(spec, own.promise) for spec in own.specs(settings, cluster)]
+    outputs = OutputWatch(settings, cluster, components.health, watched, taken.started.outputs)
     watch = components.make_watch(components.cluster, source.topic, outputs.look)
     stack.callback(watch.close)
     # Partitions that came while nobody looked wait for the first check after reading again; it should not take an

@@ -16,7 +16,14 @@ from consumers.host.runtime import Health
 from consumers.settings import Settings
 from consumers.settings_sockets import added
 from consumers.streams.abandonable import Aside
-from streamsvm.errors import ConfigurationError, InvalidMessage, StateError, StreamsvmError, TopicMissing
+from streamsvm.errors import (
+    ConfigurationError,
+    InvalidMessage,
+    StateError,
+    StreamsvmError,
+    TopicMissing,
+    TransientError,
+)
 from streamsvm.kafka import Cluster, Place, Record, TopicInfo, TopicSpec
 from streamsvm.model import pointers
 from streamsvm.model.left_out import LeftOut, UnknownRecord, decode_left_out, left_out_key, require_read
@@ -34,6 +41,7 @@ LAG_MS: Final = 3_600_000
 """How long compaction spares records of a transaction that was aborted: a settlement may publish them again."""
 READ_TIMEOUT_S: Final = 30.0
 MADE: Final = ""
+START_AGAIN: Final = "start this daemon again: a trainer leaves there what it has, and workers go on from it"
 LETTERS_PROMISE: Final = "each rejected record can be read and sent again"
 
 REMEDY: Final = "make it, or see how to mend it, with `streamsvm topics create` and this daemon's configuration"
@@ -237,6 +245,7 @@ class OutputWatch:
     ) -> None:
         self._settings, self._cluster, self._health, self._watched = settings, cluster, health, watched
         self._ids = {name: topic_id for name, topic_id in known.items() if topic_id != MADE}
+        self._changed: set[str] = set()
         self._made_again = {
             spec.name: f"the topic {spec.name} was missing and was made anew at this start: what it held is gone "
             f"({promise})"
@@ -278,11 +287,25 @@ class OutputWatch:
                 log.warning("output_topic", what=warning, remedy=REMEDY if fault else LOST_REMEDY)
             self._said[spec.name] = warning
 
+    def refuse_made_again(self, name: str) -> None:
+        """End a daemon that goes on from what it read in a topic, where the topic was made again meanwhile.
+
+        Raises
+        ------
+        TransientError
+        """
+        if name in self._changed:
+            raise TransientError(
+                f"the topic {name} was deleted and made again: it no longer holds what was read",
+                START_AGAIN,
+            )
+
     def _warning(self, spec: TopicSpec, promise: str, found: TopicInfo) -> str:
         known = self._ids.setdefault(spec.name, found.topic_id)
         if found.topic_id != known:
             lost = self._versions() if spec.name in promises(self._settings) else "all that was written"
             self._ids[spec.name] = found.topic_id
+            self._changed.add(spec.name)
             self._made_again[spec.name] = (
                 f"the topic {spec.name} was deleted and made again: of {lost} it holds what came since ({promise})"
             )

@@ -138,10 +138,16 @@ def _surveyor(taken: TakenOver, components: Components, stack: ExitStack) -> Sur
     started, source = taken.started, taken.started.settings.input
     settings = taken.started.settings
     cluster, watched = components.cluster, watched_outputs(settings)
-    for own in plugged("topics", OwnTopics, DAEMONS):
-        watched += [(spec, own.promise) for spec in own.specs(settings, cluster)]
-    outputs = OutputWatch(settings, cluster, components.health, watched, taken.started.outputs)
-    watch = components.make_watch(components.cluster, source.topic, outputs.look)
+    branches = plugged("topics", OwnTopics, DAEMONS)
+    own = [(spec, one.promise) for one in branches for spec in one.specs(settings, cluster)]
+    outputs = OutputWatch(settings, cluster, components.health, watched + own, taken.started.outputs)
+
+    def look() -> None:
+        outputs.look()
+        for spec, _ in own:
+            outputs.refuse_made_again(spec.name)
+
+    watch = components.make_watch(components.cluster, source.topic, look)
     stack.callback(watch.close)
     # Partitions that came while nobody looked wait for the first check after reading again; it should not take an
     # interval.

@@ -14,7 +14,7 @@ import structlog
 from consumers.branches.workers.settings import TrainingByWorkers, coresets_topic
 from consumers.metrics import Metrics
 from consumers.settings import Settings
-from consumers.streams.topics import OwnTopics
+from consumers.streams.topics import START_AGAIN, OwnTopics
 from streamsvm.branches.workers.coreset_log import PartitionLog
 from streamsvm.branches.workers.coreset_records import PIECE_BYTES, Opening
 from streamsvm.branches.workers.coreset_writer import CoresetWrite
@@ -113,8 +113,8 @@ def newest_of(follower: Input, topic: str, timeout_s: float) -> Batch:
         return follower.poll(MOST_RECORDS, timeout_s)
     except OffsetOutOfRange as lost:
         raise TransientError(
-            f"the coresets topic {topic} no longer holds what was read: it was deleted and made again ({lost.what})",
-            "Start the trainer and its workers again: the trainer leaves there what it has, and workers go on from it.",
+            f"the topic {topic} no longer holds what was read: {lost.what}",
+            START_AGAIN,
         ) from None
 
 

@@ -234,6 +234,7 @@ class GroupWorker:
                 raise
             self._wait_for_reset(gap)
         self._topics_watch.turn(self._monotonic())
+        self._topics_watch.refuse_made_again(coresets_topic(self._settings))
         self._show()
         self._show_gauges()
 

@@ -240,7 +240,7 @@ def test_lost_coresets_are_left_anew_by_the_next_start(
             eventually(each.ended, "it ends", START_S)
             each.failure, failure = None, each.failure
             assert isinstance(failure, TransientError), failure
-            assert f"the coresets topic {name} no longer holds what was read" in str(failure)
+            assert "no longer holds what was read" in str(failure)
     with Running(settings, connection) as trainer, WorkerRunning(settings, connection):
         trainer.wait_until(lambda: trainer.value("streamsvm_model_points_covered") >= 120, START_S)
 

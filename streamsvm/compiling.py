@@ -12,14 +12,18 @@ the user, have no name of that kind: they hold code of the default settings.
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import tempfile
+from collections.abc import Callable
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Final
 
 import numba
 from numba.core import config
 
+logger = logging.getLogger("streamsvm.compiling")
 _config: Any = config
 
 DEFAULTS: Final = {
@@ -81,7 +85,29 @@ def _njit(**options: Any) -> Any:
     """Return `numba.njit` with these options, which caches only where that is safe."""
     if CACHE_FAULT:
         options.pop("cache", None)
-    return numba.njit(**options)
+    compiling = numba.njit(**options)
+
+    def compiled(function: Any) -> Any:
+        dispatcher = compiling(function)
+        if options.get("cache") and hasattr(dispatcher, "_cache"):
+            kept = dispatcher._cache  # numba has no other way to go on where a disk is full
+            kept.save_overload = partial(_keep, kept.save_overload)
+        return dispatcher
+
+    return compiled
+
+
+def _keep(save: Callable[[Any, Any], None], signature: Any, code: Any) -> None:
+    try:
+        save(signature, code)
+    except OSError as error:
+        _warn(str(error))
+
+
+@cache
+def _warn(why: str) -> None:
+    """Say once why code is not kept."""
+    logger.warning("compiled code is not kept (%s): every start compiles anew until the disk takes it", why)
 
 
 njit: Any = _njit

@@ -9,6 +9,7 @@ alone, whatever the umask.
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from contextlib import suppress
@@ -71,7 +72,12 @@ def open_lock(path: Path) -> int:
         raise ConfigurationError(
             f"{path} is a symbolic link to {path.readlink()}", "Find out who created the link, then remove it."
         )
-    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, OWNER_ONLY_FILE)
+    try:
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, OWNER_ONLY_FILE)
+    except OSError as error:
+        if error.errno != errno.EROFS or not path.exists():
+            raise
+        return open_to_read(path)  # a lock needs no right to write
     with suppress(PermissionError):  # of another owner, on a volume that maps users: its mode is not ours to change
         _tighten(handle)
     return handle

@@ -95,6 +95,20 @@ def test_a_cache_that_cannot_be_written_is_named_and_not_used(tmp_path: Path) ->
     assert generated(tmp_path)["kept"] is True
 
 
+def test_a_disk_that_refuses_compiled_code_ends_nothing(tmp_path: Path) -> None:
+    """As a full one does: the function runs, and why its code is not kept is said once."""
+    program = (
+        "import logging, resource, sys; logging.basicConfig(stream=sys.stdout, format='%(message)s')\n"
+        "from streamsvm.linalg import norms\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))\n"
+        "import numpy as np; x, out = np.ones((2, 2)), np.zeros(2)\n"
+        "norms(x, x, out); norms(x.astype('f4'), x, out); print(out.tolist())"
+    )
+    said, result = printed(program, NUMBA_CACHE_DIR=str(tmp_path))
+    assert "compiled code is not kept ([Errno 27] File too large" in said
+    assert result != "[0.0, 0.0]"
+
+
 GENERATED = """
 import json
 from streamsvm.build import build

@@ -26,7 +26,7 @@ from consumers.streams.input_watch import InputWatch
 from consumers.streams.scored_progress import ScoredProgress, progress_spec
 from consumers.streams.settling import TIMEOUTS
 from consumers.streams.standstill import Standstill
-from consumers.streams.topics import OutputWatch, refuse_shared, watched_outputs
+from consumers.streams.topics import LETTERS_PROMISE, MADE, OutputWatch, refuse_shared, watched_outputs
 from streamsvm.errors import ConfigurationError
 from streamsvm.ingest import avro_scan
 from streamsvm.kafka import Cluster, GroupSlots, TopicInfo, TopicSpec
@@ -115,7 +115,8 @@ def begin(settings: Settings, components: ScorerComponents, watch: ScorerWatch, 
     source = awaited(components.stop, components.health, "broker", lambda: cluster.describe(scoring.topic))
     count, progress_topic = len(source.partitions), scoring.progress
     own = progress_spec(progress_topic, count)
-    cluster.create([TopicSpec(scoring.output_topic, count), TopicSpec(scoring.dead_letters, 1), own])
+    topics_made = [TopicSpec(scoring.output_topic, count), TopicSpec(scoring.dead_letters, 1), own]
+    made = cluster.create(topics_made)  # some of them, where others exist: one was deleted
     letters = DeadLetters(settings.name, scoring.topic, scoring.dead_letters, components.metrics)
     letters.fit(cluster.describe(scoring.dead_letters), connection.max_message_bytes)
     topics = [cluster.describe(topic) for topic in (scoring.output_topic, scoring.dead_letters)]
@@ -180,7 +181,10 @@ def begin(settings: Settings, components: ScorerComponents, watch: ScorerWatch, 
             [
                 *watched_outputs(settings)[:2],
                 (progress_spec(progress_topic, len(progress.places)), "each row is scored once"),
+                (TopicSpec(scoring.output_topic, count), "each score can be read"),
+                (TopicSpec(scoring.dead_letters, 1), LETTERS_PROMISE),
             ],
+            dict.fromkeys(made if len(made) < len(topics_made) else (), MADE),
         ),
         transaction_timeout_s=TRANSACTION_TIMEOUT_S,
     )

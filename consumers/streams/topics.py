@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from types import MappingProxyType
 from typing import Final, TypeVar
 
 import structlog
@@ -15,7 +16,14 @@ from consumers.host.runtime import Health
 from consumers.settings import Settings
 from consumers.settings_sockets import added
 from consumers.streams.abandonable import Aside
-from streamsvm.errors import ConfigurationError, InvalidMessage, StateError, StreamsvmError
+from streamsvm.errors import (
+    ConfigurationError,
+    InvalidMessage,
+    StateError,
+    StreamsvmError,
+    TopicMissing,
+    TransientError,
+)
 from streamsvm.kafka import Cluster, Place, Record, TopicInfo, TopicSpec
 from streamsvm.model import pointers
 from streamsvm.model.left_out import LeftOut, UnknownRecord, decode_left_out, left_out_key, require_read
@@ -32,6 +40,12 @@ LAG: Final = "min.compaction.lag.ms"
 LAG_MS: Final = 3_600_000
 """How long compaction spares records of a transaction that was aborted: a settlement may publish them again."""
 READ_TIMEOUT_S: Final = 30.0
+MADE: Final = ""
+START_AGAIN: Final = "start this daemon again: a trainer leaves there what it has, and workers go on from it"
+LETTERS_PROMISE: Final = "each rejected record can be read and sent again"
+
+REMEDY: Final = "make it, or see how to mend it, with `streamsvm topics create` and this daemon's configuration"
+LOST_REMEDY: Final = "no action needed, but what was lost does not come back: OPERATIONS.md, What may change"
 
 Decoded = TypeVar("Decoded", Head, Owner, Alias, LeftOut | UnknownRecord)
 
@@ -44,9 +58,12 @@ class OwnTopics:
     ----------
     specs : callable
         Takes the settings and a cluster, which it may ask how large the input is; returns what its topics must be like.
+    promise : str
+        What rests on them.
     """
 
     specs: Callable[[Settings, Cluster], list[TopicSpec]]
+    promise: str
 
 
 def output_topics(settings: Settings) -> list[TopicSpec]:
@@ -170,7 +187,7 @@ def promises(settings: Settings) -> dict[str, str]:
 def watched_outputs(settings: Settings) -> list[tuple[TopicSpec, str]]:
     """Return what an `OutputWatch` of a trainer looks at; models and aliases first, which scorers read, too."""
     rests = promises(settings)
-    return [(spec, rests[spec.name]) for spec in output_topics(settings) if spec.name in rests]
+    return [(spec, rests.get(spec.name, LETTERS_PROMISE)) for spec in output_topics(settings)]
 
 
 def check_output(settings: Settings, described: Mapping[str, TopicInfo]) -> list[tuple[str, str]]:
@@ -198,14 +215,14 @@ def check_output(settings: Settings, described: Mapping[str, TopicInfo]) -> list
                 "Change its settings (kafka-configs --alter --entity-type topics), or create it anew with "
                 "`streamsvm topics create`.",
             )
-        if spec.name != settings.output.audit_topic and int(topic.config.get(LAG, LAG_MS)) < LAG_MS:
+        if LAG in spec.config and int(topic.config.get(LAG, LAG_MS)) < LAG_MS:
             loses = "Kafka may remove what a trainer that dies while it repairs a version leaves for its successor"
             warnings.append((f"{LAG}={topic.config[LAG]} of the topic {topic.name}", f"set it to {LAG_MS}, or {loses}"))
     return warnings
 
 
 class OutputWatch:
-    """Looks at topics that must keep their records: what makes one of them unfit is shown while the daemon works on.
+    """Looks at a daemon's topics: one that is gone, or came back unfit, makes it not ready; all else is a warning.
 
     Parameters
     ----------
@@ -214,14 +231,29 @@ class OutputWatch:
     health : Health
     watched : sequence of (TopicSpec, str)
         What each topic must be like, and what rests on it.
+    known : mapping of str to (str or None)
+        Ids at the start; an empty one: this start had to make the topic, although it had been there before.
     """
 
     def __init__(
-        self, settings: Settings, cluster: Cluster, health: Health, watched: Sequence[tuple[TopicSpec, str]]
+        self,
+        settings: Settings,
+        cluster: Cluster,
+        health: Health,
+        watched: Sequence[tuple[TopicSpec, str]],
+        known: Mapping[str, str | None] = MappingProxyType({}),
     ) -> None:
-        self._settings, self._cluster, self._watched = settings, cluster, watched
-        self._ids: dict[str, str | None] = {}
-        self._made_again: dict[str, str] = {}
+        self._settings, self._cluster, self._health, self._watched = settings, cluster, health, watched
+        self._ids = {name: topic_id for name, topic_id in known.items() if topic_id != MADE}
+        self._changed: set[str] = set()
+        self._made_again = {
+            spec.name: f"the topic {spec.name} was missing and was made anew at this start: what it held is gone "
+            f"({promise})"
+            for spec, promise in watched
+            if known.get(spec.name) == MADE
+        }
+        for warning in self._made_again.values():
+            log.warning("output_topic", what=warning, remedy=LOST_REMEDY)
         self._said = {spec.name: "" for spec, _ in watched}
         self._looking: Aside[None] | None = None
         self._looked_at = -math.inf
@@ -240,22 +272,42 @@ class OutputWatch:
         """Compare what the broker says now with what must hold; from any thread, one at a time."""
         for spec, promise in self._watched:
             try:
-                warning = self._warning(spec, promise)
+                found = self._cluster.describe(spec.name)
+                warning = self._warning(spec, promise, found)
+            except TopicMissing:
+                fault = warning = f"the topic {spec.name} does not exist. It breaks a promise: {promise}"
             except StreamsvmError as error:
                 log.debug("outputs_unanswered", what=error.what)
                 continue
+            else:
+                # Not an administrator's settings: a broker makes a topic with its defaults when a client asks for it.
+                fault = next(iter(unfit(spec, found)), "") if spec.name in self._made_again else ""
+            self._health.require(f"topic {spec.name}", fault and f"{fault}: {REMEDY}")
             if warning and warning != self._said[spec.name]:
-                log.warning("output_topic", what=warning, remedy="see `streamsvm topics create`")
+                log.warning("output_topic", what=warning, remedy=REMEDY if fault else LOST_REMEDY)
             self._said[spec.name] = warning
 
-    def _warning(self, spec: TopicSpec, promise: str) -> str:
-        found = self._cluster.describe(spec.name)
+    def refuse_made_again(self, name: str) -> None:
+        """End a daemon that goes on from what it read in a topic, where the topic was made again meanwhile.
+
+        Raises
+        ------
+        TransientError
+        """
+        if name in self._changed:
+            raise TransientError(
+                f"the topic {name} was deleted and made again: it no longer holds what was read",
+                START_AGAIN,
+            )
+
+    def _warning(self, spec: TopicSpec, promise: str, found: TopicInfo) -> str:
         known = self._ids.setdefault(spec.name, found.topic_id)
         if found.topic_id != known:
-            lost = self._versions() if spec.name in promises(self._settings) else "what was scored"
+            lost = self._versions() if spec.name in promises(self._settings) else "all that was written"
             self._ids[spec.name] = found.topic_id
+            self._changed.add(spec.name)
             self._made_again[spec.name] = (
-                f"the topic {spec.name} was deleted and made again: of {lost} it holds what was written since"
+                f"the topic {spec.name} was deleted and made again: of {lost} it holds what came since ({promise})"
             )
         faults = unfit(spec, found)
         unkept = [f"the topic {spec.name} is unfit: {fault}. It breaks a promise: {promise}" for fault in faults[:1]]

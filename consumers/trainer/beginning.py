@@ -18,7 +18,7 @@ from contextlib import ExitStack
 
 from consumers.settings import Settings
 from consumers.streams.identity import TopicIdentity
-from consumers.streams.topics import OutputWatch, watched_outputs, written_places
+from consumers.streams.topics import OutputWatch, OwnTopics, watched_outputs, written_places
 from consumers.trainer.attachment import Making
 from consumers.trainer.checkpointing import Saver
 from consumers.trainer.components import Components
@@ -34,6 +34,7 @@ from streamsvm.checkpoint.directory import CheckpointDirectory
 from streamsvm.ingest.decoder import PointDecoder
 from streamsvm.model.left_out import Places
 from streamsvm.registry.signing import Signer
+from streamsvm.sockets import DAEMONS, plugged
 
 
 def begin(
@@ -129,14 +130,24 @@ def begin(
         ),
         sequence=started.sequence,
         attachments=attachments,
+        checkpoints=checkpoints,
     )
 
 
 def _surveyor(taken: TakenOver, components: Components, stack: ExitStack) -> Surveyor:
     started, source = taken.started, taken.started.settings.input
     settings = taken.started.settings
-    outputs = OutputWatch(settings, components.cluster, components.health, watched_outputs(settings))
-    watch = components.make_watch(components.cluster, source.topic, outputs.look)
+    cluster, watched = components.cluster, watched_outputs(settings)
+    branches = plugged("topics", OwnTopics, DAEMONS)
+    own = [(spec, one.promise) for one in branches for spec in one.specs(settings, cluster)]
+    outputs = OutputWatch(settings, cluster, components.health, watched + own, taken.started.outputs)
+
+    def look() -> None:
+        outputs.look()
+        for spec, _ in own:
+            outputs.refuse_made_again(spec.name)
+
+    watch = components.make_watch(components.cluster, source.topic, look)
     stack.callback(watch.close)
     # Partitions that came while nobody looked wait for the first check after reading again; it should not take an
     # interval.

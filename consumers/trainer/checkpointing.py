@@ -116,8 +116,20 @@ class Saver:
         except BaseException:
             self._steps = None
             raise
+        finally:
+            self._report_room()
         self._spent_s += self._monotonic() - begun
         return False
+
+    def _report_room(self) -> None:
+        if removed := self._directory.made_room[:]:
+            self._directory.made_room.clear()
+            log.warning(
+                "checkpoints_removed",
+                what="the disk is full: older checkpoints were removed to make room for the next one",
+                files=removed,
+                remedy="give the directory room for four checkpoints (streamsvm_checkpoint_bytes)",
+            )
 
     def _written(self, size: int, seconds: float) -> None:
         self._good_at = self._monotonic()
@@ -145,7 +157,12 @@ class Saver:
         self._tried_at = self._monotonic()
         self._failure = error.what
         self._metrics.increase("streamsvm_checkpoint_failures")
-        log.error("checkpoint_failed", what=error.what, remedy=error.remedy)
+        log.error(
+            "checkpoint_failed",
+            what=error.what,
+            remedy=error.remedy,
+            meanwhile="versions are published; a restart reads again from the newest checkpoint",
+        )
 
     def watch(self) -> None:
         """Report not ready while the newest checkpoint is older than `MOST_CHECKPOINT_AGE_S`, or its directory is gone.

@@ -7,9 +7,10 @@ The rules are in `streamsvm.quality.gate`. After a start the gate has no points 
 until enough points were read. During a replay nothing is published, so nothing is judged. The newest head record names
 the versions with which a candidate is compared, so that they are known after a restart.
 
-Invariant: while a version is current, a version that cannot be compared with it does not become current. There are two
-exceptions: a version with other features or labels, because a person began anew with these; and, until a version was
-scored for the first time, a version for which too few points of a label came, as for the current one.
+Invariant: while a version is current, a version that cannot be compared with it does not become current. There are
+three exceptions: a version with other features or labels, because a person began anew with these; until a version was
+scored for the first time, a version for which too few points of a label came, as for the current one; and any version
+while the topic does not hold the current one any more, because it was deleted and made again.
 """
 
 from __future__ import annotations
@@ -77,11 +78,15 @@ class Open:
 
 @dataclass(frozen=True, slots=True)
 class CurrentVersion:
-    """A version that is or was current: its place, and the version itself, or why it could not be read."""
+    """A version that is or was current: its place, and the version itself, or why it could not be read.
+
+    `lost`: The topic does not hold it any more, so that nobody can read it.
+    """
 
     alias: Alias
     version: Version | None
     why: str = ""
+    lost: bool = False
 
     @property
     def number(self) -> int:
@@ -143,6 +148,8 @@ class MarginGate:
         if self.present is None:
             return self._gate(Verdict(outcome="unscored", why="no version is current yet"))
         present = self._read(self.present)
+        if present.lost:
+            return self._gate(Verdict(outcome="unscored", why=f"nobody can read the current version: {present.why}"))
         if present.version is None:
             return self._gate(Verdict(outcome="refused", why=present.why or "the current version cannot be read"))
         why = _incomparable(version, present.version)
@@ -290,7 +297,15 @@ def gate_of(
         return Open()
     said = None if head is None else head.gate
     present = None if current is None else present_of(settings, cluster, current)
-    if present is not None and present.version is None:
+    if present is not None and present.lost:
+        log.warning(
+            "current_version_lost",
+            current=present.number,
+            what=present.why,
+            remedy="no action needed: the next version becomes current. A pin of a lost version holds readers back: "
+            "remove it",
+        )
+    elif present is not None and present.version is None:
         log.warning(
             "gate_blind",
             current=present.number,
@@ -341,7 +356,8 @@ def present_of(settings: Settings, cluster: Cluster, current: Alias) -> CurrentV
     try:
         record = cluster.record(settings.output.models_topic, current.offset, FETCH_TIMEOUT_S)
         if record is None or record.value is None or record.key != key.encode():
-            return CurrentVersion(current, None, f"{key} is not at offset {current.offset}")
+            why = f"{settings.output.models_topic} does not hold {key} any more, at offset {current.offset}"
+            return CurrentVersion(current, None, why, lost=True)
         return CurrentVersion(current, model_codec.decode(record.value, current.sha256))
     except InvalidMessage as error:
         return CurrentVersion(current, None, f"{key} cannot be read: {error.what}")

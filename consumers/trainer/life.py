@@ -31,6 +31,7 @@ from consumers.trainer.session import Session
 from consumers.trainer.source import Source
 from consumers.trainer.stream_quality import QualityWatch
 from consumers.trainer.topic_watch import Surveyor
+from streamsvm.checkpoint.directory import CheckpointDirectory
 from streamsvm.config import ModelConfig
 from streamsvm.delivery.machine import Delivery
 from streamsvm.delivery.pipeline import Pipeline
@@ -63,6 +64,10 @@ class Life:
         Of the newest checkpoint written; 0 before the first.
     attachments : Attachments
         Branches that are on.
+    checkpoints : CheckpointDirectory
+        Locked.
+    saved : bool
+        Whether a checkpoint of this life was written.
     """
 
     config: ModelConfig
@@ -85,6 +90,8 @@ class Life:
     owner: OwnerWatch
     sequence: int
     attachments: Attachments
+    checkpoints: CheckpointDirectory
+    saved: bool = False
 
     def confirm(self) -> None:
         """Raise unless all that was learned is of the topics that this life began with.
@@ -112,7 +119,34 @@ class Life:
         """
         self._begin_saving(flush_s)
         while self.saver.saving:
-            self.saver.go_on()
+            if self.saver.go_on():
+                self._note_saved()
+
+    def save_or_report(self) -> None:
+        """Save as `save` does; where that fails, report it and go on from the checkpoint before, in memory.
+
+        Raises
+        ------
+        TransientError
+            If this incarnation has no checkpoint yet: what it publishes could not be continued after a restart.
+        """
+        resumable = self.sequence > 0
+        try:
+            self.save()
+        except TransientError as error:
+            if not resumable:
+                raise type(error)(
+                    f"{error.what}. It is the first one of incarnation {self.delivery.incarnation}, without which no "
+                    "start could go on: nothing is published",
+                    error.remedy,
+                ) from None
+            self.saver.failed(error)
+
+    def _note_saved(self) -> None:
+        if not self.saved:
+            for attachment in self.attachments.all:
+                attachment.began(self.checkpoints)
+        self.saved = True
 
     def _begin_saving(self, flush_s: float) -> None:
         # A process that lost the model must not overwrite the checkpoints of its successor.
@@ -143,6 +177,7 @@ class Life:
             if not self.saver.saving and self.saver.due:
                 self._begin_saving(SHORT_FLUSH_S)
             if self.saver.saving and self.saver.go_on():
+                self._note_saved()
                 self.show_progress()
         except TransientError as error:
             self.saver.failed(error)

@@ -7,18 +7,19 @@ takes long, look again if it did, take the transactional id and the ownership ov
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 import structlog
 
+from consumers import constants
 from consumers.host.clock import Clock
 from consumers.host.memory_limit import shortage
 from consumers.settings import Settings
 from consumers.streams.dead_letters import DeadLetters
-from consumers.streams.topics import KnownPointers, check_input, check_names, check_output, output_topics
+from consumers.streams.topics import MADE, KnownPointers, check_input, check_names, check_output, output_topics
 from consumers.trainer.attachment import Attachments
 from consumers.trainer.message_size import check_message_size
 from consumers.trainer.session import Session
@@ -69,6 +70,8 @@ class Started:
         Offset at which to continue where retention removed the position, but nothing that was to be learned.
     current : Alias or None
         The version that is current.
+    outputs : mapping of str to (str or None)
+        See `consumers.streams.topics.OutputWatch`.
     settings : Settings
         The options as they continue from the checkpoint: an option that is newer than the checkpoint and is not given
         has the value that was in effect before it existed.
@@ -82,6 +85,7 @@ class Started:
     settings: Settings
     read_to: dict[int, int] = field(default_factory=dict)
     current: Alias | None = None
+    outputs: Mapping[str, str | None] = field(default_factory=dict)
 
     @property
     def topic_id(self) -> str:
@@ -132,6 +136,8 @@ class Startup:
         self._clock = clock
         self._memory_limit = memory_limit
         self._looked_at = -math.inf
+        self._made: list[str] = []
+        self._outputs: dict[str, str | None] = {}
         self._found: KnownPointers | None = None
         self._checkpoints = _Checkpoints(directory, str(settings.checkpoint.directory), self._recalled)
         self._epochs: dict[tuple[int, int], int | None] = {}
@@ -179,7 +185,8 @@ class Startup:
         for attachment in self._attachments.all:
             attachment.begun(begun, topic)
         self._delivery.begins(found.owner, *_after(begun), found.head, self._attachments.continues)
-        started = replace(self._restored(begun, topic), current=found.current)
+        lost = dict.fromkeys(self._made if begun.head is not None else (), MADE)
+        started = replace(self._restored(begun, topic), current=found.current, outputs=self._outputs | lost)
         crash_point("start.decided")
         return started
 
@@ -218,13 +225,16 @@ class Startup:
             partitions=partitions,
             most_bytes=config.coreset.largest_bytes(config.points, partitions),
             limit_bytes=self._memory_limit,
+            # The next one is written before the oldest is removed.
+            checkpoint_bytes=(constants.CHECKPOINTS + 1) * config.coreset.checkpoint_bytes(config.points, partitions),
         )
         if few := few_points(config):
             what, remedy = few
             log.warning("few_points", what=what, remedy=remedy)
         specs = output_topics(settings)
-        cluster.create(specs)
+        self._made += cluster.create(specs)
         described = {spec.name: cluster.describe(spec.name) for spec in specs}
+        self._outputs = {name: found.topic_id for name, found in described.items()}
         if not cluster.embedded:
             for what, remedy in check_output(settings, described):
                 log.warning("output_topic", what=what, remedy=remedy)

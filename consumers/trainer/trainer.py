@@ -160,10 +160,8 @@ class Trainer:
         self._observer.adopted(life)
         # Saved before anything is read: a start that fails from here on is repeated from this checkpoint, and need not
         # decide a second time how to begin.
-        life.save()
+        life.save_or_report()
         crash_point("start.saved")
-        for attachment in life.attachments.all:
-            attachment.began(checkpoints)
         self._assign(life)
         self._observer.started(life)
         return life
@@ -345,7 +343,7 @@ class Trainer:
     def _finish(self, life: Life) -> None:
         """Save first, so that nothing hangs on the training; then publish all that is due, and save again."""
         life.intake.end()
-        life.save()
+        life.save_or_report()
         while life.pipeline.in_flight or life.pipeline.learner.cut_due or life.versions.has_pending_entries:
             self._health.beat()
             self._observer.look_after_training()

@@ -6,7 +6,8 @@ never truth. File names order the generations: ``checkpoint-<incarnation>-<head 
 
 Invariant: at every moment after the first `CheckpointDirectory.save`, whatever the disk may lose of what was not
 synced, the newest checkpoint that a `save` returned from is on it, whole; and no file is removed before as many good
-ones as are to be kept are there, each read or written by this process. A checkpoint of another model is never removed.
+ones as are to be kept are there, each read or written by this process. Only on a full disk older good ones go before
+the next one is written, and the newest stays. A checkpoint of another model is never removed.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from itertools import islice
 from types import TracebackType
 from typing import Final, Self
 
-from streamsvm.checkpoint.disk import Disk, LockLost
+from streamsvm.checkpoint.disk import FULL, Disk, LockLost
 from streamsvm.checkpoint.format import decode, encoding, finished
 from streamsvm.checkpoint.snapshot import RememberedPart, Snapshot
 from streamsvm.crashpoints import crash_point
@@ -71,6 +72,8 @@ class CheckpointDirectory:
         """The SHA-256 of the record of erased rows that each of these files names; empty where it names none."""
         self.retire = _removed
         """Takes a superfluous generation away. A branch may give it another name, which no method here reads."""
+        self.made_room: list[str] = []
+        """Checkpoints that were removed because the disk was full; whoever reports them clears the list."""
         disk.lock()
         crash_point("start.locked")
         for leftover in self._files("partial"):
@@ -186,7 +189,7 @@ class CheckpointDirectory:
         Raises
         ------
         TransientError
-            If the disk refuses; the checkpoints before it are untouched.
+            If the disk refuses; the newest checkpoint before it is untouched.
         """
         return finished(self.saving(snapshot))
 
@@ -199,14 +202,15 @@ class CheckpointDirectory:
         name, content = _name(snapshot), (yield from encoding(snapshot))
         yield
         try:
-            self._write(name, content)
+            while not self._write(name, content, snapshot.name):
+                pass
             self._good[name] = True
             self._note(name, snapshot)
             self._prune(name, snapshot.name)  # fails if the directory was removed since the file was written
         except OSError as error:
             raise TransientError(
                 f"the checkpoint {name} in {self._disk} ({len(content):,} bytes) cannot be written: {error.strerror}",
-                "Free space or repair the disk. The previous checkpoints are untouched.",
+                "Free space or repair the disk. The checkpoint before it is untouched.",
             ) from None
         crash_point("checkpoint.pruned")
         return len(content)
@@ -221,8 +225,8 @@ class CheckpointDirectory:
         except OSError as error:
             return Generation(name, None, f"the file cannot be read: {error.strerror}")
 
-    def _write(self, name: str, content: bytes) -> None:
-        """Make a file durable before it gets its name, and then the name."""
+    def _write(self, name: str, content: bytes, model: str) -> bool:
+        """Make a file durable before it gets its name, and then the name; False if a full disk got room instead."""
         partial = name.removesuffix("ssvm") + "partial"
         try:
             self._disk.write(partial, content)
@@ -230,13 +234,32 @@ class CheckpointDirectory:
             self._disk.sync(partial)
             crash_point("checkpoint.synced")
             self._disk.rename(partial, name)
-        except OSError:
-            with suppress(OSError):
-                self._disk.remove(partial)
+        except OSError as error:
+            try:
+                if error.errno in FULL and self._make_room(partial, len(content), model):
+                    return False
+            finally:
+                with suppress(OSError):
+                    self._disk.remove(partial)
             raise
         crash_point("checkpoint.renamed")
         self._disk.sync_names()
         crash_point("checkpoint.durable")
+        return True
+
+    def _make_room(self, partial: str, needed: int, model: str) -> bool:
+        """Remove the oldest good checkpoint, if all of them but the newest give the room that is missing."""
+        _, *older = [name for name in self._files("ssvm") if self._is_good(name, model)] or [""]
+        try:
+            fitted = self._disk.size(partial)
+        except OSError:
+            fitted = needed  # the file could not even be made: an inode is missing, which any file gives
+        if not older or fitted + sum(map(self._disk.size, older)) < needed:
+            return False
+        self._disk.sync_names()  # the newest one's name may be a predecessor's last act
+        self._remove(older[-1])
+        self.made_room.append(older[-1])
+        return True
 
     def _prune(self, saved: str, model: str) -> None:
         """Keep the newest good files of a model and the one just saved; before there are enough, keep everything."""

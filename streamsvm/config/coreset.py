@@ -228,3 +228,9 @@ class CoresetConfig(Section):
             class_screens=points.classes > 2 and self.screens,
             landmarks=self.landmarks,
         )
+
+    def checkpoint_bytes(self, points: PointsConfig, partitions: int) -> int:
+        """Return the most bytes of a checkpoint: what partitions hold, and what they held when a cut was taken."""
+        class_screens = points.classes > 2 and self.screens
+        one = sizes.held_bytes(self.sizes, points, forgets=self.forgets, class_screens=class_screens)
+        return 2 * partitions * one

@@ -178,20 +178,32 @@ def largest_bytes(
     landmarks: int | None,
 ) -> int:
     """Return the most bytes that so many partitions, a running reduction and a training set take together."""
-    held = sizes.leaf + sizes.buckets * sizes.bucket
-    audited = sizes.audit
-    if forgets:
-        held, audited = held + max(sizes.leaf, sizes.bucket), (sizes.buckets + 1) * sizes.bucket_audit
-    needed = partitions * ((held + audited) * points.point_bytes + audited * AUDIT_BYTES)
-    needed += partitions * (sizes.buckets + 2) * (16 * points.dimension + BUCKET_BYTES)
-    if class_screens:
-        width = points.dimension + 4
-        one = 4 * width * min(width, PROJECTIONS) + 8 * (4 * width + CLASS_NUMBERS)
-        needed += partitions * points.classes * one
+    held, audited = _held_points(sizes, forgets=forgets)
+    needed = partitions * held_bytes(sizes, points, forgets=forgets, class_screens=class_screens)
     cut = partitions * held
     needed += (cut + min(cut, train_points) + partitions * audited) * points.point_bytes
     # A pilot, a screen, or an expert, is of all that a partition holds; a cut that is too large is reduced as a whole.
     return needed + _working_bytes(points, max(held, cut if cut > train_points else 0), landmarks)
+
+
+def held_bytes(sizes: Sizes, points: PointsConfig, *, forgets: bool, class_screens: bool) -> int:
+    """Return the most bytes of what one partition holds: points, audit sample, moments and screens."""
+    held, audited = _held_points(sizes, forgets=forgets)
+    needed = (held + audited) * points.point_bytes + audited * AUDIT_BYTES
+    needed += (sizes.buckets + 2) * (16 * points.dimension + BUCKET_BYTES)
+    if class_screens:
+        width = points.dimension + 4
+        one = 4 * width * min(width, PROJECTIONS) + 8 * (4 * width + CLASS_NUMBERS)
+        needed += points.classes * one
+    return needed
+
+
+def _held_points(sizes: Sizes, *, forgets: bool) -> tuple[int, int]:
+    """Return the most points of leaf and buckets, and those of audit samples."""
+    held = sizes.leaf + sizes.buckets * sizes.bucket
+    if forgets:
+        return held + max(sizes.leaf, sizes.bucket), (sizes.buckets + 1) * sizes.bucket_audit
+    return held, sizes.audit
 
 
 def _working_bytes(points: PointsConfig, reduced: int, landmarks: int | None) -> int:

@@ -306,8 +306,8 @@ def _foreign(snapshot: Snapshot, present: Present) -> str:
     # A head of an earlier incarnation was accepted, found on the topic or not, when this one began.
     ours = known is not None and known.incarnation == snapshot.incarnation
     if known is not None and ours and (head is None or head.number < known.number):
-        found = f"ends at {present.name}@{head.number}" if head else f"holds no {present.name}"
-        return f"the checkpoint knows {present.name}@{known.number}, but the models topic {found}"
+        found = f"ends at {present.name}@{head.number}" if head else f"holds no {present.name}: was it deleted?"
+        return f"the checkpoint knows {present.name}@{known.number}, but the aliases topic {found}"
     return ""
 
 

@@ -140,6 +140,20 @@ class VolatileDisk:
         """Be told that a call has changed something."""
 
 
+class SmallDisk(VolatileDisk):
+    """A disk of so many bytes: what does not fit is cut off, and refused."""
+
+    def __init__(self, room: int, files: Files | None = None, planted: frozenset[str] = frozenset()) -> None:
+        super().__init__(files, planted)
+        self.room = room
+
+    def write(self, name: str, content: bytes) -> None:
+        free = self.room - sum(self.size(other) for other in self.names() if other != name)
+        super().write(name, content[:free] if free > 0 else b"")
+        if free < len(content):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
 class RefusingDisk(VolatileDisk):
     """A disk whose calls fail while they are told to."""
 

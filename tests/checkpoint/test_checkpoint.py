@@ -33,7 +33,7 @@ from streamsvm.errors import ConfigurationError, CorruptCheckpoint, DirectoryTak
 from streamsvm.learning import Learner
 from streamsvm.model import PartitionCut
 from streamsvm.points import Position, Rows
-from tests.checkpoint.disks import RefusingDisk, VolatileDisk
+from tests.checkpoint.disks import RefusingDisk, SmallDisk, VolatileDisk
 from tests.golden import HERE as GOLDEN
 from tests.golden.checkpoint import as_json, handmade, handmade_taken
 from tests.golden.every_checkpoint import HANDMADE, PARTS
@@ -331,6 +331,41 @@ def test_a_disk_that_refuses_leaves_the_old_checkpoint(method: str, number: int)
         disk.refuse.clear()
         directory.save(snapshot(3))
         assert sequences(directory.generations())[0] == 3
+
+
+@pytest.mark.parametrize(("room", "kept", "removed"), [(4.5, 3, 0), (3.5, 3, 4), (2.5, 2, 5)])
+def test_a_full_disk_gives_up_older_checkpoints(room: float, kept: int, removed: int) -> None:
+    """Room for as many as are kept is enough; with room for fewer there are fewer."""
+    disk = SmallDisk(int(room * len(codec.encode(snapshot(1)))))
+    with CheckpointDirectory(disk, 3) as directory:
+        for sequence in range(1, 8):
+            directory.save(snapshot(sequence))
+        assert sequences(directory.generations()) == [7, 6, 5][:kept]
+        assert len(directory.made_room) == removed
+
+
+def test_a_full_disk_never_gives_up_the_newest() -> None:
+    """With room for one only, the next save fails, and the one stays."""
+    disk = SmallDisk(int(1.5 * len(codec.encode(snapshot(1)))))
+    with CheckpointDirectory(disk, 3) as directory:
+        directory.save(snapshot(1))
+        with pytest.raises(TransientError, match="No space left"):
+            directory.save(snapshot(2))
+        assert sequences(directory.generations()) == [1]
+
+
+def test_a_full_disk_gives_up_nothing_in_vain_and_nothing_of_anothers() -> None:
+    """Where all that might go is too little for the next one, all of it stays."""
+    others = {"checkpoint-000001-000000000009-000000000009.ssvm": codec.encode(replace(snapshot(9), name="other"))}
+    disk = VolatileDisk(others)
+    with CheckpointDirectory(disk, 3) as directory:
+        for sequence in (1, 2):
+            directory.save(snapshot(sequence, rows=10))
+    before = {name: disk.read(name) for name in disk.names()}
+    small = SmallDisk(sum(map(len, before.values())), before)
+    with CheckpointDirectory(small, 3) as directory, pytest.raises(TransientError, match="No space left"):
+        directory.save(snapshot(4, rows=400))
+    assert {name: small.read(name) for name in small.names()} == before
 
 
 def test_a_file_that_cannot_be_read_is_told_and_one_that_cannot_be_removed_is_an_alarm(

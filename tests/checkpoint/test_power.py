@@ -16,7 +16,7 @@ from streamsvm.learning import Cut, Learner
 from streamsvm.model import partition_cuts
 from streamsvm.points import Position, Rows
 from tests.brokers.fixtures import TestBroker
-from tests.checkpoint.disks import Files, VolatileDisk
+from tests.checkpoint.disks import Files, SmallDisk, VolatileDisk
 from tests.consumers.trainers import Running, produce, records, settings_for
 from tests.promise.topics import check_counts, check_promise
 from tests.streams import gaussian, head_of, rows_of, small_config, snapshot_of
@@ -27,11 +27,16 @@ BASE = {0: Position(0)}
 CONFIG = small_config()
 
 
-class RecordingDisk(VolatileDisk):
+ROOMY = 1 << 40
+
+
+class RecordingDisk(SmallDisk):
     """Tells after each call that changed something."""
 
-    def __init__(self, files: Files, planted: frozenset[str], after: Callable[[VolatileDisk], None]) -> None:
-        super().__init__(files, planted)
+    def __init__(
+        self, files: Files, planted: frozenset[str], after: Callable[[VolatileDisk], None], room: int = ROOMY
+    ) -> None:
+        super().__init__(room, files, planted)
         self._tell = after
 
     def _after(self) -> None:
@@ -106,7 +111,9 @@ class State:
     promised: int
 
 
-def states_of(start: State, planted: frozenset[str] = frozenset(), saves: int = 1_000) -> list[State]:
+def states_of(
+    start: State, planted: frozenset[str] = frozenset(), saves: int = 1_000, room: int = ROOMY
+) -> list[State]:
     """Run a life and return every state that a power loss at any moment of it may leave."""
     life = Life(list(start.published), start.promised)
     found: dict[tuple[frozenset[tuple[str, bytes]], int, int], State] = {}
@@ -116,7 +123,7 @@ def states_of(start: State, planted: frozenset[str] = frozenset(), saves: int = 
             key = (frozenset(files.items()), len(life.published), life.promised)
             found.setdefault(key, State(files, tuple(life.published), life.promised))
 
-    disk = RecordingDisk(start.files, planted, note)
+    disk = RecordingDisk(start.files, planted, note, room)
     life.run(disk, saves)
     note(disk)
     return list(found.values())
@@ -162,6 +169,15 @@ def test_every_state_after_a_power_loss_starts(record_property: Callable[[str, o
     states = states_of(NOTHING)
     record_property("states", len(states))
     assert len(states) > 200
+    check_all(states)
+
+
+def test_every_state_of_a_disk_that_is_too_small_starts() -> None:
+    """The older checkpoint goes before the next one is written: the newest is there at every moment."""
+    largest = max(len(content) for state in states_of(NOTHING) for content in state.files.values())
+    states = states_of(NOTHING, room=2 * largest)
+    alone = [state for state in states if state.promised > 2 and len(state.files) == 1]
+    assert alone, "the older one never went first"
     check_all(states)
 
 

@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from streamsvm.checkpoint import encode
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
 from streamsvm.config.sizes import doubling_buckets, windowed_buckets
 from streamsvm.learning import Learner
 from streamsvm.points import Position
-from tests.streams import gaussian, rows_of
+from tests.streams import gaussian, rows_of, snapshot_of
 
 
 def model(dimension: int = 8, kernel: str = "linear", labels: int = 2, **coreset: Any) -> ModelConfig:
@@ -142,6 +143,22 @@ def test_bytes_are_a_bound_and_not_a_wild_one(structure: str, dimension: int, pa
     unused = (partitions * coreset.kept_points - learner.points_held) * config.points.point_bytes
     assert most <= bound - unused
     assert structure == "tree" or most >= 0.4 * bound
+
+
+@pytest.mark.parametrize("partitions", [1, 16])
+@pytest.mark.parametrize("dimension", [8, 73])
+def test_a_checkpoint_takes_what_is_said_and_not_much_less(dimension: int, partitions: int) -> None:
+    """The largest one: all that partitions hold, and all that they held at a cut, of which nothing is left."""
+    config = model(dimension)
+    coreset = config.coreset
+    learner = Learner(config, dict.fromkeys(range(partitions), Position(0)), 1 << 40)
+    rows, held = 10 * coreset.leaf_rows - 3, []
+    for first in (0, rows):
+        for part in range(partitions):
+            learner.learn(rows_of(gaussian(rows, part + first, dimension), part, first_offset=first))
+        held.append(learner.state())
+    bound = coreset.checkpoint_bytes(config.points, partitions)
+    assert 0.75 * bound < len(encode(snapshot_of(held[1], pending=held[0]))) < bound
 
 
 @pytest.mark.parametrize("window", [8, 100, 99_999])

@@ -250,7 +250,7 @@ def serves_what_is_uncommitted() -> None:
 
 @TABLE.defect(
     Simulated(
-        breach=f"{NUMBERS}|ends at|the models topic holds no",
+        breach=f"{NUMBERS}|ends at|the aliases topic holds no",
         faults={"foreign": 2, "end foreign": 2, "kill": 2},
         world=True,
         alone=True,

@@ -23,7 +23,7 @@ from tests.consumers.trainers import topic, versions
 from tests.kafka import foreign
 from tests.kafka.foreign import committed
 from tests.live.play import REFUSED, Play
-from tests.live.process import Daemon, ask
+from tests.live.process import Daemon, ask, metrics
 from tests.live.scenario import Scenario
 from tests.live.strikes import (
     RESET,
@@ -52,7 +52,6 @@ from tests.live.strikes import (
 from tests.promise.topics import incarnations
 
 FENCED: Final = 70
-RETRYABLE: Final = 75
 AS_IF_NOTHING: Final = "as if nothing had happened"
 
 # ------------------------------------------------------------------ the input
@@ -440,9 +439,15 @@ class FullDisk:
         _run("mount", "-t", "tmpfs", "-o", "size=1024k", "tmpfs", str(self._mount))
 
     def fail(self) -> None:
-        with (self._mount / "ballast").open("wb", buffering=0) as ballast, suppress(OSError):
-            while True:
-                ballast.write(bytes(4096))
+        """Fill it, and take the older checkpoints away, which would be given up for the next one."""
+        older = [self._mount]
+        while older:
+            with (self._mount / "ballast").open("ab", buffering=0) as ballast, suppress(OSError):
+                while True:
+                    ballast.write(bytes(4096))
+            older = sorted(self._mount.glob("*/checkpoint-*.ssvm"))[:-1]
+            for path in older:
+                path.unlink(missing_ok=True)
 
     def mend(self) -> None:
         (self._mount / "ballast").unlink()
@@ -508,7 +513,7 @@ def _usable(directory: Path, copy: Path) -> list[str]:
 
 @step
 def _without_a_disk(play: Play, make: Callable[[], Disk]) -> None:
-    """A disk fails under a process: versions, an alarm, offsets that stay; a start that is refused; recovery."""
+    """A disk fails under a process: versions, an alarm, offsets that stay; the same after a restart; recovery."""
     disk, directory = make(), play.directory / "disk" / "checkpoint"
     disk.begin(directory)
     play.stage = play.stage.in_directory(directory)
@@ -535,17 +540,25 @@ def _without_a_disk(play: Play, make: Callable[[], Disk]) -> None:
         not_ready("checkpoint")(play)
         healthy()(play)
         assert "streamsvm_checkpoint_failures_total 0" not in ask(first, "metrics")[1]
-        play.kill()
-        refused_start = start()
-        assert refused_start.wait() == RETRYABLE
-        assert disk.told in refused_start.log[-1]
-        assert "Traceback" not in refused_start.said
+        for seed in (2, 3):  # killed and started again, twice: versions go on
+            play.kill()
+            again = start()
+            assert disk.told in again.wait_for("checkpoint_failed")["what"]
+            again.wait_for("started")
+            feed(60, seed=seed)(play)
+            reach()(play)
+            assert disk.told in again.wait_for("checkpoint_failed", times=2)["what"]
+            assert observed(60)(), "the offsets went on without a checkpoint"
+            assert "streamsvm_checkpoint_failures_total 0" not in ask(again, "metrics")[1]
         assert _usable(directory, play.directory / "later")
         disk.mend()
-        start().wait_for("started")
-        play.wait_until(observed(200), "a checkpoint of all rows")
+        play.wait_until(observed(320), "a checkpoint of all rows")
         ready()(play)
-        feed(40, seed=2)(play)
+        failures = metrics(again)["streamsvm_checkpoint_failures_total"]
+        feed(40, seed=4)(play)
+        reach()(play)
+        play.wait_until(observed(360), "one more checkpoint")
+        assert metrics(again)["streamsvm_checkpoint_failures_total"] == failures
         same()(play)
         assert not [*directory.glob("*.partial")]
     finally:

@@ -32,6 +32,7 @@ from consumers.branches.workers.coresets_topic import (
     check_topic,
     log_faults,
     manifest_headers,
+    newest_of,
     number_of,
     read_partition,
     read_with,
@@ -58,7 +59,6 @@ log = structlog.get_logger("streamsvm.trainer")
 
 LATE_AFTER_S: Final = 40.0
 """A manifest counts as late if it is so old while the input has more: workers write one after 30 s at the latest."""
-MOST_RECORDS: Final = 1_000
 ASK_EVERY_S: Final = 1.0
 """Between two questions where a partition of the input ends, which are asked if a manifest names a later offset."""
 REPORT_EVERY_S: Final = 10.0
@@ -202,7 +202,7 @@ class Adopting(InputOnly):
         """Take in what workers left; return 0 where nothing came, else `most`."""
         if self._ended or not self._followed:
             return 0
-        came = self._follower.poll(MOST_RECORDS, timeout_s)
+        came = newest_of(self._follower, coresets_topic(self._settings), timeout_s)
         self._health.require("broker", "" if self._follower.connected() else "no broker connection is up")
         for record in came:
             one = self._followed[record.partition]

@@ -14,15 +14,15 @@ import structlog
 from consumers.branches.workers.settings import TrainingByWorkers, coresets_topic
 from consumers.metrics import Metrics
 from consumers.settings import Settings
-from consumers.streams.topics import OwnTopics
+from consumers.streams.topics import START_AGAIN, OwnTopics
 from streamsvm.branches.workers.coreset_log import PartitionLog
 from streamsvm.branches.workers.coreset_records import PIECE_BYTES, Opening
 from streamsvm.branches.workers.coreset_writer import CoresetWrite
 from streamsvm.checkpoint.snapshot import Snapshot
 from streamsvm.config import ModelConfig
 from streamsvm.crashpoints import crash_point
-from streamsvm.errors import ConfigurationError, TopicMissing
-from streamsvm.kafka import Cluster, Message, Outbox, Record, TopicInfo, TopicSpec
+from streamsvm.errors import ConfigurationError, TopicMissing, TransientError
+from streamsvm.kafka import Batch, Cluster, Input, Message, OffsetOutOfRange, Outbox, Record, TopicInfo, TopicSpec
 from streamsvm.learning.cutting import LearnerState
 from streamsvm.places import MOST_DIGITS, whole_number
 from streamsvm.sections import section
@@ -30,6 +30,7 @@ from streamsvm.sections import section
 log = structlog.get_logger("streamsvm.coresets")
 
 READ_TIMEOUT_S: Final = 30.0
+MOST_RECORDS: Final = 1_000
 FLUSH_TIMEOUT_S: Final = 60.0
 """How long a record may take to be stored. A process that cannot write what it learned ends, and starts again."""
 RECORD_BYTES: Final = PIECE_BYTES + 4096
@@ -39,6 +40,7 @@ SETTINGS: Final = {"cleanup.policy": "compact", "segment.ms": "600000", "min.cle
 MOST_READINGS: Final = 3
 """Of a partition at a start: a second one where an opening was taken back, or more was written than is held at once."""
 NAMED_AT_ONCE: Final = 10
+PROMISE: Final = "what workers learned is kept"
 WATERMARK: Final = "watermark"
 READ_TO: Final = "read_to"
 
@@ -97,6 +99,23 @@ def check_topic(found: TopicInfo, partitions: int, client_bytes: int) -> None:
             f"the coresets topic {found.name}, or the client, accepts only {limit} bytes per message",
             f"Raise max.message.bytes or message.max.bytes to {RECORD_BYTES} or more.",
         )
+
+
+def newest_of(follower: Input, topic: str, timeout_s: float) -> Batch:
+    """Return what was appended to the coresets topic.
+
+    Raises
+    ------
+    TransientError
+        If the topic was deleted and made again: a start goes on, for the trainer leaves there anew what it has.
+    """
+    try:
+        return follower.poll(MOST_RECORDS, timeout_s)
+    except OffsetOutOfRange as lost:
+        raise TransientError(
+            f"the topic {topic} no longer holds what was read: {lost.what}",
+            START_AGAIN,
+        ) from None
 
 
 def manifest_headers(record: Record) -> Mapping[str, bytes]:
@@ -246,4 +265,4 @@ def is_opening(record: Record, name: str) -> bool:
     return record.key is not None and record.key.startswith(f"{name}/o/".encode())
 
 
-TOPICS: Final = OwnTopics(specs=coresets_of)
+TOPICS: Final = OwnTopics(specs=coresets_of, promise=PROMISE)

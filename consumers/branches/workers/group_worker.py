@@ -21,6 +21,7 @@ import structlog
 
 from consumers import constants
 from consumers.branches.workers.coresets_topic import (
+    PROMISE,
     READ_TO,
     WATERMARK,
     CoresetsWriter,
@@ -28,8 +29,10 @@ from consumers.branches.workers.coresets_topic import (
     check_topic,
     is_opening,
     log_faults,
+    newest_of,
     number_of,
     read_partition,
+    topic_spec,
 )
 from consumers.branches.workers.owned_partitions import Awaited, NewestRows, Owned
 from consumers.branches.workers.ownership import FixedShare, Ownership
@@ -42,7 +45,7 @@ from consumers.streams.abandonable import Stopped, heeding
 from consumers.streams.dead_letters import DeadLetters
 from consumers.streams.identity import TopicIdentity, identity_of
 from consumers.streams.ports import Stop
-from consumers.streams.topics import check_input
+from consumers.streams.topics import LETTERS_PROMISE, OutputWatch, check_input
 from consumers.trainer.intake import FLUSH_TIMEOUT_S, Intake
 from consumers.trainer.pacing import LEARN_S
 from consumers.trainer.source import Source
@@ -55,7 +58,7 @@ from streamsvm.delivery.events import RowsLearned
 from streamsvm.delivery.reading import NoGoal, Reading
 from streamsvm.errors import LogGap, StateError, TopicMissing, TransientError
 from streamsvm.ingest.decoder import PointDecoder
-from streamsvm.kafka import Cluster, OffsetOutOfRange, TopicInfo
+from streamsvm.kafka import Cluster, OffsetOutOfRange, TopicInfo, TopicSpec
 from streamsvm.learning.cutting import LearnerState
 from streamsvm.learning.learner import Learner
 from streamsvm.learning.partition_state import PartitionState
@@ -173,6 +176,9 @@ class GroupWorker:
         stack.callback(lambda: self._reader.close())  # it may be another one by then
         self._follower = cluster.input(coresets_topic(settings), None)
         stack.callback(self._follower.close)
+        own = [(topic_spec(settings, len(source.partitions)), PROMISE)]
+        own.append((TopicSpec(settings.input.dead_letters, 1), LETTERS_PROMISE))
+        self._topics_watch = OutputWatch(settings, cluster, self._health, own)
         self._ownership = self._join()
         stack.callback(self._ownership.close)
 
@@ -227,6 +233,8 @@ class GroupWorker:
                     self._identity.confirm({})  # a topic made again that is still shorter is named by both ids
                 raise
             self._wait_for_reset(gap)
+        self._topics_watch.turn(self._monotonic())
+        self._topics_watch.refuse_made_again(coresets_topic(self._settings))
         self._show()
         self._show_gauges()
 
@@ -362,7 +370,7 @@ class GroupWorker:
         """Look for a new opening of a partition that is followed: then everything of the old one is let go."""
         if not self._follows:
             return
-        for record in self._follower.poll(1_000, 0.0):
+        for record in newest_of(self._follower, coresets_topic(self._settings), 0.0):
             self._follows[record.partition] = record.offset + 1
             if is_opening(record, self._settings.name) and record.partition in self._awaited:
                 self._awaited[record.partition].look_at = -math.inf

@@ -186,6 +186,6 @@ def test_what_becomes_of_the_topics_that_its_promises_rest_on_is_told(
         eventually(lambda: "warnings" not in running.health.ready()[1], "the warning goes")
         foreign.delete_topic(connection, progress)
         Cluster(connection).create([TopicSpec(progress, config={"cleanup.policy": "compact"})])
-        tells(progress, "made again: of what was scored it holds what was written since")
+        tells(progress, "made again: of all that was written it holds what came since")
         produce(connection, settings.scoring.topic, points(range(3)))
         eventually(lambda: running.value("streamsvm_scored_points_total") == 3, "it scores on")

@@ -93,6 +93,12 @@ def test_what_becomes_of_outputs_is_told_while_the_daemon_works(real_broker: Tes
     eventually(lambda: warnings() == {}, "no warning", 20.0)
     recreate(real_broker.connection, models.name)
     eventually(lambda: "made again" in warnings().get(f"topic {models.name}", ""), "a warning", 20.0)
+    # As a broker with auto.create.topics.enable makes it for a client that asks.
+    assert "cleanup.policy is delete, not compact" in health.ready()[1]["waiting_for"][f"topic {models.name}"]
+    foreign.set_option(real_broker.connection, models.name, "cleanup.policy", "compact")
+    eventually(
+        lambda: bool(warnings()) and not health.ready()[1]["waiting_for"].get(f"topic {models.name}"), "fit", 20.0
+    )
 
 
 def test_a_compacted_input_is_unfit() -> None:

@@ -5,6 +5,7 @@ On a real broker only: the embedded one fences nobody, has no transactions and n
 
 from __future__ import annotations
 
+import errno
 import shutil
 import threading
 from collections.abc import Callable, Iterable, Iterator
@@ -35,6 +36,7 @@ from streamsvm.kafka import Cluster, Connection, Message, Publisher, Record, Top
 from streamsvm.learning.training import train
 from streamsvm.model.pointers import Owner
 from tests.brokers.fixtures import TestBroker
+from tests.checkpoint.disks import RefusingDisk
 from tests.consumers.trainers import (
     Running,
     changed,
@@ -477,3 +479,30 @@ def test_the_past_stands_behind_what_was_published_before_it_was_read(
         assert [part.number for part in shown.versions] == list(range(published + 1, 0, -1))
         assert [part.earlier for part in shown.versions] == [False] + [True] * published
         assert again.value("streamsvm_model_points_covered") == shown.versions[0].rows
+
+
+def test_a_first_start_waits_for_a_disk_and_a_later_one_does_not(broker: TestBroker, settings: Settings) -> None:
+    """Without any checkpoint nothing could continue what it publishes; with one, versions come and failures count."""
+    connection = broker.connection
+    produce(connection, settings.input.topic, records(80))
+    disk = RefusingDisk()
+    disk.refuse["write"] = errno.ENOSPC
+    refused = ends_by(
+        TransientError,
+        "No space left on device. It is the first one of incarnation 1,",
+        settings,
+        connection,
+        disk=disk,
+    )
+    assert "Free space" in refused.remedy
+    assert versions(connection, settings) == []
+    disk.refuse.clear()
+    run_until(settings, connection, 80, disk=disk)
+    produce(connection, settings.input.topic, records(80, seed=1))
+    disk.refuse["write"] = errno.EDQUOT
+    with Running(settings, connection, disk=disk) as running:
+        running.wait_until(lambda: running.value("streamsvm_model_version") == 4)
+        assert running.value("streamsvm_checkpoint_failures_total") >= 1
+        disk.refuse.clear()
+        running.wait_until(lambda: running.value("streamsvm_checkpoint_bytes") > 0)
+    assert len(versions(connection, settings)) == 4

@@ -14,6 +14,7 @@ from typing import Final
 
 import numpy as np
 from msgspec import structs
+from numpy.typing import NDArray
 
 from consumers import constants
 from consumers.metrics import Metrics
@@ -31,10 +32,12 @@ from streamsvm.model.version import Version
 from streamsvm.points import Points, Rows
 from streamsvm.quality.class_prequential import ClassPrequential
 from streamsvm.quality.class_skill_rule import ClassesAnswered, class_skill_of
-from streamsvm.quality.gate import audit_evidence
+from streamsvm.quality.gate import Evidence, audit_evidence
 from streamsvm.quality.prequential import Prequential, Quality
 from streamsvm.quality.skill import Answered, no_better_than_chance, skill_of
 
+Which = NDArray[np.bool_] | None
+"""Which points were trained on; None: none."""
 FIGURES: Final = tuple(field.name for field in fields(Quality) if field.name != "points")
 SCORED_TOGETHER: Final = 4_096
 """Rows that are scored in one call. With many partitions a poll has some hundred rows of each, and a call for each of
@@ -86,6 +89,10 @@ class QualityWatch:
         """Let the gate take in rows that were learned."""
         self._gate.note(rows)
 
+    def after(self, cut: Cut) -> Evidence | None:
+        """Return what the gate keeps of the rows past a cut."""
+        return self._gate.after(cut)
+
     def judge(self, version: Version, cut: Cut) -> Gate | None:
         """Return what the gate says; of a version that would become the first current one, whether it is worth it."""
         said = self._gate.judge(version, cut)
@@ -98,20 +105,27 @@ class QualityWatch:
         return structs.replace(said, outcome="refused", why=f"it would be the first current version, and {wrong}")
 
     def skill(self, version: Version, cut: Cut, gate: Gate | None) -> AnySkill:
-        """Return whether a version knows something.
+        """Return whether a version knows something, by points that it was not trained on.
 
-        The newest points were answered by the versions before it. They say nothing of one that the gate refuses.
+        The newest points were answered by the versions before it. They say nothing of one that the gate refuses. Where
+        they are fewer than those that were read while it trained, its own answers to these count in their place.
         """
         self._score_waiting()
-        refused = gate is not None and gate.holds_back
+        refused, model = gate is not None and gate.holds_back, version.model
         newest = None if refused else self.prequential.answered()
-        evidence, model = audit_evidence(cut.audit), version.model
-        points = None if evidence is None else _few_enough(evidence.points, model)
+        read, sample = self.after(cut), audit_evidence(cut.audit)
+        ahead = None if read is None else _few_enough(read.points, model)
+        if ahead is not None and newest is not None and len(newest.y) < len(ahead):
+            newest = None
+        points = None if sample is None else _few_enough(sample.points, model)
+        trained = None if points is None else points.also_in(cut.points)
         if isinstance(model, ClassModel):
             assert not isinstance(newest, Answered)
-            return class_skill_of(newest, _classes_answered(points, model), version.number, model.classes)
+            newest = newest or _classes_answered(ahead, model)
+            return class_skill_of(newest, _classes_answered(points, model, trained), version.number, model.classes)
         assert not isinstance(newest, ClassesAnswered)
-        return skill_of(newest, _answered(points, model), version.number, model.probability)
+        newest = newest or _answered(ahead, model)
+        return skill_of(newest, _answered(points, model, trained), version.number, model.probability)
 
     def published(self, version: Version, gate: Gate | None, alias: Alias) -> None:
         """Let a version score from now on unless the gate refused it."""
@@ -193,7 +207,7 @@ def prequential_of(config: ModelConfig, window: int) -> Prequential | ClassPrequ
     return Prequential(dimension, window, class_weight=of_two)
 
 
-def _answered(points: Points | None, model: Model) -> Answered | None:
+def _answered(points: Points | None, model: Model, trained: Which = None) -> Answered | None:
     if points is None:
         return None
     return Answered(
@@ -201,13 +215,19 @@ def _answered(points: Points | None, model: Model) -> Answered | None:
         weight=np.asarray(points.weight, np.float64),
         values=model.decision_function(points.X),
         border=model.border,
+        trained=trained,
     )
 
 
-def _classes_answered(points: Points | None, model: ClassModel) -> ClassesAnswered | None:
+def _classes_answered(points: Points | None, model: ClassModel, trained: Which = None) -> ClassesAnswered | None:
     if points is None:
         return None
-    return ClassesAnswered(y=points.y, said=model.predict_codes(points.X), weight=np.asarray(points.weight, np.float64))
+    return ClassesAnswered(
+        y=points.y,
+        said=model.predict_codes(points.X),
+        weight=np.asarray(points.weight, np.float64),
+        trained=trained,
+    )
 
 
 def _few_enough(points: Points, model: AnyModel) -> Points:

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from streamsvm.model.class_skill import ClassFigures, ClassSkill, Recall
 from streamsvm.model.skill import State
-from streamsvm.quality.skill import LEAST_OF_A_LABEL, LEAST_SKILL, deviate_of, mean_of, of_all, wilson
+from streamsvm.quality.skill import LEAST_OF_A_LABEL, LEAST_SKILL, LEAST_UNTRAINED, deviate_of, mean_of, of_all, wilson
 
 Float = NDArray[np.float64]
 
@@ -80,21 +80,19 @@ def _judged(sample: ClassesAnswered, deviate: float, classes: int) -> ClassFigur
     whole = _figures(sample, deviate, classes)
     if whole is None or sample.trained is None or not sample.trained.any():
         return whole
-    new = ~sample.trained
-    found = _figures(
-        ClassesAnswered(y=sample.y[new], said=sample.said[new], weight=sample.weight[new]), deviate, classes
-    )
-    if found is None:
-        found, share = whole, 0.0
-        balanced = of_all(None, whole.balanced_accuracy, share)
-        found = structs.replace(whole, balanced_accuracy=balanced)
-        return found if _state(found) == "none" or found.silent else None
+    y, said, weight, new = sample.y, sample.said, sample.weight, ~sample.trained
     share = min(
-        float(sample.weight[new & own].sum() / sample.weight[own].sum())
-        for own in (sample.y == label for label, one in enumerate(found.labels) if one.right is not None)
+        float(weight[new & own].sum() / weight[own].sum())
+        for own in (y == label for label, one in enumerate(whole.labels) if one.right is not None)
     )
-    balanced = of_all(found.balanced_accuracy, whole.balanced_accuracy, share)
-    return structs.replace(found, balanced_accuracy=balanced)
+    if share >= LEAST_UNTRAINED:
+        found = _figures(ClassesAnswered(y=y[new], said=said[new], weight=weight[new]), deviate, classes)
+        if found is not None and found.judged == whole.judged:
+            balanced = of_all(found.balanced_accuracy, whole.balanced_accuracy, share)
+            return structs.replace(found, balanced_accuracy=balanced)
+    balanced = of_all(whole.balanced_accuracy, whole.balanced_accuracy, 0.0)
+    against = structs.replace(whole, balanced_accuracy=balanced)
+    return against if _state(against) == "none" or against.silent else None
 
 
 def _figures(sample: ClassesAnswered, deviate: float, classes: int) -> ClassFigures | None:

@@ -16,9 +16,9 @@ first version, 5.6 at the 200th and 7.4 at the 100,000th.
 
 Rows that a machine was trained on say nothing of its skill: a kernel machine, or a linear one of many features, knows
 random labels by heart. Figures are of an audit sample's other rows. These are not drawn at random: a coreset keeps
-rather what a pilot answers wrongly. So the rows that were trained on count as answered wrongly at the lower end of an
-interval: of a sample of which half was trained on nothing is *something*. Its upper end may be that of all rows, for
-those that were trained on are answered at least as well as others.
+rather what a pilot answers wrongly, so that the others look easy. Hence they are asked only while they are
+`LEAST_UNTRAINED` of the sample, and the lower end of an interval counts all rows that were trained on as answered
+wrongly. Its upper end is that of all rows, for those that were trained on are answered at least as well as others.
 
 Intervals: of each label's share right that of Wilson (1927), of their mean by recovering the variances from these
 (Newcombe 1998, method 10; Zou and Donner 2008); of the AUC by placements (DeLong, DeLong and Clarke-Pearson 1988), its
@@ -53,6 +53,9 @@ ERROR: Final = 0.005
 """Chance that any version of a model is ever said to know something, or nothing, and that is wrong."""
 LEAST_OF_A_LABEL: Final = 20
 """Points of each label without which nothing is said."""
+LEAST_UNTRAINED: Final = 0.8
+"""Share of each label's weight in an audit sample that must not have been trained on. Of a quarter left, a linear
+machine answered 0.55 of random labels right, and 1.00 of real ones where 0.85 is true."""
 SAMPLES: Final = 2
 FIGURES: Final = 2
 
@@ -155,41 +158,29 @@ def _judged(sample: Answered, deviate: float, probability: Sigmoid | None) -> Sa
     whole, new = _figures(sample, deviate, probability), sample.untrained
     if len(new.y) == len(sample.y):
         return whole
-    if not new.enough:
-        against = whole.auc.value < LEAST_SKILL and (
-            whole.answers != "both" or whole.balanced_accuracy.high < LEAST_SKILL
-        )
-        if not against:
-            return None
-        return structs.replace(
-            whole, balanced_accuracy=of_all(None, whole.balanced_accuracy, 0.0), auc=of_all(None, whole.auc, 0.0)
-        )
-    found = _figures(new, deviate, probability)
     negative, positive = (
         float(new.weight[(new.y > 0) == label].sum() / sample.weight[(sample.y > 0) == label].sum())
         for label in (False, True)
     )
-    return structs.replace(
-        found,
-        balanced_accuracy=of_all(found.balanced_accuracy, whole.balanced_accuracy, min(negative, positive)),
-        auc=of_all(found.auc, whole.auc, negative * positive),
-    )
+    if new.enough and min(negative, positive) >= LEAST_UNTRAINED:
+        found = _figures(new, deviate, probability)
+        balanced = of_all(found.balanced_accuracy, whole.balanced_accuracy, min(negative, positive))
+        return structs.replace(found, balanced_accuracy=balanced, auc=of_all(found.auc, whole.auc, negative * positive))
+    balanced, auc = (of_all(one, one, 0.0) for one in (whole.balanced_accuracy, whole.auc))
+    speaks_against = _state(balanced, auc) == "none" or (whole.answers != "both" and auc.value < LEAST_SKILL)
+    return structs.replace(whole, balanced_accuracy=balanced, auc=auc) if speaks_against else None
 
 
-def of_all(new: Estimate | None, whole: Estimate, share: float) -> Estimate:
+def of_all(new: Estimate, whole: Estimate, share: float) -> Estimate:
     """Return what the answers to a sample would come to if none of it had been trained on.
 
     Parameters
     ----------
-    new : Estimate or None
-        Of the points that were not trained on.
-    whole : Estimate
-        Of all points.
+    new, whole : Estimate
+        Of the points that were not trained on, and of all.
     share : float
-        What counts of the whole figure in that of `new`.
+        What part `new` has in a figure of all points.
     """
-    if new is None:
-        return Estimate(value=whole.value, low=0.0, high=whole.high)
     return Estimate(value=new.value, low=share * new.low, high=max(new.value, whole.high))
 
 

@@ -133,8 +133,8 @@ def class_doubt(skill: ClassSkill) -> str:
     figures = skill.figures
     if figures is None:
         return (
-            "it is not clear yet whether it knows something: beside what it was trained on, too few points of two labels "
-            "came"
+            "it is not clear yet whether it knows something: beside what it was trained on, too few points of "
+            "two labels came"
         )
     balanced = figures.balanced_accuracy
     return (

@@ -7,10 +7,13 @@ from typing import Any, Final
 
 import numpy as np
 import pytest
+from sklearn.metrics import log_loss
 
 from streamsvm.config import ModelConfig, PointsConfig, SvmConfig
+from streamsvm.coreset import Moments, Sampled
 from streamsvm.learning import Learner
 from streamsvm.learning.recipe import make
+from streamsvm.learning.training import held_out, train
 from streamsvm.model import ClassModel, Model
 from streamsvm.model.skill_header import AnySkill
 from streamsvm.points import Points, Position
@@ -115,3 +118,40 @@ def test_what_was_trained_on_may_speak_against_a_version() -> None:
         trained=np.ones(20_000, np.bool_),
     )
     assert class_skill_of(None, said, 1, 4).state == "none"
+
+
+@pytest.mark.parametrize("n", [600, 1_600])
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+def test_a_threshold_and_probabilities_come_true_although_the_sample_was_trained_on(kernel: str, n: int) -> None:
+    """On fresh rows: recall and precision as the version says, and probabilities that beat the labels' shares."""
+    said, true, losses = [], [], []
+    for seed in SEEDS:
+        config = ModelConfig(
+            points=PointsConfig(dimension=DIMENSION),
+            coreset=sized(leaf_rows=400, bucket_points=400, audit_points=400, train_points=1_200, landmarks=None),
+            svm=SvmConfig(alpha=1e-4, kernel=kernel, probability="sigmoid", target={"recall": 0.9}),
+            seed=seed,
+        )
+        learner = Learner(config, {0: Position(0)}, 1 << 40)
+        learner.learn(rows_of(stream(n, seed, 0.35, 2)))
+        model, fresh = make(learner.take(), config).trained.model, stream(20_000, seed + 1_000, 0.35, 2)
+        assert model.threshold is not None
+        assert model.threshold.recall is not None
+        assert model.threshold.precision is not None
+        alarm, positive = model.decision_function(fresh.X) > model.border, fresh.y > 0
+        true.append((alarm[positive].mean(), positive[alarm].mean()))
+        said.append((model.threshold.recall.value, model.threshold.precision.value))
+        losses.append(log_loss(positive, model.predict_proba(fresh.X)[:, 1]))
+    np.testing.assert_allclose(np.mean(said, axis=0), np.mean(true, axis=0), atol=0.05)
+    assert np.mean(losses) < np.log(2.0)
+
+
+def test_without_rows_that_were_trained_on_the_machine_answers_itself() -> None:
+    """And a row that is common in the sample is not left out: no machine that never saw it answers for it."""
+    points, config = stream(500, 1, 0.5, 2), SvmConfig(alpha=1e-3, kernel="rbf")
+    moments = Moments.zero(DIMENSION).add(points)
+    trained, rare = train(points, moments, config), stream(200, 2, 0.5, 2)
+    common = points.take(np.repeat(np.arange(4), 50))
+    for sample, own in ((rare, True), (common, True), (points, False)):
+        decision = held_out(trained, points, moments, config, [Sampled(sample, 0.0, np.ones(2))], seed=3)
+        assert np.array_equal(decision, trained.model.decision_function(sample.X)) is own

@@ -71,7 +71,8 @@ class CheckpointDirectory:
         """The SHA-256 of the record of erased rows that each of these files names; empty where it names none."""
         self.retire = _removed
         """Takes a superfluous generation away. A branch may give it another name, which no method here reads."""
-        disk.lock()
+        self.ended = disk.lock()
+        """The newest session of those that ended here as they were told to."""
         crash_point("start.locked")
         for leftover in self._files("partial"):
             with suppress(OSError):  # the next save says what is wrong with the disk
@@ -86,8 +87,8 @@ class CheckpointDirectory:
         self.close()
 
     def close(self) -> None:
-        """Release the lock."""
-        self._disk.unlock()
+        """Release the lock, and leave `ended`."""
+        self._disk.unlock(self.ended)
 
     def keep(self) -> str:
         """See that the directory is still this process's; where it was removed or replaced, make it anew and take it.

@@ -11,8 +11,7 @@ from sklearn.metrics import log_loss
 
 from streamsvm.config import ModelConfig, PointsConfig, SvmConfig
 from streamsvm.coreset import Moments, Sampled
-from streamsvm.learning import Learner
-from streamsvm.learning.recipe import make
+from streamsvm.learning import Learner, make
 from streamsvm.learning.training import held_out, train
 from streamsvm.model import ClassModel, Model
 from streamsvm.model.skill_header import AnySkill

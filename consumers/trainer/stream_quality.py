@@ -28,16 +28,14 @@ from streamsvm.model.machine import LinearMachine, Model
 from streamsvm.model.pointers import Alias, Gate
 from streamsvm.model.skill import spelt
 from streamsvm.model.skill_header import AnySkill, complaint_of
-from streamsvm.model.version import Version
+from streamsvm.model.version import Version, positions
 from streamsvm.points import Points, Rows
 from streamsvm.quality.class_prequential import ClassPrequential
 from streamsvm.quality.class_skill_rule import ClassesAnswered, class_skill_of
-from streamsvm.quality.gate import Evidence, audit_evidence
+from streamsvm.quality.gate import audit_evidence
 from streamsvm.quality.prequential import Prequential, Quality
 from streamsvm.quality.skill import Answered, no_better_than_chance, skill_of
 
-Which = NDArray[np.bool_] | None
-"""Which points were trained on; None: none."""
 FIGURES: Final = tuple(field.name for field in fields(Quality) if field.name != "points")
 SCORED_TOGETHER: Final = 4_096
 """Rows that are scored in one call. With many partitions a poll has some hundred rows of each, and a call for each of
@@ -89,10 +87,6 @@ class QualityWatch:
         """Let the gate take in rows that were learned."""
         self._gate.note(rows)
 
-    def after(self, cut: Cut) -> Evidence | None:
-        """Return what the gate keeps of the rows past a cut."""
-        return self._gate.after(cut)
-
     def judge(self, version: Version, cut: Cut) -> Gate | None:
         """Return what the gate says; of a version that would become the first current one, whether it is worth it."""
         said = self._gate.judge(version, cut)
@@ -107,25 +101,31 @@ class QualityWatch:
     def skill(self, version: Version, cut: Cut, gate: Gate | None) -> AnySkill:
         """Return whether a version knows something, by points that it was not trained on.
 
-        The newest points were answered by the versions before it. They say nothing of one that the gate refuses. Where
-        they are fewer than those that were read while it trained, its own answers to these count in their place.
+        The newest points were answered by the versions before it, or, where that are more, by the current one since its
+        cut or by the version itself since its own: what was scored as it came is a part only, of a kernel machine. Of a
+        version that the gate refuses only its own answers tell.
         """
         self._score_waiting()
-        refused, model = gate is not None and gate.holds_back, version.model
+        refused, own = gate is not None and gate.holds_back, version.model
         newest = None if refused else self.prequential.answered()
-        read, sample = self.after(cut), audit_evidence(cut.audit)
-        ahead = None if read is None else _few_enough(read.points, model)
-        if ahead is not None and newest is not None and len(newest.y) < len(ahead):
-            newest = None
-        points = None if sample is None else _few_enough(sample.points, model)
-        trained = None if points is None else points.also_in(cut.points)
-        if isinstance(model, ClassModel):
+        since = [(own, self._gate.after(cut.positions))]
+        present = None if refused or self.present is None else self.present.version
+        if present is not None and (present.model.dimension, present.model.classes) == (self._dimension, self._classes):
+            since.append((present.model, self._gate.after(positions(present.lineage.cut))))
+        for model, read in since:
+            points = None if read is None else _few_enough(read.points, model)
+            if points is not None and (newest is None or len(newest.y) < len(points)):
+                newest = _answers(points, model)
+        sample = audit_evidence(cut.audit)
+        points = None if sample is None else _few_enough(sample.points, own)
+        audit = None if points is None else _answers(points, own, points.also_in(cut.points))
+        if isinstance(own, ClassModel):
             assert not isinstance(newest, Answered)
-            newest = newest or _classes_answered(ahead, model)
-            return class_skill_of(newest, _classes_answered(points, model, trained), version.number, model.classes)
+            assert not isinstance(audit, Answered)
+            return class_skill_of(newest, audit, version.number, own.classes)
         assert not isinstance(newest, ClassesAnswered)
-        newest = newest or _answered(ahead, model)
-        return skill_of(newest, _answered(points, model, trained), version.number, model.probability)
+        assert not isinstance(audit, ClassesAnswered)
+        return skill_of(newest, audit, version.number, own.probability)
 
     def published(self, version: Version, gate: Gate | None, alias: Alias) -> None:
         """Let a version score from now on unless the gate refused it."""
@@ -207,27 +207,12 @@ def prequential_of(config: ModelConfig, window: int) -> Prequential | ClassPrequ
     return Prequential(dimension, window, class_weight=of_two)
 
 
-def _answered(points: Points | None, model: Model, trained: Which = None) -> Answered | None:
-    if points is None:
-        return None
-    return Answered(
-        y=points.y,
-        weight=np.asarray(points.weight, np.float64),
-        values=model.decision_function(points.X),
-        border=model.border,
-        trained=trained,
-    )
-
-
-def _classes_answered(points: Points | None, model: ClassModel, trained: Which = None) -> ClassesAnswered | None:
-    if points is None:
-        return None
-    return ClassesAnswered(
-        y=points.y,
-        said=model.predict_codes(points.X),
-        weight=np.asarray(points.weight, np.float64),
-        trained=trained,
-    )
+def _answers(points: Points, model: AnyModel, trained: NDArray[np.bool_] | None = None) -> Answered | ClassesAnswered:
+    weight = np.asarray(points.weight, np.float64)
+    if isinstance(model, ClassModel):
+        return ClassesAnswered(y=points.y, said=model.predict_codes(points.X), weight=weight, trained=trained)
+    values = model.decision_function(points.X)
+    return Answered(y=points.y, weight=weight, values=values, border=model.border, trained=trained)
 
 
 def _few_enough(points: Points, model: AnyModel) -> Points:

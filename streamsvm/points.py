@@ -127,6 +127,14 @@ class Points:
         """Return the same points with signs: +1 where y is the index of this class, else -1."""
         return Points(self.X, np.where(self.y == label, 1, -1).astype(np.int8), self.weight)
 
+    def also_in(self, others: Points) -> NDArray[np.bool_]:
+        """Return which points have the features, to the last bit, of one of others; whatever their labels are.
+
+        By the labels, too, it would say which label a row has that occurs twice.
+        """
+        known = {x.tobytes() for x in others.X}
+        return np.fromiter((x.tobytes() in known for x in self.X), np.bool_, len(self))
+
     def sha256(self) -> str:
         """Hash shape, dtype and every byte of the points in their order (lower-case hexadecimal)."""
         digest = hashlib.sha256(f"{self.X.dtype.str} {self.X.shape}".encode())

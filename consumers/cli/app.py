@@ -79,7 +79,7 @@ COMMANDS: Final = (
     on_demand(
         "create",
         "consumers.cli.topics:create",
-        "Create the output topics of a trainer, with the settings they need.",
+        "Create the topics that a trainer writes, and a scorer if `scoring` is configured, as they need them.",
         group="topics",
     ),
     on_demand(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import typer
@@ -14,14 +15,15 @@ if TYPE_CHECKING:
     from consumers.settings import Settings
 
 
-@with_settings(*TRAINER_SECTIONS, "output", common=CLIENT)
+@with_settings(*TRAINER_SECTIONS, "scoring", "output", common=CLIENT)
 def create(settings: Settings) -> None:
-    """Create the output topics of a trainer, with the settings they need.
+    """Create the topics that a trainer writes, and a scorer if `scoring` is configured, as they need them.
 
-    Existing topics are not changed, but checked, the input topic too. Status 78: a topic would lose records that it
-    must keep.
+    Existing topics are not changed, but checked, those that are read, too. Status 78: a topic would lose records that
+    it must keep.
     """
     from consumers.host.runtime import connect
+    from consumers.streams.scored_progress import check_scorer_names, scorer_topics
     from consumers.streams.topics import OwnTopics, check_names, output_topics, unfit, unfit_input
     from streamsvm.kafka import Cluster
 
@@ -29,19 +31,35 @@ def create(settings: Settings) -> None:
     cluster, specs = Cluster(connect(settings, "admin")), output_topics(settings)
     for own in plugged("topics", OwnTopics, DAEMONS):
         specs += own.specs(settings, cluster)
-    made = set(cluster.create(specs))
-    faults = {spec.name: unfit(spec, cluster.describe(spec.name)) for spec in specs}
-    for name in faults:
+    missing, scoring = [], settings.scoring
+    if "scoring" in settings.model_fields_set:
+        check_scorer_names(settings)
+        try:
+            specs += scorer_topics(settings, len(cluster.describe(scoring.topic).partitions))
+        except TopicMissing:
+            missing.append(
+                f"{scoring.topic}: the producers of the points must create it; then run this again, for "
+                f"{scoring.output_topic} and {scoring.progress} get as many partitions"
+            )
+    made, faults = set(cluster.create(specs)), {}
+    for name, spec in {spec.name: spec for spec in specs}.items():
+        found = cluster.describe(name)
+        # Progress may lie in any number of partitions.
+        wanted = replace(spec, partitions=len(found.partitions)) if name == scoring.progress else spec
+        faults[name] = unfit(wanted, found)
         typer.echo(f"{'created' if name in made else 'exists '}  {name}")
-    try:
-        faults[settings.input.topic] = unfit_input(cluster.describe(settings.input.topic))
-    except TopicMissing:
-        typer.echo(f"missing  {settings.input.topic}: the producers of the input must create it")
-    found = [f"{name}: {fault}" for name, several in faults.items() for fault in several]
-    for line in found:
+    for topic, what in ((settings.input.topic, "input"), (settings.labels_topic, "labels")):
+        try:
+            faults[topic] = unfit_input(cluster.describe(topic)) if topic else []
+        except TopicMissing:
+            missing.append(f"{topic}: the producers of the {what} must create it")
+    for line in missing:
+        typer.echo(f"missing  {line}")
+    found_unfit = [f"{name}: {fault}" for name, several in faults.items() for fault in several]
+    for line in found_unfit:
         typer.echo(f"unfit    {line}")
-    if found:
+    if found_unfit:
         raise ConfigurationError(
-            f"{found[0]}" + (f" (and {len(found) - 1} more)" if len(found) > 1 else ""),
+            f"{found_unfit[0]}" + (f" (and {len(found_unfit) - 1} more)" if len(found_unfit) > 1 else ""),
             "Change the topic's settings (kafka-configs --alter --entity-type topics), or use another topic.",
         )

@@ -27,6 +27,9 @@ from streamsvm.supports import require
 STALE_AFTER_S: Final = 10.0
 """Age at which a status is too old to answer /readyz: the main loop may hang on a broker that is gone."""
 
+STARTING: Final = "starting"
+"""Why a part that begins with the start does not work yet."""
+
 COLLECT_AFTER_OBJECTS: Final = 50_000
 """How many more objects there must be before the cyclic collector looks at the young ones."""
 
@@ -239,13 +242,15 @@ class Health:
     def ready(self) -> tuple[bool, dict[str, Any]]:
         """Return whether the process does its work now, and what it waits for."""
         missing = {part: why for part, why in self.parts().items() if why}
+        if "start" in missing:  # what begins after the start waits for nothing else
+            missing = {part: why for part, why in missing.items() if part == "start" or why != STARTING}
         return not missing, self._with_warnings({"ready": not missing, "waiting_for": missing})
 
     def parts(self) -> dict[str, str]:
         """Return the parts of readiness, each with what it waits for; empty where it works."""
         idle_s = self.clock() - self._beat_at
         late = f"the main loop has not turned for {idle_s:.0f} s: it waits for the broker or the disk"
-        conditions = dict(self._conditions) or {"start": "starting"}  # a copy: the main loop may add one meanwhile
+        conditions = dict(self._conditions) or {"start": STARTING}  # a copy: the main loop may add one meanwhile
         healthy, answer = self.healthy()
         return {
             **conditions,

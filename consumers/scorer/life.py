@@ -23,10 +23,10 @@ from consumers.streams.abandonable import BoundedCluster, awaited
 from consumers.streams.dead_letters import DeadLetters
 from consumers.streams.identity import TopicIdentity
 from consumers.streams.input_watch import InputWatch
-from consumers.streams.scored_progress import ScoredProgress, progress_spec
+from consumers.streams.scored_progress import ScoredProgress, check_scorer_names, progress_spec, scorer_topics
 from consumers.streams.settling import TIMEOUTS
 from consumers.streams.standstill import Standstill
-from consumers.streams.topics import LETTERS_PROMISE, MADE, OutputWatch, refuse_shared, watched_outputs
+from consumers.streams.topics import LETTERS_PROMISE, MADE, OutputWatch, watched_outputs
 from streamsvm.errors import ConfigurationError
 from streamsvm.ingest import avro_scan
 from streamsvm.kafka import Cluster, GroupSlots, TopicInfo, TopicSpec
@@ -105,7 +105,7 @@ def begin(settings: Settings, components: ScorerComponents, watch: ScorerWatch, 
         If it cannot start for another reason.
     """
     scoring, output, connection = settings.scoring, settings.output, components.connection
-    _check_names(settings)
+    check_scorer_names(settings)
     schemas = components.schemas
     if schemas is None:
         schemas = stack.enter_context(schemas_of(settings))
@@ -114,8 +114,7 @@ def begin(settings: Settings, components: ScorerComponents, watch: ScorerWatch, 
     cluster = BoundedCluster(connection, transaction_timeout_s=TRANSACTION_TIMEOUT_S, lost_s=LOST_S)
     source = awaited(components.stop, components.health, "broker", lambda: cluster.describe(scoring.topic))
     count, progress_topic = len(source.partitions), scoring.progress
-    own = progress_spec(progress_topic, count)
-    topics_made = [TopicSpec(scoring.output_topic, count), TopicSpec(scoring.dead_letters, 1), own]
+    topics_made = scorer_topics(settings, count)
     made = cluster.create(topics_made)  # some of them, where others exist: one was deleted
     letters = DeadLetters(settings.name, scoring.topic, scoring.dead_letters, components.metrics)
     letters.fit(cluster.describe(scoring.dead_letters), connection.max_message_bytes)
@@ -128,7 +127,7 @@ def begin(settings: Settings, components: ScorerComponents, watch: ScorerWatch, 
         model=settings.name,
         input_topic=scoring.topic,
         topic=progress_topic,
-        partitions=_kept(cluster, own).partitions,
+        partitions=_kept(cluster, topics_made[-1]).partitions,
         identity=identity,
         monotonic=time.monotonic,
         wait=components.stop.wait,
@@ -211,18 +210,3 @@ def _kept(cluster: Cluster, spec: TopicSpec) -> TopicInfo:
             "cleanup.policy=compact, or name another topic with --scoring-progress-topic.",
         )
     return topic
-
-
-def _check_names(settings: Settings) -> None:
-    scoring, output = settings.scoring, settings.output
-    refuse_shared(
-        {
-            "scoring.topic": scoring.topic,
-            "the scores": scoring.output_topic,
-            "the dead letters": scoring.dead_letters,
-            "the progress of scoring": scoring.progress,
-            "output.models_topic": output.models_topic,
-            "the aliases": output.aliases_topic,
-            "the audit trail": output.audit_topic,
-        }
-    )

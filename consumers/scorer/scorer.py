@@ -54,6 +54,7 @@ import structlog
 from numpy.typing import NDArray
 
 from consumers import constants
+from consumers.host.runtime import STARTING
 from consumers.scorer.components import ScorerComponents
 from consumers.scorer.life import ScorerLife, begin, group_of
 from consumers.scorer.observing import ScorerWatch
@@ -149,7 +150,7 @@ class Scorer:
         """
         with ExitStack() as stack, self._health.failing():  # red before anything is closed
             for condition in ("model", "broker"):
-                self._health.require(condition, "starting")
+                self._health.require(condition, STARTING)
             try:
                 life = begin(self._settings, self._components, self._watch, stack)
             except Stopped:

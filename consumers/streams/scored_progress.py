@@ -18,9 +18,10 @@ from typing import Final
 
 import msgspec
 
+from consumers.settings import Settings
 from consumers.streams.identity import TopicIdentity
 from consumers.streams.settling import GRACE_S, blocked_below
-from consumers.streams.topics import BOUNDED, READ_TIMEOUT_S, SOON
+from consumers.streams.topics import BOUNDED, READ_TIMEOUT_S, SOON, refuse_shared
 from streamsvm.delivery.settlement import AttemptRecord
 from streamsvm.errors import StateError, TransientError
 from streamsvm.kafka import Cluster, Message, Place, Record, Stored, TopicSpec
@@ -63,6 +64,32 @@ _encode = msgspec.json.encode
 def progress_spec(topic: str, partitions: int) -> TopicSpec:
     """Return what the topic must be like."""
     return TopicSpec(topic, partitions, config={"cleanup.policy": "compact", **SOON, **BOUNDED})
+
+
+def scorer_topics(settings: Settings, partitions: int) -> list[TopicSpec]:
+    """Return what a scorer's topics must be like, for an input of so many partitions; the last is of its progress."""
+    scoring = settings.scoring
+    return [
+        TopicSpec(scoring.output_topic, partitions),
+        TopicSpec(scoring.dead_letters, 1),
+        progress_spec(scoring.progress, partitions),
+    ]
+
+
+def check_scorer_names(settings: Settings) -> None:
+    """Refuse topics of a scorer that are the same one; see `consumers.streams.topics.check_names`."""
+    scoring, output = settings.scoring, settings.output
+    refuse_shared(
+        {
+            "scoring.topic": scoring.topic,
+            "the scores": scoring.output_topic,
+            "the dead letters": scoring.dead_letters,
+            "the progress of scoring": scoring.progress,
+            "output.models_topic": output.models_topic,
+            "the aliases": output.aliases_topic,
+            "the audit trail": output.audit_topic,
+        }
+    )
 
 
 class ScoredProgress:

@@ -26,8 +26,7 @@ from streamsvm.checkpoint.disk import Disk
 from streamsvm.config import ModelConfig
 from streamsvm.ingest.schemas import Schemas
 from streamsvm.kafka import Cluster
-from streamsvm.learning.recipe import TrainFunction
-from streamsvm.learning.training import train
+from streamsvm.learning.training import TrainFunction, train
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,7 +30,7 @@ from streamsvm.learning.cutting import Cut
 from streamsvm.model import message as model_codec
 from streamsvm.model.pointers import Alias, Gate, GatePart, GateRival, Head
 from streamsvm.model.version import Version, version_key
-from streamsvm.points import Rows
+from streamsvm.points import Positions, Rows
 from streamsvm.quality.gate import EvaluationWindow, Evidence, Verdict, audit_evidence, judge
 
 log = structlog.get_logger("streamsvm.trainer")
@@ -53,6 +53,9 @@ class Gatekeeper(Protocol):
     def note(self, rows: Rows) -> None:
         """Take in rows that were learned."""
 
+    def after(self, cut: Positions) -> Evidence | None:
+        """Return the newest rows past a cut, which no version of it has learned; None if there are none."""
+
     def judge(self, version: Version, cut: Cut) -> Gate | None:
         """Return the verdict on a version; None if there is no gate."""
 
@@ -67,6 +70,9 @@ class Open:
 
     def note(self, rows: Rows) -> None:
         """Keep nothing."""
+
+    def after(self, cut: Positions) -> None:
+        """Return nothing, for nothing is kept."""
 
     def judge(self, version: Version, cut: Cut) -> Gate | None:  # noqa: ARG002
         """Let it pass."""
@@ -143,6 +149,10 @@ class MarginGate:
         """Take in rows that were learned."""
         self._window.add(rows)
 
+    def after(self, cut: Positions) -> Evidence | None:
+        """Return the newest rows past a cut, those read but not learned yet among them."""
+        return self._window.after(cut, self._unlearned())
+
     def judge(self, version: Version, cut: Cut) -> Gate | None:
         """Score a version and the current one on the same points."""
         if self.present is None:
@@ -167,12 +177,11 @@ class MarginGate:
         return present
 
     def _verdict(self, version: Version, present: Version, cut: Cut) -> Verdict:
-        after = self._window.after(cut.positions, self._unlearned())
         earlier = [one.version.model for one in self._earlier if one.version is not None]
         return judge(
             version.model,
             present.model,
-            after,
+            self.after(cut.positions),
             audit_evidence(cut.audit),
             self._margin,
             training=Evidence(cut.points) if len(cut.points) else None,

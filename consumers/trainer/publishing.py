@@ -14,15 +14,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime
-from typing import Final, Protocol
+from typing import Final
 
 import structlog
 from msgspec import structs
 
 from consumers.settings import Settings
-from consumers.trainer.gatekeeping import Gatekeeper
 from consumers.trainer.message_size import narrowest, way_out
 from consumers.trainer.session import InDoubt, Session
+from consumers.trainer.stream_quality import QualityWatch
 from streamsvm.build import build
 from streamsvm.delivery import publication
 from streamsvm.delivery.events import Published, Refused, Superseded
@@ -30,12 +30,10 @@ from streamsvm.delivery.machine import Delivery
 from streamsvm.delivery.publication import Publication, Topics
 from streamsvm.errors import InvalidMessage, StreamsvmError
 from streamsvm.kafka import Cluster, Message, PublishRefused
-from streamsvm.learning.cutting import Cut
 from streamsvm.learning.recipe import Made, Origin, version_of
 from streamsvm.model import message as model_codec
 from streamsvm.model.ancestry import Ancestor
 from streamsvm.model.pointers import Gate
-from streamsvm.model.skill_header import AnySkill
 from streamsvm.model.version import Version
 from streamsvm.points import Positions
 from streamsvm.registry.signing import Signer
@@ -50,13 +48,6 @@ Outcome = Published | Refused | Superseded
 log = structlog.get_logger("streamsvm.trainer")
 
 
-class SkillGatekeeper(Gatekeeper, Protocol):
-    """Decides which version may become current, and measures its skill."""
-
-    def skill(self, version: Version, cut: Cut, gate: Gate | None) -> AnySkill | None:
-        """Return the skill of a version as far as it was measured; None where it is not measured."""
-
-
 class VersionPublisher:
     """Publishes the versions of one incarnation.
 
@@ -67,7 +58,7 @@ class VersionPublisher:
         Ready.
     delivery : Delivery
         Has the next number, and decides which cuts are admitted.
-    gate : SkillGatekeeper
+    gate : QualityWatch
         Decides which version becomes current, and measures its skill.
     now : callable
         The time of day, for headers.
@@ -84,7 +75,7 @@ class VersionPublisher:
         settings: Settings,
         writer: Session,
         delivery: Delivery,
-        gate: SkillGatekeeper,
+        gate: QualityWatch,
         now: Callable[[], datetime],
         signer: Signer | None = None,
         origin: Callable[[Origin], Origin] = lambda origin: origin,

@@ -139,6 +139,7 @@ class Startup:
         self._made: list[str] = []
         self._outputs: dict[str, str | None] = {}
         self._found: KnownPointers | None = None
+        self._ended = directory.ended
         self._checkpoints = _Checkpoints(directory, str(settings.checkpoint.directory), self._recalled)
         self._epochs: dict[tuple[int, int], int | None] = {}
 
@@ -169,11 +170,13 @@ class Startup:
         # Minutes of compiling may lie between the two looks.
         if self._clock.monotonic() - self._looked_at > LOOK_AGAIN_S:
             self._look()
-        if self._found is not None and self._found.owner is not None:
+        # One that saved its last checkpoint in this directory and said so runs no more.
+        owner = self._found.owner if self._found is not None else None
+        if owner is not None and owner.session != self._ended:
             log.info(
                 "taking_over",
-                session=self._found.owner.session,
-                since=self._found.owner.since,
+                session=owner.session,
+                since=owner.since,
                 remedy="if that process still runs, it is now fenced and ends. Two supervised copies would fence "
                 "each other for ever: stop one of them",
             )

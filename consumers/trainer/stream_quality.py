@@ -14,6 +14,7 @@ from typing import Final
 
 import numpy as np
 from msgspec import structs
+from numpy.typing import NDArray
 
 from consumers import constants
 from consumers.metrics import Metrics
@@ -27,7 +28,7 @@ from streamsvm.model.machine import LinearMachine, Model
 from streamsvm.model.pointers import Alias, Gate
 from streamsvm.model.skill import spelt
 from streamsvm.model.skill_header import AnySkill, complaint_of
-from streamsvm.model.version import Version
+from streamsvm.model.version import Version, positions
 from streamsvm.points import Points, Rows
 from streamsvm.quality.class_prequential import ClassPrequential
 from streamsvm.quality.class_skill_rule import ClassesAnswered, class_skill_of
@@ -98,20 +99,33 @@ class QualityWatch:
         return structs.replace(said, outcome="refused", why=f"it would be the first current version, and {wrong}")
 
     def skill(self, version: Version, cut: Cut, gate: Gate | None) -> AnySkill:
-        """Return whether a version knows something.
+        """Return whether a version knows something, by points that it was not trained on.
 
-        The newest points were answered by the versions before it. They say nothing of one that the gate refuses.
+        The newest points were answered by the versions before it, or, where that are more, by the current one since its
+        cut or by the version itself since its own: what was scored as it came is a part only, of a kernel machine. Of a
+        version that the gate refuses only its own answers tell.
         """
         self._score_waiting()
-        refused = gate is not None and gate.holds_back
+        refused, own = gate is not None and gate.holds_back, version.model
         newest = None if refused else self.prequential.answered()
-        evidence, model = audit_evidence(cut.audit), version.model
-        points = None if evidence is None else _few_enough(evidence.points, model)
-        if isinstance(model, ClassModel):
+        since = [(own, self._gate.after(cut.positions))]
+        present = None if refused or self.present is None else self.present.version
+        if present is not None and (present.model.dimension, present.model.classes) == (self._dimension, self._classes):
+            since.append((present.model, self._gate.after(positions(present.lineage.cut))))
+        for model, read in since:
+            points = None if read is None else _few_enough(read.points, model)
+            if points is not None and (newest is None or len(newest.y) < len(points)):
+                newest = _answers(points, model)
+        sample = audit_evidence(cut.audit)
+        points = None if sample is None else _few_enough(sample.points, own)
+        audit = None if points is None else _answers(points, own, points.also_in(cut.points))
+        if isinstance(own, ClassModel):
             assert not isinstance(newest, Answered)
-            return class_skill_of(newest, _classes_answered(points, model), version.number, model.classes)
+            assert not isinstance(audit, Answered)
+            return class_skill_of(newest, audit, version.number, own.classes)
         assert not isinstance(newest, ClassesAnswered)
-        return skill_of(newest, _answered(points, model), version.number, model.probability)
+        assert not isinstance(audit, ClassesAnswered)
+        return skill_of(newest, audit, version.number, own.probability)
 
     def published(self, version: Version, gate: Gate | None, alias: Alias) -> None:
         """Let a version score from now on unless the gate refused it."""
@@ -193,21 +207,12 @@ def prequential_of(config: ModelConfig, window: int) -> Prequential | ClassPrequ
     return Prequential(dimension, window, class_weight=of_two)
 
 
-def _answered(points: Points | None, model: Model) -> Answered | None:
-    if points is None:
-        return None
-    return Answered(
-        y=points.y,
-        weight=np.asarray(points.weight, np.float64),
-        values=model.decision_function(points.X),
-        border=model.border,
-    )
-
-
-def _classes_answered(points: Points | None, model: ClassModel) -> ClassesAnswered | None:
-    if points is None:
-        return None
-    return ClassesAnswered(y=points.y, said=model.predict_codes(points.X), weight=np.asarray(points.weight, np.float64))
+def _answers(points: Points, model: AnyModel, trained: NDArray[np.bool_] | None = None) -> Answered | ClassesAnswered:
+    weight = np.asarray(points.weight, np.float64)
+    if isinstance(model, ClassModel):
+        return ClassesAnswered(y=points.y, said=model.predict_codes(points.X), weight=weight, trained=trained)
+    values = model.decision_function(points.X)
+    return Answered(y=points.y, weight=weight, values=values, border=model.border, trained=trained)
 
 
 def _few_enough(points: Points, model: AnyModel) -> Points:

@@ -31,6 +31,8 @@ second, less tested way to begin.
 
 from __future__ import annotations
 
+import os
+import socket
 import uuid
 from contextlib import ExitStack, suppress
 from typing import Final
@@ -39,7 +41,7 @@ import structlog
 
 from consumers import constants
 from consumers.host.memory_limit import shortage
-from consumers.host.runtime import STALE_AFTER_S
+from consumers.host.runtime import STALE_AFTER_S, STARTING
 from consumers.settings import Settings
 from consumers.streams.abandonable import Stopped
 from consumers.trainer.beginning import begin
@@ -85,7 +87,7 @@ class Trainer:
         self._health = components.health
         self._stop = components.stop
         self._reset = reset
-        self._name = session or uuid.uuid4().hex
+        self._name = session or f"{os.getpid()}@{socket.gethostname()}#{uuid.uuid4().hex[:16]}"
         self._lives = 0
         self._signer = Signer.of(settings.output.signing_key_file)
         self._disk = components.disk or FileSystem(
@@ -122,9 +124,10 @@ class Trainer:
         passing = () if self._settings.input.on_gap == "fail" else (LogGap, OffsetOutOfRange)
         with ExitStack() as stack, self._health.failing(unless=passing):  # red before anything is closed
             for condition in ("start", "broker", "replay"):
-                self._health.require(condition, "starting")
+                self._health.require(condition, STARTING)
             try:
-                life = self._begin(stack)
+                checkpoints = stack.enter_context(CheckpointDirectory(self._disk, constants.CHECKPOINTS))
+                life = self._begin(stack, checkpoints)
             except Stopped:
                 log.info("stopped", remedy="the trainer stopped before it took over the model; nothing was published")
                 return
@@ -141,9 +144,9 @@ class Trainer:
             # Not in a `finally`: after an error nothing may be published or saved by a life whose state is in question.
             log.info("stopping", remedy="the trainer waits for the model in training; a second signal stops it at once")
             self._finish(life)
+            checkpoints.ended = life.delivery.session
 
-    def _begin(self, stack: ExitStack) -> Life:
-        checkpoints = stack.enter_context(CheckpointDirectory(self._disk, constants.CHECKPOINTS))
+    def _begin(self, stack: ExitStack, checkpoints: CheckpointDirectory) -> Life:
         # A new life has a new name in the owner record. It then takes the model from the former life of this process in
         # the same way in which any process takes it from any other.
         session = self._name if self._lives == 1 else f"{self._name}.{self._lives}"

@@ -13,7 +13,8 @@ import time
 
 from streamsvm.config import ModelConfig
 from streamsvm.learning.cutting import DueCut
-from streamsvm.learning.recipe import Made, TrainFunction, make
+from streamsvm.learning.recipe import Made, make
+from streamsvm.learning.training import TrainFunction
 from streamsvm.learning.tuning import Tuning
 
 

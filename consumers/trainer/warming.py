@@ -22,7 +22,7 @@ LONG_COMPILE_S: Final = 1.0
 """Loading what an earlier start compiled is over by then; compiling it takes a minute."""
 PROGRESS_EVERY_S: Final = 10.0
 """Between two lines of progress while it compiles."""
-COMPILING: Final = "compiling, which takes up to a minute at the first start"
+COMPILING: Final = "compiling kernels: about a minute, once"
 
 
 def warm_up(settings: Settings, components: Components) -> None:
@@ -96,7 +96,10 @@ class WarmUp:
         self._what = what
 
     def _log_progress(self) -> None:
-        """Log how far the compiling is, from the moment at which it takes long until it is done."""
+        """Log how far the compiling is, from the moment at which it takes long until it is done.
+
+        Meanwhile it beats: a part may take half a minute, in which the main loop is neither slow nor stuck.
+        """
         if self._done.wait(LONG_COMPILE_S):
             return
         self._health.require("start", COMPILING)
@@ -104,8 +107,12 @@ class WarmUp:
             "compiling",
             what=self._what,
             functions=self._compiled.functions,
-            remedy="no action needed: a first start compiles for up to a minute; to compile beforehand, run "
-            "`streamsvm compile` with the same options",
+            remedy="no action needed: a first start compiles kernels for about a minute, and keeps them; to "
+            "compile beforehand, run `streamsvm compile` with the same options",
         )
-        while not self._done.wait(PROGRESS_EVERY_S):
-            log.info("compiling", what=self._what, functions=self._compiled.functions, seconds=round(self._seconds, 1))
+        said_s = self._seconds
+        while not self._done.wait(LONG_COMPILE_S):
+            self._health.beat()
+            if self._seconds - said_s >= PROGRESS_EVERY_S:
+                said_s = self._seconds
+                log.info("compiling", what=self._what, functions=self._compiled.functions, seconds=round(said_s, 1))

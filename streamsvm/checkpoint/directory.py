@@ -74,7 +74,8 @@ class CheckpointDirectory:
         """Takes a superfluous generation away. A branch may give it another name, which no method here reads."""
         self.made_room: list[str] = []
         """Checkpoints that were removed because the disk was full; whoever reports them clears the list."""
-        disk.lock()
+        self.ended = disk.lock()
+        """The newest session of those that ended here as they were told to."""
         crash_point("start.locked")
         for leftover in self._files("partial"):
             with suppress(OSError):  # the next save says what is wrong with the disk
@@ -89,8 +90,8 @@ class CheckpointDirectory:
         self.close()
 
     def close(self) -> None:
-        """Release the lock."""
-        self._disk.unlock()
+        """Release the lock, and leave `ended`."""
+        self._disk.unlock(self.ended)
 
     def keep(self) -> str:
         """See that the directory is still this process's; where it was removed or replaced, make it anew and take it.

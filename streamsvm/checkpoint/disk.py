@@ -21,6 +21,8 @@ from streamsvm.errors import ConfigurationError, StateError, TransientError
 from streamsvm.private import OWNER_ONLY_DIRECTORY, check_directory, open_lock, open_new, open_to_read, tighten_files
 
 LOCK: Final = "lock"
+LEFT_BYTES: Final = 1_024
+"""Most bytes that are read of the line which a process leaves in its lock file."""
 FULL: Final = (errno.ENOSPC, errno.EDQUOT)
 """Errors of a disk that is full. They pass, unlike those of a directory that this user may not write."""
 _CHECKPOINTS: Final = "checkpoint-"
@@ -39,8 +41,8 @@ class Disk(Protocol):
     Every method may raise OSError, and `LockLost` once the directory is not the one that was locked.
     """
 
-    def lock(self) -> None:
-        """Make the directory if there is none, and take it for this process.
+    def lock(self) -> str:
+        """Make the directory if there is none, take it for this process, and return what the last `unlock` left there.
 
         Raises
         ------
@@ -50,8 +52,8 @@ class Disk(Protocol):
             If another process holds it.
         """
 
-    def unlock(self) -> None:
-        """Release it."""
+    def unlock(self, left: str = "") -> None:
+        """Release it, and leave a line for the next process; an empty one leaves what is there."""
 
     def names(self) -> list[str]:
         """Return the names of all its files, in no order."""
@@ -103,7 +105,7 @@ class FileSystem:
     def __str__(self) -> str:
         return str(self._directory)
 
-    def lock(self) -> None:
+    def lock(self) -> str:
         """Make the directory if there is none, and take it by ``flock`` on the file ``lock``."""
         try:
             _make(self._directory)
@@ -136,12 +138,16 @@ class FileSystem:
                 "Choose a directory on a file system that supports flock with --checkpoint-directory.",
             ) from None
         self._lock = handle
+        return os.pread(handle, LEFT_BYTES, 0).decode(errors="replace")
 
-    def unlock(self) -> None:
-        """Release the lock."""
+    def unlock(self, left: str = "") -> None:
+        """Release the lock; a disk that is full takes no line."""
         for name in list(self._written):
             self._forget(name)
         if self._lock is not None:
+            with suppress(OSError):
+                if left:
+                    os.truncate(self._lock, os.pwrite(self._lock, left.encode(), 0))
             with suppress(OSError):
                 os.close(self._lock)
             self._lock = None

@@ -243,6 +243,8 @@ _ATTEMPTS: Mapping[str, re.Pattern[str]] = {
     }.items()
 }
 """The operation that the broker demands for each attempt, and in it the names of the resources."""
+_ON_CLUSTER: Mapping[str, str] = {"create": "create", "write": "idempotent_write"}
+"""The operation on the cluster that includes one on a topic."""
 _IMPLIED: Mapping[tuple[str, str], str] = {
     ("describe", "topic"): " (read or write includes it)",
     ("describe", "group"): " (read includes it)",
@@ -252,6 +254,10 @@ _IMPLIED: Mapping[tuple[str, str], str] = {
 def permission_missing(code: int, doing: str) -> str:
     """Return the permission without which the broker forbids an attempt, "write on topic x"; empty where unknown."""
     kind = _FORBIDDEN.get(code, "")
+    if code == KafkaError.CLUSTER_AUTHORIZATION_FAILED:
+        for operation, of_cluster in _ON_CLUSTER.items():
+            if (found := _ATTEMPTS[operation].match(doing)) and found["topic"]:
+                return f"{operation} on topic {found['topic']}, or {of_cluster} on the cluster"
     for operation, attempts in _ATTEMPTS.items():
         if kind in attempts.groupindex and (found := attempts.match(doing)) and found[kind]:
             return f"{operation} on {kind.replace('_', ' ')} {found[kind]}{_IMPLIED.get((operation, kind), '')}"

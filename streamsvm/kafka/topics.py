@@ -126,8 +126,9 @@ def create_topics(connection: Connection, specs: Sequence[TopicSpec]) -> list[st
             "create topic", AdminClient.create_topics, missing, another_was_faster, operation_timeout=timeout_s
         )
     except (ConfigurationError, PublishRefused) as refused:
-        remedy = "Correct the topic's settings, or ask for the permission. SECURITY.md lists the permissions."
-        raise ConfigurationError(refused.what, remedy) from refused
+        if refused.remedy not in (Fault.UNUSABLE.remedy, Fault.REFUSED.remedy):
+            raise  # a permission, a password or a name: the topic's settings are not at fault
+        raise ConfigurationError(refused.what, "Correct the topic's settings, or the broker's.") from refused
     created = [name for name, answer in answers.items() if answer is None]
     for name in created:
         _wait_for(admin, connection, name)

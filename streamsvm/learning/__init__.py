@@ -31,13 +31,7 @@ if TYPE_CHECKING:
         linear_pilot as linear_pilot,
         pilot_for as pilot_for,
     )
-    from streamsvm.learning.recipe import (
-        Made as Made,
-        Origin as Origin,
-        TrainFunction as TrainFunction,
-        make as make,
-        version_of as version_of,
-    )
+    from streamsvm.learning.recipe import Made as Made, Origin as Origin, make as make, version_of as version_of
     from streamsvm.learning.span_memory import SpansState as SpansState
     from streamsvm.learning.tasks import (
         REDUCERS as REDUCERS,
@@ -45,7 +39,12 @@ if TYPE_CHECKING:
         OneVsRest as OneVsRest,
         TwoClasses as TwoClasses,
     )
-    from streamsvm.learning.training import Trained as Trained, audited as audited, train as train
+    from streamsvm.learning.training import (
+        Trained as Trained,
+        TrainFunction as TrainFunction,
+        audited as audited,
+        train as train,
+    )
     from streamsvm.learning.tuning import STEPS as STEPS, Tuning as Tuning, is_due as is_due, tune as tune
 
 __getattr__ = on_first_use(__name__, __file__)

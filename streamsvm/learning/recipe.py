@@ -29,8 +29,10 @@ from streamsvm.learning.naming import memory_of, summary, tuned_at
 from streamsvm.learning.tasks import OneVsRest, Task, task_of
 from streamsvm.learning.training import (
     Trained,
+    TrainFunction,
     audit_scores,
     audited,
+    held_out,
     train,
     untrained,
     with_probability,
@@ -44,9 +46,6 @@ from streamsvm.model.fit import Audit, Fit, MachineFit, audit_of_machines, fit_o
 from streamsvm.model.version import Lineage, Version, partition_cuts
 from streamsvm.points import Points, Positions
 from streamsvm.process_wide import one_algebra_thread
-
-TrainFunction = Callable[[Points, Moments, SvmConfig], Trained]
-"""Solves one problem of two classes. Tests replace it with something slow or broken."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,7 +193,7 @@ def make(
     # One label of several may have no points yet. Its machine then answers 0 everywhere, so that the version has a
     # machine for each label from the first one on.
     machines = tuple(
-        _finished(train(points, moments, svm), sample, svm, config.seed) if len(points) else untrained(moments, svm)
+        _finished(train, points, moments, sample, svm, config.seed) if len(points) else untrained(moments, svm)
         for (points, moments), sample in zip(problems, samples, strict=True)
     )
     model = task.model([machine.model for machine in machines])
@@ -212,9 +211,15 @@ def make(
     )
 
 
-def _finished(trained: Trained, sample: Sequence[Sampled], svm: SvmConfig, seed: int) -> Trained:
-    """Return a machine with its probability and its threshold."""
-    return with_threshold(with_probability(trained, sample, svm), sample, svm, seed)
+def _finished(
+    train: TrainFunction, points: Points, moments: Moments, sample: Sequence[Sampled], svm: SvmConfig, seed: int
+) -> Trained:
+    """Train a machine, and give it its probability and its threshold."""
+    trained = train(points, moments, svm)
+    if (svm.probability is None and svm.goal is None) or not sample:
+        return with_probability(trained, sample, svm)
+    decision = held_out(trained, points, moments, svm, sample, seed, train)
+    return with_threshold(with_probability(trained, sample, svm, decision), sample, svm, seed, decision)
 
 
 def version_of(made: Made, config: ModelConfig, origin: Origin) -> Version:

@@ -46,6 +46,13 @@ ITERATIONS_A_POINT: Final = 10_000
 """After so many, or the least number, a machine counts as not converged: many times what any took that converged."""
 
 
+LEFT_OUT: Final = 0.2
+"""Share of a training set that a machine may do without which answers for it; more points are left out in turns."""
+LEARNED_AT: Final = 10
+"""A row that an audit sample has so often is learned like a label's share, not known by heart: it is not left out. A
+machine that never saw a common row would answer for one that did."""
+
+
 @dataclass(frozen=True, slots=True)
 class Trained:
     """A model and how it came to be.
@@ -197,7 +204,72 @@ def audit_scores(model: AnyModel, sample: Sequence[Sampled]) -> Deciles | None:
     return deciles_of(np.asarray(decision, np.float64), rows)
 
 
-def with_probability(trained: Trained, sample: Sequence[Sampled], config: SvmConfig) -> Trained:
+TrainFunction = Callable[[Points, Moments, SvmConfig], Trained]
+"""Solves one problem of two classes. Tests replace it with something slow or broken."""
+
+
+def held_out(
+    trained: Trained,
+    points: Points,
+    moments: Moments,
+    config: SvmConfig,
+    sample: Sequence[Sampled],
+    seed: int,
+    train: TrainFunction = train,
+) -> NDArray[np.float64]:
+    """Return the decision value of each point of a sample, by the machine, or by one that was not trained on the point.
+
+    A machine that overfits answers what it was trained on better, and farther from 0, than what is to come: a
+    probability or a threshold would be fitted to decision values that no point to come has. In a short stream all of
+    the sample is in the training set. So machines of the rest answer these points: as many as leave each of them most
+    of the training set, in a long stream one.
+
+    Parameters
+    ----------
+    trained : Trained
+    points, moments, config
+        What it was trained on, by `train`.
+    sample : sequence of Sampled
+        Of the cut that the model was trained at, one a partition.
+    seed : int
+        Of the lot that says which points are left out together.
+    train : callable
+    """
+    audited, decision = _answered(trained, sample)
+    place: dict[bytes, int] = {}
+    row = np.array([place.setdefault(x.tobytes(), len(place)) for x in audited.X], np.int64)
+    of_training = np.array([place.get(x.tobytes(), -1) for x in points.X], np.int64)
+    known = np.unique(of_training[of_training >= 0])
+    known = known[np.bincount(row, minlength=len(place))[known] < LEARNED_AT]
+    machines = -(-int(np.isin(of_training, known).sum()) // max(1, int(LEFT_OUT * len(points))))
+    if not machines:
+        return decision
+    # Half of the labels must not fall to one machine: dealt by lot, one label after the other.
+    label = np.zeros(len(place), np.int8)
+    label[row] = audited.y
+    dealt = generator(seed, Purpose.THRESHOLD, (1, 0, 0)).permutation(known)
+    turn = np.full(len(place) + 1, -1, np.int64)  # the last one is that of points which the sample does not have
+    turn[dealt[np.argsort(label[dealt], kind="stable")]] = np.arange(len(dealt)) % machines
+    for one in range(machines):
+        kept = points.take(turn[of_training] != one)
+        if not len(kept):
+            continue
+        weight = kept.weight.copy()
+        for code in np.unique(kept.y):  # each label weighs what it weighed
+            weight[kept.y == code] *= points.weight[points.y == code].sum() / weight[kept.y == code].sum()
+        model = train(kept.reweighted(weight), moments, config).model
+        out = turn[row] == one
+        with one_algebra_thread():
+            decision[out] = model.decision_function(audited.X[out])
+    return decision
+
+
+def with_probability(
+    trained: Trained,
+    sample: Sequence[Sampled],
+    config: SvmConfig,
+    decision: NDArray[np.float64] | None = None,
+) -> Trained:
     """Return the same with the configured probabilities in its model, or why it has none.
 
     They are of the whole stream up to the cut: each point of the audit sample counts for what it stands for, so that
@@ -210,17 +282,15 @@ def with_probability(trained: Trained, sample: Sequence[Sampled], config: SvmCon
         Of the cut that the model was trained at, one a partition.
     config : SvmConfig
         That of the training.
-
-    Notes
-    -----
-    Points of the sample may be in the training set, too. In a stream much longer than the coreset few are; in a short
-    one all are, and probabilities of a machine that overfits are then too sure of themselves.
+    decision : ndarray of shape (n,), optional
+        Of `held_out`; by default the machine's own, though the points may be in its training set.
     """
     if config.probability is None:
         return trained
     if not any(len(part.points) for part in sample):
         return replace(trained, no_probability="the audit sample is empty")
-    points, decision = _answered(trained, sample)
+    points, own = _answered(trained, sample)
+    decision = own if decision is None else decision
     if reason := objection(decision, points.y):
         return replace(trained, no_probability=reason)
     with one_algebra_thread():
@@ -249,7 +319,13 @@ def with_rough_probability(trained: Trained, sample: Sequence[Sampled]) -> Train
     return replace(trained, model=replace(trained.model, probability=probability))
 
 
-def with_threshold(trained: Trained, sample: Sequence[Sampled], config: SvmConfig, seed: int) -> Trained:
+def with_threshold(
+    trained: Trained,
+    sample: Sequence[Sampled],
+    config: SvmConfig,
+    seed: int,
+    decision: NDArray[np.float64],
+) -> Trained:
     """Return the same with the configured threshold in its model, if there is one.
 
     It is of the whole stream up to the cut, as probabilities are; see `with_probability`.
@@ -263,10 +339,12 @@ def with_threshold(trained: Trained, sample: Sequence[Sampled], config: SvmConfi
         That of the training.
     seed : int
         Of the lot that divides the sample in halves.
+    decision : ndarray of shape (n,)
+        Of `held_out`.
     """
     if config.goal is None:
         return trained
-    points, decision = _answered(trained, sample)
+    points = Points.union([part.points for part in sample])
     chosen_by = halves(points.y, generator(seed, Purpose.THRESHOLD, (0, 0, 0)))
     threshold = fit_threshold(*config.goal, decision, points.y, represented(sample), chosen_by)
     return replace(trained, model=replace(trained.model, threshold=threshold))

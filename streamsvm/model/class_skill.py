@@ -132,7 +132,10 @@ def class_doubt(skill: ClassSkill) -> str:
         return ""
     figures = skill.figures
     if figures is None:
-        return "it is not clear yet whether it knows something: too few points of two labels came"
+        return (
+            "it is not clear yet whether it knows something: beside what it was trained on, too few points of "
+            "two labels came"
+        )
     balanced = figures.balanced_accuracy
     return (
         f"it is not clear yet whether it knows something: balanced accuracy {balanced.value:.3f} ({balanced.low:.3f} "

@@ -191,7 +191,7 @@ class Retired(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Owner(msgspec.Struct, frozen=True):
-    """The process that publishes: its random name, and the time when it took over (ISO 8601)."""
+    """The process that publishes: ``PID@HOST#`` and a random number, and the time when it took over (ISO 8601)."""
 
     session: str
     since: str

@@ -128,7 +128,10 @@ def doubt(skill: Skill, labels: tuple[Any, Any]) -> str:
     if skill.state != "unknown":
         return ""
     if figures is None:
-        return "it is not clear yet whether it knows something: too few points of one label came"
+        return (
+            "it is not clear yet whether it knows something: beside what it was trained on, too few points of "
+            "one label came"
+        )
     rarer, fewer = min(((1, figures.positives), (0, figures.points - figures.positives)), key=lambda one: one[1])
     auc, balanced = figures.auc, figures.balanced_accuracy
     return (

@@ -78,10 +78,11 @@ class VolatileDisk:
                     seen.add(key)
                     yield state
 
-    def lock(self) -> None:
+    def lock(self) -> str:
         """Nobody else has it."""
+        return ""
 
-    def unlock(self) -> None:
+    def unlock(self, left: str = "") -> None:
         """Nobody else wants it."""
 
     def names(self) -> list[str]:

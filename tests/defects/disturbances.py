@@ -20,7 +20,7 @@ import streamsvm.kafka.cluster
 from consumers.host.clock import Clock
 from consumers.trainer.training_thread import TrainingThread
 from streamsvm.kafka import Input, OutcomeUnknown, Publisher
-from streamsvm.learning.recipe import TrainFunction
+from streamsvm.learning.training import TrainFunction
 from tests.defects.planting import TABLE, replace_part, wrap
 from tests.live.stopping import stop_here
 

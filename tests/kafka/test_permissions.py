@@ -188,9 +188,9 @@ def points(site: Site) -> None:
     site.send([json.dumps({"amount": at * 1.5, "y": at % 2}).encode() for at in range(40)])
 
 
-def of_a_trainer(site: Site) -> list[str]:
+def of_a_trainer(site: Site, **options: str) -> list[str]:
     """Return a trainer's options."""
-    given = arguments(site.settings, site.admin)
+    given = arguments(site.settings, site.admin, **options)
     given = given[given.index("train") + 1 :]
     at = given.index("--http-port")
     return given[:at] + given[at + 2 :]
@@ -260,6 +260,18 @@ COMMANDS: Final[Mapping[str, tuple[Callable[[Site], list[str]], Sequence[str], S
     ),
     "proposing features": (of_a_client, ("features infer --topic {in}",), ("features infer --topic {in}",)),
     "creating topics": (of_a_trainer, ("topics create",), ("topics create",)),
+    **{
+        f"creating topics with {of}": (options, (f"topics create {given}",), (f"topics create {given}",))
+        for of, options, given in (
+            ("scoring.topic", of_a_trainer, "--scoring-topic {points} --scoring-output-topic {scores}"),
+            ("labels.topic", of_a_trainer, f"--labels-topic {{labels}} --labels-horizon {HORIZON_S}"),
+            (
+                "training.from_coresets",
+                partial(of_a_trainer, training_policy="latest"),
+                "--training-from-coresets true",
+            ),
+        )
+    },
 }
 """What people run, by how the documentation calls those who do it: their options, their commands, and the same work
 where it is not done yet. To remove a pin that is not there changes nothing, and needs less."""
@@ -279,11 +291,10 @@ DAEMONS: Final[Mapping[str, Attempt]] = {
     "scorer": score,
 }
 READERS: Final = {"subscriber": ("Python", "Node.js", "Java")}
-OLD: Final = {"scorer", *READERS} | COMMANDS.keys() - {
-    "forgetting rows",
-    "sending points",
-    "proposing features",
-    "creating topics",
+OLD: Final = {"scorer", *READERS} | {
+    who
+    for who in COMMANDS
+    if who not in ("forgetting rows", "sending points", "proposing features") and not who.startswith("creating topics")
 }
 """Who works on versions that are there already."""
 
@@ -310,13 +321,13 @@ def place(request: pytest.FixtureRequest, secured: SecuredBroker, tmp_path: Path
     if who in OLD:
         made = request.getfixturevalue("published")
     else:
-        made = Site(secured, tmp_path, topics=who != "creating topics")
+        made = Site(secured, tmp_path, topics=not who.startswith("creating topics"))
     with permitting(secured):
         if who == "forgetting rows":
             with at_work(made) as trainer:
                 assert trainer.stop() == 0
-        if who == "creating topics":
-            Cluster(made.admin).create([TopicSpec(made.name("in"))])
+        if who.startswith("creating topics"):
+            Cluster(made.admin).create([TopicSpec(made.name(name)) for name in ("in", "points", "labels")])
         yield made
 
 
@@ -352,6 +363,7 @@ def check_refusal(said: str, site: Site, missing: Permission) -> None:
     if "waiting for" not in said:
         assert re.search("authorization failed", said, re.IGNORECASE), said
         assert "SECURITY.md lists the permissions" in said, said
+        assert "settings" not in said, said
 
 
 # ----------------------------------------------------------------------------------------- tests

@@ -713,13 +713,14 @@ class DiskPort(Port):
     def _disk(self) -> Any:
         return self._life.instance.disk
 
-    def lock(self) -> None:
+    def lock(self) -> str:
         self._point("locks its directory")
         if self._disk.holder is not None:
             raise StateError("another process holds the checkpoint directory")
         self._disk.holder = self._life
+        return ""
 
-    def unlock(self) -> None:
+    def unlock(self, left: str = "") -> None:
         if self._disk.holder is self._life:
             self._disk.holder = None
 

@@ -38,7 +38,7 @@ from consumers.branches.workers.owned_partitions import Awaited, NewestRows, Own
 from consumers.branches.workers.ownership import FixedShare, Ownership
 from consumers.branches.workers.settings import WorkerConfig, coresets_topic
 from consumers.host.clock import Clock
-from consumers.host.runtime import Health, schemas_of
+from consumers.host.runtime import STARTING, Health, schemas_of
 from consumers.metrics import Metrics
 from consumers.settings import Settings
 from consumers.streams.abandonable import Stopped, heeding
@@ -131,7 +131,7 @@ class GroupWorker:
             If it cannot start, or cannot go on; whatever was published stays published.
         """
         with ExitStack() as stack, self._health.failing():
-            self._health.require("start", "starting")
+            self._health.require("start", STARTING)
             try:
                 self._begin(stack)
             except Stopped:

@@ -121,3 +121,30 @@ def test_the_command_creates_checks_and_says(real_broker: TestBroker) -> None:
     assert again.returncode == 78
     assert f"exists   {models}\n" in again.stdout
     assert f"{source}: cleanup.policy is compact: an input topic must keep every record" in error_of(again)
+
+
+def test_a_scorers_topics_are_created_where_scoring_is_configured(real_broker: TestBroker) -> None:
+    """By the environment as by a file: scores and progress as many partitions as the points have, and dead letters."""
+    connection, name = real_broker.connection, real_broker.name
+    points, scores, labels, source, model = map(name, ("points", "scores", "labels", "in", "m"))
+    command = ["topics", "create", "--output-models-topic", name("models"), "--input-topic", source]
+    command += ["--name", model, "--bootstrap-servers", str(connection.options["bootstrap.servers"])]
+    scoring = {"STREAMSVM_SCORING__TOPIC": points, "STREAMSVM_SCORING__OUTPUT_TOPIC": scores}
+    alone = run(*command, "--labels-topic", labels, "--labels-horizon", "60")
+    assert alone.returncode == 0, alone.stderr
+    assert f"created  {labels}.dlq\n" in alone.stdout
+    assert f"missing  {labels}: the producers of the labels must create it" in alone.stdout
+    assert scores not in alone.stdout
+    command += ["--training-from-coresets", "true"]
+    early = run(*command, **scoring)
+    assert early.returncode == 0, early.stderr
+    assert f"missing  {points}: the producers of the points must create it; then run this again" in early.stdout
+    cluster = Cluster(connection)
+    cluster.create([TopicSpec(points, 3), TopicSpec(source, 2)])
+    made = run(*command, **scoring)
+    assert made.returncode == 0, made.stderr
+    expected = {scores: 3, f"{scores}.progress": 3, f"{points}.dlq": 1, f"{model}.coresets": 2}
+    for topic, partitions in expected.items():
+        assert f"created  {topic}\n" in made.stdout, made.stdout
+        assert len(cluster.describe(topic).partitions) == partitions
+    assert "exists " in run(*command, **scoring).stdout

@@ -122,3 +122,23 @@ def test_a_model_of_noise_is_never_called_good(
     else:
         assert (skill.state, skill.answers) != ("some", "negative")
         assert running.value("streamsvm_model_skill") == {"none": -1.0, "unknown": 0.0}[skill.state]
+
+
+@pytest.mark.parametrize("signal", [False, True])
+def test_a_kernel_machine_is_judged_by_what_it_was_not_trained_on(
+    embedded_broker: TestBroker, tmp_path: Path, signal: bool
+) -> None:
+    """It knows random labels by heart: no version of them has skill; of labels with a signal the second one has."""
+    connection, settings = embedded_broker.connection, settings_for(embedded_broker.name(), tmp_path)
+    coreset = sized(leaf_rows=200, bucket_points=200, audit_points=200, train_points=600, landmarks=None)
+    settings = settings.model_copy(update={"coreset": coreset, "svm": SvmConfig(alpha=1e-4, kernel="rbf", gamma=1.0)})
+    with Running(settings, connection) as running:
+        for turn in range(5):
+            produce(connection, settings.input.topic, records(400, turn) if signal else noise(400, 0.5, turn))
+            running.wait_for_rows(400 * (turn + 1))
+            running.wait_until(lambda at=turn: running.value("streamsvm_model_version") >= at + 1)
+    skills = [header.decode(record.headers) for record in topic(connection, settings.output.models_topic)]
+    states = [skill.state for skill in skills if skill is not None]
+    assert len(states) >= 5
+    assert ("some" in states[:2]) is signal
+    assert ("some" in states) is signal

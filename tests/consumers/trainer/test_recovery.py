@@ -6,8 +6,11 @@ On a real broker only: the embedded one fences nobody, has no transactions and n
 from __future__ import annotations
 
 import errno
+import os
 import shutil
+import socket
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -22,14 +25,22 @@ from consumers.metrics import TRAINER, Metrics
 from consumers.page import Past, Site, TrainerStatus, past_of
 from consumers.settings import Settings
 from consumers.streams import HANDFUL, output_topics
-from consumers.trainer import kernels, observer, owner_watch, warming
+from consumers.trainer import kernels, observer, owner_watch, startup, warming
 from consumers.trainer.components import Components
 from consumers.trainer.owner_watch import OwnerWatch
 from consumers.trainer.trainer import Trainer
 from streamsvm.checkpoint import CheckpointDirectory, FileSystem
 from streamsvm.checkpoint.format import decode
 from streamsvm.config import ModelConfig, PointsConfig
-from streamsvm.errors import ConfigurationError, DirectoryTaken, Fenced, LogGap, TopicMissing, TransientError
+from streamsvm.errors import (
+    ConfigurationError,
+    DirectoryTaken,
+    Fenced,
+    LogGap,
+    StateError,
+    TopicMissing,
+    TransientError,
+)
 from streamsvm.ingest import dead_letter as deadletter
 from streamsvm.ingest.decoder import REMEDIES
 from streamsvm.kafka import Cluster, Connection, Message, Publisher, Record, TopicSpec
@@ -202,9 +213,12 @@ def test_compiling_is_said_while_the_first_part_runs(monkeypatch: pytest.MonkeyP
     def waits() -> bool:
         return len(logs) > 2 and health.ready()[1]["waiting_for"] == {"start": warming.COMPILING}
 
+    health.require("broker", "starting")
+
     def compile_it(_: object, say: Callable[[str], None], **named: object) -> None:
         say("the first part")
         if long_s < 1.0:
+            health.clock = lambda: time.monotonic() + 1_000.0  # the main loop hangs in this part
             eventually(waits, "it is said", 30.0)
 
     monkeypatch.setattr(warming, "LONG_COMPILE_S", long_s)
@@ -506,3 +520,56 @@ def test_a_first_start_waits_for_a_disk_and_a_later_one_does_not(broker: TestBro
         disk.refuse.clear()
         running.wait_until(lambda: running.value("streamsvm_checkpoint_bytes") > 0)
     assert len(versions(connection, settings)) == 4
+
+
+def test_only_who_takes_a_model_from_a_process_that_did_not_stop_says_so(
+    settings: Settings, connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a stop nobody is fenced; after a kill, and from another directory, it names process and host."""
+    said: list[str] = []
+    monkeypatch.setattr(startup.log, "info", lambda event, **what: said.append(event + str(what.get("session", ""))))
+    learn(settings, connection, 50)
+    run_until(settings, connection, 0)
+    assert not [line for line in said if line.startswith("taking_over")]
+    with copied(settings) as copy:  # as after a kill: what it left says nothing of a stop
+        (copy.checkpoint.directory / "lock").write_bytes(b"")
+        run_until(copy, connection, 0)
+    (line,) = [line for line in said if line.startswith("taking_over")]
+    assert line.startswith(f"taking_over{os.getpid()}@{socket.gethostname()}#")
+    run_until(settings, connection, 0)
+    assert len([line for line in said if line.startswith("taking_over")]) == 2
+
+
+@pytest.mark.parametrize("when", ["while stopped", "while running", "some time ago"])
+def test_a_directory_goes_to_another_host_or_comes_back_from_a_backup(
+    settings: Settings, connection: Connection, when: str
+) -> None:
+    """The copy goes on whenever it was made: it reads again what came since, and the versions have no gap."""
+    learn(settings, connection, 50)
+    if when == "while running":
+        with Running(settings, connection) as running:
+            produce(connection, settings.input.topic, records(40, seed=1))
+            running.wait_for_rows(40)
+            with copied(settings) as copy:
+                pass
+    else:
+        with copied(settings) as copy:
+            if when == "some time ago":
+                learn(settings, connection, 40, seed=1)
+    produce(connection, settings.input.topic, records(40, seed=2))
+    every = [(1, 40), (2, 80), (3, 120)][: 2 if when == "while stopped" else 3]
+    with Running(copy, connection) as running:
+        running.wait_until(lambda: len(numbers(connection, settings)) >= len(every))
+    assert numbers(connection, settings) == every
+
+
+def test_a_backup_that_is_older_than_the_log_is_refused(settings: Settings, connection: Connection) -> None:
+    """With the `--reset` that begins anew; nothing is published before."""
+    learn(settings, connection, 50)
+    with copied(settings) as copy:
+        learn(settings, connection, 50, seed=1)
+    remove_all(settings, connection)
+    with pytest.raises(StateError, match="retention removed 50 unread records") as refused:
+        run_until(copy, connection, 0)
+    assert "--reset m/1" in refused.value.remedy
+    assert numbers(connection, settings) == [(1, 40), (2, 80)]

@@ -288,7 +288,7 @@ def options_for(
 
 
 ASKS: Final[Mapping[str, Option]] = MappingProxyType({"metadata.recovery.strategy": "none"})
-"""Of a consumer that only asks questions: while no broker answers, one that begins anew with the bootstrap servers does
+"""Of a client that only asks questions: while no broker answers, one that begins anew with the bootstrap servers does
 so several times a second. What it knows of a cluster that has moved is forgotten with it."""
 
 
@@ -433,7 +433,7 @@ class Admin:
 
     def __init__(self, connection: Connection) -> None:
         self._connection, self._link = connection, Link(connection)
-        options: dict[str, Any] = {**options_for(connection, {}, {}), "error_cb": self._link.on_error}
+        options: dict[str, Any] = {**options_for(connection, ASKS, {}), "error_cb": self._link.on_error}
         try:
             self.client = AdminClient(options, logger=CLIENT_LOG)
         except (KafkaException, ValueError, TypeError) as error:

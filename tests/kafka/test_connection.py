@@ -5,15 +5,19 @@ from __future__ import annotations
 import json
 import logging
 import random
+import socket
 import subprocess
+import threading
+import time
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import ExitStack, closing, suppress
 from dataclasses import replace
+from functools import partial
 
 import pytest
 from confluent_kafka import KafkaError, ThrottleEvent
 
-from streamsvm.errors import BrokerUnavailable, ConfigurationError, FatalError, Fenced, TransientError
+from streamsvm.errors import BrokerUnavailable, ConfigurationError, FatalError, Fenced, StreamsvmError, TransientError
 from streamsvm.kafka import (
     RESERVED,
     Cluster,
@@ -344,3 +348,44 @@ def test_a_connection_is_up_while_its_login_is_renewed(unreachable: Connection, 
 
     seen = [is_up(*one) for one in ((state, 1), ("UP", 1), (state, 1), ("DOWN", 1), (state, 2), ("UP", 2), (state, 2))]
     assert seen == [False, True, True, False, False, True, True]
+
+
+def test_clients_that_meet_nobody_try_with_growing_pauses() -> None:
+    """Each kind, over a port that takes no connection for long: after a few seconds it tries at most once a second."""
+    kinds: dict[str, Callable[[Connection], object]] = {
+        "question": lambda connection: Cluster(connection).log_range("t", 0),
+        "id": lambda connection: Cluster(connection).topic_id("t"),
+        "marks": lambda connection: Cluster(connection).marks([("t", 0)]),
+        "input": lambda connection: Input(connection, "t", group="g").assign({0: 0}),
+        "publisher": lambda connection: Publisher(connection, "id", transaction_timeout_s=30.0).start(),
+        "outbox": lambda connection: Outbox(connection).flush(20.0),
+    }
+    tries = dict.fromkeys(kinds, 0)
+    with ExitStack() as stack:
+        for kind, ask in kinds.items():
+            nobody = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+            server = {"bootstrap.servers": f"127.0.0.1:{nobody.getsockname()[1]}"}
+            connection = Connection(options=server, request_timeout_s=20.0)
+            threading.Thread(target=partial(turned_away, nobody, tries, kind), daemon=True).start()
+            threading.Thread(target=partial(outcome_of, ask, connection), daemon=True).start()
+        time.sleep(8.0)
+        before = dict(tries)
+        time.sleep(6.0)
+    assert all(before.values()), before
+    assert {kind: tries[kind] - before[kind] for kind in kinds if tries[kind] - before[kind] > 6} == {}
+
+
+def turned_away(nobody: socket.socket, tries: dict[str, int], kind: str) -> None:
+    """Count who comes, until the port is closed."""
+    with suppress(OSError):
+        while True:
+            nobody.accept()[0].close()
+            tries[kind] += 1
+
+
+def outcome_of(ask: Callable[[Connection], object], connection: Connection) -> object:
+    """Return what a question comes to, for whoever cares."""
+    try:
+        return ask(connection)
+    except StreamsvmError as error:
+        return error

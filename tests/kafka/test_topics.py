@@ -57,7 +57,7 @@ def test_an_id_is_asked_for_again_by_a_new_client(broker: TestBroker, monkeypatc
             raise TransientError("no broker answered")
 
     monkeypatch.setattr(topics, "Admin", lambda given: (Waiting if others and others.pop() else real)(given))
-    assert topics.TopicIds(broker.connection).of(topic) == Cluster(broker.connection).describe(topic).topic_id
+    assert topics.Topics(broker.connection).id_of(topic) == Cluster(broker.connection).describe(topic).topic_id
     assert waited == [0.2]
 
 

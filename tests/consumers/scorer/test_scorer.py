@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import threading
+import time
 from contextlib import closing
 from typing import Any
 
 import pytest
 
 import consumers.scorer.scorer as scorer_module
+from consumers import constants
 from consumers.scorer.scorer import portions
 from consumers.settings import Settings
+from consumers.streams import input_watch, standstill
 from streamsvm.errors import FatalError
 from streamsvm.ingest import avro, encode
-from streamsvm.kafka import Cluster, Connection, Message, Outbox, Record, Slot, Subscription, Tail, TopicSpec
+from streamsvm.kafka import Cluster, Connection, Message, Outbox, Record, Slot, Subscription, Tail, TopicSpec, client
 from tests.brokers.fixtures import TestBroker
 from tests.consumers import leaderless
 from tests.consumers.scorer.running import Running, points, produce, scores, stored
@@ -279,3 +282,31 @@ def test_an_input_without_a_leader_is_shown(
     leaderless.without_patience(monkeypatch)
     with Running(served, broker.connection) as scorer:
         leaderless.shows(scorer, served.scoring.topic, monkeypatch)
+
+
+def test_connections_last_and_small_batches_wait_for_each_other(
+    broker: TestBroker, settings: Settings, trainer: Trainer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At a low rate a scorer makes no client after its start, which would have to log in, and gathers what comes."""
+    monkeypatch.setattr(constants, "WATCH_INTERVAL_S", 0.2)
+    monkeypatch.setattr(standstill, "INTERVAL_S", 0.2)
+    monkeypatch.setattr(input_watch, "INTERVAL_S", 0.2)
+    made: list[object] = []
+    options = client.options_for
+    monkeypatch.setattr(client, "options_for", lambda *given: made.append(given) or options(*given))
+    trainer.publish(version_of(2))
+    with Running(settings, broker.connection) as running, closing(Outbox(broker.connection)) as outbox:
+
+        def answered(until: int) -> None:
+            while running.value("streamsvm_scored_points_total") < until:
+                outbox.send(Message(settings.scoring.topic, encode([1.0, 2.0])))
+                outbox.flush(DEADLINE_S)
+
+        answered(100)
+        before, batches = len(made), running.value("streamsvm_scored_batches_total", outcome="committed")
+        begun = time.monotonic()
+        answered(300)
+        lasted = time.monotonic() - begun
+        assert made[before:] == []
+        batches = running.value("streamsvm_scored_batches_total", outcome="committed") - batches
+        assert batches <= lasted / scorer_module.APART_S + 1

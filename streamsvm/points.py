@@ -132,8 +132,11 @@ class Points:
 
         By the labels, too, it would say which label a row has that occurs twice.
         """
-        known = {x.tobytes() for x in others.X}
-        return np.fromiter((x.tobytes() in known for x in self.X), np.bool_, len(self))
+        own, known = (
+            np.ascontiguousarray(X).view(f"V{X.itemsize * X.shape[1]}").ravel().tolist() for X in (self.X, others.X)
+        )
+        held = set(known)
+        return np.array([x in held for x in own], np.bool_)
 
     def sha256(self) -> str:
         """Hash shape, dtype and every byte of the points in their order (lower-case hexadecimal)."""

@@ -30,18 +30,18 @@ from typing import Final
 ROOT: Final = Path(__file__).parent.parent
 LIMITS: Final[Mapping[str, int]] = {
     "files": 611,  # scorers go on from records of their own; tables of strangers are never silently wrong
-    "functions": 5_734,  # readers of any language may come first, tell outages, and read what their language has
-    "classes": 921,  # the same
+    "functions": 5_767,  # readers of any language may come first, tell outages, and read what their language has
+    "classes": 922,  # the same
     "carriers": 536,  # the same
     "Protocols": 39,
-    "tokens": 586_657,  # the same
-    "lines of Python": 93_286,  # the same
+    "tokens": 590_875,  # the same
+    "lines of Python": 93_941,  # the same
     "lines of other languages": 3_125,  # those readers
-    "lines of tests": 75_260,  # the same
-    "words of pages": 29_082,  # the same
+    "lines of tests": 77_278,  # the same
+    "words of pages": 29_942,  # the same
     "options": 75,  # the same
     "commands": 21,
-    "metrics": 87,  # the same
+    "metrics": 90,  # the same
     "lines of a package that grows beside another": 6_000,
     "typed to the first poll, calls": 13_487,
     "typed to the first poll, modules": 284,

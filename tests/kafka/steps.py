@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
+import pytest
+
 from streamsvm.errors import TransientError
-from streamsvm.kafka import FROM_THE_FIRST, Connection, GroupPosition, Message, Outbox, Record
+from streamsvm.kafka import FROM_THE_FIRST, Connection, GroupPosition, Message, Outbox, Record, client
 from tests import deadline
 
 PATIENCE_S = 60.0
@@ -62,3 +64,11 @@ def eventually(condition: Callable[[], bool], what: str) -> None:
 def values_of(records: Iterable[Record]) -> list[bytes | None]:
     """Return the values of records."""
     return [record.value for record in records]
+
+
+def clients_made(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """Return a list that grows by one with each client of the library that is made from now on."""
+    made: list[object] = []
+    options = client.options_for
+    monkeypatch.setattr(client, "options_for", lambda *given: made.append(given) or options(*given))
+    return made

@@ -13,10 +13,10 @@ import consumers.scorer.scorer as scorer_module
 from consumers import constants
 from consumers.scorer.scorer import portions
 from consumers.settings import Settings
-from consumers.streams import input_watch, standstill
+from consumers.streams import input_watch
 from streamsvm.errors import FatalError
 from streamsvm.ingest import avro, encode
-from streamsvm.kafka import Cluster, Connection, Message, Outbox, Record, Slot, Subscription, Tail, TopicSpec, client
+from streamsvm.kafka import Cluster, Connection, Message, Outbox, Record, Slot, Subscription, Tail, TopicSpec
 from tests.brokers.fixtures import TestBroker
 from tests.consumers import leaderless
 from tests.consumers.scorer.running import Running, points, produce, scores, stored
@@ -24,7 +24,7 @@ from tests.consumers.trainers import changed
 from tests.ingest.rows import SHELF, Shelf
 from tests.ingest.test_scored import in_avro, record_of
 from tests.kafka.foreign import members
-from tests.kafka.steps import as_the_group_says
+from tests.kafka.steps import as_the_group_says, clients_made
 from tests.registry.test_subscriber import DEADLINE_S, Trainer, eventually, version_of
 
 pytestmark = pytest.mark.enough("real")
@@ -289,11 +289,8 @@ def test_connections_last_and_small_batches_wait_for_each_other(
 ) -> None:
     """At a low rate a scorer makes no client after its start, which would have to log in, and gathers what comes."""
     monkeypatch.setattr(constants, "WATCH_INTERVAL_S", 0.2)
-    monkeypatch.setattr(standstill, "INTERVAL_S", 0.2)
     monkeypatch.setattr(input_watch, "INTERVAL_S", 0.2)
-    made: list[object] = []
-    options = client.options_for
-    monkeypatch.setattr(client, "options_for", lambda *given: made.append(given) or options(*given))
+    made = clients_made(monkeypatch)
     trainer.publish(version_of(2))
     with Running(settings, broker.connection) as running, closing(Outbox(broker.connection)) as outbox:
 

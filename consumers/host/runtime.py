@@ -242,8 +242,6 @@ class Health:
     def ready(self) -> tuple[bool, dict[str, Any]]:
         """Return whether the process does its work now, and what it waits for."""
         missing = {part: why for part, why in self.parts().items() if why}
-        if "start" in missing:  # what begins after the start waits for nothing else
-            missing = {part: why for part, why in missing.items() if part == "start" or why != STARTING}
         return not missing, self._with_warnings({"ready": not missing, "waiting_for": missing})
 
     def parts(self) -> dict[str, str]:
@@ -251,6 +249,8 @@ class Health:
         idle_s = self.clock() - self._beat_at
         late = f"the main loop has not turned for {idle_s:.0f} s: it waits for the broker or the disk"
         conditions = dict(self._conditions) or {"start": STARTING}  # a copy: the main loop may add one meanwhile
+        if conditions.get("start"):  # what begins after the start waits for nothing else
+            conditions |= {part: "" for part, why in conditions.items() if part != "start" and why == STARTING}
         healthy, answer = self.healthy()
         return {
             **conditions,

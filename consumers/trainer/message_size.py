@@ -38,6 +38,8 @@ def way_out(config: ModelConfig, limit: int, needed: int, partitions: int) -> st
     fewer = naming.terms_within(config, limit, partitions)
     option = "coreset.train_points" if config.svm.landmarks is None else "svm.landmarks"
     instead = f"Lower {option} to {fewer}, or raise" if fewer else "Raise"
-    if config.svm.multiclass == "one_vs_one":
+    svm = config.svm.model_copy(update={"multiclass": "one_vs_rest"})
+    a_label = naming.largest_bytes(config.model_copy(update={"svm": svm}), partitions)
+    if config.svm.multiclass == "one_vs_one" and a_label <= limit:
         instead = f"Set svm.multiclass = one_vs_rest, which takes fewer machines. Or: {instead}"
     return f"{instead} that limit to {needed} or more."

@@ -17,7 +17,7 @@ import structlog
 
 from consumers.host import runtime
 from consumers.host.exit_codes import exit_code
-from consumers.host.runtime import Health, configure_logging, log_start, show_health
+from consumers.host.runtime import STARTING, Health, configure_logging, log_start, show_health
 from consumers.host.web.server import HttpServer
 from consumers.loader import load
 from consumers.metrics import TRAINER, Metrics
@@ -101,7 +101,13 @@ def test_metrics_show_what_readyz_answers(clock: Clock) -> None:
         return ready, {part for (part,), waits in parts.items() if waits}
 
     assert shown() == (0.0, {"start"})
-    health.require("start", "")
+    for part in ("start", "broker", "publish"):
+        health.require(part, STARTING)
+    assert shown() == (0.0, {"start"})  # what begins after the start is no reason of its own
+    health.require("publish", "the topic is missing")
+    assert shown() == (0.0, {"start", "publish"})
+    for part in ("start", "publish"):
+        health.require(part, "")
     health.require("broker", "no connection is up")
     assert shown() == (0.0, {"broker"})
     health.require("broker", "")

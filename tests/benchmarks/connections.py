@@ -97,9 +97,10 @@ def settings(daemon: str, topic: str, directory: str, options: Mapping[str, Any]
 def measured(broker: SecuredBroker, protocol: str, daemon: str, tree: Path, asked: Any, turn: int) -> dict[str, Any]:
     """Return the figures of a daemon of a checkout in each state."""
     plain, topic = Connection(options={"bootstrap.servers": broker.bootstrap_servers}), f"{daemon}-{time.time_ns()}"
-    Cluster(plain).create([TopicSpec(f"{topic}{suffix}") for suffix in ("", ".models", ".models.aliases")])
+    Cluster(plain).create([TopicSpec(topic)])
     record = encode([0.5] * DIMENSION, **({} if daemon == "score" else {"y": 1}))
     if daemon == "score":
+        Cluster(plain).create([TopicSpec(f"{topic}{suffix}") for suffix in (".models", ".models.aliases")])
         with closing(Trainer(plain, f"{topic}.models")) as trainer:
             trainer.publish(version_of(1, dimension=DIMENSION))
     options = broker.options() if protocol == "sasl_ssl" else plain.options
@@ -121,7 +122,7 @@ def measured(broker: SecuredBroker, protocol: str, daemon: str, tree: Path, aske
             at_work = figures(process.pid, asked.seconds)
         broker.kill()
         stack.callback(broker.start)
-        time.sleep(asked.settle + 60)
+        time.sleep(asked.settle + 30)
         gone = figures(process.pid, asked.seconds)
     return dict(zip(STATES, (at_work, gone), strict=True))
 
@@ -132,7 +133,7 @@ def main(arguments: Sequence[str] | None = None) -> list[dict[str, Any]]:
     parser.add_argument("--daemons", type=words, default=["score", "train"])
     parser.add_argument("--protocols", type=words, default=["plaintext", "sasl_ssl"])
     parser.add_argument("--rate", type=float, default=60.0, help="points a second (%(default)s)")
-    parser.add_argument("--settle", type=float, default=10.0)
+    parser.add_argument("--settle", type=float, default=30.0)
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--other", type=Path, metavar="TREE", help="a checkout to compare this one with")
     asked = parser.parse_args(arguments)

@@ -131,6 +131,7 @@ class Trainer:
             except Stopped:
                 log.info("stopped", remedy="the trainer stopped before it took over the model; nothing was published")
                 return
+            stack.enter_context(self._components.cluster.keeping())  # what looks now and then need not log in each time
             self._health.require("start", "")
             try:
                 while not self._stop.is_set():

@@ -137,6 +137,7 @@ class GroupWorker:
             except Stopped:
                 log.info("stopped", remedy="the worker stopped before it owned a partition; nothing was written")
                 return
+            stack.enter_context(self._cluster.keeping())
             self._health.require("start", "")
             log.info("worker_started", topic=self._settings.input.topic, coresets=coresets_topic(self._settings))
             while not self._stop.is_set():

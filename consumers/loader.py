@@ -111,7 +111,7 @@ def load(
 def _refuse_unreadable(path: Path, kind: str, *, private: bool) -> None:
     """Refuse a file or directory that is there, and that this user may not read; say which mode it needs."""
     user = os.geteuid()
-    for folder in reversed(path.absolute().parents):
+    for folder in reversed(path.resolve().parents):  # where links lead to, too
         if folder.is_dir() and not os.access(folder, os.X_OK, effective_ids=True):
             raise ConfigurationError(
                 f"the {kind} {path} cannot be reached by user {user}: the directory {folder} is closed to it "

@@ -248,8 +248,9 @@ class Health:
         """Return the parts of readiness, each with what it waits for; empty where it works."""
         idle_s = self.clock() - self._beat_at
         late = f"the main loop has not turned for {idle_s:.0f} s: it waits for the broker or the disk"
-        conditions = dict(self._conditions) or {"start": STARTING}  # a copy: the main loop may add one meanwhile
-        if conditions.get("start"):  # what begins after the start waits for nothing else
+        known = dict(self._conditions)  # a copy: the main loop may add one meanwhile
+        conditions = {"start": "" if known else STARTING, **known}  # named for ever, or its gauge would stay as it was
+        if conditions["start"]:  # what begins after the start waits for nothing else
             conditions |= {part: "" for part, why in conditions.items() if part != "start" and why == STARTING}
         healthy, answer = self.healthy()
         return {

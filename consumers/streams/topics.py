@@ -247,8 +247,8 @@ class OutputWatch:
         self._ids = {name: topic_id for name, topic_id in known.items() if topic_id != MADE}
         self._changed: set[str] = set()
         self._made_again = {
-            spec.name: f"the topic {spec.name} was missing and was made anew at this start: what it held is gone "
-            f"({promise})"
+            spec.name: f"the topic {spec.name} was missing, and this start made it: what was written to it before, if "
+            f"anything, is gone ({promise})"
             for spec, promise in watched
             if known.get(spec.name) == MADE
         }
@@ -314,7 +314,10 @@ class OutputWatch:
         return "; ".join([*unkept, *filter(None, [self._made_again.get(spec.name)])])
 
     def _versions(self) -> str:
-        head = read_pointers(self._cluster, self._settings, READ_TIMEOUT_S).head
+        try:
+            head = read_pointers(self._cluster, self._settings, READ_TIMEOUT_S).head
+        except TopicMissing:  # the aliases are gone as well, which their own look says
+            head = None
         return f"versions up to {head.number}" if head else "all versions"
 
 

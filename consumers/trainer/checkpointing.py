@@ -80,7 +80,7 @@ class Saver:
         DirectoryTaken
             If the directory was replaced, and another process has locked it.
         TransientError
-            If the disk refuses; earlier checkpoints are untouched.
+            If the disk refuses; the newest checkpoint before it is untouched.
         """
         self.begin(snapshot)
         while not self.go_on():

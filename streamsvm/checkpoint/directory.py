@@ -298,7 +298,7 @@ class CheckpointDirectory:
         except OSError as error:
             raise TransientError(
                 f"the old checkpoint {name} in {self._disk} cannot be removed: {error.strerror}",
-                "Repair the disk before old checkpoints fill it. The new checkpoint is written and durable.",
+                "Repair the disk before old checkpoints fill it. The newest checkpoint is durable.",
             ) from None
         self._good.pop(name, None)
 

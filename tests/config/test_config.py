@@ -58,6 +58,7 @@ UNREADABLE: Final = {
     "authority-of-registry": ("file of registry.ca_file {0}/a.pem", "a.pem", "chmod 644 {0}/a.pem"),
     "configuration": ("configuration file {0}/c.toml", "c.toml", "chmod 644 {0}/c.toml"),
     "folder": ("the directory {0} is closed", ".", "chmod a+x {0}"),
+    "folder-of-link": ("the directory {0}/d is closed", "d", "chmod a+x {0}/d"),
     "key": ("file of kafka option ssl.key.location {0}/a.pem", "a.pem", "chown {1} {0}/a.pem; chmod 400 {0}/a.pem"),
     "secret": ("secret {0}/s/seed", "s/seed", "chown {1} {0}/s/seed; chmod 400 {0}/s/seed"),
     "secrets": ("secrets directory {0}/s", "s", "chown {1} {0}/s; chmod 500 {0}/s"),
@@ -72,7 +73,11 @@ def test_what_the_user_may_not_read_is_refused_with_the_mode_that_it_needs(close
     (open_folder / "s").mkdir(mode=0o755)
     file, authority = write(open_folder / "c.toml", "seed = 1\n"), write(open_folder / "a.pem", "")
     write(open_folder / "s" / "seed", "1")
+    (open_folder / "d").mkdir(mode=0o755)
+    linked = open_folder / "linked.pem"
+    linked.symlink_to(write(open_folder / "d" / "b.pem", ""))
     kafka = {"authority": {"ssl.ca.location": str(authority)}, "key": {"ssl.key.location": str(authority)}}
+    kafka["folder-of-link"] = {"ssl.key.location": str(linked)}
     registry = {"ca_file": authority} if closed == "authority-of-registry" else {}
     options = {"kafka": kafka.get(closed, {}), "registry": registry}
     (open_folder / shut).chmod(0)

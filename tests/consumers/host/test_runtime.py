@@ -116,6 +116,17 @@ def test_metrics_show_what_readyz_answers(clock: Clock) -> None:
     assert shown() == (0.0, {"loop", "health"})
 
 
+def test_metrics_of_a_daemon_without_a_start_of_its_own_forget_it(clock: Clock) -> None:
+    """A scorer, asked before it named what it waits for, is ready in all its series later."""
+    metrics, health = Metrics(TRAINER), Health(stuck_after_s=60.0, clock=clock)
+    show_health(metrics, health)
+    assert metrics.values("streamsvm_ready") == {(): 0.0}
+    assert metrics.values("streamsvm_not_ready")["start",] == 1.0
+    health.require("broker", "")
+    assert metrics.values("streamsvm_ready") == {(): 1.0}
+    assert set(metrics.values("streamsvm_not_ready").values()) == {0.0}
+
+
 def test_metrics_of_the_process_need_no_more_than_its_own_proc() -> None:
     """Start time and memory are shown in a unit whose `/proc` shows processes only."""
     hidden = (

@@ -306,4 +306,4 @@ def test_connections_last_and_small_batches_wait_for_each_other(
         lasted = time.monotonic() - begun
         assert made[before:] == []
         batches = running.value("streamsvm_scored_batches_total", outcome="committed") - batches
-        assert batches <= lasted / scorer_module.APART_S + 1
+        assert batches <= lasted / scorer_module.APART_S + 3  # a commit of before may be counted late

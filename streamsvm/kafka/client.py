@@ -477,6 +477,8 @@ class Admin:
                 error = error_of(failure)
                 # The future's error says that the question timed out, not what the connection met.
                 self.client.poll(0)  # serves the callbacks that know why
+                if error.code() > 0:  # a broker's own
+                    self._connection.outage.over()
                 if error.code() not in instead:
                     raise self._link.failure(error, f"{doing} {getattr(key, 'name', key)}") from failure
                 answers[key] = instead[error.code()]

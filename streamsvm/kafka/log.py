@@ -115,6 +115,8 @@ class Marks:
                 self._link.saw_answer()
                 return found
             (topic, partition), error = failed
+            if error.code() > 0:  # a broker's own
+                self._connection.outage.over()
             # By new clients from now on: those that are kept may know a leader or an epoch that is gone, and ask by it
             # for ever.
             if not self._connection.outage.lasts():

@@ -27,7 +27,7 @@ from streamsvm.checkpoint.directory import CheckpointDirectory
 from streamsvm.checkpoint.snapshot import Snapshot
 from streamsvm.config import ModelConfig
 from streamsvm.crashpoints import crash_point
-from streamsvm.delivery.decision import Begin, Candidate, Present, Resume, decide, places, reads_on
+from streamsvm.delivery.decision import Begin, Candidate, Present, Resume, decide, places, reads_on, reset_token
 from streamsvm.delivery.machine import Delivery
 from streamsvm.errors import ConfigurationError, StateError, TransientError
 from streamsvm.kafka import Cluster, TopicInfo
@@ -45,7 +45,7 @@ LEAST_POINTS_A_FEATURE: Final = 14
 """Points of a partition for each feature with which a chain came at least twice as near as a reservoir."""
 MOST_FEATURES: Final = 2_000
 """Of dense points. Half as many take 15,000 points a bucket, 60 MB, and a second a pilot."""
-RESET_REMEDY: Final = "no reset was needed; remove the option"
+RESET_REMEDY: Final = "remove the option; the present incarnation would begin anew with --reset "
 RESTORE_REMEDY: Final = (
     "Restore a good copy, or move the directory away and start again: the trainer then says how to begin anew."
 )
@@ -322,7 +322,9 @@ class Startup:
                 settings=self._settings,
             )
         if begun.reset_ignored:
-            log.warning("reset_ignored", given=self._reset, remedy=RESET_REMEDY)
+            ended = max(begun.snapshot.incarnation, begun.head.incarnation if begun.head else 0)
+            token = reset_token(self._settings.name, ended)
+            log.warning("reset_ignored", given=self._reset, remedy=RESET_REMEDY + token)
         snapshot = begun.snapshot
         if begun.passed_over:
             log.warning("checkpoint_passed_over", why=begun.passed_over, sequence=snapshot.sequence)

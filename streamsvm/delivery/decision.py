@@ -179,6 +179,9 @@ def decide(candidates: Iterable[Candidate], present: Present) -> Begin | Resume:
         found = _refusal(candidate, present)
         if found is None:
             head = _later(present.head, snapshot.head)
+            ended = max(snapshot.incarnation, present.head.incarnation if present.head else 0)
+            if present.reset == reset_token(present.name, ended):  # nothing forces it: the stream has changed, say
+                return Begin(ended + 1, head)
             return Resume(snapshot, head, bool(present.reset), refusal.why if refusal else "")
         newest, refusal, read = newest or snapshot, refusal or found, read or candidate.read or snapshot
         if not found.gap:  # not the fault of the log, so an older checkpoint cannot help

@@ -49,6 +49,7 @@ def test_a_table_that_is_changed_by_hand_is_found(change: str) -> None:
 
 def test_a_refusal_names_the_reset_that_begins_anew_and_no_other_does() -> None:
     """That one begins a later incarnation, whose numbers go on from the highest known; another one changes nothing.
+    Where a start would continue, its own begins anew as well.
 
     Against the checkpoint of another model, and against a lost record of erased rows, no reset is named.
     """
@@ -57,6 +58,12 @@ def test_a_refusal_names_the_reset_that_begins_anew_and_no_other_does() -> None:
         if not isinstance(plain, StateError):
             assert shown(situation, reset="m/77") == shown(situation)
             assert isinstance(plain, Begin) or (isinstance(other, Resume) and other.reset_ignored)
+            if isinstance(plain, Resume):
+                head = HEADS[situation["head"]]
+                ended = max(plain.snapshot.incarnation, head.incarnation if head else 0)
+                asked = decided(situation, reset=f"m/{ended}")
+                assert isinstance(asked, Begin)
+                assert (asked.incarnation, asked.head) == (ended + 1, plain.head)
             continue
         assert isinstance(other, StateError)
         assert str(other) == str(plain)

@@ -289,6 +289,8 @@ def test_manifests_of_nothing_neither_stop_versions_nor_hide_a_worker_that_is_go
             trainer.wait_until(lambda: trainer.health.ready()[0])
         fill(connection, settings.input.topic, 0, 5)
         trainer.wait_until(lambda: "do their workers run?" in str(trainer.health.ready()))
+        with WorkerRunning(settings, connection, ordinal=0, of=1):
+            trainer.wait_until(lambda: trainer.health.ready()[0])
     check(settings, connection)
 
 

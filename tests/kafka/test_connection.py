@@ -368,7 +368,7 @@ def test_clients_that_meet_nobody_try_with_growing_pauses() -> None:
             connection = Connection(options=server, request_timeout_s=20.0)
             threading.Thread(target=partial(turned_away, nobody, tries, kind), daemon=True).start()
             threading.Thread(target=partial(outcome_of, ask, connection), daemon=True).start()
-        time.sleep(8.0)
+        time.sleep(12.0)
         before = dict(tries)
         time.sleep(6.0)
     assert all(before.values()), before

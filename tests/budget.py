@@ -34,11 +34,11 @@ LIMITS: Final[Mapping[str, int]] = {
     "classes": 922,  # the same
     "carriers": 536,  # the same
     "Protocols": 39,
-    "tokens": 590_919,  # the same
-    "lines of Python": 93_943,  # the same
+    "tokens": 591_076,  # the same
+    "lines of Python": 93_958,  # the same
     "lines of other languages": 3_125,  # those readers
-    "lines of tests": 77_321,  # the same
-    "words of pages": 29_957,  # the same
+    "lines of tests": 77_827,  # the same
+    "words of pages": 29_971,  # the same
     "options": 75,  # the same
     "commands": 21,
     "metrics": 90,  # the same

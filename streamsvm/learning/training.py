@@ -46,8 +46,9 @@ ITERATIONS_A_POINT: Final = 10_000
 """After so many, or the least number, a machine counts as not converged: many times what any took that converged."""
 
 
-LEFT_OUT: Final = 0.2
-"""Share of a training set that a machine may do without which answers for it; more points are left out in turns."""
+MOST_MACHINES: Final = 5
+"""Machines that answer for a label of which all training points are left out in turns: each is trained on four fifths
+of it. Of a label of which a part is left out so many fewer."""
 LEARNED_AT: Final = 10
 """A row that an audit sample has so often is learned like a label's share, not known by heart: it is not left out. A
 machine that never saw a common row would answer for one that did."""
@@ -221,8 +222,8 @@ def held_out(
 
     A machine that overfits answers what it was trained on better, and farther from 0, than what is to come: a
     probability or a threshold would be fitted to decision values that no point to come has. In a short stream all of
-    the sample is in the training set. So machines of the rest answer these points: as many as leave each of them most
-    of the training set, in a long stream one.
+    the sample is in the training set, in a long one all of a rare label. So machines of the rest answer these points:
+    as many as leave each of them most of either label, in a long stream of common labels one.
 
     Parameters
     ----------
@@ -241,7 +242,11 @@ def held_out(
     of_training = np.array([place.get(x.tobytes(), -1) for x in points.X], np.int64)
     known = np.unique(of_training[of_training >= 0])
     known = known[np.bincount(row, minlength=len(place))[known] < LEARNED_AT]
-    machines = -(-int(np.isin(of_training, known).sum()) // max(1, int(LEFT_OUT * len(points))))
+    left_out, is_positive = np.isin(of_training, known), points.y > 0
+    machines = max(
+        -(-MOST_MACHINES * int(np.count_nonzero(left_out & own)) // max(1, int(np.count_nonzero(own))))
+        for own in (is_positive, ~is_positive)
+    )
     if not machines:
         return decision
     # Half of the labels must not fall to one machine: dealt by lot, one label after the other.

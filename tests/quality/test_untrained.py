@@ -12,7 +12,7 @@ from sklearn.metrics import log_loss
 from streamsvm.config import ModelConfig, PointsConfig, SvmConfig
 from streamsvm.coreset import Moments, Sampled
 from streamsvm.learning import Learner, make
-from streamsvm.learning.training import held_out, train
+from streamsvm.learning.training import Trained, held_out, train
 from streamsvm.model import ClassModel, Model
 from streamsvm.model.skill_header import AnySkill
 from streamsvm.points import Points, Position
@@ -154,3 +154,41 @@ def test_without_rows_that_were_trained_on_the_machine_answers_itself() -> None:
     for sample, own in ((rare, True), (common, True), (points, False)):
         decision = held_out(trained, points, moments, config, [Sampled(sample, 0.0, np.ones(2))], seed=3)
         assert np.array_equal(decision, trained.model.decision_function(sample.X)) is own
+
+
+@pytest.mark.parametrize("positives", [1, 3, 40])
+def test_machines_that_answer_keep_most_of_a_rare_label(positives: int) -> None:
+    """Of a long stream an audit sample by label holds all rows of a rare label, and so does the training set."""
+    X, n = stream(2_000, 3, 0.0, 2).X, 2_000
+    points = Points(X, np.where(np.arange(n) < positives, 1, -1).astype(np.int8), np.ones(n))
+    moments, config = Moments.zero(DIMENSION).add(points), SvmConfig(alpha=1e-3)
+    kept: list[Points] = []
+
+    def spied(points: Points, moments: Moments, config: SvmConfig) -> Trained:
+        kept.append(points)
+        return train(points, moments, config)
+
+    sample = [Sampled(points.take(slice(0, positives + 40)), 0.0, np.ones(2))]
+    decision = held_out(train(points, moments, config), points, moments, config, sample, seed=3, train=spied)
+    assert np.isfinite(decision).all()
+    assert len(kept) == 5
+    for own in kept:
+        assert np.count_nonzero(own.y > 0) >= positives - -(-positives // 5)
+        assert np.count_nonzero(own.y < 0) >= n - positives - 40
+        for label in np.unique(own.y):
+            assert own.weight[own.y == label].sum() == pytest.approx(points.weight[points.y == label].sum())
+
+
+@pytest.mark.parametrize("n", [9, 14, 1_201])
+def test_never_more_than_five_machines_answer(n: int) -> None:
+    """However the number of points divides."""
+    points, config = stream(n, 1, 0.5, 2), SvmConfig(alpha=1e-3)
+    moments, calls = Moments.zero(DIMENSION).add(points), Counter[str]()
+
+    def counted(points: Points, moments: Moments, config: SvmConfig) -> Trained:
+        calls["train"] += 1
+        return train(points, moments, config)
+
+    trained, sample = train(points, moments, config), [Sampled(points, 0.0, np.ones(2))]
+    held_out(trained, points, moments, config, sample, seed=3, train=counted)
+    assert calls["train"] <= 5

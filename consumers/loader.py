@@ -65,9 +65,8 @@ def load(
         One line that names every wrong option, and the sources that were read; or the file that this user may not
         read, and the mode that it needs.
     """
-    for path, kind in ((file, "configuration file"), (secrets, "secrets directory")):
-        if path is None:
-            continue
+    named = ((file, "configuration file"), (secrets, "secrets directory"))
+    for path, kind in [(path, kind) for path, kind in named if path]:
         _refuse_unreadable(path, kind, private=path == secrets)
         if not path.exists():
             raise ConfigurationError(f"the {kind} {path} does not exist", "Correct the path, or remove the option.")

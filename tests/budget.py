@@ -34,10 +34,10 @@ LIMITS: Final[Mapping[str, int]] = {
     "classes": 922,  # the same
     "carriers": 536,  # the same
     "Protocols": 39,
-    "tokens": 591_104,  # the same
-    "lines of Python": 93_963,  # the same
+    "tokens": 591_119,  # the same
+    "lines of Python": 93_964,  # the same
     "lines of other languages": 3_125,  # those readers
-    "lines of tests": 77_865,  # the same
+    "lines of tests": 77_869,  # the same
     "words of pages": 29_971,  # the same
     "options": 75,  # the same
     "commands": 21,

@@ -54,7 +54,7 @@ class Gatekeeper(Protocol):
         """Take in rows that were learned."""
 
     def after(self, cut: Positions) -> Evidence | None:
-        """Return the newest rows past a cut, which no version of it has learned; None if there are none."""
+        """Return the newest rows past a cut, which no version of that cut has learned; `None` without such rows."""
 
     def judge(self, version: Version, cut: Cut) -> Gate | None:
         """Return the verdict on a version; None if there is no gate."""
@@ -306,22 +306,23 @@ def gate_of(
         return Open()
     said = None if head is None else head.gate
     present = None if current is None else present_of(settings, cluster, current)
-    if present is not None and present.lost:
-        log.warning(
-            "current_version_lost",
-            current=present.number,
-            what=present.why,
-            remedy="no action needed: the next version becomes current. A pin of a lost version holds readers back: "
-            "remove it",
-        )
-    elif present is not None and present.version is None:
-        log.warning(
-            "gate_blind",
-            current=present.number,
-            what=present.why,
-            remedy="no new version becomes current until the current one can be read; the trainer needs the permission "
-            "Read on output.models_topic",
-        )
+    if present is not None:
+        if present.lost:
+            log.warning(
+                "current_version_lost",
+                current=present.number,
+                what=present.why,
+                remedy="no action needed: the next version becomes current. A pin of a lost version holds readers "
+                "back: remove it",
+            )
+        elif not present.version:
+            log.warning(
+                "gate_blind",
+                current=present.number,
+                what=present.why,
+                remedy="no new version becomes current until the current one can be read; the trainer needs the "
+                "permission Read on output.models_topic",
+            )
     return MarginGate(
         margin,
         present,

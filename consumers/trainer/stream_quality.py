@@ -109,9 +109,10 @@ class QualityWatch:
         refused, own = gate is not None and gate.holds_back, version.model
         newest = None if refused else self.prequential.answered()
         since = [(own, self._gate.after(cut.positions))]
-        present = None if refused or self.present is None else self.present.version
-        if present is not None and (present.model.dimension, present.model.classes) == (self._dimension, self._classes):
-            since.append((present.model, self._gate.after(positions(present.lineage.cut))))
+        if not refused and self.present is not None and self.present.version is not None:
+            current, lineage = self.present.version.model, self.present.version.lineage
+            if (current.dimension, current.classes) == (self._dimension, self._classes):
+                since.append((current, self._gate.after(positions(lineage.cut))))
         for model, read in since:
             points = None if read is None else _few_enough(read.points, model)
             if points is not None and (newest is None or len(newest.y) < len(points)):

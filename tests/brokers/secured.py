@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
 from confluent_kafka.admin import (  # type: ignore[attr-defined]
     AclBinding,
     AclBindingFilter,
@@ -152,6 +154,20 @@ class SecuredBroker(JvmBroker):
             f"--add-scram=SCRAM-SHA-512=[name={user},password={password_of(user)},iterations=4096]" for user in USERS
         ]
         return [*super()._format_command(), *scram]
+
+
+@contextmanager
+def secured_broker(directory: Path) -> Iterator[SecuredBroker]:
+    """Run one until the end of the block; where none can be run the test is skipped, and says why."""
+    try:
+        broker = SecuredBroker(directory)
+    except CannotRun as error:
+        pytest.skip(f"no secured broker: {error}")
+    try:
+        broker.start()
+        yield broker
+    finally:
+        broker.stop()
 
 
 _MODULE = "org.apache.kafka.common.security"

@@ -23,8 +23,7 @@ import pytest
 
 from streamsvm.ingest import encode
 from streamsvm.kafka import Cluster, Message, Outbox, TopicSpec
-from tests.brokers.jvm import CannotRun
-from tests.brokers.secured import SecuredBroker
+from tests.brokers.secured import SecuredBroker, secured_broker
 from tests.consumers.host.test_supervision import Supervisor
 from tests.deploy.confined import DYNAMIC_USERS, Site, Unit, why_not
 from tests.deploy.files import DEPLOY, DOCKERFILE, ROOT
@@ -43,15 +42,8 @@ PYTHON: Final = "/usr/bin/python3"
 @pytest.fixture(scope="module")
 def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredBroker]:
     """A broker that lets nobody in without a password."""
-    try:
-        made = SecuredBroker(tmp_path_factory.mktemp("certificates"))
-    except CannotRun as error:
-        pytest.skip(f"no secured broker: {error}")
-    try:
-        made.start()
-        yield made
-    finally:
-        made.stop()
+    with secured_broker(tmp_path_factory.mktemp("certificates")) as running:
+        yield running
 
 
 class Machine:

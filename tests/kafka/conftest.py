@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.brokers.jvm import CannotRun
-from tests.brokers.secured import SecuredBroker
+from tests.brokers.secured import SecuredBroker, secured_broker
 from tests.kafka.secured_site import Site, at_work, permitting
 from tests.live.process import Daemon
 
@@ -16,15 +15,8 @@ from tests.live.process import Daemon
 @pytest.fixture(scope="session")
 def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredBroker]:
     """The broker of these tests."""
-    try:
-        broker = SecuredBroker(tmp_path_factory.mktemp("certificates"))
-    except CannotRun as error:
-        pytest.skip(f"no secured broker: {error}")
-    try:
-        broker.start()
-        yield broker
-    finally:
-        broker.stop()
+    with secured_broker(tmp_path_factory.mktemp("certificates")) as running:
+        yield running
 
 
 @pytest.fixture

@@ -205,6 +205,14 @@ def test_a_scorer_that_starts_waits_for_a_lost_model(lost: str, connection: Conn
         running.wait_until(lambda: running.value("streamsvm_scored_points_total") == 10)
 
 
+def lose(connection: Connection, name: str, trainer: Running, worker: WorkerRunning) -> None:
+    """Delete a topic once rows are learned, and wait until both say that they wait for it."""
+    trainer.wait_until(lambda: trainer.value("streamsvm_model_points_covered") >= 80, START_S)
+    foreign.delete_topic(connection, name)
+    for each in (trainer, worker):
+        each.wait_until(waits_for(each, name))
+
+
 def test_the_dead_letters_of_workers_are_watched_by_both(
     broker: TestBroker, connection: Connection, tmp_path: Path
 ) -> None:
@@ -212,10 +220,7 @@ def test_the_dead_letters_of_workers_are_watched_by_both(
     settings = adopting_settings(broker, tmp_path / "checkpoint", 1)
     produce(connection, settings.input.topic, records(80))
     with Running(settings, connection) as trainer, WorkerRunning(settings, connection) as worker:
-        trainer.wait_until(lambda: trainer.value("streamsvm_model_points_covered") >= 80, START_S)
-        foreign.delete_topic(connection, name := settings.input.dead_letters)
-        for each in (trainer, worker):
-            each.wait_until(waits_for(each, name))
+        lose(connection, name := settings.input.dead_letters, trainer, worker)
         Cluster(connection).create(output_topics(settings))
         for each in (trainer, worker):
             each.wait_until(ready_with_warning(each, name))
@@ -230,10 +235,7 @@ def test_lost_coresets_are_left_anew_by_the_next_start(
     settings = adopting_settings(broker, tmp_path / "checkpoint", 1)
     produce(connection, settings.input.topic, records(80))
     with Running(settings, connection) as trainer, WorkerRunning(settings, connection) as worker:
-        trainer.wait_until(lambda: trainer.value("streamsvm_model_points_covered") >= 80, START_S)
-        foreign.delete_topic(connection, name := coresets_topic(settings))
-        for each in (trainer, worker):
-            each.wait_until(waits_for(each, name))
+        lose(connection, coresets_topic(settings), trainer, worker)
         Cluster(connection).create([topic_spec(settings, 1)])
         produce(connection, settings.input.topic, records(40, seed=1))
         for each in (trainer, worker):

@@ -43,7 +43,8 @@ broker: env
 	@$(BIN)/python -m tests.brokers
 
 # More processes than processors: half of the tests wait for brokers and daemons.
-PYTEST := $(BIN)/pytest -n 6 --dist loadfile --no-loadscope-reorder
+# A process that crashed is not begun again: after the last test its successor would wait for work for ever.
+PYTEST := $(BIN)/pytest -n 6 --dist loadfile --no-loadscope-reorder --max-worker-restart 0
 
 # Compiled tests are kept, else each of those processes compiles them all.
 test test-quick test-long budget: export PYTHONDONTWRITEBYTECODE :=

@@ -47,7 +47,7 @@ def fetched(name: str, pom: str, *options: str, unpack: Callable[[Path], None] |
     kept.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=kept.parent) as work:
         fresh = Path(work) / "fresh"
-        command = ["mvn", "-B", "-q", "-f", str(Path(__file__).with_name(pom)), COPY_JARS, "-DincludeScope=runtime"]
+        command = ["mvn", "-B", "-q", "-f", str(Path(__file__).parent / pom), COPY_JARS, "-DincludeScope=runtime"]
         command += [f"-DoutputDirectory={fresh}", *options]
         done = subprocess.run(command, cwd=work, capture_output=True, text=True, check=False)
         if done.returncode != 0:

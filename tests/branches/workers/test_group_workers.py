@@ -170,8 +170,9 @@ def test_a_gap_in_the_input_begins_anew_for_workers_too(
     resetting = settings.model_copy(update={"input": input_})
     with Running(resetting, connection) as trainer:
         trainer.wait_until_started()
-        with WorkerRunning(resetting, connection, ordinal=0, of=1):
-            trainer.wait_until(covered(trainer, PARTITIONS * 60))
+        with WorkerRunning(resetting, connection, ordinal=0, of=1) as worker:
+            worker.wait_until(lambda: worker.value("streamsvm_input_rows_total", outcome="accepted") == 60 * PARTITIONS)
+            trainer.wait_until(covered(trainer, PARTITIONS * 40))
         fill(connection, settings.input.topic, 60, 90)
         remove(connection, settings.input.topic, 80)
         with pytest.raises(StateError, match="offset 60"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import tempfile
@@ -36,13 +37,16 @@ NOBODY: Final = 65_534
 
 @contextmanager
 def another_user() -> Iterator[int]:
-    """Be a user whom modes bind, as root is not."""
-    before = os.geteuid()
-    os.seteuid(before or NOBODY)
+    """Be a user whom modes bind, as root is not: in this thread alone, for a signal to all would end other waits."""
+    user = os.geteuid() or NOBODY
+    system = ctypes.CDLL(None)
+    before = system.setfsuid(user)
     try:
-        yield os.geteuid()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(os, "geteuid", lambda: user)
+            yield user
     finally:
-        os.seteuid(before)
+        system.setfsuid(before)
 
 
 @pytest.fixture

@@ -39,14 +39,13 @@ NOBODY: Final = 65_534
 def another_user() -> Iterator[int]:
     """Be a user whom modes bind, as root is not: in this thread alone, for a signal to all would end other waits."""
     user = os.geteuid() or NOBODY
-    system = ctypes.CDLL(None)
-    before = system.setfsuid(user)
+    before = ctypes.CDLL(None).setfsuid(user)
     try:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(os, "geteuid", lambda: user)
             yield user
     finally:
-        system.setfsuid(before)
+        ctypes.CDLL(None).setfsuid(before)
 
 
 @pytest.fixture
@@ -91,8 +90,7 @@ def test_what_the_user_may_not_read_is_refused_with_the_mode_that_it_needs(close
     assert named.format(open_folder, user) in refused.value.what
     remedy = opened.format(open_folder, user)
     assert f"As root: {remedy}" in refused.value.remedy
-    for command in remedy.split("; "):
-        assert os.system(command) == 0
+    assert [os.system(command) for command in remedy.split("; ")] == [0] * len(remedy.split("; "))
     with another_user():
         assert load(options, file=file, secrets=open_folder / "s").seed == 1
 

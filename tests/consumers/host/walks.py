@@ -114,8 +114,7 @@ def main() -> None:
         finally:
             sys.setprofile(None)
             threading.setprofile(None)
-    turns = tracer.found[TURN]
-    quietest = least(turns)
+    quietest = least(tracer.found[TURN])
     leaf = max((walk for walk in tracer.found[LEARN][1:] if SEAL in walk.functions), key=lambda walk: walk.calls)
     made, sent = least(tracer.found[MAKE]), least([one for one in tracer.found[COLLECT] if PUBLISH in one.functions])
     walks = {

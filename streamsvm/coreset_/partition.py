@@ -1,0 +1,255 @@
+"""One partition of the input: its open leaf, and the tree of its buckets.
+
+A leaf is full after so many rows *seen*. Sealing does, in this order: the leaf becomes a bucket; of one bucket too many
+the two lightest neighbours become one, which gives up least, and keeps each bucket an unbroken range of the log; where
+a bucket has too many points, they are reduced; and what was measured of everything that is kept screens the next leaf.
+One pilot, of all that is kept, serves all of that: each reduction keeps the gradient at the optimum of all rows.
+
+Conserved, and asserted at each seal: rows, positions, and the weight of each label.
+
+Invariant: what a partition holds is a pure function of its rows in log order, the configuration and the seed. Neither
+other partitions nor the borders of batches have a part in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Final
+
+import numpy as np
+
+from streamsvm.config import ModelConfig
+from streamsvm.coreset_.buckets import Bucket, Extent, Moments, joined, label_weights
+from streamsvm.coreset_.pilot import Measured, measured
+from streamsvm.coreset_.reduce import Observed, Purpose, generator, reduce
+from streamsvm.coreset_.screen import LEAST_ROOM, Name, Screen, screen
+from streamsvm.points import Points, Position, Rows
+
+LEAST_LEAVES: Final = 2
+"""A leaf that would span fewer unscreened ones is not screened: a screen is a pass over each row."""
+POINTS_A_TOTAL: Final = 10
+"""Points of a leaf for each of its K (d + 3) totals, with which it spans its full share; with fewer it spans less."""
+LEAST_SHARE: Final = 0.25
+CONSERVED: Final = 1e-6
+"""Relative error of a label's weight beyond which something is wrong; rounding is below 1e-12."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionState:
+    """All that a partition is.
+
+    Attributes
+    ----------
+    sealed : int
+        Leaves sealed.
+    leader_epoch : int
+        Of the newest record; -1 where unknown.
+    buckets : tuple of Bucket
+        The oldest first.
+    leaf : Points
+        As they are held: of a screened leaf not calibrated.
+    extent : Extent
+        Of the open leaf; its moments are those of a leaf that is not screened.
+    screen : Screen or None
+    """
+
+    sealed: int
+    leader_epoch: int
+    buckets: tuple[Bucket, ...]
+    leaf: Points
+    extent: Extent
+    screen: Screen | None
+
+    @property
+    def whole(self) -> Extent:
+        """Everything that was learned."""
+        own = self.extent if self.screen is None else replace(self.extent, moments=self.screen.moments)
+        return joined([*self.buckets, Bucket(self.leaf, own)])
+
+    def parts(self, observed: Observed) -> list[Points]:
+        """Return the points that stand for everything, of each bucket and of the open leaf, as a cut has them."""
+        leaf = self.leaf if self.screen is None else self.screen.calibrated(self.leaf, observed)
+        return [points for points in (*(bucket.points for bucket in self.buckets), leaf) if len(points)]
+
+
+class Partition:
+    """One partition's stream.
+
+    Attributes
+    ----------
+    observed : Observed
+    """
+
+    def __init__(self, partition: int, base: Position, config: ModelConfig) -> None:
+        points, self._partition, self._config = config.points, partition, config
+        room = config.coreset.leaf_rows
+        self._labels, self._room = points.classes, room
+        self._blank = Moments.zero(points.dimension, points.classes)
+        self._buffer = _buffer(room, points.dimension, points.numpy_dtype)
+        self._kept, self._shared = 0, False
+        self._extent = Extent(start=base, end=base, rows=0, first_time_ms=-1, last_time_ms=-1, moments=self._blank)
+        self._screen: Screen | None = None
+        self._sealed, self._leader_epoch = 0, -1
+        self._buckets: tuple[Bucket, ...] = ()
+        self.observed = Observed()
+
+    @property
+    def position(self) -> Position:
+        """The next row to learn."""
+        return self._extent.end
+
+    @property
+    def missing(self) -> int:
+        """Rows after which the open leaf is full."""
+        return (self._room if self._screen is None else self._screen.span) - self._extent.rows
+
+    @property
+    def points_held(self) -> int:
+        """Points of the buckets and of the open leaf."""
+        return self._kept + sum(len(bucket.points) for bucket in self._buckets)
+
+    def add(self, rows: Rows) -> None:
+        """Learn rows, at most `missing`."""
+        assert 0 < len(rows) <= self.missing
+        first, last = rows.times.ends()
+        times = [time for time in (self._extent.first_time_ms, first) if time >= 0]
+        self._extent = replace(
+            self._extent,
+            end=rows.position_after(len(rows) - 1),
+            rows=self._extent.rows + len(rows),
+            first_time_ms=min(times, default=-1),
+            last_time_ms=max(self._extent.last_time_ms, last),
+        )
+        self._leader_epoch = int(rows.leader_epoch[-1])
+        if self._screen is None:
+            points = rows.points if rows.accepted.all() else rows.points.take(rows.accepted)
+            # Behind what `state` has handed out, which is never changed.
+            end = self._kept + len(points)
+            _write(self._buffer, self._kept, points)
+            self._kept, self._extent = end, replace(self._extent, moments=self._extent.moments.add(points))
+        else:
+            self._own(self._kept)  # thinning moves what is kept
+            self._screen, self._kept = screen(
+                self._screen, rows.points, rows.accepted, self._buffer, self._kept, self._name
+            )
+        if not self.missing:
+            self._seal()
+
+    def state(self) -> PartitionState:
+        """Return all that it is; later rows do not change it, and no points are copied."""
+        self._shared = True
+        return PartitionState(
+            sealed=self._sealed,
+            leader_epoch=self._leader_epoch,
+            buckets=self._buckets,
+            leaf=self._buffer.take(slice(0, self._kept)),
+            extent=self._extent,
+            screen=None if self._screen is None else self._screen.copy(),
+        )
+
+    def restore(self, state: PartitionState) -> None:
+        """Go on from a state."""
+        self._sealed, self._leader_epoch, self._buckets = state.sealed, state.leader_epoch, state.buckets
+        self._own(0)
+        _write(self._buffer, 0, state.leaf)
+        self._kept, self._extent = len(state.leaf), state.extent
+        self._screen = None if state.screen is None else state.screen.copy()
+
+    def _own(self, kept: int) -> None:
+        """Take new memory, with the first points of the old, where `state` returned views of the old."""
+        if self._shared:
+            old, X = self._buffer, self._buffer.X
+            self._buffer, self._shared = _buffer(len(old), X.shape[1], X.dtype), False
+            _write(self._buffer, 0, old.take(slice(0, kept)))
+
+    @property
+    def _name(self) -> Name:
+        return self._config.seed, self._partition, self._sealed
+
+    def _seal(self) -> None:
+        state = self.state()
+        points = Points.union(
+            [state.leaf if state.screen is None else state.screen.calibrated(state.leaf, self.observed)]
+        )
+        whole = state.whole
+        own = self._extent if self._screen is None else replace(self._extent, moments=self._screen.moments)
+        found = self._merge([*self._buckets, Bucket(points, own)], whole)
+        self._sealed += 1
+        span = self._span(whole)
+        is_screened = found is not None and span >= LEAST_LEAVES * self._room
+        self._screen = Screen.begin(found, whole, span, self._room, self._name) if found and is_screened else None
+        self._own(0)
+        end = self._extent.end
+        self._kept = 0
+        self._extent = Extent(start=end, end=end, rows=0, first_time_ms=-1, last_time_ms=-1, moments=self._blank)
+        self._check(whole)
+
+    def _merge(self, buckets: list[Bucket], whole: Extent) -> Measured | None:
+        """Make buckets of the present ones and a leaf; return what was measured of all their points, where it was."""
+        coreset, most = self._config.coreset, self._config.coreset.sizes.buckets
+        groups = [slice(at, at + 1) for at in range(len(buckets))]
+        if len(buckets) > most:
+            at = lightest_neighbours([bucket.extent.moments.weight for bucket in buckets])
+            groups[at : at + 2] = [slice(at, at + 2)]
+        union = Points.union([bucket.points for bucket in buckets])
+        ends = [0, *np.cumsum([len(bucket.points) for bucket in buckets])]
+        sizes = [ends[group.stop] - ends[group.start] for group in groups]
+        screens = coreset.screens and self._span(whole) >= LEAST_LEAVES * self._room
+        found = None
+        if coreset.reducer != "uniform" and (screens or max(sizes) > coreset.bucket_points):
+            random, seen = self._generator(Purpose.SKETCH), whole.moments
+            found = measured(union, seen.weight, seen, self._config.svm, random)
+        made = []
+        for group, size in zip(groups, sizes, strict=True):
+            part = slice(ends[group.start], ends[group.stop])
+            own, extent = union.take(part), joined(buckets[group])
+            if size > coreset.bucket_points:
+                of_part = None if found is None else found.part(part)
+                random = self._generator(Purpose.NODE)
+                own = reduce(own, coreset.bucket_points, of_part, random, self._labels, self.observed)
+            made.append(
+                buckets[group][0]
+                if size == len(buckets[group][0].points) and len(buckets[group]) == 1 and size <= coreset.bucket_points
+                else Bucket(Points.union([own]), extent)
+            )
+        self._buckets = tuple(made)
+        return found if screens else None
+
+    def _generator(self, purpose: Purpose) -> np.random.Generator:
+        return generator(self._config.seed, purpose, (self._partition, self._sealed, 0))
+
+    def _span(self, whole: Extent) -> int:
+        """Return how many rows the leaf after `whole` may span, in whole leaves; 0 where none is screened."""
+        coreset, labels, d = self._config.coreset, self._labels, len(whole.moments.mean)
+        if not coreset.screens or self._room < max(LEAST_ROOM, 4 * labels):
+            return 0
+        share = coreset.SCREENING
+        if labels > 2:
+            share *= min(1.0, max(LEAST_SHARE, self._room / (POINTS_A_TOTAL * labels * (d + 3))))
+        return int(whole.rows * share) // self._room * self._room
+
+    def _check(self, whole: Extent) -> None:
+        """Assert that nothing was lost: a wrong merge ends here, and publishes nothing."""
+        now = joined(self._buckets)
+        assert (now.rows, now.start, now.end) == (whole.rows, whole.start, whole.end)
+        held = sum(label_weights(bucket.points, self._labels) for bucket in self._buckets)
+        seen = whole.moments.class_weight
+        assert np.isfinite(held).all()
+        assert (np.abs(held - seen) <= CONSERVED * seen.max(initial=1.0)).all(), (held, seen)
+
+
+def lightest_neighbours(weights: Sequence[float]) -> int:
+    """Return the index of the first of the two neighbours with the least weight together; of equal ones the oldest."""
+    together = [older + newer for older, newer in pairwise(weights)]
+    return together.index(min(together))
+
+
+def _buffer(rows: int, dimension: int, dtype: np.dtype[np.floating]) -> Points:
+    return Points(np.empty((rows, dimension), dtype), np.empty(rows, np.int8), np.empty(rows))
+
+
+def _write(buffer: Points, begin: int, points: Points) -> None:
+    part = slice(begin, begin + len(points))
+    buffer.X[part], buffer.y[part], buffer.weight[part] = points.X, points.y, points.weight

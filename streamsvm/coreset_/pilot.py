@@ -269,7 +269,7 @@ def solved(Z: Float, y: NDArray[np.int8], upper: Float) -> tuple[Float, float]:
 def dual_bound(Z: Float, y: NDArray[np.int8], upper: Float, alpha: Float) -> float:
     """Return the dual objective of alpha made feasible, a certified lower bound of the optimum.
 
-    Clipped to the box, the heavier label scaled down to the lighter, and all by the factor that makes the dual greatest.
+    Clipped to the box, the heavier label scaled down to the lighter, and all by the factor of the greatest dual.
     """
     alpha = np.clip(alpha, 0.0, upper)
     own = [alpha[y < 0].sum(), alpha[y > 0].sum()]

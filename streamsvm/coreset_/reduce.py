@@ -6,8 +6,8 @@ r"""Reduction: from many weighted points to at most m, under a pilot.
    u_i / pi_i. Every weighted sum is estimated without bias, and neighbours along the margin are seldom drawn together.
 3. Calibration moves weights as little as possible (chi-square distance, each by a factor of 0.1 to 6) so that totals
    are exact: the weight of each label; of each problem the weight of the active points (m < 1) on either side; and the
-   K gradients of the pilots' losses, that is sums of slope y z. With fewer than two points a total the mean of all takes
-   the gradients' place; with fewer again the weights of the labels are all.
+   gradients of the K pilots, which are sums of y z over the active points. With fewer than two points a total the mean
+   of all takes the gradients' place; with fewer again the weights of the labels are all.
 
 Without a pilot points are drawn in proportion to their weight.
 

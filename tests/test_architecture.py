@@ -12,7 +12,7 @@ ROOT = Path(__file__).parent.parent
 LAYERS: list[set[str]] = [
     {"model", "kafka"},
     {"config", "coreset", "svm", "registry", "joining"},
-    {"learning", "ingest", "quality", "papers"},
+    {"coreset_", "learning", "ingest", "quality", "papers"},
     {"checkpoint", "certificate", "datasets"},
     {"delivery", "verification", "estimators"},
     {"branches"},

@@ -153,4 +153,4 @@ def label_index(y: NDArray[np.int8], labels: int) -> Labels:
 
 def label_weights(points: Points, labels: int) -> Float:
     """Return the total weight of each label's points, shape (n_labels,)."""
-    return np.bincount(label_index(points.y, labels), points.weight, labels)
+    return np.bincount(label_index(points.y, labels), points.weight, labels).astype(np.float64)

@@ -22,9 +22,10 @@ import numpy as np
 
 from streamsvm.config import ModelConfig
 from streamsvm.coreset_.buckets import Bucket, Extent, Moments, joined, label_weights
+from streamsvm.coreset_.landmarks import measured_by_landmarks
 from streamsvm.coreset_.pilot import Measured, measured
 from streamsvm.coreset_.reduce import Observed, Purpose, generator, reduce
-from streamsvm.coreset_.screen import LEAST_ROOM, Name, Screen, screen
+from streamsvm.coreset_.screen import LEAST_ROOM, TARGET, Name, Screen, screen
 from streamsvm.points import Points, Position, Rows
 
 LEAST_LEAVES: Final = 2
@@ -178,8 +179,7 @@ class Partition:
         found = self._merge([*self._buckets, Bucket(points, own)], whole)
         self._sealed += 1
         span = self._span(whole)
-        is_screened = found is not None and span >= LEAST_LEAVES * self._room
-        self._screen = Screen.begin(found, whole, span, self._room, self._name) if found and is_screened else None
+        self._screen = Screen.begin(found, whole, span, self._room, self._name) if found is not None else None
         self._own(0)
         end = self._extent.end
         self._kept = 0
@@ -188,7 +188,8 @@ class Partition:
 
     def _merge(self, buckets: list[Bucket], whole: Extent) -> Measured | None:
         """Make buckets of the present ones and a leaf; return what was measured of all their points, where it was."""
-        coreset, most = self._config.coreset, self._config.coreset.sizes.buckets
+        coreset = self._config.coreset
+        most = 1 if coreset.structure == "chain" else coreset.sizes.buckets
         groups = [slice(at, at + 1) for at in range(len(buckets))]
         if len(buckets) > most:
             at = lightest_neighbours([bucket.extent.moments.weight for bucket in buckets])
@@ -196,24 +197,24 @@ class Partition:
         union = Points.union([bucket.points for bucket in buckets])
         ends = [0, *np.cumsum([len(bucket.points) for bucket in buckets])]
         sizes = [ends[group.stop] - ends[group.start] for group in groups]
-        screens = coreset.screens and self._span(whole) >= LEAST_LEAVES * self._room
+        screens = self._span(whole) > 0
         found = None
         if coreset.reducer != "uniform" and (screens or max(sizes) > coreset.bucket_points):
             random, seen = self._generator(Purpose.SKETCH), whole.moments
-            found = measured(union, seen.weight, seen, self._config.svm, random)
+            if self._config.svm.kernel == "linear":
+                found = measured(union, seen.weight, seen, self._config.svm, random)
+            else:
+                kept = None if self._screen is None else self._screen.pilot
+                found = measured_by_landmarks(union, seen, whole.rows, self._config, kept)
         made = []
         for group, size in zip(groups, sizes, strict=True):
-            part = slice(ends[group.start], ends[group.stop])
-            own, extent = union.take(part), joined(buckets[group])
+            members = buckets[group]
+            own = members[0].points if len(members) == 1 else Points.union([bucket.points for bucket in members])
             if size > coreset.bucket_points:
-                of_part = None if found is None else found.part(part)
+                of_part = None if found is None else found.part(slice(ends[group.start], ends[group.stop]))
                 random = self._generator(Purpose.NODE)
                 own = reduce(own, coreset.bucket_points, of_part, random, self._labels, self.observed)
-            made.append(
-                buckets[group][0]
-                if size == len(buckets[group][0].points) and len(buckets[group]) == 1 and size <= coreset.bucket_points
-                else Bucket(Points.union([own]), extent)
-            )
+            made.append(Bucket(own, joined(members)))
         self._buckets = tuple(made)
         return found if screens else None
 
@@ -225,10 +226,14 @@ class Partition:
         coreset, labels, d = self._config.coreset, self._labels, len(whole.moments.mean)
         if not coreset.screens or self._room < max(LEAST_ROOM, 4 * labels):
             return 0
-        share = coreset.SCREENING
-        if labels > 2:
+        share, least = coreset.SCREENING, LEAST_LEAVES
+        if self._config.svm.kernel != "linear":
+            # A point of the leaf then stands for as many rows as one of a full bucket does.
+            share, least = min(share, TARGET * self._room / coreset.bucket_points), 1
+        elif labels > 2:
             share *= min(1.0, max(LEAST_SHARE, self._room / (POINTS_A_TOTAL * labels * (d + 3))))
-        return int(whole.rows * share) // self._room * self._room
+        span = int(whole.rows * share) // self._room * self._room
+        return span if span >= least * self._room else 0
 
     def _check(self, whole: Extent) -> None:
         """Assert that nothing was lost: a wrong merge ends here, and publishes nothing."""

@@ -28,7 +28,7 @@ Library linear algebra is used on kept points only, whose number the stream deci
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,6 +43,9 @@ from streamsvm.svm.block.signed_rows import sparse_rows
 from streamsvm.svm.block.smoothed_newton import rough_machine
 from streamsvm.svm.problem import Problem
 from streamsvm.svm.solvers import StdaSolver
+
+if TYPE_CHECKING:
+    from streamsvm.coreset_.landmarks import Landmarks
 
 SENSITIVE: Final = 0.25
 EVEN: Final = 0.15
@@ -100,6 +103,8 @@ class Pilot:
         Of the sensitivity: base + min(curved r^2, slope r), with mean `SENSITIVE`.
     root : ndarray of shape (p, d + 1, k), float32
         |(z, 1) root| is the norm in the influence, with mean `INFLUENTIAL`; upper triangular if k = d + 1.
+    landmarks : Landmarks or None
+        What decides instead of `w`, for machines with an RBF kernel.
     """
 
     loss: int
@@ -110,10 +115,11 @@ class Pilot:
     centre: Float
     terms: Float
     root: NDArray[np.float32]
+    landmarks: Landmarks | None = None
 
     def own_margin(self, margin: Float, label: Labels) -> Float:
         """Return each point's margin in the problem of its own label, of margins of shape (p, n); 0 without one."""
-        own = margin[0].copy() if self.side.shape[1] == 2 else np.zeros(len(label))
+        own = margin[0].copy() if self.side.shape[1] == 2 and len(margin) else np.zeros(len(label))
         for problem, side in enumerate(self.side):
             mine = side[label] == 1
             own[mine] = margin[problem][mine]
@@ -144,6 +150,11 @@ def scaled_rows(points: Points, scaling: Float) -> Float:
     return rows
 
 
+def scaling_of(seen: Moments, svm: SvmConfig) -> Float:
+    """Return mean and inverse scale, shape (2, d): features that are not standardised lose their mean all the same."""
+    return np.stack([seen.mean, 1.0 / seen.scale if svm.standardize else np.ones(len(seen.mean))])
+
+
 def class_weights(svm: SvmConfig, seen: Float) -> Float:
     """Return the factor of each label's weights; balanced ones keep the total of the labels that were seen."""
     given, present = svm.class_weight, seen > 0.0
@@ -166,7 +177,7 @@ def measured(
     labels = len(seen.class_weight)
     label, factor = label_index(points.y, labels), class_weights(svm, seen.class_weight)
     own = np.bincount(label, minlength=labels)
-    scaling = np.stack([seen.mean, 1.0 / seen.scale])
+    scaling = scaling_of(seen, svm)
     penalty = svm.penalty(seen.weight) * seen.weight / weight
     problems = [1] if labels == 2 else range(labels)
     sides = [(np.arange(labels) == one).astype(np.int64) for one in problems if 0 < own[one] < len(label)]
@@ -192,8 +203,8 @@ def again(points: Points, pilot: Pilot) -> Measured:
     """Measure points under a pilot of others."""
     label, rows = label_index(points.y, len(pilot.class_weight)), scaled_rows(points, pilot.scaling)
     sign = 2.0 * pilot.side[:, label] - 1.0
-    margin = sign * (pilot.w @ rows.T)
-    worth = np.full(len(label), EVEN)
+    margin = sign * (pilot.w @ rows.T if pilot.landmarks is None else pilot.landmarks.decide(points))
+    worth = np.full(len(label), EVEN if len(sign) else 1.0)
     for problem, own in enumerate(pilot.side):
         part = _sensitivity(rows, own[label], pilot.centre[problem], pilot.terms[problem])
         part += _influence(rows, margin[problem], pilot.root[problem].astype(np.float64))
@@ -280,4 +291,4 @@ def dual_bound(Z: Float, y: NDArray[np.int8], upper: Float, alpha: Float) -> flo
     w = (alpha * y * (least / np.where(y > 0, own[1], own[0]))) @ Z
     norm = float(w @ w)
     s = 1.0 if norm <= 2.0 * least else 2.0 * least / norm
-    return max(0.0, (2.0 * s * least - 0.5 * s * s * norm) * (1.0 - 1e-9))
+    return float(max(0.0, (2.0 * s * least - 0.5 * s * s * norm) * (1.0 - 1e-9)))

@@ -114,7 +114,7 @@ def inclusion(size: Float, m: int) -> Float:
         pi = np.where(certain, 1.0, size * (free / size[~certain].sum()))
         fresh = pi >= 1.0
         if (fresh == certain).all():
-            return np.asarray(pi)
+            return pi
         certain = fresh
 
 
@@ -129,13 +129,13 @@ def systematic(pi: Float, order: NDArray[np.intp], m: int, start: float) -> NDAr
 
 def _every_label(size: Float, label: Labels, m: int) -> Float:
     """Return sizes by which each label gets at least one of m points; the same where it does already."""
-    share = size / size.sum()
+    share: Float = size / size.sum()
     of_label = np.bincount(label, share)
     present = np.count_nonzero(of_label)
     if of_label[of_label > 0.0].min() * m >= 1.0 + 1e-9:
         return share
     even = min(1.0, present / m * (1.0 + 1e-9))
-    return share * ((1.0 - even) + even / (present * of_label[label]))
+    return np.asarray(share * ((1.0 - even) + even / (present * of_label[label])), np.float64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +148,7 @@ class Totals:
         Weight of each label, without class weights.
     active : ndarray of shape (p, 2)
         Weight of the active rows of each problem, -1 and +1, with class weights.
-    gradient : ndarray of shape (p, d)
+    gradient : ndarray of shape (p, d), or (p, 0) of landmarks
         Sum of v y z over the active rows of each problem.
     mean : ndarray of shape (d,)
         Sum of u z over all rows.
@@ -167,7 +167,9 @@ class Totals:
         v = np.where(found.margin < 1.0, u * pilot.class_weight[found.label], 0.0)
         active = np.stack([(v * (side == one)).sum(axis=1) for one in (0, 1)], axis=1)
         Z = found.rows[:, :-1]
-        return cls(np.bincount(found.label, u, pilot.side.shape[1]), active, ((2.0 * side - 1.0) * v) @ Z, u @ Z)
+        label = np.bincount(found.label, u, pilot.side.shape[1]).astype(np.float64)
+        pulled = Z if pilot.landmarks is None else Z[:, :0]
+        return cls(label, active, ((2.0 * side - 1.0) * v) @ pulled, u @ Z)
 
 
 def calibrated(kept: Points, rows: Float, margin: Float, totals: Totals, found: Measured, observed: Observed) -> Points:
@@ -187,10 +189,10 @@ def calibrated(kept: Points, rows: Float, margin: Float, totals: Totals, found: 
         if 0 < np.count_nonzero(cell) < np.count_nonzero(side[problem] == one):
             columns.append(cell * factor)
             wanted.append(totals.active[problem, one])
-    room, d = min(m // POINTS_A_TOTAL, MOST_TOTALS) - len(columns), rows.shape[1] - 1
+    room, d = min(m // POINTS_A_TOTAL, MOST_TOTALS) - len(columns), totals.gradient.shape[1]
     vectors = (2.0 * side - 1.0) * active * factor
     if room >= len(vectors) * d:
-        columns += [(vector[:, None] * rows[:, :-1]).T for vector in vectors]
+        columns += [(vector[:, None] * rows[:, :d]).T for vector in vectors]
         wanted += [*totals.gradient]
     elif room >= d:
         columns.append(rows[:, :-1].T)

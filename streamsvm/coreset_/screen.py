@@ -98,7 +98,7 @@ class Screen:
             count=np.zeros(labels, np.int64),
             label=np.zeros(labels),
             active=np.zeros((p, 2)),
-            gradient=np.zeros((p, d)),
+            gradient=np.zeros((p, 0 if pilot.landmarks else d)),
             square=np.zeros((2, d)),
         )
 
@@ -141,9 +141,10 @@ def screen(
     margin, worth, which = np.empty(n), np.empty(n), np.empty(n, np.int64)
     for start in range(0, len(points), ROWS_AT_ONCE):
         part = points.take(slice(start, start + ROWS_AT_ONCE))
+        decided = np.empty((0, len(part))) if pilot.landmarks is None else pilot.landmarks.decide(part)
         label = np.where(accepted[start : start + len(part)], label_index(part.y, labels), -1)
         _evaluate(
-            part.X, label, part.weight, pilot.loss, pilot.scaling, pilot.class_weight, pilot.side, pilot.w,
+            part.X, label, part.weight, pilot.loss, pilot.scaling, pilot.class_weight, pilot.side, decided, pilot.w,
             pilot.centre, pilot.terms, pilot.root, margin, worth, state.active, state.gradient, state.square,
         )  # fmt: skip
         done = 0
@@ -199,7 +200,7 @@ def _rate(worth: Float, expected: Float, target: float) -> float:
 
 @njit(cache=True, nogil=True)
 def _evaluate(  # type: ignore[no-untyped-def]
-    X, label, u, loss, scaling, factor, side, w, centre, terms, root, margin, worth, active, gradient, square
+    X, label, u, loss, scaling, factor, side, decided, w, centre, terms, root, margin, worth, active, gradient, square
 ):
     """Fill own margin and worth, shape (n,), of rows; add to active, gradient and square. Label -1: not accepted."""
     n, d = X.shape
@@ -222,14 +223,16 @@ def _evaluate(  # type: ignore[no-untyped-def]
                 square[0, j] += v * R[i, j]
                 square[1, j] += v * R[i, j] * R[i, j]
         for i in range(m):
-            margin[start + i], worth[start + i] = 0.0, 0.0
+            margin[start + i], worth[start + i] = 0.0, 0.0 if len(w) else 1.0
             for j in range(d):
                 Z[j, i] = R[i, j]
         for p in range(len(w)):
             for i in range(m):
                 decision[i], apart[i] = w[p, d], 0.0
                 one[i] = side[p, label[start + i]] if label[start + i] >= 0 else 0
-            for j in range(d):
+            if len(decided):
+                decision[:m] = decided[p, start : start + m]
+            for j in range(0 if len(decided) else d):
                 c, low, high = w[p, j], centre[p, 0, j], centre[p, 1, j] - centre[p, 0, j]
                 for i in range(m):
                     z = Z[j, i]
@@ -268,7 +271,7 @@ def _evaluate(  # type: ignore[no-untyped-def]
                     v = u[start + at] * factor[label[start + at]]
                     active[p, one[at]] += v
                     v = v if one[at] else -v
-                    for j in range(d):
+                    for j in range(gradient.shape[1]):
                         gradient[p, j] += v * R[at, j]
             for i in range(m):
                 worth[start + i] = max(worth[start + i], EVEN + apart[i]) if apart[i] < LARGEST_WORTH else LARGEST_WORTH

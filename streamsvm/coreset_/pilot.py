@@ -219,8 +219,8 @@ def _problem(rows: Float, side: Labels, v: Float, penalty: float, mixture: Float
     w, bound = solved(Z, sign, upper)
     if not (bound > 0.0 and np.isfinite(w).all()):
         return None
-    own = np.array([v[side == one].sum() for one in (0, 1)])
-    centre = np.stack([(v * (side == one)) @ Z / own[one] for one in (0, 1)])
+    own = np.bincount(side, v, 2)
+    centre = np.stack([v * (side == 0), v * (side == 1)]) @ Z / own[:, None]
     alpha = own[::-1] / (2.0 * penalty * own.sum() * own)
     terms = np.stack([1.0 / own, penalty / (4.0 * alpha * bound), np.full(2, penalty * np.sqrt(2.0 / bound))], axis=1)
     margin = sign * (rows @ w)
@@ -239,18 +239,18 @@ def _problem(rows: Float, side: Labels, v: Float, penalty: float, mixture: Float
 
 
 def _sensitivity(rows: Float, side: Labels, centre: Float, terms: Float) -> Float:
-    apart = rows[:, :-1] - centre[side]
-    square = np.einsum("ij,ij->i", apart, apart)
-    base, curved, steep = terms[side].T
+    Z, is_positive = rows[:, :-1], side == 1
+    # Rounding of a square that is much smaller than the others moves no worth.
+    low, high = np.square(centre).sum(axis=1)[:, None] - 2.0 * (centre @ Z.T)
+    square = np.maximum(np.einsum("ij,ij->i", Z, Z) + np.where(is_positive, high, low), 0.0)
+    base, curved, steep = (np.where(is_positive, plus, minus) for minus, plus in terms.T)
     return np.asarray(base + np.minimum(curved * square, steep * np.sqrt(square)))
 
 
 def _influence(rows: Float, margin: Float, root: Float) -> Float:
-    near, found = margin < 1.0 + DELTA, np.zeros(len(rows))
-    active = np.minimum(1.0, (1.0 + DELTA - margin[near]) / (2.0 * DELTA))
-    along = rows[near] @ root
-    found[near] = np.sqrt(np.einsum("ij,ij->i", along, along) * active)
-    return found
+    along = rows @ root
+    active = np.clip((1.0 + DELTA - margin) / (2.0 * DELTA), 0.0, 1.0)
+    return np.sqrt(np.einsum("ij,ij->i", along, along) * active)
 
 
 def solved(Z: Float, y: NDArray[np.int8], upper: Float) -> tuple[Float, float]:

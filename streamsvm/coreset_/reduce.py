@@ -99,7 +99,7 @@ def reduce(
         chosen = systematic(pi, np.argsort(label, kind="stable"), m, random.random())
         return points.take(chosen).reweighted(points.weight[chosen] / pi[chosen])
     pi = inclusion(_every_label(points.weight * found.worth, label, m), m)
-    order = along_margin(found.pilot.own_margin(found.margin, label), label)
+    order = np.lexsort((found.pilot.own_margin(found.margin, label), label))
     chosen = systematic(pi, order, m, random.random())
     kept = points.take(chosen).reweighted(points.weight[chosen] / pi[chosen])
     totals = Totals.of(found)
@@ -125,13 +125,6 @@ def systematic(pi: Float, order: NDArray[np.intp], m: int, start: float) -> NDAr
     ends *= m / ends[-1]
     at = np.searchsorted(ends, start + np.arange(m), side="right")
     return np.sort(order[np.minimum(at, len(order) - 1)])
-
-
-def along_margin(margin: Float, label: Labels) -> NDArray[np.intp]:
-    """Return the order by label, then margin in steps of 1/256, then place: sorted by counting, not by comparing."""
-    steps = np.nan_to_num(np.clip((margin - 1.0) * 256.0, -32_000.0, 32_000.0)).astype(np.int16)
-    order = np.argsort(steps, kind="stable")
-    return order[np.argsort(label[order].astype(np.int16), kind="stable")]
 
 
 def _every_label(size: Float, label: Labels, m: int) -> Float:
@@ -201,10 +194,9 @@ def calibrated(kept: Points, rows: Float, margin: Float, totals: Totals, found: 
     if room >= len(vectors) * d:
         columns += [(vector[:, None] * rows[:, :d]).T for vector in vectors]
         wanted += [*totals.gradient]
-    elif room >= d:
+    elif room >= d and labels > 2:
         columns.append(rows[:, :-1].T)
         wanted.append(totals.mean)
-        observed.uncalibrated += len(pilot.side) == 1
     else:
         observed.uncalibrated += 1
     weight = kept.weight

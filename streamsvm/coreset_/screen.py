@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from streamsvm.compiling import njit
 from streamsvm.coreset_.buckets import Extent, Float, Labels, Moments, label_index
 from streamsvm.coreset_.pilot import DELTA, EVEN, LARGEST_WORTH, Measured, Pilot, again, slope
-from streamsvm.coreset_.reduce import Observed, Purpose, Totals, along_margin, calibrated, generator
+from streamsvm.coreset_.reduce import Observed, Purpose, Totals, calibrated, generator
 from streamsvm.points import Points
 
 BLOCK: Final = 64
@@ -169,7 +169,7 @@ def _thin(state: Screen, full: Points, name: Name) -> int:
     found = again(full, state.pilot)
     pi = np.minimum(1.0, state.rate * 0.5**state.thinned * full.weight * found.worth)
     pi[np.unique(found.label, return_index=True)[1]] = 1.0
-    order = along_margin(found.pilot.own_margin(found.margin, found.label), found.label)
+    order = np.lexsort((found.pilot.own_margin(found.margin, found.label), found.label))
     random = generator(name[0], Purpose.SCREEN, (name[1], name[2], state.thinned)).random()
     stay = pi >= 1.0
     # Certain ones take no part in the sums of the others.

@@ -225,7 +225,8 @@ def _problem(rows: Float, side: Labels, v: Float, penalty: float, mixture: Float
     terms = np.stack([1.0 / own, penalty / (4.0 * alpha * bound), np.full(2, penalty * np.sqrt(2.0 / bound))], axis=1)
     margin = sign * (rows @ w)
     sensitive = _sensitivity(rows, side, centre, terms)
-    terms *= SENSITIVE * own.sum() / (v @ sensitive)
+    times = SENSITIVE * own.sum() / (v @ sensitive)
+    terms *= times
     bend = curvature(HINGE, margin) * upper
     H = (rows[bend > 0.0].T * bend[bend > 0.0]) @ rows[bend > 0.0]
     H[np.diag_indices_from(H)] += np.append(np.ones(Z.shape[1]), 1e-9 * upper.sum())
@@ -233,24 +234,28 @@ def _problem(rows: Float, side: Labels, v: Float, penalty: float, mixture: Float
     root = np.linalg.solve(np.linalg.cholesky(H).T, mixture)
     influential = _influence(rows, margin, root)
     mean = v @ influential / own.sum()
-    root = root * (INFLUENTIAL / mean if mean > 0.0 else 0.0)
-    parts = sensitive * (SENSITIVE * own.sum() / (v @ sensitive)) + influential * (INFLUENTIAL / mean if mean else 0.0)
+    scale = INFLUENTIAL / mean if mean > 0.0 else 0.0
+    root, parts = root * scale, sensitive * times + influential * scale
     return w, centre, terms, root, margin, parts
 
 
-def _sensitivity(rows: Float, side: Labels, centre: Float, terms: Float) -> Float:
-    Z, is_positive = rows[:, :-1], side == 1
-    # Rounding of a square that is much smaller than the others moves no worth.
-    low, high = np.square(centre).sum(axis=1)[:, None] - 2.0 * (centre @ Z.T)
-    square = np.maximum(np.einsum("ij,ij->i", Z, Z) + np.where(is_positive, high, low), 0.0)
-    base, curved, steep = (np.where(is_positive, plus, minus) for minus, plus in terms.T)
-    return np.asarray(base + np.minimum(curved * square, steep * np.sqrt(square)))
+@njit(cache=True, nogil=True)
+def _sensitivity(rows, side, centre, terms):  # type: ignore[no-untyped-def]
+    """Return s of each point, shape (n,)."""
+    found = np.empty(len(side))
+    for i in range(len(side)):
+        own, square = side[i], 0.0
+        for j in range(rows.shape[1] - 1):
+            apart = rows[i, j] - centre[own, j]
+            square += apart * apart
+        found[i] = terms[own, 0] + min(terms[own, 1] * square, terms[own, 2] * np.sqrt(square))
+    return found
 
 
 def _influence(rows: Float, margin: Float, root: Float) -> Float:
     along = rows @ root
     active = np.clip((1.0 + DELTA - margin) / (2.0 * DELTA), 0.0, 1.0)
-    return np.sqrt(np.einsum("ij,ij->i", along, along) * active)
+    return np.asarray(np.sqrt(np.einsum("ij,ij->i", along, along) * active))
 
 
 def solved(Z: Float, y: NDArray[np.int8], upper: Float) -> tuple[Float, float]:

@@ -187,14 +187,16 @@ def _starts(name: Name, thinned: int, labels: int) -> Float:
 
 def _rate(worth: Float, expected: Float, target: float) -> float:
     """Return the rate at which the sum of expected * min(1, rate * worth) is about the target."""
-    rate, certain = 0.0, np.zeros(len(worth), np.bool_)
+    rate, certain, size = 0.0, np.zeros(len(worth), np.bool_), expected * worth
     for _ in range(8):
         free = target - expected[certain].sum()
-        total = (expected * worth)[~certain].sum()
+        total = size[~certain].sum()
         if free <= 0.0 or total <= 0.0:
             break
         rate = float(free / total)
-        certain = rate * worth >= 1.0
+        before, certain = certain, rate * worth >= 1.0
+        if (before == certain).all():
+            break
     return rate
 
 

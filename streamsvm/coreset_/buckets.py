@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce as folded
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -132,13 +133,57 @@ class Extent:
             moments=self.moments.merge(later.moments),
         )
 
+    @property
+    def learned(self) -> Learned:
+        """The totals alone."""
+        moments = self.moments
+        return Learned(self.rows, moments.count, moments.class_weight, self.first_time_ms, self.last_time_ms)
+
+
+@dataclass(frozen=True, slots=True)
+class Learned:
+    """Totals of rows that were learned, whether or not a point of theirs is still kept; fields as of `Extent`."""
+
+    rows: int
+    count: int
+    class_weight: Float
+    first_time_ms: int
+    last_time_ms: int
+
+    def join(self, later: Learned) -> Learned:
+        """Return the totals of these rows and later ones; the order of joining is part of the weights' bits."""
+        times = [time for time in (self.first_time_ms, later.first_time_ms) if time >= 0]
+        return Learned(
+            self.rows + later.rows,
+            self.count + later.count,
+            self.class_weight + later.class_weight,
+            min(times, default=-1),
+            max(self.last_time_ms, later.last_time_ms),
+        )
+
+
+NO_TIMES: Final = (-1, -1)
+
 
 @dataclass(frozen=True, slots=True)
 class Bucket:
-    """Weighted points that stand for an unbroken range of rows; nothing in it ever changes."""
+    """Weighted points that stand for an unbroken range of rows; nothing in it ever changes.
+
+    Attributes
+    ----------
+    points : Points
+    extent : Extent
+        Where weights decay its moments are decayed, too, as of its end.
+    times : two ints
+        Least and greatest time of its spans in milliseconds, where these have one; see `memories`.
+    before : Learned or None
+        What was learned before it, dropped or not; None where nothing is forgotten.
+    """
 
     points: Points
     extent: Extent
+    times: tuple[int, int] = NO_TIMES
+    before: Learned | None = None
 
 
 def joined(buckets: Sequence[Bucket]) -> Extent:

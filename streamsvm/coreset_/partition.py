@@ -4,6 +4,7 @@ A leaf is full after so many rows *seen*. Sealing does, in this order: the leaf 
 the two lightest neighbours become one, which gives up least, and keeps each bucket an unbroken range of the log; where
 a bucket has too many points, they are reduced; and what was measured of everything that is kept screens the next leaf.
 One pilot, of all that is kept, serves all of that: each reduction keeps the gradient at the optimum of all rows.
+Where rows are forgotten `memories` says what becomes of a full leaf.
 
 Conserved, and asserted at each seal: rows, positions, and the weight of each label.
 
@@ -15,14 +16,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import reduce as folded
 from itertools import pairwise
 from typing import Final
 
 import numpy as np
 
-from streamsvm.config import ModelConfig
-from streamsvm.coreset_.buckets import Bucket, Extent, Moments, joined, label_weights
+from streamsvm.config import CoresetConfig, ModelConfig
+from streamsvm.coreset_.buckets import Bucket, Extent, Learned, Moments, joined, label_weights
 from streamsvm.coreset_.landmarks import measured_by_landmarks
+from streamsvm.coreset_.memories import Memory
 from streamsvm.coreset_.pilot import Measured, measured
 from streamsvm.coreset_.reduce import Observed, Purpose, generator, reduce
 from streamsvm.coreset_.screen import LEAST_ROOM, TARGET, Name, Screen, screen
@@ -54,6 +57,8 @@ class PartitionState:
     extent : Extent
         Of the open leaf; its moments are those of a leaf that is not screened.
     screen : Screen or None
+    memory : Memory or None
+        None where nothing is forgotten.
     """
 
     sealed: int
@@ -62,28 +67,63 @@ class PartitionState:
     leaf: Points
     extent: Extent
     screen: Screen | None
+    memory: Memory | None = None
+
+    @property
+    def own(self) -> Extent:
+        """The open leaf, with the moments of all its rows."""
+        return self.extent if self.screen is None else replace(self.extent, moments=self.screen.moments)
 
     @property
     def whole(self) -> Extent:
-        """Everything that was learned."""
-        own = self.extent if self.screen is None else replace(self.extent, moments=self.screen.moments)
-        return joined([*self.buckets, Bucket(self.leaf, own)])
+        """Everything that is held, as it is held: where nothing is forgotten that is all that was learned."""
+        return joined([*self.buckets, Bucket(self.leaf, self.own)])
 
-    def parts(self, observed: Observed) -> list[Points]:
-        """Return the points that stand for everything, of each bucket and of the open leaf, as a cut has them."""
+    @property
+    def learned(self) -> Learned:
+        """Totals of everything that was learned, dropped or not."""
+        return self.whole.learned if self.memory is None else self.memory.learned.join(self.own.learned)
+
+    def factors(self, coreset: CoresetConfig, now_ms: int) -> list[float]:
+        """Return by what each bucket and the open leaf count; `now_ms` is the latest time of all partitions."""
+        if self.memory is None:
+            return [1.0] * (len(self.buckets) + 1)
+        return self.memory.factors(coreset, self.buckets, self.own, now_ms)
+
+    def moments(self, factors: Sequence[float]) -> Moments:
+        """Return the moments of all rows that count, under these factors."""
+        each = [*(bucket.extent.moments for bucket in self.buckets), self.own.moments]
+        return folded(
+            Moments.merge,
+            [one.scaled(factor) for one, factor in zip(each, factors, strict=True) if factor > 0.0],
+            Moments.zero(len(each[-1].mean), len(each[-1].class_weight)),
+        )
+
+    def parts(self, observed: Observed, factors: Sequence[float] | None = None) -> list[Points]:
+        """Return the points of each bucket and of the open leaf that count, under their weights in a cut."""
         leaf = self.leaf if self.screen is None else self.screen.calibrated(self.leaf, observed)
-        return [points for points in (*(bucket.points for bucket in self.buckets), leaf) if len(points)]
+        each = [*(bucket.points for bucket in self.buckets), leaf]
+        pairs = zip(each, factors or [1.0] * len(each), strict=True)
+        return [points.scaled(factor) for points, factor in pairs if len(points) and factor > 0.0]
 
 
 class Partition:
     """One partition's stream.
+
+    Parameters
+    ----------
+    partition : int
+    base : Position
+    config : ModelConfig
+    before : Learned, optional
+        What was learned before the base, where a span begins, by one that forgets.
 
     Attributes
     ----------
     observed : Observed
     """
 
-    def __init__(self, partition: int, base: Position, config: ModelConfig) -> None:
+    def __init__(self, partition: int, base: Position, config: ModelConfig, before: Learned | None = None) -> None:
         points, self._partition, self._config = config.points, partition, config
         room = config.coreset.leaf_rows
         self._labels, self._room = points.classes, room
@@ -94,6 +134,11 @@ class Partition:
         self._screen: Screen | None = None
         self._sealed, self._leader_epoch = 0, -1
         self._buckets: tuple[Bucket, ...] = ()
+        self._memory: Memory | None = None
+        if config.coreset.memory != "all":
+            learned = self._extent.learned if before is None else before
+            assert not learned.rows % config.coreset.span_rows
+            self._memory = Memory(learned=learned, times=np.empty(0, np.int64))
         self.observed = Observed()
 
     @property
@@ -114,6 +159,8 @@ class Partition:
     def add(self, rows: Rows) -> None:
         """Learn rows, at most `missing`."""
         assert 0 < len(rows) <= self.missing
+        if self._memory is not None:
+            self._memory = self._memory.noted(rows, self._extent.rows, self._config.coreset)
         first, last = rows.times.ends()
         times = [time for time in (self._extent.first_time_ms, first) if time >= 0]
         self._extent = replace(
@@ -148,11 +195,13 @@ class Partition:
             leaf=self._buffer.take(slice(0, self._kept)),
             extent=self._extent,
             screen=None if self._screen is None else self._screen.copy(),
+            memory=self._memory,
         )
 
     def restore(self, state: PartitionState) -> None:
         """Go on from a state."""
         self._sealed, self._leader_epoch, self._buckets = state.sealed, state.leader_epoch, state.buckets
+        self._memory = state.memory
         self._own(0)
         _write(self._buffer, 0, state.leaf)
         self._kept, self._extent = len(state.leaf), state.extent
@@ -167,26 +216,34 @@ class Partition:
 
     @property
     def _name(self) -> Name:
-        return self._config.seed, self._partition, self._sealed
+        # Where rows are forgotten by the leaf's place in the log, wherever reading began.
+        return self._config.seed, self._partition, self._memory.learned.rows if self._memory else self._sealed
 
     def _seal(self) -> None:
         state = self.state()
         points = Points.union(
             [state.leaf if state.screen is None else state.screen.calibrated(state.leaf, self.observed)]
         )
-        whole = state.whole
-        own = self._extent if self._screen is None else replace(self._extent, moments=self._screen.moments)
-        found = self._merge([*self._buckets, Bucket(points, own)], whole)
+        leaf = Bucket(points, state.own)
+        if self._memory is None:
+            whole = known = state.whole
+            span = self._span(whole.rows)
+            found = self._merge([*self._buckets, leaf], whole, screens=span > 0)
+        else:
+            span = self._span(self._memory.learned.rows % self._config.coreset.span_rows + leaf.extent.rows)
+            self._buckets, self._memory, found = self._memory.sealed(
+                self._buckets, leaf, self._partition, self._config, self.observed, screens=span > 0
+            )
+            whole, known = joined(self._buckets), self._buckets[-1].extent
         self._sealed += 1
-        span = self._span(whole)
-        self._screen = Screen.begin(found, whole, span, self._room, self._name) if found is not None else None
+        self._screen = Screen.begin(found, known, span, self._room, self._name) if found is not None else None
         self._own(0)
         end = self._extent.end
         self._kept = 0
         self._extent = Extent(start=end, end=end, rows=0, first_time_ms=-1, last_time_ms=-1, moments=self._blank)
         self._check(whole)
 
-    def _merge(self, buckets: list[Bucket], whole: Extent) -> Measured | None:
+    def _merge(self, buckets: list[Bucket], whole: Extent, *, screens: bool) -> Measured | None:
         """Make buckets of the present ones and a leaf; return what was measured of all their points, where it was."""
         coreset = self._config.coreset
         most = 1 if coreset.structure == "chain" else coreset.sizes.buckets
@@ -197,9 +254,8 @@ class Partition:
         union = Points.union([bucket.points for bucket in buckets])
         ends = [0, *np.cumsum([len(bucket.points) for bucket in buckets])]
         sizes = [ends[group.stop] - ends[group.start] for group in groups]
-        screens = self._span(whole) > 0
         found = None
-        if coreset.reducer != "uniform" and (screens or max(sizes) > coreset.bucket_points):
+        if coreset.reducer != "uniform" and len(union) and (screens or max(sizes) > coreset.bucket_points):
             random, seen = self._generator(Purpose.SKETCH), whole.moments
             if self._config.svm.kernel == "linear":
                 found = measured(union, seen.weight, seen, self._config.svm, random)
@@ -221,18 +277,21 @@ class Partition:
     def _generator(self, purpose: Purpose) -> np.random.Generator:
         return generator(self._config.seed, purpose, (self._partition, self._sealed, 0))
 
-    def _span(self, whole: Extent) -> int:
-        """Return how many rows the leaf after `whole` may span, in whole leaves; 0 where none is screened."""
-        coreset, labels, d = self._config.coreset, self._labels, len(whole.moments.mean)
+    def _span(self, rows: int) -> int:
+        """Return how many rows the leaf after so many may span, in whole leaves; 0 where none is screened."""
+        coreset, labels, d = self._config.coreset, self._labels, self._config.points.dimension
         if not coreset.screens or self._room < max(LEAST_ROOM, 4 * labels):
             return 0
         share, least = coreset.SCREENING, LEAST_LEAVES
+        if self._memory is not None:
+            # The rows are those of the open span: of the others nothing in it may depend.
+            return coreset.span_rows - rows if coreset.span_rows - rows >= least * self._room else 0
         if self._config.svm.kernel != "linear":
             # A point of the leaf then stands for as many rows as one of a full bucket does.
             share, least = min(share, TARGET * self._room / coreset.bucket_points), 1
         elif labels > 2:
             share *= min(1.0, max(LEAST_SHARE, self._room / (POINTS_A_TOTAL * labels * (d + 3))))
-        span = int(whole.rows * share) // self._room * self._room
+        span = int(rows * share) // self._room * self._room
         return span if span >= least * self._room else 0
 
     def _check(self, whole: Extent) -> None:

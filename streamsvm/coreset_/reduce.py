@@ -9,7 +9,7 @@ r"""Reduction: from many weighted points to at most m, under a pilot.
    gradients of the K pilots, which are sums of y z over the active points. With fewer than two points a total the mean
    of all takes the gradients' place; with fewer again the weights of the labels are all.
 
-Without a pilot points are drawn in proportion to their weight.
+Without a pilot points are drawn in proportion to their weight; the weight of each label is exact here, too.
 
 What is proven: independent draws by a quarter of the worth would have the guarantee of Alg. 1 of Tukan et al. 2020 at
 four times its size. For a sample of fixed size along an order, and for calibration, we know none: these are measured
@@ -95,9 +95,11 @@ def reduce(
     label = label_index(points.y, labels)
     if found is None or m < 2:
         observed.by_weight += 1
-        pi = inclusion(points.weight, m)
+        pi = inclusion(_every_label(points.weight, label, m), m)
         chosen = systematic(pi, np.argsort(label, kind="stable"), m, random.random())
-        return points.take(chosen).reweighted(points.weight[chosen] / pi[chosen])
+        drawn, whole = points.weight[chosen] / pi[chosen], np.bincount(label, points.weight, labels)
+        own = np.bincount(label[chosen], drawn, labels)
+        return points.take(chosen).reweighted(drawn * (whole / np.where(own > 0.0, own, 1.0))[label[chosen]])
     pi = inclusion(_every_label(points.weight * found.worth, label, m), m)
     order = np.lexsort((found.pilot.own_margin(found.margin, label), label))
     chosen = systematic(pi, order, m, random.random())

@@ -22,7 +22,8 @@ import msgspec
 import numpy as np
 
 from streamsvm.config import ModelConfig
-from streamsvm.coreset_.buckets import Bucket, Extent, Moments
+from streamsvm.coreset_.buckets import Bucket, Extent, Learned, Moments
+from streamsvm.coreset_.memories import Horizons, Memory
 from streamsvm.coreset_.partition import PartitionState
 from streamsvm.coreset_.pilot import Pilot
 from streamsvm.coreset_.screen import BINS, Screen
@@ -59,7 +60,8 @@ class Names(msgspec.Struct, frozen=True):
 
 
 KINDS: Final[dict[str, type]] = {
-    kind.__name__: kind for kind in (Bucket, Extent, Moments, PartitionState, Pilot, Points, Screen)
+    kind.__name__: kind
+    for kind in (Bucket, Extent, Horizons, Learned, Memory, Moments, PartitionState, Pilot, Points, Screen)
 }
 
 
@@ -168,11 +170,23 @@ def check_partition(state: PartitionState, config: ModelConfig) -> None:
         require((moments.class_weight >= 0.0).all() and (moments.square >= 0.0).all(), f"the moments of {what}")
         require(0 <= moments.count <= extent.rows and extent.start <= extent.end, f"the rows of {what}")
 
+    memory = state.memory
+    require((memory is None) == (coreset.memory == "all"), "its memory")
+    most = coreset.bucket_points
+    if memory is not None:
+        most = max(most, coreset.leaf_rows)  # of the open span
+        require(all(bucket.before is not None for bucket in state.buckets), "what was learned before its buckets")
+        require(memory.learned.class_weight.shape == (labels,), "what it learned")
+        found = memory.horizons
+        if found is not None:
+            h, width = len(state.buckets), (1 if labels == 2 else labels, d + 1)
+            require(coreset.memory == "adaptive" and found.w.shape == (h, *width), "the experts of its horizons")
+            require(len(found.borders) == len(found.solved) == len(found.starts) == h, "its horizons")
     end = state.buckets[0].extent.start if state.buckets else state.extent.start
     for bucket in state.buckets:
         require(bucket.extent.start == end, "the positions of its buckets")
         require_extent(bucket.extent, "a bucket")
-        require_points(bucket.points, coreset.bucket_points, "a bucket")
+        require_points(bucket.points, most, "a bucket")
         end = bucket.extent.end
     require(state.extent.start == end and len(state.buckets) <= state.sealed, "the positions of its leaf")
     require_extent(state.extent, "the leaf")

@@ -9,13 +9,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce as folded
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from streamsvm.compiling import njit
 from streamsvm.points import Points, Position
+
+if TYPE_CHECKING:
+    from streamsvm.coreset_.audit import Sampled
 
 Float = NDArray[np.float64]
 Labels = NDArray[np.int64]
@@ -178,12 +181,15 @@ class Bucket:
         Least and greatest time of its spans in milliseconds, where these have one; see `memories`.
     before : Learned or None
         What was learned before it, dropped or not; None where nothing is forgotten.
+    audit : tuple of Sampled
+        Samples of its rows, one or one a label, of full spans; none where nothing is forgotten.
     """
 
     points: Points
     extent: Extent
     times: tuple[int, int] = NO_TIMES
     before: Learned | None = None
+    audit: tuple[Sampled, ...] = ()
 
 
 def joined(buckets: Sequence[Bucket]) -> Extent:

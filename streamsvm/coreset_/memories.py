@@ -46,6 +46,7 @@ import numpy as np
 
 from streamsvm.config import CoresetConfig, ModelConfig
 from streamsvm.config.sizes import GRAIN, MOST_HALF_LIVES
+from streamsvm.coreset_.audit import merged, shares
 from streamsvm.coreset_.buckets import NO_TIMES, Bucket, Extent, Float, Labels, Learned, Moments, joined, label_index
 from streamsvm.coreset_.landmarks import measured_by_landmarks
 from streamsvm.coreset_.pilot import Measured, class_weights, measured
@@ -374,7 +375,7 @@ def _siblings(buckets: Sequence[Bucket], coreset: CoresetConfig) -> int | None:
 
 
 def _union(buckets: Sequence[Bucket], coreset: CoresetConfig) -> Bucket:
-    """Return one or two buckets as one, not reduced: weights as of its end. Samples that buckets have join here."""
+    """Return one or two buckets, and their samples, as one, not reduced: weights as of its end."""
     if len(buckets) == 1:
         return buckets[0]
     older, newer = buckets
@@ -387,11 +388,14 @@ def _union(buckets: Sequence[Bucket], coreset: CoresetConfig) -> Bucket:
     factor = _halved(lost / _length(coreset))
     extent = replace(older.extent, moments=older.extent.moments.scaled(factor)).join(newer.extent)
     times = [time for time in (*older.times, *newer.times) if time >= 0]
+    most = shares(coreset.bucket_audit_points, len(extent.moments.class_weight)).values()
+    samples = zip(older.audit, newer.audit, most, strict=True) if older.audit else ()
     return Bucket(
         Points.union([older.points.scaled(factor), newer.points]),
         extent,
         times=(min(times), max(times)) if times else NO_TIMES,
         before=older.before,
+        audit=tuple(merged([old.scaled(factor), new], share) for old, new, share in samples) or newer.audit,
     )
 
 

@@ -1,4 +1,7 @@
-"""One partition of the input: its open leaf, and the tree of its buckets.
+"""One partition of the input: its open leaf, the tree of its buckets, and its audit sample.
+
+A row is drawn in, if it is an outlier, by what is sealed; it may enter the audit sample; and it goes into the leaf. The
+rows of a leaf before which nothing is sealed are kept as they came, and drawn in when the leaf is sealed or cut.
 
 A leaf is full after so many rows *seen*. Sealing does, in this order: the leaf becomes a bucket; of one bucket too many
 the two lightest neighbours become one, which gives up least, and keeps each bucket an unbroken range of the log; where
@@ -21,11 +24,14 @@ from itertools import pairwise
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from streamsvm.config import CoresetConfig, ModelConfig
+from streamsvm.coreset_.audit import Sampled, merged, reservoirs, shares
 from streamsvm.coreset_.buckets import Bucket, Extent, Learned, Moments, joined, label_weights
 from streamsvm.coreset_.landmarks import measured_by_landmarks
 from streamsvm.coreset_.memories import Memory
+from streamsvm.coreset_.outliers import RowBound, Tally
 from streamsvm.coreset_.pilot import Measured, measured
 from streamsvm.coreset_.reduce import Observed, Purpose, generator, reduce
 from streamsvm.coreset_.screen import LEAST_ROOM, TARGET, Name, Screen, screen
@@ -57,6 +63,10 @@ class PartitionState:
     extent : Extent
         Of the open leaf; its moments are those of a leaf that is not screened.
     screen : Screen or None
+    raw : bool
+        Whether the leaf's rows are as they came, because nothing is sealed that bounds them.
+    audit : tuple of Sampled
+        One, or one a label: of all rows, or of those of the open span where rows are forgotten.
     memory : Memory or None
         None where nothing is forgotten.
     """
@@ -67,11 +77,26 @@ class PartitionState:
     leaf: Points
     extent: Extent
     screen: Screen | None
+    raw: bool
+    audit: tuple[Sampled, ...]
     memory: Memory | None = None
+
+    def drawn_in(self) -> PartitionState:
+        """Return the state as a cut has it: a leaf whose rows are as they came, and their samples, are drawn in."""
+        leaf, bound = self.leaf, RowBound.of_first_leaf(self.leaf) if self.raw and len(self.leaf) else None
+        drawn = leaf if bound is None else bound.draw_in(leaf)
+        if bound is None or drawn is leaf:
+            return replace(self, raw=False)
+        moments = Moments.zero(leaf.dimension, len(self.extent.moments.class_weight)).add(drawn)
+        samples = [one.relearned(bound.draw_in(one.points), moments.class_weight) for one in self.audit]
+        extent = replace(self.extent, moments=moments)
+        return replace(self, raw=False, leaf=drawn, extent=extent, audit=tuple(samples))
 
     @property
     def own(self) -> Extent:
-        """The open leaf, with the moments of all its rows."""
+        """The open leaf, with the moments of all its rows as they are learned."""
+        if self.raw:
+            return self.drawn_in().extent
         return self.extent if self.screen is None else replace(self.extent, moments=self.screen.moments)
 
     @property
@@ -101,10 +126,23 @@ class PartitionState:
 
     def parts(self, observed: Observed, factors: Sequence[float] | None = None) -> list[Points]:
         """Return the points of each bucket and of the open leaf that count, under their weights in a cut."""
-        leaf = self.leaf if self.screen is None else self.screen.calibrated(self.leaf, observed)
+        leaf = self.drawn_in().leaf if self.screen is None else self.screen.calibrated(self.leaf, observed)
         each = [*(bucket.points for bucket in self.buckets), leaf]
         pairs = zip(each, factors or [1.0] * len(each), strict=True)
         return [points.scaled(factor) for points, factor in pairs if len(points) and factor > 0.0]
+
+    def samples(self, coreset: CoresetConfig, factors: Sequence[float] | None = None) -> tuple[Sampled, ...]:
+        """Return the audit sample, or that of each label, of all rows that count."""
+        own = self.drawn_in().audit
+        if self.memory is None or factors is None:
+            return own
+        found, more = [], coreset.audit_points // (coreset.bucket_audit_points or 1)
+        each = shares(coreset.bucket_audit_points, len(self.extent.moments.class_weight)).values()
+        for place, most in enumerate(each):
+            pairs = zip(self.buckets, factors, strict=False)
+            older = [bucket.audit[place].scaled(factor) for bucket, factor in pairs if factor > 0.0 and bucket.audit]
+            found.append(merged([*older, own[place].scaled(factors[-1])], more * most))
+        return tuple(found)
 
 
 class Partition:
@@ -120,6 +158,8 @@ class Partition:
 
     Attributes
     ----------
+    audit : tuple of Reservoir
+        One, or one a label; none without `audit_points`.
     observed : Observed
     """
 
@@ -139,6 +179,10 @@ class Partition:
             learned = self._extent.learned if before is None else before
             assert not learned.rows % config.coreset.span_rows
             self._memory = Memory(learned=learned, times=np.empty(0, np.int64))
+        self._bound: RowBound | None = None
+        self._places: list[NDArray[np.int64]] | None = []
+        self._tally = Tally()
+        self.audit = reservoirs(partition, config)
         self.observed = Observed()
 
     @property
@@ -153,8 +197,18 @@ class Partition:
 
     @property
     def points_held(self) -> int:
-        """Points of the buckets and of the open leaf."""
-        return self._kept + sum(len(bucket.points) for bucket in self._buckets)
+        """Points of the buckets, of the open leaf and of the audit samples."""
+        samples = [reservoir.sample for reservoir in self.audit]
+        samples += [one for bucket in self._buckets for one in bucket.audit]
+        parts = [*(bucket.points for bucket in self._buckets), *(one.points for one in samples)]
+        return self._kept + sum(map(len, parts))
+
+    @property
+    def outliers(self) -> Tally:
+        """What was drawn in since this was made, an open leaf whose rows are as they came included."""
+        found = replace(self._tally)
+        self._note_raw(found, self.state())
+        return found
 
     def add(self, rows: Rows) -> None:
         """Learn rows, at most `missing`."""
@@ -171,6 +225,9 @@ class Partition:
             last_time_ms=max(self._extent.last_time_ms, last),
         )
         self._leader_epoch = int(rows.leader_epoch[-1])
+        rows = self._within(rows)
+        for reservoir in self.audit:
+            reservoir.add(rows)
         if self._screen is None:
             points = rows.points if rows.accepted.all() else rows.points.take(rows.accepted)
             # Behind what `state` has handed out, which is never changed.
@@ -195,6 +252,8 @@ class Partition:
             leaf=self._buffer.take(slice(0, self._kept)),
             extent=self._extent,
             screen=None if self._screen is None else self._screen.copy(),
+            raw=self._bound is None,
+            audit=tuple(reservoir.sample for reservoir in self.audit),
             memory=self._memory,
         )
 
@@ -206,6 +265,40 @@ class Partition:
         _write(self._buffer, 0, state.leaf)
         self._kept, self._extent = len(state.leaf), state.extent
         self._screen = None if state.screen is None else state.screen.copy()
+        self._set_samples(state)
+        self._renew_bound()
+        assert state.raw == (self._bound is None)
+        self._places = None if self._kept else []
+
+    def _within(self, rows: Rows) -> Rows:
+        """Return rows drawn in; of those that nothing bounds yet, record where they are."""
+        if self._bound is None:
+            if self._places is not None:
+                self._places.append(np.stack([rows.offset, rows.row], axis=1)[rows.accepted])
+            return rows
+        points = self._bound.draw_in(rows.points, rows.accepted)
+        if points is rows.points:
+            return rows
+        places = np.stack([rows.offset, rows.row], axis=1)[rows.accepted]
+        came, learned = rows.points.take(rows.accepted), points.take(rows.accepted)
+        self._tally.note(came, learned, self._bound.mean, self._partition, places, self._extent)
+        return replace(rows, points=points)
+
+    def _note_raw(self, tally: Tally, state: PartitionState) -> None:
+        """Count what is drawn in of a leaf whose rows are as they came."""
+        if state.raw and len(state.leaf):
+            places = np.concatenate(self._places) if self._places else None
+            mean = RowBound.of_first_leaf(state.leaf).mean
+            tally.note(state.leaf, state.drawn_in().leaf, mean, self._partition, places, self._extent)
+
+    def _renew_bound(self) -> None:
+        held = known(self._buckets, self._memory, self._config.coreset)
+        sealed = joined(held).moments if held else self._blank
+        self._bound = RowBound.of(sealed) if sealed.count else None
+
+    def _set_samples(self, state: PartitionState) -> None:
+        for reservoir, sample in zip(self.audit, state.audit, strict=True):
+            reservoir.sample = sample
 
     def _own(self, kept: int) -> None:
         """Take new memory, with the first points of the old, where `state` returned views of the old."""
@@ -221,22 +314,30 @@ class Partition:
 
     def _seal(self) -> None:
         state = self.state()
+        self._note_raw(self._tally, state)
+        state = state.drawn_in()
+        self._set_samples(state)
         points = Points.union(
             [state.leaf if state.screen is None else state.screen.calibrated(state.leaf, self.observed)]
         )
         leaf = Bucket(points, state.own)
         if self._memory is None:
-            whole = known = state.whole
+            whole = screening = state.whole
             span = self._span(whole.rows)
             found = self._merge([*self._buckets, leaf], whole, screens=span > 0)
         else:
-            span = self._span(self._memory.learned.rows % self._config.coreset.span_rows + leaf.extent.rows)
+            rows = self._memory.learned.rows % self._config.coreset.span_rows + leaf.extent.rows
+            span = self._span(rows)
+            if rows == self._config.coreset.span_rows:
+                leaf, self.audit = replace(leaf, audit=state.audit), reservoirs(self._partition, self._config)
             self._buckets, self._memory, found = self._memory.sealed(
                 self._buckets, leaf, self._partition, self._config, self.observed, screens=span > 0
             )
-            whole, known = joined(self._buckets), self._buckets[-1].extent
+            whole, screening = joined(self._buckets), self._buckets[-1].extent
         self._sealed += 1
-        self._screen = Screen.begin(found, known, span, self._room, self._name) if found is not None else None
+        self._renew_bound()
+        self._places = []
+        self._screen = Screen.begin(found, screening, span, self._room, self._name) if found is not None else None
         self._own(0)
         end = self._extent.end
         self._kept = 0
@@ -308,6 +409,13 @@ def lightest_neighbours(weights: Sequence[float]) -> int:
     """Return the index of the first of the two neighbours with the least weight together; of equal ones the oldest."""
     together = [older + newer for older, newer in pairwise(weights)]
     return together.index(min(together))
+
+
+def known(buckets: tuple[Bucket, ...], memory: Memory | None, coreset: CoresetConfig) -> tuple[Bucket, ...]:
+    """Return the buckets that bound and screen the next leaf: where rows are forgotten, only that of its own span."""
+    if memory is None:
+        return buckets
+    return buckets[-1:] if memory.learned.rows % coreset.span_rows else ()
 
 
 def _buffer(rows: int, dimension: int, dtype: np.dtype[np.floating]) -> Points:

@@ -22,9 +22,10 @@ import msgspec
 import numpy as np
 
 from streamsvm.config import ModelConfig
+from streamsvm.coreset_.audit import Sampled, shares
 from streamsvm.coreset_.buckets import Bucket, Extent, Learned, Moments
 from streamsvm.coreset_.memories import Horizons, Memory
-from streamsvm.coreset_.partition import PartitionState
+from streamsvm.coreset_.partition import PartitionState, known
 from streamsvm.coreset_.pilot import Pilot
 from streamsvm.coreset_.screen import BINS, Screen
 from streamsvm.errors import StateError
@@ -61,7 +62,7 @@ class Names(msgspec.Struct, frozen=True):
 
 KINDS: Final[dict[str, type]] = {
     kind.__name__: kind
-    for kind in (Bucket, Extent, Horizons, Learned, Memory, Moments, PartitionState, Pilot, Points, Screen)
+    for kind in (Bucket, Extent, Horizons, Learned, Memory, Moments, PartitionState, Pilot, Points, Sampled, Screen)
 }
 
 
@@ -157,8 +158,8 @@ def check_partition(state: PartitionState, config: ModelConfig) -> None:
         n = len(held.y)
         require(held.X.shape == (n, d) and held.X.dtype == points.numpy_dtype, f"the features of {what}")
         require(held.weight.shape == (n,) and n <= most, f"the number of points of {what}")
-        known = np.isin(held.y, (-1, 1)) if labels == 2 else (held.y >= 0) & (held.y < labels)
-        require(known.all(), f"the labels of {what}")
+        codes = np.isin(held.y, (-1, 1)) if labels == 2 else (held.y >= 0) & (held.y < labels)
+        require(codes.all(), f"the labels of {what}")
         require(np.isfinite(held.X).all() and np.isfinite(held.weight).all(), f"the numbers of {what}")
         require((held.weight > 0.0).all(), f"the weights of {what}")
 
@@ -169,6 +170,16 @@ def check_partition(state: PartitionState, config: ModelConfig) -> None:
         require(all(np.isfinite(one).all() for one in (moments.class_weight, moments.mean, moments.square)), what)
         require((moments.class_weight >= 0.0).all() and (moments.square >= 0.0).all(), f"the moments of {what}")
         require(0 <= moments.count <= extent.rows and extent.start <= extent.end, f"the rows of {what}")
+
+    def require_samples(audit: tuple[Sampled, ...]) -> None:
+        held = shares(coreset.bucket_audit_points if coreset.forgets else coreset.audit_points, labels)
+        require(len(audit) == len(held), "the number of its audit samples")
+        for sample, share in zip(audit, held.values(), strict=True):
+            require_points(sample.points, share, "an audit sample")
+            require(sample.priority.shape == sample.points.weight.shape, "the priorities of an audit sample")
+            require((sample.priority > sample.threshold).all() and sample.threshold >= 0.0, "an audit sample")
+            require(sample.class_weight.shape == (labels,), "the weights of an audit sample")
+            require(np.isfinite(sample.class_weight).all(), "the weights of an audit sample")
 
     memory = state.memory
     require((memory is None) == (coreset.memory == "all"), "its memory")
@@ -187,10 +198,15 @@ def check_partition(state: PartitionState, config: ModelConfig) -> None:
         require(bucket.extent.start == end, "the positions of its buckets")
         require_extent(bucket.extent, "a bucket")
         require_points(bucket.points, most, "a bucket")
+        if bucket.audit:
+            require_samples(bucket.audit)
         end = bucket.extent.end
     require(state.extent.start == end and len(state.buckets) <= state.sealed, "the positions of its leaf")
     require_extent(state.extent, "the leaf")
     require_points(state.leaf, coreset.leaf_rows, "the leaf")
+    require_samples(state.audit)
+    sealed = sum(bucket.extent.moments.count for bucket in known(state.buckets, memory, coreset))
+    require(state.raw == (not sealed), "whether its rows are as they came")
     screen = state.screen
     if screen is not None:
         p = len(screen.pilot.side)

@@ -111,7 +111,7 @@ class Extent:
     rows : int
         Rows seen, rejected ones included.
     first_time_ms, last_time_ms : int
-        Least and greatest time of the first and the last rows of its batches; -1 without any.
+        Of the first and of the last row that has a time; of several leaves the least and the greatest. -1 without any.
     moments : Moments
         Exact, of all accepted rows.
     """

@@ -222,7 +222,7 @@ class Memory:
     learned : Learned
         Everything that was sealed, dropped or not.
     times : ndarray of shape (k,), int64
-        Of every so-manieth row of the open span, as many as a leaf has: their median is that of the span. Empty
+        Of every k-th row of the open span, as many as a leaf has: their median is that of the span. Empty
         where age is in rows.
     horizons : Horizons or None
         Of `adaptive`, once something was sealed.
@@ -233,7 +233,7 @@ class Memory:
     horizons: Horizons | None = None
 
     def noted(self, rows: Rows, leaf_rows: int, coreset: CoresetConfig) -> Memory:
-        """Return it with the times of every so-manieth of rows that follow `leaf_rows` rows of the open leaf."""
+        """Return it with the times of every k-th of the rows that follow `leaf_rows` rows of the open leaf."""
         if coreset.length_s is None:
             return self
         every = coreset.span_rows // coreset.leaf_rows

@@ -216,13 +216,14 @@ class Partition:
         if self._memory is not None:
             self._memory = self._memory.noted(rows, self._extent.rows, self._config.coreset)
         first, last = rows.times.ends()
-        times = [time for time in (self._extent.first_time_ms, first) if time >= 0]
+        before = self._extent
         self._extent = replace(
-            self._extent,
+            before,
             end=rows.position_after(len(rows) - 1),
-            rows=self._extent.rows + len(rows),
-            first_time_ms=min(times, default=-1),
-            last_time_ms=max(self._extent.last_time_ms, last),
+            rows=before.rows + len(rows),
+            # The leaf's first and last time, not its least and greatest: a batch's ends depend on where it is cut.
+            first_time_ms=before.first_time_ms if before.first_time_ms >= 0 else first,
+            last_time_ms=last if last >= 0 else before.last_time_ms,
         )
         self._leader_epoch = int(rows.leader_epoch[-1])
         rows = self._within(rows)

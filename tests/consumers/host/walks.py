@@ -32,8 +32,7 @@ from tests.kafka.steps import send_values
 ROOT: Final = str(Path(__file__).parents[3]) + "/"
 OWN: Final = (ROOT + "streamsvm/", ROOT + "consumers/")
 POINTS: Final = 24_000
-DEADLINE_S: Final = 600.0
-"""A first run compiles for minutes."""
+DEADLINE_S: Final = 600.0  # a first run compiles for minutes
 POLL: Final = ("streamsvm/kafka/consuming.py", "poll")
 TURN: Final = ("consumers/trainer/trainer.py", "_turn")
 LEARN: Final = ("streamsvm/learning/learner.py", "learn")
@@ -114,17 +113,16 @@ def main() -> None:
         finally:
             sys.setprofile(None)
             threading.setprofile(None)
-    quietest = least(tracer.found[TURN])
     leaf = max((walk for walk in tracer.found[LEARN][1:] if SEAL in walk.functions), key=lambda walk: walk.calls)
     made, sent = least(tracer.found[MAKE]), least([one for one in tracer.found[COLLECT] if PUBLISH in one.functions])
     walks = {
-        "typed to the first poll": (tracer.start.calls, tracer.start.files),
-        "an idle turn": (quietest.calls, quietest.files),
-        "a full leaf": (leaf.calls, leaf.files),
-        "a version made and published": (made.calls + sent.calls, made.files | sent.files),
+        "typed to the first poll": tracer.start,
+        "an idle turn": least(tracer.found[TURN]),
+        "a full leaf": leaf,
+        "a version made and published": Walk(made.calls + sent.calls, made.files | sent.files),
     }
-    found = {f"{name}, calls": calls for name, (calls, _) in walks.items()}
-    print(json.dumps(found | {f"{name}, modules": len(files) for name, (_, files) in walks.items()}))
+    found = {f"{name}, calls": walk.calls for name, walk in walks.items()}
+    print(json.dumps(found | {f"{name}, modules": len(walk.files) for name, walk in walks.items()}))
 
 
 def stop_in_time(tracer: Tracer) -> None:

@@ -9,7 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamsvm.config import ModelConfig, PointsConfig, SvmConfig
+from streamsvm.coreset_.buckets import Moments
 from streamsvm.coreset_.partition import Partition, PartitionState
+from streamsvm.coreset_.pilot import Measured, measured
 from streamsvm.points import Points, Position, Rows, Times
 from tests.config.sizes import sized
 
@@ -17,21 +19,14 @@ Float = NDArray[np.float64]
 
 
 def mixture(
-    n: int,
-    d: int = 3,
-    labels: int = 2,
-    seed: int = 0,
-    *,
-    dtype: str = "float32",
-    decades: float = 0.0,
-    moves: float = 0.0,
+    n: int, d: int = 3, labels: int = 2, seed: int = 0, *, dtype: str = "float32", decades: float = 0.0
 ) -> Points:
-    """Return noisy labels of a linear rule, the same for each seed; weights span decades, later rows are moved."""
+    """Return noisy labels of a linear rule, which is the same for each seed; weights span so many decades."""
     random = np.random.default_rng(seed)
     X = random.standard_normal((n, d)) * np.linspace(1.0, 20.0, d) + 5.0
-    scores = (X - 5.0) @ np.random.default_rng(d).standard_normal((d, labels)) / np.linspace(1.0, 20.0, d).sum() ** 0.5
+    rule = np.random.default_rng(d).standard_normal((d, labels)) / np.linspace(1.0, 20.0, d)[:, None]
+    scores = (X - 5.0) @ rule / np.sqrt(d)
     best = (scores + random.gumbel(size=(n, labels))).argmax(axis=1)
-    X[n // 2 :] += moves * (np.arange(n - n // 2) % 3 == 0)[:, None]
     y = 2 * best - 1 if labels == 2 else best
     weight = 10.0 ** random.uniform(-decades / 2, decades / 2, n) if decades else np.ones(n)
     return Points(X.astype(dtype), y.astype(np.int8), weight)
@@ -99,4 +94,13 @@ def flat(state: PartitionState) -> dict[str, bytes | int | tuple[int, ...]]:
             found[path] = value
 
     walk("state", state)
+    return found
+
+
+def measure(points: Points, labels: int = 2, seed: int = 3, **svm: object) -> Measured:
+    """Return points under the pilot of themselves."""
+    seen = Moments.zero(points.dimension, labels).add(points)
+    random = np.random.default_rng(seed)
+    found = measured(points, seen.weight, seen, SvmConfig.model_validate(svm), random)
+    assert found is not None
     return found

@@ -57,11 +57,6 @@ def test_merged_moments_are_those_of_all_points(labels: int) -> None:
     check_moments(merged, points, labels)
 
 
-def test_scaled_moments_are_those_of_points_with_so_many_times_the_weight() -> None:
-    points = mixture(500, decades=2.0)
-    check_moments(Moments.zero(3).add(points).scaled(0.25), points.scaled(0.25), 2)
-
-
 def test_the_scale_of_a_constant_feature_is_one() -> None:
     """Also where rounding makes it vary, and where there are no points."""
     points = mixture(500, decades=6.0)

@@ -9,33 +9,10 @@ from sklearn.svm import SVC
 
 from streamsvm.config import SvmConfig
 from streamsvm.coreset_.buckets import Moments
-from streamsvm.coreset_.pilot import (
-    DELTA,
-    EVEN,
-    EXACT,
-    INFLUENTIAL,
-    SENSITIVE,
-    Measured,
-    again,
-    class_weights,
-    dual_bound,
-    measured,
-    scaled_rows,
-    solved,
-)  # fmt: skip
-from streamsvm.points import Points
-from tests.coreset_.streams import Float, mixture
+from streamsvm.coreset_.pilot import EXACT, again, class_weights, dual_bound, measured, scaled_rows, solved
+from tests.coreset_.streams import Float, measure, mixture
 
 LABELS = [2, 4]
-
-
-def measure(points: Points, labels: int = 2, seed: int = 3, **svm: object) -> Measured:
-    """Return points under the pilot of themselves."""
-    seen = Moments.zero(points.dimension, labels).add(points)
-    random = np.random.default_rng(seed)
-    found = measured(points, seen.weight, seen, SvmConfig.model_validate(svm), random)
-    assert found is not None
-    return found
 
 
 def objective(Z: Float, y: NDArray[np.int8], upper: Float, w: Float, b: float) -> float:
@@ -137,11 +114,11 @@ def test_worth_is_the_mixture_that_is_written_down() -> None:
         r = np.linalg.norm(Z[own] - np.average(Z[own], axis=0, weights=v[own]), axis=1)
         alpha = outside / (2.0 * C * V * inside)
         s[own] = 1.0 / inside + C * np.minimum(r**2 / (4.0 * alpha * optimum), r * np.sqrt(2.0 / optimum))
-    bend = np.where(np.abs(1.0 - margin) < DELTA, 1.0 / (2.0 * DELTA), 0.0)
+    bend = np.where(np.abs(1.0 - margin) < 0.3, 1.0 / 0.6, 0.0)
     H = np.diag([1.0, 1.0, 1.0, 0.0]) + C * (one * (v * bend)[:, None]).T @ one
-    steep = np.clip((1.0 + DELTA - margin) / (2.0 * DELTA), 0.0, 1.0)
+    steep = np.clip((1.3 - margin) / 0.6, 0.0, 1.0)
     a = np.sqrt(np.einsum("ij,ij->i", one @ np.linalg.inv(H), one) * steep)
-    wanted = SENSITIVE * s / (v @ s / V) + EVEN + INFLUENTIAL * a / (v @ a / V)
+    wanted = 0.25 * s / (v @ s / V) + 0.15 + 0.6 * a / (v @ a / V)
     np.testing.assert_allclose(found.worth, wanted, rtol=1e-2)
 
 

@@ -19,7 +19,7 @@ from streamsvm.coreset_.reduce import Observed
 from streamsvm.points import Points, Position, Rows
 from tests.coreset_.streams import batches, config_of, flat, learned, mixture, rows_of
 
-N = 6_000
+N = 3_600
 STREAMS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "two labels": ({}, {}),
     "four labels": ({"labels": 4}, {}),
@@ -138,7 +138,7 @@ def sealed_exactly(points: Points, config: ModelConfig, accepted: NDArray[np.boo
 @pytest.mark.parametrize("case", CASES)
 def test_nothing_is_lost_at_any_seal(case: str, labels: int) -> None:
     d = 60 if case == "one-hot" else 3
-    points = mixture(8_000, d, labels, seed=3, decades=6.0 if case == "weights" else 0.0)
+    points = mixture(7_000, d, labels, seed=3, decades=6.0 if case == "weights" else 0.0)
     if case == "late":
         points.y[:5_000][points.y[:5_000] == points.y.max()] = points.y.min()
     elif case == "one label":
@@ -146,11 +146,11 @@ def test_nothing_is_lost_at_any_seal(case: str, labels: int) -> None:
     elif case == "constant":
         points.X[:, 1:] = [0.1, 1e6]
     elif case == "one-hot":
-        points.X[:] = np.eye(d)[np.random.default_rng(4).integers(0, d, 8_000)]
+        points.X[:] = np.eye(d)[np.random.default_rng(4).integers(0, d, 7_000)]
     elif case == "duplicates":
-        points = points.take(np.arange(8_000) % 11)
+        points = points.take(np.arange(7_000) % 11)
     elif case == "tails":
-        points.X[:] = np.random.default_rng(5).standard_cauchy((8_000, 3)) ** 3
+        points.X[:] = np.random.default_rng(5).standard_cauchy((7_000, 3)) ** 3
     elif case == "sorted":
         points = points.take(np.argsort(points.y, kind="stable"))
     config = config_of(d, labels, class_weight="balanced" if case == "balanced" else "none")
@@ -158,12 +158,12 @@ def test_nothing_is_lost_at_any_seal(case: str, labels: int) -> None:
     assert partition._screen is not None
 
 
-@pytest.mark.parametrize("rejected", [slice(0, 8_000), slice(0, 3_000), slice(1_000, 5_000), slice(1_080, 1_320)])
+@pytest.mark.parametrize("rejected", [slice(0, 7_000), slice(0, 3_000), slice(1_000, 5_000), slice(1_080, 1_320)])
 def test_leaves_without_an_accepted_row_lose_nothing(rejected: slice) -> None:
     """The first ones, ones between, and all."""
-    accepted = np.ones(8_000, np.bool_)
+    accepted = np.ones(7_000, np.bool_)
     accepted[rejected] = False
-    points = mixture(8_000)
+    points = mixture(7_000)
     points.X[~accepted], points.weight[~accepted] = np.nan, np.nan
     sealed_exactly(points, config_of(3), accepted)
 

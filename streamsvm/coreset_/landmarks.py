@@ -95,9 +95,8 @@ def measured_by_landmarks(
     own = np.bincount(label, minlength=labels)
     if np.count_nonzero(own) < 2:
         return None
-    before = None if kept is None else kept.landmarks
-    if before is not None and kept is not None and rows < GROWTH * before.rows:
-        side, landmarks = kept.side, before
+    if kept is not None and kept.landmarks is not None and rows < GROWTH * kept.landmarks.rows:
+        side, landmarks = kept.side, kept.landmarks
     else:
         problems = [1] if labels == 2 else range(labels)
         sides = [(np.arange(labels) == one).astype(np.int64) for one in problems if 0 < own[one] < len(label)]

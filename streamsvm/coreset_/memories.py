@@ -3,7 +3,7 @@ r"""Memories: which rows a partition still counts, and how much.
 `all` counts all of them alike, and needs nothing of this. `window` counts the newest; in `decay` weights halve;
 `adaptive` learns horizons from what was right of late.
 
-**What is held.** A *span* is a range of so many rows. Its first leaf is unscreened and screens the rest; when it is
+**Spans.** A *span* is a range of so many rows. Its first leaf is unscreened and screens the rest; when it is
 full, both become a bucket. Two siblings, buckets of as many rows of which the older begins at a multiple of the rows of
 both, become one as soon as a third as long follows them. So for any length there is a border between it and twice it
 from the end. No bucket of a window is longer than a `GRAIN` of it. Buckets that will never count again are dropped.
@@ -163,7 +163,7 @@ def horizons_of(before: Horizons | None, buckets: Sequence[Bucket], partition: i
     """Return the horizons that begin with each bucket: experts that are still good stay, shares of the others go."""
     borders = [_before(bucket).rows for bucket in buckets]
     end, span = borders[-1] + buckets[-1].extent.rows, config.coreset.span_rows
-    known = {} if before is None else {int(border): at for at, border in enumerate(before.borders)}
+    known = {int(border): at for at, border in enumerate(before.borders)} if before else {}
     solved, experts, kept = [], [], []
     for at, border in enumerate(borders):
         kept.append(before.starts[known[border]] if before and border in known else 0.0)
@@ -178,7 +178,7 @@ def horizons_of(before: Horizons | None, buckets: Sequence[Bucket], partition: i
     if total > 0.0 and new < 1.0:
         pairs = zip(borders, kept, strict=True)
         starts = [(1.0 - new) * own / total if border in known else NEW for border, own in pairs]
-    slots = [] if before is None else list(before.slots)
+    slots = list(before.slots) if before else []
     count = 1 + max(0, math.ceil(math.log2((end - borders[0]) / span)))
     while len(slots) < count:
         slots.append(1.0 / (len(slots) + 1))

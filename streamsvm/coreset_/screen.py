@@ -94,7 +94,7 @@ class Screen:
             span=span,
             certain=np.where(known, 1, max(1, room // (UNKNOWN * labels))).astype(np.int64),
             thinned=0,
-            sums=_starts(name, 0, labels),
+            sums=_starts(name, labels),
             count=np.zeros(labels, np.int64),
             label=np.zeros(labels),
             active=np.zeros((p, 2)),
@@ -181,8 +181,8 @@ def _thin(state: Screen, full: Points, name: Name) -> int:
     return len(rows)
 
 
-def _starts(name: Name, thinned: int, labels: int) -> Float:
-    return generator(name[0], Purpose.SCREEN, (name[1], name[2], thinned)).random((labels, BINS))
+def _starts(name: Name, labels: int) -> Float:
+    return generator(name[0], Purpose.SCREEN, (name[1], name[2], 0)).random((labels, BINS))
 
 
 def _rate(worth: Float, expected: Float, target: float) -> float:

@@ -36,7 +36,7 @@ def screened(
     state: Screen, points: Points, seed: int = 0, accepted: NDArray[np.bool_] | None = None
 ) -> tuple[Screen, Points]:
     """Return the state after points, and what is kept; the strata start as in a partition of the seed."""
-    sums = _starts((seed, 0, 0), 0, len(state.label))
+    sums = _starts((seed, 0, 0), len(state.label))
     buffer = Points(np.empty((ROOM, points.dimension), points.X.dtype), np.empty(ROOM, np.int8), np.empty(ROOM))
     accepted = np.ones(len(points), np.bool_) if accepted is None else accepted
     state, kept = screen(replace(state.copy(), sums=sums), points, accepted, buffer, 0, (seed, 0, 0))

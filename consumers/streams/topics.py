@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
@@ -245,6 +246,11 @@ class OutputWatch:
     ) -> None:
         self._settings, self._cluster, self._health, self._watched = settings, cluster, health, watched
         self._ids = {name: topic_id for name, topic_id in known.items() if topic_id != MADE}
+        # Before the first look, so that a topic that is made again before it is seen to be another one.
+        for spec, _ in watched:
+            if spec.name not in self._ids and not cluster.embedded:
+                with suppress(StreamsvmError):
+                    self._ids[spec.name] = cluster.topic_id(spec.name)
         self._changed: set[str] = set()
         self._made_again = {
             spec.name: f"the topic {spec.name} was missing, and this start made it: what was written to it before, if "

@@ -284,11 +284,11 @@ def test_manifests_of_nothing_neither_stop_versions_nor_hide_a_worker_that_is_go
             assert held is not None
             key = f"{opening_prefix(connection, settings, 0)}{held.manifest.key}".encode()
             forge(connection, settings, [(0, key, held.manifest.encode())], told)
-            fill(connection, settings.input.topic, 60)
-            trainer.wait_until(covered(trainer))
+            fill(connection, settings.input.topic, 60, ROWS - 5)
+            trainer.wait_until(covered(trainer, ENOUGH - PARTITIONS * 5))
             trainer.wait_until(lambda: trainer.value("streamsvm_coresets_passed_over_total") >= PARTITIONS)
             trainer.wait_until(lambda: trainer.health.ready()[0])
-        fill(connection, settings.input.topic, 0, 5)
+        fill(connection, settings.input.topic, ROWS - 5)
         trainer.wait_until(lambda: "do their workers run?" in str(trainer.health.ready()))
         with WorkerRunning(settings, connection, ordinal=0, of=1):
             trainer.wait_until(lambda: trainer.health.ready()[0])

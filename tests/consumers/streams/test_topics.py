@@ -8,7 +8,7 @@ import pytest
 
 from consumers.host import Health
 from consumers.streams.topics import OutputWatch, check_output, output_topics, unfit, unfit_input, watched_outputs
-from streamsvm.errors import ConfigurationError
+from streamsvm.errors import ConfigurationError, TransientError
 from streamsvm.kafka import Cluster, TopicInfo, TopicSpec
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.command import error_of, run
@@ -99,6 +99,19 @@ def test_what_becomes_of_outputs_is_told_while_the_daemon_works(real_broker: Tes
     eventually(
         lambda: bool(warnings()) and not health.ready()[1]["waiting_for"].get(f"topic {models.name}"), "fit", 20.0
     )
+
+
+def test_a_topic_that_is_made_again_before_the_first_look_is_another_one(
+    real_broker: TestBroker, tmp_path: Path
+) -> None:
+    cluster, settings = Cluster(real_broker.connection), settings_for(real_broker.name("early"), tmp_path)
+    cluster.create(output_topics(settings))
+    (models, _), *_ = watched = watched_outputs(settings)
+    watch = OutputWatch(settings, cluster, Health(stuck_after_s=60.0), watched)
+    recreate(real_broker.connection, models.name)
+    watch.look()
+    with pytest.raises(TransientError, match=f"{models.name} was deleted and made again"):
+        watch.refuse_made_again(models.name)
 
 
 def test_a_compacted_input_is_unfit() -> None:

@@ -79,7 +79,8 @@ def test_what_becomes_of_outputs_is_told_while_the_daemon_works(real_broker: Tes
     cluster.create(output_topics(settings))
     health = Health(stuck_after_s=60.0)
     watched = watched_outputs(settings)
-    watch, (models, _), (aliases, _) = OutputWatch(settings, cluster, health, watched), *watched[:2]
+    watch, late = (OutputWatch(settings, cluster, each, watched) for each in (health, Health(stuck_after_s=60.0)))
+    (models, _), (aliases, _) = watched[:2]
 
     def warnings() -> dict[str, str]:
         watch.look()
@@ -93,25 +94,15 @@ def test_what_becomes_of_outputs_is_told_while_the_daemon_works(real_broker: Tes
     eventually(lambda: warnings() == {}, "no warning", 20.0)
     recreate(real_broker.connection, models.name)
     eventually(lambda: "made again" in warnings().get(f"topic {models.name}", ""), "a warning", 20.0)
+    late.look()
+    with pytest.raises(TransientError, match="made again"):  # before its first look
+        late.refuse_made_again(models.name)
     # As a broker with auto.create.topics.enable makes it for a client that asks.
     assert "cleanup.policy is delete, not compact" in health.ready()[1]["waiting_for"][f"topic {models.name}"]
     foreign.set_option(real_broker.connection, models.name, "cleanup.policy", "compact")
     eventually(
         lambda: bool(warnings()) and not health.ready()[1]["waiting_for"].get(f"topic {models.name}"), "fit", 20.0
     )
-
-
-def test_a_topic_that_is_made_again_before_the_first_look_is_another_one(
-    real_broker: TestBroker, tmp_path: Path
-) -> None:
-    cluster, settings = Cluster(real_broker.connection), settings_for(real_broker.name("early"), tmp_path)
-    cluster.create(output_topics(settings))
-    (models, _), *_ = watched = watched_outputs(settings)
-    watch = OutputWatch(settings, cluster, Health(stuck_after_s=60.0), watched)
-    recreate(real_broker.connection, models.name)
-    watch.look()
-    with pytest.raises(TransientError, match=f"{models.name} was deleted and made again"):
-        watch.refuse_made_again(models.name)
 
 
 def test_a_compacted_input_is_unfit() -> None:

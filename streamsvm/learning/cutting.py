@@ -289,7 +289,9 @@ def _made(standings: Mapping[int, PartitionAtCut], config: ModelConfig, task: Ta
         audit=tuple(sampled for part in parts.values() for sampled in part.audit),
         held=_coverage(standings, parts, learned, now_ms),
         met=met,
-        beside_offsets=_beside_offsets(standings, config),
+        beside_offsets={
+            partition: standing.state.beside_offset for partition, standing in standings.items() if config.label_rule
+        },
     )
 
 
@@ -310,12 +312,6 @@ def _coverage(
             for partition, weighing in weighings.items()
         },
     )
-
-
-def _beside_offsets(standings: Mapping[int, PartitionAtCut], config: ModelConfig) -> dict[int, int]:
-    if config.label_rule is None:
-        return {}
-    return {partition: standing.state.beside_offset for partition, standing in standings.items()}
 
 
 def _first_leaves(

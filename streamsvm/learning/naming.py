@@ -68,12 +68,8 @@ def tuning_of(head: Head | None) -> Tuning | None:
     )
 
 
-def summary(cut: Cut) -> StreamSummary:
-    """Summarise what was learned up to a cut."""
-    return _summary(cut.learned)
-
-
-def _summary(learned: Learned) -> StreamSummary:
+def summary(learned: Learned) -> StreamSummary:
+    """Write what was learned, for the lineage."""
     class_weight = tuple(map(float, learned.class_weight))
     return StreamSummary(
         rows=learned.rows,
@@ -95,7 +91,7 @@ def memory_of(cut: Cut, config: ModelConfig) -> Memory | None:
             PartitionHorizons(
                 partition=partition,
                 oldest=(coverage.oldest.offset, coverage.oldest.row),
-                before=_summary(coverage.before),
+                before=summary(coverage.before),
                 horizons=tuple((one.rows, one.share) for one in coverage.horizons),
             )
             for partition, coverage in sorted(cut.held.partitions.items())

@@ -248,7 +248,7 @@ def version_of(made: Made, config: ModelConfig, origin: Origin) -> Version:
         labels=config.points.labels,
         feature_names=config.points.feature_names,
         fit=_fit(made, task),
-        stream=summary(cut),
+        stream=summary(cut.learned),
         lineage=lineage,
         audit=made.audit,
         machines=_machine_fits(made),

@@ -48,7 +48,7 @@ from streamsvm.config import CoresetConfig, ModelConfig
 from streamsvm.config.sizes import GRAIN, MOST_HALF_LIVES
 from streamsvm.coreset_.audit import merged, shares
 from streamsvm.coreset_.buckets import NO_TIMES, Bucket, Extent, Float, Labels, Learned, Moments, joined, label_index
-from streamsvm.coreset_.landmarks import measured_by_landmarks
+from streamsvm.coreset_.landmarks import measured_by_kernel
 from streamsvm.coreset_.pilot import Measured, class_weights, measured
 from streamsvm.coreset_.reduce import Observed, Purpose, generator, reduce
 from streamsvm.points import Points, Position, Rows
@@ -260,11 +260,8 @@ class Memory:
             name = (partition, _before(whole).rows + whole.extent.rows, whole.extent.rows)
             seen, found = whole.extent.moments, None
             if coreset.reducer != "uniform" and len(whole.points) and (always or len(whole.points) > most):
-                if config.svm.kernel == "linear":
-                    random = generator(config.seed, Purpose.SKETCH, name)
-                    found = measured(whole.points, seen.weight, seen, config.svm, random)
-                else:
-                    found = measured_by_landmarks(whole.points, seen, whole.extent.rows, config, None)
+                random = generator(config.seed, Purpose.SKETCH, name)
+                found = measured_by_kernel(whole.points, seen, whole.extent.rows, config, random)
             random = generator(config.seed, Purpose.NODE, name)
             points = reduce(whole.points, most, found, random, config.points.classes, observed)
             return replace(whole, points=points), found

@@ -4,8 +4,9 @@ A row is drawn in, if it is an outlier, by what is sealed; it may enter the audi
 rows of a leaf before which nothing is sealed are kept as they came, and drawn in when the leaf is sealed or cut.
 
 A leaf is full after so many rows *seen*. Sealing does, in this order: the leaf becomes a bucket; of one bucket too many
-the two lightest neighbours become one, which gives up least, and keeps each bucket an unbroken range of the log; where
-a bucket has too many points, they are reduced; and what was measured of everything that is kept screens the next leaf.
+the two lightest neighbours become one, which gives up least, and keeps each bucket an unbroken range of the log (in a
+counter the last ones of as many rows do: Alg. 2 of Tukan et al. 2020); where a bucket has too many points, they are
+reduced; and what was measured of everything that is kept screens the next leaf.
 One pilot, of all that is kept, serves all of that: each reduction keeps the gradient at the optimum of all rows.
 Where rows are forgotten `memories` says what becomes of a full leaf.
 
@@ -17,7 +18,7 @@ other partitions nor the borders of batches have a part in it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce as folded
 from itertools import pairwise
@@ -29,10 +30,10 @@ from numpy.typing import NDArray
 from streamsvm.config import CoresetConfig, ModelConfig
 from streamsvm.coreset_.audit import Sampled, merged, reservoirs, shares
 from streamsvm.coreset_.buckets import Bucket, Extent, Learned, Moments, joined, label_weights
-from streamsvm.coreset_.landmarks import measured_by_landmarks
-from streamsvm.coreset_.memories import Memory
+from streamsvm.coreset_.landmarks import measured_by_kernel
+from streamsvm.coreset_.memories import Memory, latest
 from streamsvm.coreset_.outliers import RowBound, Tally
-from streamsvm.coreset_.pilot import Measured, measured
+from streamsvm.coreset_.pilot import Measured
 from streamsvm.coreset_.reduce import Observed, Purpose, generator, reduce
 from streamsvm.coreset_.screen import LEAST_ROOM, TARGET, Name, Screen, screen
 from streamsvm.points import Points, Position, Rows
@@ -44,6 +45,21 @@ POINTS_A_TOTAL: Final = 10
 LEAST_SHARE: Final = 0.25
 CONSERVED: Final = 1e-6
 """Relative error of a label's weight beyond which something is wrong; rounding is below 1e-12."""
+
+Witness = Callable[[Points, Points], object]
+"""Called with valid points in the order of the log, as they came and as they are learned; they may be views."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenLeaf:
+    """How full an open leaf is: leaves sealed before it, its rows and those that it spans, and the points it holds."""
+
+    sealed: int
+    start: Position
+    end: Position
+    rows: int
+    span: int
+    points: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +85,8 @@ class PartitionState:
         One, or one a label: of all rows, or of those of the open span where rows are forgotten.
     memory : Memory or None
         None where nothing is forgotten.
+    beside_offset : int
+        Offset after the newest record of a log beside the input that counted; -1 where there is none, or none did yet.
     """
 
     sealed: int
@@ -80,6 +98,7 @@ class PartitionState:
     raw: bool
     audit: tuple[Sampled, ...]
     memory: Memory | None = None
+    beside_offset: int = -1
 
     def drawn_in(self) -> PartitionState:
         """Return the state as a cut has it: a leaf whose rows are as they came, and their samples, are drawn in."""
@@ -108,6 +127,12 @@ class PartitionState:
     def learned(self) -> Learned:
         """Totals of everything that was learned, dropped or not."""
         return self.whole.learned if self.memory is None else self.memory.learned.join(self.own.learned)
+
+    def latest_ms(self, coreset: CoresetConfig) -> int:
+        """Return the latest time of a span; -1 where none has one, or age is in rows."""
+        if self.memory is None or coreset.length_s is None:
+            return -1
+        return latest(self.memory.stretches(coreset, self.buckets, self.own))[-1]
 
     def factors(self, coreset: CoresetConfig, now_ms: int) -> list[float]:
         """Return by what each bucket and the open leaf count; `now_ms` is the latest time of all partitions."""
@@ -161,6 +186,12 @@ class Partition:
     audit : tuple of Reservoir
         One, or one a label; none without `audit_points`.
     observed : Observed
+    sealed : int
+        Leaves sealed.
+    buckets : tuple of Bucket
+        The oldest first.
+    witness : Witness or None
+        Is shown points once they are learned.
     """
 
     def __init__(self, partition: int, base: Position, config: ModelConfig, before: Learned | None = None) -> None:
@@ -172,8 +203,9 @@ class Partition:
         self._kept, self._shared = 0, False
         self._extent = Extent(start=base, end=base, rows=0, first_time_ms=-1, last_time_ms=-1, moments=self._blank)
         self._screen: Screen | None = None
-        self._sealed, self._leader_epoch = 0, -1
-        self._buckets: tuple[Bucket, ...] = ()
+        self.sealed, self._leader_epoch, self._beside_offset = 0, -1, -1
+        self.buckets: tuple[Bucket, ...] = ()
+        self.witness: Witness | None = None
         self._memory: Memory | None = None
         if config.coreset.memory != "all":
             learned = self._extent.learned if before is None else before
@@ -191,6 +223,11 @@ class Partition:
         return self._extent.end
 
     @property
+    def rows(self) -> int:
+        """Rows of the open leaf."""
+        return self._extent.rows
+
+    @property
     def missing(self) -> int:
         """Rows after which the open leaf is full."""
         return (self._room if self._screen is None else self._screen.span) - self._extent.rows
@@ -199,9 +236,48 @@ class Partition:
     def points_held(self) -> int:
         """Points of the buckets, of the open leaf and of the audit samples."""
         samples = [reservoir.sample for reservoir in self.audit]
-        samples += [one for bucket in self._buckets for one in bucket.audit]
-        parts = [*(bucket.points for bucket in self._buckets), *(one.points for one in samples)]
+        samples += [one for bucket in self.buckets for one in bucket.audit]
+        parts = [*(bucket.points for bucket in self.buckets), *(one.points for one in samples)]
         return self._kept + sum(map(len, parts))
+
+    @property
+    def sealed_count(self) -> int:
+        """Valid points that were sealed."""
+        if self._memory is not None:
+            return self._memory.learned.count
+        return sum(bucket.extent.moments.count for bucket in self.buckets)
+
+    @property
+    def learned(self) -> Learned:
+        """Totals of everything that was learned."""
+        if self._bound is None:
+            return self.state().learned
+        own = self._extent if self._screen is None else replace(self._extent, moments=self._screen.moments)
+        return (joined(self.buckets).learned if self._memory is None else self._memory.learned).join(own.learned)
+
+    def open_leaf(self) -> OpenLeaf:
+        """Return how full the open leaf is."""
+        own = self._extent
+        return OpenLeaf(
+            sealed=self.sealed, start=own.start, end=own.end, rows=own.rows, span=own.rows + self.missing,
+            points=self._kept,
+        )  # fmt: skip
+
+    def show_open(self) -> None:
+        """Show the witness the points of a leaf that is bounded as a whole, as a cut has them; nothing comes after."""
+        if self.witness is not None and self._bound is None:
+            state = self.state()
+            self.witness(state.leaf, state.drawn_in().leaf)
+        self.witness = None
+
+    def lacks(self, then: PartitionState) -> int:
+        """Return how many points are in memory only because of an earlier state."""
+        kept = {id(bucket) for bucket in self.buckets}
+        found = sum(len(bucket.points) for bucket in then.buckets if id(bucket) not in kept)
+        if not np.may_share_memory(then.leaf.weight, self._buffer.weight):
+            found += len(then.leaf)
+        pairs = zip(then.audit, self.audit, strict=True)
+        return found + sum(len(old.points) for old, now in pairs if old.points is not now.sample.points)
 
     @property
     def outliers(self) -> Tally:
@@ -226,7 +302,11 @@ class Partition:
             last_time_ms=last if last >= 0 else before.last_time_ms,
         )
         self._leader_epoch = int(rows.leader_epoch[-1])
-        rows = self._within(rows)
+        if rows.beside_offset is not None:
+            self._beside_offset = int(rows.beside_offset[-1])
+        rows, came = self._within(rows), rows
+        if self.witness is not None and self._bound is not None:
+            self.witness(came.points.take(came.accepted), rows.points.take(rows.accepted))
         for reservoir in self.audit:
             reservoir.add(rows)
         if self._screen is None:
@@ -247,21 +327,22 @@ class Partition:
         """Return all that it is; later rows do not change it, and no points are copied."""
         self._shared = True
         return PartitionState(
-            sealed=self._sealed,
+            sealed=self.sealed,
             leader_epoch=self._leader_epoch,
-            buckets=self._buckets,
+            buckets=self.buckets,
             leaf=self._buffer.take(slice(0, self._kept)),
             extent=self._extent,
             screen=None if self._screen is None else self._screen.copy(),
             raw=self._bound is None,
             audit=tuple(reservoir.sample for reservoir in self.audit),
             memory=self._memory,
+            beside_offset=self._beside_offset,
         )
 
     def restore(self, state: PartitionState) -> None:
         """Go on from a state."""
-        self._sealed, self._leader_epoch, self._buckets = state.sealed, state.leader_epoch, state.buckets
-        self._memory = state.memory
+        self.sealed, self._leader_epoch, self.buckets = state.sealed, state.leader_epoch, state.buckets
+        self._memory, self._beside_offset = state.memory, state.beside_offset
         self._own(0)
         _write(self._buffer, 0, state.leaf)
         self._kept, self._extent = len(state.leaf), state.extent
@@ -293,7 +374,7 @@ class Partition:
             tally.note(state.leaf, state.drawn_in().leaf, mean, self._partition, places, self._extent)
 
     def _renew_bound(self) -> None:
-        held = known(self._buckets, self._memory, self._config.coreset)
+        held = known(self.buckets, self._memory, self._config.coreset)
         sealed = joined(held).moments if held else self._blank
         self._bound = RowBound.of(sealed) if sealed.count else None
 
@@ -311,12 +392,14 @@ class Partition:
     @property
     def _name(self) -> Name:
         # Where rows are forgotten by the leaf's place in the log, wherever reading began.
-        return self._config.seed, self._partition, self._memory.learned.rows if self._memory else self._sealed
+        return self._config.seed, self._partition, self._memory.learned.rows if self._memory else self.sealed
 
     def _seal(self) -> None:
         state = self.state()
         self._note_raw(self._tally, state)
-        state = state.drawn_in()
+        came, state = state.leaf, state.drawn_in()
+        if self.witness is not None and self._bound is None:
+            self.witness(came, state.leaf)
         self._set_samples(state)
         points = Points.union(
             [state.leaf if state.screen is None else state.screen.calibrated(state.leaf, self.observed)]
@@ -325,17 +408,17 @@ class Partition:
         if self._memory is None:
             whole = screening = state.whole
             span = self._span(whole.rows)
-            found = self._merge([*self._buckets, leaf], whole, screens=span > 0)
+            found = self._merge([*self.buckets, leaf], whole, screens=span > 0)
         else:
             rows = self._memory.learned.rows % self._config.coreset.span_rows + leaf.extent.rows
             span = self._span(rows)
             if rows == self._config.coreset.span_rows:
                 leaf, self.audit = replace(leaf, audit=state.audit), reservoirs(self._partition, self._config)
-            self._buckets, self._memory, found = self._memory.sealed(
-                self._buckets, leaf, self._partition, self._config, self.observed, screens=span > 0
+            self.buckets, self._memory, found = self._memory.sealed(
+                self.buckets, leaf, self._partition, self._config, self.observed, screens=span > 0
             )
-            whole, screening = joined(self._buckets), self._buckets[-1].extent
-        self._sealed += 1
+            whole, screening = joined(self.buckets), self.buckets[-1].extent
+        self.sealed += 1
         self._renew_bound()
         self._places = []
         self._screen = Screen.begin(found, screening, span, self._room, self._name) if found is not None else None
@@ -350,7 +433,12 @@ class Partition:
         coreset = self._config.coreset
         most = 1 if coreset.structure == "chain" else coreset.sizes.buckets
         groups = [slice(at, at + 1) for at in range(len(buckets))]
-        if len(buckets) > most:
+        if coreset.structure == "counter":  # Alg. 2, but for digits that carry over: these become one at once
+            at = len(buckets) - 1
+            while at and buckets[at - 1].extent.rows == joined(buckets[at:]).rows:
+                at -= 1
+            groups[at:] = [slice(at, len(buckets))]
+        elif len(buckets) > most:
             at = lightest_neighbours([bucket.extent.moments.weight for bucket in buckets])
             groups[at : at + 2] = [slice(at, at + 2)]
         union = Points.union([bucket.points for bucket in buckets])
@@ -358,12 +446,9 @@ class Partition:
         sizes = [ends[group.stop] - ends[group.start] for group in groups]
         found = None
         if coreset.reducer != "uniform" and len(union) and (screens or max(sizes) > coreset.bucket_points):
-            random, seen = self._generator(Purpose.SKETCH), whole.moments
-            if self._config.svm.kernel == "linear":
-                found = measured(union, seen.weight, seen, self._config.svm, random)
-            else:
-                kept = None if self._screen is None else self._screen.pilot
-                found = measured_by_landmarks(union, seen, whole.rows, self._config, kept)
+            kept = None if self._screen is None else self._screen.pilot
+            random = self._generator(Purpose.SKETCH)
+            found = measured_by_kernel(union, whole.moments, whole.rows, self._config, random, kept)
         made = []
         for group, size in zip(groups, sizes, strict=True):
             members = buckets[group]
@@ -373,16 +458,16 @@ class Partition:
                 random = self._generator(Purpose.NODE)
                 own = reduce(own, coreset.bucket_points, of_part, random, self._labels, self.observed)
             made.append(Bucket(own, joined(members)))
-        self._buckets = tuple(made)
+        self.buckets = tuple(made)
         return found if screens else None
 
     def _generator(self, purpose: Purpose) -> np.random.Generator:
-        return generator(self._config.seed, purpose, (self._partition, self._sealed, 0))
+        return generator(self._config.seed, purpose, (self._partition, self.sealed, 0))
 
     def _span(self, rows: int) -> int:
         """Return how many rows the leaf after so many may span, in whole leaves; 0 where none is screened."""
         coreset, labels, d = self._config.coreset, self._labels, self._config.points.dimension
-        if not coreset.screens or self._room < max(LEAST_ROOM, 4 * labels):
+        if not coreset.screens or self._room < max(LEAST_ROOM, 4 * labels) or coreset.structure == "counter":
             return 0
         share, least = coreset.SCREENING, LEAST_LEAVES
         if self._memory is not None:
@@ -398,9 +483,9 @@ class Partition:
 
     def _check(self, whole: Extent) -> None:
         """Assert that nothing was lost: a wrong merge ends here, and publishes nothing."""
-        now = joined(self._buckets)
+        now = joined(self.buckets)
         assert (now.rows, now.start, now.end) == (whole.rows, whole.start, whole.end)
-        held = sum(label_weights(bucket.points, self._labels) for bucket in self._buckets)
+        held = sum(label_weights(bucket.points, self._labels) for bucket in self.buckets)
         seen = whole.moments.class_weight
         assert np.isfinite(held).all()
         assert (np.abs(held - seen) <= CONSERVED * seen.max(initial=1.0)).all(), (held, seen)

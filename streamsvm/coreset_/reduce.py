@@ -84,6 +84,11 @@ class Observed:
     uncalibrated: int = 0
     strained: int = 0
 
+    def add(self, other: Observed) -> None:
+        """Count what another one counted, too."""
+        for name in self.__slots__:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+
 
 def reduce(
     points: Points, m: int, found: Measured | None, random: np.random.Generator, labels: int, observed: Observed

@@ -54,9 +54,9 @@ def test_batches_change_no_bit(name: str, changes: bool) -> None:
         partition.add(batch)
         found = partition.state().screen
         thinned = max(thinned, 0 if found is None else found.thinned)
-        begun |= {partition._sealed} if found is not None else set()
+        begun |= {partition.sealed} if found is not None else set()
     assert len(begun) > 2
-    assert partition._sealed > len(partition._buckets)
+    assert partition.sealed > len(partition.buckets)
     assert not changes or thinned
     whole = flat(partition.state())
     for size in (1, 2, 3, 7, 4_096):

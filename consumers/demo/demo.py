@@ -36,7 +36,7 @@ from consumers.trainer.components import Components
 from consumers.trainer.trainer import Trainer
 from streamsvm.algorithms import ReducerName
 from streamsvm.config import CoresetConfig, PointsConfig, SvmConfig
-from streamsvm.coreset.moments import Moments
+from streamsvm.coreset.buckets import Moments
 from streamsvm.datasets import load_htru2
 from streamsvm.errors import TransientError
 from streamsvm.ingest.files.array_files import from_arrays

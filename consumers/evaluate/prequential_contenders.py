@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sklearn.linear_model import SGDClassifier
 
 from streamsvm.config import ModelConfig, SvmConfig
-from streamsvm.coreset.moments import Moments
+from streamsvm.coreset.buckets import Moments
 from streamsvm.learning.learner import Learner
 from streamsvm.learning.recipe import make
 from streamsvm.learning.tuning import Tuning

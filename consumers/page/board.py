@@ -42,10 +42,9 @@ from streamsvm.model.version import Version
 from streamsvm.registry.loading import Loaded
 
 if TYPE_CHECKING:  # a scorer's board loads nothing of training
-    from streamsvm.coreset.structure import Bucket, Learned
-    from streamsvm.learning.memories import Horizon
-    from streamsvm.learning.partition_state import OpenLeaf
-    from streamsvm.learning.partitions import Partitions
+    from streamsvm.coreset.buckets import Bucket, Learned
+    from streamsvm.coreset.partition import OpenLeaf
+    from streamsvm.learning.learner import Horizon, Learner
     from streamsvm.learning.recipe import Made
 
 LOOK_EVERY_S: Final = 1.0
@@ -241,7 +240,7 @@ class TrainerBoard:
             detail = f"{why} {verdict.detail}".rstrip()
             self.snapshot = replace(self.snapshot, verdict=structs.replace(verdict, detail=detail))
 
-    def look(self, learner: Partitions, now: datetime, monotonic: float) -> None:
+    def look(self, learner: Learner, now: datetime, monotonic: float) -> None:
         """Leave what the learner holds now, unless that was done within the last second."""
         if monotonic < self._look_at:
             return
@@ -407,7 +406,7 @@ def replace_current(part: VersionPart, current: int | None) -> VersionPart:
     return part if part.current == is_current else structs.replace(part, current=is_current)
 
 
-def _partitions(learner: Partitions, learned: Mapping[int, Learned]) -> tuple[PartitionPart, ...]:
+def _partitions(learner: Learner, learned: Mapping[int, Learned]) -> tuple[PartitionPart, ...]:
     leaves, horizons = learner.open_leaves(), learner.horizons()
     return tuple(
         _partition(number, buckets, leaves[number], learned[number].rows, horizons[number])

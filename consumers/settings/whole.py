@@ -7,6 +7,7 @@ from typing import Annotated, Any, Final, Self, get_args
 
 from pydantic import BaseModel, Field, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
+from streamsvm.learning.memory_kinds import memory_kind
 
 from consumers.settings.input_settings import InputConfig, RegistryConfig
 from consumers.settings.output_settings import OutputConfig
@@ -16,7 +17,6 @@ from consumers.settings.training_settings import CheckpointConfig, TrainingConfi
 from consumers.settings_sockets import added, open_to_branches
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig, require_trainable
 from streamsvm.errors import ConfigurationError
-from streamsvm.learning.memory_kinds import memory_kind
 from streamsvm.option_texts import named_directory
 from streamsvm.secrecy import MASK, is_secret
 from streamsvm.sections import RecipeOptions, Seed

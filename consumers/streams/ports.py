@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:  # a scorer loads nothing of training
-    from streamsvm.learning.cutting import DueCut
+    from streamsvm.learning.learner import DueCut
     from streamsvm.learning.recipe import Made
     from streamsvm.learning.tuning import Tuning
 

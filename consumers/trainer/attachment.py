@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from streamsvm.delivery.machine import Delivery
     from streamsvm.delivery.pipeline import Pipeline
     from streamsvm.kafka import TopicInfo
-    from streamsvm.learning.partitions import Partitions
+    from streamsvm.learning.learner import Learner
     from streamsvm.learning.recipe import Origin
     from streamsvm.model.left_out import Places
     from streamsvm.points import Position, Rows
@@ -140,7 +140,7 @@ class Attachment:
         """The incarnation whose newest version this one continues, and replaces at once; none by default."""
         return Continued()
 
-    def learner(self, config: ModelConfig, base: dict[int, Position]) -> Partitions | None:
+    def learner(self, config: ModelConfig, base: dict[int, Position]) -> Learner | None:
         """Return what takes the place of the learner; None: nothing does."""
 
     # ------------------------------------------------------------------ the life
@@ -244,7 +244,7 @@ class Attachments:
         """See `Attachment.continues`; the latest incarnation counts."""
         return max((one.continues for one in self.all), key=lambda one: one.incarnation, default=Continued())
 
-    def learner(self, config: ModelConfig, base: dict[int, Position]) -> Partitions | None:
+    def learner(self, config: ModelConfig, base: dict[int, Position]) -> Learner | None:
         """See `Attachment.learner`; the first answer counts."""
         for one in self.all:
             learner = one.learner(config, base)

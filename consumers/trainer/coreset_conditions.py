@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from typing import Final
 
 import structlog
+from streamsvm.coreset.conditions import MEANINGS, Seldom
 
 from streamsvm.choices import MemoryName
-from streamsvm.coreset.conditions import MEANINGS, Seldom
 
 log = structlog.get_logger("streamsvm.trainer")
 

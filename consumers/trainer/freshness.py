@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from consumers.metrics import Metrics
-from streamsvm.learning.cutting import Cut, DueCut
-from streamsvm.learning.partitions import Partitions
+from streamsvm.learning.learner import Cut, DueCut, Learner
 from streamsvm.points import Positions
 
 
@@ -19,13 +18,13 @@ class Freshness:
     Parameters
     ----------
     metrics : Metrics
-    learner : Partitions
+    learner : Learner
         At the start. Rows count from here on until somebody says how many the newest version covers.
     between_cuts : int
         Rows after which a cut falls due.
     """
 
-    def __init__(self, metrics: Metrics, learner: Partitions, between_cuts: int) -> None:
+    def __init__(self, metrics: Metrics, learner: Learner, between_cuts: int) -> None:
         self._metrics = metrics
         self._learner = learner
         self._covered = learner.rows

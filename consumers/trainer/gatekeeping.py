@@ -26,7 +26,7 @@ from consumers.metrics import Metrics
 from consumers.settings import Settings
 from streamsvm.errors import InvalidMessage, StreamsvmError
 from streamsvm.kafka import Cluster
-from streamsvm.learning.cutting import Cut
+from streamsvm.learning.learner import Cut
 from streamsvm.model import message as model_codec
 from streamsvm.model.pointers import Alias, Gate, GatePart, GateRival, Head
 from streamsvm.model.version import Version, version_key

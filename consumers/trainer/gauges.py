@@ -8,7 +8,7 @@ from math import nan
 from typing import Final
 
 from consumers.metrics import Metrics
-from streamsvm.learning.partitions import Partitions
+from streamsvm.learning.learner import Learner
 from streamsvm.model.class_skill import ClassSkill
 from streamsvm.model.skill_header import AnySkill
 
@@ -60,7 +60,7 @@ class Gauges:
         self._metrics.put("streamsvm_points_held", now)
         self._metrics.put("streamsvm_points_held_peak", max(peak, now))  # a checkpoint's points count, too
 
-    def coreset(self, learner: Partitions) -> None:
+    def coreset(self, learner: Learner) -> None:
         """Show the points of each level, the bytes of all buckets, and what reductions met."""
         levels: Counter[str] = Counter()
         bytes_kept = 0

@@ -35,7 +35,7 @@ from streamsvm.delivery.events import (
     Superseded,
 )
 from streamsvm.ingest.decoding import passed_over
-from streamsvm.learning.cutting import Cut, DueCut
+from streamsvm.learning.learner import Cut, DueCut
 from streamsvm.learning.recipe import Made
 from streamsvm.model.class_skill import ClassSkill
 from streamsvm.model.classes import ClassModel, pairs_of

@@ -31,9 +31,7 @@ from streamsvm.delivery.decision import Begin, Candidate, Present, Resume, decid
 from streamsvm.delivery.machine import Delivery
 from streamsvm.errors import ConfigurationError, StateError, TransientError
 from streamsvm.kafka import Cluster, TopicInfo
-from streamsvm.learning.cutting import DueCut, LearnerState
-from streamsvm.learning.learner import Learner
-from streamsvm.learning.partitions import Partitions
+from streamsvm.learning.learner import DueCut, Learner, LearnerState
 from streamsvm.model.pointers import Alias, Head
 from streamsvm.points import Position, precedes
 
@@ -61,7 +59,7 @@ class Started:
         The input.
     base : dict of partition to Position
         Where the incarnation began in each partition; new partitions are added.
-    learner : Partitions
+    learner : Learner
     waiting : Cut, TakenCut or None
         The checkpoint's cut, if it is still to be published.
     sequence : int
@@ -79,7 +77,7 @@ class Started:
 
     topic: TopicInfo
     base: dict[int, Position]
-    learner: Partitions
+    learner: Learner
     waiting: DueCut | None
     sequence: int
     settings: Settings
@@ -197,7 +195,7 @@ class Startup:
         """Return a checkpoint of this model with what others have learned since."""
         return self._attachments.recalled(snapshot) if snapshot.name == self._settings.name else snapshot
 
-    def _learner(self, config: ModelConfig, base: dict[int, Position]) -> Partitions:
+    def _learner(self, config: ModelConfig, base: dict[int, Position]) -> Learner:
         """Return who learns, or stands in the place of who does."""
         other = self._attachments.learner(config, base)
         return Learner(config, base, self._settings.training.every_leaves) if other is None else other
@@ -329,7 +327,7 @@ class Startup:
         if begun.passed_over:
             log.warning("checkpoint_passed_over", why=begun.passed_over, sequence=snapshot.sequence)
             self._checkpoints.reject_newer_than(snapshot)
-        # Partitions that were added after the newest version are ignored while the log is replayed: the replay must
+        # Learner that were added after the newest version are ignored while the log is replayed: the replay must
         # reach exactly the cut that this version was trained on, with the same partitions. The first topic check after
         # the replay adds them.
         added = self._cluster.starts(topic.name, self._delivery.published_cut.keys() - snapshot.base.keys(), "earliest")

@@ -22,7 +22,7 @@ from consumers.settings import Settings
 from consumers.trainer.gatekeeping import CurrentVersion, Gatekeeper, present_of
 from streamsvm.config import ModelConfig
 from streamsvm.kafka import Cluster
-from streamsvm.learning.cutting import Cut
+from streamsvm.learning.learner import Cut
 from streamsvm.model.classes import AnyModel, ClassModel, LinearMachines
 from streamsvm.model.machine import LinearMachine, Model
 from streamsvm.model.pointers import Alias, Gate

@@ -12,7 +12,7 @@ import threading
 import time
 
 from streamsvm.config import ModelConfig
-from streamsvm.learning.cutting import DueCut
+from streamsvm.learning.learner import DueCut
 from streamsvm.learning.recipe import Made, make
 from streamsvm.learning.training import TrainFunction
 from streamsvm.learning.tuning import Tuning

@@ -34,10 +34,10 @@ from streamsvm.checkpoint.partition_codec import (
 from streamsvm.checkpoint.parts import parts_of
 from streamsvm.checkpoint.snapshot import Snapshot
 from streamsvm.coreset.audit_sample import Held
-from streamsvm.coreset.structure import Bucket
+from streamsvm.coreset.buckets import Bucket
+from streamsvm.coreset.partition import PartitionState
 from streamsvm.errors import CorruptCheckpoint
-from streamsvm.learning.cutting import Cut, LearnerState
-from streamsvm.learning.partition_state import PartitionState
+from streamsvm.learning.learner import Cut, LearnerState
 from streamsvm.model.pointers import Head
 from streamsvm.points import Points, Position
 

@@ -20,9 +20,9 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from streamsvm.coreset.audit_sample import Held, Sampled
-from streamsvm.coreset.moments import Moments
-from streamsvm.coreset.structure import Extent, Learned
+from streamsvm.coreset.audit import Sampled
+from streamsvm.coreset.audit_sample import Held
+from streamsvm.coreset.buckets import Extent, Learned, Moments
 from streamsvm.errors import CorruptCheckpoint
 from streamsvm.named_parts import UnknownPart, named_parts, sorted_parts
 from streamsvm.points import Points, Position

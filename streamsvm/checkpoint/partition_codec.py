@@ -18,9 +18,9 @@ from streamsvm.checkpoint.forms import (
     describes,
 )
 from streamsvm.checkpoint.parts import parts_of, spans_part
+from streamsvm.coreset.buckets import Bucket
+from streamsvm.coreset.partition import PartitionState
 from streamsvm.coreset.screening import Screen, Screened
-from streamsvm.coreset.structure import Bucket
-from streamsvm.learning.partition_state import PartitionState
 
 PARTITION_PARTS: Final = parts_of("partition", spans_part.PARTITION)
 

@@ -28,9 +28,9 @@ from streamsvm.checkpoint.forms import (
 )
 from streamsvm.checkpoint.framing import CHECKSUM_BYTES, RecordFormat
 from streamsvm.checkpoint.partition_codec import PARTITION_PARTS, PlacedBucket, PlacedScreened, partition_state
-from streamsvm.coreset.structure import Bucket
+from streamsvm.coreset.buckets import Bucket
+from streamsvm.coreset.partition import PartitionState
 from streamsvm.errors import CorruptCheckpoint
-from streamsvm.learning.partition_state import PartitionState
 
 BUCKET: Final = RecordFormat(b"SSVMBUCK")
 PARTITION: Final = RecordFormat(b"SSVMPART")

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from streamsvm.learning.cutting import Cut, LearnerState
+from streamsvm.learning.learner import Cut, LearnerState
 from streamsvm.model.pointers import Head
 from streamsvm.points import Position
 

@@ -1,50 +1,13 @@
-"""Weighted coresets: moments, reducers, and the merge-and-reduce structure of a partition."""
+"""Bounded memory of a labeled stream: merge and reduce of weighted coresets, for any number of labels in one code.
 
-from __future__ import annotations
+    rows -> leaf -> screen -> bucket -> tree -> cut
 
-from typing import TYPE_CHECKING
+Rows of a partition collect in a leaf. A full leaf becomes a bucket of weighted points; where there are too many
+buckets, the two lightest neighbours become one. Which points stay is decided by a *pilot*: rough machines of everything
+that is kept, one a problem. Two labels are one problem, K labels are K problems, each label against the rest. Once
+there is a pilot, a leaf spans a quarter of all rows before it: a row is kept by chance, in proportion to what it is
+worth, and all rows add to exact totals.
 
-from streamsvm.offered import on_first_use
-
-if TYPE_CHECKING:
-    from streamsvm.coreset.audit_sample import (
-        Held as Held,
-        Reservoir as Reservoir,
-        Sampled as Sampled,
-        merged as merged,
-    )
-    from streamsvm.coreset.conditions import MEANINGS as MEANINGS
-    from streamsvm.coreset.leaf import Leaf as Leaf
-    from streamsvm.coreset.moments import Moments as Moments
-    from streamsvm.coreset.outliers import Outlier as Outlier, RowBound as RowBound, Tally as Tally
-    from streamsvm.coreset.reducers.base import (
-        Observed as Observed,
-        Pilot as Pilot,
-        Purpose as Purpose,
-        Reducer as Reducer,
-        UniformReducer as UniformReducer,
-        generator as generator,
-    )
-    from streamsvm.coreset.reducers.calibrated import (
-        CalibratedReducer as CalibratedReducer,
-        Under as Under,
-        importance as importance,
-    )
-    from streamsvm.coreset.reducers.multiclass import SharedPilot as SharedPilot
-    from streamsvm.coreset.screening import (
-        Screen as Screen,
-        Screened as Screened,
-        Screener as Screener,
-        calibrated as calibrated,
-    )
-    from streamsvm.coreset.screening_kernels import BINS as BINS
-    from streamsvm.coreset.screens import LeafRule as LeafRule
-    from streamsvm.coreset.sensitivity import direct_bound as direct_bound, dual_bound as dual_bound
-    from streamsvm.coreset.structure import (
-        Bucket as Bucket,
-        Extent as Extent,
-        Learned as Learned,
-        Structure as Structure,
-    )
-
-__getattr__ = on_first_use(__name__, __file__)
+Source: Tukan, Baykal, Feldman and Rus 2020, "On Coresets for Support Vector Machines"; where we differ is said in
+`reduce`.
+"""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from streamsvm.errors import StreamsvmError
-from streamsvm.learning.cutting import TakenCut
+from streamsvm.learning.learner import TakenCut
 from streamsvm.learning.recipe import Made
 from streamsvm.model.pointers import Gate, Head
 from streamsvm.model.skill_header import AnySkill

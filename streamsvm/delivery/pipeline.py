@@ -31,8 +31,7 @@ from streamsvm.delivery.events import CaughtUp, CutDeclined, CutTaken
 from streamsvm.delivery.machine import Delivery
 from streamsvm.delivery.reading import Ends, Reading, Step
 from streamsvm.errors import StateError
-from streamsvm.learning.cutting import DueCut
-from streamsvm.learning.partitions import Partitions
+from streamsvm.learning.learner import DueCut, Learner
 from streamsvm.learning.recipe import Made
 from streamsvm.points import Position, Positions, Rows
 
@@ -75,7 +74,7 @@ class Pipeline(Reading):
     Parameters
     ----------
     delivery : Delivery
-    learner : Partitions
+    learner : Learner
     config : ModelConfig
     name, topic, topic_id : str
         Of the model and of its input; the id is empty if the broker does not report topic ids.
@@ -97,7 +96,7 @@ class Pipeline(Reading):
     def __init__(
         self,
         delivery: Delivery,
-        learner: Partitions,
+        learner: Learner,
         config: ModelConfig,
         *,
         name: str,

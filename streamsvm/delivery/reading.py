@@ -16,7 +16,7 @@ from typing import Final, Protocol
 
 from streamsvm.delivery.events import Assigned, CaughtUp, CutDeclined, CutTaken, RowsLearned
 from streamsvm.errors import StateError
-from streamsvm.learning.partitions import Partitions
+from streamsvm.learning.learner import Learner
 from streamsvm.points import Position, Positions, Rows
 
 Ends = Mapping[int, int | None]
@@ -64,7 +64,7 @@ class Reading:
     Parameters
     ----------
     goal : Goal
-    learner : Partitions
+    learner : Learner
         One that only takes over what other processes learned is offered no rows.
     name, topic : str
         Of the model and of its input.
@@ -79,7 +79,7 @@ class Reading:
     def __init__(
         self,
         goal: Goal,
-        learner: Partitions,
+        learner: Learner,
         *,
         name: str,
         topic: str,

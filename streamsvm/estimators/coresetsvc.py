@@ -31,7 +31,7 @@ from streamsvm.estimators.inputs import altered, check_labels, check_some_weight
 from streamsvm.estimators.persistence import Plain
 from streamsvm.estimators.stream import Stream
 from streamsvm.ingest.decoding import decoding_of
-from streamsvm.learning.memories import Horizon
+from streamsvm.learning.learner import Horizon
 from streamsvm.learning.tasks import MOST_CLASSES, task_of
 from streamsvm.learning.tuning import Score
 from streamsvm.model.classes import AnyModel

@@ -29,7 +29,7 @@ from sklearn.metrics import (
 )
 
 from streamsvm.config import SvmConfig
-from streamsvm.coreset.moments import Moments
+from streamsvm.coreset.buckets import Moments
 from streamsvm.learning.tasks import Task
 from streamsvm.learning.training import kernel_of, scaler_of, train, untrained
 from streamsvm.model.kernels import Float, Kernel, RbfKernel

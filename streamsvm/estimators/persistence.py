@@ -16,7 +16,7 @@ from streamsvm.checkpoint import format as checkpoint
 from streamsvm.checkpoint.snapshot import Snapshot
 from streamsvm.config import ModelConfig
 from streamsvm.errors import CorruptCheckpoint
-from streamsvm.learning.cutting import LearnerState
+from streamsvm.learning.learner import LearnerState
 from streamsvm.learning.training import Trained
 from streamsvm.learning.tuning import Score
 from streamsvm.model.fit import Fit

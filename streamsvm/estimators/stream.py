@@ -16,8 +16,7 @@ from streamsvm.config import ModelConfig
 from streamsvm.coreset.conditions import MEANINGS, Seldom
 from streamsvm.coreset.outliers import TELLING
 from streamsvm.estimators.persistence import Machines, Plain, from_plain, to_plain
-from streamsvm.learning.learner import Learner
-from streamsvm.learning.memories import Horizon
+from streamsvm.learning.learner import Horizon, Learner
 from streamsvm.learning.recipe import make
 from streamsvm.learning.tasks import Task, task_of
 from streamsvm.learning.training import with_rough_probability

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from streamsvm.offered import on_first_use
 
 if TYPE_CHECKING:
+    from streamsvm.coreset.partition import PartitionState as PartitionState
     from streamsvm.learning import (
         cutting as cutting,
         judging as judging,
@@ -23,9 +24,8 @@ if TYPE_CHECKING:
         PartitionCoverage as PartitionCoverage,
     )
     from streamsvm.learning.leaf_screens import NodePilot as NodePilot
-    from streamsvm.learning.learner import Learner as Learner, warm_up as warm_up
-    from streamsvm.learning.memories import STRUCTURES as STRUCTURES, Horizon as Horizon, MemoryState as MemoryState
-    from streamsvm.learning.partition_state import PartitionState as PartitionState
+    from streamsvm.learning.learner import Horizon as Horizon, Learner as Learner, warm_up as warm_up
+    from streamsvm.learning.memories import STRUCTURES as STRUCTURES, MemoryState as MemoryState
     from streamsvm.learning.pilots import (
         kernel_pilot as kernel_pilot,
         linear_pilot as linear_pilot,

@@ -1,149 +1,445 @@
-"""The learner: rows in, cuts out; no I/O, no clock, no threads.
+"""Rows in, cuts out: all partitions of a topic. No I/O, no clock, no threads.
 
-`Learner.learn` is offered the rows of one partition, and gives them to that partition's
-`streamsvm.learning.partition.Partition` in pieces that end where a leaf is full or a cut falls due. What partitions,
-cuts and checkpoints have in common, in whatever process rows are learned, is in the base class,
-`streamsvm.learning.partitions`. A trainer drives a learner by `streamsvm.delivery.pipeline`; `verify`, `evaluate` and
-the estimators drive the same class.
+A *cut* is a position of each partition, and the training set of everything before these positions. One is due after so
+many leaves, counted over all partitions; `learn` stops there, in the middle of a batch if need be, so that a cut is the
+same for every size of batches. A screened leaf counts once for each `leaf_rows` rows, or models would become ever older
+between two cuts. Leaves before the first valid point do not count: nothing could be trained.
 
-Invariant: a row is learned once however often it is offered, because rows before the partition's position are passed
-over.
+A cut is *taken* in the loop that reads, which costs nothing that grows with the points: states never change. It is
+*made* in the thread that trains it, or never, where a newer one replaced it: partitions are put together in ascending
+order, and their union is reduced under a pilot of its own.
 
-A cut is due after so many leaves, counted over all partitions. Then `learn` stops, in the middle of a batch if need be:
-the cut belongs to the leaf that made it due, so that it is the same for every size of batches.
+Invariants: a row is learned once however often it is offered. A cut that is made is a pure function of the states that
+were taken, wherever and whenever it is made.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import reduce as folded
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig
-from streamsvm.coreset import audit_sample as audit
-from streamsvm.coreset.leaf import Leaf
-from streamsvm.coreset.moments import Moments
-from streamsvm.coreset.reducers import calibrated
-from streamsvm.coreset.reducers.base import Purpose, generator
-from streamsvm.coreset.structure import Learned
-from streamsvm.learning import leaf_screens, pilots, training
-from streamsvm.learning.partition import Witness
-from streamsvm.learning.partitions import Partitions
-from streamsvm.learning.tasks import Task
+from streamsvm.coreset.audit import Sampled
+from streamsvm.coreset.buckets import Bucket, Learned, Moments
+from streamsvm.coreset.landmarks import measured_by_kernel
+from streamsvm.coreset.outliers import Tally
+from streamsvm.coreset.partition import OpenLeaf, Partition, PartitionState, Witness
+from streamsvm.coreset.reduce import Observed, Purpose, generator, reduce
 from streamsvm.points import Points, Position, Positions, Rows, Times
 
-REHEARSED = 2_000
-"""Rows with which a learner is warmed up."""
+SHORT: Final = 10
+"""A horizon is short if it has less than one part in so many of its partition's rows."""
+REHEARSED: Final = 2_000
 
 
-class Learner(Partitions):
+class Horizon(NamedTuple):
+    """The newest rows of a partition, so many, and their share of a training set's weight."""
+
+    rows: int
+    share: float
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """Which rows of a partition count in a cut: from where on, what was learned before, and horizons, longest first."""
+
+    oldest: Position
+    before: Learned
+    horizons: tuple[Horizon, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cut:
+    """Everything that a model of the stream up to some positions is made from.
+
+    Attributes
+    ----------
+    positions : mapping of partition to Position
+    leader_epochs : mapping of partition to int
+        Of the newest learned record; -1 where unknown.
+    points : Points
+        The training set, raw, at most `coreset.train_points` points in partition order.
+    moments : Moments
+        Exact, of all rows that count, under the weights that they have now.
+    learned : Learned
+        Totals of everything that was learned.
+    audit : tuple of Sampled
+        The samples of each partition, under the same weights.
+    coverage : mapping of partition to Coverage
+        Empty where all rows count.
+    beside_offsets : mapping of partition to int
+        Offset after the newest record of a log beside the input that counted; empty where there is none.
+    observed : Observed or None
+        What was counted while it was made, for people; no checkpoint holds it.
+    """
+
+    positions: Mapping[int, Position]
+    leader_epochs: Mapping[int, int]
+    points: Points
+    moments: Moments
+    learned: Learned
+    audit: tuple[Sampled, ...] = ()
+    coverage: Mapping[int, Coverage] = field(default_factory=dict)
+    beside_offsets: Mapping[int, int] = field(default_factory=dict)
+    observed: Observed | None = field(default=None, compare=False)
+
+    @property
+    def points_held(self) -> int:
+        """Points of the training set, and of the audit samples."""
+        return len(self.points) + sum(len(part.points) for part in self.audit)
+
+    def make(self) -> Cut:
+        """Return itself."""
+        return self
+
+    def saved(self) -> Cut:
+        """Return what a checkpoint holds of it: itself."""
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class LearnerState:
+    """All that a learner is."""
+
+    partitions: Mapping[int, PartitionState]
+    leaves_since_cut: int
+
+    @property
+    def positions(self) -> dict[int, Position]:
+        """The next row to learn of each partition."""
+        return {partition: state.extent.end for partition, state in self.partitions.items()}
+
+
+class TakenCut:
+    """A cut that is made when it is trained."""
+
+    def __init__(self, states: Mapping[int, PartitionState], config: ModelConfig) -> None:
+        self._states, self._config = states, config
+        self._made: Cut | None = None
+        self.positions: Mapping[int, Position] = LearnerState(states, 0).positions
+
+    def make(self) -> Cut:
+        """Make the cut, and release what it was made from. May run in any thread, in one at a time."""
+        if self._made is None:
+            # In this order: other threads read the states first, and so have one of the two without a lock.
+            self._made, self._states = _made(self._states, self._config), {}
+        return self._made
+
+    def saved(self) -> Cut | LearnerState:
+        """Return what a checkpoint holds of it: the cut if it is made, else all that it is made from."""
+        states = self._states
+        return self._made or LearnerState(states, 0)
+
+
+DueCut = Cut | TakenCut
+"""What is to be trained: taken just now, or found whole in a checkpoint."""
+
+
+class Learner:
     """Learns the rows of all partitions, and stops where a cut is due.
 
     Parameters
     ----------
-    config, base, every_leaves, task
-        As of `Partitions`.
+    config : ModelConfig
+    base : mapping of partition to Position
+        Where each partition begins.
+    every_leaves : int
+        Leaves completed, over all partitions, after which a cut is due.
     before : mapping of partition to Learned, optional
-        What was learned before the base, where that is not the beginning. Only of partitions that forget, and only
-        where a span begins: from there on they hold what they would have held.
+        What was learned before the base, of partitions that forget, where a span begins: from there on they hold what
+        they would have held.
+
+    Attributes
+    ----------
+    leaves_since_cut : int
+        Leaves completed since a cut was taken or declined.
     """
 
     def __init__(
-        self,
-        config: ModelConfig,
-        base: Positions,
-        every_leaves: int,
-        task: Task | None = None,
-        before: Mapping[int, Learned] | None = None,
+        self, config: ModelConfig, base: Positions, every_leaves: int, before: Mapping[int, Learned] | None = None
     ) -> None:
-        super().__init__(config, base, every_leaves, task)
-        for partition, learned in (before or {}).items():
-            self._partitions[partition].begin_after(learned)
+        self._config, self._every_leaves, self._of_cuts = config, every_leaves, Observed()
+        self.leaves_since_cut = 0
+        self._partitions: dict[int, Partition] = {}
+        self.extend(base, before)
 
     def learn(self, rows: Rows, until: Position | None = None) -> int:
-        """See `Partitions.learn`."""
-        own = self._partitions[rows.partition]
+        """Learn rows of one partition until they end, a cut falls due, or `until` is reached.
+
+        Rows before the partition's position are passed over: they are learned already. Returns how many of `rows` are
+        done with; the rest must be offered again.
+        """
+        own, leaf_rows = self._partitions[rows.partition], self._config.coreset.leaf_rows
         done = rows.index_of(own.position)
         stop = len(rows) if until is None else rows.index_of(until)
         while done < stop and not self.cut_due:
-            # Never past the end of the leaf, the row that makes a cut due, or the rows that may be learned now.
-            step = min(own.leaf.missing, self._rows_to_cut(own.leaf), stop - done)
-            completed = own.add(rows if step == len(rows) else rows.slice(done, done + step))
-            # Leaves without a valid point in any partition do not count: nothing could be trained at such a cut.
-            if completed and self._anything_sealed():
-                self._cutter.leaves += completed
+            seen = own.rows
+            to_cut = (self._every_leaves - self.leaves_since_cut) * leaf_rows - seen % leaf_rows
+            step = min(own.missing, to_cut, stop - done)
+            own.add(rows if step == len(rows) else rows.slice(done, done + step))
+            if self._anything_sealed():
+                self.leaves_since_cut += (seen + step) // leaf_rows - seen // leaf_rows
             done += step
         return done
 
-    def _rows_to_cut(self, leaf: Leaf) -> int:
-        """Return after how many rows a cut falls due: a screened leaf counts once for each `leaf_rows` rows."""
-        leaf_rows = self._config.coreset.leaf_rows
-        return self._cutter.missing * leaf_rows - leaf.rows % leaf_rows
+    def adopt(self, states: Mapping[int, PartitionState], leaves: int) -> None:
+        """Take over what others learned of some partitions, and how many leaves that completed.
+
+        A state that is not past the one that is held is passed over: a partition never goes back.
+        """
+        for partition, state in states.items():
+            if state.extent.end > self.position(partition):
+                self._partitions[partition].restore(state)
+        if self._anything_sealed():
+            self.leaves_since_cut += leaves
+
+    def extend(self, base: Positions, before: Mapping[int, Learned] | None = None) -> None:
+        """Take up partitions that are new; they change nothing in the others."""
+        assert not base.keys() & self._partitions.keys()
+        added = {p: Partition(p, at, self._config, (before or {}).get(p)) for p, at in base.items()}
+        # In ascending order: parts of a cut are put together so, and a hash is taken.
+        self._partitions = dict(sorted((self._partitions | added).items()))
+
+    @property
+    def positions(self) -> dict[int, Position]:
+        """The next row to learn of each partition."""
+        return {partition: own.position for partition, own in self._partitions.items()}
+
+    def position(self, partition: int) -> Position:
+        """Return the next row to learn of one partition."""
+        return self._partitions[partition].position
+
+    @property
+    def cut_due(self) -> bool:
+        """Whether a cut is to be taken or declined."""
+        return self.leaves_since_cut >= self._every_leaves
+
+    def take(self) -> TakenCut:
+        """Take a cut at the present positions; the next one is due `every_leaves` leaves later."""
+        self.leaves_since_cut = 0
+        return TakenCut({partition: own.state() for partition, own in self._partitions.items()}, self._config)
+
+    def cut(self) -> Cut:
+        """Take a cut and make it at once."""
+        cut = self.take().make()
+        self.note(cut)
+        return cut
+
+    def note(self, cut: Cut) -> None:
+        """Add what was counted while a cut was made, for `observed`."""
+        if cut.observed is not None:
+            self._of_cuts.add(cut.observed)
+
+    def decline_cut(self) -> None:
+        """Pass over a due cut, because a version of it exists already."""
+        self.leaves_since_cut = 0
+
+    def call_for_cut(self) -> None:
+        """Make a cut due at the present positions, whatever was counted: some leaves may be in no version yet."""
+        if self._anything_sealed():
+            self.leaves_since_cut = max(self.leaves_since_cut, self._every_leaves)
+
+    def points_beyond(self, cut: DueCut) -> int:
+        """Return how many points a cut keeps in memory besides those that are kept here."""
+        saved = cut.saved()
+        if isinstance(saved, Cut):
+            return saved.points_held
+        return sum(self._partitions[partition].lacks(state) for partition, state in saved.partitions.items())
+
+    def state(self) -> LearnerState:
+        """Return all that it is; later rows do not change it."""
+        return LearnerState({p: own.state() for p, own in self._partitions.items()}, self.leaves_since_cut)
+
+    def restore(self, state: LearnerState) -> None:
+        """Go on from a state; a partition that is not in it stays at its base."""
+        assert state.partitions.keys() <= self._partitions.keys()
+        self.leaves_since_cut = state.leaves_since_cut
+        for partition, saved in state.partitions.items():
+            self._partitions[partition].restore(saved)
 
     def show(self, witnesses: Mapping[int, Witness]) -> None:
-        """Show each partition's points to its witness, as they are learned from now on; not where some are forgotten.
+        """Show each partition's points to its witness as they are learned from now on: of those that forget nothing.
 
-        The points of a partition's first leaf, which get their bounds when it is sealed, are shown then; `show_open`
-        shows those that are left.
+        Points of a leaf that is bounded as a whole are shown when it is sealed, or by `show_open`.
         """
         for partition, witness in witnesses.items():
-            self._partitions[partition].show(witness)
+            self._partitions[partition].witness = witness
 
     def show_open(self) -> None:
         """Show what was learned and not shown yet, as a cut has it; nothing may be learned after that."""
         for own in self._partitions.values():
             own.show_open()
 
+    @property
+    def points_held(self) -> int:
+        """Points kept now: of buckets, open leaves and audit samples."""
+        return sum(own.points_held for own in self._partitions.values())
+
+    @property
+    def audit_points(self) -> int:
+        """Points of the audit samples."""
+        return sum(len(reservoir.sample.points) for own in self._partitions.values() for reservoir in own.audit)
+
+    @property
+    def leaves_sealed(self) -> int:
+        """Leaves sealed since the base."""
+        return sum(own.sealed for own in self._partitions.values())
+
+    def learned(self) -> dict[int, Learned]:
+        """Return the totals of everything that each partition learned since the base."""
+        return {partition: own.learned for partition, own in self._partitions.items()}
+
+    def buckets(self) -> dict[int, tuple[Bucket, ...]]:
+        """Return the buckets of each partition, the oldest first."""
+        return {partition: own.buckets for partition, own in self._partitions.items()}
+
+    def open_leaves(self) -> dict[int, OpenLeaf]:
+        """Return how full each partition's open leaf is."""
+        return {partition: own.open_leaf() for partition, own in self._partitions.items()}
+
+    def horizons(self) -> dict[int, tuple[Horizon, ...]]:
+        """Return what a cut would be of now, in each partition; empty where nothing is forgotten."""
+        if not self._config.coreset.forgets:
+            return dict.fromkeys(self._partitions, ())
+        states = self.state().partitions
+        now_ms = latest_ms(states, self._config.coreset)
+        return {partition: _horizons(state, self._config.coreset, now_ms) for partition, state in states.items()}
+
+    def short_share(self) -> float | None:
+        """Return which share of a cut's weight horizons shorter than a tenth of their partition's rows have now.
+
+        Of the partition where it is greatest; None where horizons are not learned.
+        """
+        if self._config.coreset.memory != "adaptive":
+            return None
+        learned = self.learned()
+        return max(
+            sum(one.share for one in horizons if SHORT * one.rows < learned[partition].rows)
+            for partition, horizons in self.horizons().items()
+        )
+
+    def observed(self) -> Observed:
+        """Return what reductions met since this was made; of cuts, those that were noted."""
+        whole = Observed()
+        for one in (self._of_cuts, *(own.observed for own in self._partitions.values())):
+            whole.add(one)
+        return whole
+
+    def outliers(self) -> Tally:
+        """Return which rows were drawn in since this was made."""
+        whole = Tally()
+        for own in self._partitions.values():
+            whole.add(own.outliers)
+        return whole
+
+    def _anything_sealed(self) -> bool:
+        """Return whether a valid point was ever sealed."""
+        return any(own.sealed_count for own in self._partitions.values())
+
+
+def latest_ms(states: Mapping[int, PartitionState], coreset: CoresetConfig) -> int:
+    """Return the latest time of all partitions' spans, by which rows are old; -1 where age is in rows."""
+    return max(state.latest_ms(coreset) for state in states.values())
+
+
+def _horizons(state: PartitionState, coreset: CoresetConfig, now_ms: int) -> tuple[Horizon, ...]:
+    if state.memory is None:
+        return ()
+    return tuple(Horizon(*one) for one in state.memory.newest(coreset, state.buckets, state.own, now_ms))
+
+
+def _made(taken: Mapping[int, PartitionState], config: ModelConfig) -> Cut:
+    coreset, observed = config.coreset, Observed()
+    states = {partition: state.drawn_in() for partition, state in taken.items()}
+    # By the newest rows, not by a clock: a memory that forgets by time must give the same cut in a year.
+    now_ms = latest_ms(states, coreset)
+    parts, audit, coverage = list[Points](), list[Sampled](), dict[int, Coverage]()
+    moments = Moments.zero(config.points.dimension, config.points.classes)
+    for partition, state in states.items():
+        factors = state.factors(coreset, now_ms)
+        parts += state.parts(observed, factors)
+        audit += state.samples(coreset, factors)
+        moments = moments.merge(state.moments(factors))
+        if state.memory is not None:
+            oldest = state.memory.oldest(coreset, state.buckets, state.own, now_ms)
+            coverage[partition] = Coverage(*oldest, _horizons(state, coreset, now_ms))
+    positions = LearnerState(states, 0).positions
+    points = Points.empty(config.points.dimension, config.points.numpy_dtype)
+    if parts:
+        points = training_set(Points.union(parts), moments, positions, config, observed)
+    return Cut(
+        positions=positions,
+        leader_epochs={partition: state.leader_epoch for partition, state in states.items()},
+        points=points,
+        moments=moments,
+        learned=folded(Learned.join, [state.learned for state in states.values()]),
+        audit=tuple(audit),
+        coverage=coverage,
+        beside_offsets={
+            partition: state.beside_offset for partition, state in states.items() if config.label_rule is not None
+        },
+        observed=observed,
+    )
+
+
+def training_set(
+    union: Points, moments: Moments, positions: Positions, config: ModelConfig, observed: Observed
+) -> Points:
+    """Return points, at least one, reduced to `coreset.train_points` where there are more.
+
+    The random numbers are named by the positions, not by a count of cuts: a trainer that passed over cuts while it read
+    the log again, and one that made them, draw the same points.
+    """
+    coreset = config.coreset
+    if len(union) <= coreset.train_points:
+        return union
+    plain = json.dumps([[partition, *positions[partition]] for partition in sorted(positions)])
+    words = np.frombuffer(hashlib.sha256(plain.encode()).digest(), dtype="<u8")
+    name = int(words[0]), int(words[1]), int(words[2])
+    found = None
+    if coreset.reducer != "uniform":
+        found = measured_by_kernel(union, moments, moments.count, config, generator(config.seed, Purpose.SKETCH, name))
+    random = generator(config.seed, Purpose.CUT, name)
+    return reduce(union, coreset.train_points, found, random, config.points.classes, observed)
+
 
 def warm_up(config: ModelConfig, say: Callable[[str], None] = lambda _: None) -> None:
-    """Compile, or load from numba's file cache, all functions that learning and training run for a configuration.
+    """Compile, or load from numba's file cache, all functions that learning and cutting run for a configuration.
 
-    This takes ten seconds and more on a cold start, so call it before the first poll: a consumer that does not poll for
-    `max.poll.interval.ms` loses its partitions. `say` is called with a sentence before each part; an exception that it
-    raises ends the warm-up.
+    Call it before the first poll: a cold start takes ten seconds and more. `say` is called with a sentence before each
+    part; an exception that it raises ends the warm-up.
     """
-    say("preparing sums and the audit sample")
-    Moments.zero(1).add(Points.empty(1, config.points.numpy_dtype))
-    audit.warm_up(config.points.numpy_dtype)
-    leaf_screens.warm_up(config, say)
-    say("preparing the pilots")
-    pilots.warm_up(config, say)
-    say("preparing trainings")
-    training.warm_up(config.svm, say)
-    say("preparing reductions")
-    calibrated.warm_up()
-    _rehearse(config)
-
-
-def _rehearse(config: ModelConfig) -> None:
-    """Learn and cut random rows with a small learner, to compile what reductions, screens and cuts still need."""
     # Small leaves, buckets and training set: every kind of reduction happens within `REHEARSED` rows.
-    own = config.coreset
+    own, labels = config.coreset, tuple(range(config.points.classes)) if config.points.classes > 2 else (-1, 1)
     coreset = CoresetConfig(
         reducer=own.reducer,
         structure=own.structure,
         points=2_112 if own.structure == "counter" else 352,
         train_points=48,
     )
-    several = config.points.classes > 2
-    points = PointsConfig(dimension=2, dtype=config.points.dtype, labels=(0, 1, 2) if several else (-1, 1))
-    weighted = isinstance(config.svm.class_weight, tuple) and several
-    svm = config.svm.model_copy(update={"class_weight": (1.0, 2.0, 3.0)}) if weighted else config.svm
-    n, random = REHEARSED, generator(0, Purpose.CUT, (0, 0, 0))
-    X = random.standard_normal((n, 2)).astype(points.numpy_dtype)
-    y = np.where(X[:, 0] + random.standard_normal(n) > 0, 1, -1).astype(np.int8)
-    if several:
-        y = np.where(X[:, 1] > 1.0, 2, np.maximum(y, 0)).astype(np.int8)
-    rows = Rows(
+    points = PointsConfig(dimension=2, dtype=config.points.dtype, labels=labels)
+    random = generator(0, Purpose.CUT, (0, 0, 0))
+    X = random.standard_normal((REHEARSED, 2)).astype(points.numpy_dtype)
+    y = np.searchsorted(np.linspace(-1.0, 1.0, len(labels) + 1)[1:-1], X[:, 0] + 0.3 * X[:, 1]).astype(np.int8)
+    whole = Rows(
         partition=0,
-        offset=np.arange(n),
-        row=np.zeros(n, np.int64),
-        last=np.ones(n, np.bool_),
-        times=Times.of(np.full(n, -1, np.int64)),
-        accepted=np.ones(n, np.bool_),
-        points=Points(X, y, np.ones(n)),
-        leader_epoch=np.full(n, -1, np.int64),
+        offset=np.arange(REHEARSED),
+        row=np.zeros(REHEARSED, np.int64),
+        last=np.ones(REHEARSED, np.bool_),
+        times=Times.of(np.full(REHEARSED, -1, np.int64)),
+        accepted=np.ones(REHEARSED, np.bool_),
+        points=Points(X, y if len(labels) > 2 else 2 * y - 1, np.ones(REHEARSED)),
+        leader_epoch=np.full(REHEARSED, -1, np.int64),
     )
-    learner = Learner(ModelConfig(points=points, coreset=coreset, svm=svm), {0: Position(0)}, n)
-    learner.learn(rows)
+    learner = Learner(ModelConfig(points=points, coreset=coreset, svm=config.svm), {0: Position(0)}, REHEARSED)
+    for part, until in (("sums and the audit sample", 20), ("pilots and screens", 500), ("reductions", REHEARSED)):
+        say(f"preparing {part}")
+        learner.learn(whole, Position(until))
+    say("preparing cuts")
     learner.cut()

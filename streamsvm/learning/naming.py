@@ -9,8 +9,8 @@ import msgspec
 import numpy as np
 
 from streamsvm.config import ModelConfig, support_vector_bytes
-from streamsvm.coreset.structure import Learned
-from streamsvm.learning.cutting import Cut
+from streamsvm.coreset.buckets import Learned
+from streamsvm.learning.learner import Cut
 from streamsvm.learning.tuning import Tuning
 from streamsvm.model.classes import machines_of
 from streamsvm.model.parts import probability_part

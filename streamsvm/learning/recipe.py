@@ -22,9 +22,9 @@ from typing import Protocol
 import msgspec
 
 from streamsvm.config import ModelConfig, SvmConfig
-from streamsvm.coreset.audit_sample import Sampled
-from streamsvm.coreset.moments import Moments
-from streamsvm.learning.cutting import Cut, DueCut
+from streamsvm.coreset.audit import Sampled
+from streamsvm.coreset.buckets import Moments
+from streamsvm.learning.learner import Cut, DueCut
 from streamsvm.learning.naming import memory_of, summary, tuned_at
 from streamsvm.learning.tasks import OneVsRest, Task, task_of
 from streamsvm.learning.training import (

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from streamsvm.choices import Multiclass
 from streamsvm.config import CoresetConfig, ModelConfig, SvmConfig
-from streamsvm.coreset.audit_sample import Sampled
-from streamsvm.coreset.moments import Moments
+from streamsvm.coreset.audit import Sampled
+from streamsvm.coreset.buckets import Moments
 from streamsvm.coreset.reducers.base import Pilot, Reducer, UniformReducer
 from streamsvm.coreset.reducers.calibrated import CalibratedReducer
 from streamsvm.coreset.reducers.multiclass import SharedPilot, SharedReducer

@@ -22,10 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamsvm.config import SvmConfig, support_vector_bytes
-from streamsvm.coreset.audit_sample import Sampled
-from streamsvm.coreset.estimate import estimate, represented
-from streamsvm.coreset.moments import Moments
-from streamsvm.coreset.reducers.base import Purpose, generator
+from streamsvm.coreset.audit import Sampled, estimate, represented
+from streamsvm.coreset.buckets import Moments
+from streamsvm.coreset.reduce import Purpose, generator
 from streamsvm.model.classes import AnyModel
 from streamsvm.model.deciles import Deciles, deciles_of
 from streamsvm.model.fit import Audit, Fit

@@ -36,11 +36,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamsvm.config import ModelConfig, SvmConfig
-from streamsvm.coreset.moments import Moments
-from streamsvm.coreset.reducers.base import Purpose, generator, reduce_for
+from streamsvm.coreset.buckets import Moments
+from streamsvm.coreset.reduce import Purpose, generator
+from streamsvm.coreset.reducers.base import reduce_for
 from streamsvm.learning import training
-from streamsvm.learning.cutting import Cut
 from streamsvm.learning.judging import Judge, judge_of, label_judge_of
+from streamsvm.learning.learner import Cut
 from streamsvm.learning.tasks import Task, task_of
 from streamsvm.model.kernels import Float, Kernel, LinearKernel, RbfKernel
 from streamsvm.model.machine import KernelMachine, LinearMachine, Machine, Scaler

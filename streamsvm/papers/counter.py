@@ -10,8 +10,9 @@ from __future__ import annotations
 from typing import Any
 
 from streamsvm.config import CoresetConfig
+from streamsvm.coreset.buckets import Bucket, joined
 from streamsvm.coreset.reducers.base import Reducer
-from streamsvm.coreset.structure import Bucket, PilotOf, Structure, joined
+from streamsvm.coreset.structure import PilotOf, Structure
 from streamsvm.points import Points
 
 

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamsvm.config import CoresetConfig
-from streamsvm.coreset.reducers.base import Observed, Pilot, UniformReducer
+from streamsvm.coreset.reduce import Observed
+from streamsvm.coreset.reducers.base import Pilot, UniformReducer
 from streamsvm.coreset.reducers.multiclass import SharedPilot
 from streamsvm.coreset.sensitivity import direct_bound
 from streamsvm.papers.clustered import Bound, sensitivities

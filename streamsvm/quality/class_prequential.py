@@ -17,7 +17,7 @@ from typing import Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from streamsvm.coreset.moments import Moments
+from streamsvm.coreset.buckets import Moments
 from streamsvm.model.classes import ClassModel, LinearMachines
 from streamsvm.model.machine import Scaler
 from streamsvm.points import Points

@@ -30,7 +30,7 @@ from typing import Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from streamsvm.coreset.audit_sample import Sampled
+from streamsvm.coreset.audit import Sampled
 from streamsvm.coreset.outliers import bounded_weights
 from streamsvm.model.classes import AnyModel
 from streamsvm.points import Points, Position, Positions, Rows

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from streamsvm.certificate import Certifier
 from streamsvm.config import ModelConfig
-from streamsvm.coreset.structure import Learned
+from streamsvm.coreset.buckets import Learned
 from streamsvm.errors import StateError
 from streamsvm.learning import naming
 from streamsvm.learning.learner import Learner

@@ -39,7 +39,8 @@ from consumers.settings import CheckpointConfig, InputConfig, LogConfig, OutputC
 from streamsvm.checkpoint import CheckpointDirectory, FileSystem, encode_bucket, encode_partition
 from streamsvm.config import ModelConfig, PointsConfig
 from streamsvm.kafka import Cluster, Connection, TopicSpec
-from streamsvm.learning import Learner, LearnerState, train
+from streamsvm.learning import train
+from streamsvm.learning.learner import Learner, LearnerState
 from tests.benchmarks.ingest import FORMATS, make, store, values_of
 from tests.benchmarks.runner import Child, aligned, all_cores, known, numbers, parser_of, shown, words, written
 from tests.benchmarks.trainers import TIMEOUT_S, serve, started_broker, trained

@@ -16,9 +16,12 @@ from sklearn.linear_model import SGDClassifier
 
 from streamsvm.checkpoint import format as checkpoint
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
-from streamsvm.coreset import CalibratedReducer, Moments, Observed, Purpose, UniformReducer, generator
+from streamsvm.coreset import CalibratedReducer, UniformReducer
+from streamsvm.coreset.buckets import Moments
+from streamsvm.coreset.reduce import Observed, Purpose, generator
 from streamsvm.estimators import SGD_SETTINGS
-from streamsvm.learning import REDUCERS, Learner, linear_pilot
+from streamsvm.learning import REDUCERS, linear_pilot
+from streamsvm.learning.learner import Learner
 from streamsvm.linalg import Float
 from streamsvm.points import Points, Position
 from tests.benchmarks.optimum import Model

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 
 import msgspec
+from streamsvm.branches.memories import checkpoint_parts as memories
 
 from streamsvm.branches.late_labels import checkpoint_parts as join
-from streamsvm.branches.memories import checkpoint_parts as memories
 from streamsvm.checkpoint import Form, PlacedArray, PlacedLearned, PlacedScreen, format as codec, parts_of
 from streamsvm.model import Alias, Gate, GatePart, GateRival, Head, PartitionCut, TuningInForce
 from tests.checkpoint.test_checkpoint import table

@@ -30,7 +30,7 @@ from streamsvm.checkpoint.framing import FORMAT
 from streamsvm.checkpoint.snapshot import Snapshot
 from streamsvm.crashpoints import POINTS
 from streamsvm.errors import ConfigurationError, CorruptCheckpoint, DirectoryTaken, StateError, TransientError
-from streamsvm.learning import Learner
+from streamsvm.learning.learner import Learner
 from streamsvm.model import PartitionCut
 from streamsvm.points import Position, Rows
 from tests.checkpoint.disks import RefusingDisk, SmallDisk, VolatileDisk

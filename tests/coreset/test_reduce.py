@@ -1,244 +1,161 @@
-"""Reducers: no bias, whatever the sampler; fixed size and exact weight for the uniform one."""
+"""Reduction: with which probability a point stays, and which totals are met exactly after it."""
 
 from __future__ import annotations
 
-import itertools
-from functools import cache
-
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
-from numpy.typing import NDArray
+from scipy.optimize import minimize
 
-from streamsvm.config import SvmConfig
-from streamsvm.coreset.moments import Moments
-from streamsvm.coreset.reducers.base import (
-    Pilot,
-    Purpose,
-    Reducer,
-    UniformReducer,
-    generator,
-    inclusion_probabilities,
-    order_by_margin,
-    systematic,
-)
-from streamsvm.coreset.reducers.calibrated import CalibratedReducer
-from streamsvm.coreset.sensitivity import mean_bound
-from streamsvm.learning import linear_pilot
-from streamsvm.papers import SensitivityReducer, draws, importance_sample, lemma_bound, occurrences
+from streamsvm.coreset.buckets import label_weights
+from streamsvm.coreset.pilot import again
+from streamsvm.coreset.reduce import LEAST, MOST, Observed, Totals, _every_label, _moved, inclusion, reduce, systematic
 from streamsvm.points import Points
-from tests.streams import gaussian
-
-REPETITIONS = 3_000
-REDUCERS: dict[str, Reducer] = {
-    "uniform": UniformReducer(),
-    "sensitivity": SensitivityReducer(),
-    "sensitivity, the lemma's bound": SensitivityReducer(lemma_bound),
-    "ordered by margin, not calibrated": CalibratedReducer(calibrated=False),
-}
+from tests.coreset.streams import Float, measure, mixture
 
 
-def pilot_for(points: Points, penalty: float = 1.0) -> Pilot:
-    """Return a pilot on unscaled features with the closed-form bound, which is poor and certified."""
-    d = points.dimension
-    bound = mean_bound(points.X.astype(np.float64), points.y, points.weight, penalty)
-    return Pilot(
-        penalty=penalty, mean=np.zeros(d), scale=np.ones(d), coefficients=np.zeros(d), intercept=0.0, lower_bound=bound
-    )
+def plain_inclusion(size: Float, m: int) -> Float:
+    """Return min(1, c size) with sum m, c by bisection."""
+    low, high = 0.0, 1.0
+    while np.minimum(1.0, high * size).sum() < m:
+        high *= 2.0
+    for _ in range(200):
+        c = (low + high) / 2.0
+        low, high = (c, high) if np.minimum(1.0, c * size).sum() < m else (low, c)
+    return np.minimum(1.0, high * size)
 
 
-@cache
-def deviations(reducer: str) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """Return exact hinge losses at 20 random w, their mean estimates over all repetitions, and the standard errors.
-
-    A 21st figure is the total weight.
-    """
-    points = gaussian(120, seed=5)
-    pilot = pilot_for(points)
-    W = np.random.default_rng(9).normal(size=(20, 4))
-    losses = np.maximum(0.0, 1.0 - points.y * (points.X @ W[:, :3].T + W[:, 3]).T)
-    losses = np.vstack([losses, np.ones(120)])
-    order = {x.tobytes(): index for index, x in enumerate(points.X)}
-    estimates = np.empty((REPETITIONS, 21))
-    for repetition in range(REPETITIONS):
-        kept = REDUCERS[reducer].reduce(points, 30, generator(repetition, Purpose.NODE, (0, 0, 0)), pilot)
-        estimates[repetition] = losses[:, [order[x.tobytes()] for x in kept.X]] @ kept.weight
-    return losses @ points.weight, estimates.mean(axis=0), estimates.std(axis=0, ddof=1) / np.sqrt(REPETITIONS)
-
-
-def bias_in_standard_errors(reducer: str, planted: float) -> float:
-    """Return the largest bias of the estimated hinge losses, in standard errors of the mean."""
-    exact, mean, error = (figures[:20] for figures in deviations(reducer))
-    return float(np.abs((mean * (1 + planted) - exact) / (error * (1 + planted))).max())
-
-
-@pytest.mark.long(keep=("uniform", "sensitivity"))
-@pytest.mark.parametrize("reducer", REDUCERS)
-def test_estimates_have_no_bias(reducer: str) -> None:
-    """The mean of 3,000 samples' hinge losses is the full one within 4.5 standard errors at 20 random w; so is that of
-    the total weight, which independent draws keep on average only. A bias of two per cent would be far outside."""
-    assert bias_in_standard_errors(reducer, 0.0) < 4.5
-    assert min(bias_in_standard_errors(reducer, planted) for planted in (-0.02, 0.02)) > 4.5
-    exact, mean, error = (float(figures[20]) for figures in deviations(reducer))
-    assert abs(mean - exact) < max(4.5 * error, 1e-9 * exact)
-    assert reducer == "uniform" or error > 1e-6 * exact
-
-
-@settings(max_examples=60, deadline=None)
-@given(n=st.integers(1, 300), m=st.integers(1, 100), seed=st.integers(0, 2**64 - 1), spread=st.floats(0, 12))
-@pytest.mark.parametrize("reducer", ["uniform", "sensitivity"])
-def test_size_order_and_sign(reducer: str, n: int, m: int, seed: int, spread: float) -> None:
-    """At most m points in log order, none twice, weights positive and finite, over weights of up to twelve orders; the
-    uniform reducer returns exactly m, of the total weight."""
-    points = gaussian(n)
-    points = points.reweighted(10.0 ** (spread * np.random.default_rng(1).random(n)))
-    pilot, random = pilot_for(points, 1.0 / points.weight.sum()), generator(seed, Purpose.NODE, (0, 0, 0))
-    reduced = REDUCERS[reducer].reduce(points, m, random, pilot)
-    assert len(reduced) <= min(n, m)
-    rows = [points.X.tolist().index(x) for x in reduced.X.tolist()]
-    assert rows == sorted(set(rows))
-    assert (reduced.weight > 0).all()
-    assert np.isfinite(reduced.weight).all()
-    if n <= m:
-        assert reduced.sha256() == points.sha256()
-    if reducer == "uniform":
-        assert len(reduced) == min(n, m)
-        assert reduced.weight.sum() == pytest.approx(points.weight.sum(), rel=1e-9)
-
-
-def test_repeated_draws_of_one_point_are_merged() -> None:
-    """Every draw adds u t / (m gamma): the weights are whole multiples of it, and the multiples add up to m."""
-    points, m = gaussian(20), 200
-    gamma = np.linspace(0.1, 1.0, 20)
-    drawn = importance_sample(points, gamma, m, generator(1, Purpose.NODE, (0, 0, 0)))
-    index = [points.X.tolist().index(x) for x in drawn.X.tolist()]
-    times = drawn.weight * m * gamma[index] / (points.weight[index] * gamma.sum())
-    np.testing.assert_allclose(times, np.round(times), rtol=1e-9)
-    assert round(times.sum()) == m
-
-
-def test_frequencies_follow_the_sensitivities() -> None:
-    """Over 200,000 draws each point comes in its share q, within 4.5 standard errors."""
-    gamma, m = np.array([0.001, 0.2, 1.0, 0.05, 0.5]), 200_000
-    q = gamma / gamma.sum()
-    share = occurrences(gamma, m, generator(2, Purpose.NODE, (0, 0, 0))) / m
-    assert (np.abs(share - q) < 4.5 * np.sqrt(q * (1 - q) / m)).all()
-
-
-def test_an_index_without_a_share_is_never_drawn() -> None:
-    """Not at the ends either, whatever the number."""
-    numbers = np.array([0.0, 0.5, np.nextafter(1.0, 0.0)])
-    assert set(draws(np.array([0.0, 0.1, 0.0, 0.3, 0.0]), numbers).tolist()) <= {1, 3}
-
-
-TWENTY = gaussian(20)
-DEGENERATE = {
-    "one label": Points(TWENTY.X, np.ones(20, np.int8), TWENTY.weight),
-    "one place, both labels": Points(np.ones((20, 3), np.float32), TWENTY.y, TWENTY.weight),
-    "one place a label": Points(np.repeat(TWENTY.y[:, None], 3, 1).astype(np.float32), TWENTY.y, TWENTY.weight),
-    "constant features": Points(np.zeros((20, 3), np.float32), TWENTY.y, TWENTY.weight),
-    "a single point of one label": Points(TWENTY.X, np.where(np.arange(20), 1, -1).astype(np.int8), TWENTY.weight),
-    "twelve orders of weight": TWENTY.reweighted(10.0 ** np.linspace(-6, 6, 20)),
-}
-
-
-@pytest.mark.parametrize("name", DEGENERATE)
-@pytest.mark.parametrize("m", [1, 5])
-def test_degenerate_sets_have_an_answer(name: str, m: int) -> None:
-    """At most m points, at least one, their weights positive and finite, whatever the set."""
-    points = DEGENERATE[name]
-    for seed in range(20):
-        random = generator(seed, Purpose.NODE, (0, 0, 0))
-        reduced = SensitivityReducer().reduce(points, m, random, pilot_for(points))
-        assert 1 <= len(reduced) <= m
-        assert np.isfinite(reduced.weight).all()
-        assert (reduced.weight > 0).all()
-
-
-def test_without_a_positive_optimum_weight_decides() -> None:
-    """One label only: the sample is the uniform reducer's, bit for bit."""
-    points = DEGENERATE["one label"]
-    one, other = (generator(4, Purpose.NODE, (0, 0, 0)) for _ in range(2))
-    made = SensitivityReducer().reduce(points, 5, one, pilot_for(points))
-    assert made.sha256() == UniformReducer().reduce(points, 5, other, None).sha256()
-
-
-def test_outliers_are_drawn_more_often() -> None:
-    """A far point comes in most samples, where sampling by weight keeps it in one of ten."""
-    X = gaussian(1_000, seed=4).X.copy()
-    X[17] += 100.0
-    points = Points(X, gaussian(1_000, seed=4).y, np.ones(1_000))
-    pilot = linear_pilot(points, 1_000.0, Moments.zero(3).add(points), SvmConfig())
-    times = dict.fromkeys(("uniform", "sensitivity"), 0)
-    for name, seed in itertools.product(times, range(20)):
-        reduced = REDUCERS[name].reduce(points, 100, generator(seed, Purpose.NODE, (0, 0, 0)), pilot)
-        times[name] += X[17].tolist() in reduced.X.tolist()
-    assert times["sensitivity"] >= 10
-    assert times["uniform"] <= 5
-
-
-def test_the_union_of_coresets_is_a_coreset_of_the_union() -> None:
-    """Parts reduced one by one estimate the whole without bias, at a model that no part knows."""
-    parts = [gaussian(100, seed=seed) for seed in (1, 2, 3)]
-    w = np.array([0.4, -0.3, 0.9])
-    exact = sum(_loss(part, w) for part in parts)
-    estimates = []
-    for seed in range(600):
-        reduced = [
-            SensitivityReducer().reduce(part, 25, generator(seed, Purpose.NODE, (0, 0, index)), pilot_for(part))
-            for index, part in enumerate(parts)
-        ]
-        estimates.append(_loss(Points.union(reduced), w))
-    assert abs(np.mean(estimates) - exact) < 4.5 * np.std(estimates, ddof=1) / np.sqrt(600)
-
-
-def _loss(points: Points, w: NDArray[np.float64]) -> float:
-    return float(points.weight @ np.maximum(0.0, 1.0 - points.y * (points.X @ w)))
-
-
-def test_certain_points_keep_their_weight() -> None:
-    """A point heavier than its share is kept for sure, as it is."""
-    weight = np.array([100.0, 1.0, 1.0, 1.0, 1.0])
-    inclusion = inclusion_probabilities(weight, 3)
-    np.testing.assert_allclose(inclusion, [1.0, 0.5, 0.5, 0.5, 0.5])
-    points = Points(np.arange(5, dtype=np.float32)[:, None], np.ones(5, np.int8), weight)
-    reduced = UniformReducer().reduce(points, 3, generator(0, Purpose.NODE, (0, 0, 0)), None)
-    assert reduced.weight.tolist() == [100.0, 2.0, 2.0]
-
-
-def test_generators_of_different_nodes_differ() -> None:
-    """Seed, purpose and each counter word change the numbers; the same key repeats them."""
-    keys = [
-        (0, 1, (0, 0, 0)),
-        (1, 1, (0, 0, 0)),
-        (0, 2, (0, 0, 0)),
-        (0, 1, (1, 0, 0)),
-        (0, 1, (0, 1, 0)),
-        (0, 1, (0, 0, 1)),
-    ]
-    drawn = [generator(seed, Purpose(purpose), counter).random(4).tolist() for seed, purpose, counter in keys]
-    assert len({tuple(numbers) for numbers in drawn}) == len(keys)
-    assert generator(*keys[0][:1], Purpose.NODE, (0, 0, 0)).random(4).tolist() == drawn[0]
-
-
-@settings(max_examples=100, deadline=None)
-@given(
-    margin=st.lists(st.floats() | st.sampled_from([0.0, -0.0, 1.0, np.nan, -np.nan]), max_size=60),
-    seed=st.integers(0, 2**32),
-)
-def test_points_are_ordered_by_label_margin_and_place(margin: list[float], seed: int) -> None:
-    """As `numpy.lexsort` orders them: zeros of both signs are equal, and what is not a number comes last."""
-    y, values = np.random.default_rng(seed).integers(-1, 3, len(margin)).astype(np.int8), np.array(margin, np.float64)
-    np.testing.assert_array_equal(order_by_margin(y, values), np.lexsort((values, y)))
-
-
-@settings(max_examples=100, deadline=None)
-@given(n=st.integers(2, 200), seed=st.integers(0, 2**32), start=st.floats(0.0, 1.0, exclude_max=True))
-def test_those_points_are_drawn_whose_interval_holds_a_step(n: int, seed: int, start: float) -> None:
-    """In the given order; they come back in that of the log."""
+@pytest.mark.parametrize("seed", range(20))
+def test_inclusion_is_what_bisection_finds(seed: int) -> None:
     random = np.random.default_rng(seed)
-    m, order = int(random.integers(1, n)), random.permutation(n)
-    inclusion = inclusion_probabilities(np.exp(random.normal(size=n)), m)
-    borders = np.cumsum(inclusion[order]) * (m / inclusion[order].cumsum()[-1])
-    expected = order[np.searchsorted(borders, start + np.arange(m), side="right").clip(max=n - 1)]
-    np.testing.assert_array_equal(systematic(inclusion, order, m, start), np.sort(expected))
+    size, m = 10.0 ** random.uniform(-seed / 3, seed / 3, 200), int(random.integers(1, 199))
+    pi = inclusion(size, m)
+    assert pi.sum() == pytest.approx(m, rel=1e-12)
+    np.testing.assert_allclose(pi, plain_inclusion(size, m), rtol=1e-9)
+
+
+def test_systematic_sampling_has_its_probabilities_and_a_fixed_size() -> None:
+    """Over starts that divide [0, 1) evenly, each point is drawn in the share of starts that its pi says."""
+    random, starts = np.random.default_rng(5), 2_000
+    pi = inclusion(10.0 ** random.uniform(-1, 1, 40), 12)
+    order = random.permutation(40)
+    drawn = [systematic(pi, order, 12, (at + 0.5) / starts) for at in range(starts)]
+    assert all(len(np.unique(one)) == 12 for one in drawn)
+    assert all((np.diff(one) > 0).all() for one in drawn)
+    # The starts that draw a point are an interval modulo 1: counted on a grid, it is off by less than two steps.
+    assert np.abs(np.bincount(np.concatenate(drawn), minlength=40) / starts - pi).max() < 2.0 / starts
+
+
+def test_systematic_sampling_spreads_along_the_order() -> None:
+    """Of each stretch of the order as many points are drawn as its pi sum to, up to one."""
+    pi = inclusion(10.0 ** np.random.default_rng(6).uniform(-1, 1, 300), 60)
+    order = np.random.default_rng(7).permutation(300)
+    chosen = np.isin(order, systematic(pi, order, 60, 0.37))
+    assert np.abs(np.cumsum(chosen) - np.cumsum(pi[order])).max() <= 1.0
+
+
+@pytest.mark.parametrize("extra", [0, 1, 20])
+def test_every_label_gets_a_point(extra: int) -> None:
+    """However light it is, and with as few points as labels."""
+    for seed in range(200):
+        random = np.random.default_rng(seed)
+        labels = int(random.integers(2, 9))
+        label = np.concatenate([np.arange(labels), random.integers(0, labels, 60)])
+        m = labels + extra
+        pi = inclusion(_every_label(10.0 ** random.uniform(-9, 9, len(label)), label, m), m)
+        chosen = systematic(pi, np.argsort(label, kind="stable"), m, random.random())
+        assert len(np.unique(label[chosen])) == labels
+        assert len(np.unique(chosen)) == m
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_calibration_moves_weights_the_least(seed: int) -> None:
+    """A solver of constrained problems finds the same weights: least chi-square distance, factors in a box."""
+    random = np.random.default_rng(seed)
+    weight, A = random.uniform(0.5, 3.0, 30), np.column_stack([np.ones(30), random.standard_normal((30, 4))])
+    # Of a larger sample's kind: some factors reach the box in half of the cases.
+    totals = (weight * np.clip(random.normal(1.0, 0.2 + 0.15 * seed, 30), LEAST, MOST)) @ A
+    moved, miss = _moved(weight, A, totals)
+    best = minimize(
+        lambda g: (weight * np.square(g - 1.0)).sum(),
+        np.ones(30),
+        jac=lambda g: 2.0 * weight * (g - 1.0),
+        bounds=[(LEAST, MOST)] * 30,
+        constraints={
+            "type": "eq",
+            "fun": lambda g: (weight * g) @ A - totals,
+            "jac": lambda _: (weight[:, None] * A).T,
+        },
+        method="SLSQP",
+        options={"ftol": 1e-14, "maxiter": 500},
+    )
+    assert best.success
+    assert miss < 1e-9
+    np.testing.assert_allclose(moved @ A, totals, atol=1e-6 * np.abs(totals).max())
+    np.testing.assert_allclose(moved / weight, best.x, atol=2e-5)
+
+
+def test_totals_that_no_weights_meet_are_missed_and_said_to_be() -> None:
+    """No weights are returned that are worse than the given ones."""
+    weight, A = np.ones(10), np.ones((10, 1))
+    moved, miss = _moved(weight, A, np.array([100.0]))
+    assert miss == pytest.approx(0.4)
+    np.testing.assert_allclose(moved, MOST)
+    assert _moved(weight, np.ones((10, 2)), np.array([9.0, 11.0]))[1] <= 0.1
+
+
+@pytest.mark.parametrize(("labels", "d"), [(2, 3), (2, 40), (4, 3)])
+@pytest.mark.parametrize("decades", [0.0, 6.0])
+@pytest.mark.parametrize("class_weight", ["none", "balanced"])
+def test_a_reduction_meets_the_totals(labels: int, d: int, decades: float, class_weight: str) -> None:
+    """Of labels, of active points on either side of each problem, and of gradients: all to 1e-6."""
+    points = mixture(3_000, d, labels, decades=decades)
+    found, observed = measure(points, labels, class_weight=class_weight), Observed()
+    kept = reduce(points, 500, found, np.random.default_rng(1), labels, observed)
+    assert (len(kept), observed.strained, observed.uncalibrated, observed.by_weight) == (500, 0, 0, 0)
+    assert (kept.weight > 0.0).all()
+    of_all, of_kept = Totals.of(found), Totals.of(again(kept, found.pilot))
+    np.testing.assert_allclose(of_kept.label, of_all.label, rtol=1e-12)
+    np.testing.assert_allclose(of_kept.active, of_all.active, rtol=1e-6)
+    size = Totals.of(again(kept, found.pilot)).active.sum(axis=1)[:, None]
+    assert np.abs((of_kept.gradient - of_all.gradient) / size).max() < 1e-6
+
+
+def test_with_few_points_the_mean_takes_the_place_of_gradients() -> None:
+    """With fewer than two a total, and with fewer again only labels are met."""
+    points = mixture(3_000, 10, 4)
+    found, observed = measure(points, 4), Observed()
+    kept = reduce(points, 60, found, np.random.default_rng(1), 4, observed)
+    assert observed.strained == 0
+    mean = Totals.of(again(kept, found.pilot)).mean
+    np.testing.assert_allclose(mean, Totals.of(found).mean, atol=1e-6 * kept.weight.sum())
+    few = reduce(points, 16, found, np.random.default_rng(1), 4, observed)
+    assert observed.uncalibrated == 1
+    np.testing.assert_allclose(label_weights(few, 4), label_weights(points, 4), rtol=1e-12)
+
+
+@pytest.mark.parametrize("labels", [2, 4])
+def test_without_a_pilot_the_weight_of_each_label_stays(labels: int) -> None:
+    """Also that of a label that has a single light point."""
+    points = mixture(2_000, labels=labels, decades=4.0)
+    light = points.y == points.y.max()
+    points = points.take(~light | (np.cumsum(light) == 1))
+    observed = Observed()
+    kept = reduce(points, 50, None, np.random.default_rng(2), labels, observed)
+    assert (len(kept), observed.by_weight) == (50, 1)
+    np.testing.assert_allclose(label_weights(kept, labels), label_weights(points, labels), rtol=1e-12)
+
+
+def test_a_label_that_never_comes_changes_no_choice() -> None:
+    """Two labels are one problem, and of three the first two are its mirror images: the same points are kept.
+
+    Each total stands there twice, so that weights differ by what the ridge of the calibration leaves.
+    """
+    points = mixture(3_000, 4, 2, decades=2.0)
+    as_three = Points(points.X, (points.y > 0).astype(np.int8), points.weight)
+    two, three = measure(points), measure(as_three, 3)
+    np.testing.assert_allclose(three.worth, two.worth, rtol=1e-9)
+    one = reduce(points, 200, two, np.random.default_rng(9), 2, Observed())
+    other = reduce(as_three, 200, three, np.random.default_rng(9), 3, Observed())
+    np.testing.assert_array_equal(other.X, one.X)
+    np.testing.assert_array_equal(other.y, one.y > 0)
+    np.testing.assert_allclose(other.weight, one.weight, rtol=1e-5)

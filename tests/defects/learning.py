@@ -16,8 +16,7 @@ from streamsvm.checkpoint import directory as checkpoint
 from streamsvm.checkpoint.snapshot import Snapshot
 from streamsvm.ingest.decoder import Decoded, PointDecoder
 from streamsvm.kafka import Cluster, Message
-from streamsvm.learning.cutting import LearnerState
-from streamsvm.learning.learner import Learner
+from streamsvm.learning.learner import Learner, LearnerState
 from streamsvm.points import Points
 from tests.defects.planting import TABLE, Simulated, wrap
 

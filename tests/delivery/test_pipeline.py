@@ -11,7 +11,8 @@ from streamsvm.delivery import reading
 from streamsvm.delivery.events import CaughtUp, CutTaken, RowsLearned
 from streamsvm.delivery.pipeline import Pipeline
 from streamsvm.errors import StateError
-from streamsvm.learning import Cut, Learner, cutting, make
+from streamsvm.learning import cutting, make
+from streamsvm.learning.learner import Cut, Learner
 from streamsvm.model import Head, partition_cuts
 from streamsvm.points import Position, Rows
 from tests.delivery.test_delivery import ready

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from streamsvm.learning.leaf_screens import LinearScreens, screens_of
 
 from streamsvm.config import ModelConfig, PointsConfig, SvmConfig
 from streamsvm.learning import leaf_screens
-from streamsvm.learning.leaf_screens import LinearScreens, screens_of
 from streamsvm.learning.tasks import task_of
 from tests.config.sizes import sized
 

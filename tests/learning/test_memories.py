@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 import pytest
 from pydantic import ValidationError
+from streamsvm.learning.memories import EverythingKept, memory_of
+from streamsvm.learning.memory_kinds import MemoryKind, memory_kind
 
 from consumers.settings import Settings
 from streamsvm.config import ModelConfig, PointsConfig
 from streamsvm.learning import memory_kinds as kinds
-from streamsvm.learning.memories import EverythingKept, memory_of
-from streamsvm.learning.memory_kinds import MemoryKind, memory_kind
 from streamsvm.learning.tasks import task_of
 
 

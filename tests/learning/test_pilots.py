@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
+from streamsvm.learning.pilots import kernel_pilot, linear_pilot
 from threadpoolctl import threadpool_limits
 
 from streamsvm.config import SvmConfig
-from streamsvm.coreset import Moments
-from streamsvm.learning.pilots import kernel_pilot, linear_pilot
+from streamsvm.coreset.buckets import Moments
 from streamsvm.learning.training import train
 from streamsvm.model import LinearKernel
 from streamsvm.points import Points

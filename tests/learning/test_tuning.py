@@ -10,9 +10,10 @@ from sklearn.metrics import accuracy_score, balanced_accuracy_score
 from sklearn.svm import SVC
 
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
-from streamsvm.coreset import Moments, Purpose, generator
+from streamsvm.coreset.buckets import Moments
+from streamsvm.coreset.reduce import Purpose, generator
 from streamsvm.learning import tuning
-from streamsvm.learning.cutting import Cut
+from streamsvm.learning.learner import Cut
 from streamsvm.learning.tasks import OneVsOne, TwoClasses, task_of
 from streamsvm.learning.training import scaler_of
 from streamsvm.learning.tuning import FOLDS, STEPS, WIDTHS, is_due, tune

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from streamsvm.coreset import Purpose, direct_bound, generator
+from streamsvm.coreset import direct_bound
+from streamsvm.coreset.reduce import Purpose, generator
 from streamsvm.model import Float
 from streamsvm.papers.clustered import Bound, Sensitivities, lemma_bound, sensitivities
 from streamsvm.points import Points

@@ -23,7 +23,7 @@ from streamsvm.config import ModelConfig
 from streamsvm.crashpoints import crash_point
 from streamsvm.errors import ConfigurationError, TopicMissing, TransientError
 from streamsvm.kafka import Batch, Cluster, Input, Message, OffsetOutOfRange, Outbox, Record, TopicInfo, TopicSpec
-from streamsvm.learning.cutting import LearnerState
+from streamsvm.learning.learner import LearnerState
 from streamsvm.places import MOST_DIGITS, whole_number
 from streamsvm.sections import section
 

@@ -52,6 +52,7 @@ from consumers.trainer.source import Source
 from consumers.trainer.warming import WarmUp
 from streamsvm.branches.workers.coreset_records import NEWEST_ROWS, Opening
 from streamsvm.branches.workers.coreset_writer import PartitionWriter
+from streamsvm.coreset.partition import PartitionState
 from streamsvm.crashpoints import crash_point
 from streamsvm.delivery.decision import reset_token
 from streamsvm.delivery.events import RowsLearned
@@ -59,9 +60,7 @@ from streamsvm.delivery.reading import NoGoal, Reading
 from streamsvm.errors import LogGap, StateError, TopicMissing, TransientError
 from streamsvm.ingest.decoder import PointDecoder
 from streamsvm.kafka import Cluster, OffsetOutOfRange, TopicInfo, TopicSpec
-from streamsvm.learning.cutting import LearnerState
-from streamsvm.learning.learner import Learner
-from streamsvm.learning.partition_state import PartitionState
+from streamsvm.learning.learner import Learner, LearnerState
 from streamsvm.model.comparison import configuration_differences
 from streamsvm.points import Position
 from streamsvm.process_wide import one_algebra_thread

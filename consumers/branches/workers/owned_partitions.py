@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from streamsvm.branches.workers.coreset_records import Opening
 from streamsvm.branches.workers.coreset_writer import PartitionWriter
-from streamsvm.learning.partition_state import PartitionState
+from streamsvm.coreset.partition import PartitionState
 from streamsvm.points import Position, Rows
 
 

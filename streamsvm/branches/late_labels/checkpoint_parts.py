@@ -13,10 +13,10 @@ from streamsvm.branches.late_labels.joining import PART, Joining, joining_of, wi
 from streamsvm.checkpoint.forms import Form, OptionalPart, Pairs, PlacedArray, PlacedPoints, describes
 from streamsvm.checkpoint.parts import PartOf
 from streamsvm.checkpoint.snapshot import Snapshot
+from streamsvm.coreset.partition import PartitionState
 from streamsvm.errors import CorruptCheckpoint
 from streamsvm.joining.rows import LEFT_OUT, JoinState, LogState
-from streamsvm.learning.cutting import Cut
-from streamsvm.learning.partition_state import PartitionState
+from streamsvm.learning.learner import Cut
 from streamsvm.points import Points, Position, Rows, Times
 
 _DTYPES: Final = (np.uint64, np.int64, np.int64, np.int32, np.int8)

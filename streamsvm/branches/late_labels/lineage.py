@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from streamsvm.branches.late_labels.labels_part import LabelsLog
-from streamsvm.learning.cutting import Cut
+from streamsvm.learning.learner import Cut
 from streamsvm.model.version import Version, partition_cuts, positions
 from streamsvm.points import Position, Positions
 

@@ -11,14 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from streamsvm.coreset.partition import PartitionState
 from streamsvm.delivery.pipeline import Pipeline
-from streamsvm.learning.partition_state import PartitionState
-from streamsvm.learning.partitions import Partitions
+from streamsvm.learning.learner import Learner
 from streamsvm.points import Position, Rows
 
 
-class Combiner(Partitions):
-    """Partitions that are adopted, not learned; parameters as of `Partitions`."""
+class Combiner(Learner):
+    """Learner that are adopted, not learned; parameters as of `Learner`."""
 
     def learn(self, rows: Rows, until: Position | None = None) -> int:  # noqa: ARG002 - no row is learned
         """Refuse rows: they are offered where they are learned."""

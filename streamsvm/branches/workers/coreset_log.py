@@ -27,7 +27,7 @@ from streamsvm.branches.workers.coreset_records import (
 from streamsvm.branches.workers.coreset_stored import PIECE_COST, StoredIncarnation, StoredManifest
 from streamsvm.checkpoint.framing import CHECKSUM_BYTES
 from streamsvm.checkpoint.records import BucketName, decode_bucket, decode_partition
-from streamsvm.coreset.structure import Bucket
+from streamsvm.coreset.buckets import Bucket
 from streamsvm.errors import CorruptCheckpoint
 from streamsvm.places import whole_number
 from streamsvm.points import Position

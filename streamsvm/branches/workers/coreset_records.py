@@ -33,8 +33,8 @@ from streamsvm.checkpoint.forms import (
     describes,
 )
 from streamsvm.checkpoint.framing import RecordFormat
+from streamsvm.coreset.partition import PartitionState
 from streamsvm.errors import CorruptCheckpoint
-from streamsvm.learning.partition_state import PartitionState
 from streamsvm.places import Count, Incarnation, Offset, Partition, Row
 from streamsvm.points import Position, Rows, Times
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from streamsvm.branches.workers.coreset_records import Complete, Manifest, Opening
-from streamsvm.coreset.structure import Bucket
+from streamsvm.coreset.buckets import Bucket
 from streamsvm.points import Position
 
 PIECE_COST: Final = 4_096

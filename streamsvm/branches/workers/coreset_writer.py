@@ -25,8 +25,8 @@ from streamsvm.branches.workers.coreset_records import (
 )
 from streamsvm.checkpoint.framing import CHECKSUM_BYTES
 from streamsvm.checkpoint.records import BucketName, encode_bucket, encode_partition
-from streamsvm.coreset.structure import Bucket
-from streamsvm.learning.partition_state import PartitionState
+from streamsvm.coreset.buckets import Bucket
+from streamsvm.coreset.partition import PartitionState
 from streamsvm.points import Position, Rows
 
 

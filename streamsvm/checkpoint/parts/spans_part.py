@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Final, Union
 import numpy as np
 
 from streamsvm.checkpoint.forms import Form, OptionalPart, PlacedArray, PlacedLearned, PlacedReservoir
-from streamsvm.coreset.structure import Bucket
+from streamsvm.coreset.buckets import Bucket
+from streamsvm.coreset.partition import PartitionState
 from streamsvm.errors import CorruptCheckpoint
-from streamsvm.learning.partition_state import PartitionState
 from streamsvm.learning.span_memory import SpansState
 from streamsvm.sockets import plugged
 

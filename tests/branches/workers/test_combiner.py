@@ -14,8 +14,9 @@ from hypothesis import given, settings, strategies as st
 from streamsvm.branches.workers.combiner import Combiner
 from streamsvm.checkpoint import records
 from streamsvm.config import ModelConfig, PointsConfig, SvmConfig
+from streamsvm.coreset.partition import PartitionState
 from streamsvm.errors import CorruptCheckpoint
-from streamsvm.learning import Learner, LearnerState, PartitionState
+from streamsvm.learning.learner import Learner, LearnerState
 from streamsvm.points import Position, Rows
 from tests.branches.memories.test_forgetful import MEMORIES
 from tests.config.sizes import sized

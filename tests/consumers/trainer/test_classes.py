@@ -19,7 +19,8 @@ from streamsvm.config import ModelConfig, PointsConfig, SvmConfig
 from streamsvm.errors import ConfigurationError
 from streamsvm.ingest.decoder import encode
 from streamsvm.kafka import Cluster, Connection, TopicSpec
-from streamsvm.learning import Learner, make
+from streamsvm.learning import make
+from streamsvm.learning.learner import Learner
 from streamsvm.model import ClassModel, ClassSkill, message as model_codec, spelt
 from streamsvm.points import Points, Position
 from streamsvm.registry import export, load_version

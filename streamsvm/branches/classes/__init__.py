@@ -1,1 +1,0 @@
-"""Several labels share one screened leaf (`coreset.class_screening`)."""

@@ -1,1 +1,0 @@
-"""Landmarks: RBF machines of a few terms, by which every row of a stream can be screened."""

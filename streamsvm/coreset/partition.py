@@ -1,0 +1,513 @@
+"""One partition of the input: its open leaf, the tree of its buckets, and its audit sample.
+
+A row is drawn in, if it is an outlier, by what is sealed; it may enter the audit sample; and it goes into the leaf. The
+rows of a leaf before which nothing is sealed are kept as they came, and drawn in when the leaf is sealed or cut.
+
+A leaf is full after so many rows *seen*. Sealing does, in this order: the leaf becomes a bucket; of one bucket too many
+the two lightest neighbours become one, which gives up least, and keeps each bucket an unbroken range of the log (in a
+counter the last ones of as many rows do: Alg. 2 of Tukan et al. 2020); where a bucket has too many points, they are
+reduced; and what was measured of everything that is kept screens the next leaf.
+One pilot, of all that is kept, serves all of that: each reduction keeps the gradient at the optimum of all rows.
+Where rows are forgotten `memories` says what becomes of a full leaf.
+
+Conserved, and asserted at each seal: rows, positions, and the weight of each label.
+
+Invariant: what a partition holds is a pure function of its rows in log order, the configuration and the seed. Neither
+other partitions nor the borders of batches have a part in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce as folded
+from itertools import pairwise
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamsvm.config import CoresetConfig, ModelConfig
+from streamsvm.coreset.audit import Sampled, merged, reservoirs, shares
+from streamsvm.coreset.buckets import Bucket, Extent, Learned, Moments, joined, label_weights
+from streamsvm.coreset.landmarks import measured_by_kernel
+from streamsvm.coreset.memories import Memory, latest
+from streamsvm.coreset.outliers import RowBound, Tally
+from streamsvm.coreset.pilot import Measured
+from streamsvm.coreset.reduce import Observed, Purpose, generator, reduce
+from streamsvm.coreset.screen import LEAST_ROOM, TARGET, Name, Screen, screen
+from streamsvm.points import Points, Position, Rows
+
+LEAST_LEAVES: Final = 2
+"""A leaf that would span fewer unscreened ones is not screened: a screen is a pass over each row."""
+POINTS_A_TOTAL: Final = 10
+"""Points of a leaf for each of its K (d + 3) totals, with which it spans its full share; with fewer it spans less."""
+LEAST_SHARE: Final = 0.25
+CONSERVED: Final = 1e-6
+"""Relative error of a label's weight beyond which something is wrong; rounding is below 1e-12."""
+
+Witness = Callable[[Points, Points], object]
+"""Called with valid points in the order of the log, as they came and as they are learned; they may be views."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenLeaf:
+    """How full an open leaf is: leaves sealed before it, its rows and those that it spans, and the points it holds."""
+
+    sealed: int
+    start: Position
+    end: Position
+    rows: int
+    span: int
+    points: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionState:
+    """All that a partition is.
+
+    Attributes
+    ----------
+    sealed : int
+        Leaves sealed.
+    leader_epoch : int
+        Of the newest record; -1 where unknown.
+    buckets : tuple of Bucket
+        The oldest first.
+    leaf : Points
+        As they are held: of a screened leaf not calibrated.
+    extent : Extent
+        Of the open leaf; its moments are those of a leaf that is not screened.
+    screen : Screen or None
+    raw : bool
+        Whether the leaf's rows are as they came, because nothing is sealed that bounds them.
+    audit : tuple of Sampled
+        One, or one a label: of all rows, or of those of the open span where rows are forgotten.
+    memory : Memory or None
+        None where nothing is forgotten.
+    beside_offset : int
+        Offset after the newest record of a log beside the input that counted; -1 where there is none, or none did yet.
+    """
+
+    sealed: int
+    leader_epoch: int
+    buckets: tuple[Bucket, ...]
+    leaf: Points
+    extent: Extent
+    screen: Screen | None
+    raw: bool
+    audit: tuple[Sampled, ...]
+    memory: Memory | None = None
+    beside_offset: int = -1
+
+    def drawn_in(self) -> PartitionState:
+        """Return the state as a cut has it: a leaf whose rows are as they came, and their samples, are drawn in."""
+        leaf, bound = self.leaf, RowBound.of_first_leaf(self.leaf) if self.raw and len(self.leaf) else None
+        drawn = leaf if bound is None else bound.draw_in(leaf)
+        if bound is None or drawn is leaf:
+            return replace(self, raw=False)
+        moments = Moments.zero(leaf.dimension, len(self.extent.moments.class_weight)).add(drawn)
+        samples = [one.relearned(bound.draw_in(one.points), moments.class_weight) for one in self.audit]
+        extent = replace(self.extent, moments=moments)
+        return replace(self, raw=False, leaf=drawn, extent=extent, audit=tuple(samples))
+
+    @property
+    def own(self) -> Extent:
+        """The open leaf, with the moments of all its rows as they are learned."""
+        if self.raw:
+            return self.drawn_in().extent
+        return self.extent if self.screen is None else replace(self.extent, moments=self.screen.moments)
+
+    @property
+    def whole(self) -> Extent:
+        """Everything that is held, as it is held: where nothing is forgotten that is all that was learned."""
+        return joined([*self.buckets, Bucket(self.leaf, self.own)])
+
+    @property
+    def learned(self) -> Learned:
+        """Totals of everything that was learned, dropped or not."""
+        return self.whole.learned if self.memory is None else self.memory.learned.join(self.own.learned)
+
+    def latest_ms(self, coreset: CoresetConfig) -> int:
+        """Return the latest time of a span; -1 where none has one, or age is in rows."""
+        if self.memory is None or coreset.length_s is None:
+            return -1
+        return latest(self.memory.stretches(coreset, self.buckets, self.own))[-1]
+
+    def factors(self, coreset: CoresetConfig, now_ms: int) -> list[float]:
+        """Return by what each bucket and the open leaf count; `now_ms` is the latest time of all partitions."""
+        if self.memory is None:
+            return [1.0] * (len(self.buckets) + 1)
+        return self.memory.factors(coreset, self.buckets, self.own, now_ms)
+
+    def moments(self, factors: Sequence[float]) -> Moments:
+        """Return the moments of all rows that count, under these factors."""
+        each = [*(bucket.extent.moments for bucket in self.buckets), self.own.moments]
+        return folded(
+            Moments.merge,
+            [one.scaled(factor) for one, factor in zip(each, factors, strict=True) if factor > 0.0],
+            Moments.zero(len(each[-1].mean), len(each[-1].class_weight)),
+        )
+
+    def parts(self, observed: Observed, factors: Sequence[float] | None = None) -> list[Points]:
+        """Return the points of each bucket and of the open leaf that count, under their weights in a cut."""
+        leaf = self.drawn_in().leaf if self.screen is None else self.screen.calibrated(self.leaf, observed)
+        each = [*(bucket.points for bucket in self.buckets), leaf]
+        pairs = zip(each, factors or [1.0] * len(each), strict=True)
+        return [points.scaled(factor) for points, factor in pairs if len(points) and factor > 0.0]
+
+    def samples(self, coreset: CoresetConfig, factors: Sequence[float] | None = None) -> tuple[Sampled, ...]:
+        """Return the audit sample, or that of each label, of all rows that count."""
+        own = self.drawn_in().audit
+        if self.memory is None or factors is None:
+            return own
+        found, more = [], coreset.audit_points // (coreset.bucket_audit_points or 1)
+        each = shares(coreset.bucket_audit_points, len(self.extent.moments.class_weight)).values()
+        for place, most in enumerate(each):
+            pairs = zip(self.buckets, factors, strict=False)
+            older = [bucket.audit[place].scaled(factor) for bucket, factor in pairs if factor > 0.0 and bucket.audit]
+            found.append(merged([*older, own[place].scaled(factors[-1])], more * most))
+        return tuple(found)
+
+
+class Partition:
+    """One partition's stream.
+
+    Parameters
+    ----------
+    partition : int
+    base : Position
+    config : ModelConfig
+    before : Learned, optional
+        What was learned before the base, where a span begins, by one that forgets.
+
+    Attributes
+    ----------
+    audit : tuple of Reservoir
+        One, or one a label; none without `audit_points`.
+    observed : Observed
+    sealed : int
+        Leaves sealed.
+    buckets : tuple of Bucket
+        The oldest first.
+    witness : Witness or None
+        Is shown points once they are learned.
+    """
+
+    def __init__(self, partition: int, base: Position, config: ModelConfig, before: Learned | None = None) -> None:
+        points, self._partition, self._config = config.points, partition, config
+        room = config.coreset.leaf_rows
+        self._labels, self._room = points.classes, room
+        self._blank = Moments.zero(points.dimension, points.classes)
+        self._buffer = _buffer(room, points.dimension, points.numpy_dtype)
+        self._kept, self._shared = 0, False
+        self._extent = Extent(start=base, end=base, rows=0, first_time_ms=-1, last_time_ms=-1, moments=self._blank)
+        self._screen: Screen | None = None
+        self.sealed, self._leader_epoch, self._beside_offset = 0, -1, -1
+        self.buckets: tuple[Bucket, ...] = ()
+        self.witness: Witness | None = None
+        self._memory: Memory | None = None
+        if config.coreset.memory != "all":
+            learned = self._extent.learned if before is None else before
+            assert not learned.rows % config.coreset.span_rows
+            self._memory = Memory(learned=learned, times=np.empty(0, np.int64))
+        self._bound: RowBound | None = None
+        self._places: list[NDArray[np.int64]] | None = []
+        self._tally = Tally()
+        self.audit = reservoirs(partition, config)
+        self.observed = Observed()
+
+    @property
+    def position(self) -> Position:
+        """The next row to learn."""
+        return self._extent.end
+
+    @property
+    def rows(self) -> int:
+        """Rows of the open leaf."""
+        return self._extent.rows
+
+    @property
+    def missing(self) -> int:
+        """Rows after which the open leaf is full."""
+        return (self._room if self._screen is None else self._screen.span) - self._extent.rows
+
+    @property
+    def points_held(self) -> int:
+        """Points of the buckets, of the open leaf and of the audit samples."""
+        samples = [reservoir.sample for reservoir in self.audit]
+        samples += [one for bucket in self.buckets for one in bucket.audit]
+        parts = [*(bucket.points for bucket in self.buckets), *(one.points for one in samples)]
+        return self._kept + sum(map(len, parts))
+
+    @property
+    def sealed_count(self) -> int:
+        """Valid points that were sealed."""
+        if self._memory is not None:
+            return self._memory.learned.count
+        return sum(bucket.extent.moments.count for bucket in self.buckets)
+
+    @property
+    def learned(self) -> Learned:
+        """Totals of everything that was learned."""
+        if self._bound is None:
+            return self.state().learned
+        own = self._extent if self._screen is None else replace(self._extent, moments=self._screen.moments)
+        return (joined(self.buckets).learned if self._memory is None else self._memory.learned).join(own.learned)
+
+    def open_leaf(self) -> OpenLeaf:
+        """Return how full the open leaf is."""
+        own = self._extent
+        return OpenLeaf(
+            sealed=self.sealed, start=own.start, end=own.end, rows=own.rows, span=own.rows + self.missing,
+            points=self._kept,
+        )  # fmt: skip
+
+    def show_open(self) -> None:
+        """Show the witness the points of a leaf that is bounded as a whole, as a cut has them; nothing comes after."""
+        if self.witness is not None and self._bound is None:
+            state = self.state()
+            self.witness(state.leaf, state.drawn_in().leaf)
+        self.witness = None
+
+    def lacks(self, then: PartitionState) -> int:
+        """Return how many points are in memory only because of an earlier state."""
+        kept = {id(bucket) for bucket in self.buckets}
+        found = sum(len(bucket.points) for bucket in then.buckets if id(bucket) not in kept)
+        if not np.may_share_memory(then.leaf.weight, self._buffer.weight):
+            found += len(then.leaf)
+        pairs = zip(then.audit, self.audit, strict=True)
+        return found + sum(len(old.points) for old, now in pairs if old.points is not now.sample.points)
+
+    @property
+    def outliers(self) -> Tally:
+        """What was drawn in since this was made, an open leaf whose rows are as they came included."""
+        found = replace(self._tally)
+        self._note_raw(found, self.state())
+        return found
+
+    def add(self, rows: Rows) -> None:
+        """Learn rows, at most `missing`."""
+        assert 0 < len(rows) <= self.missing
+        if self._memory is not None:
+            self._memory = self._memory.noted(rows, self._extent.rows, self._config.coreset)
+        first, last = rows.times.ends()
+        before = self._extent
+        self._extent = replace(
+            before,
+            end=rows.position_after(len(rows) - 1),
+            rows=before.rows + len(rows),
+            # The leaf's first and last time, not its least and greatest: a batch's ends depend on where it is cut.
+            first_time_ms=before.first_time_ms if before.first_time_ms >= 0 else first,
+            last_time_ms=last if last >= 0 else before.last_time_ms,
+        )
+        self._leader_epoch = int(rows.leader_epoch[-1])
+        if rows.beside_offset is not None:
+            self._beside_offset = int(rows.beside_offset[-1])
+        rows, came = self._within(rows), rows
+        if self.witness is not None and self._bound is not None:
+            self.witness(came.points.take(came.accepted), rows.points.take(rows.accepted))
+        for reservoir in self.audit:
+            reservoir.add(rows)
+        if self._screen is None:
+            points = rows.points if rows.accepted.all() else rows.points.take(rows.accepted)
+            # Behind what `state` has handed out, which is never changed.
+            end = self._kept + len(points)
+            _write(self._buffer, self._kept, points)
+            self._kept, self._extent = end, replace(self._extent, moments=self._extent.moments.add(points))
+        else:
+            self._own(self._kept)  # thinning moves what is kept
+            self._screen, self._kept = screen(
+                self._screen, rows.points, rows.accepted, self._buffer, self._kept, self._name
+            )
+        if not self.missing:
+            self._seal()
+
+    def state(self) -> PartitionState:
+        """Return all that it is; later rows do not change it, and no points are copied."""
+        self._shared = True
+        return PartitionState(
+            sealed=self.sealed,
+            leader_epoch=self._leader_epoch,
+            buckets=self.buckets,
+            leaf=self._buffer.take(slice(0, self._kept)),
+            extent=self._extent,
+            screen=None if self._screen is None else self._screen.copy(),
+            raw=self._bound is None,
+            audit=tuple(reservoir.sample for reservoir in self.audit),
+            memory=self._memory,
+            beside_offset=self._beside_offset,
+        )
+
+    def restore(self, state: PartitionState) -> None:
+        """Go on from a state."""
+        self.sealed, self._leader_epoch, self.buckets = state.sealed, state.leader_epoch, state.buckets
+        self._memory, self._beside_offset = state.memory, state.beside_offset
+        self._own(0)
+        _write(self._buffer, 0, state.leaf)
+        self._kept, self._extent = len(state.leaf), state.extent
+        self._screen = None if state.screen is None else state.screen.copy()
+        self._set_samples(state)
+        self._renew_bound()
+        assert state.raw == (self._bound is None)
+        self._places = None if self._kept else []
+
+    def _within(self, rows: Rows) -> Rows:
+        """Return rows drawn in; of those that nothing bounds yet, record where they are."""
+        if self._bound is None:
+            if self._places is not None:
+                self._places.append(np.stack([rows.offset, rows.row], axis=1)[rows.accepted])
+            return rows
+        points = self._bound.draw_in(rows.points, rows.accepted)
+        if points is rows.points:
+            return rows
+        places = np.stack([rows.offset, rows.row], axis=1)[rows.accepted]
+        came, learned = rows.points.take(rows.accepted), points.take(rows.accepted)
+        self._tally.note(came, learned, self._bound.mean, self._partition, places, self._extent)
+        return replace(rows, points=points)
+
+    def _note_raw(self, tally: Tally, state: PartitionState) -> None:
+        """Count what is drawn in of a leaf whose rows are as they came."""
+        if state.raw and len(state.leaf):
+            places = np.concatenate(self._places) if self._places else None
+            mean = RowBound.of_first_leaf(state.leaf).mean
+            tally.note(state.leaf, state.drawn_in().leaf, mean, self._partition, places, self._extent)
+
+    def _renew_bound(self) -> None:
+        held = known(self.buckets, self._memory, self._config.coreset)
+        sealed = joined(held).moments if held else self._blank
+        self._bound = RowBound.of(sealed) if sealed.count else None
+
+    def _set_samples(self, state: PartitionState) -> None:
+        for reservoir, sample in zip(self.audit, state.audit, strict=True):
+            reservoir.sample = sample
+
+    def _own(self, kept: int) -> None:
+        """Take new memory, with the first points of the old, where `state` returned views of the old."""
+        if self._shared:
+            old, X = self._buffer, self._buffer.X
+            self._buffer, self._shared = _buffer(len(old), X.shape[1], X.dtype), False
+            _write(self._buffer, 0, old.take(slice(0, kept)))
+
+    @property
+    def _name(self) -> Name:
+        # Where rows are forgotten by the leaf's place in the log, wherever reading began.
+        return self._config.seed, self._partition, self._memory.learned.rows if self._memory else self.sealed
+
+    def _seal(self) -> None:
+        state = self.state()
+        self._note_raw(self._tally, state)
+        came, state = state.leaf, state.drawn_in()
+        if self.witness is not None and self._bound is None:
+            self.witness(came, state.leaf)
+        self._set_samples(state)
+        points = Points.union(
+            [state.leaf if state.screen is None else state.screen.calibrated(state.leaf, self.observed)]
+        )
+        leaf = Bucket(points, state.own)
+        if self._memory is None:
+            whole = screening = state.whole
+            span = self._span(whole.rows)
+            found = self._merge([*self.buckets, leaf], whole, screens=span > 0)
+        else:
+            rows = self._memory.learned.rows % self._config.coreset.span_rows + leaf.extent.rows
+            span = self._span(rows)
+            if rows == self._config.coreset.span_rows:
+                leaf, self.audit = replace(leaf, audit=state.audit), reservoirs(self._partition, self._config)
+            self.buckets, self._memory, found = self._memory.sealed(
+                self.buckets, leaf, self._partition, self._config, self.observed, screens=span > 0
+            )
+            whole, screening = joined(self.buckets), self.buckets[-1].extent
+        self.sealed += 1
+        self._renew_bound()
+        self._places = []
+        self._screen = Screen.begin(found, screening, span, self._room, self._name) if found is not None else None
+        self._own(0)
+        end = self._extent.end
+        self._kept = 0
+        self._extent = Extent(start=end, end=end, rows=0, first_time_ms=-1, last_time_ms=-1, moments=self._blank)
+        self._check(whole)
+
+    def _merge(self, buckets: list[Bucket], whole: Extent, *, screens: bool) -> Measured | None:
+        """Make buckets of the present ones and a leaf; return what was measured of all their points, where it was."""
+        coreset = self._config.coreset
+        most = 1 if coreset.structure == "chain" else coreset.sizes.buckets
+        groups = [slice(at, at + 1) for at in range(len(buckets))]
+        if coreset.structure == "counter":  # Alg. 2, but for digits that carry over: these become one at once
+            at = len(buckets) - 1
+            while at and buckets[at - 1].extent.rows == joined(buckets[at:]).rows:
+                at -= 1
+            groups[at:] = [slice(at, len(buckets))]
+        elif len(buckets) > most:
+            at = lightest_neighbours([bucket.extent.moments.weight for bucket in buckets])
+            groups[at : at + 2] = [slice(at, at + 2)]
+        union = Points.union([bucket.points for bucket in buckets])
+        ends = [0, *np.cumsum([len(bucket.points) for bucket in buckets])]
+        sizes = [ends[group.stop] - ends[group.start] for group in groups]
+        found = None
+        if coreset.reducer != "uniform" and len(union) and (screens or max(sizes) > coreset.bucket_points):
+            kept = None if self._screen is None else self._screen.pilot
+            random = self._generator(Purpose.SKETCH)
+            found = measured_by_kernel(union, whole.moments, whole.rows, self._config, random, kept)
+        made = []
+        for group, size in zip(groups, sizes, strict=True):
+            members = buckets[group]
+            own = members[0].points if len(members) == 1 else Points.union([bucket.points for bucket in members])
+            if size > coreset.bucket_points:
+                of_part = None if found is None else found.part(slice(ends[group.start], ends[group.stop]))
+                random = self._generator(Purpose.NODE)
+                own = reduce(own, coreset.bucket_points, of_part, random, self._labels, self.observed)
+            made.append(Bucket(own, joined(members)))
+        self.buckets = tuple(made)
+        return found if screens else None
+
+    def _generator(self, purpose: Purpose) -> np.random.Generator:
+        return generator(self._config.seed, purpose, (self._partition, self.sealed, 0))
+
+    def _span(self, rows: int) -> int:
+        """Return how many rows the leaf after so many may span, in whole leaves; 0 where none is screened."""
+        coreset, labels, d = self._config.coreset, self._labels, self._config.points.dimension
+        if not coreset.screens or self._room < max(LEAST_ROOM, 4 * labels) or coreset.structure == "counter":
+            return 0
+        share, least = coreset.SCREENING, LEAST_LEAVES
+        if self._memory is not None:
+            # The rows are those of the open span: of the others nothing in it may depend.
+            return coreset.span_rows - rows if coreset.span_rows - rows >= least * self._room else 0
+        if self._config.svm.kernel != "linear":
+            # A point of the leaf then stands for as many rows as one of a full bucket does.
+            share, least = min(share, TARGET * self._room / coreset.bucket_points), 1
+        elif labels > 2:
+            share *= min(1.0, max(LEAST_SHARE, self._room / (POINTS_A_TOTAL * labels * (d + 3))))
+        span = int(rows * share) // self._room * self._room
+        return span if span >= least * self._room else 0
+
+    def _check(self, whole: Extent) -> None:
+        """Assert that nothing was lost: a wrong merge ends here, and publishes nothing."""
+        now = joined(self.buckets)
+        assert (now.rows, now.start, now.end) == (whole.rows, whole.start, whole.end)
+        held = sum(label_weights(bucket.points, self._labels) for bucket in self.buckets)
+        seen = whole.moments.class_weight
+        assert np.isfinite(held).all()
+        assert (np.abs(held - seen) <= CONSERVED * seen.max(initial=1.0)).all(), (held, seen)
+
+
+def lightest_neighbours(weights: Sequence[float]) -> int:
+    """Return the index of the first of the two neighbours with the least weight together; of equal ones the oldest."""
+    together = [older + newer for older, newer in pairwise(weights)]
+    return together.index(min(together))
+
+
+def known(buckets: tuple[Bucket, ...], memory: Memory | None, coreset: CoresetConfig) -> tuple[Bucket, ...]:
+    """Return the buckets that bound and screen the next leaf: where rows are forgotten, only that of its own span."""
+    if memory is None:
+        return buckets
+    return buckets[-1:] if memory.learned.rows % coreset.span_rows else ()
+
+
+def _buffer(rows: int, dimension: int, dtype: np.dtype[np.floating]) -> Points:
+    return Points(np.empty((rows, dimension), dtype), np.empty(rows, np.int8), np.empty(rows))
+
+
+def _write(buffer: Points, begin: int, points: Points) -> None:
+    part = slice(begin, begin + len(points))
+    buffer.X[part], buffer.y[part], buffer.weight[part] = points.X, points.y, points.weight

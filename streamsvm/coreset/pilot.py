@@ -1,0 +1,299 @@
+r"""Pilots: rough machines of everything that is kept, and what a row is worth under them.
+
+Labels are told apart by problems: two labels by one, K labels by K, each label (+1) against the rest (-1). A problem is
+
+    min |w|^2 / 2 + C sum v loss(m),   m = y (<w, z> + b),   z = (x - mean) / scale,   v = u * its label's class weight
+
+over the kept points; C is the penalty that a training of everything seen would use, so that the gradient at the optimum
+is that of the whole. The worth of a row under one problem is a mixture, whose parts have mean 1 over the points:
+
+    worth = class weight * (.25 s / mean(s) + .15 + .6 a / mean(a))
+
+s bounds the sensitivity of the row (Lemma 5.3 of Tukan et al. 2020 with one cluster a side, by F >= max(opt, |w|^2/2)):
+
+    s = 1 / V_side + C min(r^2 / (4 alpha opt), r sqrt(2 / opt)),   alpha = V_other / (2 C V V_side)
+
+r being the distance to the mean of its side, opt a certified lower bound of the optimum; and a is its influence on the
+optimum,
+
+    a = |(z, 1)|_{H^-1} |slope(m)|^(1/2),   H = diag(1, ..., 1, 0) + C sum v curvature(m) (z, 1)(z, 1)'
+
+with slope and curvature of the loss, smoothed over 2 delta. The worth of a row is the greatest of its problems': no
+problem has less of what matters to it than in a sample of its own. Above `EXACT` features the norm is estimated by
+random projections (Johnson and Lindenstrauss 1984): this decides how well points are chosen, never an expectation.
+
+Library linear algebra is used on kept points only, whose number the stream decides: never on rows as they arrive.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamsvm.compiling import njit
+from streamsvm.config import SvmConfig
+from streamsvm.coreset.buckets import Float, Labels, Moments, label_index
+from streamsvm.model.kernels import LinearKernel
+from streamsvm.points import Points
+from streamsvm.svm.block.interior_point import MOST_FEATURES, InteriorPointSolver
+from streamsvm.svm.block.signed_rows import sparse_rows
+from streamsvm.svm.block.smoothed_newton import rough_machine
+from streamsvm.svm.problem import Problem
+from streamsvm.svm.solvers import StdaSolver
+
+if TYPE_CHECKING:
+    from streamsvm.coreset.landmarks import Landmarks
+
+SENSITIVE: Final = 0.25
+EVEN: Final = 0.15
+INFLUENTIAL: Final = 0.6
+"""Shares of sensitivity, weight and influence in the worth. With a share of 0.1 for sensitivity outliers were lost."""
+DELTA: Final = 0.3
+"""Half the width over which the kink of the hinge is smoothed."""
+HINGE: Final = 0
+"""The loss that there is; `slope` and `curvature` have it as an argument."""
+EXACT: Final = 32
+"""Most features for which the norm in the influence is exact."""
+SKETCH: Final = 24
+"""Random projections above that: the estimate has a relative standard deviation of 1 / sqrt(2 SKETCH)."""
+LARGEST_WORTH: Final = 1e12
+"""What overflows is worth no more, so that thinning comes to an end."""
+GAP: Final = 1e-3
+"""Relative duality gap of a pilot: at 0.02 activities are blurred by the smoothing."""
+FEW_FEATURES: Final = 64
+POINTS_A_FEATURE: Final = 16
+"""Newton's method is tried first up to so many features, or with so many dense points a feature."""
+TOLERANCE: Final = 0.1
+MOST_ITERATIONS: Final = 20_000
+
+
+@njit(cache=True, nogil=True)
+def slope(loss: int, margin: float) -> float:
+    """Return how steeply the smoothed loss falls at a margin, from 0 to 1; `loss` is `HINGE`."""
+    return min(1.0, max(0.0, (1.0 + DELTA - margin) / (2.0 * DELTA))) if loss == HINGE else np.nan
+
+
+def curvature(loss: int, margin: Float) -> Float:
+    """Return the second derivative of the smoothed loss at margins."""
+    assert loss == HINGE
+    return (np.abs(1.0 - margin) < DELTA) / (2.0 * DELTA)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pilot:
+    """Rough machines, one a problem that has a bound, and what decides the worth of a row.
+
+    Attributes
+    ----------
+    loss : int
+    scaling : ndarray of shape (2, d), float64
+        Mean and inverse scale.
+    class_weight : ndarray of shape (n_labels,)
+        By what the problems multiply each label's weights.
+    side : ndarray of shape (p, n_labels), int64
+        1 where a label is the +1 of a problem.
+    w : ndarray of shape (p, d + 1)
+        Coefficients over z, then the intercept.
+    centre : ndarray of shape (p, 2, d)
+        Mean of z of either side.
+    terms : ndarray of shape (p, 2, 3)
+        Of the sensitivity: base + min(curved r^2, slope r), with mean `SENSITIVE`.
+    root : ndarray of shape (p, d + 1, k), float32
+        |(z, 1) root| is the norm in the influence, with mean `INFLUENTIAL`; upper triangular if k = d + 1.
+    landmarks : Landmarks or None
+        What decides instead of `w`, for machines with an RBF kernel.
+    """
+
+    loss: int
+    scaling: Float
+    class_weight: Float
+    side: Labels
+    w: Float
+    centre: Float
+    terms: Float
+    root: NDArray[np.float32]
+    landmarks: Landmarks | None = None
+
+    def own_margin(self, margin: Float, label: Labels) -> Float:
+        """Return each point's margin in the problem of its own label, of margins of shape (p, n); 0 without one."""
+        own = margin[0].copy() if self.side.shape[1] == 2 and len(margin) else np.zeros(len(label))
+        for problem, side in enumerate(self.side):
+            mine = side[label] == 1
+            own[mine] = margin[problem][mine]
+        return own
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """Points under a pilot: (z, 1) of shape (n, d + 1), margins of shape (p, n), worth of shape (n,)."""
+
+    points: Points
+    label: Labels
+    pilot: Pilot
+    rows: Float
+    margin: Float
+    worth: Float
+
+    def part(self, which: slice) -> Measured:
+        """Return some of the points."""
+        points, label = self.points.take(which), self.label[which]
+        return Measured(points, label, self.pilot, self.rows[which], self.margin[:, which], self.worth[which])
+
+
+def scaled_rows(points: Points, scaling: Float) -> Float:
+    """Return (z, 1), shape (n, d + 1)."""
+    rows = np.ones((len(points), len(scaling[0]) + 1))
+    np.multiply(points.X - scaling[0], scaling[1], out=rows[:, :-1])
+    return rows
+
+
+def scaling_of(seen: Moments, svm: SvmConfig) -> Float:
+    """Return mean and inverse scale, shape (2, d): features that are not standardised lose their mean all the same."""
+    return np.stack([seen.mean, 1.0 / seen.scale if svm.standardize else np.ones(len(seen.mean))])
+
+
+def class_weights(svm: SvmConfig, seen: Float) -> Float:
+    """Return the factor of each label's weights; balanced ones keep the total of the labels that were seen."""
+    given, present = svm.class_weight, seen > 0.0
+    if given == "none" or np.count_nonzero(present) < 2:
+        return np.ones(len(seen))
+    if given != "balanced":
+        return np.array(given, np.float64)
+    part = float(np.add.accumulate(seen)[-1]) / np.count_nonzero(present)
+    return np.divide(part, seen, out=np.ones(len(seen)), where=present)
+
+
+def measured(
+    points: Points, weight: float, seen: Moments, svm: SvmConfig, random: np.random.Generator
+) -> Measured | None:
+    """Solve the problems of points roughly, and measure the points; return None where no problem has a bound.
+
+    `weight` is what the points stand for, `seen` is of all that the problem's penalty and scaler are of; `random` is
+    drawn from above `EXACT` features only.
+    """
+    labels = len(seen.class_weight)
+    label, factor = label_index(points.y, labels), class_weights(svm, seen.class_weight)
+    own = np.bincount(label, minlength=labels)
+    scaling = scaling_of(seen, svm)
+    penalty = svm.penalty(seen.weight) * seen.weight / weight
+    problems = [1] if labels == 2 else range(labels)
+    sides = [(np.arange(labels) == one).astype(np.int64) for one in problems if 0 < own[one] < len(label)]
+    rows, v = scaled_rows(points, scaling), points.weight * factor[label]
+    d = rows.shape[1] - 1
+    mixture = np.eye(d + 1)
+    if d > EXACT:
+        mixture = np.where(random.random((d + 1, SKETCH)) < 0.5, -1.0, 1.0) / np.sqrt(SKETCH)
+    found = [(side, *one) for side in sides if (one := _problem(rows, side[label], v, penalty, mixture)) is not None]
+    if not found:
+        return None
+    side, w, centre, terms, root, margin, parts = (np.array(each) for each in zip(*found, strict=True))
+    worth = factor[label] * (EVEN + parts).max(axis=0)
+    worth = np.where(worth < LARGEST_WORTH, worth, LARGEST_WORTH)
+    pilot = Pilot(
+        loss=HINGE, scaling=scaling, class_weight=factor, side=side, w=w, centre=centre, terms=terms,
+        root=root.astype(np.float32),
+    )  # fmt: skip
+    return Measured(points, label, pilot, rows, margin, worth)
+
+
+def again(points: Points, pilot: Pilot) -> Measured:
+    """Measure points under a pilot of others."""
+    label, rows = label_index(points.y, len(pilot.class_weight)), scaled_rows(points, pilot.scaling)
+    sign = 2.0 * pilot.side[:, label] - 1.0
+    margin = sign * (pilot.w @ rows.T if pilot.landmarks is None else pilot.landmarks.decide(points))
+    worth = np.full(len(label), EVEN if len(sign) else 1.0)
+    for problem, own in enumerate(pilot.side):
+        part = _sensitivity(rows, own[label], pilot.centre[problem], pilot.terms[problem])
+        part += _influence(rows, margin[problem], pilot.root[problem].astype(np.float64))
+        worth = np.maximum(worth, EVEN + part)
+    worth *= pilot.class_weight[label]
+    return Measured(points, label, pilot, rows, margin, np.where(worth < LARGEST_WORTH, worth, LARGEST_WORTH))
+
+
+def _problem(rows: Float, side: Labels, v: Float, penalty: float, mixture: Float) -> tuple[Float, ...] | None:
+    """Return w, centres, terms and root of one problem, and its margins and parts of worth at the points."""
+    Z, sign, upper = rows[:, :-1], np.where(side == 1, 1, -1).astype(np.int8), penalty * v
+    w, bound = solved(Z, sign, upper)
+    if not (bound > 0.0 and np.isfinite(w).all()):
+        return None
+    own = np.bincount(side, v, 2)
+    centre = np.stack([v * (side == 0), v * (side == 1)]) @ Z / own[:, None]
+    alpha = own[::-1] / (2.0 * penalty * own.sum() * own)
+    terms = np.stack([1.0 / own, penalty / (4.0 * alpha * bound), np.full(2, penalty * np.sqrt(2.0 / bound))], axis=1)
+    margin = sign * (rows @ w)
+    sensitive = _sensitivity(rows, side, centre, terms)
+    times = SENSITIVE * own.sum() / (v @ sensitive)
+    terms *= times
+    bend = curvature(HINGE, margin) * upper
+    H = (rows[bend > 0.0].T * bend[bend > 0.0]) @ rows[bend > 0.0]
+    H[np.diag_indices_from(H)] += np.append(np.ones(Z.shape[1]), 1e-9 * upper.sum())
+    # Of H = L L', the columns of L'^-1 give the norm: as many as there are features, or random mixtures of them.
+    root = np.linalg.solve(np.linalg.cholesky(H).T, mixture)
+    influential = _influence(rows, margin, root)
+    mean = v @ influential / own.sum()
+    scale = INFLUENTIAL / mean if mean > 0.0 else 0.0
+    root, parts = root * scale, sensitive * times + influential * scale
+    return w, centre, terms, root, margin, parts
+
+
+@njit(cache=True, nogil=True)
+def _sensitivity(rows, side, centre, terms):  # type: ignore[no-untyped-def]
+    """Return s of each point, shape (n,)."""
+    found = np.empty(len(side))
+    for i in range(len(side)):
+        own, square = side[i], 0.0
+        for j in range(rows.shape[1] - 1):
+            apart = rows[i, j] - centre[own, j]
+            square += apart * apart
+        found[i] = terms[own, 0] + min(terms[own, 1] * square, terms[own, 2] * np.sqrt(square))
+    return found
+
+
+def _influence(rows: Float, margin: Float, root: Float) -> Float:
+    along = rows @ root
+    active = np.clip((1.0 + DELTA - margin) / (2.0 * DELTA), 0.0, 1.0)
+    return np.asarray(np.sqrt(np.einsum("ij,ij->i", along, along) * active))
+
+
+def solved(Z: Float, y: NDArray[np.int8], upper: Float) -> tuple[Float, float]:
+    """Solve a linear problem roughly: return coefficients and intercept, and a certified lower bound of the optimum."""
+    n, d = Z.shape
+    Z = np.ascontiguousarray(Z)
+    sparse = sparse_rows(Z, y.astype(np.float64)) if d > FEW_FEATURES else None
+    if d <= FEW_FEATURES or (sparse is None and n >= POINTS_A_FEATURE * d):
+        rough = rough_machine(Z, y, upper, GAP)
+        if rough.met:
+            return np.append(rough.coefficients, rough.intercept), rough.bound * (1.0 - 1e-9)
+    if min(n, d) < MOST_FEATURES:
+        solver = InteriorPointSolver()
+        problem = Problem(
+            Z=Z, y=y, upper=upper, kernel=LinearKernel(), tolerance=TOLERANCE, max_iterations=MOST_ITERATIONS
+        )
+        found = solver.solve(problem) if sparse is None else solver.solve_rows(sparse, upper, MOST_ITERATIONS)
+    else:
+        problem = Problem(
+            Z=Z, y=y, upper=upper, kernel=LinearKernel(), tolerance=TOLERANCE, max_iterations=MOST_ITERATIONS
+        )
+        found = StdaSolver().solve(problem)
+    assert found.coefficients is not None
+    return np.append(found.coefficients, found.intercept), dual_bound(Z, y, upper, found.alpha)
+
+
+def dual_bound(Z: Float, y: NDArray[np.int8], upper: Float, alpha: Float) -> float:
+    """Return the dual objective of alpha made feasible, a certified lower bound of the optimum.
+
+    Clipped to the box, the heavier label scaled down to the lighter, and all by the factor of the greatest dual.
+    """
+    alpha = np.clip(alpha, 0.0, upper)
+    own = [alpha[y < 0].sum(), alpha[y > 0].sum()]
+    if not all(own):
+        alpha = upper.copy()
+        own = [alpha[y < 0].sum(), alpha[y > 0].sum()]
+    least = min(own)
+    w = (alpha * y * (least / np.where(y > 0, own[1], own[0]))) @ Z
+    norm = float(w @ w)
+    s = 1.0 if norm <= 2.0 * least else 2.0 * least / norm
+    return float(max(0.0, (2.0 * s * least - 0.5 * s * s * norm) * (1.0 - 1e-9)))

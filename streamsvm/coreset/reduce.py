@@ -1,0 +1,242 @@
+r"""Reduction: from many weighted points to at most m, under a pilot.
+
+1. Inclusion probabilities are pi_i = min(1, c u_i worth_i) with sum m; every label that is there gets a point, where m
+   is enough.
+2. m points are drawn systematically along the order (label, margin in the label's own problem), each with weight
+   u_i / pi_i. Every weighted sum is estimated without bias, and neighbours along the margin are seldom drawn together.
+3. Calibration moves weights as little as possible (chi-square distance, each by a factor of 0.1 to 6) so that totals
+   are exact: the weight of each label; of each problem the weight of the active points (m < 1) on either side; and the
+   gradients of the K pilots, which are sums of y z over the active points. With fewer than two points a total the mean
+   of all takes the gradients' place; with fewer again the weights of the labels are all.
+
+Without a pilot points are drawn in proportion to their weight; the weight of each label is exact here, too.
+
+What is proven: independent draws by a quarter of the worth would have the guarantee of Alg. 1 of Tukan et al. 2020 at
+four times its size. For a sample of fixed size along an order, and for calibration, we know none: these are measured
+(`tests/benchmarks/coreset.py`). Before calibration the sample is unbiased.
+
+Sources: Madow 1949 (systematic sampling); Deville and Sarndal 1992 (calibration, case 7).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamsvm.coreset.buckets import Float, Labels, label_index
+from streamsvm.coreset.pilot import Measured
+from streamsvm.points import Points
+
+LEAST: Final = 0.1
+MOST: Final = 6.0
+STEPS: Final = 8
+RIDGE: Final = 1e-10
+MET: Final = 1e-9
+"""Greatest relative error of a total that counts as none."""
+STRAINED: Final = 1e-3
+"""Greatest relative error of a total that people are not told of."""
+POINTS_A_TOTAL: Final = 2
+"""Fewest points for each total: fewer leave the weights no room."""
+MOST_TOTALS: Final = 1_024
+"""Totals beyond which gradients are not calibrated: the time of a calibration grows with their square."""
+
+
+class Purpose(IntEnum):
+    """What a generator is for; part of its key, so that two purposes never share numbers."""
+
+    NODE = 1
+    CUT = 2
+    AUDIT = 3
+    SCREEN = 4
+    SKETCH = 5
+    TUNE = 6
+    THRESHOLD = 7
+    EXPERT = 8
+
+
+def generator(seed: int, purpose: Purpose, counter: tuple[int, int, int]) -> np.random.Generator:
+    """Return the generator of a name: its numbers depend on no other, nor on when or where it runs (Philox)."""
+    key = np.array([seed, purpose], dtype=np.uint64)
+    return np.random.Generator(np.random.Philox(key=key, counter=np.array([0, *counter], dtype=np.uint64)))
+
+
+@dataclass(slots=True)
+class Observed:
+    """Counts of reductions, for people: nothing depends on them, and no state contains them.
+
+    Attributes
+    ----------
+    reductions : int
+    by_weight : int
+        Without a pilot.
+    uncalibrated : int
+        With too few points for the gradients.
+    strained : int
+        Where a total was not met.
+    """
+
+    reductions: int = 0
+    by_weight: int = 0
+    uncalibrated: int = 0
+    strained: int = 0
+
+    def add(self, other: Observed) -> None:
+        """Count what another one counted, too."""
+        for name in self.__slots__:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+
+
+def reduce(
+    points: Points, m: int, found: Measured | None, random: np.random.Generator, labels: int, observed: Observed
+) -> Points:
+    """Return at most m points, in the order of the log; `found` is of the same points."""
+    if len(points) <= m:
+        return points
+    observed.reductions += 1
+    label = label_index(points.y, labels)
+    if found is None or m < 2:
+        observed.by_weight += 1
+        pi = inclusion(_every_label(points.weight, label, m), m)
+        chosen = systematic(pi, np.argsort(label, kind="stable"), m, random.random())
+        drawn, whole = points.weight[chosen] / pi[chosen], np.bincount(label, points.weight, labels)
+        own = np.bincount(label[chosen], drawn, labels)
+        return points.take(chosen).reweighted(drawn * (whole / np.where(own > 0.0, own, 1.0))[label[chosen]])
+    pi = inclusion(_every_label(points.weight * found.worth, label, m), m)
+    order = np.lexsort((found.pilot.own_margin(found.margin, label), label))
+    chosen = systematic(pi, order, m, random.random())
+    kept = points.take(chosen).reweighted(points.weight[chosen] / pi[chosen])
+    totals = Totals.of(found)
+    return calibrated(kept, found.rows[chosen], found.margin[:, chosen], totals, found, observed)
+
+
+def inclusion(size: Float, m: int) -> Float:
+    """Return pi = min(1, c size) with sum m < n, shape (n,); sizes are positive."""
+    certain = np.zeros(len(size), np.bool_)
+    while True:
+        free = m - np.count_nonzero(certain)
+        pi = np.where(certain, 1.0, size * (free / size[~certain].sum()))
+        fresh = pi >= 1.0
+        if (fresh == certain).all():
+            return pi
+        certain = fresh
+
+
+def systematic(pi: Float, order: NDArray[np.intp], m: int, start: float) -> NDArray[np.intp]:
+    """Return the m indices, ascending, whose interval of pi, cumulated in an order, holds start, start + 1, ..."""
+    ends = np.cumsum(pi[order])
+    # The sum is m up to rounding; scaled, so that the size is fixed.
+    ends *= m / ends[-1]
+    at = np.searchsorted(ends, start + np.arange(m), side="right")
+    return np.sort(order[np.minimum(at, len(order) - 1)])
+
+
+def _every_label(size: Float, label: Labels, m: int) -> Float:
+    """Return sizes by which each label gets at least one of m points; the same where it does already."""
+    share: Float = size / size.sum()
+    of_label = np.bincount(label, share)
+    present = np.count_nonzero(of_label)
+    if of_label[of_label > 0.0].min() * m >= 1.0 + 1e-9:
+        return share
+    even = min(1.0, present / m * (1.0 + 1e-9))
+    return np.asarray(share * ((1.0 - even) + even / (present * of_label[label])), np.float64)
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """Exact totals of rows: by these a sample of them is calibrated.
+
+    Attributes
+    ----------
+    label : ndarray of shape (n_labels,)
+        Weight of each label, without class weights.
+    active : ndarray of shape (p, 2)
+        Weight of the active rows of each problem, -1 and +1, with class weights.
+    gradient : ndarray of shape (p, d), or (p, 0) of landmarks
+        Sum of v y z over the active rows of each problem.
+    mean : ndarray of shape (d,)
+        Sum of u z over all rows.
+    """
+
+    label: Float
+    active: Float
+    gradient: Float
+    mean: Float
+
+    @classmethod
+    def of(cls, found: Measured) -> Totals:
+        """Return those of points."""
+        u, pilot = found.points.weight, found.pilot
+        side = pilot.side[:, found.label]
+        v = np.where(found.margin < 1.0, u * pilot.class_weight[found.label], 0.0)
+        active = np.stack([(v * (side == one)).sum(axis=1) for one in (0, 1)], axis=1)
+        Z = found.rows[:, :-1]
+        label = np.bincount(found.label, u, pilot.side.shape[1]).astype(np.float64)
+        pulled = Z if pilot.landmarks is None else Z[:, :0]
+        return cls(label, active, ((2.0 * side - 1.0) * v) @ pulled, u @ Z)
+
+
+def calibrated(kept: Points, rows: Float, margin: Float, totals: Totals, found: Measured, observed: Observed) -> Points:
+    """Return sampled points under weights that meet the totals; those of the labels whatever happens.
+
+    `rows` and `margin` are those of the kept points, of shapes (m, d + 1) and (p, m).
+    """
+    pilot, m = found.pilot, len(kept)
+    labels = len(totals.label)
+    label = label_index(kept.y, labels)
+    present = np.flatnonzero(np.bincount(label, minlength=labels))
+    factor, side, active = pilot.class_weight[label], pilot.side[:, label], margin < 1.0
+    columns, wanted = [label == one for one in present], [totals.label[one] for one in present]
+    for problem, one in np.ndindex(totals.active.shape):
+        cell = (side[problem] == one) & active[problem]
+        # A cell of all or none of a side's points would repeat, or contradict, what the labels say.
+        if 0 < np.count_nonzero(cell) < np.count_nonzero(side[problem] == one):
+            columns.append(cell * factor)
+            wanted.append(totals.active[problem, one])
+    room, d = min(m // POINTS_A_TOTAL, MOST_TOTALS) - len(columns), totals.gradient.shape[1]
+    vectors = (2.0 * side - 1.0) * active * factor
+    if room >= len(vectors) * d:
+        columns += [(vector[:, None] * rows[:, :d]).T for vector in vectors]
+        wanted += [*totals.gradient]
+    elif room >= d and labels > 2:
+        columns.append(rows[:, :-1].T)
+        wanted.append(totals.mean)
+    else:
+        observed.uncalibrated += 1
+    weight = kept.weight
+    if room >= 0:
+        weight, unmet = _moved(weight, np.vstack(columns).astype(np.float64).T, np.hstack(wanted))
+        observed.strained += unmet > STRAINED
+    own = np.bincount(label, weight, labels)
+    return kept.reweighted(weight * np.divide(totals.label, own, out=np.ones(labels), where=own > 0.0)[label])
+
+
+def _moved(weight: Float, A: Float, totals: Float) -> tuple[Float, float]:
+    """Move weights as little as possible so that weight @ A meets totals; return also the greatest relative miss.
+
+    Newton's method on the multipliers, where factors are clipped to `LEAST` and `MOST`.
+    """
+    size = np.maximum(np.abs(totals), weight @ np.abs(A))
+    size[size == 0.0] = 1.0
+    A, totals = A / size, totals / size
+    factor, step, best = np.ones(len(weight)), np.zeros(A.shape[1]), (np.inf, np.ones(len(weight)))
+    for _ in range(STEPS + 1):
+        missing = totals - (weight * factor) @ A
+        miss = float(np.abs(missing).max())
+        if miss < best[0]:
+            best = miss, factor
+        if miss <= MET:
+            break
+        free = (factor > LEAST) & (factor < MOST)
+        H = (A[free].T * weight[free]) @ A[free]
+        diagonal = np.diagonal(H)
+        H[np.diag_indices_from(H)] += RIDGE * diagonal.mean() + (diagonal == 0.0)
+        try:
+            step = step + np.linalg.solve(H, missing)
+        except np.linalg.LinAlgError:
+            break
+        factor = np.clip(1.0 + A @ step, LEAST, MOST)
+    return weight * best[1], best[0]

@@ -1,1 +1,0 @@
-"""Tests of memories that forget."""

@@ -20,7 +20,7 @@ One row in five, drawn with a fixed seed, is set aside for accuracy; *the full d
 - `--kernel rbf` compares accuracies on the rows set aside instead of gaps: the learner and a reservoir train the same
   kernel machine (C, gamma, scaler of the full data). The optimum of a kernel problem is not certified here.
 
-A row says what our reductions met, too (`Observed` in `streamsvm.coreset.reducers.calibrated`). Rates are points a
+A row says what our reductions met, too (`Observed` in `streamsvm.coreset.reduce`). Rates are points a
 second of CPU time: compare them within a row only.
 """
 

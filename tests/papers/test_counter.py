@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from hypothesis import given, settings, strategies as st
+from streamsvm.papers.counter import Counter
 
 from streamsvm.coreset import UniformReducer
-from streamsvm.papers.counter import Counter
 from tests.coreset.test_structure import check_copies, check_names, check_tiling, grow
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from streamsvm.papers.plug import PLUGS
 
 from consumers.verify.verify import verify
 from streamsvm import algorithms, papers
@@ -14,7 +15,6 @@ from streamsvm.config import CoresetConfig, PointsConfig, SvmConfig
 from streamsvm.ingest import encode
 from streamsvm.kafka import Cluster, TopicSpec
 from streamsvm.learning import REDUCERS, SHARED_REDUCERS, STRUCTURES
-from streamsvm.papers.plug import PLUGS
 from streamsvm.sockets import Choices, rooms
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.trainers import produce, run_until, settings_for, versions

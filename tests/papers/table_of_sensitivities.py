@@ -19,9 +19,8 @@ from typing import Any, Final
 import numpy as np
 
 from streamsvm.config import SvmConfig
-from streamsvm.coreset import direct_bound
 from streamsvm.coreset.reduce import Purpose, generator
-from streamsvm.papers.clustered import lemma_bound, sensitivities
+from streamsvm.papers.clustered import direct_bound, lemma_bound, sensitivities
 from streamsvm.points import Points
 from tests.benchmarks.optimum import Whole
 from tests.benchmarks.runner import load as read

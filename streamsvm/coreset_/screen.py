@@ -208,7 +208,8 @@ def _evaluate(  # type: ignore[no-untyped-def]
     n, d = X.shape
     labels, k = len(factor), root.shape[2]
     triangular = k == d + 1
-    R, Z = np.empty((BLOCK, d)), np.empty((d, BLOCK))
+    # A row of Z is longer than a block: at a power of two, rows that are written side by side share lines of the cache.
+    R, Z = np.empty((BLOCK, d)), np.empty((d, BLOCK + 8))
     decision, apart, near, one = np.empty(BLOCK), np.empty(BLOCK), np.empty(BLOCK, np.int64), np.empty(BLOCK, np.int64)
     packed = np.zeros((d + 1, BLOCK), np.float32)
     along, length = np.empty(BLOCK, np.float32), np.empty(BLOCK, np.float32)
@@ -226,7 +227,8 @@ def _evaluate(  # type: ignore[no-untyped-def]
                 square[1, j] += v * R[i, j] * R[i, j]
         for i in range(m):
             margin[start + i], worth[start + i] = 0.0, 0.0 if len(w) else 1.0
-            for j in range(d):
+        for j in range(d):
+            for i in range(m):
                 Z[j, i] = R[i, j]
         for p in range(len(w)):
             for i in range(m):
@@ -235,11 +237,10 @@ def _evaluate(  # type: ignore[no-untyped-def]
             if len(decided):
                 decision[:m] = decided[p, start : start + m]
             for j in range(0 if len(decided) else d):
-                c, low, high = w[p, j], centre[p, 0, j], centre[p, 1, j] - centre[p, 0, j]
+                c, low, high, z = w[p, j], centre[p, 0, j], centre[p, 1, j] - centre[p, 0, j], Z[j]
                 for i in range(m):
-                    z = Z[j, i]
-                    decision[i] += c * z
-                    far = z - (low + high * one[i])
+                    decision[i] += c * z[i]
+                    far = z[i] - (low + high * one[i])
                     apart[i] += far * far
             nearby = 0
             for i in range(m):
@@ -260,10 +261,18 @@ def _evaluate(  # type: ignore[no-untyped-def]
             for c in range(k):
                 for i in range(nearby):
                     along[i] = 0.0
-                for j in range(c + 1 if triangular else d + 1):
-                    f = root[p, j, c]
+                # Four features a pass over `along`, one after another: the sum is that of single passes.
+                end = c + 1 if triangular else d + 1
+                for j in range(0, end - end % 4, 4):
+                    f0, f1, f2, f3 = root[p, j, c], root[p, j + 1, c], root[p, j + 2, c], root[p, j + 3, c]
                     for i in range(nearby):
-                        along[i] += f * packed[j, i]
+                        along[i] = (
+                            ((along[i] + f0 * packed[j, i]) + f1 * packed[j + 1, i]) + f2 * packed[j + 2, i]
+                        ) + f3 * packed[j + 3, i]
+                for j in range(end - end % 4, end):
+                    f0 = root[p, j, c]
+                    for i in range(nearby):
+                        along[i] += f0 * packed[j, i]
                 for i in range(nearby):
                     length[i] += along[i] * along[i]
             for i in range(nearby):

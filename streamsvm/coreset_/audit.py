@@ -150,8 +150,9 @@ class Reservoir:
 
     @sample.setter
     def sample(self, sample: Sampled) -> None:
-        self._count, self._threshold, self._class_weight = len(sample.points), sample.threshold, sample.class_weight.copy()
-        part, points, buffer = slice(0, self._count), sample.points, self._buffer
+        points, buffer = sample.points, self._buffer
+        self._count, self._threshold, self._class_weight = len(points), sample.threshold, sample.class_weight.copy()
+        part = slice(0, self._count)
         buffer.X[part], buffer.y[part], buffer.weight[part] = points.X, points.y, points.weight
         self._priority[part] = sample.priority
 

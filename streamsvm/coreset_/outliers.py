@@ -84,8 +84,10 @@ class RowBound:
         """Return the bound of a leaf of at least one row that nothing was sealed before."""
         n, last = len(points), _last_usual(len(points))
         X = points.X.astype(np.float64)
-        median = np.partition(X, (n - 1) // 2, axis=0)[(n - 1) // 2]
-        reach = np.partition(np.abs(X - median), last, axis=0)[last]
+        columns = np.ascontiguousarray(X.T)
+        # Sorted as a whole: a partial sort is ten times slower where a column has few values.
+        median = np.sort(columns)[:, (n - 1) // 2].copy()
+        reach = np.sort(np.abs(columns - median[:, None]))[:, last]
         X = np.fmin(np.fmax(X, median - reach), median + reach)
         weight = np.minimum(points.weight, np.partition(points.weight, last)[last])
         return cls.of(Moments.zero(points.dimension).add(Points(X, np.ones(n, np.int8), weight)))

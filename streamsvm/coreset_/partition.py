@@ -207,7 +207,7 @@ class Partition:
     def outliers(self) -> Tally:
         """What was drawn in since this was made, an open leaf whose rows are as they came included."""
         found = replace(self._tally)
-        self._note_raw(found, self.state())
+        self._drawn_in(self.state(), found)
         return found
 
     def add(self, rows: Rows) -> None:
@@ -285,12 +285,14 @@ class Partition:
         self._tally.note(came, learned, self._bound.mean, self._partition, places, self._extent)
         return replace(rows, points=points)
 
-    def _note_raw(self, tally: Tally, state: PartitionState) -> None:
-        """Count what is drawn in of a leaf whose rows are as they came."""
-        if state.raw and len(state.leaf):
+    def _drawn_in(self, state: PartitionState, tally: Tally) -> PartitionState:
+        """Return the state drawn in; count the rows of its leaf that change by that."""
+        drawn = state.drawn_in()
+        if drawn.leaf is not state.leaf:
             places = np.concatenate(self._places) if self._places else None
             mean = RowBound.of_first_leaf(state.leaf).mean
-            tally.note(state.leaf, state.drawn_in().leaf, mean, self._partition, places, self._extent)
+            tally.note(state.leaf, drawn.leaf, mean, self._partition, places, self._extent)
+        return drawn
 
     def _renew_bound(self) -> None:
         held = known(self._buckets, self._memory, self._config.coreset)
@@ -314,9 +316,7 @@ class Partition:
         return self._config.seed, self._partition, self._memory.learned.rows if self._memory else self._sealed
 
     def _seal(self) -> None:
-        state = self.state()
-        self._note_raw(self._tally, state)
-        state = state.drawn_in()
+        state = self._drawn_in(self.state(), self._tally)
         self._set_samples(state)
         points = Points.union(
             [state.leaf if state.screen is None else state.screen.calibrated(state.leaf, self.observed)]

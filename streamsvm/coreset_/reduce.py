@@ -226,7 +226,8 @@ def _moved(weight: Float, A: Float, totals: Float) -> tuple[Float, float]:
         if miss <= MET:
             break
         free = (factor > LEAST) & (factor < MOST)
-        H = (A[free].T * weight[free]) @ A[free]
+        part = A[free]
+        H = (part.T * weight[free]) @ part
         diagonal = np.diagonal(H)
         H[np.diag_indices_from(H)] += RIDGE * diagonal.mean() + (diagonal == 0.0)
         try:

@@ -217,13 +217,14 @@ class Partition:
             self._memory = self._memory.noted(rows, self._extent.rows, self._config.coreset)
         first, last = rows.times.ends()
         before = self._extent
-        self._extent = replace(
-            before,
+        self._extent = Extent(
+            start=before.start,
             end=rows.position_after(len(rows) - 1),
             rows=before.rows + len(rows),
             # The leaf's first and last time, not its least and greatest: a batch's ends depend on where it is cut.
             first_time_ms=before.first_time_ms if before.first_time_ms >= 0 else first,
             last_time_ms=last if last >= 0 else before.last_time_ms,
+            moments=before.moments,
         )
         self._leader_epoch = int(rows.leader_epoch[-1])
         rows = self._within(rows)

@@ -239,7 +239,7 @@ def _problem(rows: Float, side: Labels, v: Float, penalty: float, mixture: Float
     bend = curvature(HINGE, margin) * upper
     near = rows.compress(bend > 0.0, axis=0)
     H = (near.T * bend[bend > 0.0]) @ near
-    H[np.diag_indices_from(H)] += np.append(np.ones(Z.shape[1]), 1e-9 * upper.sum())
+    H.flat[:: len(H) + 1] += np.append(np.ones(Z.shape[1]), 1e-9 * upper.sum())
     # Of H = L L', the columns of L'^-1 give the norm: as many as there are features, or random mixtures of them.
     root = np.linalg.solve(np.linalg.cholesky(H).T, mixture)
     influential = _influence(rows, margin, root)

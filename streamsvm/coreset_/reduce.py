@@ -229,7 +229,7 @@ def _moved(weight: Float, A: Float, totals: Float) -> tuple[Float, float]:
         part = A[free]
         H = (part.T * weight[free]) @ part
         diagonal = np.diagonal(H)
-        H[np.diag_indices_from(H)] += RIDGE * diagonal.mean() + (diagonal == 0.0)
+        H.flat[:: len(H) + 1] += RIDGE * diagonal.mean() + (diagonal == 0.0)
         try:
             step = step + np.linalg.solve(H, missing)
         except np.linalg.LinAlgError:

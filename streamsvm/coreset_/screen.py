@@ -142,7 +142,8 @@ def screen(
     for start in range(0, len(points), ROWS_AT_ONCE):
         part = points.take(slice(start, start + ROWS_AT_ONCE))
         decided = np.empty((0, len(part))) if pilot.landmarks is None else pilot.landmarks.decide(part)
-        label = np.where(accepted[start : start + len(part)], label_index(part.y, labels), -1)
+        label = label_index(part.y, labels)
+        label[~accepted[start : start + len(part)]] = -1
         _evaluate(
             part.X, label, part.weight, pilot.loss, pilot.scaling, pilot.class_weight, pilot.side, decided, pilot.w,
             pilot.centre, pilot.terms, pilot.root, margin, worth, state.active, state.gradient, state.square,
@@ -154,8 +155,9 @@ def screen(
                 label, part.weight, margin, worth, rate, done, state.certain, state.sums, state.count, state.label,
                 which, buffer.weight[kept:],
             )  # fmt: skip
-            rows = which[:fresh]
-            buffer.X[kept : kept + fresh], buffer.y[kept : kept + fresh] = part.X[rows], part.y[rows]
+            # Not by brackets, which copy a row value by value; with this mode nothing is copied twice.
+            for values, room in ((part.X, buffer.X), (part.y, buffer.y)):
+                values.take(which[:fresh], axis=0, out=room[kept : kept + fresh], mode="clip")
             kept += fresh
             while kept == len(buffer):
                 # Counted and not multiplied: a power of two of the rate is the same bits after any restart.

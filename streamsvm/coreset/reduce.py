@@ -240,9 +240,10 @@ def _moved(weight: Float, A: Float, totals: Float) -> tuple[Float, float]:
         if miss <= MET:
             break
         free = (factor > LEAST) & (factor < MOST)
-        H = (A[free].T * weight[free]) @ A[free]
+        part = A[free]
+        H = (part.T * weight[free]) @ part
         diagonal = np.diagonal(H)
-        H[np.diag_indices_from(H)] += RIDGE * diagonal.mean() + (diagonal == 0.0)
+        H.flat[:: len(H) + 1] += RIDGE * diagonal.mean() + (diagonal == 0.0)
         try:
             step = step + np.linalg.solve(H, missing)
         except np.linalg.LinAlgError:

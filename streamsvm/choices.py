@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final, Literal
 
+ReducerName = Literal["uniform", "calibrated"]
+StructureName = Literal["tree", "chain", "counter"]
 MemoryName = Literal["all", "window", "decay", "adaptive"]
 Multiclass = Literal["one_vs_one", "one_vs_rest"]
 """How more than two labels are told apart, `svm.multiclass`: a machine for each pair of labels, or for each label."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, get_args
 
 import typer
 
-from streamsvm.algorithms import ReducerName, names
+from streamsvm.choices import ReducerName
 
 
 def demo(
@@ -15,7 +15,7 @@ def demo(
         ReducerName,
         typer.Option(
             metavar="NAME",
-            help=f"How many points are reduced to few, coreset.reducer: {', '.join(names('coreset.reducer'))}.",
+            help=f"How many points are reduced to few, coreset.reducer: {', '.join(get_args(ReducerName))}.",
         ),
     ] = "calibrated",
     keep_open: Annotated[

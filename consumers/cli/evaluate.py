@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from inspect import signature
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, get_args
 
 import typer
 
@@ -28,7 +28,7 @@ from consumers.cli.file_flags import (
 )
 from consumers.help_texts import AllOptions, PositiveLabel
 from consumers.host.untrusted_text import printable
-from streamsvm.algorithms import ReducerName, StructureName, names
+from streamsvm.choices import ReducerName, StructureName
 from streamsvm.errors import ConfigurationError
 from streamsvm.supports import require
 
@@ -79,7 +79,7 @@ def evaluate_command(
         StructureName | None,
         typer.Option(
             metavar="NAME",
-            help=f"How buckets merge, coreset.structure: {', '.join(names('coreset.structure'))}. Default without "
+            help=f"How buckets merge, coreset.structure: {', '.join(get_args(StructureName))}. Default without "
             "--config: chain.",
         ),
     ] = None,
@@ -87,7 +87,7 @@ def evaluate_command(
         ReducerName | None,
         typer.Option(
             metavar="NAME",
-            help=f"How many points are reduced to few, coreset.reducer: {', '.join(names('coreset.reducer'))}. "
+            help=f"How many points are reduced to few, coreset.reducer: {', '.join(get_args(ReducerName))}. "
             "Default: calibrated.",
         ),
     ] = None,

@@ -13,7 +13,6 @@ from pydantic.fields import FieldInfo
 
 from consumers.options import fields, section_class, sections, shown_default, shown_type
 from consumers.settings_sockets import PAGES, SectionPage
-from streamsvm.algorithms import OWN, described, names
 from streamsvm.config import ModelConfig
 from streamsvm.sockets import DAEMONS, plugged
 
@@ -33,21 +32,11 @@ prints the way out.
 """
 
 
-EXPERIMENTAL: Final = """\
-## Experimental
-
-Algorithms of a paper, to compare with. They decide the model.
-
-"""
-
-
 def markdown() -> str:
     """Return the text of the reference."""
     pages = plugged(PAGES, SectionPage, DAEMONS)
     lines = [line for section in sections() for line in _section(section, pages)]
-    rows = [_experimental(section, name, info) for section in sections() for name, info in fields(section).items()]
-    last = EXPERIMENTAL + "\n".join(filter(None, rows)) if any(rows) else ""
-    return "\n".join([HEAD, *lines, last]).rstrip() + "\n"
+    return "\n".join([HEAD, *lines]).rstrip() + "\n"
 
 
 def _section(section: str, pages: Sequence[SectionPage]) -> Iterator[str]:
@@ -58,36 +47,19 @@ def _section(section: str, pages: Sequence[SectionPage]) -> Iterator[str]:
     if section:
         yield f"{section_class(section).__doc__ or ''}".split("\n\n")[0].strip() + "\n"
     for name, info in fields(section).items():
-        option = f"{section}.{name}"
-        if not described(option) or option in OWN:
-            yield _row(name, _value(info, option), (info.description or "").removesuffix(described(option)))
+        yield f"- `{name}` ({_value(info)}): {info.description or ''}"
     yield ""
 
 
-def _value(info: FieldInfo, option: str) -> str:
+def _value(info: FieldInfo) -> str:
     """Return an option's choices, its default in bold; else its default; its type where it has neither."""
-    default, type_ = shown_default(info), "|".join(OWN.get(option, ())) or shown_type(info)
+    default, type_ = shown_default(info), shown_type(info)
     if "|" not in type_:
         return default or type_
     choices = type_.split("|")
     if default and default not in choices:
         return f"**{default}**, or {type_}"
     return "|".join(f"**{choice}**" if choice == default else choice for choice in choices)
-
-
-def _experimental(section: str, name: str, info: FieldInfo) -> str:
-    """Return the row of what rooms add to an option, or of an option that only they use; empty: of neither."""
-    option = f"{section}.{name}"
-    if not (added := described(option).strip()):
-        return ""
-    if option not in OWN:
-        return _row(option, _value(info, option), info.description or "")
-    others = [choice for choice in names(option) if choice not in OWN[option]]
-    return _row(option, "|".join(others), added)
-
-
-def _row(name: str, value: str, meaning: str) -> str:
-    return f"- `{name}` ({value}): {meaning}"
 
 
 if __name__ == "__main__":

@@ -34,7 +34,7 @@ from consumers.settings import CheckpointConfig, HttpConfig, InputConfig, LogCon
 from consumers.streams.topics import output_topics
 from consumers.trainer.components import Components
 from consumers.trainer.trainer import Trainer
-from streamsvm.algorithms import ReducerName
+from streamsvm.choices import ReducerName
 from streamsvm.config import CoresetConfig, PointsConfig, SvmConfig
 from streamsvm.coreset.buckets import Moments
 from streamsvm.datasets import load_htru2
@@ -224,9 +224,9 @@ class _Stage:
         return self._learned() >= len(self._split.train) and len(received) >= due
 
     def _levels(self) -> Text:
-        """Draw the tree: points kept by level, the open leaf first."""
+        """Show the points that are kept: of the open leaf, and of the buckets."""
         text = Text("tree  ", style="dim")
-        for level in ("leaf", *map(str, range(12))):
+        for level in ("leaf", "buckets"):
             points = int(self.metric("streamsvm_coreset_points", level=level))
             text.append(f" {level} ", style="dim")
             text.append(f"{points:>3}", style="bold cyan" if points else "dim")

@@ -123,7 +123,7 @@ def learn(
         learned += len(part)
         step(what, learned, len(found))
     cut = (taken or learner.take()).make()
-    learner.note(cut.met)
+    learner.note(cut)
     outliers = learner.outliers()
     return TrainingResult(config, make(cut, config, task=task_of(config)), outliers.rows + outliers.weights)
 

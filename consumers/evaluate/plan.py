@@ -8,7 +8,7 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
-from streamsvm.algorithms import ReducerName, StructureName
+from streamsvm.choices import ReducerName, StructureName
 from streamsvm.config import Label, ModelConfig, SvmConfig
 from streamsvm.errors import ConfigurationError
 from streamsvm.estimators import CoresetSVC

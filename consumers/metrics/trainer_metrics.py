@@ -46,8 +46,8 @@ OWN: Final = (
     Definition(
         "streamsvm_coreset_points",
         "gauge",
-        "Points in buckets, by level; those of open leaves are `leaf`.",
-        "Bounded; a level is added each time the stream doubles.",
+        "Points in `buckets`, and in open leaves (`leaf`).",
+        "Bounded.",
         ("level",),
     ),
     Definition(

@@ -419,8 +419,6 @@ def _partition(
 ) -> PartitionPart:
     parts = tuple(
         BucketPart(
-            level=bucket.level,
-            index=bucket.index,
             start=(*bucket.extent.start,),
             end=(*bucket.extent.end,),
             rows=bucket.extent.rows,

@@ -85,7 +85,7 @@ def looks_of(subject: Subject) -> Looks:
 def _kind(coreset: CoresetConfig) -> Literal["tree", "chain", "counter", "dyadic"]:
     if coreset.forgets:
         return "dyadic"
-    return coreset.structure if coreset.structure in ("chain", "counter") else "tree"  # type: ignore[return-value]
+    return coreset.structure if coreset.structure in ("chain", "counter") else "tree"
 
 
 def _trainer(

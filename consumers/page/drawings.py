@@ -138,7 +138,7 @@ def component(projection: Projection, index: int, names: Sequence[str]) -> str:
 
 
 def counter(structure: StructureStatus, part: PartitionPart) -> Markup:
-    """Return a partition's buckets, of a counter the highest level first, then the open leaf."""
+    """Return a partition's buckets, then the open leaf."""
     cells = _cells(structure, part)
     wide = 2 * BOX if structure.kind == "chain" else BOX
     boxes = []
@@ -163,7 +163,7 @@ def counter(structure: StructureStatus, part: PartitionPart) -> Markup:
     return described(
         f"counter-{part.partition}",
         f"The structure of partition {part.partition}",
-        f"Buckets held, of a counter by level, the highest first: {counts}. "
+        f"Buckets held: {counts}. "
         f"The open leaf holds {leaf.rows} of {leaf.span} rows.",
         (0.0, 0.0, max(x + width, 1.0), BOX + 20),
         *boxes,
@@ -172,14 +172,10 @@ def counter(structure: StructureStatus, part: PartitionPart) -> Markup:
 
 
 def _cells(structure: StructureStatus, part: PartitionPart) -> list[tuple[str, int, int]]:
-    """Return label, buckets and places: of all, or of each level of a counter, the highest first."""
+    """Return label, buckets and places."""
     if structure.kind == "chain":
         return [("chain", min(1, len(part.buckets)), 1)]
-    if structure.kind != "counter":
-        return [("buckets", len(part.buckets), structure.buckets)]
-    highest = max((bucket.level for bucket in part.buckets), default=-1)
-    counts = [sum(bucket.level == level for bucket in part.buckets) for level in range(highest + 1)]
-    return [(str(level), counts[level], 1) for level in reversed(range(highest + 1))]
+    return [("buckets", len(part.buckets), structure.buckets)]
 
 
 # ------------------------------------------------------------------ through time

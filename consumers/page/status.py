@@ -119,8 +119,6 @@ class InputStatus(msgspec.Struct, frozen=True, kw_only=True):
 class BucketPart(msgspec.Struct, frozen=True, kw_only=True):
     """A bucket: its rows from `start` up to but not including `end`, the points that represent them, their weight."""
 
-    level: int
-    index: int
     start: tuple[int, int]
     end: tuple[int, int]
     rows: int

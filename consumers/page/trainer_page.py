@@ -374,7 +374,7 @@ def _partition(structure: StructureStatus, index: int, part: PartitionPart) -> M
         digits = join(", in binary ", element("code", f"{part.sealed:b}"))
     rows = [
         [
-            number_of(f"{path}.buckets.{place}.level", bucket.level),
+            str(place),
             range_of(bucket.start, bucket.end),
             number_of(f"{path}.buckets.{place}.rows", bucket.rows),
             number_of(f"{path}.buckets.{place}.points", bucket.points),
@@ -406,7 +406,7 @@ def _partition(structure: StructureStatus, index: int, part: PartitionPart) -> M
             element("summary", f"{len(part.buckets)} {'bucket' if len(part.buckets) == 1 else 'buckets'} and a leaf"),
             table_of(
                 f"Buckets and leaf of partition {part.partition}, oldest first",
-                ["Level", "Offsets", "Rows", "Points"],
+                ["Bucket", "Offsets", "Rows", "Points"],
                 rows,
                 numbers=3,
             ),

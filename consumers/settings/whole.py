@@ -7,7 +7,6 @@ from typing import Annotated, Any, Final, Self, get_args
 
 from pydantic import BaseModel, Field, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
-from streamsvm.learning.memory_kinds import memory_kind
 
 from consumers.settings.input_settings import InputConfig, RegistryConfig
 from consumers.settings.output_settings import OutputConfig
@@ -66,12 +65,6 @@ class Settings(RecipeOptions, BaseSettings):
     scoring: ScoringConfig = Field(default=ScoringConfig(), description="What the scorer reads and writes.")
     http: HttpConfig = Field(default=HttpConfig(), description="Metrics and health.")
     log: LogConfig = Field(default=LogConfig(), description="Logs.")
-
-    @field_validator("coreset", mode="after")
-    @classmethod
-    def _of_a_memory_that_is_there(cls, coreset: CoresetConfig) -> CoresetConfig:
-        memory_kind(coreset.memory)
-        return coreset
 
     @field_validator("kafka", mode="before")
     @classmethod

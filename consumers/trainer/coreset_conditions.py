@@ -1,7 +1,7 @@
 """Warns where the stream is not what the coreset is made for: the model may then be no better than a plain sample's.
 
-What each condition means, what follows and what to do is logged, seldom: see `streamsvm.coreset.conditions`. The metric
-has every count.
+What each condition means, what follows and what to do is logged, seldom: see `streamsvm.learning.conditions`. The
+metric has every count.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from typing import Final
 
 import structlog
-from streamsvm.coreset.conditions import MEANINGS, Seldom
 
 from streamsvm.choices import MemoryName
+from streamsvm.learning.conditions import MEANINGS, Seldom
 
 log = structlog.get_logger("streamsvm.trainer")
 
@@ -21,9 +21,6 @@ REMEDIES: Final[Mapping[str, str]] = {
     "by_weight": "shuffle the rows at the producer if possible, or raise coreset.points; coreset.structure = "
     "chain suffers less from sorted streams",
     "crowded": "raise coreset.points: every point more helps here",
-    "shifted": "if the stream changes for good, begin a new incarnation with coreset.memory = adaptive, which follows "
-    "it. If it is only sorted, raise coreset.points, or take coreset.structure = chain, which suffers less; "
-    "either begins a new incarnation, too. Rows of a file can be shuffled: streamsvm replay --shuffle 1",
     "uncalibrated": SMALL,
     "strained": SMALL,
 }
@@ -33,8 +30,6 @@ REMEDIES: Final[Mapping[str, str]] = {
 OF_AGE: Final[Mapping[str, str]] = {
     **REMEDIES,
     "by_weight": "shuffle the rows at the producer if possible, or raise coreset.points",
-    "shifted": "until the window, or some half-lives, have passed, models are of both worlds. If that is too long, "
-    "begin a new incarnation with a shorter coreset.window or half_life, or coreset.memory = adaptive",
 }
 """The same where old rows are forgotten by their age: `coreset.memory` = window or decay."""
 MOST: Final = 0.5
@@ -79,7 +74,7 @@ class Conditions:
         Parameters
         ----------
         counts : mapping of outcome to int
-            As `streamsvm.coreset.reducers.base.Observed.counts` gives them.
+            As `streamsvm.coreset.reduce.Observed.counts` gives them.
         """
         for condition, count in self._seldom.due(counts):
             what, remedy = MEANINGS[condition], self._remedies[condition]

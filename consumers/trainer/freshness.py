@@ -62,7 +62,7 @@ class Freshness:
     def settled(self, cut: Cut, published: Positions, in_flight: Sequence[DueCut], now: float) -> None:
         """Note that a cut needs no more publishing; `published` is the newest version's."""
         if dict(cut.positions) == dict(published):
-            self._covered = cut.rows
+            self._covered = cut.learned.rows
             for known, due_at in self._cuts:
                 if dict(known) == dict(cut.positions):
                     self._metrics.observe("streamsvm_model_staleness_seconds", max(0.0, now - due_at))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from math import nan
 from typing import Final
@@ -53,7 +52,6 @@ class Gauges:
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
-        self._seen_levels: set[str] = set()
 
     def points(self, now: int, peak: int) -> None:
         """Show points kept at once, now and at most."""
@@ -61,19 +59,14 @@ class Gauges:
         self._metrics.put("streamsvm_points_held_peak", max(peak, now))  # a checkpoint's points count, too
 
     def coreset(self, learner: Learner) -> None:
-        """Show the points of each level, the bytes of all buckets, and what reductions met."""
-        levels: Counter[str] = Counter()
-        bytes_kept = 0
-        for state in learner.buckets().values():
-            for bucket in state:
-                levels[str(bucket.level)] += len(bucket.points)
-                bytes_kept += bucket.points.nbytes
-        levels["leaf"] = learner.points_held - learner.audit_points - sum(levels.values())
-        for level in self._seen_levels | levels.keys():
-            self._metrics.put("streamsvm_coreset_points", levels.get(level, 0), level=level)
-        self._seen_levels |= levels.keys()
-        self._metrics.put("streamsvm_coreset_bytes", bytes_kept)
-        self._metrics.put("streamsvm_coreset_weight", learner.weight)
+        """Show the points of buckets and of leaves, the bytes of all buckets, and what reductions met."""
+        held = [bucket.points for state in learner.buckets().values() for bucket in state]
+        leaves = sum(leaf.points for leaf in learner.open_leaves().values())
+        self._metrics.put("streamsvm_coreset_points", sum(map(len, held)), level="buckets")
+        self._metrics.put("streamsvm_coreset_points", leaves, level="leaf")
+        self._metrics.put("streamsvm_coreset_bytes", sum(points.nbytes for points in held))
+        weights = [learned.class_weight.sum() for learned in learner.learned().values()]
+        self._metrics.put("streamsvm_coreset_weight", float(sum(weights)))
         for met, reductions in learner.observed().counts().items():
             self._metrics.put("streamsvm_coreset_reductions", reductions, outcome=met)
         short = learner.short_share()

@@ -31,7 +31,7 @@ from streamsvm.delivery.decision import Begin, Candidate, Present, Resume, decid
 from streamsvm.delivery.machine import Delivery
 from streamsvm.errors import ConfigurationError, StateError, TransientError
 from streamsvm.kafka import Cluster, TopicInfo
-from streamsvm.learning.learner import DueCut, Learner, LearnerState
+from streamsvm.learning.learner import DueCut, Learner, LearnerState, TakenCut
 from streamsvm.model.pointers import Alias, Head
 from streamsvm.points import Position, precedes
 
@@ -346,7 +346,7 @@ class Startup:
         pending = snapshot.pending
         waiting = None
         if pending is not None and self._delivery.admits(pending.positions):
-            waiting = learner.taken_of(pending) if isinstance(pending, LearnerState) else pending
+            waiting = TakenCut(pending.partitions, settings.models()) if isinstance(pending, LearnerState) else pending
         if pending is not None and waiting is None and not precedes(pending.positions, self._delivery.published_cut):
             learner.call_for_cut()  # this cut cannot be published any more: make a new one from its leaves
         read_to = {p: reads_on(snapshot, p, *self._cluster.log_range(topic.name, p)) for p in snapshot.read_to}

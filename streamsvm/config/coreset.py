@@ -6,8 +6,7 @@ from typing import Annotated, Any, ClassVar, Final, Self
 
 from pydantic import Field, PrivateAttr, model_validator
 
-from streamsvm.algorithms import ReducerName, StructureName, described
-from streamsvm.choices import MemoryName
+from streamsvm.choices import MemoryName, ReducerName, StructureName
 from streamsvm.config import sizes
 from streamsvm.config.point_options import PointsConfig
 from streamsvm.config.sizes import Sizes
@@ -36,13 +35,13 @@ class CoresetConfig(Section):
     reducer: ReducerName = Field(
         default="calibrated",
         description="How points are reduced: `uniform` by weight, `calibrated` by the margin of a pilot model, with "
-        "exact totals." + described("coreset.reducer"),
+        "exact totals.",
     )
     structure: StructureName | None = Field(
         default=None,
         description="How buckets merge: `tree` keeps up to four, of `calibrated` only; `chain` one, which is reduced "
-        "again with every leaf. Default: `tree`; `chain` for `rbf`, and with fewer than 700 `points`."
-        + described("coreset.structure"),
+        "again with every leaf; `counter`, of the paper on coresets, one for each binary digit. Default: `tree`; "
+        "`chain` for `rbf`, and with fewer than 700 `points`; `counter` for `uniform`.",
     )
     points: Annotated[int, Field(ge=16, le=1 << 30)] | None = Field(
         default=None,

@@ -124,32 +124,49 @@ def merged(parts: Sequence[Sampled], capacity: int) -> Sampled:
 
 
 class Reservoir:
-    """Draws a sample of at most `capacity` rows, of one label or (`NO_CODE`) of all, while rows come."""
+    """Draws a sample of at most `capacity` rows, of one label or (`NO_CODE`) of all, while rows come.
+
+    Rows above the threshold collect in a buffer. When it is full the threshold rises, and what lies below it goes:
+    the sample is the same wherever that happens, as a row that goes has `capacity` rows above it for ever.
+    """
 
     def __init__(self, capacity: int, partition: int, config: ModelConfig, label: int = NO_CODE) -> None:
         self._capacity, self._label, points = capacity, label, config.points
         # A key of its own purpose: no number that a coreset draws has a part in what is audited.
         random = generator(config.seed, Purpose.AUDIT, (partition, 0, 0))
         self._key = np.uint64(random.integers(1 << 64, dtype=np.uint64))
-        none = Points.empty(points.dimension, points.numpy_dtype)
-        self.sample = Sampled(none, 0.0, np.zeros(points.classes), np.empty(0))
+        room = 2 * capacity
+        X = np.empty((room, points.dimension), points.numpy_dtype)
+        self._buffer, self._priority = Points(X, np.empty(room, np.int8), np.empty(room)), np.empty(room)
+        self._count, self._threshold, self._class_weight = 0, 0.0, np.zeros(points.classes)
+
+    @property
+    def sample(self) -> Sampled:
+        """The sample of all rows so far, in memory of its own."""
+        priority = self._priority[: self._count]
+        threshold = _threshold(priority, self._threshold, self._capacity)
+        kept = np.flatnonzero(priority > threshold)
+        return Sampled(self._buffer.take(kept), threshold, self._class_weight.copy(), priority[kept])
+
+    @sample.setter
+    def sample(self, sample: Sampled) -> None:
+        points, buffer = sample.points, self._buffer
+        self._count, self._threshold, self._class_weight = len(points), sample.threshold, sample.class_weight.copy()
+        part = slice(0, self._count)
+        buffer.X[part], buffer.y[part], buffer.weight[part] = points.X, points.y, points.weight
+        self._priority[part] = sample.priority
 
     def add(self, rows: Rows) -> None:
-        """Offer every accepted row; only rows that are held are copied."""
-        held, points = self.sample, rows.points
-        class_weight, which, priority = held.class_weight.copy(), np.empty(len(rows), np.int64), np.empty(len(rows))
-        count = _passing(
-            points.y, points.weight, rows.accepted, rows.offset, rows.row, self._label, self._key, held.threshold,
-            class_weight, which, priority,
-        )  # fmt: skip
-        if not count:
-            self.sample = replace(held, class_weight=class_weight)
-            return
-        which, priority = which[:count], priority[:count]
-        threshold = _threshold(np.concatenate([held.priority, priority]), held.threshold, self._capacity)
-        old, new = held.priority > threshold, priority > threshold
-        together = Points.union([held.points.take(old), points.take(which[new])])
-        self.sample = Sampled(together, threshold, class_weight, np.concatenate([held.priority[old], priority[new]]))
+        """Offer every accepted row; only rows above the threshold are copied."""
+        points, buffer, done = rows.points, self._buffer, 0
+        while done < len(rows):
+            done, self._count = _offer(
+                points.X, points.y, points.weight, rows.accepted, rows.offset, rows.row, self._label, self._key,
+                self._threshold, done, self._class_weight, buffer.X, buffer.y, buffer.weight, self._priority,
+                self._count,
+            )  # fmt: skip
+            if self._count == len(buffer):
+                self.sample = self.sample
 
 
 def shares(capacity: int, labels: int) -> dict[int, int]:
@@ -236,10 +253,15 @@ def _threshold(priority: Float, threshold: float, capacity: int) -> float:
 
 
 @njit(cache=True, nogil=True)
-def _passing(y, weight, accepted, offset, row, label, key, threshold, class_weight, which, priority):  # type: ignore[no-untyped-def]
-    """Fill which rows have a priority above the threshold, and their priorities; return how many. Add class weights."""
-    count = 0
-    for i in range(len(y)):
+def _offer(  # type: ignore[no-untyped-def]
+    X, y, weight, accepted, offset, row, label, key, threshold, begin, class_weight, kept_X, kept_y, kept_weight,
+    priority, count,
+):  # fmt: skip
+    """Write rows whose priority is above the threshold behind the first `count` kept ones, and add class weights.
+
+    Takes rows from `begin` on until they end or the buffer is full; returns the next row, and how many are kept.
+    """
+    for i in range(begin, len(y)):
         if not accepted[i] or (label != NO_CODE and y[i] != label):
             continue
         class_weight[np.int64(y[i] > 0) if len(class_weight) == 2 else np.int64(y[i])] += weight[i]
@@ -248,9 +270,13 @@ def _passing(y, weight, accepted, offset, row, label, key, threshold, class_weig
         # 53 bits, as many as a float64 holds, and a half: r is never 0.
         drawn = weight[i] / ((np.float64(mixed >> np.uint64(11)) + 0.5) * 2.0**-53)
         if drawn > threshold:
-            which[count], priority[count] = i, drawn
+            for j in range(X.shape[1]):
+                kept_X[count, j] = X[i, j]
+            kept_y[count], kept_weight[count], priority[count] = y[i], weight[i], drawn
             count += 1
-    return count
+            if count == len(priority):
+                return i + 1, count
+    return len(y), count
 
 
 @njit(cache=True, nogil=True)

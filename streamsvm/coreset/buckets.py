@@ -7,7 +7,7 @@ only, never on where a batch ends. Sources: West 1979; Chan, Golub and LeVeque 1
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce as folded
 from typing import TYPE_CHECKING, Final
 
@@ -58,7 +58,7 @@ class Moments:
         """Return these moments with points added one after another."""
         class_weight, mean, square = self.class_weight.copy(), self.mean.copy(), self.square.copy()
         label = label_index(points.y, len(class_weight))
-        _add_in_order(points.X, label, points.weight, class_weight, mean, square)
+        add_in_order(points.X, label, points.weight, class_weight, mean, square)
         return Moments(self.count + len(points), class_weight, mean, square)
 
     def merge(self, later: Moments) -> Moments:
@@ -78,6 +78,11 @@ class Moments:
         """Return the moments of the same points, each of so many times its weight."""
         return Moments(self.count, self.class_weight * factor, self.mean, self.square * factor)
 
+    def against_the_rest(self, label: int) -> Moments:
+        """Return the moments of the problem of one of several labels, +1, against all others."""
+        rest = np.add.accumulate(np.delete(self.class_weight, label))[-1]
+        return replace(self, class_weight=np.array([rest, self.class_weight[label]]))
+
     @property
     def scale(self) -> Float:
         """Standard deviation of each feature; 1 of one that does not vary beyond rounding."""
@@ -87,7 +92,8 @@ class Moments:
 
 
 @njit(cache=True, nogil=True)
-def _add_in_order(X, label, weight, class_weight, mean, square):  # type: ignore[no-untyped-def]
+def add_in_order(X, label, weight, class_weight, mean, square):  # type: ignore[no-untyped-def]
+    """Add rows one after another to moments, in place; `label` are indices of labels."""
     for i in range(len(label)):
         u, total = weight[i], 0.0
         class_weight[label[i]] += u

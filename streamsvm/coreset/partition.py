@@ -117,6 +117,11 @@ class PartitionState:
         return replace(self, raw=False, leaf=drawn, extent=extent, audit=tuple(samples))
 
     @property
+    def position(self) -> Position:
+        """The next row to learn."""
+        return self.extent.end
+
+    @property
     def own(self) -> Extent:
         """The open leaf, with the moments of all its rows as they are learned."""
         if self.raw:
@@ -288,7 +293,7 @@ class Partition:
     def outliers(self) -> Tally:
         """What was drawn in since this was made, an open leaf whose rows are as they came included."""
         found = replace(self._tally)
-        self._note_raw(found, self.state())
+        self._drawn_in(self.state(), found)
         return found
 
     def add(self, rows: Rows) -> None:
@@ -298,13 +303,14 @@ class Partition:
             self._memory = self._memory.noted(rows, self._extent.rows, self._config.coreset)
         first, last = rows.times.ends()
         before = self._extent
-        self._extent = replace(
-            before,
+        self._extent = Extent(
+            start=before.start,
             end=rows.position_after(len(rows) - 1),
             rows=before.rows + len(rows),
             # The leaf's first and last time, not its least and greatest: a batch's ends depend on where it is cut.
             first_time_ms=before.first_time_ms if before.first_time_ms >= 0 else first,
             last_time_ms=last if last >= 0 else before.last_time_ms,
+            moments=before.moments,
         )
         self._leader_epoch = int(rows.leader_epoch[-1])
         if rows.beside_offset is not None:
@@ -371,12 +377,14 @@ class Partition:
         self._tally.note(came, learned, self._bound.mean, self._partition, places, self._extent)
         return replace(rows, points=points)
 
-    def _note_raw(self, tally: Tally, state: PartitionState) -> None:
-        """Count what is drawn in of a leaf whose rows are as they came."""
-        if state.raw and len(state.leaf):
+    def _drawn_in(self, state: PartitionState, tally: Tally) -> PartitionState:
+        """Return the state drawn in; count the rows of its leaf that change by that."""
+        drawn = state.drawn_in()
+        if drawn.leaf is not state.leaf:
             places = np.concatenate(self._places) if self._places else None
             mean = RowBound.of_first_leaf(state.leaf).mean
-            tally.note(state.leaf, state.drawn_in().leaf, mean, self._partition, places, self._extent)
+            tally.note(state.leaf, drawn.leaf, mean, self._partition, places, self._extent)
+        return drawn
 
     def _renew_bound(self) -> None:
         held = known(self.buckets, self._memory, self._config.coreset)
@@ -400,9 +408,7 @@ class Partition:
         return self._config.seed, self._partition, self._memory.learned.rows if self._memory else self.sealed
 
     def _seal(self) -> None:
-        state = self.state()
-        self._note_raw(self._tally, state)
-        came, state = state.leaf, state.drawn_in()
+        came, state = self.state().leaf, self._drawn_in(self.state(), self._tally)
         if self.witness is not None and self._bound is None:
             self.witness(came, state.leaf)
         self._set_samples(state)

@@ -145,9 +145,18 @@ class Measured:
 
 def scaled_rows(points: Points, scaling: Float) -> Float:
     """Return (z, 1), shape (n, d + 1)."""
-    rows = np.ones((len(points), len(scaling[0]) + 1))
-    np.multiply(points.X - scaling[0], scaling[1], out=rows[:, :-1])
+    rows = np.empty((len(points), len(scaling[0]) + 1))
+    _scale(points.X, scaling, rows)
     return rows
+
+
+@njit(cache=True, nogil=True)
+def _scale(X, scaling, rows):  # type: ignore[no-untyped-def]
+    n, d = X.shape
+    for i in range(n):
+        for j in range(d):
+            rows[i, j] = (np.float64(X[i, j]) - scaling[0, j]) * scaling[1, j]
+        rows[i, d] = 1.0
 
 
 def scaling_of(seen: Moments, svm: SvmConfig) -> Float:
@@ -228,8 +237,9 @@ def _problem(rows: Float, side: Labels, v: Float, penalty: float, mixture: Float
     times = SENSITIVE * own.sum() / (v @ sensitive)
     terms *= times
     bend = curvature(HINGE, margin) * upper
-    H = (rows[bend > 0.0].T * bend[bend > 0.0]) @ rows[bend > 0.0]
-    H[np.diag_indices_from(H)] += np.append(np.ones(Z.shape[1]), 1e-9 * upper.sum())
+    near = rows.compress(bend > 0.0, axis=0)
+    H = (near.T * bend[bend > 0.0]) @ near
+    H.flat[:: len(H) + 1] += np.append(np.ones(Z.shape[1]), 1e-9 * upper.sum())
     # Of H = L L', the columns of L'^-1 give the norm: as many as there are features, or random mixtures of them.
     root = np.linalg.solve(np.linalg.cholesky(H).T, mixture)
     influential = _influence(rows, margin, root)

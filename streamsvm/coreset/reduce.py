@@ -73,6 +73,8 @@ class Observed:
     reductions : int
     by_weight : int
         Without a pilot.
+    crowded : int
+        With so much active weight that no point is worth more than another.
     uncalibrated : int
         With too few points for the gradients.
     strained : int
@@ -81,8 +83,14 @@ class Observed:
 
     reductions: int = 0
     by_weight: int = 0
+    crowded: int = 0
     uncalibrated: int = 0
     strained: int = 0
+
+    def counts(self) -> dict[str, int]:
+        """Return how many reductions met each condition, and those that met none."""
+        met = {name: getattr(self, name) for name in self.__slots__[1:]}
+        return {"calibrated": self.reductions - sum(met.values()), **met}
 
     def add(self, other: Observed) -> None:
         """Count what another one counted, too."""
@@ -105,6 +113,7 @@ def reduce(
         drawn, whole = points.weight[chosen] / pi[chosen], np.bincount(label, points.weight, labels)
         own = np.bincount(label[chosen], drawn, labels)
         return points.take(chosen).reweighted(drawn * (whole / np.where(own > 0.0, own, 1.0))[label[chosen]])
+    observed.crowded += not len(found.pilot.side)
     pi = inclusion(_every_label(points.weight * found.worth, label, m), m)
     order = np.lexsort((found.pilot.own_margin(found.margin, label), label))
     chosen = systematic(pi, order, m, random.random())
@@ -231,9 +240,10 @@ def _moved(weight: Float, A: Float, totals: Float) -> tuple[Float, float]:
         if miss <= MET:
             break
         free = (factor > LEAST) & (factor < MOST)
-        H = (A[free].T * weight[free]) @ A[free]
+        part = A[free]
+        H = (part.T * weight[free]) @ part
         diagonal = np.diagonal(H)
-        H[np.diag_indices_from(H)] += RIDGE * diagonal.mean() + (diagonal == 0.0)
+        H.flat[:: len(H) + 1] += RIDGE * diagonal.mean() + (diagonal == 0.0)
         try:
             step = step + np.linalg.solve(H, missing)
         except np.linalg.LinAlgError:

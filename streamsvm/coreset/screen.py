@@ -142,7 +142,8 @@ def screen(
     for start in range(0, len(points), ROWS_AT_ONCE):
         part = points.take(slice(start, start + ROWS_AT_ONCE))
         decided = np.empty((0, len(part))) if pilot.landmarks is None else pilot.landmarks.decide(part)
-        label = np.where(accepted[start : start + len(part)], label_index(part.y, labels), -1)
+        label = label_index(part.y, labels)
+        label[~accepted[start : start + len(part)]] = -1
         _evaluate(
             part.X, label, part.weight, pilot.loss, pilot.scaling, pilot.class_weight, pilot.side, decided, pilot.w,
             pilot.centre, pilot.terms, pilot.root, margin, worth, state.active, state.gradient, state.square,
@@ -154,8 +155,9 @@ def screen(
                 label, part.weight, margin, worth, rate, done, state.certain, state.sums, state.count, state.label,
                 which, buffer.weight[kept:],
             )  # fmt: skip
-            rows = which[:fresh]
-            buffer.X[kept : kept + fresh], buffer.y[kept : kept + fresh] = part.X[rows], part.y[rows]
+            # Not by brackets, which copy a row value by value; with this mode nothing is copied twice.
+            for values, room in ((part.X, buffer.X), (part.y, buffer.y)):
+                values.take(which[:fresh], axis=0, out=room[kept : kept + fresh], mode="clip")
             kept += fresh
             while kept == len(buffer):
                 # Counted and not multiplied: a power of two of the rate is the same bits after any restart.
@@ -208,7 +210,8 @@ def _evaluate(  # type: ignore[no-untyped-def]
     n, d = X.shape
     labels, k = len(factor), root.shape[2]
     triangular = k == d + 1
-    R, Z = np.empty((BLOCK, d)), np.empty((d, BLOCK))
+    # A row of Z is longer than a block: at a power of two, rows that are written side by side share lines of the cache.
+    R, Z = np.empty((BLOCK, d)), np.empty((d, BLOCK + 8))
     decision, apart, near, one = np.empty(BLOCK), np.empty(BLOCK), np.empty(BLOCK, np.int64), np.empty(BLOCK, np.int64)
     packed = np.zeros((d + 1, BLOCK), np.float32)
     along, length = np.empty(BLOCK, np.float32), np.empty(BLOCK, np.float32)
@@ -226,7 +229,8 @@ def _evaluate(  # type: ignore[no-untyped-def]
                 square[1, j] += v * R[i, j] * R[i, j]
         for i in range(m):
             margin[start + i], worth[start + i] = 0.0, 0.0 if len(w) else 1.0
-            for j in range(d):
+        for j in range(d):
+            for i in range(m):
                 Z[j, i] = R[i, j]
         for p in range(len(w)):
             for i in range(m):
@@ -235,11 +239,10 @@ def _evaluate(  # type: ignore[no-untyped-def]
             if len(decided):
                 decision[:m] = decided[p, start : start + m]
             for j in range(0 if len(decided) else d):
-                c, low, high = w[p, j], centre[p, 0, j], centre[p, 1, j] - centre[p, 0, j]
+                c, low, high, z = w[p, j], centre[p, 0, j], centre[p, 1, j] - centre[p, 0, j], Z[j]
                 for i in range(m):
-                    z = Z[j, i]
-                    decision[i] += c * z
-                    far = z - (low + high * one[i])
+                    decision[i] += c * z[i]
+                    far = z[i] - (low + high * one[i])
                     apart[i] += far * far
             nearby = 0
             for i in range(m):
@@ -260,10 +263,18 @@ def _evaluate(  # type: ignore[no-untyped-def]
             for c in range(k):
                 for i in range(nearby):
                     along[i] = 0.0
-                for j in range(c + 1 if triangular else d + 1):
-                    f = root[p, j, c]
+                # Four features a pass over `along`, one after another: the sum is that of single passes.
+                end = c + 1 if triangular else d + 1
+                for j in range(0, end - end % 4, 4):
+                    f0, f1, f2, f3 = root[p, j, c], root[p, j + 1, c], root[p, j + 2, c], root[p, j + 3, c]
                     for i in range(nearby):
-                        along[i] += f * packed[j, i]
+                        along[i] = (
+                            ((along[i] + f0 * packed[j, i]) + f1 * packed[j + 1, i]) + f2 * packed[j + 2, i]
+                        ) + f3 * packed[j + 3, i]
+                for j in range(end - end % 4, end):
+                    f0 = root[p, j, c]
+                    for i in range(nearby):
+                        along[i] += f0 * packed[j, i]
                 for i in range(nearby):
                     length[i] += along[i] * along[i]
             for i in range(nearby):

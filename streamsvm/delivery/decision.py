@@ -223,7 +223,7 @@ def _refuse_another_models(snapshot: Snapshot, present: Present) -> None:
 def _is_empty(snapshot: Snapshot, head: Head | None) -> bool:
     """Return whether an incarnation learned and published nothing, so that beginning another one loses nothing."""
     published = head is not None and head.incarnation >= snapshot.incarnation
-    learned = any(state.rows_accepted for state in snapshot.learner.partitions.values())
+    learned = any(state.learned.count for state in snapshot.learner.partitions.values())
     return not published and not learned and snapshot.pending is None
 
 

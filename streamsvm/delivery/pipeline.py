@@ -240,7 +240,7 @@ class Pipeline(Reading):
     def trained(self, made: Made) -> None:
         """Note the result of the training: it waits to be published."""
         self._cuts.training, self._cuts.unpublished = None, made
-        self.learner.note(made.cut.met)
+        self.learner.note(made.cut)
 
     def settled(self) -> None:
         """Note that the result was published, refused or superseded: nothing is left to do for it."""

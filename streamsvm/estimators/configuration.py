@@ -8,7 +8,6 @@ from typing import Any, Final, Literal
 import msgspec
 from pydantic import ValidationError
 
-from streamsvm.algorithms import one_of
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
 from streamsvm.ingest.decoding import decoding_of
 from streamsvm.model.described import label_fault
@@ -33,9 +32,9 @@ ALLOWED: Final = {
     "memory": "'all', 'window', 'decay' or 'adaptive'",
     "window": "a whole number, at least 8, or None",
     "half_life": "a whole number, at least 8, or None",
-    "structure": one_of("coreset.structure"),
+    "structure": "'tree', 'chain' or 'counter'",
     "multiclass": "'one_vs_one', 'one_vs_rest' or None",
-    "reducer": one_of("coreset.reducer"),
+    "reducer": "'uniform' or 'calibrated'",
     "train_points": "a whole number, at least 2",
     "tune": "'auto' or None",
     "seed": "a whole number, not negative",

@@ -3,7 +3,7 @@
 Invariant: rows form one stream, whatever the portions in which they are given: the same as the only partition that a
 trainer with the same configuration (`model_config`) would read. The model after n rows is, to the last bit, the one
 that this trainer would publish for a cut at that row. A trainer supports two labels; here more classes are learned,
-too, by the same learner, one against the rest over one shared structure (`streamsvm.coreset.reducers.multiclass`).
+too, by the same learner, one against the rest over one shared structure (`streamsvm.coreset.pilot`).
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
-from streamsvm.algorithms import ReducerName, StructureName
 from streamsvm.certificate import KEEP, Certificate, Certifier
+from streamsvm.choices import ReducerName, StructureName
 from streamsvm.config import ModelConfig
 from streamsvm.errors import ConfigurationError
 from streamsvm.estimators.configuration import SPELLED, check_unchanged, configuration_of
@@ -141,7 +141,7 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     Notes
     -----
-    Source: Tukan, Baykal, Feldman and Rus 2020 (merge and reduce); `streamsvm.coreset.reducers.calibrated` says which
+    Source: Tukan, Baykal, Feldman and Rus 2020 (merge and reduce); `streamsvm.coreset.reduce` says which
     points are kept. With more than two classes, one without points so far is never answered by pairs; against the rest
     its decision value is -1 everywhere.
     Points of weight 0 are ignored, and so is a label that only such points have. float32 input is stored as float32,

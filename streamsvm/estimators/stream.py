@@ -13,9 +13,9 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from streamsvm.config import ModelConfig
-from streamsvm.coreset.conditions import MEANINGS, Seldom
 from streamsvm.coreset.outliers import TELLING
 from streamsvm.estimators.persistence import Machines, Plain, from_plain, to_plain
+from streamsvm.learning.conditions import MEANINGS, Seldom
 from streamsvm.learning.learner import Horizon, Learner
 from streamsvm.learning.recipe import make
 from streamsvm.learning.tasks import Task, task_of
@@ -33,8 +33,6 @@ AGAIN_AT: Final = 10
 REMEDIES: Final = {
     "by_weight": "shuffle the rows if possible, or raise points; structure='chain' suffers less",
     "crowded": "raise points: every point more helps here",
-    "shifted": "shuffle the rows if they are sorted, or raise points; structure='chain' suffers less. Where old "
-    "rows no longer hold, take memory='adaptive', which follows a change",
     "uncalibrated": "raise points",
     "strained": "raise points",
 }
@@ -42,8 +40,6 @@ REMEDIES: Final = {
 OF_AGE: Final = {
     **REMEDIES,
     "by_weight": "shuffle the rows if possible, or raise points",
-    "shifted": "until the window, or some half-lives, have passed, models are of both worlds: take a shorter one if "
-    "that is too long, or memory='adaptive', which follows a change",
 }
 """The same where rows are forgotten by their age."""
 
@@ -76,7 +72,7 @@ class Stream:
     def __init__(self, config: ModelConfig, task: Task) -> None:
         self.config, self.task = config, task
         self.columns = compiled(config.recipe)
-        self.learner = Learner(config, {0: Position(0, 0)}, NO_CUT, task)
+        self.learner = Learner(config, {0: Position(0, 0)}, NO_CUT)
         self._made: Machines | None = None
         self._model: AnyModel | None = None
         self._warned = 0

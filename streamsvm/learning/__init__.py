@@ -7,38 +7,20 @@ from typing import TYPE_CHECKING
 from streamsvm.offered import on_first_use
 
 if TYPE_CHECKING:
-    from streamsvm.coreset.partition import PartitionState as PartitionState
-    from streamsvm.learning import (
-        cutting as cutting,
-        judging as judging,
-        memory_kinds as memory_kinds,
-        naming as naming,
-        training as training,
-        tuning as tuning,
-    )
-    from streamsvm.learning.cutting import (
+    from streamsvm.coreset.partition import OpenLeaf as OpenLeaf, PartitionState as PartitionState
+    from streamsvm.learning import judging as judging, naming as naming, training as training, tuning as tuning
+    from streamsvm.learning.learner import (
+        Coverage as Coverage,
         Cut as Cut,
-        CutCoverage as CutCoverage,
         DueCut as DueCut,
+        Horizon as Horizon,
+        Learner as Learner,
         LearnerState as LearnerState,
-        PartitionCoverage as PartitionCoverage,
-    )
-    from streamsvm.learning.leaf_screens import NodePilot as NodePilot
-    from streamsvm.learning.learner import Horizon as Horizon, Learner as Learner, warm_up as warm_up
-    from streamsvm.learning.memories import STRUCTURES as STRUCTURES, MemoryState as MemoryState
-    from streamsvm.learning.pilots import (
-        kernel_pilot as kernel_pilot,
-        linear_pilot as linear_pilot,
-        pilot_for as pilot_for,
+        TakenCut as TakenCut,
+        warm_up as warm_up,
     )
     from streamsvm.learning.recipe import Made as Made, Origin as Origin, make as make, version_of as version_of
-    from streamsvm.learning.span_memory import SpansState as SpansState
-    from streamsvm.learning.tasks import (
-        REDUCERS as REDUCERS,
-        SHARED_REDUCERS as SHARED_REDUCERS,
-        OneVsRest as OneVsRest,
-        TwoClasses as TwoClasses,
-    )
+    from streamsvm.learning.tasks import OneVsRest as OneVsRest, TwoClasses as TwoClasses
     from streamsvm.learning.training import (
         Trained as Trained,
         TrainFunction as TrainFunction,

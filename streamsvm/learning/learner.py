@@ -113,7 +113,7 @@ class LearnerState:
     @property
     def positions(self) -> dict[int, Position]:
         """The next row to learn of each partition."""
-        return {partition: state.extent.end for partition, state in self.partitions.items()}
+        return {partition: state.position for partition, state in self.partitions.items()}
 
 
 class TakenCut:
@@ -194,7 +194,7 @@ class Learner:
         A state that is not past the one that is held is passed over: a partition never goes back.
         """
         for partition, state in states.items():
-            if state.extent.end > self.position(partition):
+            if state.position > self.position(partition):
                 self._partitions[partition].restore(state)
         if self._anything_sealed():
             self.leaves_since_cut += leaves
@@ -295,6 +295,16 @@ class Learner:
         """Return the totals of everything that each partition learned since the base."""
         return {partition: own.learned for partition, own in self._partitions.items()}
 
+    @property
+    def rows(self) -> int:
+        """Rows seen since the base, rejected ones included."""
+        return sum(learned.rows for learned in self.learned().values())
+
+    @property
+    def points_accepted(self) -> int:
+        """Valid points learned since the base."""
+        return sum(learned.count for learned in self.learned().values())
+
     def buckets(self) -> dict[int, tuple[Bucket, ...]]:
         """Return the buckets of each partition, the oldest first."""
         return {partition: own.buckets for partition, own in self._partitions.items()}
@@ -372,7 +382,8 @@ def _made(taken: Mapping[int, PartitionState], config: ModelConfig) -> Cut:
     positions = LearnerState(states, 0).positions
     points = Points.empty(config.points.dimension, config.points.numpy_dtype)
     if parts:
-        points = training_set(Points.union(parts), moments, positions, config, observed)
+        union, name = Points.union(parts), cut_name(positions)
+        points = training_set(union, coreset.train_points, moments, config, Purpose.CUT, name, observed)
     return Cut(
         positions=positions,
         leader_epochs={partition: state.leader_epoch for partition, state in states.items()},
@@ -388,25 +399,30 @@ def _made(taken: Mapping[int, PartitionState], config: ModelConfig) -> Cut:
     )
 
 
-def training_set(
-    union: Points, moments: Moments, positions: Positions, config: ModelConfig, observed: Observed
-) -> Points:
-    """Return points, at least one, reduced to `coreset.train_points` where there are more.
-
-    The random numbers are named by the positions, not by a count of cuts: a trainer that passed over cuts while it read
-    the log again, and one that made them, draw the same points.
-    """
-    coreset = config.coreset
-    if len(union) <= coreset.train_points:
-        return union
+def cut_name(positions: Positions) -> tuple[int, int, int]:
+    """Return 192 bits that name a cut by its positions: a trainer may pass over cuts, so that a count would not do."""
     plain = json.dumps([[partition, *positions[partition]] for partition in sorted(positions)])
     words = np.frombuffer(hashlib.sha256(plain.encode()).digest(), dtype="<u8")
-    name = int(words[0]), int(words[1]), int(words[2])
+    return int(words[0]), int(words[1]), int(words[2])
+
+
+def training_set(
+    points: Points,
+    m: int,
+    moments: Moments,
+    config: ModelConfig,
+    purpose: Purpose,
+    name: tuple[int, int, int],
+    observed: Observed,
+) -> Points:
+    """Return points that stand for all rows of some moments, reduced to m where there are more."""
+    if len(points) <= m:
+        return points
     found = None
-    if coreset.reducer != "uniform":
-        found = measured_by_kernel(union, moments, moments.count, config, generator(config.seed, Purpose.SKETCH, name))
-    random = generator(config.seed, Purpose.CUT, name)
-    return reduce(union, coreset.train_points, found, random, config.points.classes, observed)
+    if config.coreset.reducer != "uniform":
+        sketch = generator(config.seed, Purpose.SKETCH, name)
+        found = measured_by_kernel(points, moments, moments.count, config, sketch)
+    return reduce(points, m, found, generator(config.seed, purpose, name), config.points.classes, observed)
 
 
 def warm_up(config: ModelConfig, say: Callable[[str], None] = lambda _: None) -> None:

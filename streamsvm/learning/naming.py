@@ -83,7 +83,7 @@ def summary(learned: Learned) -> StreamSummary:
 
 def memory_of(cut: Cut, config: ModelConfig) -> Memory | None:
     """Write what a cut is of, for the lineage; None where that is everything."""
-    if cut.held is None:
+    if not cut.coverage:
         return None
     return Memory(
         kind=config.coreset.memory,
@@ -94,7 +94,7 @@ def memory_of(cut: Cut, config: ModelConfig) -> Memory | None:
                 before=summary(coverage.before),
                 horizons=tuple((one.rows, one.share) for one in coverage.horizons),
             )
-            for partition, coverage in sorted(cut.held.partitions.items())
+            for partition, coverage in sorted(cut.coverage.items())
         ),
     )
 

@@ -40,7 +40,7 @@ from numpy.typing import NDArray
 from streamsvm.config import SvmConfig
 from streamsvm.learning.judging import Judge
 from streamsvm.learning.learner import Cut
-from streamsvm.learning.tuning import WIDTHS, Folds, Score, Search
+from streamsvm.learning.tuning import WIDTHS, Folds, Score
 from streamsvm.model.kernels import Float, RbfKernel
 from streamsvm.points import Signs
 from streamsvm.svm.block.rough_descent import KernelRows, RoughDescent, decisions
@@ -305,6 +305,3 @@ def _path(
         if (np.abs(run.b) < run.high - run.low).all():
             break
     return b, intercept
-
-
-SEARCH: Final = Search(wanted=lambda config: config.coreset.landmarks is not None, scores=scores)

@@ -183,7 +183,7 @@ def make(
     with one_algebra_thread():
         cut = due.make()
     to_tune = clock()
-    if is_due(cut.rows, in_force.rows if in_force else None, config):
+    if is_due(cut.learned.rows, in_force.rows if in_force else None, config):
         tuned = tune(cut, config, task)
         tuning, scores = tuned.tuning, tuned.scores
         tuning_seconds = clock() - to_tune

@@ -3,50 +3,27 @@
 `TwoClasses` has one problem and one machine. `OneVsRest` and `OneVsOne` have several machines, and one structure, whose
 points serve all of their problems. `streamsvm.learning.recipe` trains one machine for each of `Task.problems`.
 
-Invariant: a task is a pure choice of reducer and pilot; partitions, leaves, cuts and checkpoints are the same for all.
-The task of a configuration is `task_of`: the daemon's and the verifier's. An estimator, whose classes are found in what
-it is given, makes its own.
+Partitions, leaves, cuts and checkpoints are the same for all. The task of a configuration is `task_of`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final, Literal, Protocol
+from typing import ClassVar, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from streamsvm.choices import Multiclass
-from streamsvm.config import CoresetConfig, ModelConfig, SvmConfig
+from streamsvm.config import ModelConfig, SvmConfig
 from streamsvm.coreset.audit import Sampled
 from streamsvm.coreset.buckets import Moments
-from streamsvm.coreset.reducers.base import Pilot, Reducer, UniformReducer
-from streamsvm.coreset.reducers.calibrated import CalibratedReducer
-from streamsvm.coreset.reducers.multiclass import SharedPilot, SharedReducer
-from streamsvm.learning.pilots import pilot_for, pilots_of
 from streamsvm.model.classes import AnyModel, joined, label_values, pairs_of
 from streamsvm.model.described import MOST_LABELS
 from streamsvm.model.machine import Model
 from streamsvm.points import Points
-from streamsvm.sockets import Choices
 
-REDUCERS: Final[Choices[Callable[[CoresetConfig], Reducer[Pilot]]]] = Choices(
-    "coreset.reducer",
-    {
-        "uniform": lambda config: UniformReducer(),  # noqa: ARG005
-        "calibrated": lambda config: CalibratedReducer(),  # noqa: ARG005
-    },
-)
-"""What makes every reducer, by the name it has in the configuration."""
-SHARED_REDUCERS: Final[Choices[Callable[[CoresetConfig], Reducer[SharedPilot]]]] = Choices(
-    "coreset.reducer of several labels",
-    {
-        "uniform": lambda config: UniformReducer(),  # noqa: ARG005
-        "calibrated": lambda config: SharedReducer(),  # noqa: ARG005
-    },
-)
-"""The same where several classes share a structure."""
 MOST_CLASSES = MOST_LABELS
 
 
@@ -62,14 +39,6 @@ class Task(Protocol):
     @property
     def classes(self) -> int:
         """See the class."""
-        ...
-
-    def reducer(self, config: CoresetConfig) -> Reducer[Any]:
-        """Return a new reducer of the configured kind."""
-        ...
-
-    def pilot(self, points: Points, weight: float, seen: Moments, config: ModelConfig) -> Any:
-        """Solve the pilot that the reducer can use; parameters are those of `streamsvm.learning.pilots.pilot_for`."""
         ...
 
     def problems(self, points: Points, seen: Moments) -> tuple[tuple[Points, Moments], ...]:
@@ -105,14 +74,6 @@ class TwoClasses:
     """Separate +1 from -1."""
 
     classes: ClassVar[int] = 2
-
-    def reducer(self, config: CoresetConfig) -> Reducer[Pilot]:
-        """Return a new reducer of the configured kind."""
-        return REDUCERS[config.reducer](config)
-
-    def pilot(self, points: Points, weight: float, seen: Moments, config: ModelConfig) -> Pilot:
-        """Solve the node's own problem roughly."""
-        return pilots_of(config)(points, weight, seen, config)
 
     def problems(self, points: Points, seen: Moments) -> tuple[tuple[Points, Moments], ...]:
         """Return the one problem that these are."""
@@ -160,16 +121,6 @@ class OneVsRest:
     classes: int
     class_weight: Literal["balanced"] | tuple[float, ...] | None = None
     scheme: ClassVar[Multiclass] = "one_vs_rest"
-
-    def reducer(self, config: CoresetConfig) -> Reducer[SharedPilot]:
-        """Return a new reducer of the configured kind."""
-        return SHARED_REDUCERS[config.reducer](config)
-
-    def pilot(self, points: Points, weight: float, seen: Moments, config: ModelConfig) -> SharedPilot:
-        """Solve each class's problem roughly."""
-        config, problems = _of_machines(config), self._against_the_rest(points, seen)
-        pilots = (pilot_for(own, weight, moments, config) for own, moments in problems)
-        return SharedPilot(tuple(pilots), self.class_weights(seen.class_weight))
 
     def problems(self, points: Points, seen: Moments) -> tuple[tuple[Points, Moments], ...]:
         """Return each class's problem, in the order of the classes, points weighed as the classes are."""
@@ -250,10 +201,3 @@ def task_of(config: ModelConfig) -> Task:
         return TwoClasses()
     task = OneVsOne if config.svm.multiclass == "one_vs_one" else OneVsRest
     return task(classes, None if class_weight == "none" else class_weight)
-
-
-def _of_machines(config: ModelConfig) -> ModelConfig:
-    """Return the configuration of each machine's pilot."""
-    if config.svm.class_weight == "none":
-        return config
-    return config.model_copy(update={"svm": config.svm.model_copy(update={"class_weight": "none"})})

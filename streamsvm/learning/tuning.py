@@ -37,21 +37,18 @@ from numpy.typing import NDArray
 
 from streamsvm.config import ModelConfig, SvmConfig
 from streamsvm.coreset.buckets import Moments
-from streamsvm.coreset.reduce import Purpose, generator
-from streamsvm.coreset.reducers.base import reduce_for
+from streamsvm.coreset.reduce import Observed, Purpose, generator
 from streamsvm.learning import training
 from streamsvm.learning.judging import Judge, judge_of, label_judge_of
-from streamsvm.learning.learner import Cut
+from streamsvm.learning.learner import Cut, training_set
 from streamsvm.learning.tasks import Task, task_of
 from streamsvm.model.kernels import Float, Kernel, LinearKernel, RbfKernel
 from streamsvm.model.machine import KernelMachine, LinearMachine, Machine, Scaler
 from streamsvm.points import Points, Position
 from streamsvm.process_wide import one_algebra_thread
-from streamsvm.sockets import plugged
 from streamsvm.svm.block import descent as fast
 from streamsvm.svm.block.descent import BlockDescent
 
-SOCKET: Final = "tuning_searches"
 FOLDS: Final = 5
 EVERY_LEAVES: Final = 50
 """A machine is tuned again after so many leaves of `leaf_rows` rows."""
@@ -172,16 +169,20 @@ def tune(cut: Cut, config: ModelConfig, task: Task | None = None) -> Tuned:
     """
     task, random = task or task_of(config), generator(config.seed, Purpose.TUNE, _counter(cut.points))
     with one_algebra_thread():
-        search = next((one.scores for one in plugged(SOCKET, Search) if one.wanted(config)), None)
-        points = cut.points if search else _summary(cut, config, task, random)
+        searches, points = config.coreset.landmarks is not None, cut.points
+        if not searches:
+            name = _counter(cut.points)
+            points = training_set(points, MOST_POINTS, cut.moments, config, Purpose.CUT, name, Observed())
         folds = Folds.of(points, cut, config.svm, task, random)
         if not folds.possible:
             scores: tuple[Score, ...] = ()
-        elif search is not None:
-            scores = search(folds, cut, config.svm, random)
+        elif searches:
+            from streamsvm.learning import nested_grid  # it has its own files, which few models need
+
+            scores = nested_grid.scores(folds, cut, config.svm, random)
         else:
             scores = tuple(folds.scores())
-    best = scores[0] if scores and search else max(scores, key=lambda score: score.mean, default=None)
+    best = scores[0] if scores and searches else max(scores, key=lambda score: score.mean, default=None)
     fixed = config.svm.C is not None
     tuning = Tuning(
         alpha=None if best is None or fixed else best.alpha,
@@ -189,7 +190,7 @@ def tune(cut: Cut, config: ModelConfig, task: Task | None = None) -> Tuned:
         gamma=best.gamma if best is not None else None,
         positions=cut.positions,
         leader_epochs=cut.leader_epochs,
-        rows=cut.rows,
+        rows=cut.learned.rows,
     )
     return Tuned(tuning, scores)
 
@@ -204,15 +205,6 @@ def _counter(points: Points) -> tuple[int, int, int]:
     """Return 192 bits that name a training set, wherever it came from: an estimator's, or that of a cut."""
     words = np.frombuffer(bytes.fromhex(points.sha256()), dtype="<u8")
     return int(words[0]), int(words[1]), int(words[2])
-
-
-def _summary(cut: Cut, config: ModelConfig, task: Task, random: np.random.Generator) -> Points:
-    """Return the cut's training set, reduced further if it is large."""
-    if len(cut.points) <= MOST_POINTS:
-        return cut.points
-    reducer = task.reducer(config.coreset)
-    pilot = task.pilot(cut.points, cut.moments.weight, cut.moments, config) if reducer.needs_pilot else None
-    return reduce_for(reducer, cut.points, MOST_POINTS, random, pilot)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -352,22 +344,6 @@ class _Problem:
                 at = C
             run.advance(MOST_ITERATIONS)
             yield _machine(run, self.Z, kernel)
-
-
-@dataclass(frozen=True, slots=True)
-class Search:
-    """Another search, as a branch plugs it in.
-
-    Attributes
-    ----------
-    wanted : callable
-        Returns whether a configuration has it.
-    scores : callable
-        Returns scores, from folds, cut, `svm` and random numbers; the first is what it chose.
-    """
-
-    wanted: Callable[[ModelConfig], bool]
-    scores: Callable[[Folds, Cut, SvmConfig, np.random.Generator], tuple[Score, ...]]
 
 
 def _machine(run: BlockDescent, Z: Float, kernel: Kernel) -> Machine:

@@ -51,7 +51,7 @@ class PartitionCut(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class StreamSummary(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """What a version covers: rows seen, valid points among them, their exact weight, and when they were written.
 
-    Times are those of the first and last rows of leaves: see `streamsvm.coreset.structure.Extent`.
+    Times are those of the first and last rows of leaves: see `streamsvm.coreset.buckets.Extent`.
     """
 
     rows: int

@@ -1,14 +1,12 @@
 """The algorithms of two papers as published: to read beside them, to call, and to compare with what the trainer runs.
 
-==================== ========================================================== =================================
-module               what it has                                                also chosen by
-==================== ========================================================== =================================
-`stda`               STDA-SVM, Algorithms 1 to 4, with both levels of caching
-`clustered`          Alg. 1, lines 2 to 10: sensitivities, by k = log n         `coreset.reducer = sensitivity`
-                     clusters of each label (`clustering`)
-`reducers`           Alg. 1, lines 11 to 13: the sample, and its weights
-`counter`            Alg. 2: buckets as digits of a counter                     `coreset.structure = counter`
-==================== ========================================================== =================================
+============ =======================================================================================
+module       what it has
+============ =======================================================================================
+`stda`       STDA-SVM, Algorithms 1 to 4, with both levels of caching
+`clustered`  Alg. 1, lines 2 to 10: sensitivities, by k = log n clusters of each label (`clustering`)
+`sampling`   Alg. 1, lines 11 to 13: the sample, and its weights
+============ =======================================================================================
 
 Sources: Tukan, Baykal, Feldman and Rus, *On Coresets for Support Vector Machines* (2020); Liuzzi, Lucidi, Manno and
 Rinaldi, *A space transformation decomposition technique* (2015). Each module lists where it differs. `make papers`
@@ -20,7 +18,7 @@ STDA-SVM to the letter, then Alg. 1 with its optimum as line 1 asks, and a strea
 >>> from streamsvm import CoresetSVC
 >>> from streamsvm.model.kernels import LinearKernel
 >>> from streamsvm.papers.clustered import sensitivities
->>> from streamsvm.papers.reducers import importance_sample
+>>> from streamsvm.papers.sampling import importance_sample
 >>> from streamsvm.papers.stda import PaperStdaSolver
 >>> from streamsvm.points import Points
 >>> from streamsvm.svm.objective import optimality
@@ -36,10 +34,8 @@ True
 >>> gamma = sensitivities(X, y, weight, 1.0, best, random).gamma
 >>> len(importance_sample(Points(X, y, weight), gamma, 100, random)) <= 100
 True
->>> CoresetSVC(reducer="sensitivity", structure="counter", points=1_000).fit(X, y).score(X, y) > 0.7
-True
 
-The trunk knows none of these modules: `plug` lists them by name (`streamsvm.sockets`), and this folder may be deleted.
+Alg. 2 is the structure `counter` of every learner (`coreset.structure`).
 """
 
 from __future__ import annotations
@@ -50,11 +46,11 @@ from streamsvm.offered import on_first_use
 
 if TYPE_CHECKING:
     from streamsvm.papers.clustered import lemma_bound as lemma_bound, sensitivities as sensitivities
-    from streamsvm.papers.reducers import (
-        SensitivityReducer as SensitivityReducer,
+    from streamsvm.papers.sampling import (
+        draws as draws,
         importance_sample as importance_sample,
+        occurrences as occurrences,
     )
-    from streamsvm.papers.sampling import draws as draws, occurrences as occurrences
     from streamsvm.papers.stda import CACHE_BYTES as CACHE_BYTES, PaperStdaSolver as PaperStdaSolver
 
 __getattr__ = on_first_use(__name__, __file__)

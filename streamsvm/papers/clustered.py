@@ -1,6 +1,6 @@
 r"""Upper bounds of sensitivities by clusters: Alg. 1, lines 2-10, and Lemma 5.3 of Tukan et al. 2020.
 
-Problem, sensitivity s, p_delta, alpha and g are those of `streamsvm.coreset.sensitivity`, but P_i is the cluster of p
+Problem, sensitivity s, p_delta, alpha and g are those of `streamsvm.coreset.pilot`, but P_i is the cluster of p
 instead of all points of its label. The lemma, up to where we follow it:
 
     s(p) / u(p) <= 1 / U_i + lambda sup g,    g(w, b) = ([<w, p_delta>]_+ - alpha |w|^2) / F(w, b)
@@ -18,12 +18,12 @@ Bounding g. Write a = |p_delta| and beta = a / sqrt(opt).
   eq. 19 has 2 / (9 F), four times as much. So 9/2 (...) is not proven; 18 (sqrt(4 alpha^2 + beta^2 / 18) - 2 alpha)
   would be. For data that can be separated, with p_delta parallel to w*, g exceeds even max{3 alpha, 9/2 (...)}, by up
   to 10 % (beta about 3.74 alpha).
-- `streamsvm.coreset.sensitivity.direct_bound`, the default here, is attained in that case, and is never above the
+- `direct_bound`, the default here, is attained in that case, and is never above the
   lemma's with the proof's constants repaired. Summed up, t <= 2 k + sum 2 lambda Var / sqrt(2 opt), against the
   4 k + sum 3 lambda Var / sqrt(2 opt) of Lemma 5.4.
 
 The optimum must be a positive lower bound. With opt = 0, that is where one label only is present, no bound but 1 holds:
-`sensitivities` refuses, the reducer samples in proportion to weight instead.
+`sensitivities` refuses.
 """
 
 from __future__ import annotations
@@ -34,7 +34,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from streamsvm.coreset.sensitivity import direct_bound
 from streamsvm.papers.clustering import LLOYD_STEPS, Clusters, cluster
 from streamsvm.papers.sampling import Float
 from streamsvm.points import Signs
@@ -62,6 +61,14 @@ class Sensitivities:
     def total(self) -> float:
         """The total sensitivity t."""
         return float(self.gamma.sum())
+
+
+def direct_bound(alpha: Float, distance: Float, optimum: float) -> Float:
+    """Bound g by F >= max(opt, |w|^2 / 2): the greatest of (a r - alpha r^2) / max(opt, r^2 / 2) over r."""
+    beta = distance / np.sqrt(optimum)
+    near = beta <= 2.0 * np.sqrt(2.0) * alpha
+    curved = np.divide(beta * beta, 4.0 * alpha, out=np.zeros_like(beta), where=near & (alpha > 0))
+    return np.asarray(np.where(near, curved, np.sqrt(2.0) * beta - 2.0 * alpha), dtype=np.float64)
 
 
 def lemma_bound(alpha: Float, distance: Float, optimum: float) -> Float:

@@ -1,9 +1,11 @@
-"""Drawing indices in proportion to given shares, with replacement; the caller brings the random numbers."""
+"""Independent draws in proportion to given shares: Alg. 1, line 12, of Tukan et al. 2020."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
+
+from streamsvm.points import Points
 
 Float = NDArray[np.float64]
 
@@ -28,3 +30,23 @@ def draws(share: Float, numbers: Float) -> NDArray[np.intp]:
 def occurrences(share: Float, m: int, random: np.random.Generator) -> NDArray[np.intp]:
     """Draw m indices independently of one another; return how often each came, shape (n,), with sum m."""
     return np.bincount(draws(share, random.random(m)), minlength=len(share))
+
+
+def importance_sample(points: Points, gamma: NDArray[np.float64], m: int, random: np.random.Generator) -> Points:
+    """Draw m times independently with q = gamma / t; weight u / (m q) a draw (Alg. 1, line 12).
+
+    Parameters
+    ----------
+    points : Points
+        n points.
+    gamma : ndarray of shape (n,), positive
+    m : int
+        m >= 1.
+    random : numpy Generator
+        Only `random()` is called.
+    """
+    times = occurrences(gamma, m, random)
+    # Ascending, so that points stay in the order of the log.
+    chosen = np.flatnonzero(times)
+    drawn = times[chosen] * points.weight[chosen] * (gamma.sum() / (m * gamma[chosen]))
+    return points.take(chosen).reweighted(drawn)

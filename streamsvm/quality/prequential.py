@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamsvm.compiling import njit
-from streamsvm.coreset.moments import add_in_order
+from streamsvm.coreset.buckets import add_in_order
 from streamsvm.model.machine import LinearMachine, Model
 from streamsvm.points import Points
 from streamsvm.quality.skill import Answered
@@ -305,7 +305,7 @@ def _learn(  # type: ignore[no-untyped-def]
         The machine that answers, on raw features.
     """
     n, d = X.shape
-    add_in_order(X, y, weight, class_weight, mean, square)
+    add_in_order(X, (y > 0).astype(np.int64), weight, class_weight, mean, square)
     total = class_weight[0] + class_weight[1]
     scale = _scale(mean, square, total)
     for i in range(n):

@@ -20,7 +20,7 @@ One row in five, drawn with a fixed seed, is set aside for accuracy; *the full d
 - `--kernel rbf` compares accuracies on the rows set aside instead of gaps: the learner and a reservoir train the same
   kernel machine (C, gamma, scaler of the full data). The optimum of a kernel problem is not certified here.
 
-A row says what our reductions met, too (`Observed` in `streamsvm.coreset.reducers.calibrated`). Rates are points a
+A row says what our reductions met, too (`Observed` in `streamsvm.coreset.reduce`). Rates are points a
 second of CPU time: compare them within a row only.
 """
 
@@ -45,7 +45,7 @@ from streamsvm.linalg import Float
 from streamsvm.points import Points
 from tests.benchmarks.optimum import Whole
 from tests.benchmarks.runner import Kept, known, load, numbers, parser_of, sets_in, words
-from tests.benchmarks.summaries import ONLINE, Method, learned, offline, reservoir, shipped, uniform
+from tests.benchmarks.summaries import ONLINE, Method, algorithm_1, learned, offline, reservoir, shipped, uniform
 from tests.config.sizes import sized
 
 GAP: Final = 1e-6
@@ -111,14 +111,15 @@ def methods(
     """Yield ours, then every peer that was asked for; without a certified optimum, a reservoir."""
     own, streaming = memory // partitions, asked.mode == "stream"
     ours = learned(shipped(asked.structure, own), svm, partitions)
-    yield "ours", ours if streaming else offline("calibrated", memory, svm)
+    yield "ours", ours if streaming else offline(memory, svm)
     if "reservoir" in asked.peers or whole is None:
         yield "reservoir", reservoir(memory) if streaming else uniform(memory)
     if whole is None:
         return
     if "alg2" in asked.peers:
-        paper = sized(reducer="sensitivity", audit_points=0, **counter_of(own, n // partitions))
-        yield "alg2", learned(paper, svm, partitions) if streaming else offline("sensitivity", memory, svm)
+        paper = sized(structure="counter", audit_points=0, **counter_of(own, n // partitions))
+        alone = algorithm_1(memory, whole.penalty, whole.mean, whole.scale, whole.full.lower_bound)
+        yield "alg2", learned(paper, svm, partitions) if streaming else alone
     for peer in (name for name in ONLINE if name in asked.peers):
         settings, make = ONLINE[peer]
         for setting in range(len(settings)):

@@ -16,13 +16,14 @@ from sklearn.linear_model import SGDClassifier
 
 from streamsvm.checkpoint import format as checkpoint
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
-from streamsvm.coreset import CalibratedReducer, UniformReducer
 from streamsvm.coreset.buckets import Moments
-from streamsvm.coreset.reduce import Observed, Purpose, generator
+from streamsvm.coreset.pilot import measured
+from streamsvm.coreset.reduce import Observed, Purpose, generator, reduce
 from streamsvm.estimators import SGD_SETTINGS
-from streamsvm.learning import REDUCERS, linear_pilot
 from streamsvm.learning.learner import Learner
 from streamsvm.linalg import Float
+from streamsvm.papers.clustered import sensitivities
+from streamsvm.papers.sampling import importance_sample
 from streamsvm.points import Points, Position
 from tests.benchmarks.optimum import Model
 from tests.streams import rows_of, snapshot_of
@@ -64,18 +65,28 @@ def shipped(structure: str, points: int, **shape: Any) -> CoresetConfig:
     return CoresetConfig.model_validate(given | shape)
 
 
-def offline(reducer: str, m: int, svm: SvmConfig) -> Method:
+def offline(m: int, svm: SvmConfig) -> Method:
     """Reduce the whole set at once, under a pilot that is solved on all of it."""
 
     def run(points: Points, trial: int) -> Summary:
-        begun = time.thread_time()
+        begun, observed = time.thread_time(), Observed()
         seen = Moments.zero(points.dimension).add(points)
-        made = REDUCERS[reducer](CoresetConfig())
-        pilot = linear_pilot(points, seen.weight, seen, svm) if made.needs_pilot else None
-        kept = made.reduce(points, m, generator(trial, Purpose.NODE, (0, 0, 0)), pilot)
-        seconds = time.thread_time() - begun
-        observed = made.observed if isinstance(made, CalibratedReducer) else Observed()
-        return Summary(kept, len(points), kept.nbytes, seconds, observed)
+        random = generator(trial, Purpose.NODE, (0, 0, 0))
+        kept = reduce(points, m, measured(points, seen.weight, seen, svm, random), random, 2, observed)
+        return Summary(kept, len(points), kept.nbytes, time.thread_time() - begun, observed)
+
+    return run
+
+
+def algorithm_1(m: int, penalty: float, mean: Float, scale: Float, optimum: float) -> Method:
+    """Reduce the whole set at once, as published, under the optimum itself."""
+
+    def run(points: Points, trial: int) -> Summary:
+        begun, random = time.thread_time(), generator(trial, Purpose.NODE, (0, 0, 0))
+        Z = (points.X - mean) / scale
+        gamma = sensitivities(Z, points.y, points.weight, penalty, optimum, random).gamma
+        kept = importance_sample(points, gamma, m, random)
+        return Summary(kept, len(points), kept.nbytes, time.thread_time() - begun)
 
     return run
 
@@ -137,7 +148,7 @@ def uniform(m: int) -> Method:
 
     def run(points: Points, trial: int) -> Summary:
         begun = time.thread_time()
-        kept = UniformReducer().reduce(points, m, generator(trial, Purpose.NODE, (0, 0, 1)), None)
+        kept = reduce(points, m, None, generator(trial, Purpose.NODE, (0, 0, 1)), 2, Observed())
         return Summary(kept, len(points), kept.nbytes, time.thread_time() - begun)
 
     return run

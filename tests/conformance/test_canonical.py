@@ -27,7 +27,6 @@ KINDS: Final = {
     "plain": of_points(),
     "few points": of_points(coreset={"points": 2_000}),
     "counter": of_points(coreset={"structure": "counter"}),
-    "sensitivity": of_points(coreset={"reducer": "sensitivity"}),
     "rbf, all support vectors": of_points(svm={**RBF, "landmarks": "none"}),
     "rbf, a tree of few points": of_points(svm=RBF, coreset={"structure": "tree", "points": 8_000}),
     "three labels, balanced": of_points(points={"labels": [1, 2, 3]}, svm={**RBF, "class_weight": [1, 2, 3]}),

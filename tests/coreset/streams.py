@@ -55,7 +55,12 @@ def config_of(d: int, labels: int = 2, leaf: int = 120, bucket: int = 120, **opt
     svm = SvmConfig(**{key: options.pop(key) for key in ("class_weight", "C") if key in options})
     return ModelConfig(
         points=PointsConfig(dimension=d, labels=names, dtype=options.pop("dtype", "float32")),
-        coreset=sized(leaf_rows=leaf, bucket_points=bucket, train_points=64),
+        coreset=sized(
+            leaf_rows=leaf,
+            bucket_points=bucket,
+            train_points=64,
+            **{key: options.pop(key) for key in ("structure", "reducer") if key in options},
+        ),
         svm=svm,
         seed=options.pop("seed", 11),
     )

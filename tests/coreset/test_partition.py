@@ -225,3 +225,16 @@ def test_an_open_leaf_says_the_times_of_its_first_and_last_row_that_have_one() -
     assert (extent.first_time_ms, extent.last_time_ms) == (times[0], times[-1])
     nothing = replace(rows.slice(0, 3), times=rows.times.take(np.zeros(3, np.int64)))
     assert learned(nothing, config).state().extent.last_time_ms == -1
+
+
+@pytest.mark.parametrize("reducer", ["calibrated", "uniform"])
+def test_the_buckets_of_a_counter_are_the_digits_of_its_leaves(reducer: str) -> None:
+    """Sealed leaves in binary, the highest digit first: a bucket of 2^i leaves where digit i is 1."""
+    config = config_of(3, leaf=20, bucket=15, structure="counter", reducer=reducer)
+    rows, partition = rows_of(mixture(700)), Partition(0, Position(0), config)
+    for batch in batches(rows, partition, 20):
+        partition.add(batch)
+        leaves = partition.sealed
+        held = [bucket.extent.rows // 20 for bucket in partition.buckets]
+        assert held == [1 << digit for digit in reversed(range(6)) if leaves >> digit & 1]
+        assert all(len(bucket.points) <= 15 for bucket in partition.buckets)

@@ -143,7 +143,7 @@ PERSISTED = [
     {"class_weight": {-1: 1.0, 1: 3.0}, "points": 2_000, "probability": "sigmoid"},
     {"kernel": "rbf", "gamma": 0.3, "structure": "tree"},
     {"points": 4_000, "probability": "sigmoid"},
-    {"reducer": "sensitivity", "class_weight": "balanced"},
+    {"reducer": "uniform", "class_weight": "balanced"},
 ]
 
 

@@ -76,7 +76,7 @@ def test_the_examples_of_the_configuration() -> None:
     [
         {},
         {"class_weight": {"a": 2.0, "b": 0.25}, "alpha": 1e-5, "seed": (1 << 64) - 1},
-        {"kernel": "rbf", "gamma": 0.1, "C": 3.0, "structure": "counter", "reducer": "sensitivity"},
+        {"kernel": "rbf", "gamma": 0.1, "C": 3.0, "structure": "counter", "reducer": "uniform"},
         {"probability": "sigmoid", "tune": "auto", "standardize": False},
     ],
 )

@@ -15,11 +15,11 @@ from hypothesis import given, settings, strategies as st
 from streamsvm.checkpoint import format as checkpoint_codec
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig
 from streamsvm.coreset.buckets import Moments
-from streamsvm.learning.learner import Cut, Learner, LearnerState
-from streamsvm.learning.tasks import REDUCERS
+from streamsvm.learning.learner import Cut, Learner, LearnerState, TakenCut
 from streamsvm.points import Points, Position, Rows
 from tests.streams import gaussian, rows_of, small_config, snapshot_of
 
+REDUCERS = ("calibrated", "uniform")
 STRUCTURES = ("tree", "chain")
 
 
@@ -128,7 +128,7 @@ def test_rejected_rows_move_the_leaf_border_but_hold_no_memory() -> None:
     held.learn(rows_of(points, accepted=accepted))
     assert held.cut_due
     cut = held.cut()
-    assert cut.rows == 8
+    assert cut.learned.rows == 8
     assert cut.moments.count == len(cut.points) == 4
     np.testing.assert_array_equal(cut.points.X, points.X[accepted])
 
@@ -219,7 +219,7 @@ def test_moments_of_a_cut_are_those_of_all_points() -> None:
     held = learner(every=1)
     cuts = feed(held, rows_of(points), [])
     cut = cuts[-1]
-    n = cut.rows
+    n = cut.learned.rows
     assert n == 496
     assert len(cut.points) < 64
     weight = points.weight[:n]
@@ -256,7 +256,7 @@ def test_a_stream_sorted_by_label_is_learned() -> None:
     """Leaves of one label only are sampled by weight; nothing but finite positive weights comes out."""
     points = gaussian(160)
     order = np.argsort(points.y, kind="stable")
-    held = learner(every=5, reducer="sensitivity", train_points=9)
+    held = learner(every=5, train_points=9)
     for cut in feed(held, rows_of(points.take(order)), []):
         assert np.isfinite(cut.points.weight).all()
         assert (cut.points.weight > 0).all()
@@ -279,7 +279,7 @@ def test_constant_features_are_learned() -> None:
     """Every feature constant: distances are 0, both labels are kept by weight."""
     points = gaussian(160)
     flat = Points(np.full_like(points.X, 3.0), points.y, points.weight)
-    cut = feed(learner(every=20, reducer="sensitivity"), rows_of(flat), [])[0]
+    cut = feed(learner(every=20), rows_of(flat), [])[0]
     assert np.isfinite(cut.points.weight).all()
 
 
@@ -289,8 +289,7 @@ def test_uniform_solves_no_pilot(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> None:
         raise AssertionError("a pilot was solved")
 
-    for room in ("leaf_screens", "pilots"):
-        monkeypatch.setattr(f"streamsvm.learning.{room}.linear_pilot", fail)
+    monkeypatch.setattr("streamsvm.coreset.landmarks.measured", fail)
     feed(learner(every=2, reducer="uniform", train_points=9), rows_of(gaussian(100)), [])
     with pytest.raises(AssertionError, match="a pilot was solved"):
         feed(learner(every=2, train_points=9), rows_of(gaussian(100)), [])
@@ -345,7 +344,7 @@ print(len(parts), [name for name, part in parts.items() if len(part.signatures) 
 @pytest.mark.long(keep=("calibrated-*",))
 @pytest.mark.parametrize(
     ("reducer", "structure", "kernel"),
-    [("calibrated", "tree", "linear"), ("calibrated", "chain", "rbf"), ("sensitivity", "counter", "linear")],
+    [("calibrated", "tree", "linear"), ("calibrated", "chain", "rbf"), ("uniform", "counter", "linear")],
 )
 def test_warming_up_leaves_nothing_to_compile(reducer: str, structure: str, kernel: str) -> None:
     """In a fresh process, learning, a cut and a training after `warm_up` compile nothing more."""
@@ -381,7 +380,7 @@ def test_a_cut_that_is_made_later_is_the_one_that_was_taken(structure: str, take
         saved = taken.saved()
         assert isinstance(saved, LearnerState)
         assert checkpoint_codec.encode(snapshot_of(saved)) == state
-        assert whole(held.taken_of(saved).make()) == expected
+        assert whole(TakenCut(saved.partitions, held._config).make()) == expected
         assert whole(taken.make()) == expected
         assert taken.saved() is taken.make()
 
@@ -389,7 +388,7 @@ def test_a_cut_that_is_made_later_is_the_one_that_was_taken(structure: str, take
 def whole(cut: Cut) -> tuple[object, ...]:
     """Return everything of a cut, comparable."""
     moments = [part.tobytes() for part in (cut.moments.class_weight, cut.moments.mean, cut.moments.square)]
-    facts = (dict(cut.positions), dict(cut.leader_epochs), cut.rows, cut.first_time_ms, cut.last_time_ms)
+    facts = (dict(cut.positions), dict(cut.leader_epochs), cut.learned.rows, cut.learned.first_time_ms)
     return (*facts, cut.moments.count, moments, cut.points.sha256(), audit_bytes(cut))
 
 

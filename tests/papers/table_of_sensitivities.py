@@ -19,9 +19,8 @@ from typing import Any, Final
 import numpy as np
 
 from streamsvm.config import SvmConfig
-from streamsvm.coreset import direct_bound
 from streamsvm.coreset.reduce import Purpose, generator
-from streamsvm.papers.clustered import lemma_bound, sensitivities
+from streamsvm.papers.clustered import direct_bound, lemma_bound, sensitivities
 from streamsvm.points import Points
 from tests.benchmarks.optimum import Whole
 from tests.benchmarks.runner import load as read
@@ -45,7 +44,7 @@ WHY: Final = (
     "Why t differs: the text says k = log n clusters and prints line 10 of Alg. 1; with k = ceil(ln n), that line and "
     "weighted means as centres give the column `lemma`. No reading of the text that we tried reaches Table 1. The "
     "authors' released code takes the k between 2 ln n and sqrt(n) with the least t (column `least`), raw seeds as "
-    "centres, and caps sensitivities at 1. Column `ours` is the proven bound of streamsvm.coreset.sensitivity, with "
+    "centres, and caps sensitivities at 1. Column `ours` is the proven bound of streamsvm.papers.clustered, with "
     "k = ceil(ln n) and capped at 1."
 )
 SHUFFLE_SEED: Final = 7

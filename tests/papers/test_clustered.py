@@ -9,18 +9,48 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from streamsvm.coreset import direct_bound
+from streamsvm.coreset.pilot import dual_bound
 from streamsvm.coreset.reduce import Purpose, generator
-from streamsvm.model import Float
-from streamsvm.papers.clustered import Bound, Sensitivities, lemma_bound, sensitivities
+from streamsvm.model import Float, LinearKernel
+from streamsvm.papers.clustered import Bound, Sensitivities, direct_bound, lemma_bound, sensitivities
 from streamsvm.points import Points
-from tests.coreset.test_sensitivity import small_set, solved
+from streamsvm.svm import Problem, Solution, StdaSolver
+from tests.streams import gaussian
 
 PENALTIES = (1e-3, 1.0, 100.0)
 SPREADS = (0, 4)
 BOUNDS = (direct_bound, lemma_bound)
 
 
+def small_set(n: int = 14, dimension: int = 2, spread: float = 0.0, seed: int = 3) -> Points:
+    """Return few points of two overlapping classes, weights over `spread` orders of magnitude."""
+    points = gaussian(n, seed=seed, dimension=dimension)
+    weight = 10.0 ** (spread * np.random.default_rng(seed + 1).random(n))
+    return Points(points.X.astype(np.float64), points.y, weight)
+
+
+def solved(points: Points, penalty: float) -> tuple[Solution, float]:
+    """Return a solution to ten digits, and the certified lower bound that it gives."""
+    upper = penalty * points.weight
+    solution = StdaSolver().solve(
+        Problem(Z=points.X, y=points.y, upper=upper, kernel=LinearKernel(), tolerance=1e-9, max_iterations=1_000_000)
+    )
+    return solution, dual_bound(points.X, points.y, upper, solution.alpha)
+
+
+def test_the_direct_bound_is_the_greatest_value_of_its_curve() -> None:
+    """The closed form equals a fine search over r of (a r - alpha r^2) / max(opt, r^2 / 2)."""
+    random = np.random.default_rng(2)
+    r = np.concatenate([[0.0], np.geomspace(1e-6, 1e6, 400_001)])
+    for _ in range(20):
+        alpha, distance, optimum = 10.0 ** random.uniform(-2, 2, 3)
+        curve = (distance * r - alpha * r * r) / np.maximum(optimum, r * r / 2)
+        made = direct_bound(np.array([alpha]), np.array([distance]), optimum)[0]
+        assert made == pytest.approx(curve.max(), rel=1e-4)
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("penalty", [1e-6, 1e-2, 1.0, 1e4])
 def bounded(points: Points, penalty: float, bound: Bound = direct_bound, k: int = 2) -> Sensitivities:
     optimum = solved(points, penalty)[1]
     random = generator(0, Purpose.NODE, (0, 0, 0))

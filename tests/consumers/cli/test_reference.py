@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from streamsvm.algorithms import OWN, described, names
 
 from consumers.cli.reference import markdown
 from consumers.options import fields, sections
-from streamsvm.algorithms import OWN, described, names
 from tests.deploy.files import DEPLOY
 
 

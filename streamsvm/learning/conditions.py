@@ -1,0 +1,43 @@
+"""Conditions in which a coreset may be no better than a plain sample: what each means, and when to say so.
+
+It is reported, in a log or by a warning, with the first count, then again each time the count has grown
+tenfold: that stays short however long the condition lasts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+AGAIN_AT: Final = 10
+"""Growth of a count after which it is worth saying again."""
+MEANINGS: Final[Mapping[str, str]] = {
+    "by_weight": "a coreset was made of points of one label only, and which of them will matter is not known yet: the "
+    "coreset is a plain sample, and the model can be worse than one trained on a reservoir sample of the same memory",
+    "crowded": "more than a third of the weight is active, as with label noise or a hard table: the coreset of this "
+    "rbf machine is a plain sample, and the model is as good as one trained on a reservoir sample of the same memory",
+    "uncalibrated": "a coreset has too few points for so many features to keep totals exact: expect the error of a "
+    "plain sample",
+    "strained": "keeping totals exact pushes weights of a coreset to their bounds: a few points stand for many, and "
+    "the model is less accurate",
+}
+"""By the outcome, one of `streamsvm.coreset.reduce.Observed.counts`: what it is and what follows."""
+
+
+class Seldom:
+    """Decides which conditions are due to be logged."""
+
+    def __init__(self) -> None:
+        self._next: dict[str, int] = {}
+
+    def due(self, counts: Mapping[str, int]) -> list[tuple[str, int]]:
+        """Return each condition that is due, with its count; it is due again at ten times that.
+
+        Parameters
+        ----------
+        counts : mapping of outcome to int
+            As `streamsvm.coreset.reduce.Observed.counts` gives them.
+        """
+        due = [(name, counts[name]) for name in MEANINGS if counts[name] and counts[name] >= self._next.get(name, 1)]
+        self._next |= {name: AGAIN_AT * count for name, count in due}
+        return due

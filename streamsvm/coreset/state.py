@@ -30,7 +30,7 @@ import msgspec
 import numpy as np
 
 from streamsvm.config import ModelConfig
-from streamsvm.coreset.audit import Sampled, shares
+from streamsvm.coreset.audit import Sampled
 from streamsvm.coreset.buckets import Bucket, Extent, Learned, Moments
 from streamsvm.coreset.landmarks import Landmarks
 from streamsvm.coreset.memories import Horizons, Memory
@@ -145,6 +145,11 @@ def _fields(kind: type) -> tuple[tuple[str, Callable[[], Any] | None], ...]:
     return tuple(found)
 
 
+def field_names(kind: Any) -> list[str]:
+    """Return the names of a class's fields, in the order in which a state has them."""
+    return [name for name, _ in _fields(kind)]
+
+
 class StateWriter:
     """Writes one state. Parts of it may be written beforehand, in their order, so that others can work in between."""
 
@@ -256,8 +261,8 @@ def decode_state(
     if size > len(body) - HEAD.size:
         raise CorruptCheckpoint(f"the {what}'s head is longer than the {what}")
     try:
-        plain, wrote, tree = msgspec.msgpack.decode(body[HEAD.size : HEAD.size + size])
-        names = msgspec.convert(plain, Names)
+        head = msgspec.msgpack.decode(body[HEAD.size : HEAD.size + size])
+        names, wrote, tree = msgspec.convert(head, tuple[Names, str, Any])
         writer = f"streamsvm {wrote}, which wrote it" if wrote else "the build that wrote it"
         reader = _Reader(body[HEAD.size + size :], what, f"Use {writer}, or a newer one{otherwise}.")
         found = reader.made(tree)
@@ -400,10 +405,10 @@ def check_partition(state: PartitionState, config: ModelConfig) -> None:
         require(0 <= moments.count <= extent.rows and extent.start <= extent.end, f"the rows of {what}")
 
     def require_samples(audit: tuple[Sampled, ...]) -> None:
-        held = shares(coreset.bucket_audit_points if coreset.forgets else coreset.audit_points, labels)
-        require(len(audit) == len(held), "the number of its audit samples")
-        for sample, share in zip(audit, held.values(), strict=True):
-            require_points(sample.points, share, "an audit sample")
+        most = coreset.bucket_audit_points if coreset.forgets else coreset.audit_points
+        require(len(audit) in {0, 1, labels}, "the number of its audit samples")
+        for sample in audit:
+            require_points(sample.points, most, "an audit sample")
             require(sample.priority.shape == sample.points.weight.shape, "the priorities of an audit sample")
             require((sample.priority > sample.threshold).all() and sample.threshold >= 0.0, "an audit sample")
             require(sample.class_weight.shape == (labels,), "the weights of an audit sample")

@@ -74,7 +74,7 @@ def test_every_damage_is_detected(record_property: Callable[[str, object], None]
 def test_without_the_checksum_damage_would_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     """The row can fail: with the comparison taken out hundreds of flips in the arrays are loaded."""
     taken_out = type("Sha256", (), {"digest": lambda self: WHOLE[-32:]})()
-    monkeypatch.setattr("streamsvm.checkpoint.framing.hashlib.sha256", lambda content: taken_out)
+    monkeypatch.setattr("streamsvm.coreset.state.hashlib.sha256", lambda content: taken_out)
     assert undetected(body_flips(1)) > FLIPS // 2
 
 

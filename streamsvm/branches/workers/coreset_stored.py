@@ -52,7 +52,7 @@ class StoredIncarnation:
     unnamed_bytes: int = 0
     manifest_bytes: int = 0
     config: ModelConfig | None = field(init=False)
-    """That of the opening; None where this build does not know it, and then its states are not looked into."""
+    """That of the opening; None where this build does not know it, and then none of its states is complete."""
 
     def __post_init__(self) -> None:
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 import random
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -14,14 +15,14 @@ from hypothesis import given, settings, strategies as st
 
 from streamsvm.branches.workers import coreset_log, coreset_records, coreset_writer
 from streamsvm.branches.workers.coreset_log import PartitionLog
-from streamsvm.branches.workers.coreset_records import FORMAT, NEWEST_ROWS, Opening, decode_rows, encode_rows
+from streamsvm.branches.workers.coreset_records import FORMAT, NEWEST_ROWS, Opening, encode_rows
 from streamsvm.branches.workers.coreset_writer import CoresetWrite, PartitionWriter
 from streamsvm.config import ModelConfig
 from streamsvm.coreset.partition import PartitionState
-from streamsvm.errors import CorruptCheckpoint
+from streamsvm.coreset.state import decode_state
 from streamsvm.learning.learner import Learner, LearnerState
 from streamsvm.points import Position, Rows
-from tests.branches.workers.test_combiner import MEMORIES_AND_SHAPES, config_of, encoded, stream
+from tests.branches.workers.test_combiner import MEMORIES_AND_SHAPES, config_of, content, stream
 from tests.promise.records import of_bytes
 from tests.promise.states import Left, look
 from tests.streams import DIMENSION
@@ -146,13 +147,13 @@ def test_at_every_prefix_the_highest_manifest_is_complete(coreset: dict[str, Any
     highest = read(log).highest()
     assert highest is not None
     assert highest.state.position == Position(ROWS)
-    assert encoded(1, highest.state) == encoded(1, state_at(config, rows, Position(ROWS)))
+    assert content(highest.state) == content(state_at(config, rows, Position(ROWS)))
     for _ in range(5):
         end, clean = chance.randint(1, len(log)), chance.randint(0, len(log))
         as_written, as_kept = read(log[:end]).highest(), read(compacted(log[:end], min(clean, end))).highest()
         assert (as_written is None) == (as_kept is None)
         if as_written is not None and as_kept is not None:
-            assert encoded(1, as_written.state) == encoded(1, as_kept.state)
+            assert content(as_written.state) == content(as_kept.state)
 
 
 def compacted(log: Log, clean: int) -> Log:
@@ -180,7 +181,7 @@ def is_of_one_learner(log: PartitionLog) -> bool:
     """Return whether the highest complete state is that of a learner of the first 400 rows."""
     found = log.highest()
     expected = state_at(config_of(), stream(1, ROWS), Position(400))
-    return found is not None and encoded(1, found.state) == encoded(1, expected)
+    return found is not None and content(found.state) == content(expected)
 
 
 def faults_of(log: Log) -> str:
@@ -189,11 +190,11 @@ def faults_of(log: Log) -> str:
     return "; ".join(fault.why for fault in found.take_faults())
 
 
-def written(config: ModelConfig, steps: tuple[int, ...] = (200, 400)) -> Log:
-    rows = stream(1, ROWS)
+def written(config: ModelConfig, steps: tuple[int, ...] = (200, 400), incarnation: int = 1) -> Log:
+    rows, opening = stream(1, ROWS), opening_of(config, incarnation)
     log: Log = []
-    append(log, opening_of(config).key, opening_of(config).encode())
-    learner, writer = Learner(config, {1: Position(0)}, NEVER), PartitionWriter(opening_of(config))
+    append(log, opening.key, opening.encode())
+    learner, writer = Learner(config, {1: Position(0)}, NEVER), PartitionWriter(opening)
     for step in steps:
         learner.learn(rows, until=Position(step))
         publication = writer.write(learner.state().partitions[1], rows.slice(0, 5))
@@ -310,13 +311,32 @@ def test_newest_rows_travel_whole_and_rejected_ones_as_zeros() -> None:
     assert len(rejected)
     spoiled = stream(1, 50)
     spoiled.points.X[rejected] = 77.0
-    assert encode_rows(rows) == encode_rows(spoiled)
-    found = decode_rows(encode_rows(rows))
+    names = opening_of(config_of()).names
+    assert encode_rows(rows, names) == encode_rows(spoiled, names)
+    found = decode_state(encode_rows(rows, names), Rows)[1]
     for name in ("offset", "row", "last", "time_ms", "accepted", "leader_epoch"):
         assert np.array_equal(getattr(found, name), getattr(rows, name)), name
     assert np.array_equal(found.points.X[rows.accepted], rows.points.X[rows.accepted])
-    with pytest.raises(CorruptCheckpoint, match="checksum"):
-        decode_rows(encode_rows(rows)[:-1] + b"x")
+
+
+def test_a_manifest_that_leaves_out_a_bucket_is_passed_over_and_so_is_a_part_of_another_state() -> None:
+    """A partition is never taken for a smaller one, and each part says which incarnation it is of."""
+    log = written(config_of())
+    at = max(offset for offset, key, _ in log if b"/m/" in key)
+    for gone, told in ((0, "its parts of .* rows"), (1, "the positions of its"), (-1, "the positions of its leaf")):
+
+        def without(value: bytes, gone: int = gone) -> bytes:
+            manifest = json.loads(value)
+            del manifest["buckets"][gone]
+            return json.dumps(manifest).encode()
+
+        broken = changed(log, at, without)
+        assert re.search(told, faults_of(broken))
+        assert reached(read(broken)) == 200
+    other, mine = written(config_of(), (200,), 2)[1:], opening_of(config_of()).prefix.encode()
+    moved = [log[0], *((o, mine + k.split(b"/", 2)[2], v) for o, k, v in other)]
+    assert reached(read(moved)) is None
+    assert "is of another state, named Names(incarnation=2" in faults_of(moved)
 
 
 def test_a_state_of_other_features_is_passed_over() -> None:
@@ -325,7 +345,7 @@ def test_a_state_of_other_features_is_passed_over() -> None:
     for offset, key, value in written(config_of()):
         found.feed(offset, key, value, {})
     assert found.highest() is None
-    assert f"rows of {DIMENSION + 1} features" in found.take_faults()[0].why
+    assert f"rows of {DIMENSION} features, and not of this trainer's {DIMENSION + 1}" in found.take_faults()[0].why
 
 
 def small(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -240,10 +240,8 @@ class Partition:
     @property
     def points_held(self) -> int:
         """Points of the buckets, of the open leaf and of the audit samples."""
-        samples = [reservoir.sample for reservoir in self.audit]
-        samples += [one for bucket in self.buckets for one in bucket.audit]
-        parts = [*(bucket.points for bucket in self.buckets), *(one.points for one in samples)]
-        return self._kept + sum(map(len, parts))
+        audit = sum(len(one.points) for bucket in self.buckets for one in bucket.audit)
+        return self._kept + sum(len(bucket.points) for bucket in self.buckets) + audit + sum(map(len, self.audit))
 
     @property
     def sealed_count(self) -> int:
@@ -281,14 +279,14 @@ class Partition:
         found = sum(len(bucket.points) for bucket in then.buckets if id(bucket) not in kept)
         if not np.may_share_memory(then.leaf.weight, self._buffer.weight):
             found += len(then.leaf)
-        pairs = zip(then.audit, self.audit, strict=True)
-        return found + sum(len(old.points) for old, now in pairs if old.points is not now.sample.points)
+        return found + sum(len(sample.points) for sample in then.audit)
 
     @property
     def outliers(self) -> Tally:
         """What was drawn in since this was made, an open leaf whose rows are as they came included."""
         found = replace(self._tally)
-        self._drawn_in(self.state(), found)
+        if self._bound is None:
+            self._drawn_in(self.state(), found)
         return found
 
     def add(self, rows: Rows) -> None:

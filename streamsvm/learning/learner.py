@@ -31,7 +31,9 @@ from streamsvm.coreset.landmarks import measured_by_kernel
 from streamsvm.coreset.outliers import Tally
 from streamsvm.coreset.partition import OpenLeaf, Partition, PartitionState, Witness
 from streamsvm.coreset.reduce import Observed, Purpose, generator, reduce
+from streamsvm.learning import training
 from streamsvm.points import Points, Position, Positions, Rows, Times
+from streamsvm.svm.block import interior_point, smoothed_newton
 
 SHORT: Final = 10
 """A horizon is short if it has less than one part in so many of its partition's rows."""
@@ -284,7 +286,7 @@ class Learner:
     @property
     def audit_points(self) -> int:
         """Points of the audit samples."""
-        return sum(len(reservoir.sample.points) for own in self._partitions.values() for reservoir in own.audit)
+        return sum(len(reservoir) for own in self._partitions.values() for reservoir in own.audit)
 
     @property
     def leaves_sealed(self) -> int:
@@ -337,6 +339,8 @@ class Learner:
     def observed(self) -> Observed:
         """Return what reductions met since this was made; of cuts, those that were noted."""
         whole = Observed()
+        if self._config.coreset.reducer == "uniform":  # nothing is promised
+            return whole
         for one in (self._of_cuts, *(own.observed for own in self._partitions.values())):
             whole.add(one)
         return whole
@@ -459,3 +463,7 @@ def warm_up(config: ModelConfig, say: Callable[[str], None] = lambda _: None) ->
         learner.learn(whole, Position(until))
     say("preparing cuts")
     learner.cut()
+    # What pilots of many features are solved by, and trainings.
+    interior_point.warm_up()
+    smoothed_newton.warm_up()
+    training.warm_up(config.svm, say)

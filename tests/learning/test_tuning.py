@@ -10,7 +10,7 @@ from sklearn.metrics import accuracy_score, balanced_accuracy_score
 from sklearn.svm import SVC
 
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
-from streamsvm.coreset.buckets import Moments
+from streamsvm.coreset.buckets import Learned, Moments
 from streamsvm.coreset.reduce import Purpose, generator
 from streamsvm.learning import tuning
 from streamsvm.learning.learner import Cut
@@ -37,9 +37,7 @@ def cut_of(points: Points, rows: int | None = None, labels: int = 2) -> Cut:
         leader_epochs={0: 3},
         points=points,
         moments=moments,
-        rows=rows or len(points),
-        first_time_ms=-1,
-        last_time_ms=-1,
+        learned=Learned(rows or len(points), len(points), moments.class_weight, -1, -1),
     )
 
 

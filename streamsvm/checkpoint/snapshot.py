@@ -14,7 +14,19 @@ Kind = TypeVar("Kind")
 
 
 class RememberedPart:
-    """A part of a branch that is so small that a directory of checkpoints remembers it of each file."""
+    """A part of a branch that is so small that a directory of checkpoints remembers it of each file.
+
+    Attributes
+    ----------
+    sha256 : str
+        Of the record that says which rows were left out: one of the names of the state.
+    """
+
+    sha256: str
+
+    def check(self, incarnation: int) -> None:
+        """Raise `CorruptCheckpoint` where a checkpoint of an incarnation cannot have this part."""
+        raise NotImplementedError
 
 
 class ReadAhead:
@@ -69,7 +81,7 @@ class Snapshot:
         Offsets past the positions of some partitions. Between position and offset the log held nothing to learn, only
         transaction markers and aborted records.
     parts : mapping of str to object
-        What branches keep of themselves there, by the name of their part at the socket ``checkpoint_parts``.
+        What branches keep of themselves there, by the name of their `Kind` at the socket ``state_kinds``.
     """
 
     name: str

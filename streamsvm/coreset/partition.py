@@ -100,6 +100,11 @@ class PartitionState:
     memory: Memory | None = None
     beside_offset: int = -1
 
+    @property
+    def position(self) -> Position:
+        """The next row to learn."""
+        return self.extent.end
+
     def drawn_in(self) -> PartitionState:
         """Return the state as a cut has it: a leaf whose rows are as they came, and their samples, are drawn in."""
         leaf, bound = self.leaf, RowBound.of_first_leaf(self.leaf) if self.raw and len(self.leaf) else None

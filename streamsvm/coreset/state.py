@@ -1,10 +1,15 @@
-"""One form of a state, for a checkpoint file, a record of the states topic and the base of a history.
+"""One form of a state, for a checkpoint file, a record of the coresets topic and the base of a history.
 
-    magic | length of the head | head: MessagePack | arrays, little-endian, one after another | SHA-256 of all before
+    magic | format | length of the head | head: MessagePack | arrays, little-endian, one after another | SHA-256
 
-The head holds the names of a state and the state as a tree, in which an array is its dtype and shape: where it begins
-follows from those before it. Only the classes of `KINDS` can be made, and every size is checked against the bytes that
-are there before anything is allocated. The same state has the same bytes on every machine.
+The head holds the names of a state, the release that wrote it, and the state as a tree, in which an array is its dtype
+and shape: where it begins follows from those before it. An array that begins another one, or is the same, is only
+named: what two states share is stored once. Fields at the end of a class that have their default are left out, so a
+state that does not use what a later release adds stays readable.
+
+Only the classes of `KINDS` can be made; every size is checked against the bytes that are there before anything is
+allocated, every field against its type, and every array is of the bytes that are there. The same state has the same
+bytes on every machine. The first twelve bytes and the SHA-256 of all before it mean the same in every format.
 
 A state counts only under its own `Names`: which incarnation of a model's log it is of, of which input topic, learned by
 which options, without which erased rows.
@@ -16,27 +21,33 @@ import dataclasses
 import hashlib
 import math
 import struct
-from typing import Any, Final
+from collections.abc import Callable, Mapping
+from functools import cache
+from types import UnionType
+from typing import Any, Final, Literal, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 import numpy as np
 
 from streamsvm.config import ModelConfig
-from streamsvm.coreset.audit import Sampled, shares
+from streamsvm.coreset.audit import Sampled
 from streamsvm.coreset.buckets import Bucket, Extent, Learned, Moments
+from streamsvm.coreset.landmarks import Landmarks
 from streamsvm.coreset.memories import Horizons, Memory
 from streamsvm.coreset.partition import PartitionState, known
 from streamsvm.coreset.pilot import Pilot
 from streamsvm.coreset.screen import BINS, Screen
-from streamsvm.errors import StateError
-from streamsvm.points import Points, Position
+from streamsvm.errors import CorruptCheckpoint
+from streamsvm.points import Points, Position, Rows, Times
 
 MAGIC: Final = b"ssvmstat"
-VERSION: Final = 1
+FORMAT: Final = 1
 HEAD: Final = struct.Struct("<8sIQ")
-DTYPES: Final = {"<f4", "<f8", "<i8", "|i1", "|b1"}
-MOST_DEPTH: Final = 12
-REMEDY: Final = "Remove the damaged file, and start again: the trainer goes on from an older one, or from the log."
+CHECKSUM_BYTES: Final = 32
+DTYPES: Final = {"<f4", "<f8", "<i4", "<i8", "<u8", "|i1", "|b1"}
+SHARED_BYTES: Final = 64
+"""Length from which an array is stored once. To name a shorter one takes as many bytes."""
+Value = TypeVar("Value")
 
 
 class Names(msgspec.Struct, frozen=True):
@@ -60,99 +71,321 @@ class Names(msgspec.Struct, frozen=True):
     erased: str = ""
 
 
-KINDS: Final[dict[str, type]] = {
-    kind.__name__: kind
-    for kind in (Bucket, Extent, Horizons, Learned, Memory, Moments, PartitionState, Pilot, Points, Sampled, Screen)
-}
+class Kind(NamedTuple):
+    """A class that states are made of: a dataclass, a named tuple or a msgspec struct.
+
+    Attributes
+    ----------
+    of : type
+    check : callable
+        Raises `CorruptCheckpoint` where an object that was read is none: fields have their types.
+    part : str
+        The name under which a branch keeps an object of this class in a checkpoint; empty elsewhere.
+    """
+
+    of: type
+    check: Callable[[Any], None] = lambda _: None
+    part: str = ""
 
 
-def encode_state(state: object, names: Names) -> bytes:
-    """Return the bytes of a state: anything made of `KINDS`, numbers, texts, positions, tuples and dicts."""
-    arrays: list[bytes] = []
+def require_lengths(what: str, n: int, **columns: np.ndarray[Any, Any] | None) -> None:
+    """Refuse columns that are not of this length."""
+    for name, column in columns.items():
+        if column is not None and column.shape != (n,):
+            raise CorruptCheckpoint(f"{name} of {what} is described as {column.dtype} {column.shape}")
 
-    def plain(value: Any, depth: int = 0) -> Any:
-        if depth > MOST_DEPTH:
-            raise ValueError(f"a state is {depth} levels deep; the most are {MOST_DEPTH}")
+
+def _check_points(points: Points) -> None:
+    if points.X.ndim != 2:
+        raise CorruptCheckpoint(f"the features of points are described as {points.X.dtype} {points.X.shape}")
+    require_lengths("points", len(points.X), y=points.y, weight=points.weight)
+
+
+def _check_rows(rows: Rows) -> None:
+    own = {name: getattr(rows, name) for name in ("offset", "row", "last", "time_ms", "accepted", "leader_epoch")}
+    require_lengths("rows", len(rows.points), **own, passed_over=rows.passed_over, beside_offset=rows.beside_offset)
+
+
+def _check_sample(sample: Sampled) -> None:
+    require_lengths("an audit sample", len(sample.points), priority=sample.priority)
+
+
+KINDS: Final[dict[str, Kind]] = {}
+"""Every class that can be part of a state, by its name; whoever owns one registers it."""
+
+
+def register(*kinds: Kind) -> None:
+    """Let states be made of more classes."""
+    for kind in kinds:
+        assert KINDS.setdefault(kind.of.__name__, kind).of is kind.of, f"there are two classes {kind.of.__name__}"
+
+
+register(Kind(Points, _check_points), Kind(Rows, _check_rows), Kind(Sampled, _check_sample), Kind(Times))
+register(*map(Kind, (Bucket, Extent, Horizons, Landmarks, Learned, Memory, Moments, PartitionState, Pilot, Position)))
+register(Kind(Screen))
+
+
+@cache
+def _fields(kind: type) -> tuple[tuple[str, Callable[[], Any] | None], ...]:
+    """Return the names of a class's fields, each with what makes its default, if it has one."""
+    if not dataclasses.is_dataclass(kind):
+        defaults = kind._field_defaults  # type: ignore[attr-defined]
+        names: tuple[str, ...] = kind._fields  # type: ignore[attr-defined]
+        return tuple((name, (lambda own=defaults[name]: own) if name in defaults else None) for name in names)
+    found: list[tuple[str, Callable[[], Any] | None]] = []
+    for field in dataclasses.fields(kind):
+        if not field.compare:  # for people: no part of what it is
+            continue
+        default: Callable[[], Any] | None = None
+        if field.default is not dataclasses.MISSING:
+            default = lambda own=field.default: own  # noqa: E731
+        elif field.default_factory is not dataclasses.MISSING:
+            default = field.default_factory
+        found.append((field.name, default))
+    return tuple(found)
+
+
+def field_names(kind: Any) -> list[str]:
+    """Return the names of a class's fields, in the order in which a state has them."""
+    return [name for name, _ in _fields(kind)]
+
+
+class StateWriter:
+    """Writes one state. Parts of it may be written beforehand, in their order, so that others can work in between."""
+
+    def __init__(self) -> None:
+        self._arrays: list[bytes] = []
+        self._alike: dict[tuple[object, ...], list[int]] = {}
+        self._parts: dict[int, list[Any]] = {}
+
+    def part(self, value: object) -> None:
+        """Write an object that is part of the state; before it only those without arrays, and parts, may come."""
+        self._parts.setdefault(id(value), []).append(self._plain(value))
+
+    def finished(self, state: object, names: Names, wrote: str = "") -> bytes:
+        """Return the bytes of the whole state; `wrote` is the release that writes it."""
+        head = msgspec.msgpack.encode([msgspec.to_builtins(names), wrote, self._tree(state)])
+        body = b"".join([HEAD.pack(MAGIC, FORMAT, len(head)), head, *self._arrays])
+        return body + hashlib.sha256(body).digest()
+
+    def _tree(self, value: Any) -> Any:
+        made = self._parts.get(id(value))
+        return made.pop(0) if made else self._plain(value)
+
+    def _plain(self, value: Any) -> Any:
+        kind = type(value)
+        if kind.__name__ in KINDS and KINDS[kind.__name__].of is kind:
+            return ["@", kind.__name__, self._of_kind(value)]
+        if value is None or kind in (bool, int, str):
+            return value
+        if isinstance(value, float):
+            return float(value)
         if isinstance(value, np.ndarray):
-            array = np.ascontiguousarray(value, value.dtype.newbyteorder("<"))
-            arrays.append(array.tobytes())
-            return ["#", array.dtype.str, list(value.shape)]
-        if dataclasses.is_dataclass(value):
-            name = type(value).__name__
-            if name not in KINDS:
-                raise TypeError(f"{name} is no part of a state")
-            fields = [plain(getattr(value, field.name), depth + 1) for field in dataclasses.fields(value)]
-            return ["@", name, fields]
-        if isinstance(value, Position):
-            return ["p", *value]
-        if isinstance(value, tuple):
-            return ["t", [plain(one, depth + 1) for one in value]]
-        if isinstance(value, dict):
-            return ["d", [[key, plain(value[key], depth + 1)] for key in sorted(value)]]
-        if value is None or isinstance(value, (bool, int, float, str)):
-            return value
-        raise TypeError(f"{type(value).__name__} is no part of a state")
+            return self._array(value)
+        if kind in (tuple, list):
+            return ["t" if kind is tuple else "l", *map(self._tree, value)]
+        if isinstance(value, Mapping):
+            return ["d", *([key, self._tree(value[key])] for key in sorted(value))]
+        raise TypeError(f"{kind.__name__} is no part of a state")
 
-    head = msgspec.msgpack.encode([msgspec.to_builtins(names), plain(state)])
-    body = b"".join([HEAD.pack(MAGIC, VERSION, len(head)), head, *arrays])
-    return body + hashlib.sha256(body).digest()
+    def _of_kind(self, value: Any) -> Any:
+        if isinstance(value, msgspec.Struct):
+            return msgspec.to_builtins(value)
+        if isinstance(value, Times):
+            return [self._array(value.known())]
+        kind: Any = type(value)
+        fields = list(_fields(kind))
+        while fields:
+            name, default = fields[-1]
+            own, left_out = getattr(value, name), None if default is None else default()
+            if default is None or type(own) is not type(left_out) or own != left_out:
+                break
+            fields.pop()
+        return [self._tree(getattr(value, name)) for name, _ in fields]
+
+    def _array(self, value: np.ndarray[Any, Any]) -> Any:
+        dtype = value.dtype.newbyteorder("<")
+        if dtype.str not in DTYPES or not value.ndim:
+            raise TypeError(f"an array of {dtype} and shape {value.shape} is no part of a state")
+        content = np.ascontiguousarray(value, dtype).tobytes()
+        if len(content) >= SHARED_BYTES:
+            alike = self._alike.setdefault((dtype.str, value.shape[1:], content[:SHARED_BYTES]), [])
+            for place in alike:
+                if self._arrays[place].startswith(content):
+                    return ["=", place, len(value)]
+            alike.append(len(self._arrays))
+        self._arrays.append(content)
+        return ["#", dtype.str, list(value.shape)]
 
 
-def decode_state(content: bytes | memoryview) -> tuple[Names, Any]:
-    """Return the names and the state of bytes; raise `StateError` where they are damaged or of another format."""
+def encode_state(state: object, names: Names, wrote: str = "") -> bytes:
+    """Return the bytes of a state: anything made of `KINDS`, arrays, numbers, texts, tuples, lists and mappings."""
+    return StateWriter().finished(state, names, wrote)
+
+
+def decode_state(
+    content: bytes | memoryview, kind: type[Value] | None = None, what: str = "state", otherwise: str = ""
+) -> tuple[Names, Value]:
+    """Return the names and the state of bytes.
+
+    Parameters
+    ----------
+    content : bytes
+    kind : type, optional
+        What the state must be.
+    what : str
+        Whose bytes they are, for errors.
+    otherwise : str
+        What to do where the build that wrote it is not at hand: the end of a sentence.
+
+    Raises
+    ------
+    CorruptCheckpoint
+        If bytes are damaged or missing, or another build wrote what this one does not know.
+    """
     content = memoryview(content)
-    if len(content) < HEAD.size + 32 or bytes(content[:8]) != MAGIC:
-        raise StateError("this is no state of a model", REMEDY)
-    if hashlib.sha256(content[:-32]).digest() != bytes(content[-32:]):
-        raise StateError("a state is damaged: its SHA-256 is another one", REMEDY)
-    _, version, size = HEAD.unpack_from(content)
-    if version != VERSION or size > len(content) - HEAD.size - 32:
-        raise StateError(f"a state has format {version}; this build reads format {VERSION}", REMEDY)
-    rest, at = content[HEAD.size + size : -32], 0
-
-    def made(value: Any) -> Any:
-        nonlocal at
-        if not isinstance(value, list):
-            return value
-        tag, *of = value
-        if tag == "#":
-            dtype, shape = of
-            if dtype not in DTYPES or any(type(side) is not int or side < 0 for side in shape):
-                raise ValueError(f"an array of {dtype} and shape {shape}")
-            length = math.prod(shape) * np.dtype(dtype).itemsize
-            if length > len(rest) - at:
-                raise ValueError("an array is longer than the state")
-            at += length
-            return np.frombuffer(rest[at - length : at], dtype).reshape(shape).astype(dtype[1:], copy=True)
-        if tag == "@":
-            kind = KINDS[of[0]]
-            return kind(**{field.name: made(one) for field, one in zip(dataclasses.fields(kind), of[1], strict=True)})
-        if tag == "p":
-            return Position(*of)
-        if tag == "t":
-            return tuple(map(made, of[0]))
-        if tag == "d":
-            return {key: made(one) for key, one in of[0]}
-        raise ValueError(f"a part of the kind {tag!r}")
-
+    if len(content) < HEAD.size + CHECKSUM_BYTES:
+        raise CorruptCheckpoint(f"the {what} has only {len(content)} bytes")
+    magic, version, size = HEAD.unpack_from(content)
+    if magic != MAGIC:
+        raise CorruptCheckpoint(f"the {what} does not begin with {MAGIC.decode()}")
+    body = content[:-CHECKSUM_BYTES]
+    if hashlib.sha256(body).digest() != content[-CHECKSUM_BYTES:]:
+        raise CorruptCheckpoint(f"the {what}'s checksum does not match: bytes were lost or changed")
+    if version != FORMAT:
+        raise CorruptCheckpoint(
+            f"the {what} was written before the first release, or by a later one: its format is {version}, and this "
+            f"build knows {FORMAT} only",
+            f"Use the build that wrote it{otherwise}.",
+        )
+    if size > len(body) - HEAD.size:
+        raise CorruptCheckpoint(f"the {what}'s head is longer than the {what}")
     try:
-        names, tree = msgspec.msgpack.decode(content[HEAD.size : HEAD.size + size])
-        found = msgspec.convert(names, Names), made(tree)
-    except (KeyError, TypeError, ValueError, msgspec.MsgspecError) as error:
-        raise StateError(f"a state has content that this build does not know: {error}", REMEDY) from None
-    if at != len(rest):
-        raise StateError("a state has bytes behind its last array", REMEDY)
-    return found
+        head = msgspec.msgpack.decode(body[HEAD.size : HEAD.size + size])
+        names, wrote, tree = msgspec.convert(head, tuple[Names, str, Any])
+        writer = f"streamsvm {wrote}, which wrote it" if wrote else "the build that wrote it"
+        reader = _Reader(body[HEAD.size + size :], what, f"Use {writer}, or a newer one{otherwise}.")
+        found = reader.made(tree)
+    except (KeyError, TypeError, ValueError, IndexError, OverflowError, RecursionError, msgspec.MsgspecError) as error:
+        raise CorruptCheckpoint(f"the {what}'s head is damaged: {error}") from None
+    reader.end()
+    if kind is not None and type(found) is not kind:
+        raise CorruptCheckpoint(f"the {what} holds a {type(found).__name__}, but a {kind.__name__} belongs there")
+    return names, found
+
+
+class _Reader:
+    """Makes a state of its tree; each array is the next one of the bytes, or named one of those before."""
+
+    def __init__(self, rest: memoryview, what: str, remedy: str) -> None:
+        self._rest, self._what, self._remedy, self._at = rest, what, remedy, 0
+        self._arrays: list[np.ndarray[Any, Any]] = []
+
+    def made(self, tree: Any) -> Any:
+        if not isinstance(tree, list):
+            return tree
+        tag, *of = tree
+        if tag == "@":
+            return self._of_kind(*of)
+        if tag == "#":
+            return self._array(*of)
+        if tag == "=":
+            place, n = of
+            if not 0 <= place < len(self._arrays) or not 0 <= n <= len(self._arrays[place]):
+                raise CorruptCheckpoint(f"{n} rows of array {place} are named, and {len(self._arrays)} came before")
+            return self._arrays[place][:n]
+        if tag == "t":
+            return tuple(map(self.made, of))
+        if tag == "l":
+            return list(map(self.made, of))
+        if tag == "d":
+            return {key: self.made(one) for key, one in of}
+        raise ValueError(f"a value of the form {tag!r}")
+
+    def end(self) -> None:
+        """Require that every byte was read."""
+        if self._at != len(self._rest):
+            raise CorruptCheckpoint(
+                f"the arrays end at byte {self._at}, but the {self._what} has {len(self._rest)} bytes of arrays"
+            )
+
+    def _of_kind(self, name: str, own: list[Any]) -> Any:
+        if name not in KINDS:
+            raise self._unknown(f"a part of the kind {name!r}")
+        kind: Any
+        kind, check, _ = KINDS[name]
+        if issubclass(kind, msgspec.Struct):
+            return msgspec.convert(own, kind)
+        if kind is Times:
+            (time_ms,) = map(self.made, own)
+            require_lengths("times", len(time_ms), time_ms=time_ms)
+            if time_ms.dtype != np.int64:
+                raise CorruptCheckpoint(f"times are described as {time_ms.dtype}")
+            return Times.of(time_ms)
+        fields = _fields(kind)
+        if len(own) > len(fields) or any(default is None for _, default in fields[len(own) :]):
+            raise self._unknown(f"a part of the kind {name!r} with {len(own)} fields")
+        values = {field: self.made(one) for (field, _), one in zip(fields, own, strict=False)}
+        for field, value in values.items():
+            if not _fits(value, _hints(kind)[field]):
+                raise CorruptCheckpoint(f"{field} of a {name} is described as {_described(value)}")
+        found = kind(**values)
+        check(found)
+        return found
+
+    def _unknown(self, part: str) -> CorruptCheckpoint:
+        return CorruptCheckpoint(f"the {self._what} has {part}, which this build does not know", self._remedy)
+
+    def _array(self, name: str, shape: list[int]) -> np.ndarray[Any, Any]:
+        if name not in DTYPES or not shape or any(type(side) is not int or side < 0 for side in shape):
+            raise CorruptCheckpoint(f"an array is described as {name} {tuple(shape)}")
+        begin, dtype = self._at, np.dtype(name)
+        self._at += math.prod(shape) * dtype.itemsize
+        if self._at > len(self._rest):
+            raise CorruptCheckpoint(
+                f"an array ends at byte {self._at}, but the {self._what} has only {len(self._rest)} bytes of arrays"
+            )
+        flat = np.frombuffer(self._rest[begin : self._at], dtype)
+        self._arrays.append(flat.reshape(shape).astype(dtype.newbyteorder("=")))
+        return self._arrays[-1]
+
+
+@cache
+def _hints(kind: type) -> dict[str, Any]:
+    return get_type_hints(kind, localns={name: one.of for name, one in KINDS.items()})
+
+
+def _fits(value: Any, hint: Any) -> bool:
+    """Return whether a value that was read is what a field's type says."""
+    origin, args = get_origin(hint), get_args(hint)
+    if hint in (Any, object):
+        return True
+    if origin in (Union, UnionType):
+        return any(_fits(value, one) for one in args)
+    if origin is np.ndarray:
+        return isinstance(value, np.ndarray) and issubclass(value.dtype.type, get_args(args[1])[0])
+    if origin is tuple and type(value) is tuple:
+        hints = args[:1] * len(value) if args[-1] is Ellipsis else args
+        return len(hints) == len(value) and all(map(_fits, value, hints))
+    if origin in (dict, Mapping):
+        return type(value) is dict and all(_fits(key, args[0]) and _fits(value[key], args[1]) for key in value)
+    if origin is Literal:
+        return value in args
+    return type(value) in (int, float) if hint is float else type(value) is (origin or hint)
+
+
+def _described(value: Any) -> str:
+    return f"{value.dtype} {value.shape}" if isinstance(value, np.ndarray) else type(value).__name__
 
 
 def check_partition(state: PartitionState, config: ModelConfig) -> None:
-    """Raise `StateError` where the state of a partition does not fit a configuration, or breaks an invariant."""
+    """Raise `CorruptCheckpoint` where the state of a partition does not fit a configuration, or breaks an invariant."""
     points, coreset = config.points, config.coreset
     d, labels = points.dimension, points.classes
 
     def require(holds: bool | np.bool_, what: str) -> None:
         if not holds:
-            raise StateError(f"the state of a partition is not that of this model: {what}", REMEDY)
+            raise CorruptCheckpoint(f"the state of a partition is not that of this model: {what}")
 
     def require_points(held: Points, most: int, what: str) -> None:
         n = len(held.y)
@@ -172,10 +405,10 @@ def check_partition(state: PartitionState, config: ModelConfig) -> None:
         require(0 <= moments.count <= extent.rows and extent.start <= extent.end, f"the rows of {what}")
 
     def require_samples(audit: tuple[Sampled, ...]) -> None:
-        held = shares(coreset.bucket_audit_points if coreset.forgets else coreset.audit_points, labels)
-        require(len(audit) == len(held), "the number of its audit samples")
-        for sample, share in zip(audit, held.values(), strict=True):
-            require_points(sample.points, share, "an audit sample")
+        most = coreset.bucket_audit_points if coreset.forgets else coreset.audit_points
+        require(len(audit) in {0, 1, labels}, "the number of its audit samples")
+        for sample in audit:
+            require_points(sample.points, most, "an audit sample")
             require(sample.priority.shape == sample.points.weight.shape, "the priorities of an audit sample")
             require((sample.priority > sample.threshold).all() and sample.threshold >= 0.0, "an audit sample")
             require(sample.class_weight.shape == (labels,), "the weights of an audit sample")

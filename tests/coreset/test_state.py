@@ -11,7 +11,7 @@ import pytest
 
 from streamsvm.config import ModelConfig
 from streamsvm.coreset.partition import Partition, PartitionState
-from streamsvm.coreset.state import HEAD, MAGIC, VERSION, Names, check_partition, decode_state, encode_state
+from streamsvm.coreset.state import FORMAT, HEAD, MAGIC, Names, check_partition, decode_state, encode_state
 from streamsvm.errors import StateError
 from streamsvm.points import Position
 from tests.coreset.streams import config_of, learned, mixture, rows_of
@@ -24,7 +24,7 @@ def state_of(labels: int) -> tuple[PartitionState, ModelConfig]:
     return learned(rows_of(mixture(3_000, labels=labels)), config).state(), config
 
 
-def sealed(head: object, arrays: bytes = b"", version: int = VERSION) -> bytes:
+def sealed(head: object, arrays: bytes = b"", version: int = FORMAT) -> bytes:
     """Return bytes with a right hash, as somebody else might write them."""
     plain = msgspec.msgpack.encode(head)
     body = HEAD.pack(MAGIC, version, len(plain)) + plain + arrays
@@ -93,7 +93,7 @@ def test_what_a_right_hash_covers_is_still_not_believed(tree: list[object]) -> N
 
 def test_another_format_and_bytes_behind_the_end_are_refused() -> None:
     """A format of another build names both; an array that nobody asked for is no part of a state."""
-    with pytest.raises(StateError, match=f"format 9; this build reads format {VERSION}"):
+    with pytest.raises(StateError, match=f"format 9; this build reads format {FORMAT}"):
         decode_state(sealed([msgspec.to_builtins(NAMES), 1], version=9))
     with pytest.raises(StateError, match="behind its last array"):
         decode_state(sealed([msgspec.to_builtins(NAMES), 1], b"12345678"))

@@ -15,7 +15,7 @@ from streamsvm.checkpoint import format as checkpoint
 from streamsvm.model import message
 from tests.golden import HERE, answers, points
 from tests.golden.checkpoint import as_json
-from tests.golden.every_checkpoint import HANDMADE
+from tests.golden.every_checkpoint import HANDMADE, MADE
 from tests.golden.every_model import KINDS, handmade
 from tests.golden.every_record import RECORDS
 from tests.golden.model import path_of
@@ -31,7 +31,7 @@ def files() -> Iterator[tuple[Path, Callable[[], bytes]]]:
     for kind in KINDS:
         yield path_of(kind), lambda kind=kind: message.encode(handmade(kind))  # type: ignore[misc]
     for name, make in HANDMADE.items():
-        yield HERE / f"{name}.ssvm", lambda make=make: checkpoint.encode(make())  # type: ignore[misc]
+        yield HERE / f"{name}.ssvm", lambda name=name: checkpoint.encode(MADE[name]())  # type: ignore[misc]
         yield HERE / f"{name}.json", lambda make=make: meaning(make())  # type: ignore[misc]
     for name, kept in RECORDS.items():
         yield HERE / f"{name}.record", kept.make

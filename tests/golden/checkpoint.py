@@ -1,8 +1,4 @@
-"""The golden checkpoints, and the rendering as JSON of what golden bytes mean.
-
-`checkpoint-1` has two partitions, one of them empty, a head and a pending cut, and every field is filled;
-`checkpoint-1-taken` the same with a cut that was taken and not made, since when one partition changed in all parts.
-"""
+"""The snapshots of golden checkpoints, and the rendering as JSON of what golden bytes mean."""
 
 from __future__ import annotations
 
@@ -20,10 +16,8 @@ from tests.golden import HERE
 
 
 def kept_snapshot(name: str) -> Snapshot:
-    """Return the snapshot of a golden file, made by hand once; the JSON file beside it says what it has to be."""
-    found = codec.decode((HERE / f"{name}.ssvm").read_bytes())
-    assert isinstance(found, Snapshot)
-    return found
+    """Return the snapshot of a golden file; the JSON file beside it says what it has to be."""
+    return codec.decode((HERE / f"{name}.ssvm").read_bytes())
 
 
 handmade: Final = partial(kept_snapshot, "checkpoint-1")

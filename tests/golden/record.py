@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
-from streamsvm.checkpoint import decode_bucket, decode_partition, encode_bucket, encode_partition
+from streamsvm.coreset.state import Names, decode_state, encode_state
 from streamsvm.ingest import RejectedRecord, Rejection, dead_letter
 from streamsvm.kafka import Record
 from streamsvm.model import SCHEMA_HEADER, SHA256_HEADER, TIME_HEADER, Alias, Owner, Retired, message, pointers, trail
@@ -19,7 +19,9 @@ RETIRED: Final = Retired(9, (2, 5), (11,))
 MOVED: Final = trail.CurrentMoved(
     name="m", alias="m@current", to=7, sha256="ab" * 32, by="trainer", time="2026-01-31T12:00:00+00:00"
 )
-BUCKET: Final = handmade().learner.partitions[0].buckets[0]
+PARTITION: Final = handmade().learner.partitions[0]
+BUCKET: Final = PARTITION.buckets[0]
+NAMES: Final = Names(2, "AAAAAAAAAAAAAAAAAAAAAQ", "ef" * 32)
 
 
 class Kept(NamedTuple):
@@ -87,16 +89,6 @@ def read_receipt(content: bytes) -> object:
     return dead_letter.decode_receipt(value, headers)
 
 
-def partition() -> bytes:
-    """Return what a partition is besides its bucket."""
-    return encode_partition(3, handmade().learner.partitions[0], [encode_bucket(BUCKET).name])
-
-
-def read_partition(content: bytes) -> object:
-    """Return a partition with its bucket."""
-    return decode_partition(content, {encode_bucket(BUCKET).name: BUCKET})
-
-
 RECORDS: Final[Mapping[str, Kept]] = {
     "alias": Kept(lambda: pointers.encode_alias(ALIAS), pointers.decode_alias),
     "head": Kept(lambda: pointers.encode_head(handmade().head), pointers.decode_head),  # type: ignore[arg-type]
@@ -109,6 +101,6 @@ RECORDS: Final[Mapping[str, Kept]] = {
     "version": Kept(version_record, read_version_record),
     "letter": Kept(letter, read_letter),
     "receipt": Kept(receipt, read_receipt),
-    "bucket": Kept(lambda: encode_bucket(BUCKET).value, decode_bucket),
-    "partition": Kept(partition, read_partition),
+    "bucket": Kept(lambda: encode_state(BUCKET, NAMES), decode_state),
+    "partition": Kept(lambda: encode_state(replace(PARTITION, buckets=()), NAMES), decode_state),
 }

@@ -1,43 +1,50 @@
-"""Golden checkpoints with another header, or with other named parts, under a valid checksum."""
+"""Golden checkpoints of which a part is another one, under a valid checksum."""
 
 from __future__ import annotations
 
 import hashlib
-import json
-import struct
 from collections.abc import Callable
 from typing import Any
 
-from streamsvm.checkpoint import FORMAT, format as codec
+import msgspec
+
+from streamsvm.checkpoint import encode
+from streamsvm.coreset.state import FORMAT, HEAD, KINDS, MAGIC, field_names
 from tests.golden.every_checkpoint import HANDMADE
 
 
-def sealed(body: bytes) -> bytes:
-    """Return a file with its checksum."""
+def sealed(head: Any, arrays: bytes = b"", version: int = FORMAT) -> bytes:
+    """Return bytes with a right hash, as somebody else might write them."""
+    plain = msgspec.msgpack.encode(head)
+    body = HEAD.pack(MAGIC, version, len(plain)) + plain + arrays
     return body + hashlib.sha256(body).digest()
 
 
-def parts(content: bytes) -> tuple[dict[str, Any], bytes]:
-    """Return a file's header and its arrays."""
-    end = 20 + struct.unpack_from("<Q", content, 12)[0]
-    return json.loads(content[20:end]), content[end:-32]
+def opened(content: bytes) -> tuple[list[Any], bytes]:
+    """Return the head, which is names, writer and tree, and the arrays."""
+    end = HEAD.size + HEAD.unpack_from(content)[2]
+    return msgspec.msgpack.decode(content[HEAD.size : end]), content[end:-32]
 
 
-def joined(header: Any, arrays: bytes, version: int = FORMAT) -> bytes:
-    """Return a file with this header and these arrays, under a valid checksum."""
-    text = json.dumps(header).encode()
-    return sealed(codec.FILE.magic + struct.pack("<IQ", version, len(text)) + text + arrays)
+def at(tree: Any, *path: str | int) -> Any:
+    """Return what stands in a tree: below the fields of objects, the places in tuples and the keys of mappings."""
+    for step in path:
+        if tree[0] == "@":
+            tree = tree[2][field_names(KINDS[tree[1]].of).index(str(step))]
+        elif tree[0] == "d":
+            tree = next(one for key, one in tree[1:] if key == step)
+        else:
+            tree = tree[1 + int(step)]
+    return tree
 
 
-def places(header: Any) -> dict[str, Any]:
-    """Return an object of each kind that has parts."""
-    first, pending = header["partitions"][0], header["pending"]
-    found = {"snapshot": header, "partition": first, "bucket": first["buckets"][0], "screen": first["screened"]}
-    return found | ({"cut": pending} if pending else {"taken": header["taken"][0]})
+def changed(content: bytes, change: Callable[[Any], object], *path: str | int, more: bytes = b"") -> bytes:
+    """Return bytes of which what stands at a path is changed in place."""
+    head, arrays = opened(content)
+    change(at(head[2], *path))
+    return sealed(head, arrays + more)
 
 
-def with_parts(name: str, place: str, change: Callable[[list[Any]], object]) -> bytes:
-    """Return a golden file with other parts in an object of a kind."""
-    header, arrays = parts(codec.encode(HANDMADE[name]()))
-    change(places(header)[place]["parts"])
-    return joined(header, arrays)
+def with_part(name: str, change: Callable[[Any], object]) -> bytes:
+    """Return a golden checkpoint with other parts of branches."""
+    return changed(encode(HANDMADE[name]()), change, "parts")

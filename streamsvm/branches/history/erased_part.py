@@ -1,19 +1,17 @@
 """The part ``erased``: which record of erased rows a checkpoint was made under.
 
-A build that does not know the part would learn the rows into what was learned without them, so its name does not say
-that it may be passed over.
+A build that does not know the part refuses the checkpoint: it would learn the rows into what was learned without them.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import asdict, dataclass
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Final
 
 from streamsvm.branches.history.erased import MOST, Erased
-from streamsvm.checkpoint.forms import Form, OptionalPart
-from streamsvm.checkpoint.parts import PartOf
 from streamsvm.checkpoint.snapshot import RememberedPart, Snapshot
+from streamsvm.coreset.state import Kind
 from streamsvm.errors import CorruptCheckpoint
 
 _SHA256: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
@@ -49,6 +47,15 @@ class Obeyed(RememberedPart):
         rows = len(erased.rows)
         return cls(sha256=erased.sha256, continues=continues, rows=rows, rows_sha256=erased.rows_sha256(rows))
 
+    def check(self, incarnation: int) -> None:
+        """Refuse what cannot be a record of erased rows."""
+        hashes = _SHA256.fullmatch(self.sha256) and _SHA256.fullmatch(self.rows_sha256)
+        if not hashes or not 0 <= self.continues < incarnation or not 0 < self.rows <= MOST:
+            raise CorruptCheckpoint(
+                f"incarnation {incarnation} is described as made under the record of erased rows {self.sha256[:64]!r}, "
+                f"of {self.rows} rows, and as what continues incarnation {self.continues}"
+            )
+
 
 def obeyed_of(snapshot: Snapshot) -> Obeyed | None:
     """Return what a checkpoint was made under; None where no row was erased of the input."""
@@ -60,31 +67,4 @@ def obeying(snapshot: Snapshot, obeyed: Obeyed | None) -> Snapshot:
     return snapshot.with_part(PART, obeyed)
 
 
-class SnapshotErased(Form, tag_field="part", tag=PART):
-    """Of a snapshot: the SHA-256 of the record, the incarnation that is continued, and which rows were known."""
-
-    sha256: str
-    continues: int
-    rows: int
-    rows_sha256: str
-
-
-def _joined(snapshot: Snapshot, **own: Any) -> Snapshot:
-    obeyed = Obeyed(**own)
-    sha256, continues, rows = obeyed.sha256, obeyed.continues, obeyed.rows
-    hashes = _SHA256.fullmatch(sha256) and _SHA256.fullmatch(obeyed.rows_sha256)
-    if not hashes or not 0 <= continues < snapshot.incarnation or not 0 < rows <= MOST:
-        raise CorruptCheckpoint(
-            f"incarnation {snapshot.incarnation} is described as made under the record of erased rows {sha256[:64]!r}, "
-            f"of {rows} rows, and as what continues incarnation {continues}"
-        )
-    return obeying(snapshot, obeyed)
-
-
-SNAPSHOT: Final = OptionalPart(
-    form=SnapshotErased,
-    has=lambda snapshot: obeyed_of(snapshot) is not None,
-    of=lambda snapshot: asdict(snapshot.parts[PART]),
-    joined=_joined,
-)
-PLUGGED: Final = PartOf("snapshot", SNAPSHOT)
+KINDS: Final = (Kind(Obeyed, part=PART),)

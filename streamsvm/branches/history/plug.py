@@ -6,5 +6,5 @@ PLUGS: Final = {
     "message_parts": ("streamsvm.branches.history.without_part:PART",),
     "supports": ("streamsvm.branches.history.combinations:ROWS",),
     "left_out": ("streamsvm.branches.history.erased:READER",),
-    "checkpoint_parts": ("streamsvm.branches.history.erased_part:PLUGGED",),
+    "state_kinds": ("streamsvm.branches.history.erased_part:KINDS",),
 }

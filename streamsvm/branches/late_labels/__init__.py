@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from streamsvm.offered import on_first_use
 
 if TYPE_CHECKING:
-    from streamsvm.branches.late_labels import checkpoint_parts as checkpoint_parts
     from streamsvm.branches.late_labels.joining import joining_of as joining_of
 
 __getattr__ = on_first_use(__name__, __file__)

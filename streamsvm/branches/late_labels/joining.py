@@ -7,7 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from streamsvm.checkpoint.snapshot import ReadAhead, Snapshot
-from streamsvm.joining.rows import JoinState
+from streamsvm.coreset.state import Kind, require_lengths
+from streamsvm.errors import CorruptCheckpoint
+from streamsvm.joining.rows import COUNTED, JoinState, LogState
 from streamsvm.points import Position, Rows
 
 PART: Final = "join"
@@ -59,3 +61,21 @@ def joining_of(snapshot: Snapshot) -> Joining | None:
 def with_joining(snapshot: Snapshot, joining: Joining | None) -> Snapshot:
     """Return a checkpoint with this join."""
     return snapshot.with_part(PART, joining)
+
+
+def _check_join(state: JoinState) -> None:
+    for kind, n in (("row", len(state.row_points)), ("early", state.early_key.size)):
+        names = (f"{kind}_{name}" for name in ("key", "time", "offset", "row", "sign"))
+        require_lengths("a join", n, **{name: getattr(state, name) for name in names})
+    if len(state.counts) != len(COUNTED):
+        raise CorruptCheckpoint(f"a join is described as one of {len(state.counts)} outcomes, not {len(COUNTED)}")
+
+
+def _check_joining(joining: Joining) -> None:
+    for partition, rows in joining.waiting.items():
+        if rows.partition != partition or rows.beside_offset is None:
+            raise CorruptCheckpoint(f"rows that wait in partition {partition} are described as {rows.partition}'s")
+
+
+KINDS: Final = (Kind(JoinState, _check_join), Kind(LogState), Kind(Joining, _check_joining, PART))
+"""With `Rows`, which every build knows, all that a checkpoint has of a join."""

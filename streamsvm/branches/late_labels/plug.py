@@ -9,9 +9,5 @@ PLUGS: Final = {
     ),
     "model_options": ("streamsvm.branches.late_labels.options:OPTIONS",),
     "message_parts": ("streamsvm.branches.late_labels.labels_part:PART",),
-    "checkpoint_parts": (
-        "streamsvm.branches.late_labels.checkpoint_parts:SNAPSHOT",
-        "streamsvm.branches.late_labels.checkpoint_parts:PARTITION",
-        "streamsvm.branches.late_labels.checkpoint_parts:CUT",
-    ),
+    "state_kinds": ("streamsvm.branches.late_labels.joining:KINDS",),
 }

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final, NamedTuple, TypeVar
 
 import msgspec
@@ -21,16 +22,15 @@ from streamsvm.branches.workers.coreset_records import (
     Manifest,
     Opening,
     PartEntry,
-    decode_rows,
     placed,
 )
 from streamsvm.branches.workers.coreset_stored import PIECE_COST, StoredIncarnation, StoredManifest
-from streamsvm.checkpoint.framing import CHECKSUM_BYTES
-from streamsvm.checkpoint.records import BucketName, decode_bucket, decode_partition
 from streamsvm.coreset.buckets import Bucket
+from streamsvm.coreset.partition import PartitionState
+from streamsvm.coreset.state import CHECKSUM_BYTES, check_partition, decode_state
 from streamsvm.errors import CorruptCheckpoint
 from streamsvm.places import whole_number
-from streamsvm.points import Position
+from streamsvm.points import Position, Rows
 
 LARGEST_PART: Final = 1 << 34
 """Most bytes of a part: a manifest that names a larger one is damaged."""
@@ -396,18 +396,18 @@ class PartitionLog:
                 f"the manifest at {(*manifest.at,)} names {len(manifest.parts)} parts, but {len(missing)} of them are "
                 f"not there whole, such as {missing[0]}"
             )
-        buckets = dict(self._bucket(own, part) for part in manifest.buckets)
-        partition, state = decode_partition(self._value(own, manifest.rest), buckets)
-        if partition != self._partition or state.position != manifest.at or len(state.buckets) != len(buckets):
-            raise CorruptCheckpoint(
-                f"the parts of the manifest at {(*manifest.at,)} are of partition {partition} at {(*state.position,)}"
-            )
-        if state.leaf_points.X.shape[1] != self._dimension or state.learned.rows != manifest.rows:
+        buckets = tuple(self._bucket(own, part) for part in manifest.buckets)
+        state = replace(self._value(own, manifest.rest, PartitionState), buckets=buckets)
+        if state.position != manifest.at:
+            raise CorruptCheckpoint(f"the parts of the manifest at {(*manifest.at,)} end at {(*state.position,)}")
+        if state.leaf.dimension != self._dimension or state.learned.rows != manifest.rows:
             raise CorruptCheckpoint(
                 f"the manifest at {(*manifest.at,)} is of {manifest.rows} rows of {self._dimension} features, its "
-                f"parts of {state.learned.rows} rows of {state.leaf_points.X.shape[1]}"
+                f"parts of {state.learned.rows} rows of {state.leaf.dimension}"
             )
-        newest = None if manifest.newest is None else decode_rows(self._value(own, manifest.newest))
+        if own.config is not None:
+            check_partition(state, own.config)
+        newest = None if manifest.newest is None else self._value(own, manifest.newest, Rows)
         if newest is not None and (newest.partition != self._partition or newest.points.dimension != self._dimension):
             raise CorruptCheckpoint(f"the newest rows of the manifest at {(*manifest.at,)} are of another partition")
         return Complete(manifest, state, newest, stored.headers)
@@ -421,19 +421,18 @@ class PartitionLog:
         pieces = own.pieces.get(part.name, {})
         return len(pieces) >= part.pieces and sum(len(pieces.get(at, b"")) for at in range(part.pieces)) == part.size
 
-    def _bucket(self, own: StoredIncarnation, part: PartEntry) -> tuple[BucketName, Bucket]:
-        known = own.decoded.get(part.name) or own.met.get(part.name)
-        if known is not None:
-            return BucketName(known.level, known.index, part.name.rpartition("#")[2]), known
-        name, bucket = decode_bucket(self._value(own, part))
-        return name, bucket
+    def _bucket(self, own: StoredIncarnation, part: PartEntry) -> Bucket:
+        return own.decoded.get(part.name) or own.met.get(part.name) or self._value(own, part, Bucket)
 
-    def _value(self, own: StoredIncarnation, part: PartEntry) -> bytes:
+    def _value(self, own: StoredIncarnation, part: PartEntry, kind: type[Kind]) -> Kind:
         pieces = own.pieces[part.name]
         value = b"".join(pieces[at] for at in range(part.pieces))
         if value[-CHECKSUM_BYTES:].hex() != part.name.rpartition("#")[2]:
             raise CorruptCheckpoint(f"the part {part.name} has the bytes of another one")
-        return value
+        names, found = decode_state(value, kind, f"part {part.name}")
+        if names != own.opening.names:
+            raise CorruptCheckpoint(f"the part {part.name} is of another state, named {names}")
+        return found
 
     def _fault(self, offset: int, key: str, why: str) -> None:
         if len(self.faults) < self.MOST_FAULTS:

@@ -3,8 +3,9 @@
 A partition of the topic holds what was learned of the input's partition of the same number:
 
 - an *opening*, written by the trainer: which incarnation of which model begins where, under which configuration;
-- *parts*: a bucket; the *rest* of a partition (open leaf, screen, audit sample); its *newest rows*. A part is named by
-  its place in the input and the SHA-256 of its bytes, and lies in the log as pieces of at most `PIECE_BYTES`;
+- *parts*, each a state as `streamsvm.coreset.state` has it: a bucket; the *rest* of a partition, which is all that it
+  is without its buckets; its *newest rows*. A part is named by its place in the input and the SHA-256 of its bytes, and
+  lies in the log as pieces of at most `PIECE_BYTES`;
 - *manifests*: a position, and the names of all parts that make up the partition there.
 
 In which order they are written is `streamsvm.branches.workers.coreset_writer`.
@@ -20,23 +21,11 @@ from typing import Any, Final
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
-from streamsvm.checkpoint.forms import (
-    Form,
-    OptionalPart as NamedPart,
-    Parts,
-    PlacedArray,
-    PlacedParts,
-    PlacedPoints,
-    StateWriter,
-    describes,
-)
-from streamsvm.checkpoint.framing import RecordFormat
 from streamsvm.coreset.partition import PartitionState
-from streamsvm.errors import CorruptCheckpoint
+from streamsvm.coreset.state import Names, encode_state
 from streamsvm.places import Count, Incarnation, Offset, Partition, Row
-from streamsvm.points import Position, Rows, Times
+from streamsvm.points import Points, Position, Rows
 
 FORMAT: Final = 1
 """Of openings, manifests and keys; it is part of every key, so another format's records are another incarnation's."""
@@ -44,12 +33,11 @@ PIECE_BYTES: Final = 768 * 1024
 """Most bytes of a record: below 1 MB, which brokers and clients take by default."""
 NEWEST_ROWS: Final = 16
 """Newest rows that each manifest carries: those of 64 partitions are a gate's window."""
-ROWS: Final = RecordFormat(b"SSVMROWS")
 
 POSITION: Final = r"(\d{20})\.(\d{10})"
 KEY: Final = re.compile(
     rf"(?:m/(?P<manifest>{POSITION})"
-    rf"|(?P<part>(?:b/(?P<start>{POSITION})-(?P<end>{POSITION})/\d+\.\d+|[ln]/(?P<at>{POSITION}))"
+    rf"|(?P<part>(?:b/(?P<start>{POSITION})-(?P<end>{POSITION})|[ln]/(?P<at>{POSITION}))"
     r"#(?P<sha256>[0-9a-f]{64}))/(?P<piece>\d{1,9}))",
     re.ASCII,
 )
@@ -111,6 +99,12 @@ class Opening(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
         decided += [self.left_out] if self.left_out else []
         return f"{self.name}/{self.incarnation:08d}-{hashlib.sha256(msgspec.json.encode(decided)).hexdigest()[:16]}/"
 
+    @property
+    def names(self) -> Names:
+        """What its parts are named as states."""
+        left_out = hashlib.sha256(msgspec.json.encode(self.left_out)).hexdigest() if self.left_out else ""
+        return Names(self.incarnation, self.topic_id, self.configuration_sha256, left_out)
+
     def encode(self) -> bytes:
         """Return it as a record's value."""
         return msgspec.json.encode(self, order="deterministic")
@@ -140,7 +134,7 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     buckets : tuple of PartEntry
         The oldest first.
     rest : PartEntry
-        The partition record of `streamsvm.checkpoint.records`.
+        All that it is without its buckets.
     newest : PartEntry or None
         The newest rows before the position; None where there are none.
     """
@@ -171,67 +165,14 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         return msgspec.json.encode(self, order="deterministic")
 
 
-class _PassedOver(Form, tag_field="part", tag="passed_over"):
-    passed_over: PlacedArray
-
-
-_PASSED_OVER: Final = NamedPart(
-    form=_PassedOver,
-    has=lambda rows: rows.passed_over is not None and rows.passed_over.any(),
-    of=lambda rows: {"passed_over": rows.passed_over.astype(np.int8)},
-    joined=lambda rows, passed_over: replace(rows, passed_over=passed_over.astype(np.bool_)),
-)
-
-
-def _rows(time_ms: NDArray[np.int64], **columns: Any) -> Rows:
-    return Rows(times=Times.of(time_ms), **columns)
-
-
-@describes(None, make=_rows, parts=Parts(_PASSED_OVER))
-class _NewestHeader(Form):
-    last: PlacedArray
-    accepted: PlacedArray
-    partition: int
-    offset: PlacedArray
-    row: PlacedArray
-    time_ms: PlacedArray
-    leader_epoch: PlacedArray
-    points: PlacedPoints
-    parts: PlacedParts
-
-
-def encode_rows(rows: Rows) -> bytes:
+def encode_rows(rows: Rows, names: Names) -> bytes:
     """Encode rows of one partition. What stands for a rejected row's point is replaced by zeros: it may be anything."""
-    writer, points = StateWriter(), rows.points
+    points = rows.points
     X, y, weight = points.X.copy(), np.asarray(points.y, np.int8).copy(), np.asarray(points.weight, np.float64).copy()
     for array in (X, y, weight):
         array[~rows.accepted] = 0
-    header = writer.described(
-        _NewestHeader,
-        replace(rows, points=type(points)(X, y, weight)),
-        last=writer.array(rows.last.astype(np.int8)),
-        accepted=writer.array(rows.accepted.astype(np.int8)),
-    )
-    return ROWS.framed(header, writer)
-
-
-def decode_rows(value: bytes) -> Rows:
-    """Decode rows.
-
-    Raises
-    ------
-    CorruptCheckpoint
-        If a byte is damaged or missing, or arrays differ in length.
-    """
-    header, reader = ROWS.opened(value, _NewestHeader)
-    rows = reader.made(header)
-    assert isinstance(rows, Rows)
-    reader.end()
-    columns = [rows.offset, rows.row, rows.last, rows.time_ms, rows.accepted, rows.leader_epoch]
-    columns += [] if rows.passed_over is None else [rows.passed_over]
-    if any(column.shape != (len(rows.points),) for column in columns):
-        raise CorruptCheckpoint("the newest rows have arrays of different lengths")
-    return replace(rows, last=rows.last.astype(np.bool_), accepted=rows.accepted.astype(np.bool_))
+    passed_over = rows.passed_over if rows.passed_over is not None and rows.passed_over.any() else None
+    return encode_state(replace(rows, points=Points(X, y, weight), passed_over=passed_over, beside_offset=None), names)
 
 
 def keys_of(parts: Iterable[PartEntry]) -> Iterator[str]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from streamsvm.branches.workers.coreset_records import Complete, Manifest, Opening
+from streamsvm.config import ModelConfig
 from streamsvm.coreset.buckets import Bucket
 from streamsvm.points import Position
 
@@ -50,6 +51,14 @@ class StoredIncarnation:
     """Parts that no manifest names, the oldest first, and their bytes."""
     unnamed_bytes: int = 0
     manifest_bytes: int = 0
+    config: ModelConfig | None = field(init=False)
+    """That of the opening; None where this build does not know it, and then its states are not looked into."""
+
+    def __post_init__(self) -> None:
+        try:
+            self.config = ModelConfig.model_validate(self.opening.configuration)
+        except ValueError:
+            self.config = None
 
     def put(self, stored: StoredManifest) -> None:
         """Hold a manifest."""

@@ -11,7 +11,7 @@ no more, and what lies inside a bucket that a higher manifest names. A bucket th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from streamsvm.branches.workers.coreset_records import (
     PIECE_BYTES,
@@ -23,10 +23,9 @@ from streamsvm.branches.workers.coreset_records import (
     keys_of,
     place,
 )
-from streamsvm.checkpoint.framing import CHECKSUM_BYTES
-from streamsvm.checkpoint.records import BucketName, encode_bucket, encode_partition
 from streamsvm.coreset.buckets import Bucket
 from streamsvm.coreset.partition import PartitionState
+from streamsvm.coreset.state import CHECKSUM_BYTES, encode_state
 from streamsvm.points import Position, Rows
 
 
@@ -67,8 +66,8 @@ class PartitionWriter:
     """
 
     def __init__(self, opening: Opening, stored: Complete | None = None) -> None:
-        self._prefix, self._partition = opening.prefix, opening.partition
-        self._names: dict[int, tuple[Bucket, PartEntry, BucketName]] = {}
+        self._prefix, self._of = opening.prefix, opening.names
+        self._named: dict[int, tuple[Bucket, PartEntry]] = {}
         self._live: set[str] = set()
         self._written: set[str] = set()
         if stored is None:
@@ -76,42 +75,34 @@ class PartitionWriter:
         self._live = {stored.manifest.key, *keys_of(stored.manifest.parts)}
         self._written = {part.name for part in stored.manifest.parts}
         for bucket, part in zip(stored.state.buckets, stored.manifest.buckets, strict=True):
-            name = BucketName(bucket.level, bucket.index, part.name.rpartition("#")[2])
-            self._names[id(bucket)] = (bucket, part, name)
+            self._named[id(bucket)] = (bucket, part)
 
     def write(self, state: PartitionState, newest: Rows | None) -> CoresetWrite:
         """Return what to write for a state; the caller writes all of it, or ends."""
         values: list[tuple[PartEntry, bytes]] = []
-        known, self._names = self._names, {}
+        known, self._named = self._named, {}
         for bucket in state.buckets:
             # By identity: a bucket never changes, and one that was merged is another object.
-            if id(bucket) in known:
-                self._names[id(bucket)] = known[id(bucket)]
-            else:
-                record = encode_bucket(bucket)
-                extent = bucket.extent
-                where = f"{place(extent.start)}-{place(extent.end)}/{bucket.level}.{bucket.index}"
-                part = PartEntry(f"b/{where}#{record.name.sha256}", len(record.value))
-                values.append((part, record.value))
-                self._names[id(bucket)] = (bucket, part, record.name)
-        named = [self._names[id(bucket)] for bucket in state.buckets]
-        rest, value = self._made("l", state.position, encode_partition(self._partition, state, [n for *_, n in named]))
-        values.append((rest, value))
+            if id(bucket) not in known:
+                where = f"b/{place(bucket.extent.start)}-{place(bucket.extent.end)}"
+                values.append(_part(where, encode_state(bucket, self._of)))
+                known[id(bucket)] = (bucket, values[-1][0])
+            self._named[id(bucket)] = known[id(bucket)]
+        at = place(state.position)
+        values.append(_part(f"l/{at}", encode_state(replace(state, buckets=()), self._of)))
+        rest = values[-1][0]
         newest_part = None
         if newest is not None and len(newest):
-            newest_part, value = self._made("n", state.position, encode_rows(newest))
-            values.append((newest_part, value))
+            values.append(_part(f"n/{at}", encode_rows(newest, self._of)))
+            newest_part = values[-1][0]
         manifest = Manifest(
             position=(*state.position,),
             rows=state.learned.rows,
-            buckets=tuple(part for _, part, _ in named),
+            buckets=tuple(self._named[id(bucket)][1] for bucket in state.buckets),
             rest=rest,
             newest=newest_part,
         )
         return self._publication(manifest, values)
-
-    def _made(self, kind: str, position: Position, value: bytes) -> tuple[PartEntry, bytes]:
-        return PartEntry(f"{kind}/{place(position)}#{value[-CHECKSUM_BYTES:].hex()}", len(value)), value
 
     def _publication(self, manifest: Manifest, values: list[tuple[PartEntry, bytes]]) -> CoresetWrite:
         pieces = [
@@ -130,3 +121,7 @@ class PartitionWriter:
 
     def _key(self, name: str) -> bytes:
         return (self._prefix + name).encode()
+
+
+def _part(where: str, value: bytes) -> tuple[PartEntry, bytes]:
+    return PartEntry(f"{where}#{value[-CHECKSUM_BYTES:].hex()}", len(value)), value

@@ -1,4 +1,4 @@
-"""A snapshot with a join, and where its parts stand in the golden checkpoint of one."""
+"""The golden checkpoint with a join."""
 
 from __future__ import annotations
 
@@ -39,4 +39,4 @@ def with_join(saved: Snapshot) -> Snapshot:
     return with_joining(with_offsets, joining)
 
 
-PARTS: Final = tuple((place, "checkpoint-1-joined", "join") for place in ("snapshot", "partition", "cut"))
+SNAPSHOTS: Final = {"checkpoint-1-joined": with_join}

@@ -13,10 +13,10 @@ from streamsvm.branches.workers.coreset_records import (
     Manifest,
     Opening,
     PartEntry,
-    decode_rows,
     encode_rows,
     place,
 )
+from streamsvm.coreset.state import decode_state
 from streamsvm.model import decode_record
 from streamsvm.points import Position
 from tests.golden.record import Kept, parted, whole
@@ -37,7 +37,7 @@ WHERE: Final = place(Position(7, 2))
 MANIFEST: Final = Manifest(
     position=(7, 2),
     rows=9,
-    buckets=(PartEntry(f"b/{place(Position(2))}-{WHERE}/1.4#{'cd' * 32}", 800_000),),
+    buckets=(PartEntry(f"b/{place(Position(2))}-{WHERE}#{'cd' * 32}", 800_000),),
     rest=PartEntry(f"l/{WHERE}#{'ab' * 32}", 3),
     newest=PartEntry(f"n/{WHERE}#{'12' * 32}", 90),
 )
@@ -46,7 +46,7 @@ MANIFEST: Final = Manifest(
 def newest() -> bytes:
     """Return rows, one of which was rejected."""
     rows = rows_of(gaussian(4))
-    return encode_rows(replace(rows, accepted=np.array([True, True, False, True])))
+    return encode_rows(replace(rows, accepted=np.array([True, True, False, True])), OPENING.names)
 
 
 def manifest() -> bytes:
@@ -67,5 +67,5 @@ RECORDS: Final[Mapping[str, Kept]] = {
         lambda: whole(OPENING.key, (), OPENING.encode()), lambda content: decode_record(parted(content)[2], Opening)
     ),
     "coresets-manifest": Kept(manifest, read_manifest),
-    "coresets-newest": Kept(newest, decode_rows),
+    "coresets-newest": Kept(newest, decode_state),
 }

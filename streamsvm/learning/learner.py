@@ -435,6 +435,10 @@ def warm_up(config: ModelConfig, say: Callable[[str], None] = lambda _: None) ->
     Call it before the first poll: a cold start takes ten seconds and more. `say` is called with a sentence before each
     part; an exception that it raises ends the warm-up.
     """
+    # What pilots of many features are solved by, and trainings.
+    interior_point.warm_up()
+    smoothed_newton.warm_up()
+    training.warm_up(config.svm, say)
     # Small leaves, buckets and training set: every kind of reduction happens within `REHEARSED` rows.
     own, labels = config.coreset, tuple(range(config.points.classes)) if config.points.classes > 2 else (-1, 1)
     coreset = CoresetConfig(
@@ -463,7 +467,3 @@ def warm_up(config: ModelConfig, say: Callable[[str], None] = lambda _: None) ->
         learner.learn(whole, Position(until))
     say("preparing cuts")
     learner.cut()
-    # What pilots of many features are solved by, and trainings.
-    interior_point.warm_up()
-    smoothed_newton.warm_up()
-    training.warm_up(config.svm, say)

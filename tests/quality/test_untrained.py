@@ -154,7 +154,9 @@ def test_without_rows_that_were_trained_on_the_machine_answers_itself() -> None:
     trained, rare = train(points, moments, config), stream(200, 2, 0.5, 2)
     common = points.take(np.repeat(np.arange(4), 50))
     for sample, own in ((rare, True), (common, True), (points, False)):
-        decision = held_out(trained, points, moments, config, [Sampled(sample, 0.0, np.ones(2), np.ones(len(sample)))], seed=3)
+        decision = held_out(
+            trained, points, moments, config, [Sampled(sample, 0.0, np.ones(2), np.ones(len(sample)))], seed=3
+        )
         assert np.array_equal(decision, trained.model.decision_function(sample.X)) is own
 
 

@@ -117,11 +117,6 @@ class PartitionState:
         return replace(self, raw=False, leaf=drawn, extent=extent, audit=tuple(samples))
 
     @property
-    def position(self) -> Position:
-        """The next row to learn."""
-        return self.extent.end
-
-    @property
     def own(self) -> Extent:
         """The open leaf, with the moments of all its rows as they are learned."""
         if self.raw:

@@ -28,7 +28,7 @@ from streamsvm.coreset_.pilot import DELTA, EVEN, LARGEST_WORTH, Measured, Pilot
 from streamsvm.coreset_.reduce import Observed, Purpose, Totals, by_margin, calibrated, generator
 from streamsvm.points import Points
 
-BLOCK: Final = 64
+BLOCK: Final = 128
 BINS: Final = 32
 """Strata of margin for each label, `BIN_WIDTH` wide, the border between active and inactive in their middle."""
 BIN_WIDTH: Final = 0.2

@@ -246,7 +246,7 @@ def _problem(rows: Float, side: Labels, v: Float, penalty: float, mixture: Float
     H = (near.T * bend[bend > 0.0]) @ near
     H.flat[:: len(H) + 1] += np.append(np.ones(Z.shape[1]), 1e-9 * upper.sum())
     # Of H = L L', the columns of L'^-1 give the norm: as many as there are features, or random mixtures of them.
-    root = np.linalg.solve(np.linalg.cholesky(H).T, mixture)
+    root = np.asarray(np.linalg.solve(np.linalg.cholesky(H).T, mixture), np.float64)
     influential = _influence(rows, margin, root)
     mean = v @ influential / own.sum()
     scale = INFLUENTIAL / mean if mean > 0.0 else 0.0

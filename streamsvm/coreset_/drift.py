@@ -34,7 +34,7 @@ from streamsvm.coreset_.buckets import Moments
 from streamsvm.points import Points
 
 FIRST_ROWS: Final = 1_024
-"""Rows of a block at first: what is found has lasted for 6,144 rows. With 512, a burst of 3,000 rows was drift."""
+"""Rows of a block at first: what is found has lasted for 6,144 rows; with 512, for 3,072 as a burst of labels may."""
 MOST_BLOCKS: Final = 64
 MARGIN: Final = 2.5
 """A parabola whose extremum lies in the middle of the oldest blocks moves by up to 2.24 times their range until the

@@ -25,17 +25,17 @@ autocorrelation (Schmeiser 1982); merging neighbours to keep memory constant (Ye
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 
-from streamsvm.coreset.buckets import Moments
+from streamsvm.config.sizes import HISTORY_BLOCKS
+from streamsvm.coreset.buckets import Float, Moments
 from streamsvm.points import Points
 
 FIRST_ROWS: Final = 1_024
 """Rows of a block at first: what is found has lasted for 6,144 rows; with 512, for 3,072 as a burst of labels may."""
-MOST_BLOCKS: Final = 64
 MARGIN: Final = 2.5
 """A parabola whose extremum lies in the middle of the oldest blocks moves by up to 2.24 times their range until the
 newest begin; with 2, one of 100 streams with long, noisy cycles was called drift."""
@@ -43,7 +43,7 @@ LEAST: Final = 0.1
 """Less can be significant in a long stream, and matters to nobody."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class History:
     """Moments of consecutive blocks of all rows; they depend on the rows and their order only.
 
@@ -51,34 +51,63 @@ class History:
     ----------
     rows : int
         Of a block.
-    blocks : tuple of Moments
-        The oldest first.
+    class_weight : ndarray of shape (n, n_labels), float64
+        Of each block, the oldest first; as `mean` and `square` a field of `Moments`.
+    mean, square : ndarray of shape (n, d), float64
     part : Moments
         Of the rows after the last block.
     """
 
     rows: int
-    blocks: tuple[Moments, ...]
+    class_weight: Float
+    mean: Float
+    square: Float
     part: Moments
+
+    def __len__(self) -> int:
+        return len(self.mean)
 
     @staticmethod
     def zero(dimension: int, labels: int = 2) -> History:
         """Return the history of no rows."""
-        return History(FIRST_ROWS, (), Moments.zero(dimension, labels))
+        none, part = np.zeros((0, dimension)), Moments.zero(dimension, labels)
+        return History(rows=FIRST_ROWS, class_weight=np.zeros((0, labels)), mean=none, square=none, part=part)
+
+    @property
+    def weight(self) -> Float:
+        """Total weight of each block, shape (n,), added as in `Moments.weight`."""
+        return np.add.accumulate(self.class_weight, axis=1)[:, -1]
 
     def add(self, points: Points) -> History:
         """Return this history with points added one after another."""
-        rows, blocks, part = self.rows, self.blocks, self.part
-        empty, start = Moments.zero(len(part.mean), len(part.class_weight)), 0
+        found, start = self, 0
         while start < len(points):
-            stop = min(start + rows - part.count, len(points))
-            part, start = part.add(points.take(slice(start, stop))), stop
-            if part.count == rows:
-                blocks, part = (*blocks, part), empty
-            if len(blocks) == MOST_BLOCKS:
-                pairs = zip(blocks[::2], blocks[1::2], strict=True)
-                rows, blocks = 2 * rows, tuple(older.merge(newer) for older, newer in pairs)
-        return History(rows, blocks, part)
+            stop = min(start + found.rows - found.part.count, len(points))
+            part, start = found.part.add(points.take(slice(start, stop))), stop
+            found = replace(found, part=part) if part.count < found.rows else found._with_block(part)
+        return found
+
+    def _with_block(self, part: Moments) -> History:
+        found = History(
+            rows=self.rows,
+            class_weight=np.vstack([self.class_weight, part.class_weight]),
+            mean=np.vstack([self.mean, part.mean]),
+            square=np.vstack([self.square, part.square]),
+            part=Moments.zero(len(part.mean), len(part.class_weight)),
+        )
+        return found if len(found) < HISTORY_BLOCKS else found._halved()
+
+    def _halved(self) -> History:
+        """Return this history with each two neighbours as one block, by Chan's update."""
+        older, newer, shift = self.weight[::2, None], self.weight[1::2, None], self.mean[1::2] - self.mean[::2]
+        share = newer / (older + newer)
+        return replace(
+            self,
+            rows=2 * self.rows,
+            class_weight=self.class_weight[::2] + self.class_weight[1::2],
+            mean=self.mean[::2] + shift * share,
+            square=self.square[::2] + self.square[1::2] + shift * shift * (older * share),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,15 +133,15 @@ class Drift:
 
 def drift(history: History) -> Drift | None:
     """Return what moved most; None where nothing did, and before 32 blocks, which have 32,768 rows."""
-    blocks = history.blocks
-    if len(blocks) < MOST_BLOCKS // 2:
+    if len(history) < HISTORY_BLOCKS // 2:
         return None
-    shares = np.stack([block.class_weight / block.weight for block in blocks])
+    weight = history.weight[:, None]
+    shares = history.class_weight / weight
     if shares.shape[1] == 2:
         shares = shares[:, 1:]  # the share of the other label moves as much
-    means = np.hstack([np.stack([block.mean for block in blocks]), shares])
-    within = np.hstack([np.stack([block.square / block.weight for block in blocks]), shares * (1.0 - shares)])
-    newest = len(blocks) // 5
+    means = np.hstack([history.mean, shares])
+    within = np.hstack([history.square / weight, shares * (1.0 - shares)])
+    newest = len(history) // 5
     old, new = means[: -2 * newest], means[-newest:]
     low, high = old.min(axis=0), old.max(axis=0)
     distance = np.maximum(new.min(axis=0) - high, low - new.max(axis=0))

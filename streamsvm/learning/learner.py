@@ -27,6 +27,7 @@ import numpy as np
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig
 from streamsvm.coreset.audit import Sampled
 from streamsvm.coreset.buckets import Bucket, Learned, Moments
+from streamsvm.coreset.drift import Drift, drift
 from streamsvm.coreset.landmarks import measured_by_kernel
 from streamsvm.coreset.outliers import Tally
 from streamsvm.coreset.partition import OpenLeaf, Partition, PartitionState, Witness
@@ -335,6 +336,11 @@ class Learner:
             sum(one.share for one in horizons if SHORT * one.rows < learned[partition].rows)
             for partition, horizons in self.horizons().items()
         )
+
+    def drift(self) -> dict[int, Drift]:
+        """Return what moved most in each partition that drifts now."""
+        found = {partition: drift(own.history) for partition, own in self._partitions.items()}
+        return {partition: one for partition, one in found.items() if one is not None}
 
     def observed(self) -> Observed:
         """Return what reductions met since this was made; of cuts, those that were noted."""

@@ -145,6 +145,6 @@ def test_a_history_is_of_all_rows_whatever_the_batches(size: int) -> None:
     for start in range(0, 150_000, size):
         batched = batched.add(points.take(slice(start, start + size)))
     assert flat(batched) == flat(History.zero(3, 4).add(points))  # type: ignore[arg-type]
-    assert (batched.rows, len(batched.blocks), batched.part.count) == (4_096, 36, 150_000 - 36 * 4_096)
+    assert (batched.rows, len(batched), batched.part.count) == (4_096, 36, 150_000 - 36 * 4_096)
     means = points.X[: 36 * 4_096].reshape(36, 4_096, 3).mean(axis=1, dtype=float)
-    np.testing.assert_allclose([block.mean for block in batched.blocks], means)
+    np.testing.assert_allclose(batched.mean, means)

@@ -163,8 +163,7 @@ def counter(structure: StructureStatus, part: PartitionPart) -> Markup:
     return described(
         f"counter-{part.partition}",
         f"The structure of partition {part.partition}",
-        f"Buckets held: {counts}. "
-        f"The open leaf holds {leaf.rows} of {leaf.span} rows.",
+        f"Buckets held: {counts}. The open leaf holds {leaf.rows} of {leaf.span} rows.",
         (0.0, 0.0, max(x + width, 1.0), BOX + 20),
         *boxes,
         class_="counter",

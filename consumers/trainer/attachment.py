@@ -26,15 +26,13 @@ if TYPE_CHECKING:
     from consumers.trainer.topic_watch import Surveyor
     from streamsvm.checkpoint.directory import CheckpointDirectory
     from streamsvm.checkpoint.snapshot import ReadAhead, Snapshot
-    from streamsvm.config import ModelConfig
     from streamsvm.delivery.decision import Begin, Present, Resume
     from streamsvm.delivery.machine import Delivery
     from streamsvm.delivery.pipeline import Pipeline
     from streamsvm.kafka import TopicInfo
-    from streamsvm.learning.learner import Learner
     from streamsvm.learning.recipe import Origin
     from streamsvm.model.left_out import Places
-    from streamsvm.points import Position, Rows
+    from streamsvm.points import Rows
 
 SOCKET: Final = "trainer"
 Found = TypeVar("Found")
@@ -140,9 +138,6 @@ class Attachment:
         """The incarnation whose newest version this one continues, and replaces at once; none by default."""
         return Continued()
 
-    def learner(self, config: ModelConfig, base: dict[int, Position]) -> Learner | None:
-        """Return what takes the place of the learner; None: nothing does."""
-
     # ------------------------------------------------------------------ the life
 
     def waiting(self) -> Mapping[int, Rows] | None:
@@ -243,14 +238,6 @@ class Attachments:
     def continues(self) -> Continued:
         """See `Attachment.continues`; the latest incarnation counts."""
         return max((one.continues for one in self.all), key=lambda one: one.incarnation, default=Continued())
-
-    def learner(self, config: ModelConfig, base: dict[int, Position]) -> Learner | None:
-        """See `Attachment.learner`; the first answer counts."""
-        for one in self.all:
-            learner = one.learner(config, base)
-            if learner is not None:
-                return learner
-        return None
 
     def waiting(self) -> Mapping[int, Rows] | None:
         """See `Attachment.waiting`; the first answer counts."""

@@ -12,7 +12,9 @@ from typing import Final
 import structlog
 
 from streamsvm.choices import MemoryName
-from streamsvm.learning.conditions import MEANINGS, Seldom
+from streamsvm.config import PointsConfig
+from streamsvm.coreset.drift import Drift
+from streamsvm.learning.conditions import DRIFTS, MEANINGS, Seldom, moved
 
 log = structlog.get_logger("streamsvm.trainer")
 
@@ -36,6 +38,7 @@ MOST: Final = 0.5
 """Share of the weight above which short horizons count as having taken over."""
 CHANGED: Final = "the stream has changed: horizons shorter than a tenth of it did best on rows not learned yet"
 FIND_OUT: Final = "find out what changed at the producer; the next models are of the newest rows"
+FOLLOW: Final = "coreset.memory = adaptive with --reset, or find out what changed at the producer"
 
 
 class Conditions:
@@ -49,6 +52,7 @@ class Conditions:
 
     def __init__(self, memory: MemoryName = "all") -> None:
         self._seldom = Seldom()
+        self._follow = FIND_OUT if memory == "adaptive" else FOLLOW
         self._remedies = OF_AGE if memory in {"window", "decay"} else REMEDIES
         self._is_short = False
 
@@ -67,6 +71,20 @@ class Conditions:
             log.warning("short_horizons_took_over", share=round(short, 3), what=CHANGED, remedy=FIND_OUT)
         else:
             log.info("long_horizons_took_over", share=round(1.0 - short, 3))
+
+    def warn_of_drift(self, drifts: Mapping[int, Drift], points: PointsConfig) -> None:
+        """Warn of each partition when it begins to drift; `drifts` is as `Learner.drift` gives it."""
+        for partition, found in self._seldom.begun(drifts).items():
+            log.warning(
+                "stream_drifts",
+                partition=partition,
+                moved=moved(found, points.feature_names, points.labels),
+                mean_before=found.before,
+                mean_now=found.now,
+                standard_deviations=round(found.deviations, 3),
+                what=DRIFTS,
+                remedy=self._follow,
+            )
 
     def report(self, counts: Mapping[str, int]) -> None:
         """Warn of each condition whose count calls for it.

@@ -165,6 +165,7 @@ class Observer:
                 self._learned(event, begun)
             case CutTaken():
                 self._emitted(event.cut)
+                self._conditions.warn_of_drift(life.pipeline.learner.drift(), life.config.points)
                 self._metrics.increase("streamsvm_trainings", float(event.replaced), outcome="skipped")
             case CutDeclined():
                 self._emitted(None)

@@ -195,11 +195,6 @@ class Startup:
         """Return a checkpoint of this model with what others have learned since."""
         return self._attachments.recalled(snapshot) if snapshot.name == self._settings.name else snapshot
 
-    def _learner(self, config: ModelConfig, base: dict[int, Position]) -> Learner:
-        """Return who learns, or stands in the place of who does."""
-        other = self._attachments.learner(config, base)
-        return Learner(config, base, self._settings.training.every_leaves) if other is None else other
-
     def _input(self) -> TopicInfo:
         """Describe the input topic. Call it after reading a head, which may know partitions added meanwhile."""
         topic = self._cluster.describe(self._settings.input.topic)
@@ -314,7 +309,7 @@ class Startup:
             return Started(
                 topic=topic,
                 base=base,
-                learner=self._learner(self._config, base),
+                learner=Learner(self._config, base, self._settings.training.every_leaves),
                 waiting=None,
                 sequence=0,
                 settings=self._settings,
@@ -340,7 +335,7 @@ class Startup:
                 what="this machine has other rules of time zones than those that the checkpoint began with",
                 remedy="no action needed: the trainer continues with the rules of the checkpoint",
             )
-        learner = self._learner(settings.models(), base)
+        learner = Learner(settings.models(), base, settings.training.every_leaves)
         # Into a learner that already has the partitions of the newest version: the checkpoint may know fewer.
         learner.restore(snapshot.learner)
         pending = snapshot.pending

@@ -51,6 +51,9 @@ the oldest two become one again and again."""
 TIMED_BUCKETS: Final = 40
 """Most buckets of a window of time, where the rows that come in it are not known before."""
 
+HISTORY_BLOCKS: Final = 64
+"""Most blocks of rows whose moments a partition keeps to find drift; it takes 2 MB for 2,000 features."""
+
 PILOT_POINTS: Final = 8_192
 """Most points on which a pilot with landmarks is solved."""
 PILOT_ROWS_AT_ONCE: Final = 1_024
@@ -182,20 +185,25 @@ def largest_bytes(
     needed = partitions * held_bytes(sizes, points, forgets=forgets, class_screens=class_screens)
     cut = partitions * held
     needed += (cut + min(cut, train_points) + partitions * audited) * points.point_bytes
+    needed += partitions * _history_bytes(points)
     # A pilot, a screen, or an expert, is of all that a partition holds; a cut that is too large is reduced as a whole.
     return needed + _working_bytes(points, max(held, cut if cut > train_points else 0), landmarks)
 
 
 def held_bytes(sizes: Sizes, points: PointsConfig, *, forgets: bool, class_screens: bool) -> int:
-    """Return the most bytes of what one partition holds: points, audit sample, moments and screens."""
+    """Return the most bytes of what one partition holds: points, audit sample, moments, history and screens."""
     held, audited = _held_points(sizes, forgets=forgets)
     needed = (held + audited) * points.point_bytes + audited * AUDIT_BYTES
-    needed += (sizes.buckets + 2) * (16 * points.dimension + BUCKET_BYTES)
+    needed += (sizes.buckets + 2) * (16 * points.dimension + BUCKET_BYTES) + _history_bytes(points)
     if class_screens:
         width = points.dimension + 4
         one = 4 * width * min(width, PROJECTIONS) + 8 * (4 * width + CLASS_NUMBERS)
         needed += points.classes * one
     return needed
+
+
+def _history_bytes(points: PointsConfig) -> int:
+    return HISTORY_BLOCKS * 8 * (2 * points.dimension + points.classes)
 
 
 def _held_points(sizes: Sizes, *, forgets: bool) -> tuple[int, int]:

@@ -140,6 +140,9 @@ class Reservoir:
         self._buffer, self._priority = Points(X, np.empty(room, np.int8), np.empty(room)), np.empty(room)
         self._count, self._threshold, self._class_weight = 0, 0.0, np.zeros(points.classes)
 
+    def __len__(self) -> int:
+        return min(self._count, self._capacity)
+
     @property
     def sample(self) -> Sampled:
         """The sample of all rows so far, in memory of its own."""

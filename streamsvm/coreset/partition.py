@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 from streamsvm.config import CoresetConfig, ModelConfig
 from streamsvm.coreset.audit import Sampled, merged, reservoirs, shares
 from streamsvm.coreset.buckets import Bucket, Extent, Learned, Moments, joined, label_weights
+from streamsvm.coreset.drift import History
 from streamsvm.coreset.landmarks import measured_by_kernel
 from streamsvm.coreset.memories import Memory, latest
 from streamsvm.coreset.outliers import RowBound, Tally
@@ -83,6 +84,8 @@ class PartitionState:
         Whether the leaf's rows are as they came, because nothing is sealed that bounds them.
     audit : tuple of Sampled
         One, or one a label: of all rows, or of those of the open span where rows are forgotten.
+    history : History
+        Of all rows since the base, as they are learned; without those of a leaf that are as they came.
     memory : Memory or None
         None where nothing is forgotten.
     beside_offset : int
@@ -97,6 +100,7 @@ class PartitionState:
     screen: Screen | None
     raw: bool
     audit: tuple[Sampled, ...]
+    history: History
     memory: Memory | None = None
     beside_offset: int = -1
 
@@ -115,11 +119,6 @@ class PartitionState:
         samples = [one.relearned(bound.draw_in(one.points), moments.class_weight) for one in self.audit]
         extent = replace(self.extent, moments=moments)
         return replace(self, raw=False, leaf=drawn, extent=extent, audit=tuple(samples))
-
-    @property
-    def position(self) -> Position:
-        """The next row to learn."""
-        return self.extent.end
 
     @property
     def own(self) -> Extent:
@@ -200,6 +199,8 @@ class Partition:
         Leaves sealed.
     buckets : tuple of Bucket
         The oldest first.
+    history : History
+        As of `PartitionState`.
     witness : Witness or None
         Is shown points once they are learned.
     """
@@ -225,6 +226,7 @@ class Partition:
         self._places: list[NDArray[np.int64]] | None = []
         self._tally = Tally()
         self.audit = reservoirs(partition, config)
+        self.history = History.zero(points.dimension, points.classes)
         self.observed = Observed()
 
     @property
@@ -245,10 +247,8 @@ class Partition:
     @property
     def points_held(self) -> int:
         """Points of the buckets, of the open leaf and of the audit samples."""
-        samples = [reservoir.sample for reservoir in self.audit]
-        samples += [one for bucket in self.buckets for one in bucket.audit]
-        parts = [*(bucket.points for bucket in self.buckets), *(one.points for one in samples)]
-        return self._kept + sum(map(len, parts))
+        audit = sum(len(one.points) for bucket in self.buckets for one in bucket.audit)
+        return self._kept + sum(len(bucket.points) for bucket in self.buckets) + audit + sum(map(len, self.audit))
 
     @property
     def sealed_count(self) -> int:
@@ -286,14 +286,14 @@ class Partition:
         found = sum(len(bucket.points) for bucket in then.buckets if id(bucket) not in kept)
         if not np.may_share_memory(then.leaf.weight, self._buffer.weight):
             found += len(then.leaf)
-        pairs = zip(then.audit, self.audit, strict=True)
-        return found + sum(len(old.points) for old, now in pairs if old.points is not now.sample.points)
+        return found + sum(len(sample.points) for sample in then.audit)
 
     @property
     def outliers(self) -> Tally:
         """What was drawn in since this was made, an open leaf whose rows are as they came included."""
         found = replace(self._tally)
-        self._drawn_in(self.state(), found)
+        if self._bound is None:
+            self._drawn_in(self.state(), found)
         return found
 
     def add(self, rows: Rows) -> None:
@@ -320,8 +320,10 @@ class Partition:
             self.witness(came.points.take(came.accepted), rows.points.take(rows.accepted))
         for reservoir in self.audit:
             reservoir.add(rows)
+        points = rows.points if rows.accepted.all() else rows.points.take(rows.accepted)
+        if self._bound is not None:
+            self.history = self.history.add(points)
         if self._screen is None:
-            points = rows.points if rows.accepted.all() else rows.points.take(rows.accepted)
             # Behind what `state` has handed out, which is never changed.
             end = self._kept + len(points)
             _write(self._buffer, self._kept, points)
@@ -346,6 +348,7 @@ class Partition:
             screen=None if self._screen is None else self._screen.copy(),
             raw=self._bound is None,
             audit=tuple(reservoir.sample for reservoir in self.audit),
+            history=self.history,
             memory=self._memory,
             beside_offset=self._beside_offset,
         )
@@ -353,7 +356,7 @@ class Partition:
     def restore(self, state: PartitionState) -> None:
         """Go on from a state."""
         self.sealed, self._leader_epoch, self.buckets = state.sealed, state.leader_epoch, state.buckets
-        self._memory, self._beside_offset = state.memory, state.beside_offset
+        self._memory, self._beside_offset, self.history = state.memory, state.beside_offset, state.history
         self._own(0)
         _write(self._buffer, 0, state.leaf)
         self._kept, self._extent = len(state.leaf), state.extent
@@ -409,8 +412,10 @@ class Partition:
 
     def _seal(self) -> None:
         came, state = self.state().leaf, self._drawn_in(self.state(), self._tally)
-        if self.witness is not None and self._bound is None:
-            self.witness(came, state.leaf)
+        if self._bound is None:
+            self.history = self.history.add(state.leaf)
+            if self.witness is not None:
+                self.witness(came, state.leaf)
         self._set_samples(state)
         points = Points.union(
             [state.leaf if state.screen is None else state.screen.calibrated(state.leaf, self.observed)]

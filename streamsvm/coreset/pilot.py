@@ -208,12 +208,17 @@ def measured(
     return Measured(points, label, pilot, rows, margin, worth)
 
 
+def placed(points: Points, pilot: Pilot) -> tuple[Labels, Float, Float]:
+    """Return labels, (z, 1) and margins of points under a pilot of others."""
+    label, rows = label_index(points.y, len(pilot.class_weight)), scaled_rows(points, pilot.scaling)
+    sign = 2.0 * pilot.side.take(label, axis=1) - 1.0
+    return label, rows, sign * (pilot.w @ rows.T if pilot.landmarks is None else pilot.landmarks.decide(points))
+
+
 def again(points: Points, pilot: Pilot) -> Measured:
     """Measure points under a pilot of others."""
-    label, rows = label_index(points.y, len(pilot.class_weight)), scaled_rows(points, pilot.scaling)
-    sign = 2.0 * pilot.side[:, label] - 1.0
-    margin = sign * (pilot.w @ rows.T if pilot.landmarks is None else pilot.landmarks.decide(points))
-    worth = np.full(len(label), EVEN if len(sign) else 1.0)
+    label, rows, margin = placed(points, pilot)
+    worth = np.full(len(label), EVEN if len(margin) else 1.0)
     for problem, own in enumerate(pilot.side):
         part = _sensitivity(rows, own[label], pilot.centre[problem], pilot.terms[problem])
         part += _influence(rows, margin[problem], pilot.root[problem].astype(np.float64))
@@ -241,7 +246,7 @@ def _problem(rows: Float, side: Labels, v: Float, penalty: float, mixture: Float
     H = (near.T * bend[bend > 0.0]) @ near
     H.flat[:: len(H) + 1] += np.append(np.ones(Z.shape[1]), 1e-9 * upper.sum())
     # Of H = L L', the columns of L'^-1 give the norm: as many as there are features, or random mixtures of them.
-    root = np.linalg.solve(np.linalg.cholesky(H).T, mixture)
+    root = np.asarray(np.linalg.solve(np.linalg.cholesky(H).T, mixture), np.float64)
     influential = _influence(rows, margin, root)
     mean = v @ influential / own.sum()
     scale = INFLUENTIAL / mean if mean > 0.0 else 0.0

@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamsvm.coreset.buckets import Float, Labels, label_index
-from streamsvm.coreset.pilot import Measured
+from streamsvm.coreset.pilot import Measured, Pilot
 from streamsvm.points import Points
 
 LEAST: Final = 0.1
@@ -115,11 +115,22 @@ def reduce(
         return points.take(chosen).reweighted(drawn * (whole / np.where(own > 0.0, own, 1.0))[label[chosen]])
     observed.crowded += not len(found.pilot.side)
     pi = inclusion(_every_label(points.weight * found.worth, label, m), m)
-    order = np.lexsort((found.pilot.own_margin(found.margin, label), label))
+    order = by_margin(found.pilot.own_margin(found.margin, label), label)
     chosen = systematic(pi, order, m, random.random())
     kept = points.take(chosen).reweighted(points.weight[chosen] / pi[chosen])
     totals = Totals.of(found)
-    return calibrated(kept, found.rows[chosen], found.margin[:, chosen], totals, found, observed)
+    rows, margin = found.rows.take(chosen, axis=0), found.margin.take(chosen, axis=1)
+    return calibrated(kept, rows, margin, totals, found.pilot, observed)
+
+
+def by_margin(margin: Float, label: Labels) -> NDArray[np.intp]:
+    """Return the order of labels, and of margins within one; what has the same margin stays in its order."""
+    order = np.argsort(margin)
+    ascending = margin[order]
+    if not (ascending[1:] > ascending[:-1]).all():
+        # The fast sort does not keep the order of equal ones.
+        order = np.argsort(margin, kind="stable")
+    return order[np.argsort(label[order].astype(np.int8), kind="stable")]
 
 
 def inclusion(size: Float, m: int) -> Float:
@@ -188,13 +199,12 @@ class Totals:
         return cls(label, active, ((2.0 * side - 1.0) * v) @ pulled, u @ Z)
 
 
-def calibrated(kept: Points, rows: Float, margin: Float, totals: Totals, found: Measured, observed: Observed) -> Points:
+def calibrated(kept: Points, rows: Float, margin: Float, totals: Totals, pilot: Pilot, observed: Observed) -> Points:
     """Return sampled points under weights that meet the totals; those of the labels whatever happens.
 
     `rows` and `margin` are those of the kept points, of shapes (m, d + 1) and (p, m).
     """
-    pilot, m = found.pilot, len(kept)
-    labels = len(totals.label)
+    m, labels = len(kept), len(totals.label)
     label = label_index(kept.y, labels)
     present = np.flatnonzero(np.bincount(label, minlength=labels))
     factor, side, active = pilot.class_weight[label], pilot.side[:, label], margin < 1.0
@@ -217,7 +227,7 @@ def calibrated(kept: Points, rows: Float, margin: Float, totals: Totals, found: 
         observed.uncalibrated += 1
     weight = kept.weight
     if room >= 0:
-        weight, unmet = _moved(weight, np.vstack(columns).astype(np.float64).T, np.hstack(wanted))
+        weight, unmet = _moved(weight, np.vstack(columns, dtype=np.float64).T, np.hstack(wanted))
         observed.strained += unmet > STRAINED
     own = np.bincount(label, weight, labels)
     return kept.reweighted(weight * np.divide(totals.label, own, out=np.ones(labels), where=own > 0.0)[label])

@@ -24,11 +24,11 @@ from numpy.typing import NDArray
 
 from streamsvm.compiling import njit
 from streamsvm.coreset.buckets import Extent, Float, Labels, Moments, label_index
-from streamsvm.coreset.pilot import DELTA, EVEN, LARGEST_WORTH, Measured, Pilot, again, slope
-from streamsvm.coreset.reduce import Observed, Purpose, Totals, calibrated, generator
+from streamsvm.coreset.pilot import DELTA, EVEN, LARGEST_WORTH, Measured, Pilot, again, placed, slope
+from streamsvm.coreset.reduce import Observed, Purpose, Totals, by_margin, calibrated, generator
 from streamsvm.points import Points
 
-BLOCK: Final = 64
+BLOCK: Final = 128
 BINS: Final = 32
 """Strata of margin for each label, `BIN_WIDTH` wide, the border between active and inactive in their middle."""
 BIN_WIDTH: Final = 0.2
@@ -124,9 +124,9 @@ class Screen:
         if not len(points):
             return points
         observed.reductions += 1
-        found = again(points, self.pilot)
+        _, rows, margin = placed(points, self.pilot)
         totals = Totals(self.label, self.active, self.gradient, self.square[0])
-        return calibrated(points, found.rows, found.margin, totals, found, observed)
+        return calibrated(points, rows, margin, totals, self.pilot, observed)
 
 
 def screen(
@@ -171,7 +171,7 @@ def _thin(state: Screen, full: Points, name: Name) -> int:
     found = again(full, state.pilot)
     pi = np.minimum(1.0, state.rate * 0.5**state.thinned * full.weight * found.worth)
     pi[np.unique(found.label, return_index=True)[1]] = 1.0
-    order = np.lexsort((found.pilot.own_margin(found.margin, found.label), found.label))
+    order = by_margin(found.pilot.own_margin(found.margin, found.label), found.label)
     random = generator(name[0], Purpose.SCREEN, (name[1], name[2], state.thinned)).random()
     stay = pi >= 1.0
     # Certain ones take no part in the sums of the others.

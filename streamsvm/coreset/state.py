@@ -30,8 +30,10 @@ import msgspec
 import numpy as np
 
 from streamsvm.config import ModelConfig
+from streamsvm.config.sizes import HISTORY_BLOCKS
 from streamsvm.coreset.audit import Sampled
 from streamsvm.coreset.buckets import Bucket, Extent, Learned, Moments
+from streamsvm.coreset.drift import FIRST_ROWS, History
 from streamsvm.coreset.landmarks import Landmarks
 from streamsvm.coreset.memories import Horizons, Memory
 from streamsvm.coreset.partition import PartitionState, known
@@ -122,7 +124,7 @@ def register(*kinds: Kind) -> None:
 
 register(Kind(Points, _check_points), Kind(Rows, _check_rows), Kind(Sampled, _check_sample), Kind(Times))
 register(*map(Kind, (Bucket, Extent, Horizons, Landmarks, Learned, Memory, Moments, PartitionState, Pilot, Position)))
-register(Kind(Screen))
+register(Kind(History), Kind(Screen))
 
 
 @cache
@@ -396,12 +398,15 @@ def check_partition(state: PartitionState, config: ModelConfig) -> None:
         require(np.isfinite(held.X).all() and np.isfinite(held.weight).all(), f"the numbers of {what}")
         require((held.weight > 0.0).all(), f"the weights of {what}")
 
-    def require_extent(extent: Extent, what: str) -> None:
-        moments = extent.moments
+    def require_moments(moments: Moments, what: str) -> None:
         shapes = [moments.class_weight.shape, moments.mean.shape, moments.square.shape]
         require(shapes == [(labels,), (d,), (d,)], f"the moments of {what}")
         require(all(np.isfinite(one).all() for one in (moments.class_weight, moments.mean, moments.square)), what)
         require((moments.class_weight >= 0.0).all() and (moments.square >= 0.0).all(), f"the moments of {what}")
+
+    def require_extent(extent: Extent, what: str) -> None:
+        moments = extent.moments
+        require_moments(moments, what)
         require(0 <= moments.count <= extent.rows and extent.start <= extent.end, f"the rows of {what}")
 
     def require_samples(audit: tuple[Sampled, ...]) -> None:
@@ -438,6 +443,14 @@ def check_partition(state: PartitionState, config: ModelConfig) -> None:
     require_extent(state.extent, "the leaf")
     require_points(state.leaf, coreset.leaf_rows, "the leaf")
     require_samples(state.audit)
+    history = state.history
+    n, shapes = len(history.mean), [history.class_weight.shape, history.mean.shape, history.square.shape]
+    require(shapes == [(n, labels), (n, d), (n, d)] and n < HISTORY_BLOCKS, "its history")
+    require_moments(history.part, "its history")
+    require(0 <= history.part.count < history.rows and history.rows >= FIRST_ROWS, "the rows of its history")
+    numbers = (history.class_weight, history.mean, history.square)
+    require(all(np.isfinite(one).all() for one in numbers), "the numbers of its history")
+    require((history.weight > 0.0).all() and (history.square >= 0.0).all(), "the numbers of its history")
     sealed = sum(bucket.extent.moments.count for bucket in known(state.buckets, memory, coreset))
     require(state.raw == (not sealed), "whether its rows are as they came")
     screen = state.screen

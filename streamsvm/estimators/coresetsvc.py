@@ -508,7 +508,8 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if not len(labels):
             return
         y = self._signed(labels)
-        self._stream.learn(Points(features.astype(self._stream.config.points.numpy_dtype), y, weight))
+        points = Points(features.astype(self._stream.config.points.numpy_dtype), y, weight)
+        self._stream.learn(points, getattr(self, "feature_names_in_", np.empty(0, object)).tolist())
 
     def _signed(self, labels: NDArray[Any]) -> NDArray[np.int8]:
         """Return the index of each label's class, or its sign where there are two."""

@@ -7,6 +7,7 @@ classes one structure is shared by several machines.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from typing import Final, Self
 
 import numpy as np
@@ -15,7 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 from streamsvm.config import ModelConfig
 from streamsvm.coreset.outliers import TELLING
 from streamsvm.estimators.persistence import Machines, Plain, from_plain, to_plain
-from streamsvm.learning.conditions import MEANINGS, Seldom
+from streamsvm.learning.conditions import DRIFTS, MEANINGS, Seldom, moved
 from streamsvm.learning.learner import Horizon, Learner
 from streamsvm.learning.recipe import make
 from streamsvm.learning.tasks import Task, task_of
@@ -52,6 +53,7 @@ class CoresetWarning(UserWarning):
     """The coreset may be no better than a plain sample; the message says why, and what to do.
 
     What a trainer logs as `coreset_degraded`: with the first count of a condition, then each time it has grown tenfold.
+    And what it logs as `stream_drifts`: once, when the stream begins to drift.
     """
 
 
@@ -83,8 +85,8 @@ class Stream:
         """Rows learned."""
         return self.learner.positions[0].offset
 
-    def learn(self, points: Points) -> None:
-        """Learn the next rows."""
+    def learn(self, points: Points, names: Sequence[str] = ()) -> None:
+        """Learn the next rows; `names` are those of features, where a recipe does not name them."""
         n = len(points)
         rows = Rows(
             partition=0,
@@ -104,6 +106,16 @@ class Stream:
         self._made = self._model = None
         self._warn_of_outliers(stacklevel=4)
         self._warn_of_the_coreset(stacklevel=4)
+        given = self.config.points
+        remedy = "" if self.config.coreset.memory == "adaptive" else "take memory='adaptive', or "
+        for found in self._conditions.begun(self.learner.drift()).values():
+            warnings.warn(
+                f"{DRIFTS}: {moved(found, given.feature_names or names, given.labels)} had the mean {found.before:g} "
+                f"before and has {found.now:g} now, {found.deviations:.2g} standard deviations away. What to do: "
+                f"{remedy}find out what changed",
+                CoresetWarning,
+                stacklevel=4,
+            )
 
     def horizons(self) -> tuple[Horizon, ...]:
         """Return what a model of everything learned so far is of, the longest first; empty if of all of it."""

@@ -1,13 +1,15 @@
-"""Conditions in which a coreset may be no better than a plain sample: what each means, and when to say so.
+"""Conditions in which a model may be no better than one of a plain sample, or old: what each means, and when to say so.
 
-It is reported, in a log or by a warning, with the first count, then again each time the count has grown
-tenfold: that stays short however long the condition lasts.
+A condition of the coreset is reported, in a log or by a warning, with the first count, then again each time the count
+has grown tenfold: that stays short however long the condition lasts. Drift is reported once, when it begins.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
+
+from streamsvm.coreset.drift import Drift
 
 AGAIN_AT: Final = 10
 """Growth of a count after which it is worth saying again."""
@@ -23,12 +25,23 @@ MEANINGS: Final[Mapping[str, str]] = {
 }
 """By the outcome, one of `streamsvm.coreset.reduce.Observed.counts`: what it is and what follows."""
 
+DRIFTS: Final = "the newest rows come from another distribution than those before, which still count"
+
+
+def moved(found: Drift, names: Sequence[str], labels: Sequence[object]) -> str:
+    """Return the name of the feature, or the label, that drifts; features without names are numbered."""
+    if found.feature is None:
+        assert found.label is not None
+        return f"the share of the label {labels[found.label]!r}"
+    return f"the feature {names[found.feature] if names else f'x[{found.feature}]'}"
+
 
 class Seldom:
     """Decides which conditions are due to be logged."""
 
     def __init__(self) -> None:
         self._next: dict[str, int] = {}
+        self._drifting: frozenset[int] = frozenset()
 
     def due(self, counts: Mapping[str, int]) -> list[tuple[str, int]]:
         """Return each condition that is due, with its count; it is due again at ten times that.
@@ -41,3 +54,9 @@ class Seldom:
         due = [(name, counts[name]) for name in MEANINGS if counts[name] and counts[name] >= self._next.get(name, 1)]
         self._next |= {name: AGAIN_AT * count for name, count in due}
         return due
+
+    def begun(self, drifts: Mapping[int, Drift]) -> dict[int, Drift]:
+        """Return the drift of each partition that did not drift when this was called last."""
+        begun = {partition: one for partition, one in drifts.items() if partition not in self._drifting}
+        self._drifting = frozenset(drifts)
+        return begun

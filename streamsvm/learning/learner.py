@@ -27,11 +27,14 @@ import numpy as np
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig
 from streamsvm.coreset.audit import Sampled
 from streamsvm.coreset.buckets import Bucket, Learned, Moments
+from streamsvm.coreset.drift import Drift, drift
 from streamsvm.coreset.landmarks import measured_by_kernel
 from streamsvm.coreset.outliers import Tally
 from streamsvm.coreset.partition import OpenLeaf, Partition, PartitionState, Witness
 from streamsvm.coreset.reduce import Observed, Purpose, generator, reduce
+from streamsvm.learning import training
 from streamsvm.points import Points, Position, Positions, Rows, Times
+from streamsvm.svm.block import interior_point, smoothed_newton
 
 SHORT: Final = 10
 """A horizon is short if it has less than one part in so many of its partition's rows."""
@@ -284,7 +287,7 @@ class Learner:
     @property
     def audit_points(self) -> int:
         """Points of the audit samples."""
-        return sum(len(reservoir.sample.points) for own in self._partitions.values() for reservoir in own.audit)
+        return sum(len(reservoir) for own in self._partitions.values() for reservoir in own.audit)
 
     @property
     def leaves_sealed(self) -> int:
@@ -334,9 +337,16 @@ class Learner:
             for partition, horizons in self.horizons().items()
         )
 
+    def drift(self) -> dict[int, Drift]:
+        """Return what moved most in each partition that drifts now."""
+        found = {partition: drift(own.history) for partition, own in self._partitions.items()}
+        return {partition: one for partition, one in found.items() if one is not None}
+
     def observed(self) -> Observed:
         """Return what reductions met since this was made; of cuts, those that were noted."""
         whole = Observed()
+        if self._config.coreset.reducer == "uniform":  # nothing is promised
+            return whole
         for one in (self._of_cuts, *(own.observed for own in self._partitions.values())):
             whole.add(one)
         return whole
@@ -431,6 +441,10 @@ def warm_up(config: ModelConfig, say: Callable[[str], None] = lambda _: None) ->
     Call it before the first poll: a cold start takes ten seconds and more. `say` is called with a sentence before each
     part; an exception that it raises ends the warm-up.
     """
+    # What pilots of many features are solved by, and trainings.
+    interior_point.warm_up()
+    smoothed_newton.warm_up()
+    training.warm_up(config.svm, say)
     # Small leaves, buckets and training set: every kind of reduction happens within `REHEARSED` rows.
     own, labels = config.coreset, tuple(range(config.points.classes)) if config.points.classes > 2 else (-1, 1)
     coreset = CoresetConfig(

@@ -49,13 +49,25 @@ def state(points: int, dimension: int) -> Snapshot:
             ),
             extent,
         )
-        for index in range(points // BUCKET_POINTS)
+        for _ in range(points // BUCKET_POINTS)
     )
     leaf = Points.empty(dimension, np.dtype(np.float32))
-    own = PartitionState(
-        sealed=len(buckets), leader_epoch=0, buckets=buckets, leaf=leaf, extent=extent, screen=None, raw=False, audit=()
+    held = LearnerState(
+        {
+            0: PartitionState(
+                sealed=len(buckets),
+                leader_epoch=0,
+                buckets=buckets,
+                leaf=leaf,
+                extent=extent,
+                screen=None,
+                raw=False,
+                audit=(),
+            )
+        },
+        0,
     )
-    return replace(handmade(), configuration={}, learner=LearnerState({0: own}, 0), pending=None)
+    return replace(handmade(), learner=held, pending=None)
 
 
 def measure(points: int, dimension: int, directory: Path, rounds: int) -> dict[str, Any]:

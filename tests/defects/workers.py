@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from consumers.branches.workers.coresets_topic import CoresetsWriter, Due
-from streamsvm.branches.workers.combiner import Combiner
+from streamsvm.learning.learner import Learner
 from tests.defects.planting import TABLE, Live, wrap
 
 
@@ -15,14 +15,14 @@ from tests.defects.planting import TABLE, Live, wrap
 def adopts_a_point_less() -> None:
     """Of each open leaf that a worker hands over, the trainer loses a point."""
 
-    def adopt(original: Any, combiner: Combiner, states: Any, leaves: int) -> None:
+    def adopt(original: Any, combiner: Learner, states: Any, leaves: int) -> None:
         lessened = {
             partition: replace(state, leaf_points=state.leaf_points.take(slice(1, None)))
             for partition, state in states.items()
         }
         original(combiner, lessened, leaves)
 
-    wrap(Combiner, "adopt", adopt)
+    wrap(Learner, "adopt", adopt)
 
 
 @TABLE.defect(

@@ -10,7 +10,7 @@ from numba.core.dispatcher import Dispatcher
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
-from streamsvm.config import SvmConfig
+from streamsvm.config import ModelConfig, PointsConfig, SvmConfig
 from streamsvm.coreset.audit import Reservoir, Sampled
 from streamsvm.coreset.buckets import Moments
 from streamsvm.errors import ConfigurationError
@@ -35,9 +35,10 @@ def fit(points: Points, config: SvmConfig) -> Trained:
 
 
 def audit_sample(points: Points, size: int, seed: int = 0, partition: int = 0) -> Sampled:
-    reservoir = Reservoir(size, partition, seed, points.dimension, points.X.dtype)
+    shape = PointsConfig(dimension=points.dimension, dtype=points.X.dtype.name)
+    reservoir = Reservoir(size, partition, ModelConfig(points=shape, seed=seed))
     reservoir.add(rows_of(points, partition))
-    return reservoir.sampled(Moments.zero(points.dimension).add(points).class_weight)
+    return reservoir.sample
 
 
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])

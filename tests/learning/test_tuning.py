@@ -10,11 +10,11 @@ from sklearn.metrics import accuracy_score, balanced_accuracy_score
 from sklearn.svm import SVC
 
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
-from streamsvm.coreset.buckets import Moments
-from streamsvm.coreset.reduce import Purpose, generator
+from streamsvm.coreset.buckets import Learned, Moments
+from streamsvm.coreset.reduce import Observed, Purpose, generator
 from streamsvm.learning import tuning
-from streamsvm.learning.learner import Cut
-from streamsvm.learning.tasks import OneVsOne, TwoClasses, task_of
+from streamsvm.learning.learner import Cut, training_set
+from streamsvm.learning.tasks import task_of
 from streamsvm.learning.training import scaler_of
 from streamsvm.learning.tuning import FOLDS, STEPS, WIDTHS, is_due, tune
 from streamsvm.points import Points, Position
@@ -37,10 +37,13 @@ def cut_of(points: Points, rows: int | None = None, labels: int = 2) -> Cut:
         leader_epochs={0: 3},
         points=points,
         moments=moments,
-        rows=rows or len(points),
-        first_time_ms=-1,
-        last_time_ms=-1,
+        learned=Learned(rows or len(points), len(points), moments.class_weight, -1, -1),
     )
+
+
+def reduced(cut: Cut, config: ModelConfig) -> Points:
+    observed = Observed()
+    return training_set(cut.points, tuning.MOST_POINTS, cut.moments, config, Purpose.CUT, (1, 2, 3), observed)
 
 
 def coreset_of(**sizes: int) -> CoresetConfig:
@@ -159,7 +162,7 @@ def test_a_large_training_set_of_several_labels_is_reduced_first(monkeypatch: py
     points = corners(3_000, labels=7)
     monkeypatch.setattr(tuning, "MOST_POINTS", 400)
     config = config_of(points, labels=7)
-    summary = tuning._summary(cut_of(points, labels=7), config, OneVsOne(7), np.random.default_rng(0))
+    summary = reduced(cut_of(points, labels=7), config)
     assert len(summary) <= 400
     own = np.bincount(points.y, points.weight, 7)
     assert np.bincount(summary.y, summary.weight, 7) == pytest.approx(own, rel=0.25)
@@ -203,7 +206,7 @@ def test_a_large_training_set_is_reduced_first(monkeypatch: pytest.MonkeyPatch) 
     whole = tune(cut_of(points), config_of(points, coreset, kernel="rbf"))
     config = config_of(points, coreset, kernel="rbf")
     monkeypatch.setattr(tuning, "MOST_POINTS", 300)
-    summary = tuning._summary(cut_of(points), config, TwoClasses(), np.random.default_rng(0))
+    summary = reduced(cut_of(points), config)
     assert len(summary) <= 300
     assert summary.weight.sum() == pytest.approx(points.weight.sum(), rel=1e-6)
     part = tune(cut_of(points), config)

@@ -28,7 +28,7 @@ def evidence(n: int = 600, seed: int = 1) -> Evidence:
 
 
 def sampled(points: Points, threshold: float) -> Sampled:
-    return Sampled(points, threshold, np.array([1.0, 1.0]))
+    return Sampled(points, threshold, np.array([1.0, 1.0]), np.full(len(points), np.inf))
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -154,7 +154,9 @@ def test_without_rows_that_were_trained_on_the_machine_answers_itself() -> None:
     trained, rare = train(points, moments, config), stream(200, 2, 0.5, 2)
     common = points.take(np.repeat(np.arange(4), 50))
     for sample, own in ((rare, True), (common, True), (points, False)):
-        decision = held_out(trained, points, moments, config, [Sampled(sample, 0.0, np.ones(2))], seed=3)
+        decision = held_out(
+            trained, points, moments, config, [Sampled(sample, 0.0, np.ones(2), np.ones(len(sample)))], seed=3
+        )
         assert np.array_equal(decision, trained.model.decision_function(sample.X)) is own
 
 
@@ -170,7 +172,7 @@ def test_machines_that_answer_keep_most_of_a_rare_label(positives: int) -> None:
         kept.append(points)
         return train(points, moments, config)
 
-    sample = [Sampled(points.take(slice(0, positives + 40)), 0.0, np.ones(2))]
+    sample = [Sampled(points.take(slice(0, positives + 40)), 0.0, np.ones(2), np.ones(positives + 40))]
     decision = held_out(train(points, moments, config), points, moments, config, sample, seed=3, train=spied)
     assert np.isfinite(decision).all()
     assert len(kept) == 5
@@ -191,6 +193,6 @@ def test_never_more_than_five_machines_answer(n: int) -> None:
         calls["train"] += 1
         return train(points, moments, config)
 
-    trained, sample = train(points, moments, config), [Sampled(points, 0.0, np.ones(2))]
+    trained, sample = train(points, moments, config), [Sampled(points, 0.0, np.ones(2), np.ones(len(points)))]
     held_out(trained, points, moments, config, sample, seed=3, train=counted)
     assert calls["train"] <= 5

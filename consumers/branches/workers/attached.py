@@ -1,4 +1,4 @@
-"""Workers in a trainer: a combiner in the learner's place, and a source that adopts what workers learned."""
+"""Workers in a trainer: a source that adopts what workers learned, which the learner takes over."""
 
 from __future__ import annotations
 
@@ -9,12 +9,9 @@ from consumers.branches.workers.adopting import Adopting
 from consumers.branches.workers.coresets_topic import check_topic, topic_spec, with_adopted
 from consumers.branches.workers.settings import coresets_topic
 from consumers.trainer.attachment import Attachment, Making
-from streamsvm.branches.workers.combiner import Combiner
 from streamsvm.checkpoint.snapshot import Snapshot
-from streamsvm.config import ModelConfig
 from streamsvm.errors import TopicMissing
 from streamsvm.kafka import TopicInfo
-from streamsvm.points import Position
 
 
 class Workers(Attachment):
@@ -36,10 +33,6 @@ class Workers(Attachment):
         except TopicMissing:  # made a moment later
             return snapshot
         return replace(snapshot, learner=learner)
-
-    def learner(self, config: ModelConfig, base: dict[int, Position]) -> Combiner:
-        """Return what holds the partitions that workers learn."""
-        return Combiner(config, base, self.world.settings.training.every_leaves)
 
     def source(self, making: Making) -> Adopting:
         """Return what adopts what workers learned."""

@@ -49,25 +49,13 @@ def state(points: int, dimension: int) -> Snapshot:
             ),
             extent,
         )
-        for _ in range(points // BUCKET_POINTS)
+        for index in range(points // BUCKET_POINTS)
     )
     leaf = Points.empty(dimension, np.dtype(np.float32))
-    held = LearnerState(
-        {
-            0: PartitionState(
-                sealed=len(buckets),
-                leader_epoch=0,
-                buckets=buckets,
-                leaf=leaf,
-                extent=extent,
-                screen=None,
-                raw=False,
-                audit=(),
-            )
-        },
-        0,
+    own = PartitionState(
+        sealed=len(buckets), leader_epoch=0, buckets=buckets, leaf=leaf, extent=extent, screen=None, raw=False, audit=()
     )
-    return replace(handmade(), learner=held, pending=None)
+    return replace(handmade(), configuration={}, learner=LearnerState({0: own}, 0), pending=None)
 
 
 def measure(points: int, dimension: int, directory: Path, rounds: int) -> dict[str, Any]:

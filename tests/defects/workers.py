@@ -17,8 +17,7 @@ def adopts_a_point_less() -> None:
 
     def adopt(original: Any, combiner: Learner, states: Any, leaves: int) -> None:
         lessened = {
-            partition: replace(state, leaf_points=state.leaf_points.take(slice(1, None)))
-            for partition, state in states.items()
+            partition: replace(state, leaf=state.leaf.take(slice(1, None))) for partition, state in states.items()
         }
         original(combiner, lessened, leaves)
 

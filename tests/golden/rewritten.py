@@ -8,9 +8,7 @@ from typing import Any
 
 import msgspec
 
-from streamsvm.checkpoint import encode
 from streamsvm.coreset.state import FORMAT, HEAD, KINDS, MAGIC, field_names
-from tests.golden.every_checkpoint import HANDMADE
 
 
 def sealed(head: Any, arrays: bytes = b"", version: int = FORMAT) -> bytes:
@@ -45,8 +43,3 @@ def changed(content: bytes, change: Callable[[Any], object], *path: str | int, m
     head, arrays = opened(content)
     change(at(head[2], *path))
     return sealed(head, arrays + more)
-
-
-def with_part(name: str, change: Callable[[Any], object]) -> bytes:
-    """Return a golden checkpoint with other parts of branches."""
-    return changed(encode(HANDMADE[name]()), change, "parts")

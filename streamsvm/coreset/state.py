@@ -149,7 +149,7 @@ def _fields(kind: type) -> tuple[tuple[str, Callable[[], Any] | None], ...]:
 
 def field_names(kind: Any) -> list[str]:
     """Return the names of a class's fields, in the order in which a state has them."""
-    return [name for name, _ in _fields(kind)]
+    return [*kind.__struct_fields__] if issubclass(kind, msgspec.Struct) else [name for name, _ in _fields(kind)]
 
 
 class StateWriter:

@@ -18,7 +18,6 @@ import numpy as np
 
 from streamsvm.checkpoint import CheckpointDirectory, FileSystem, Snapshot, decode, encode
 from streamsvm.coreset.buckets import Bucket, Extent, Moments
-from streamsvm.coreset.partition import PartitionState
 from streamsvm.learning.learner import LearnerState
 from streamsvm.points import Points, Position
 from tests.benchmarks.runner import Stopwatch, numbers, parser_of, written
@@ -52,10 +51,17 @@ def state(points: int, dimension: int) -> Snapshot:
         for index in range(points // BUCKET_POINTS)
     )
     leaf = Points.empty(dimension, np.dtype(np.float32))
-    own = PartitionState(
-        sealed=len(buckets), leader_epoch=0, buckets=buckets, leaf=leaf, extent=extent, screen=None, raw=False, audit=()
+    plain = handmade()
+    own = replace(
+        plain.learner.partitions[0],
+        sealed=len(buckets),
+        buckets=buckets,
+        leaf=leaf,
+        extent=extent,
+        screen=None,
+        audit=(),
     )
-    return replace(handmade(), configuration={}, learner=LearnerState({0: own}, 0), pending=None)
+    return replace(plain, configuration={}, learner=LearnerState({0: own}, 0), pending=None)
 
 
 def measure(points: int, dimension: int, directory: Path, rounds: int) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from streamsvm.checkpoint import format as codec
+from streamsvm.checkpoint import Snapshot, decode
 from streamsvm.coreset.state import KINDS, field_names
 from streamsvm.model import Alias, Gate, GatePart, GateRival, PartitionCut, TuningInForce
 from streamsvm.points import Times
@@ -25,7 +25,7 @@ HEAD = {
 
 def test_the_document_has_every_field_of_every_kind() -> None:
     """Each class is listed with the fields that a state has of it, in their order."""
-    assert codec.Snapshot.__name__ in KINDS
+    assert Snapshot.__name__ in KINDS, f"{decode} registers them"
     objects = {name: list(kind.__struct_fields__) for name, kind in HEAD.items()}
     for name, kind in KINDS.items():
         objects[name] = [] if kind.of is Times else field_names(kind.of)

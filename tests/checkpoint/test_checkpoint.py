@@ -98,8 +98,8 @@ def test_a_snapshot_survives_its_bytes() -> None:
     assert codec.encode(back) == ENCODED
     assert back.positions == {0: Position(50), 2: Position(7, 1)}
     assert back.head == saved.head
-    assert saved.pending is not None
-    assert back.pending is not None
+    assert isinstance(saved.pending, Cut)
+    assert isinstance(back.pending, Cut)
     assert back.pending.points.sha256() == saved.pending.points.sha256()
 
 
@@ -192,13 +192,14 @@ def test_what_does_not_fit_each_other_is_refused() -> None:
     own = joined.parts["join"]
     assert isinstance(own, Joining)
     join, rows = own.partitions[0], own.waiting[0]
-    for told, change in {
+    changes: dict[str, dict[str, Any]] = {
         "row_key of a join is described as": {"partitions": {0: replace(join, row_key=join.row_key[1:])}},
         "a join is described as one of 2 outcomes": {"partitions": {0: replace(join, counts=(1, 2))}},
         "offset of rows is described as": {"waiting": {0: replace(rows, offset=rows.offset[1:])}},
         "rows that wait in partition 1": {"waiting": {1: rows}},
         "rows that wait in partition 0": {"waiting": {0: replace(rows, beside_offset=None)}},
-    }.items():
+    }
+    for told, change in changes.items():
         refused(joined.with_part("join", replace(own, **change)), told)
     path = ("parts", "join", "partitions", 0, "early_key")
     with pytest.raises(CorruptCheckpoint, match="early_key of a JoinState is described as int64"):

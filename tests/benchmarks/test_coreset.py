@@ -89,7 +89,7 @@ def test_a_peer_that_is_not_installed_is_named(directory: Path, capsys: pytest.C
 METHODS: dict[str, Method] = {
     "reservoir": reservoir(50),
     "uniform": uniform(50),
-    "offline": offline("calibrated", 50, SvmConfig(C=1.0)),
+    "offline": offline(50, SvmConfig(C=1.0)),
     "chain": learned(CoresetConfig(reducer="calibrated", structure="chain", points=50), SvmConfig()),
 }
 

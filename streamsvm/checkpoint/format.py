@@ -62,6 +62,7 @@ def encoding(snapshot: Snapshot) -> Generator[None, None, bytes]:
         for _, state in sorted(states.items()):
             writer.part(state)
             yield
+    yield
     return writer.finished(snapshot, names_of(snapshot), snapshot.build.get("streamsvm", ""))
 
 

@@ -455,9 +455,17 @@ def check_partition(state: PartitionState, config: ModelConfig) -> None:
     require(state.raw == (not sealed), "whether its rows are as they came")
     screen = state.screen
     if screen is not None:
-        p = len(screen.pilot.side)
+        pilot, rough = screen.pilot, screen.pilot.landmarks
+        p = len(pilot.side)
         shapes = [screen.sums.shape, screen.count.shape, screen.label.shape, screen.active.shape, screen.square.shape]
         require(shapes == [(labels, BINS), (labels,), (labels,), (p, 2), (2, d)], "the screen")
-        require(screen.pilot.w.shape == (p, d + 1) and screen.pilot.scaling.shape == (2, d), "the pilot")
-        require(screen.pilot.root.shape[:2] == (p, d + 1) and screen.pilot.terms.shape == (p, 2, 3), "the pilot")
+        require(screen.certain.shape == (labels,) and screen.gradient.shape in {(p, d), (p, 0)}, "the screen")
+        require(pilot.w.shape == (p, d + 1) and pilot.scaling.shape == (2, d), "the pilot")
+        require(pilot.root.shape[:2] == (p, d + 1) and pilot.terms.shape == (p, 2, 3), "the pilot")
+        require(pilot.side.shape == (p, labels) and pilot.class_weight.shape == (labels,), "the pilot")
+        require(pilot.root.ndim == 3 and pilot.centre.shape == (p, 2, d), "the pilot")
+        if rough is not None:
+            k = rough.places.shape[-1]
+            shapes = [rough.scaling.shape, rough.places.shape, rough.coefficients.shape, rough.intercepts.shape]
+            require(shapes == [(2, d), (d, k), (p, k), (p,)], "the landmarks")
         require(0 <= screen.thinned < 1_024 and state.extent.rows < screen.span, "the screen")

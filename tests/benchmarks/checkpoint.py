@@ -42,8 +42,6 @@ def state(points: int, dimension: int) -> Snapshot:
     )
     buckets = tuple(
         Bucket(
-            0,
-            index,
             Points(
                 random.normal(size=(BUCKET_POINTS, dimension)).astype(np.float32),
                 np.where(random.random(BUCKET_POINTS) < 0.5, 1, -1).astype(np.int8),
@@ -51,11 +49,22 @@ def state(points: int, dimension: int) -> Snapshot:
             ),
             extent,
         )
-        for index in range(points // BUCKET_POINTS)
+        for _ in range(points // BUCKET_POINTS)
     )
     leaf = Points.empty(dimension, np.dtype(np.float32))
     held = LearnerState(
-        {0: PartitionState(sealed=len(buckets), leader_epoch=0, buckets=buckets, leaf_points=leaf, leaf_extent=extent)},
+        {
+            0: PartitionState(
+                sealed=len(buckets),
+                leader_epoch=0,
+                buckets=buckets,
+                leaf=leaf,
+                extent=extent,
+                screen=None,
+                raw=False,
+                audit=(),
+            )
+        },
         0,
     )
     return replace(handmade(), learner=held, pending=None)

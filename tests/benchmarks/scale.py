@@ -36,11 +36,12 @@ from typing import Any, Final
 from consumers.branches.workers import topic_spec
 from consumers.branches.workers.settings import coresets_topic
 from consumers.settings import CheckpointConfig, InputConfig, LogConfig, OutputConfig, Settings, TrainingConfig
-from streamsvm.checkpoint import CheckpointDirectory, FileSystem, encode_bucket, encode_partition
+from streamsvm.checkpoint import CheckpointDirectory, FileSystem
 from streamsvm.config import ModelConfig, PointsConfig
+from streamsvm.coreset.state import Names, encode_state
 from streamsvm.kafka import Cluster, Connection, TopicSpec
 from streamsvm.learning import train
-from streamsvm.learning.learner import Learner, LearnerState
+from streamsvm.learning.learner import LearnerState, TakenCut
 from tests.benchmarks.ingest import FORMATS, make, store, values_of
 from tests.benchmarks.runner import Child, aligned, all_cores, known, numbers, parser_of, shown, words, written
 from tests.benchmarks.trainers import TIMEOUT_S, serve, started_broker, trained
@@ -184,14 +185,11 @@ def _learned(directory: Path, n: int) -> LearnerState:
 
 
 def digest_of(state: LearnerState, config: ModelConfig) -> str:
-    """Hash each partition's record, those of its buckets, and the model of the cut of all of them."""
+    """Hash the state of each partition, and the model of the cut of all of them."""
     digest = hashlib.sha256()
-    for partition, own in sorted(state.partitions.items()):
-        buckets = [encode_bucket(bucket) for bucket in own.buckets]
-        for bucket in buckets:
-            digest.update(bucket.value)
-        digest.update(encode_partition(partition, own, [bucket.name for bucket in buckets]))
-    cut = Learner(config, {}, 1).taken_of(state).make()
+    for _, own in sorted(state.partitions.items()):
+        digest.update(encode_state(own, Names(1, "", "")))
+    cut = TakenCut(state.partitions, config).make()
     trained = train(cut.points, cut.moments, config.svm)
     digest.update(cut.points.sha256().encode())
     digest.update(trained.model.machine.coefficients.tobytes())  # type: ignore[union-attr]

@@ -13,31 +13,33 @@ import struct
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, settings, strategies as st
 
 from streamsvm import private
+from streamsvm.branches.late_labels.joining import Joining
 from streamsvm.checkpoint import format as codec
 from streamsvm.checkpoint.directory import CheckpointDirectory, Generation
 from streamsvm.checkpoint.disk import FileSystem
-from streamsvm.checkpoint.framing import FORMAT
 from streamsvm.checkpoint.snapshot import Snapshot
+from streamsvm.coreset.state import FORMAT, KINDS, MAGIC, field_names
 from streamsvm.crashpoints import POINTS
 from streamsvm.errors import ConfigurationError, CorruptCheckpoint, DirectoryTaken, StateError, TransientError
-from streamsvm.learning.learner import Learner
+from streamsvm.learning.learner import Cut, Learner, LearnerState
 from streamsvm.model import PartitionCut
 from streamsvm.points import Position, Rows
 from tests.checkpoint.disks import RefusingDisk, SmallDisk, VolatileDisk
 from tests.golden import HERE as GOLDEN
 from tests.golden.checkpoint import as_json, handmade, handmade_taken
-from tests.golden.every_checkpoint import HANDMADE, PARTS
-from tests.golden.rewritten import joined, parts, sealed, with_parts
+from tests.golden.every_checkpoint import HANDMADE
+from tests.golden.rewritten import at, changed, opened, sealed
 from tests.streams import gaussian, head_of, rows_of, small_config, snapshot_of
 
 ROOT = Path(__file__).parent.parent.parent
@@ -74,10 +76,10 @@ def test_rows_learned_between_two_steps_of_encoding_change_nothing() -> None:
     learn_all(held, rows_of(gaussian(53)))
     at_once = codec.encode(replace(saved, learner=held.state()))
     steps, later = codec.encoding(replace(saved, learner=held.state())), rows_of(gaussian(60), 2)
-    for at in range(0, 60, 20):
+    for begin in range(0, 60, 20):
         next(steps)
-        learn_all(held, rows_of(gaussian(20), first_offset=53 + at))
-        learn_all(held, later.slice(at, at + 20))
+        learn_all(held, rows_of(gaussian(20), first_offset=53 + begin))
+        learn_all(held, later.slice(begin, begin + 20))
     assert codec.finished(steps) == at_once
 
 
@@ -102,15 +104,11 @@ def test_a_snapshot_survives_its_bytes() -> None:
 
 
 def test_another_format_is_named() -> None:
-    """A file of another build, checksum and all, says which format it has and what to do; that of no parts, too."""
+    """A file of another build, checksum and all, says which format it has and what to do."""
     told = "was written before the first release, or by a later one: its format is {}, .*start under a new name"
     for version in (0, 2, 8, 99):
         with pytest.raises(CorruptCheckpoint, match=told.format(version)):
-            codec.decode(sealed(codec.FILE.magic + struct.pack("<I", version) + ENCODED[12:-32]))
-    header, arrays = parts(ENCODED)
-    del header["parts"]
-    with pytest.raises(CorruptCheckpoint, match=r"before the first release.*its header has no parts.*--reset"):
-        codec.decode(joined(header, arrays))
+            codec.decode(sealed(*opened(ENCODED), version=version))
 
 
 @pytest.mark.parametrize("name", HANDMADE)
@@ -123,139 +121,139 @@ def test_a_golden_file_is_what_is_written_and_read(name: str) -> None:
     assert as_json(found) == json.loads((GOLDEN / f"{name}.json").read_text())
 
 
-PLACES = [
-    *((place, "checkpoint-1") for place in ("snapshot", "partition", "bucket", "screen", "cut")),
-    ("taken", "checkpoint-1-taken"),
-]
+SECRET = ["@", "Secret", [1]]
+UNKNOWN = ", which this build does not know. Use the build that wrote it, or a newer one; or start .*--reset"
 
 
-@pytest.mark.parametrize(("place", "name"), PLACES)
-def test_an_unknown_part_is_refused_by_its_name_or_may_be_passed_over(place: str, name: str) -> None:
-    """Wherever parts may stand; the remedy names the build that is needed. What is passed over has no arrays."""
-    told = "the file has the part 'secret', which this build does not know. Use the build that wrote it, or a newer one"
-    with pytest.raises(CorruptCheckpoint, match=told):
-        codec.decode(with_parts(name, place, lambda own: own.append({"part": "secret", "x": [1]})))
-    content = with_parts(name, place, lambda own: own.append({"part": "info_remark", "x": [1]}))
-    assert codec.encode(codec.decode(content)) == (GOLDEN / f"{name}.ssvm").read_bytes()
-    placed = {"at": 0, "dtype": "<f8", "shape": [1]}
-    header, arrays = parts(with_parts(name, place, lambda own: own.append({"part": "info_remark", "x": placed})))
-    with pytest.raises(CorruptCheckpoint, match="the arrays end at byte"):
-        codec.decode(joined(header, arrays + bytes(8)))
+@pytest.mark.parametrize("name", HANDMADE)
+def test_what_another_build_added_is_refused_by_its_name(name: str) -> None:
+    """A part of a branch, a kind of object and another field of one, wherever it stands; the remedy names the build."""
+    content = codec.encode(HANDMADE[name]())
+    for part in (SECRET, ["@", "Position", [1, 2]]):
+        kind = "a part of the kind 'Secret'" if part is SECRET else "the part 'secret'"
+        with pytest.raises(CorruptCheckpoint, match=f"the file has {kind}{UNKNOWN}"):
+            codec.decode(changed(content, lambda own, part=part: own.append(["secret", part]), "parts"))
+    first = ("learner", "partitions", 0)
+    for path in ((), first, (*first, "buckets", 0), (*first, "buckets", 0, "points"), (*first, "audit", 0)):
+        head, arrays = opened(content)
+        kind, own = at(head[2], *path)[1:]
+        own += [None] * (1 + len(field_names(KINDS[kind].of)) - len(own))
+        with pytest.raises(CorruptCheckpoint, match=f"the file has a part of the kind '{kind}' with .*{UNKNOWN}"):
+            codec.decode(sealed(head, arrays))
 
 
 def test_the_release_that_wrote_an_unknown_part_is_named() -> None:
     """It, or a newer one, reads the file."""
-    header, arrays = parts(codec.encode(handmade()))
-    header["build"]["streamsvm"] = "0.1.1"
-    header["parts"].append({"part": "secret"})
+    content = codec.encode(replace(handmade(), build={"streamsvm": "0.1.1"}))
     with pytest.raises(
         CorruptCheckpoint, match=r"Use streamsvm 0\.1\.1, which wrote it, or a newer one; or start .*--reset"
     ):
-        codec.decode(joined(header, arrays))
+        codec.decode(changed(content, lambda own: own.append(["secret", SECRET]), "parts"))
 
 
 def test_a_field_that_a_later_release_adds_to_the_head_is_passed_over() -> None:
     """As in the aliases topic, of which the head is a copy."""
-    header, arrays = parts(codec.encode(handmade()))
-    for own in (header["head"], header["head"]["gate"]):
-        own["later"] = {"x": [1]}
-    assert as_json(codec.decode(joined(header, arrays))) == as_json(handmade())
+    content = codec.encode(handmade())
+    assert as_json(codec.decode(changed(content, lambda own: own[2].update(later=[1]), "head"))) == as_json(handmade())
 
 
-@pytest.mark.parametrize(
-    ("change", "told"),
-    [
-        (lambda own: own.append(own[0]), "the part '{}' is there twice"),
-        (lambda own: own[0].popitem(), "the part '{}' of the file is damaged: .*missing"),
-        (lambda own: own[0].update(more=1), "the part '{}' of the file is damaged: .*unknown field"),
-        (lambda own: own[0].pop("part"), "an entry of `parts` has no name"),
-    ],
-)
-@pytest.mark.parametrize(("place", "name", "part"), PARTS)
-def test_a_part_is_there_once_and_whole(
-    place: str, name: str, part: str, change: Callable[[list[Any]], object], told: str
-) -> None:
-    """Twice, without one of its fields, with one more, or without its name: refused in words that name it."""
-    with pytest.raises(CorruptCheckpoint, match=told.format(part)):
-        codec.decode(with_parts(name, place, change))
+def test_no_part_is_read_where_another_one_belongs() -> None:
+    """What a branch keeps under its name is of its own kind."""
+    parts = codec.decode((GOLDEN / "checkpoint-1-erased.ssvm").read_bytes()).parts
+    wrong = codec.encode(replace(handmade(), parts={"join": parts["erased"]}))
+    with pytest.raises(CorruptCheckpoint, match="the file has the part 'join', which this build does not know"):
+        codec.decode(wrong)
 
 
-@pytest.mark.parametrize(("place", "name", "part"), PARTS)
-def test_no_part_is_read_where_another_one_belongs(place: str, name: str, part: str) -> None:
-    """A part is known in its own kinds of object only."""
-    other = {"snapshot": "totals", "partition": "classes", "bucket": "join", "screen": "join", "cut": "classes"}[place]
-    assert other != part
-    with pytest.raises(CorruptCheckpoint, match=f"the file has the part '{other}', which this build does not know"):
-        codec.decode(with_parts(name, place, lambda own: own.__setitem__(0, {"part": other})))
+def refused(saved: Snapshot, told: str) -> None:
+    """Require that a snapshot is written, and not read."""
+    with pytest.raises(CorruptCheckpoint, match=told):
+        codec.decode(codec.encode(saved))
 
 
-CUTS = {
-    "a cut names bucket 0 of a partition that has 0": {"buckets": [0]},
-    "a cut names bucket -1 of a partition that has 0": {"buckets": [-1]},
-    "a cut names 1 points of an open leaf that has 0": {"leaf_points": 1},
-    "a cut names -1 points of an open leaf that has 0": {"leaf_points": -1},
-    "a cut is of partition 9, which the learner does not have": {"partition": 9},
-}
-SIZES: list[tuple[str, dict[str, Any]]] = [
-    ("an array ends at byte", {"shape": [99999999999, 3]}),
-    ("an array ends at byte", {"shape": [1 << 39, 1 << 39, 1 << 39]}),
-    ("an array is described as", {"shape": [0, 1 << 62]}),
-    ("an array is described as", {"shape": [-1, 3]}),
-    ("damaged|described", {"shape": [10**30]}),
-    ("an array begins at byte 8, but the array before it ends at byte 0", {"at": 8}),
-    ("an array begins at byte -8", {"at": -8}),
-    ("an array is described as", {"dtype": "|O"}),
+def test_what_does_not_fit_each_other_is_refused() -> None:
+    """Names, partitions of a cut, columns of a join and of rows that wait, and states of other features."""
+    saved, taken = handmade(), handmade_taken()
+    content = changed(ENCODED, lambda own: own[2].__setitem__(field_names(Snapshot).index("incarnation"), 9))
+    with pytest.raises(CorruptCheckpoint, match=r"the file is named .*incarnation=1.* but holds .*incarnation=9"):
+        codec.decode(content)
+    assert isinstance(taken.pending, LearnerState)
+    state = taken.pending.partitions[0]
+    refused(replace(taken, pending=LearnerState({9: state}, 0)), "a cut is of partition 9, which the learner does not")
+    leaf = replace(state.leaf, X=state.leaf.X[:, :1])
+    wrong = LearnerState({**taken.pending.partitions, 0: replace(state, leaf=leaf)}, 0)
+    refused(replace(taken, pending=wrong), "not that of this model: the features of the leaf")
+    refused(replace(taken, learner=wrong), "not that of this model: the features of the leaf")
+    cut = saved.pending
+    assert isinstance(cut, Cut)
+    points = replace(cut.points, X=cut.points.X[:, :1])
+    refused(replace(saved, pending=replace(cut, points=points)), "a cut has arrays of different shapes")
+    joined = HANDMADE["checkpoint-1-joined"]()
+    own = joined.parts["join"]
+    assert isinstance(own, Joining)
+    join, rows = own.partitions[0], own.waiting[0]
+    for told, change in {
+        "row_key of a join is described as": {"partitions": {0: replace(join, row_key=join.row_key[1:])}},
+        "a join is described as one of 2 outcomes": {"partitions": {0: replace(join, counts=(1, 2))}},
+        "offset of rows is described as": {"waiting": {0: replace(rows, offset=rows.offset[1:])}},
+        "rows that wait in partition 1": {"waiting": {1: rows}},
+        "rows that wait in partition 0": {"waiting": {0: replace(rows, beside_offset=None)}},
+    }.items():
+        refused(joined.with_part("join", replace(own, **change)), told)
+    path = ("parts", "join", "partitions", 0, "early_key")
+    with pytest.raises(CorruptCheckpoint, match="early_key of a JoinState is described as int64"):
+        codec.decode(changed(codec.encode(joined), lambda array: array.__setitem__(1, "<i8"), *path))
+
+
+SIZES: list[tuple[str, list[Any]]] = [
+    ("an array ends at byte", ["#", "<f4", [99999999999, 3]]),
+    ("an array ends at byte", ["#", "<f4", [1 << 39, 1 << 39, 1 << 39]]),
+    ("damaged", ["#", "<f4", [0, 1 << 62]]),
+    ("an array is described as", ["#", "<f4", [-1, 3]]),
+    ("an array is described as", ["#", "|O", [5, 3]]),
+    ("5 rows of array 99 are named", ["=", 99, 5]),
+    ("5 rows of array -1 are named", ["=", -1, 5]),
 ]
 
 
-def changed(content: bytes, told: str, change: Callable[[dict[str, Any]], object], more: bytes = b"") -> None:
-    """Require that a file is refused of which the header is another one, or which has more bytes of arrays."""
-    header, arrays = parts(content)
-    change(header)
-    with pytest.raises(CorruptCheckpoint, match=told):
-        codec.decode(joined(header, arrays + more))
-
-
-def test_a_header_that_says_what_the_file_does_not_hold_is_refused() -> None:
+def test_a_head_that_says_what_the_file_does_not_hold_is_refused() -> None:
     """Under a valid checksum, and before anything is allocated: references, sizes, shapes, bytes that nobody names.
 
-    What is allocated is bounded by the file's length: no two arrays share their bytes.
+    What is allocated is bounded by the file's length: every array is of its own bytes, or names those of another one.
     """
-    taken = codec.encode(handmade_taken())
-    for told, cut in CUTS.items():
-        changed(taken, told, lambda header, cut=cut: header["taken"][1].update(cut))  # type: ignore[misc]
-    changed(codec.encode(handmade()), "there are two pending cuts", lambda header: header.update(taken=[]))
-
-    def points(header: dict[str, Any]) -> dict[str, Any]:
-        found: dict[str, Any] = header["partitions"][0]["buckets"][0]["points"]
-        return found
-
-    for told, size in SIZES:
-        changed(ENCODED, told, lambda header, size=size: points(header)["X"].update(size))  # type: ignore[misc]
+    path = ("learner", "partitions", 0, "buckets", 0, "points")
+    for told, new in SIZES:
+        with pytest.raises(CorruptCheckpoint, match=told):
+            codec.decode(changed(ENCODED, lambda own, new=new: own.__setitem__(slice(0, 3), new), *path, "X"))  # type: ignore[misc]
     for name in ("y", "weight"):
-        changed(ENCODED, "of different shapes", lambda header, name=name: points(header)[name]["shape"].append(1))  # type: ignore[misc]
-    changed(ENCODED, "an array begins at byte 0", lambda header: header["partitions"][0]["buckets"].__imul__(1000))
-    changed(ENCODED, "the arrays end at byte", lambda header: None, b"more")
-    with pytest.raises(CorruptCheckpoint, match="header is longer than the file"):
-        codec.decode(sealed(codec.FILE.magic + struct.pack("<IQ", FORMAT, 1 << 63) + ENCODED[20:-32]))
+        with pytest.raises(CorruptCheckpoint, match=f"{name} of points is described as .*, 1"):
+            codec.decode(changed(ENCODED, lambda array: array[2].append(1), *path, name))
+    with pytest.raises(CorruptCheckpoint, match="an array ends at byte"):
+        codec.decode(changed(ENCODED, lambda own: own.extend(own[1:] * 1000), *path[:-2]))
+    with pytest.raises(CorruptCheckpoint, match="the arrays end at byte"):
+        codec.decode(changed(ENCODED, lambda _: None, more=b"more"))
+    body = ENCODED[:12] + struct.pack("<Q", 1 << 63) + ENCODED[20:-32]
+    with pytest.raises(CorruptCheckpoint, match="head is longer than the file"):
+        codec.decode(body + hashlib.sha256(body).digest())
 
 
 @settings(max_examples=150, deadline=None)
 @given(st.data())
-def test_a_lying_header_is_refused(draw: st.DataObject) -> None:
-    """Any value of the header replaced by one of another type, under a valid checksum: refused in our words."""
-    header, arrays = parts(ENCODED)
-    at: Any = header
+def test_a_lying_head_is_refused(draw: st.DataObject) -> None:
+    """Any value of the head replaced by one of another type, under a valid checksum: refused in our words."""
+    head, arrays = opened(ENCODED)
+    free = [at(head[2], name) for name in ("configuration", "build", "head")]
+    own: Any = head
     while True:
-        key = draw.draw(st.sampled_from(sorted(at) if isinstance(at, dict) else range(len(at))))
-        if key in {"configuration", "build", "cut"} or (key == "head" and draw.draw(st.booleans())):
-            return
-        if not isinstance(at[key], dict | list) or not at[key]:
+        key = draw.draw(st.sampled_from(sorted(own) if isinstance(own, dict) else range(len(own))))
+        if not isinstance(own[key], dict | list) or not own[key]:
             break
-        at = at[key]
-    at[key] = [] if isinstance(at[key], int | str) else "x"
+        own = own[key]
+        if any(own is one for one in free):
+            return
+    own[key] = [] if isinstance(own[key], int | str) else "x"
     with pytest.raises(CorruptCheckpoint):
-        codec.decode(joined(header, arrays))
+        codec.decode(sealed(head, arrays))
 
 
 def test_the_newest_generation_comes_first_and_old_ones_go(tmp_path: Path) -> None:
@@ -655,20 +653,19 @@ def table(heading: str) -> list[list[str]]:
 
 def test_the_document_has_every_byte() -> None:
     """The table of offsets leaves no gap, and what it names stands there."""
-    header, arrays = parts(ENCODED)
-    text = struct.unpack_from("<Q", ENCODED, 12)[0]
+    text, arrays = struct.unpack_from("<Q", ENCODED, 12)[0], opened(ENCODED)[1]
     lengths = {"H": text, "B": len(arrays)}
-    at, found = 0, []
+    begin, found = 0, []
     for offset, size, _ in table("offset"):
-        assert sum(int(lengths.get(term, term)) for term in offset.split(" + ")) == at
-        end = at + int(lengths.get(size, size))
-        found.append(ENCODED[at:end])
-        at = end
-    assert at == len(ENCODED)
-    assert found[0] == b"SSVMCKPT"
+        assert sum(int(lengths.get(term, term)) for term in offset.split(" + ")) == begin
+        end = begin + int(lengths.get(size, size))
+        found.append(ENCODED[begin:end])
+        begin = end
+    assert begin == len(ENCODED)
+    assert found[0] == MAGIC
     assert int.from_bytes(found[1], "little") == FORMAT
     assert int.from_bytes(found[2], "little") == text
-    assert json.loads(found[3]) == header
+    assert msgspec.msgpack.decode(found[3]) == opened(ENCODED)[0]
     assert found[4] == arrays
     assert found[5] == hashlib.sha256(b"".join(found[:5])).digest()
 

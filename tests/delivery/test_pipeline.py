@@ -11,7 +11,7 @@ from streamsvm.delivery import reading
 from streamsvm.delivery.events import CaughtUp, CutTaken, RowsLearned
 from streamsvm.delivery.pipeline import Pipeline
 from streamsvm.errors import StateError
-from streamsvm.learning import cutting, make
+from streamsvm.learning import learner, make
 from streamsvm.learning.learner import Cut, Learner
 from streamsvm.model import Head, partition_cuts
 from streamsvm.points import Position, Rows
@@ -120,8 +120,8 @@ def test_the_newest_cut_takes_the_place_of_one_that_waits() -> None:
 def test_a_cut_that_nobody_trains_costs_no_pilot_and_no_reduction(monkeypatch: pytest.MonkeyPatch) -> None:
     """While one trains, newer ones are only taken; each that is trained is made once, by who trains it."""
     made = list[int]()
-    make_cut = cutting._made
-    monkeypatch.setattr(cutting, "_made", lambda *given: made.append(1) or make_cut(*given))
+    make_cut = learner._made
+    monkeypatch.setattr(learner, "_made", lambda *given: made.append(1) or make_cut(*given))
     held = pipeline(every_cut=False)
     held.assign({})
     held.offer(rows_of(gaussian(4 * CUT_ROWS)))

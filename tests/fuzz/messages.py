@@ -14,7 +14,8 @@ import numpy as np
 
 from consumers.streams import positions_of
 from streamsvm import places
-from streamsvm.checkpoint import format as checkpoint, records
+from streamsvm.checkpoint import format as checkpoint
+from streamsvm.coreset.state import decode_state, encode_state
 from streamsvm.delivery import AttemptRecord
 from streamsvm.errors import CorruptCheckpoint, InvalidMessage
 from streamsvm.ingest import LabelDecoder, dead_letter as deadletter, scores_of
@@ -135,21 +136,13 @@ def _checkpoint(value: bytes) -> str:
 
 
 def _state_record(value: bytes) -> str:
-    """Read a bucket's record, or a partition's without buckets, whose checksum is right, whatever else is wrong."""
-    accepted = False
+    """Read a state whose checksum is right, whatever else is wrong."""
     for content in (value, _sealed(value)):
         with suppress(CorruptCheckpoint):
-            name, bucket = records.decode_bucket(content)
-            again = records.encode_bucket(bucket)
-            assert records.decode_bucket(again.value)[0] == again.name
-            assert (again.name.level, again.name.index) == (name.level, name.index)
-            accepted = True
-        with suppress(CorruptCheckpoint):
-            partition, state = records.decode_partition(content, {})
-            again_, found = records.decode_partition(records.encode_partition(partition, state, ()), {})
-            assert (again_, found.position) == (partition, state.position)
-            accepted = True
-    return "accepted" if accepted else "refused"
+            names, state = decode_state(content)
+            assert decode_state(encode_state(state, names))[0] == names
+            return "accepted"
+    return "refused"
 
 
 def _sealed(value: bytes) -> bytes:

@@ -58,7 +58,7 @@ MADE: Final[dict[str, Callable[[], Snapshot]]] = {
     "checkpoint-1": made,
     "checkpoint-1-taken": partial(made, since=3),
     "checkpoint-1-classes": partial(made, 560, labels=3),
-    "checkpoint-1-forgetful": partial(made, 150, memory="adaptive", span_rows=32),
+    "checkpoint-1-forgetful": partial(made, 150, memory="adaptive", span_rows=32, audit_points=20),
 }
 for _own in of_branches("golden", "SNAPSHOTS"):
     MADE |= {name: lambda change=change: change(made()) for name, change in _own.items()}  # type: ignore[misc]

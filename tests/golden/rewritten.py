@@ -30,7 +30,9 @@ def at(tree: Any, *path: str | int) -> Any:
     """Return what stands in a tree: below the fields of objects, the places in tuples and the keys of mappings."""
     for step in path:
         if tree[0] == "@":
-            tree = tree[2][field_names(KINDS[tree[1]].of).index(str(step))]
+            place = field_names(KINDS[tree[1]].of).index(str(step))
+            tree[2] += [["d"]] * (place + 1 - len(tree[2]))  # an empty mapping at the end is left out
+            tree = tree[2][place]
         elif tree[0] == "d":
             tree = next(one for key, one in tree[1:] if key == step)
         else:

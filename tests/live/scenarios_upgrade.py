@@ -118,7 +118,7 @@ def as_if_rejected(play: Play) -> None:
 
 def erased(kind: str, eraser: str, first: str) -> tuple[Step, ...]:
     """One build learns, one erases, one goes on, and this one goes on after it."""
-    again = (begin(), refused("the part 'later'"), lose_checkpoints(), life(again=4, reset="m/2"))
+    again = (begin(), refused("a part of the kind 'later'"), lose_checkpoints(), life(again=4, reset="m/2"))
     return life(), erase(eraser), life(first), *(again if kind == "required" else (life(),))
 
 
@@ -134,7 +134,7 @@ SCENARIOS: Final = (
         name="a trainer refuses what it would get wrong and names the release",
         steps=(
             *(life(), life("required")),
-            *(begin(), refused("the part 'later'", KNOWN_BY)),
+            *(begin(), refused("a part of the kind 'later'", KNOWN_BY)),
             *(life("required"), wrote(OLD, "required", "required")),
             *(lose_checkpoints(), begin(), refused("--reset m/1"), life(again=6, reset="m/1")),
         ),

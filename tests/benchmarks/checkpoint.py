@@ -18,6 +18,7 @@ import numpy as np
 
 from streamsvm.checkpoint import CheckpointDirectory, FileSystem, Snapshot, decode, encode
 from streamsvm.coreset.buckets import Bucket, Extent, Moments
+from streamsvm.coreset.drift import History
 from streamsvm.coreset.partition import PartitionState
 from streamsvm.learning.learner import LearnerState
 from streamsvm.points import Points, Position
@@ -63,6 +64,7 @@ def state(points: int, dimension: int) -> Snapshot:
                 screen=None,
                 raw=False,
                 audit=(),
+                history=History.zero(dimension),
             )
         },
         0,

@@ -74,7 +74,7 @@ OWN: Final = (
         "gauge",
         "Reductions since the start: `calibrated`; `by_weight`, one label only; `crowded`, over a third of an `rbf` "
         "machine's weight active; `uncalibrated`, too few points for the features; `strained`, weights at their "
-        "bound. `shifted`: leaves unlike all that their partition held.",
+        "bound.",
         "Any but `calibrated`: see StreamsvmCoresetDegraded.",
         ("outcome",),
     ),

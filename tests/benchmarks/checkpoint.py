@@ -18,6 +18,7 @@ import numpy as np
 
 from streamsvm.checkpoint import CheckpointDirectory, FileSystem, Snapshot, decode, encode
 from streamsvm.coreset.buckets import Bucket, Extent, Moments
+from streamsvm.coreset.drift import History
 from streamsvm.learning.learner import LearnerState
 from streamsvm.points import Points, Position
 from tests.benchmarks.runner import Stopwatch, numbers, parser_of, written
@@ -60,6 +61,7 @@ def state(points: int, dimension: int) -> Snapshot:
         extent=extent,
         screen=None,
         audit=(),
+        history=History.zero(dimension),
     )
     return replace(plain, configuration={}, learner=LearnerState({0: own}, 0), pending=None)
 

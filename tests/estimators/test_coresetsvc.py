@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import copy
 import pickle
+import re
 import subprocess
 import sys
+import warnings
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 from sklearn import config_context
@@ -24,9 +27,9 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from streamsvm import CoresetSVC
 from streamsvm.config import SvmConfig
-from streamsvm.coreset import MEANINGS
 from streamsvm.estimators.evaluation import EmpiricalObjective, optimum
 from streamsvm.estimators.stream import REMEDIES, CoresetWarning
+from streamsvm.learning.conditions import MEANINGS
 from streamsvm.model import Grid, KernelMachine, Packing, RbfKernel
 from streamsvm.points import Points
 from tests.estimators.checks import LEAST_CHAIN, LEAST_TREE, REASONS, failed_seeds
@@ -291,6 +294,24 @@ def test_a_sorted_stream_is_warned_of_and_a_shuffled_one_is_not(htru2) -> None:
     order = np.argsort(y, kind="stable")
     with pytest.warns(CoresetWarning, match=r"points of one label only.* \(count so far: \d+\)\. What to do: shuffle"):
         CoresetSVC(points=2_000).fit(X[order], y[order])
+
+
+@pytest.mark.filterwarnings("error::streamsvm.estimators.stream.CoresetWarning")
+def test_a_stream_that_drifts_is_warned_of_once() -> None:
+    """With the feature's name; one that goes on as it was is not."""
+    random, machine = np.random.default_rng(0), CoresetSVC(points=2_000)
+    said = []
+    for portion in range(24):
+        X = pd.DataFrame(random.normal(size=(4_000, 2)), columns=["age", "height"])
+        y = np.where(X["height"] + random.normal(size=4_000) > 0.0, "tall", "small")
+        X["age"] += portion >= 12
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            machine.partial_fit(X, y, classes=["small", "tall"])
+        said += [(portion, str(one.message)) for one in caught if issubclass(one.category, CoresetWarning)]
+    assert len(said) == 1
+    assert said[0][0] > 12
+    assert re.search(r"the feature age had the mean .* before and has .* now.* What to do: .*'adaptive'", said[0][1])
 
 
 def test_every_condition_has_its_remedy() -> None:

@@ -45,7 +45,7 @@ def test_the_linear_optimum_is_scikit_learns(part: Points, C: float, heaviest: i
     assert best.lower_bound <= best.objective <= theirs * (1.0 + 1e-6)
     assert best.uncertainty < 1e-5
     measured = objective.value(Model(objective.scaler, LinearMachine(machine.coef_[0], float(machine.intercept_[0]))))
-    assert measured == pytest.approx(theirs, rel=1e-12)
+    assert measured == pytest.approx(theirs, rel=1e-11)  # sums of 1,500 terms, which BLAS orders by the processor
     worse = objective.value(Model(objective.scaler, LinearMachine(0.9 * machine.coef_[0], 0.0)))
     assert best.gap(worse) == pytest.approx(worse / best.objective - 1.0, abs=1e-5)
 

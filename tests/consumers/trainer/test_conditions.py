@@ -14,12 +14,13 @@ from consumers.trainer.coreset_conditions import REMEDIES, Conditions
 from consumers.trainer.outliers import OutlierLog
 from consumers.trainer.startup import few_points
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
-from streamsvm.coreset import MEANINGS
+from streamsvm.coreset.drift import Drift
 from streamsvm.coreset.outliers import Outlier, Tally
 from streamsvm.coreset.reduce import Observed
 from streamsvm.datasets import load_htru2
 from streamsvm.ingest import encode
 from streamsvm.kafka import Connection
+from streamsvm.learning.conditions import MEANINGS
 from streamsvm.learning.learner import Learner
 from streamsvm.points import Points, Position
 from tests.config.sizes import sized
@@ -46,41 +47,68 @@ def test_every_condition_that_is_counted_has_words() -> None:
     assert MEANINGS.keys() == REMEDIES.keys() == NONE.keys() - {"calibrated"}
 
 
-@pytest.mark.parametrize("memory", [{"memory": "window", "window": 16_000}, {"memory": "decay", "half_life": 16_000}])
-@pytest.mark.parametrize("turns", [False, True])
-def test_a_turn_inside_a_window_is_told_until_it_has_passed(memory: dict[str, object], turns: bool) -> None:
-    """While both worlds are held, every leaf of the new one counts; what was forgotten is no reason any more."""
-    X, n = np.random.default_rng(4).normal(size=(80_000, 4)).astype(np.float32), 80_000
-    y = np.where(X[:, 0] + 0.3 * X[:, 1] > 0.0, 1, -1).astype(np.int8)
-    if turns:
-        y[40_000:] *= -1
+def drifting(n: int, feature: int | None) -> Points:
+    """Return normal features, of which one, or the share of labels, moves after half of the rows."""
+    random = np.random.default_rng(4)
+    X, y = random.normal(size=(n, 4)).astype(np.float32), np.where(random.random(n) < 0.3, 1, -1).astype(np.int8)
+    if feature is None:
+        y[n // 2 :] = np.where(random.random(n - n // 2) < 0.6, 1, -1)
+    elif feature >= 0:
+        X[n // 2 :, feature] += 1.0
+    return Points(X, y, np.ones(n))
+
+
+@pytest.mark.parametrize("memory", [{}, {"memory": "window", "window": 16_000}, {"memory": "adaptive"}])
+@pytest.mark.parametrize(("feature", "moved"), [(2, "the feature c"), (None, "the share of the label 'yes'")])
+def test_a_partition_that_drifts_is_told_once(memory: dict[str, object], feature: int | None, moved: str) -> None:
+    """With its name, what moved, from where to where, and what can be done; one that goes on as it was is not."""
     config = ModelConfig(
-        points=PointsConfig(dimension=4),
+        points=PointsConfig(dimension=4, labels=("no", "yes"), feature_names=("a", "b", "c", "d")),
         coreset=sized(leaf_rows=500, bucket_points=500, **memory),
     )
-    learner, counts = Learner(config, {0: Position(0)}, 1 << 30), []
-    rows = rows_of(Points(X, y, np.ones(n)))
-    for end in (40_000, 48_000, 80_000):
-        learner.learn(rows.slice(int(learner.positions[0].offset), end))
-        counts.append(learner.observed().shifted)
-    assert counts[0] == 0
-    assert (counts[1] > 0) is turns
-    if memory["memory"] == "window" and turns:
-        learner.learn(rows_of(Points(X, y, np.ones(n)).take(slice(40_000, None)), first_offset=n))
-        assert learner.observed().shifted == counts[2]
-    told_of = Conditions(config.coreset.memory)
+    learner, told_of = Learner(config, {0: Position(0), 3: Position(0)}, 1 << 30), Conditions(config.coreset.memory)
+    streams = [rows_of(drifting(90_000, -1), 0), rows_of(drifting(90_000, feature), 3)]
     with structlog.testing.capture_logs() as logs:
-        told_of.report(learner.observed().counts())
-    assert (
-        any("coreset.memory = adaptive" in line["remedy"] and "chain" not in line["remedy"] for line in logs) is turns
-    )
+        for start in range(0, 90_000, 5_000):
+            for rows in streams:
+                learner.learn(rows.slice(start, start + 5_000))
+            told_of.warn_of_drift(learner.drift(), config.points)
+    assert [(line["event"], line["log_level"], line["partition"], line["moved"]) for line in logs] == [
+        ("stream_drifts", "warning", 3, moved)
+    ]
+    before, now = (0.0, 1.0) if feature is not None else (0.3, 0.6)
+    assert (logs[0]["mean_before"], logs[0]["mean_now"]) == pytest.approx((before, now), abs=0.05)
+    assert 0.4 < logs[0]["standard_deviations"] < 1.1
+    assert ("coreset.memory = adaptive" in logs[0]["remedy"]) is (config.coreset.memory != "adaptive")
+
+
+def test_drift_is_told_again_after_it_was_silent() -> None:
+    """Not while it lasts, whatever moves most; each partition for itself."""
+    one, other = Drift(0, None, 0.0, 1.0, 2.0), Drift(None, 1, 0.1, 0.2, 3.0)
+    told_of = Conditions()
+    with structlog.testing.capture_logs() as logs:
+        for drifts in ({0: one}, {0: other, 2: one}, {2: one}, {}, {0: other}):
+            told_of.warn_of_drift(drifts, PointsConfig(dimension=4))
+    assert [(line["partition"], line["moved"]) for line in logs] == [
+        (0, "the feature x[0]"), (2, "the feature x[0]"), (0, "the share of the label 1")
+    ]  # fmt: skip
+
+
+def test_a_trainer_tells_of_drift(
+    settings: Settings, connection: Connection, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It asks whenever it takes a cut."""
+    monkeypatch.setattr(Learner, "drift", lambda _: {0: Drift(1, None, 0.0, 1.0, 2.0)})
+    produce(connection, settings.input.topic, records(160))
+    run_until(settings, connection, 160)
+    assert sum("stream_drifts" in line for line in capsys.readouterr().out.splitlines()) == 1
 
 
 def test_a_condition_is_told_once_and_again_as_its_count_grows_tenfold() -> None:
     """However long it lasts, the log gets a line for each power of ten."""
     assert told({}, {"calibrated": 9}) == []
     assert told(*({"strained": count} for count in range(2, 2_000))) == [("strained", n) for n in (2, 20, 200)]
-    assert told({"shifted": 1}, {"shifted": 1, "by_weight": 4}) == [("shifted", 1), ("by_weight", 4)]
+    assert told({"crowded": 1}, {"crowded": 1, "by_weight": 4}) == [("crowded", 1), ("by_weight", 4)]
 
 
 def test_few_points_for_the_features_are_told() -> None:
@@ -108,36 +136,18 @@ def survey() -> Points:
 
 
 @pytest.mark.parametrize("structure", ["tree", "chain"])
-@pytest.mark.parametrize("order", ["shuffled", "by-class", "drifting"])
+@pytest.mark.parametrize("order", ["shuffled", "by-class"])
 def test_sorted_streams_are_noticed_and_shuffled_ones_are_not(structure: str, order: str) -> None:
-    """Real points: sorted by label, or by a feature, at least one condition is met; shuffled none is."""
+    """Real points: sorted by label, a condition is met; shuffled none is."""
     points = survey()
     turn = {
         "shuffled": np.random.default_rng(3).permutation(len(points)),
         "by-class": np.argsort(points.y, kind="stable"),
-        "drifting": np.argsort(points.X[:, 0], kind="stable"),
     }[order]
     counts = observed(points.take(turn), structure)
     met = {name for name, count in counts.items() if count} - {"calibrated"}
-    expected = {"shuffled": set(), "by-class": {"by_weight"}, "drifting": {"shifted"}}[order]
-    assert expected <= met
-    assert order != "shuffled" or not met
+    assert "by_weight" in met if order == "by-class" else not met
     assert counts["calibrated"] > 0
-
-
-def turning(n: int, degrees: int) -> Points:
-    """Return normal features whose rule turns evenly over the stream, while they and the share of labels stay."""
-    random = np.random.default_rng(5)
-    X, angle = random.normal(size=(n, 8)).astype(np.float32), np.linspace(0.0, np.deg2rad(degrees), n)
-    rule = X[:, 0] * np.cos(angle) + X[:, 1] * np.sin(angle) + 0.3 * random.normal(size=n)
-    return Points(X, np.where(rule > 0.0, 1, -1).astype(np.int8), np.ones(n))
-
-
-@pytest.mark.parametrize("structure", ["tree", "chain"])
-@pytest.mark.parametrize(("degrees", "noticed"), [(0, False), (90, True), (180, True)])
-def test_a_rule_that_turns_slowly_is_noticed_in_screened_leaves(structure: str, degrees: int, noticed: bool) -> None:
-    """The rule alone: no feature, and no share of labels, says anything."""
-    assert bool(observed(turning(60_000, degrees), structure)["shifted"]) == noticed
 
 
 # ---------------------------------------------------------------- outliers

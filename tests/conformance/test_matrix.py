@@ -149,7 +149,7 @@ def test_a_restart_that_comes_back_otherwise_is_found(linear: Published, monkeyp
 
     def rounded(learner: Learner, state: LearnerState) -> None:
         parts = {
-            at: replace(one, leaf_points=one.leaf_points.reweighted(np.round(one.leaf_points.weight, 9)))
+            at: replace(one, leaf=one.leaf.reweighted(np.round(one.leaf.weight, 9)))
             for at, one in state.partitions.items()
         }
         restore(learner, replace(state, partitions=parts))

@@ -1,4 +1,4 @@
-"""Small dense linear algebra that gives the same bits whatever the number of threads: compiled loops, no BLAS.
+"""Dense linear algebra that gives the same bits whatever the number of threads: compiled loops, no BLAS.
 
 Pilots and reductions run beside a training that sets the number of BLAS's threads for the whole process; what they
 compute must not depend on it. Sizes are those of features. Every inner loop runs along contiguous memory, so that the
@@ -31,6 +31,39 @@ def dot(x, y):  # type: ignore[no-untyped-def]
     for i in range(len(x)):
         total += x[i] * y[i]
     return total
+
+
+@njit(cache=True, nogil=True)
+def product(A, B):  # type: ignore[no-untyped-def]
+    """Return A B, of shapes (n, m) and (m, k), each sum in the order of m: the same bits on every machine."""
+    n, m, k = A.shape[0], A.shape[1], B.shape[1]
+    found = np.zeros((n, k))
+    for i in range(n):
+        line = found[i]
+        for j in range(m):
+            a = A[i, j]
+            for c in range(k):
+                line[c] += a * B[j, c]
+    return found
+
+
+@njit(cache=True, nogil=True)
+def along(A, x):  # type: ignore[no-untyped-def]
+    """Return A x, of shapes (n, d) and (d,), as `product` does; four rows go together."""
+    n, d = A.shape
+    found, whole = np.zeros(n), n - n % 4
+    for i in range(0, whole, 4):
+        p, q, r, s = 0.0, 0.0, 0.0, 0.0
+        for j in range(d):
+            p += A[i, j] * x[j]
+            q += A[i + 1, j] * x[j]
+            r += A[i + 2, j] * x[j]
+            s += A[i + 3, j] * x[j]
+        found[i], found[i + 1], found[i + 2], found[i + 3] = p, q, r, s
+    for i in range(whole, n):
+        for j in range(d):
+            found[i] += A[i, j] * x[j]
+    return found
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"})

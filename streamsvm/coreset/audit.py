@@ -211,7 +211,9 @@ def estimate(sample: Sequence[Sampled], loss: Float, boundary: float = 1.0) -> t
             mean = float(own.mean()) / worst
             apart = own / worst - mean
             total += weight / whole * mean
-            moments += unseen * np.array([each**2 * (apart @ apart) * n / max(n - 1, 1), each**3 * (apart**3).sum()])
+            moments += unseen * np.array(
+                [each**2 * np.square(apart).sum() * n / max(n - 1, 1), each**3 * (apart**3).sum()]
+            )
     variance, third = moments.tolist()
     missed *= 1.0 + 1.0 / (1.0 + positive)
     low = min(_gamma_quantile(-Z, total, variance), total)

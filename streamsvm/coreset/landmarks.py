@@ -128,7 +128,7 @@ def measured_by_landmarks(
     v = points.weight * factor[label]
     for problem, margin in enumerate(found.margin):
         activity = np.sqrt(np.clip((1.3 - margin) / 0.6, 0.0, 1.0))
-        mean = float(v @ activity / v.sum())
+        mean = float((v * activity).sum() / v.sum())
         root[problem, d] = ACTIVE / mean if mean > 0.0 else 0.0
         terms[problem, :, 0] = 1.0 - ACTIVE - EVEN
     return again(points, pilot)

@@ -51,6 +51,7 @@ from streamsvm.coreset.buckets import NO_TIMES, Bucket, Extent, Float, Labels, L
 from streamsvm.coreset.landmarks import measured_by_kernel
 from streamsvm.coreset.pilot import Measured, class_weights, measured
 from streamsvm.coreset.reduce import Observed, Purpose, generator, reduce
+from streamsvm.linalg import along, product
 from streamsvm.points import Points, Position, Rows
 
 LATEST_MS: Final = (1 << 53) - 1
@@ -120,13 +121,16 @@ class Horizons:
         label = label_index(points.y, len(seen.class_weight))
         h, machines, width = self.w.shape
         X = np.hstack([points.X.astype(np.float64), np.ones((len(points), 1))])
-        decision = (X @ self.w.reshape(-1, width).T).reshape(len(X), h, machines)
-        mixed = [np.einsum("h,nhp->np", np.array(own), decision) for own in (self.by_slots(end, span), self.starts)]
+        decision = product(X, np.ascontiguousarray(self.w.reshape(-1, width).T)).reshape(len(X), h, machines)
+        each = (np.array(own)[:, None] for own in (self.by_slots(end, span), self.starts))
+        mixed = [(own * decision).sum(axis=1) for own in each]
         decision = np.concatenate([decision, np.stack(mixed, axis=1)], axis=1)
         said = (decision[:, :, 0] > 0.0) if machines == 1 else decision.argmax(axis=2)
         u = points.weight * class_weights(config.svm, seen.class_weight)[label]
         rate = min(1.0, math.sqrt(USUAL_LEAF / seen.count))
-        errors = (seen.count * rate / u.sum() * (u @ (said != label[:, None]))).tolist()
+        errors = (
+            seen.count * rate / u.sum() * product(u[None], (said != label[:, None]).astype(np.float64))[0]
+        ).tolist()
         of_slots = [errors[self._place(slot, end, span)] for slot in range(len(self.slots))]
         return replace(
             self,
@@ -209,7 +213,7 @@ def _expert(buckets: Sequence[Bucket], name: tuple[int, int, int], config: Model
         solved, (mean, inverse) = found.pilot.w, found.pilot.scaling
         which = np.zeros(1, np.intp) if labels == 2 else found.pilot.side.argmax(axis=1)
         w[which, :-1] = solved[:, :-1] * inverse
-        w[which, -1] = solved[:, -1] - (solved[:, :-1] * inverse) @ mean
+        w[which, -1] = solved[:, -1] - along(solved[:, :-1] * inverse, mean)
     return w
 
 

@@ -22,7 +22,7 @@ with slope and curvature of the loss, smoothed over 2 delta. The worth of a row 
 problem has less of what matters to it than in a sample of its own. Above `EXACT` features the norm is estimated by
 random projections (Johnson and Lindenstrauss 1984): this decides how well points are chosen, never an expectation.
 
-Library linear algebra is used on kept points only, whose number the stream decides: never on rows as they arrive.
+No library's linear algebra is used: its bits depend on the processor, and states must not.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from numpy.typing import NDArray
 from streamsvm.compiling import njit
 from streamsvm.config import SvmConfig
 from streamsvm.coreset.buckets import Float, Labels, Moments, label_index
+from streamsvm.linalg import add_gram, along, back_substituted, factorise, product
 from streamsvm.model.kernels import LinearKernel
 from streamsvm.points import Points
 from streamsvm.svm.block.interior_point import MOST_FEATURES, InteriorPointSolver
@@ -212,7 +213,7 @@ def placed(points: Points, pilot: Pilot) -> tuple[Labels, Float, Float]:
     """Return labels, (z, 1) and margins of points under a pilot of others."""
     label, rows = label_index(points.y, len(pilot.class_weight)), scaled_rows(points, pilot.scaling)
     sign = 2.0 * pilot.side.take(label, axis=1) - 1.0
-    return label, rows, sign * (pilot.w @ rows.T if pilot.landmarks is None else pilot.landmarks.decide(points))
+    return label, rows, sign * (_decide(pilot.w, rows) if pilot.landmarks is None else pilot.landmarks.decide(points))
 
 
 def again(points: Points, pilot: Pilot) -> Measured:
@@ -234,21 +235,23 @@ def _problem(rows: Float, side: Labels, v: Float, penalty: float, mixture: Float
     if not (bound > 0.0 and np.isfinite(w).all()):
         return None
     own = np.bincount(side, v, 2)
-    centre = np.stack([v * (side == 0), v * (side == 1)]) @ Z / own[:, None]
+    centre = product(np.stack([v * (side == 0), v * (side == 1)]), rows)[:, :-1] / own[:, None]
     alpha = own[::-1] / (2.0 * penalty * own.sum() * own)
     terms = np.stack([1.0 / own, penalty / (4.0 * alpha * bound), np.full(2, penalty * np.sqrt(2.0 / bound))], axis=1)
-    margin = sign * (rows @ w)
+    margin = sign * along(rows, w)
     sensitive = _sensitivity(rows, side, centre, terms)
-    times = SENSITIVE * own.sum() / (v @ sensitive)
+    times = SENSITIVE * own.sum() / (v * sensitive).sum()
     terms *= times
     bend = curvature(HINGE, margin) * upper
     near = rows.compress(bend > 0.0, axis=0)
-    H = (near.T * bend[bend > 0.0]) @ near
-    H.flat[:: len(H) + 1] += np.append(np.ones(Z.shape[1]), 1e-9 * upper.sum())
+    H = np.diag(np.append(np.ones(Z.shape[1]), 1e-9 * upper.sum()))
+    add_gram(near, bend[bend > 0.0], H)
+    if not factorise(H):
+        return None
     # Of H = L L', the columns of L'^-1 give the norm: as many as there are features, or random mixtures of them.
-    root = np.asarray(np.linalg.solve(np.linalg.cholesky(H).T, mixture), np.float64)
+    root = back_substituted(H, mixture)
     influential = _influence(rows, margin, root)
-    mean = v @ influential / own.sum()
+    mean = (v * influential).sum() / own.sum()
     scale = INFLUENTIAL / mean if mean > 0.0 else 0.0
     root, parts = root * scale, sensitive * times + influential * scale
     return w, centre, terms, root, margin, parts
@@ -268,9 +271,13 @@ def _sensitivity(rows, side, centre, terms):  # type: ignore[no-untyped-def]
 
 
 def _influence(rows: Float, margin: Float, root: Float) -> Float:
-    along = rows @ root
     active = np.clip((1.0 + DELTA - margin) / (2.0 * DELTA), 0.0, 1.0)
-    return np.asarray(np.sqrt(np.einsum("ij,ij->i", along, along) * active))
+    return np.asarray(np.sqrt(np.square(product(rows, root)).sum(axis=1) * active))
+
+
+def _decide(w: Float, rows: Float) -> Float:
+    """Return the decision values of linear machines, shape (p, n)."""
+    return np.array([along(rows, one) for one in w]).reshape(len(w), len(rows))
 
 
 def solved(Z: Float, y: NDArray[np.int8], upper: Float) -> tuple[Float, float]:
@@ -308,7 +315,7 @@ def dual_bound(Z: Float, y: NDArray[np.int8], upper: Float, alpha: Float) -> flo
         alpha = upper.copy()
         own = [alpha[y < 0].sum(), alpha[y > 0].sum()]
     least = min(own)
-    w = (alpha * y * (least / np.where(y > 0, own[1], own[0]))) @ Z
-    norm = float(w @ w)
+    w = product((alpha * y * (least / np.where(y > 0, own[1], own[0])))[None], Z)
+    norm = float(np.square(w).sum())
     s = 1.0 if norm <= 2.0 * least else 2.0 * least / norm
     return float(max(0.0, (2.0 * s * least - 0.5 * s * s * norm) * (1.0 - 1e-9)))

@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 
 from streamsvm.coreset.buckets import Float, Labels, label_index
 from streamsvm.coreset.pilot import Measured, Pilot
+from streamsvm.linalg import add_gram, along, factorise, product, substitute
 from streamsvm.points import Points
 
 LEAST: Final = 0.1
@@ -193,10 +194,11 @@ class Totals:
         side = pilot.side[:, found.label]
         v = np.where(found.margin < 1.0, u * pilot.class_weight[found.label], 0.0)
         active = np.stack([(v * (side == one)).sum(axis=1) for one in (0, 1)], axis=1)
-        Z = found.rows[:, :-1]
         label = np.bincount(found.label, u, pilot.side.shape[1]).astype(np.float64)
-        pulled = Z if pilot.landmarks is None else Z[:, :0]
-        return cls(label, active, ((2.0 * side - 1.0) * v) @ pulled, u @ Z)
+        pulled = product((2.0 * side - 1.0) * v, found.rows)
+        return cls(
+            label, active, pulled[:, : -1 if pilot.landmarks is None else 0], product(u[None], found.rows)[0, :-1]
+        )
 
 
 def calibrated(kept: Points, rows: Float, margin: Float, totals: Totals, pilot: Pilot, observed: Observed) -> Points:
@@ -227,36 +229,37 @@ def calibrated(kept: Points, rows: Float, margin: Float, totals: Totals, pilot: 
         observed.uncalibrated += 1
     weight = kept.weight
     if room >= 0:
-        weight, unmet = _moved(weight, np.vstack(columns, dtype=np.float64).T, np.hstack(wanted))
+        weight, unmet = _moved(weight, np.ascontiguousarray(np.vstack(columns, dtype=np.float64)), np.hstack(wanted))
         observed.strained += unmet > STRAINED
     own = np.bincount(label, weight, labels)
     return kept.reweighted(weight * np.divide(totals.label, own, out=np.ones(labels), where=own > 0.0)[label])
 
 
 def _moved(weight: Float, A: Float, totals: Float) -> tuple[Float, float]:
-    """Move weights as little as possible so that weight @ A meets totals; return also the greatest relative miss.
+    """Move weights as little as possible so that A weight meets totals; return also the greatest relative miss.
 
     Newton's method on the multipliers, where factors are clipped to `LEAST` and `MOST`.
     """
-    size = np.maximum(np.abs(totals), weight @ np.abs(A))
+    size = np.maximum(np.abs(totals), along(np.abs(A), weight))
     size[size == 0.0] = 1.0
-    A, totals = A / size, totals / size
-    factor, step, best = np.ones(len(weight)), np.zeros(A.shape[1]), (np.inf, np.ones(len(weight)))
+    A, totals = A / size[:, None], totals / size
+    factor, step, best = np.ones(len(weight)), np.zeros(len(A)), (np.inf, np.ones(len(weight)))
     for _ in range(STEPS + 1):
-        missing = totals - (weight * factor) @ A
+        missing = totals - along(A, weight * factor)
         miss = float(np.abs(missing).max())
         if miss < best[0]:
             best = miss, factor
         if miss <= MET:
             break
         free = (factor > LEAST) & (factor < MOST)
-        part = A[free]
-        H = (part.T * weight[free]) @ part
+        part = np.ascontiguousarray(A.T[free])
+        H, further = np.zeros((len(step), len(step))), np.empty(len(step))
+        add_gram(part, weight[free], H)
         diagonal = np.diagonal(H)
         H.flat[:: len(H) + 1] += RIDGE * diagonal.mean() + (diagonal == 0.0)
-        try:
-            step = step + np.linalg.solve(H, missing)
-        except np.linalg.LinAlgError:
+        if not factorise(H):
             break
-        factor = np.clip(1.0 + A @ step, LEAST, MOST)
+        substitute(H, missing, further)
+        step = step + further
+        factor = np.clip(1.0 + product(step[None], A)[0], LEAST, MOST)
     return weight * best[1], best[0]

@@ -24,6 +24,7 @@ from streamsvm.learning.training import with_rough_probability
 from streamsvm.model.classes import AnyModel
 from streamsvm.model.recipes import compiled
 from streamsvm.points import Points, Position, Rows, Times
+from streamsvm.process_wide import one_algebra_thread
 
 NO_CUT: Final = 1 << 30
 """Leaves after which a cut falls due by itself: never, predictions ask for theirs."""
@@ -99,10 +100,11 @@ class Stream:
             leader_epoch=np.full(n, -1, np.int64),
         )
         done = 0
-        while done < n:
-            done += self.learner.learn(rows.slice(done, n))
-            if self.learner.cut_due:
-                self.learner.decline_cut()
+        with one_algebra_thread():  # pilots of RBF machines have other bits with another number
+            while done < n:
+                done += self.learner.learn(rows.slice(done, n))
+                if self.learner.cut_due:
+                    self.learner.decline_cut()
         self._made = self._model = None
         self._warn_of_outliers(stacklevel=4)
         self._warn_of_the_coreset(stacklevel=4)

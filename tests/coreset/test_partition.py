@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -238,3 +241,24 @@ def test_the_buckets_of_a_counter_are_the_digits_of_its_leaves(reducer: str) -> 
         held = [bucket.extent.rows // 20 for bucket in partition.buckets]
         assert held == [1 << digit for digit in reversed(range(6)) if leaves >> digit & 1]
         assert all(len(bucket.points) <= 15 for bucket in partition.buckets)
+
+
+OF_A_PROCESS = """
+import hashlib
+from streamsvm.coreset.state import Names, encode_state
+from tests.coreset.streams import config_of, learned, mixture, rows_of
+
+for d, labels in ((3, 2), (24, 2), (40, 2), (3, 4)):
+    state = learned(rows_of(mixture(2_500, d, labels)), config_of(d, labels)).state()
+    print(hashlib.sha256(encode_state(state, Names(1, "", ""))).hexdigest())
+"""
+
+
+def test_another_processor_changes_no_bit() -> None:
+    """Whatever kernels and threads the library of linear algebra takes."""
+    found = set()
+    for kernels, threads in (("Haswell", "1"), ("Sandybridge", "2"), ("Prescott", "1")):
+        own = {**os.environ, "OPENBLAS_CORETYPE": kernels, "OPENBLAS_NUM_THREADS": threads}
+        command = [sys.executable, "-c", OF_A_PROCESS]
+        found.add(subprocess.run(command, env=own, capture_output=True, text=True, check=True).stdout)
+    assert len(found) == 1

@@ -74,7 +74,7 @@ def test_calibration_moves_weights_the_least(seed: int) -> None:
     weight, A = random.uniform(0.5, 3.0, 30), np.column_stack([np.ones(30), random.standard_normal((30, 4))])
     # Of a larger sample's kind: some factors reach the box in half of the cases.
     totals = (weight * np.clip(random.normal(1.0, 0.2 + 0.15 * seed, 30), LEAST, MOST)) @ A
-    moved, miss = _moved(weight, A, totals)
+    moved, miss = _moved(weight, np.ascontiguousarray(A.T), totals)
     best = minimize(
         lambda g: (weight * np.square(g - 1.0)).sum(),
         np.ones(30),
@@ -97,10 +97,10 @@ def test_calibration_moves_weights_the_least(seed: int) -> None:
 def test_totals_that_no_weights_meet_are_missed_and_said_to_be() -> None:
     """No weights are returned that are worse than the given ones."""
     weight, A = np.ones(10), np.ones((10, 1))
-    moved, miss = _moved(weight, A, np.array([100.0]))
+    moved, miss = _moved(weight, np.ascontiguousarray(A.T), np.array([100.0]))
     assert miss == pytest.approx(0.4)
     np.testing.assert_allclose(moved, MOST)
-    assert _moved(weight, np.ones((10, 2)), np.array([9.0, 11.0]))[1] <= 0.1
+    assert _moved(weight, np.ones((2, 10)), np.array([9.0, 11.0]))[1] <= 0.1
 
 
 @pytest.mark.parametrize(("labels", "d"), [(2, 3), (2, 40), (4, 3)])

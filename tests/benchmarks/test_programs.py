@@ -183,8 +183,8 @@ def digest_of(config: ModelConfig, n: int, spoil: bool = False) -> str:
     state = learner.state()
     if spoil:
         own = state.partitions[0]
-        weight = np.nextafter(own.leaf_points.weight, 9.0)
-        state = replace(state, partitions={0: replace(own, leaf_points=own.leaf_points.reweighted(weight))})
+        weight = np.nextafter(own.leaf.weight, 9.0)
+        state = replace(state, partitions={0: replace(own, leaf=own.leaf.reweighted(weight))})
     return scale.digest_of(state, config)
 
 

@@ -26,6 +26,7 @@ from consumers.streams import KnownPointers
 from streamsvm.branches.history import Erased, Obeyed, obeying
 from streamsvm.checkpoint import Snapshot, format as checkpoint
 from streamsvm.coreset.buckets import Moments
+from streamsvm.coreset.drift import History as Blocks
 from streamsvm.delivery import Begin, Candidate, Present, Resume, decide
 from streamsvm.errors import CorruptCheckpoint, StateError
 from streamsvm.kafka import TopicInfo
@@ -79,7 +80,15 @@ def nothing_learned() -> Snapshot:
     made, none = configured(OTHER, head=head(3, 1)), Moments.zero(2)
     empty = {
         partition: replace(
-            state, sealed=0, buckets=(), leaf_extent=replace(state.leaf_extent, moments=none), screened=None
+            state,
+            sealed=0,
+            buckets=(),
+            leaf=state.leaf.take(slice(0, 0)),
+            extent=replace(state.extent, moments=none),
+            screen=None,
+            raw=True,
+            audit=(),
+            history=Blocks.zero(2),
         )
         for partition, state in made.learner.partitions.items()
     }

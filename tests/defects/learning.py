@@ -16,7 +16,7 @@ from streamsvm.checkpoint import directory as checkpoint
 from streamsvm.checkpoint.snapshot import Snapshot
 from streamsvm.ingest.decoder import Decoded, PointDecoder
 from streamsvm.kafka import Cluster, Message
-from streamsvm.learning.learner import Learner, LearnerState
+from streamsvm.learning.learner import Learner, LearnerState, TakenCut
 from streamsvm.points import Points
 from tests.defects.planting import TABLE, Simulated, wrap
 
@@ -29,7 +29,7 @@ def forgets_the_leaf() -> None:
 
     def restore(original: Any, learner: Learner, state: LearnerState) -> None:
         partitions = {
-            partition: replace(saved, leaf_points=Points.empty(saved.leaf_points.dimension, saved.leaf_points.X.dtype))
+            partition: replace(saved, leaf=Points.empty(saved.leaf.dimension, saved.leaf.X.dtype))
             for partition, saved in state.partitions.items()
         }
         original(learner, replace(state, partitions=partitions))
@@ -44,8 +44,8 @@ def learns_a_row_twice() -> None:
     def learn(original: Any, learner: Learner, rows: Any, until: Any = None) -> int:
         first = rows.index_of(learner.positions[rows.partition])
         held = learner._partitions[rows.partition]
-        if 0 < first < len(rows) and held.leaf.missing > 1:
-            held.leaf.add(rows.slice(first - 1, first))
+        if 0 < first < len(rows) and held.missing > 1:
+            held.add(rows.slice(first - 1, first))
         learned: int = original(learner, rows, until)
         return learned
 
@@ -62,12 +62,13 @@ def keeps_a_pending_cut_as_positions() -> None:
         snapshot: Snapshot = original(content)
         if snapshot.pending is None:
             return snapshot
-        learner = Learner(snapshot_models(snapshot), snapshot.base, 1)
+        config, pending = snapshot_models(snapshot), snapshot.pending
+        learner = Learner(config, snapshot.base, 1)
         learner.restore(snapshot.learner)
-        pending, now = snapshot.pending, learner.cut()
+        now = learner.cut()
         if isinstance(pending, LearnerState):
-            pending = learner.taken_of(pending).make()
-        pending = replace(pending, points=now.points, moments=now.moments, rows=now.rows)
+            pending = TakenCut(pending.partitions, config).make()
+        pending = replace(pending, points=now.points, moments=now.moments, learned=now.learned)
         return replace(snapshot, pending=pending)
 
     wrap(checkpoint, "decode", decode)

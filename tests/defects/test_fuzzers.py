@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from consumers.host.web import head, server
-from streamsvm.checkpoint import forms
+from streamsvm.coreset import state
 from streamsvm.ingest import Point, arrow, arrow_stream, avro, decoder as points, json_rows
 from streamsvm.model import message as model_codec
 from tests.fuzz.every_target import TARGETS
@@ -67,7 +67,7 @@ def unchecked_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def unchecked_lengths(monkeypatch: pytest.MonkeyPatch) -> None:
     """Do not look where arrays end."""
-    monkeypatch.setattr(forms.StateReader, "end", lambda _: None)
+    monkeypatch.setattr(state._Reader, "end", lambda _: None)
     monkeypatch.setattr(forms.msgspec.json, "decode", lambda value, type: json.loads(bytes(value)))  # noqa: A006
 
 

@@ -163,7 +163,7 @@ def _screened(play: Play) -> None:
     """Count the newest checkpoint if it was made in the middle of a screened leaf: the clock decides when one is."""
     newest = max(play.stage.settings.checkpoint.directory.glob("*.ssvm"))
     (partition,) = decode(newest.read_bytes()).learner.partitions.values()
-    play.counts["checkpoints_within_a_screened_leaf"] += bool(partition.screened and partition.leaf_extent.rows)
+    play.counts["checkpoints_within_a_screened_leaf"] += bool(partition.screen and partition.extent.rows)
 
 
 def _within(play: Play) -> None:

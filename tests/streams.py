@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from streamsvm.checkpoint import Snapshot
 from streamsvm.config import ModelConfig, PointsConfig, SvmConfig
-from streamsvm.learning.learner import LearnerState
+from streamsvm.learning import LearnerState
 from streamsvm.model import Head, PartitionCut
 from streamsvm.points import Points, Position, Rows, Times
 from tests.config.sizes import sized

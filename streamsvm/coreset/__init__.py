@@ -11,3 +11,20 @@ worth, and all rows add to exact totals.
 Source: Tukan, Baykal, Feldman and Rus 2020, "On Coresets for Support Vector Machines"; where we differ is said in
 `reduce`.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from streamsvm.offered import on_first_use
+
+if TYPE_CHECKING:
+    from streamsvm.coreset import reduce as reduce, state as state
+    from streamsvm.coreset.audit import Reservoir as Reservoir, Sampled as Sampled
+    from streamsvm.coreset.buckets import Bucket as Bucket, Extent as Extent, Learned as Learned, Moments as Moments
+    from streamsvm.coreset.drift import Drift as Drift, History as History
+    from streamsvm.coreset.outliers import Outlier as Outlier, RowBound as RowBound, Tally as Tally
+    from streamsvm.coreset.partition import PartitionState as PartitionState
+    from streamsvm.coreset.pilot import dual_bound as dual_bound, measured as measured
+
+__getattr__ = on_first_use(__name__, __file__)

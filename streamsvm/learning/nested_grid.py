@@ -43,7 +43,7 @@ from streamsvm.learning.learner import Cut
 from streamsvm.learning.tuning import WIDTHS, Folds, Score
 from streamsvm.model.kernels import Float, RbfKernel
 from streamsvm.points import Signs
-from streamsvm.svm.block.rough_descent import KernelRows, RoughDescent, decisions
+from streamsvm.svm.block.rough_descent import KernelRows, RoughDescent, rough_decisions
 
 GAMMAS: Final = (1 / 16, 1 / 4, 1.0, 2.0, 4.0, 8.0, 16.0, 64.0)
 """Multiples of the configured gamma, where none are given."""
@@ -274,7 +274,7 @@ def _judged(grid: Grid, few: NDArray[np.intp], aside: NDArray[np.intp], cells: C
         # Of more points all kernel values would take too much memory.
         source = KernelRows(Z, gamma, source) if len(few) <= MANY + RARE else None
         b[row], intercept[row, :, 0] = _path(Z, gamma, source, grid.y[few], weight, boxes, grid)
-    values = decisions(Z, grid.Z[aside], gammas, b) + intercept
+    values = rough_decisions(Z, grid.Z[aside], gammas, b) + intercept
     found[cells] = [[grid.judge(decision, grid.y[aside], outside) for decision in of_gamma] for of_gamma in values]
     return found
 

@@ -9,6 +9,11 @@ from streamsvm.offered import on_first_use
 if TYPE_CHECKING:
     from streamsvm.svm.block.descent import warm_up as warm_up
     from streamsvm.svm.block.interior_point import MOST_STEPS as MOST_STEPS, InteriorPointSolver as InteriorPointSolver
+    from streamsvm.svm.block.rough_descent import (
+        KernelRows as KernelRows,
+        RoughDescent as RoughDescent,
+        rough_decisions as rough_decisions,
+    )
     from streamsvm.svm.feasible import balanced as balanced
     from streamsvm.svm.fit_landmarks import decisions as decisions, fewer_terms as fewer_terms
     from streamsvm.svm.objective import (

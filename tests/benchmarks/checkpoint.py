@@ -17,9 +17,8 @@ from typing import Any, Final
 import numpy as np
 
 from streamsvm.checkpoint import CheckpointDirectory, FileSystem, Snapshot, decode, encode
-from streamsvm.coreset.buckets import Bucket, Extent, Moments
-from streamsvm.coreset.drift import History
-from streamsvm.learning.learner import LearnerState
+from streamsvm.coreset import Bucket, Extent, History, Moments
+from streamsvm.learning import LearnerState
 from streamsvm.points import Points, Position
 from tests.benchmarks.runner import Stopwatch, numbers, parser_of, written
 from tests.golden.checkpoint import handmade

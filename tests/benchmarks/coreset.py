@@ -38,7 +38,7 @@ from typing import Any, Final
 import numpy as np
 
 from streamsvm.config import SvmConfig
-from streamsvm.coreset.buckets import Moments
+from streamsvm.coreset import Moments
 from streamsvm.coreset.reduce import Observed
 from streamsvm.learning import train
 from streamsvm.linalg import Float

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from streamsvm.config import SvmConfig
-from streamsvm.coreset.pilot import dual_bound
+from streamsvm.coreset import dual_bound
 from streamsvm.linalg import Float
 from streamsvm.model import LinearKernel
 from streamsvm.points import Points, Signs

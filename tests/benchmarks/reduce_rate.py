@@ -19,7 +19,7 @@ import numpy as np
 from sklearn.linear_model import SGDClassifier
 
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig
-from streamsvm.learning.learner import Learner, warm_up
+from streamsvm.learning import Learner, warm_up
 from streamsvm.points import Points, Position, Rows
 from tests.benchmarks.runner import Interval, in_turns, numbers, parser_of, written
 from tests.streams import rows_of

@@ -40,8 +40,7 @@ from streamsvm.checkpoint import CheckpointDirectory, FileSystem
 from streamsvm.config import ModelConfig, PointsConfig
 from streamsvm.coreset.state import Names, encode_state
 from streamsvm.kafka import Cluster, Connection, TopicSpec
-from streamsvm.learning import train
-from streamsvm.learning.learner import LearnerState, TakenCut
+from streamsvm.learning import LearnerState, TakenCut, train
 from tests.benchmarks.ingest import FORMATS, make, store, values_of
 from tests.benchmarks.runner import Child, aligned, all_cores, known, numbers, parser_of, shown, words, written
 from tests.benchmarks.trainers import TIMEOUT_S, serve, started_broker, trained

@@ -16,14 +16,12 @@ from sklearn.linear_model import SGDClassifier
 
 from streamsvm.checkpoint import format as checkpoint
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
-from streamsvm.coreset.buckets import Moments
-from streamsvm.coreset.pilot import measured
+from streamsvm.coreset import Moments, measured
 from streamsvm.coreset.reduce import Observed, Purpose, generator, reduce
 from streamsvm.estimators import SGD_SETTINGS
-from streamsvm.learning.learner import Learner
+from streamsvm.learning import Learner
 from streamsvm.linalg import Float
-from streamsvm.papers.clustered import sensitivities
-from streamsvm.papers.sampling import importance_sample
+from streamsvm.papers import importance_sample, sensitivities
 from streamsvm.points import Points, Position
 from tests.benchmarks.optimum import Model
 from tests.streams import rows_of, snapshot_of

@@ -36,10 +36,8 @@ from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
-from streamsvm.coreset.buckets import Moments
-from streamsvm.coreset.outliers import RowBound
-from streamsvm.learning import train
-from streamsvm.learning.learner import Learner
+from streamsvm.coreset import Moments, RowBound
+from streamsvm.learning import Learner, train
 from streamsvm.points import Points, Position
 from tests.benchmarks.optimum import Whole, fit
 from tests.benchmarks.runner import Kept, known, load, parser_of

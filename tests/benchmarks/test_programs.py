@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from streamsvm.config import ModelConfig
-from streamsvm.learning.learner import Learner
+from streamsvm.learning import Learner
 from streamsvm.points import Position
 from tests.benchmarks import certificate, checkpoint, houses, ingest, reduce_rate, scale, scorer, solver, tails
 from tests.brokers.fixtures import TestBroker

@@ -24,7 +24,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from streamsvm import private
-from streamsvm.branches.late_labels.joining import Joining
+from streamsvm.branches.late_labels import Joining
 from streamsvm.checkpoint import format as codec
 from streamsvm.checkpoint.directory import CheckpointDirectory, Generation
 from streamsvm.checkpoint.disk import FileSystem
@@ -32,7 +32,7 @@ from streamsvm.checkpoint.snapshot import Snapshot
 from streamsvm.coreset.state import FORMAT, KINDS, MAGIC, field_names
 from streamsvm.crashpoints import POINTS
 from streamsvm.errors import ConfigurationError, CorruptCheckpoint, DirectoryTaken, StateError, TransientError
-from streamsvm.learning.learner import Cut, Learner, LearnerState
+from streamsvm.learning import Cut, Learner, LearnerState
 from streamsvm.model import PartitionCut
 from streamsvm.points import Position, Rows
 from tests.checkpoint.disks import RefusingDisk, SmallDisk, VolatileDisk

@@ -12,7 +12,7 @@ import pytest
 from streamsvm.checkpoint.directory import CheckpointDirectory
 from streamsvm.checkpoint.snapshot import Snapshot
 from streamsvm.kafka import Cluster, TopicSpec
-from streamsvm.learning.learner import Cut, Learner
+from streamsvm.learning import Cut, Learner
 from streamsvm.model import partition_cuts
 from streamsvm.points import Position, Rows
 from tests.brokers.fixtures import TestBroker

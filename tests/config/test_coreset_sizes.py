@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from streamsvm.checkpoint import encode
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
 from streamsvm.config.sizes import doubling_buckets, windowed_buckets
-from streamsvm.learning.learner import Learner
+from streamsvm.learning import Learner
 from streamsvm.points import Position
 from tests.streams import gaussian, rows_of, snapshot_of
 

@@ -25,7 +25,7 @@ from streamsvm.build import build
 from streamsvm.config import ModelConfig
 from streamsvm.errors import StreamsvmError
 from streamsvm.kafka import Cluster, EmbeddedBroker
-from streamsvm.learning.learner import Learner
+from streamsvm.learning import Learner
 from streamsvm.model import ClassModel, Version, message as model_codec, positions
 from streamsvm.named_parts import PASSED_OVER
 from streamsvm.points import Points, Position

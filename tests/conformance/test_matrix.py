@@ -16,7 +16,7 @@ from consumers import constants
 from consumers.branches.history import erase
 from consumers.settings import Settings
 from streamsvm.kafka import Connection, EmbeddedBroker
-from streamsvm.learning.learner import Learner, LearnerState
+from streamsvm.learning import Learner, LearnerState
 from streamsvm.points import Position, Rows
 from streamsvm.registry import load_version
 from tests.branches.events.recipes import payment

@@ -25,12 +25,11 @@ from consumers.settings import Settings
 from consumers.streams import KnownPointers
 from streamsvm.branches.history import Erased, Obeyed, obeying
 from streamsvm.checkpoint import Snapshot, format as checkpoint
-from streamsvm.coreset.buckets import Moments
-from streamsvm.coreset.drift import History as Blocks
+from streamsvm.coreset import History as Blocks, Moments
 from streamsvm.delivery import Begin, Candidate, Present, Resume, decide
 from streamsvm.errors import CorruptCheckpoint, StateError
 from streamsvm.kafka import TopicInfo
-from streamsvm.learning.learner import Learner
+from streamsvm.learning import Learner
 from streamsvm.model import Head, PartitionCut
 from tests.checkpoint.test_checkpoint import snapshot
 from tests.streams import head_of, small_config
@@ -229,7 +228,7 @@ def shown(situation: Mapping[str, str], **options: Any) -> str:
 
 def learned(saved: Snapshot) -> bool:
     """Return whether a checkpoint holds any row."""
-    return any(state.rows_accepted for state in saved.learner.partitions.values())
+    return any(state.learned.count for state in saved.learner.partitions.values())
 
 
 def situations() -> Iterator[dict[str, str]]:

@@ -11,8 +11,7 @@ from streamsvm.delivery import reading
 from streamsvm.delivery.events import CaughtUp, CutTaken, RowsLearned
 from streamsvm.delivery.pipeline import Pipeline
 from streamsvm.errors import StateError
-from streamsvm.learning import learner, make
-from streamsvm.learning.learner import Cut, Learner
+from streamsvm.learning import Cut, Learner, learner, make
 from streamsvm.model import Head, partition_cuts
 from streamsvm.points import Position, Rows
 from tests.delivery.test_delivery import ready

@@ -29,7 +29,7 @@ from streamsvm import CoresetSVC
 from streamsvm.config import SvmConfig
 from streamsvm.estimators.evaluation import EmpiricalObjective, optimum
 from streamsvm.estimators.stream import REMEDIES, CoresetWarning
-from streamsvm.learning.conditions import MEANINGS
+from streamsvm.learning import MEANINGS
 from streamsvm.model import Grid, KernelMachine, Packing, RbfKernel
 from streamsvm.points import Points
 from tests.estimators.checks import LEAST_CHAIN, LEAST_TREE, REASONS, failed_seeds

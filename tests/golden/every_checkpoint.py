@@ -15,7 +15,7 @@ import numpy as np
 
 from streamsvm.checkpoint import Snapshot
 from streamsvm.config import ModelConfig, PointsConfig
-from streamsvm.learning.learner import Learner
+from streamsvm.learning import Learner
 from streamsvm.model import PartitionCut
 from streamsvm.points import Position
 from tests.config.sizes import sized

@@ -14,7 +14,7 @@ from hypothesis import given, settings, strategies as st
 
 from streamsvm.checkpoint import format as checkpoint_codec
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig
-from streamsvm.coreset.buckets import Moments
+from streamsvm.coreset import Moments
 from streamsvm.learning.learner import Cut, Learner, LearnerState, TakenCut
 from streamsvm.points import Points, Position, Rows
 from tests.streams import gaussian, rows_of, small_config, snapshot_of

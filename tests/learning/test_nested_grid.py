@@ -14,7 +14,7 @@ from streamsvm.config import ModelConfig
 from streamsvm.learning import is_due, judging, nested_grid, tune, tuning
 from streamsvm.learning.nested_grid import Grid, GridScores, _path, _weight, between, continued, drawn, search, smoothed
 from streamsvm.model import RbfKernel
-from streamsvm.svm.block.rough_descent import KernelRows, RoughDescent, decisions
+from streamsvm.svm import KernelRows, RoughDescent, rough_decisions
 from tests.learning.test_tuning import cut_of
 from tests.streams import ring
 
@@ -41,7 +41,7 @@ def test_decisions_aside_are_those_of_a_machine_of_the_few() -> None:
     """Points that judge have no part in a run, whose decision values of them are those of scikit-learn."""
     made, few = grid(600), 400
     b, intercept = _path(made.Z[:few], 0.2, None, made.y[:few], made.weight[:few], BOXES, made)
-    (runs,) = decisions(made.Z[:few], made.Z[few:], (0.2,), b[None])
+    (runs,) = rough_decisions(made.Z[:few], made.Z[few:], (0.2,), b[None])
     for box, decision in zip(BOXES, runs + intercept[:, None], strict=True):
         machine = SVC(C=box, gamma=0.2, tol=1e-4).fit(made.Z[:few], made.y[:few], made.weight[:few])
         np.testing.assert_allclose(decision, machine.decision_function(made.Z[few:]), atol=0.1)
@@ -54,7 +54,7 @@ def test_where_the_few_have_one_label_it_is_answered() -> None:
         made.Z[:50], 0.2, KernelRows(made.Z[:50], 0.2), -np.ones(50, np.int8), np.ones(50), BOXES, made
     )
     assert intercept == pytest.approx([-1.0] * 3)
-    assert not decisions(made.Z[:50], made.Z[50:], (0.2,), b[None]).any()
+    assert not rough_decisions(made.Z[:50], made.Z[50:], (0.2,), b[None]).any()
 
 
 def test_a_run_that_float32_cannot_end_is_confirmed_in_double() -> None:
@@ -176,7 +176,7 @@ def test_squares_of_kernel_values_are_those_of_a_larger_gamma(times: float) -> N
     got, expected = KernelRows(Z, gammas[1], KernelRows(Z, gammas[0])), KernelRows(Z, gammas[1])
     np.testing.assert_allclose(got.gram(np.arange(200)), expected.gram(np.arange(200)), rtol=2e-5, atol=1e-30)
     b = np.random.default_rng(0).normal(size=(2, 3, 200))
-    for gamma, own, decided in zip(gammas, b, decisions(Z, others, gammas, b), strict=True):
+    for gamma, own, decided in zip(gammas, b, rough_decisions(Z, others, gammas, b), strict=True):
         np.testing.assert_allclose(decided, own @ rbf_kernel(Z, others, gamma), atol=1e-4)
 
 

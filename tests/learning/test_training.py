@@ -11,8 +11,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from streamsvm.config import ModelConfig, PointsConfig, SvmConfig
-from streamsvm.coreset.audit import Reservoir, Sampled
-from streamsvm.coreset.buckets import Moments
+from streamsvm.coreset import Moments, Reservoir, Sampled
 from streamsvm.errors import ConfigurationError
 from streamsvm.ingest import LARGEST_WEIGHT, SMALLEST_WEIGHT
 from streamsvm.learning import training

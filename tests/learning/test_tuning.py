@@ -10,7 +10,7 @@ from sklearn.metrics import accuracy_score, balanced_accuracy_score
 from sklearn.svm import SVC
 
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
-from streamsvm.coreset.buckets import Learned, Moments
+from streamsvm.coreset import Learned, Moments
 from streamsvm.coreset.reduce import Observed, Purpose, generator
 from streamsvm.learning import tuning
 from streamsvm.learning.learner import Cut, training_set

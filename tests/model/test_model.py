@@ -13,7 +13,7 @@ import pytest
 from hypothesis import example, given, settings, strategies as st
 
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
-from streamsvm.coreset.buckets import Moments
+from streamsvm.coreset import Moments
 from streamsvm.errors import InvalidMessage
 from streamsvm.learning import naming, train
 from streamsvm.model import message as codec

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from streamsvm.config import ModelConfig, SvmConfig
-from streamsvm.coreset.buckets import Moments
+from streamsvm.coreset import Moments
 from streamsvm.errors import InvalidMessage
 from streamsvm.learning import naming, train
 from streamsvm.model import message as codec, packing as grids

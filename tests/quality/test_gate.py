@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import balanced_accuracy_score
 
-from streamsvm.coreset.audit import Sampled
+from streamsvm.coreset import Sampled
 from streamsvm.model import ClassModel, LinearMachine, LinearMachines, Model, Scaler
 from streamsvm.points import Points, Position
 from streamsvm.quality.gate import (

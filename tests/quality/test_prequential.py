@@ -8,7 +8,7 @@ from hypothesis import given, settings, strategies as st
 from sklearn.linear_model import SGDClassifier
 from sklearn.metrics import accuracy_score, balanced_accuracy_score, hinge_loss
 
-from streamsvm.coreset.buckets import Moments
+from streamsvm.coreset import Moments
 from streamsvm.model import KernelMachine, LinearMachine, Model, RbfKernel, Scaler
 from streamsvm.points import Points
 from streamsvm.quality.prequential import (

@@ -10,10 +10,8 @@ import pytest
 from sklearn.metrics import log_loss
 
 from streamsvm.config import ModelConfig, PointsConfig, SvmConfig
-from streamsvm.coreset.audit import Sampled
-from streamsvm.coreset.buckets import Moments
-from streamsvm.learning import make
-from streamsvm.learning.learner import Learner
+from streamsvm.coreset import Moments, Sampled
+from streamsvm.learning import Learner, make
 from streamsvm.learning.training import Trained, held_out, train
 from streamsvm.model import ClassModel, Model
 from streamsvm.model.skill_header import AnySkill

@@ -37,8 +37,7 @@ from streamsvm.kafka import (
     Watermarks,
     stamped,
 )
-from streamsvm.learning import Made, TrainFunction, Tuning, make, training
-from streamsvm.learning.learner import Cut, DueCut
+from streamsvm.learning import Cut, DueCut, Made, TrainFunction, Tuning, make, training
 from streamsvm.model import Alias, Version
 from streamsvm.quality import Verdict
 from tests.simulation.broker import FENCED, EndTxn, Entry, Refused

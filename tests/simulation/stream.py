@@ -17,12 +17,10 @@ from pydantic import PrivateAttr
 
 from consumers.settings import CheckpointConfig, InputConfig, OutputConfig, Settings, TrainingConfig
 from streamsvm.config import ModelConfig, PointsConfig, SvmConfig
-from streamsvm.coreset.buckets import Moments
-from streamsvm.coreset.partition import PartitionState
+from streamsvm.coreset import Moments, PartitionState
 from streamsvm.ingest import PointDecoder
 from streamsvm.kafka import Record
-from streamsvm.learning import Origin, Trained, audited, make, naming, version_of
-from streamsvm.learning.learner import Cut, Learner
+from streamsvm.learning import Cut, Learner, Origin, Trained, audited, make, naming, version_of
 from streamsvm.model import AnyModel, Audit, Fit, LinearMachine, MachineFit, Memory, Model, Scaler
 from streamsvm.points import Points, Position, Positions, Rows
 from tests.config.sizes import sized

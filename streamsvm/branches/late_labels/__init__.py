@@ -7,6 +7,6 @@ from typing import TYPE_CHECKING
 from streamsvm.offered import on_first_use
 
 if TYPE_CHECKING:
-    from streamsvm.branches.late_labels.joining import joining_of as joining_of
+    from streamsvm.branches.late_labels.joining import Joining as Joining, joining_of as joining_of
 
 __getattr__ = on_first_use(__name__, __file__)

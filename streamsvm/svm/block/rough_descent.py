@@ -78,7 +78,7 @@ def square(values: Values, times: int) -> None:
         np.multiply(values, values, out=values)
 
 
-def decisions(Z: Float, others: Float, gammas: Sequence[float], b: Float) -> Float:
+def rough_decisions(Z: Float, others: Float, gammas: Sequence[float], b: Float) -> Float:
     """Return sum_i b_i k_ij of some machines for points that none of them has; float32.
 
     A tile of the kernel is computed once, used for all machines while it is in a cache, and squared for the next gamma.

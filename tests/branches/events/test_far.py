@@ -10,7 +10,7 @@ import pytest
 
 from streamsvm.branches.events.features.recipe import Number, Recipe
 from streamsvm.config import SvmConfig
-from streamsvm.coreset.buckets import Moments
+from streamsvm.coreset import Moments
 from streamsvm.learning import train
 from streamsvm.model import Float, Version, message as codec
 from streamsvm.points import Points

@@ -16,7 +16,7 @@ from streamsvm.branches.history.erasure import beginning, emptied
 from streamsvm.branches.history.past import Past, superfluous
 from streamsvm.checkpoint import CheckpointDirectory, FileSystem, Snapshot
 from streamsvm.kafka import Cluster
-from streamsvm.learning.learner import Learner
+from streamsvm.learning import Learner
 from streamsvm.model import Head, PartitionCut
 from streamsvm.points import Position
 from tests.streams import gaussian, head_of, rows_of, small_config, snapshot_of

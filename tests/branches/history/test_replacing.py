@@ -12,7 +12,7 @@ from consumers.trainer import Open
 from consumers.verify.verify import verify
 from streamsvm.branches.history.without_part import WithoutRows
 from streamsvm.kafka import Cluster, Connection
-from streamsvm.learning.learner import Cut
+from streamsvm.learning import Cut
 from streamsvm.model import Gate, Version
 from streamsvm.registry import Aliases, read_aliases
 from streamsvm.verification import Outcome

@@ -10,7 +10,7 @@ import numpy as np
 from streamsvm.branches.late_labels.joining import Joining, with_joining
 from streamsvm.checkpoint import Snapshot
 from streamsvm.joining import Joiner, JoinRules
-from streamsvm.learning.learner import Cut
+from streamsvm.learning import Cut
 from streamsvm.points import Position
 from tests.joining import reference
 from tests.joining.test_joiner import feature_rows, label_rows

@@ -17,8 +17,7 @@ from consumers.metrics import Metrics
 from consumers.settings import Settings
 from streamsvm.ingest import encode
 from streamsvm.kafka import Cluster, Connection
-from streamsvm.learning import train
-from streamsvm.learning.learner import Learner
+from streamsvm.learning import Learner, train
 from streamsvm.model import Version, message as model_codec, positions
 from streamsvm.points import Position
 from tests import streams

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from streamsvm.config import ModelConfig, PointsConfig, SvmConfig
-from streamsvm.coreset.partition import PartitionState
+from streamsvm.coreset import PartitionState
 from streamsvm.coreset.state import Names, decode_state, encode_state
-from streamsvm.learning.learner import Learner, LearnerState
+from streamsvm.learning import Learner, LearnerState
 from streamsvm.points import Position, Rows
 from tests.config.sizes import sized
 from tests.coreset.test_memories import MEMORIES

@@ -19,8 +19,7 @@ from streamsvm.config import ModelConfig, PointsConfig, SvmConfig
 from streamsvm.errors import ConfigurationError
 from streamsvm.ingest.decoder import encode
 from streamsvm.kafka import Cluster, Connection, TopicSpec
-from streamsvm.learning import make
-from streamsvm.learning.learner import Learner
+from streamsvm.learning import Learner, make
 from streamsvm.model import ClassModel, ClassSkill, message as model_codec, spelt
 from streamsvm.points import Points, Position
 from streamsvm.registry import export, load_version

@@ -14,14 +14,12 @@ from consumers.trainer.coreset_conditions import REMEDIES, Conditions
 from consumers.trainer.outliers import OutlierLog
 from consumers.trainer.startup import few_points
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
-from streamsvm.coreset.drift import Drift
-from streamsvm.coreset.outliers import Outlier, Tally
+from streamsvm.coreset import Drift, Outlier, Tally
 from streamsvm.coreset.reduce import Observed
 from streamsvm.datasets import load_htru2
 from streamsvm.ingest import encode
 from streamsvm.kafka import Connection
-from streamsvm.learning.conditions import MEANINGS
-from streamsvm.learning.learner import Learner
+from streamsvm.learning import MEANINGS, Learner
 from streamsvm.points import Points, Position
 from tests.config.sizes import sized
 from tests.consumers.trainers import produce, records, run_until, versions

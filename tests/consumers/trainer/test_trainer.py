@@ -23,7 +23,7 @@ from consumers.trainer.intake import BACKLOG_BATCHES
 from streamsvm.config import CoresetConfig, ModelConfig, SvmConfig
 from streamsvm.errors import ConfigurationError, FatalError, StateError, TopicMissing
 from streamsvm.kafka import Batch, Cluster, Connection, Input, Message, TopicSpec
-from streamsvm.learning.learner import Learner
+from streamsvm.learning import Learner
 from streamsvm.learning.training import Trained, audited, train
 from streamsvm.model import Audit, PartitionCut, Version, message as model_codec
 from streamsvm.model.pointers import decode_head, encode_head

@@ -228,7 +228,7 @@ def shown(situation: Mapping[str, str], **options: Any) -> str:
 
 def learned(saved: Snapshot) -> bool:
     """Return whether a checkpoint holds any row."""
-    return any(state.rows_accepted for state in saved.learner.partitions.values())
+    return any(state.learned.count for state in saved.learner.partitions.values())
 
 
 def situations() -> Iterator[dict[str, str]]:

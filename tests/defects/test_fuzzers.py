@@ -68,7 +68,7 @@ def unchecked_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
 def unchecked_lengths(monkeypatch: pytest.MonkeyPatch) -> None:
     """Do not look where arrays end."""
     monkeypatch.setattr(state._Reader, "end", lambda _: None)
-    monkeypatch.setattr(forms.msgspec.json, "decode", lambda value, type: json.loads(bytes(value)))  # noqa: A006
+    monkeypatch.setattr(state.msgspec, "convert", lambda value, type: json.loads(bytes(value)))  # noqa: A006
 
 
 def unbounded_methods(monkeypatch: pytest.MonkeyPatch) -> None:

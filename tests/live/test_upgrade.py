@@ -157,7 +157,7 @@ def test_workers_of_both_releases_hand_over_to_trainers_of_both(with_workers: St
     back, later = stage.start(build=OLD, **reset), worker(stage, kind)
     stage.feed(records(ROWS, seed=1))
     if kind == "required":
-        needs = "has a part of the kind 'later', which this build does not know. Use the build that wrote it, or a newer one"
+        needs = "has a part of the kind 'later', which this build does not know. Use the build that wrote it, or a"
         eventually(lambda: told_by(back, needs), "the manifest is passed over", DEADLINE_S)
         assert later.stop() == 0
         later = worker(stage, OLD)

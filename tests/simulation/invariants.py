@@ -222,7 +222,7 @@ def expected_value(version: Version, parent: str | None, expected: Expected) -> 
             version,
             model=expected.model,
             fit=expected.fit,
-            stream=naming.summary(cut),
+            stream=naming.summary(cut.learned),
             lineage=lineage,
             audit=expected.audit,
             machines=expected.machines,

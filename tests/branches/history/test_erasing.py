@@ -150,7 +150,7 @@ def test_a_row_is_erased_once_and_others_are_named(real_broker: TestBroker, tmp_
     run_until(elsewhere, connection, 90)
     state = newest(elsewhere)
     assert state.incarnation == 2
-    assert sum(held.rows_accepted for held in state.learner.partitions.values()) == 88
+    assert sum(held.learned.count for held in state.learner.partitions.values()) == 88
     assert not old & {file.name for file in (tmp_path / "copy").glob("*.ssvm")}
 
 
@@ -215,7 +215,7 @@ def test_a_build_that_does_not_know_the_record_does_not_undo_it(
         produce(connection, own, encoded(rows)[FIRST:190], FIRST)
         run_until(own, connection, 190 - FIRST)
     learned = newest(own)
-    assert (learned.incarnation, obeyed_of(learned), learned.learner.partitions[0].rows_accepted) == (2, None, 190)
+    assert (learned.incarnation, obeyed_of(learned), learned.learner.partitions[0].learned.count) == (2, None, 190)
     before = versions(connection, own)
     produce(connection, own, encoded(rows)[190:], 190)
     run_until(own, connection, ROWS)
@@ -244,4 +244,4 @@ def test_a_checkpoint_whose_record_is_gone_is_refused(real_broker: TestBroker, t
     assert "give streamsvm history forget the same rows once more" in refused.value.remedy
     forgotten(connection, own, 30)
     run_until(own, connection, 50)
-    assert newest(own).learner.partitions[0].rows_accepted == 49
+    assert newest(own).learner.partitions[0].learned.count == 49

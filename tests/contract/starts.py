@@ -76,7 +76,7 @@ def configured(config: Any, **changes: Any) -> Snapshot:
 
 def nothing_learned() -> Snapshot:
     """Return a checkpoint of another configuration whose incarnation rejected every row, and published nothing."""
-    made, none = configured(OTHER, head=head(3, 1)), Moments.zero(2)
+    made, none = configured(OTHER, head=head(3, 1)), Moments.zero(CONFIG.points.dimension)
     empty = {
         partition: replace(
             state,
@@ -87,7 +87,7 @@ def nothing_learned() -> Snapshot:
             screen=None,
             raw=True,
             audit=(),
-            history=Blocks.zero(2),
+            history=Blocks.zero(CONFIG.points.dimension),
         )
         for partition, state in made.learner.partitions.items()
     }

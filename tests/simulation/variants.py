@@ -88,6 +88,29 @@ class Lean(Variant):
         del sections["svm"]["tune"]
 
 
+class Forgetting(Variant):
+    """A memory that forgets.
+
+    One row seals a leaf: so few rows come that none would be forgotten.
+    """
+
+    def __init__(self, name: str, **options: Any) -> None:
+        super().__init__(name, MEMORY, share=0.07)
+        self._options = options
+
+    def settle(self, sections: dict[str, Any]) -> None:
+        """Give the memory, and the boxes that do not depend on how much is remembered."""
+        del sections["coreset"]["structure"]
+        sections["coreset"] |= {"leaf_rows": 1, **self._options}
+        sections["svm"] = {name: value for name, value in sections["svm"].items() if name != "C"} | {"alpha": 1e-4}
+
+
+MEMORIES: Final = (
+    Forgetting("window", memory="window", window=8),
+    Forgetting("window of time", memory="window", window="0.004s"),
+    Forgetting("decay", memory="decay", half_life=8),
+    Forgetting("adaptive", memory="adaptive"),
+)
 LEAN: Final = Lean("lean", RECORDS, MEMORY, LOGS, share=0.7)
 """Only of worlds that are of no other variant: it comes last."""
 
@@ -96,7 +119,7 @@ LEAN: Final = Lean("lean", RECORDS, MEMORY, LOGS, share=0.7)
 def all_variants() -> Mapping[str, Variant]:
     """Return all variants by name."""
     of_others = (one for found in of_branches("worlds", "VARIANTS") for one in found)
-    return {one.name: one for one in (*of_others, LEAN)}
+    return {one.name: one for one in (*of_others, *MEMORIES, LEAN)}
 
 
 def variants_of(names: Sequence[str]) -> list[Variant]:

@@ -41,10 +41,11 @@ from streamsvm.coreset.pilot import (
     measured,
     scaling_of,
 )
+from streamsvm.linalg import add_gram, factorise, product, substitute
 from streamsvm.model.kernels import RbfKernel
 from streamsvm.points import Points
 from streamsvm.svm.block.descent import BlockDescent
-from streamsvm.svm.fit_landmarks import fit_landmarks, spread_over
+from streamsvm.svm.fit_landmarks import REACH, RIDGE, spread_over
 from streamsvm.vector_math import fused, least, power_of_two, widest_vectors
 
 CROWDED: Final = 1.0 / 3.0
@@ -159,15 +160,31 @@ def _fitted(
     share = max(1, most // (2 * max(1, len(solved))))
     chosen = [spread_over(support[y[support] == sign], share) for _, y, _, support in solved for sign in (-1, 1)]
     places = np.unique(np.concatenate([np.empty(0, np.int64), *chosen]))
-    machines = [fit_landmarks(Z, y, decision, np.ones(len(y)), Z[places], kernel) for _, y, decision, _ in solved]
     stretch = np.sqrt(2.0 * gamma * np.log2(np.e))
-    return np.array([side for side, *_ in solved], np.int64).reshape(-1, len(factor)), Landmarks(
+    scaling, located = (
         np.stack([mean, stretch * inverse]),
         np.ascontiguousarray((Z[places] * stretch).T.astype(np.float32)),
-        np.array([c for c, _ in machines]).reshape(len(solved), len(places)),
-        np.array([b for _, b in machines]),
-        rows,
     )
+    values = np.ones((len(some), len(places) + 1))
+    _evaluate(some.X, scaling, located, values)
+    machines = np.array([_fit(values, y, decision) for _, y, decision, _ in solved]).reshape(-1, values.shape[1])
+    side = np.array([side for side, *_ in solved], np.int64).reshape(-1, len(factor))
+    return side, Landmarks(scaling, located, np.ascontiguousarray(machines[:, :-1]), machines[:, -1].copy(), rows)
+
+
+def _fit(values: Float, y: NDArray[np.int8], decision: Float) -> Float:
+    """Return coefficients and intercept over kernel values, shape (n, k + 1), whose last column is 1.
+
+    As `streamsvm.svm.fit_landmarks` does it, but with the same bits on every processor.
+    """
+    near = 1.0 / (0.3 + np.maximum(0.0, np.abs(y * decision - 0.5) - 1.0))
+    matrix, found = np.eye(values.shape[1]) * (RIDGE * float(near.sum())), np.empty(values.shape[1])
+    add_gram(values, near, matrix)
+    right = product((near * np.clip(decision, -REACH, REACH))[None], values)[0]
+    if not factorise(matrix):
+        return np.zeros(len(found))
+    substitute(matrix, right, found)
+    return found
 
 
 def _some(points: Points, label: Labels) -> Points:
@@ -182,6 +199,24 @@ def _some(points: Points, label: Labels) -> Points:
         weights.append(points.weight[few] * (points.weight[own].sum() / points.weight[few].sum()))
     order = np.argsort(np.concatenate(chosen), kind="stable")
     return points.take(np.concatenate(chosen)[order]).reweighted(np.concatenate(weights)[order])
+
+
+@njit(cache=True, nogil=True)
+def _evaluate(X, scaling, places, values):  # type: ignore[no-untyped-def]
+    """Fill the kernel value of each row with each place, as `_decide` has it."""
+    (n, d), k, zero = X.shape, places.shape[1], np.float32(0.0)
+    row = np.empty(d, np.float32)
+    for i in range(n):
+        half = zero
+        for j in range(d):
+            row[j] = min(FARTHEST, max(-FARTHEST, np.float32((np.float64(X[i, j]) - scaling[0, j]) * scaling[1, j])))
+            half = fused(np.float32(0.5) * row[j], row[j], half)
+        for at in range(k):
+            own, line = zero, zero
+            for j in range(d):
+                own += places[j, at] * places[j, at]
+                line = fused(places[j, at], row[j], line)
+            values[i, at] = power_of_two(least(line - (half + own * np.float32(0.5)), zero))
 
 
 @njit(cache=True, nogil=True)

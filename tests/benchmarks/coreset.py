@@ -38,8 +38,7 @@ from typing import Any, Final
 import numpy as np
 
 from streamsvm.config import SvmConfig
-from streamsvm.coreset import Moments
-from streamsvm.coreset.reduce import Observed
+from streamsvm.coreset import Moments, Observed
 from streamsvm.learning import train
 from streamsvm.linalg import Float
 from streamsvm.points import Points

@@ -38,7 +38,7 @@ from consumers.branches.workers.settings import coresets_topic
 from consumers.settings import CheckpointConfig, InputConfig, LogConfig, OutputConfig, Settings, TrainingConfig
 from streamsvm.checkpoint import CheckpointDirectory, FileSystem
 from streamsvm.config import ModelConfig, PointsConfig
-from streamsvm.coreset.state import Names, encode_state
+from streamsvm.coreset import Names, encode_state
 from streamsvm.kafka import Cluster, Connection, TopicSpec
 from streamsvm.learning import LearnerState, TakenCut, train
 from tests.benchmarks.ingest import FORMATS, make, store, values_of

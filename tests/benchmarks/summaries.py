@@ -16,8 +16,7 @@ from sklearn.linear_model import SGDClassifier
 
 from streamsvm.checkpoint import format as checkpoint
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
-from streamsvm.coreset import Moments, measured
-from streamsvm.coreset.reduce import Observed, Purpose, generator, reduce
+from streamsvm.coreset import Moments, Observed, Purpose, generator, measured, reduce
 from streamsvm.estimators import SGD_SETTINGS
 from streamsvm.learning import Learner
 from streamsvm.linalg import Float

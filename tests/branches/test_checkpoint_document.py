@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from streamsvm.checkpoint import Snapshot, decode
-from streamsvm.coreset.state import KINDS, field_names
+from streamsvm.coreset import KINDS, field_names
 from streamsvm.model import Alias, Gate, GatePart, GateRival, PartitionCut, TuningInForce
 from streamsvm.points import Times
 from tests.checkpoint.test_checkpoint import table

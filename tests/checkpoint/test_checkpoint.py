@@ -29,7 +29,7 @@ from streamsvm.checkpoint import format as codec
 from streamsvm.checkpoint.directory import CheckpointDirectory, Generation
 from streamsvm.checkpoint.disk import FileSystem
 from streamsvm.checkpoint.snapshot import Snapshot
-from streamsvm.coreset.state import FORMAT, KINDS, MAGIC, field_names
+from streamsvm.coreset import FORMAT, KINDS, MAGIC, field_names
 from streamsvm.crashpoints import POINTS
 from streamsvm.errors import ConfigurationError, CorruptCheckpoint, DirectoryTaken, StateError, TransientError
 from streamsvm.learning import Cut, Learner, LearnerState

@@ -32,7 +32,7 @@ from streamsvm.kafka import TopicInfo
 from streamsvm.learning import Learner
 from streamsvm.model import Head, PartitionCut
 from tests.checkpoint.test_checkpoint import snapshot
-from tests.streams import DIMENSION, head_of, small_config
+from tests.streams import head_of, small_config
 
 FILE: Final = Path(__file__).parent / "start.json"
 CONFIG: Final = small_config()
@@ -76,7 +76,7 @@ def configured(config: Any, **changes: Any) -> Snapshot:
 
 def nothing_learned() -> Snapshot:
     """Return a checkpoint of another configuration whose incarnation rejected every row, and published nothing."""
-    made, none = configured(OTHER, head=head(3, 1)), Moments.zero(DIMENSION)
+    made, none = configured(OTHER, head=head(3, 1)), Moments.zero(CONFIG.points.dimension)
     empty = {
         partition: replace(
             state,
@@ -87,7 +87,7 @@ def nothing_learned() -> Snapshot:
             screen=None,
             raw=True,
             audit=(),
-            history=Blocks.zero(DIMENSION),
+            history=Blocks.zero(CONFIG.points.dimension),
         )
         for partition, state in made.learner.partitions.items()
     }

@@ -16,7 +16,7 @@ from streamsvm.checkpoint import directory as checkpoint
 from streamsvm.checkpoint.snapshot import Snapshot
 from streamsvm.ingest.decoder import Decoded, PointDecoder
 from streamsvm.kafka import Cluster, Message
-from streamsvm.learning.learner import Learner, LearnerState, TakenCut
+from streamsvm.learning import Learner, LearnerState, TakenCut
 from streamsvm.points import Points
 from tests.defects.planting import TABLE, Simulated, wrap
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from consumers.branches.workers.coresets_topic import CoresetsWriter, Due
-from streamsvm.learning.learner import Learner
+from streamsvm.learning import Learner
 from tests.defects.planting import TABLE, Live, wrap
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from consumers.streams import positions_of
 from streamsvm import places
 from streamsvm.checkpoint import format as checkpoint
-from streamsvm.coreset.state import decode_state, encode_state
+from streamsvm.coreset import decode_state, encode_state
 from streamsvm.delivery import AttemptRecord
 from streamsvm.errors import CorruptCheckpoint, InvalidMessage
 from streamsvm.ingest import LabelDecoder, dead_letter as deadletter, scores_of

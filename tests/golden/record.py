@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
-from streamsvm.coreset.state import Names, decode_state, encode_state
+from streamsvm.coreset import Names, decode_state, encode_state
 from streamsvm.ingest import RejectedRecord, Rejection, dead_letter
 from streamsvm.kafka import Record
 from streamsvm.model import SCHEMA_HEADER, SHA256_HEADER, TIME_HEADER, Alias, Owner, Retired, message, pointers, trail

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from streamsvm.coreset.state import FORMAT, HEAD, KINDS, MAGIC, field_names
+from streamsvm.coreset import FORMAT, HEAD, KINDS, MAGIC, field_names
 
 
 def sealed(head: Any, arrays: bytes = b"", version: int = FORMAT) -> bytes:

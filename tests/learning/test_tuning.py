@@ -10,8 +10,7 @@ from sklearn.metrics import accuracy_score, balanced_accuracy_score
 from sklearn.svm import SVC
 
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
-from streamsvm.coreset import Learned, Moments
-from streamsvm.coreset.reduce import Observed, Purpose, generator
+from streamsvm.coreset import Learned, Moments, Observed, Purpose, generator
 from streamsvm.learning import tuning
 from streamsvm.learning.learner import Cut, training_set
 from streamsvm.learning.tasks import task_of

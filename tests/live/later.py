@@ -15,7 +15,7 @@ import msgspec
 
 from consumers.cli import main as command_line
 from streamsvm import build
-from streamsvm.coreset.state import KINDS, StateWriter
+from streamsvm.coreset import KINDS, StateWriter
 from streamsvm.model import MessagePart, parts
 
 VERSION: Final = "0.1.1"

@@ -19,7 +19,7 @@ from typing import Any, Final
 import numpy as np
 
 from streamsvm.config import SvmConfig
-from streamsvm.coreset.reduce import Purpose, generator
+from streamsvm.coreset import Purpose, generator
 from streamsvm.papers.clustered import direct_bound, lemma_bound, sensitivities
 from streamsvm.points import Points
 from tests.benchmarks.optimum import Whole

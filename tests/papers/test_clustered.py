@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from streamsvm.coreset import dual_bound
-from streamsvm.coreset.reduce import Purpose, generator
+from streamsvm.coreset import Purpose, dual_bound, generator
 from streamsvm.model import Float, LinearKernel
 from streamsvm.papers.clustered import Bound, Sensitivities, direct_bound, lemma_bound, sensitivities
 from streamsvm.points import Points

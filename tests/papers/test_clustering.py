@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import given, settings, strategies as st
 
-from streamsvm.coreset.reduce import Purpose, generator
+from streamsvm.coreset import Purpose, generator
 from streamsvm.papers.clustering import Clusters, cluster
 from streamsvm.papers.sampling import Float
 

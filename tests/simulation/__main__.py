@@ -72,6 +72,7 @@ SMALLEST: dict[str, Profile] = {
         two=True,
         scorer=True,
     ),
+    "horizons": Profile("every", 1, 4, 400, {"kill": 3, "power loss": 1, "newest lost": 1}, variants=("adaptive",)),
     **{name: profile for found in of_branches("worlds", "SMALLEST") for name, profile in found.items()},
 }
 """Worlds that are searched in full."""

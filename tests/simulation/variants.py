@@ -105,7 +105,7 @@ class Forgetting(Variant):
         sections["svm"] = {name: value for name, value in sections["svm"].items() if name != "C"} | {"alpha": 1e-4}
 
 
-MEMORIES: Final = (
+FORGETTING: Final = (
     Forgetting("window", memory="window", window=8),
     Forgetting("window of time", memory="window", window="0.004s"),
     Forgetting("decay", memory="decay", half_life=8),
@@ -119,7 +119,7 @@ LEAN: Final = Lean("lean", RECORDS, MEMORY, LOGS, share=0.7)
 def all_variants() -> Mapping[str, Variant]:
     """Return all variants by name."""
     of_others = (one for found in of_branches("worlds", "VARIANTS") for one in found)
-    return {one.name: one for one in (*of_others, *MEMORIES, LEAN)}
+    return {one.name: one for one in (*FORGETTING, *of_others, LEAN)}
 
 
 def variants_of(names: Sequence[str]) -> list[Variant]:

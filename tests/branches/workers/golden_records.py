@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from streamsvm.branches.workers.coreset_records import FORMAT, Manifest, Opening, PartEntry, encode_rows, place
-from streamsvm.coreset.state import decode_state
+from streamsvm.coreset import decode_state
 from streamsvm.model import decode_record
 from streamsvm.points import Position
 from tests.golden.record import Kept, parted, whole

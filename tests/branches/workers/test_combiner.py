@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from streamsvm.config import ModelConfig, PointsConfig, SvmConfig
-from streamsvm.coreset import PartitionState
-from streamsvm.coreset.state import Names, decode_state, encode_state
+from streamsvm.coreset import Names, PartitionState, decode_state, encode_state
 from streamsvm.learning import Learner, LearnerState
 from streamsvm.points import Position, Rows
 from tests.config.sizes import sized

@@ -18,8 +18,7 @@ from streamsvm.branches.workers.coreset_log import PartitionLog
 from streamsvm.branches.workers.coreset_records import FORMAT, NEWEST_ROWS, Opening, encode_rows
 from streamsvm.branches.workers.coreset_writer import CoresetWrite, PartitionWriter
 from streamsvm.config import ModelConfig
-from streamsvm.coreset import PartitionState
-from streamsvm.coreset.state import decode_state
+from streamsvm.coreset import PartitionState, decode_state
 from streamsvm.learning import Learner, LearnerState
 from streamsvm.points import Position, Rows
 from tests.branches.workers.test_combiner import MEMORIES_AND_SHAPES, config_of, content, stream

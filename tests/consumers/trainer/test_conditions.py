@@ -14,8 +14,7 @@ from consumers.trainer.coreset_conditions import REMEDIES, Conditions
 from consumers.trainer.outliers import OutlierLog
 from consumers.trainer.startup import few_points
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
-from streamsvm.coreset import Drift, Outlier, Tally
-from streamsvm.coreset.reduce import Observed
+from streamsvm.coreset import Drift, Observed, Outlier, Tally
 from streamsvm.datasets import load_htru2
 from streamsvm.ingest import encode
 from streamsvm.kafka import Connection

@@ -60,7 +60,6 @@ SMALLEST: dict[str, Profile] = {
     "seven labels": Profile(
         "every", 1, 9, 400, {"kill": 3, "power loss": 1, "newest lost": 1, "deliver": 1}, classes=7
     ),
-    "horizons": Profile("every", 1, 4, 400, {"kill": 3, "power loss": 1, "newest lost": 1}, variants=("adaptive",)),
     "a scorer": Profile(
         records=3, steps=400, faults={"kill": 2, "failed": 1, "markers lost": 1, **_DOUBTS}, scorer=True
     ),

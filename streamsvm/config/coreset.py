@@ -77,6 +77,7 @@ class CoresetConfig(Section):
     shuffled and drifting Cod-RNA, ijcnn1 and Skin."""
     _sizes: Sizes | None = PrivateAttr(default=None)
     _landmarks: int | None = PrivateAttr(default=None)
+    _by_kernel: bool = PrivateAttr(default=False)
 
     @model_validator(mode="after")
     def _go_together(self) -> Self:
@@ -94,7 +95,7 @@ class CoresetConfig(Section):
         """
         landmarks = self.landmarks_of(points, kernel)
         chosen = with_defaults(self, self._defaults(kernel, landmarks))
-        chosen._landmarks = landmarks
+        chosen._landmarks, chosen._by_kernel = landmarks, kernel == "rbf"
         required = ("memory", "reducer", "structure")
         own = {f"coreset.{option}": getattr(chosen, option) for option in required}
         require({**own, LABELS: points.classes, "svm.kernel": kernel})
@@ -218,6 +219,8 @@ class CoresetConfig(Section):
 
     def largest_bytes(self, points: PointsConfig, partitions: int) -> int:
         """Return the most bytes that so many partitions, a running reduction and a training set take together."""
+        # A pilot that screens nothing has a landmark for each of its points at most.
+        most = sizes.PILOT_POINTS if self._by_kernel and self.screens else None
         return sizes.largest_bytes(
             self.sizes,
             points,
@@ -225,7 +228,7 @@ class CoresetConfig(Section):
             self.train_points,
             forgets=self.forgets,
             class_screens=points.classes > 2 and self.screens,
-            landmarks=self.landmarks,
+            landmarks=self.landmarks or most,
         )
 
     def checkpoint_bytes(self, points: PointsConfig, partitions: int) -> int:

@@ -59,7 +59,13 @@ PILOT_POINTS: Final = 8_192
 PILOT_ROWS_AT_ONCE: Final = 1_024
 """Of them, those whose kernel values with the landmarks are in memory at once."""
 WORKING_COPIES: Final = 3
-"""Most arrays of float64 features, one row per point, that a reduction and its pilot hold at the same time."""
+"""Most arrays of float64 features, one row per point, that a pilot and its solver hold at the same time."""
+TOTAL_COPIES: Final = 4
+"""Most arrays of float64, a row per kept point and a column per total, that a calibration holds at the same time."""
+MOST_TOTALS: Final = 1_024
+"""Of a calibration; with more than that, gradients are left out."""
+KERNEL_BLOCK: Final = 2_048
+"""Most points whose kernel values with one another the solver of an RBF pilot holds, as float32."""
 WORKING_NUMBERS: Final = 24
 """Further numbers of 8 bytes per point of a reduction: margins, dual variables, slacks, steps, shares, orders."""
 WORKING_NUMBERS_A_CLASS: Final = 4
@@ -71,7 +77,7 @@ PROJECTIONS: Final = 36
 CLASS_NUMBERS: Final = 56
 """Further numbers of 8 bytes that it has of each: bins, terms, totals."""
 AUDIT_BYTES: Final = 16
-"""Bytes per point of the audit sample besides the point itself: its priority and its place in a heap."""
+"""Bytes per point of the audit sample besides the point itself: its priority, where it is held and in a copy."""
 BUCKET_BYTES: Final = 2_048
 """Bytes of a bucket's Python objects besides points and moments."""
 
@@ -184,10 +190,14 @@ def largest_bytes(
     held, audited = _held_points(sizes, forgets=forgets)
     needed = partitions * held_bytes(sizes, points, forgets=forgets, class_screens=class_screens)
     cut = partitions * held
-    needed += (cut + min(cut, train_points) + partitions * audited) * points.point_bytes
+    # A reservoir has room for twice as many points as its sample, which is a copy.
+    needed += (cut + min(cut, train_points) + 2 * partitions * audited) * points.point_bytes
     needed += partitions * _history_bytes(points)
     # A pilot, a screen, or an expert, is of all that a partition holds; a cut that is too large is reduced as a whole.
-    return needed + _working_bytes(points, max(held, cut if cut > train_points else 0), landmarks)
+    reduced, kept = held, max(sizes.leaf, sizes.bucket)
+    if cut > train_points:
+        reduced, kept = max(held, cut), max(kept, train_points)
+    return needed + _working_bytes(points, reduced, min(kept, reduced), landmarks)
 
 
 def held_bytes(sizes: Sizes, points: PointsConfig, *, forgets: bool, class_screens: bool) -> int:
@@ -214,13 +224,20 @@ def _held_points(sizes: Sizes, *, forgets: bool) -> tuple[int, int]:
     return held, sizes.audit
 
 
-def _working_bytes(points: PointsConfig, reduced: int, landmarks: int | None) -> int:
-    """Return the bytes of a reduction of so many points, and of its pilot."""
-    width = points.dimension + 1
-    if landmarks is not None:  # all points are copied once, and few of them are scaled
+def _working_bytes(points: PointsConfig, reduced: int, kept: int, landmarks: int | None) -> int:
+    """Return the bytes of a reduction of so many points, of which so many are kept, and of its pilot."""
+    width, problems = points.dimension + 1, 1 if points.classes == 2 else points.classes
+    numbers = WORKING_NUMBERS + (0 if problems == 1 else WORKING_NUMBERS_A_CLASS * problems)
+    # What is reduced, and what of it is kept, are points of their own; both are scaled.
+    moving = (reduced + kept) * (points.point_bytes + 8 * width) + 8 * reduced * numbers
+    if landmarks is not None:  # few points are scaled for the pilot, and no gradient is a total
         few = min(reduced, PILOT_POINTS)
-        pilot = 8 * few * (WORKING_COPIES * width + WORKING_NUMBERS)
+        landmarks = min(landmarks, few)
+        pilot = 8 * few * (WORKING_COPIES * width + numbers) + 4 * min(few, KERNEL_BLOCK) ** 2
         pilot += 8 * landmarks * (2 * PILOT_ROWS_AT_ONCE + WORKING_SQUARES * landmarks)
-        return reduced * (points.point_bytes + 8 * WORKING_NUMBERS) + pilot
-    numbers = WORKING_NUMBERS + (0 if points.classes == 2 else WORKING_NUMBERS_A_CLASS * points.classes)
-    return 8 * reduced * (WORKING_COPIES * width + numbers) + 8 * WORKING_SQUARES * width**2
+        totals = 3 * problems + points.dimension * (problems > 1)
+        return max(pilot, moving + 8 * kept * TOTAL_COPIES * totals)
+    totals = problems * points.dimension
+    totals = 3 * problems + (totals if totals <= MOST_TOTALS else points.dimension)
+    moving += 8 * (kept * TOTAL_COPIES * totals + WORKING_SQUARES * totals**2)
+    return max(8 * reduced * (WORKING_COPIES * width + numbers) + 8 * WORKING_SQUARES * width**2, moving)

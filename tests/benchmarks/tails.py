@@ -222,8 +222,8 @@ def sampled(memory: int) -> Method:
 def unbounded(run: Method) -> Method:
     """Return what is made of rows that nothing is drawn in of."""
 
-    def as_they_came(_: RowBound, points: Points, accepted: Mask | None = None) -> tuple[Points, None]:
-        return points, None
+    def as_they_came(_: RowBound, points: Points, accepted: Mask | None = None) -> Points:
+        return points
 
     def learned_so(points: Points, trial: int) -> tuple[Points, Moments]:
         with mock.patch.object(RowBound, "draw_in", as_they_came):

@@ -165,5 +165,5 @@ def test_a_draw_is_made_by_its_seed_and_each_mutant_can_be_compiled() -> None:
 
 def test_compiled_code_of_whoever_imports_a_value_is_compiled_again() -> None:
     """A value of a module may be a constant in compiled code of another."""
-    assert "streamsvm/coreset/structure.py" in importers(ROOT, "streamsvm/points.py")
+    assert "streamsvm/coreset/audit.py" in importers(ROOT, "streamsvm/points.py")
     assert importers(ROOT, "consumers/__main__.py") == {"consumers/__main__.py"}

@@ -17,6 +17,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
@@ -45,11 +46,11 @@ ROOTS: Final = (TURN, LEARN, MAKE, COLLECT)
 
 @dataclass(slots=True)
 class Walk:
-    """One occurrence of a root: how many calls, in which files, and which functions."""
+    """One occurrence of a root: how many calls, in which files, and of which functions."""
 
     calls: int = 0
     files: set[str] = field(default_factory=set)
-    functions: set[tuple[str, str]] = field(default_factory=set)
+    functions: Counter[tuple[str, str]] = field(default_factory=Counter)
 
 
 class Tracer:
@@ -83,7 +84,7 @@ class Tracer:
 def note(walk: Walk, function: tuple[str, str]) -> None:
     walk.calls += 1
     walk.files.add(function[0])
-    walk.functions.add(function)
+    walk.functions[function] += 1
 
 
 def least(walks: list[Walk]) -> Walk:
@@ -113,8 +114,8 @@ def main() -> None:
         finally:
             sys.setprofile(None)
             threading.setprofile(None)
-    # The first three are of a learner that is warmed up.
-    leaf = max((walk for walk in tracer.found[LEARN][3:] if SEAL in walk.functions), key=lambda walk: walk.calls)
+    leaves = [walk for walk in tracer.found[LEARN][1:] if walk.functions[SEAL] == 1]
+    leaf = max(leaves, key=lambda walk: walk.calls)
     made, sent = least(tracer.found[MAKE]), least([one for one in tracer.found[COLLECT] if PUBLISH in one.functions])
     walks = {
         "typed to the first poll": tracer.start,

@@ -77,8 +77,8 @@ def version(number: int, outcome: str = "passed") -> VersionPart:
 def snapshot(picture: Drawing | None, partitions: int = 1) -> BoardSnapshot:
     """Return what a trainer with two buckets a partition and two versions leaves."""
     buckets = (
-        BucketPart(level=1, index=0, start=(0, 0), end=(400, 0), rows=400, points=10, weight=400.0),
-        BucketPart(level=0, index=2, start=(400, 0), end=(600, 2), rows=200, points=10, weight=200.0),
+        BucketPart(start=(0, 0), end=(400, 0), rows=400, points=10, weight=400.0),
+        BucketPart(start=(400, 0), end=(600, 2), rows=200, points=10, weight=200.0),
     )
     leaf = LeafPart((600, 2), (650, 0), 48, 200, 47)
     parts = tuple(PartitionPart(number, 3, 648, buckets, leaf) for number in range(partitions))

@@ -9,7 +9,7 @@ from pydantic import Field, PrivateAttr, model_validator
 from streamsvm.choices import MemoryName, ReducerName, StructureName
 from streamsvm.config import sizes
 from streamsvm.config.point_options import PointsConfig
-from streamsvm.config.sizes import Sizes
+from streamsvm.config.sizes import LANDMARKS, Sizes
 from streamsvm.option_texts import MemoryLength, seconds_of
 from streamsvm.sections import Section, with_defaults
 from streamsvm.supports import LABELS, require
@@ -20,8 +20,6 @@ LANDMARK_POINTS: Final = 20_000
 """The same with landmarks, which screen every row of an RBF machine."""
 SPAN_POINTS: Final = 48_000
 """The same where rows are forgotten: a dozen to forty buckets of some 2,000."""
-LANDMARKS: Final = 256
-"""Of a pilot. 64 to 512 were measured: below 128 margins of ijcnn1 are too rough."""
 LANDMARK_TRAIN_POINTS: Final = 100_000
 """Of an RBF machine with landmarks by default: what its solver can train in seconds."""
 TREE_POINTS: Final = 700
@@ -219,8 +217,7 @@ class CoresetConfig(Section):
 
     def largest_bytes(self, points: PointsConfig, partitions: int) -> int:
         """Return the most bytes that so many partitions, a running reduction and a training set take together."""
-        # A pilot that screens nothing has a landmark for each of its points at most.
-        most = sizes.PILOT_POINTS if self._by_kernel and self.screens else None
+        most = LANDMARKS if self._by_kernel and self.screens else None
         return sizes.largest_bytes(
             self.sizes,
             points,

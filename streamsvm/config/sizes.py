@@ -54,6 +54,8 @@ TIMED_BUCKETS: Final = 40
 HISTORY_BLOCKS: Final = 64
 """Most blocks of rows whose moments a partition keeps to find drift; it takes 2 MB for 2,000 features."""
 
+LANDMARKS: Final = 256
+"""Of a pilot. 64 to 512 were measured: below 128 margins of ijcnn1 are too rough."""
 PILOT_POINTS: Final = 8_192
 """Most points on which a pilot with landmarks is solved."""
 PILOT_ROWS_AT_ONCE: Final = 1_024
@@ -63,7 +65,7 @@ WORKING_COPIES: Final = 3
 TOTAL_COPIES: Final = 4
 """Most arrays of float64, a row per kept point and a column per total, that a calibration holds at the same time."""
 MOST_TOTALS: Final = 1_024
-"""Of a calibration; with more than that, gradients are left out."""
+"""Of a calibration; with more gradients are left out: its time grows with their square."""
 KERNEL_BLOCK: Final = 2_048
 """Most points whose kernel values with one another the solver of an RBF pilot holds, as float32."""
 WORKING_NUMBERS: Final = 24

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from streamsvm.compiling import njit
 from streamsvm.config import ModelConfig
-from streamsvm.config.sizes import PILOT_POINTS
+from streamsvm.config.sizes import LANDMARKS, PILOT_POINTS, PILOT_ROWS_AT_ONCE
 from streamsvm.coreset.buckets import Float, Labels, Moments, label_index
 from streamsvm.coreset.pilot import (
     EVEN,
@@ -43,7 +43,7 @@ from streamsvm.coreset.pilot import (
 )
 from streamsvm.linalg import add_gram, factorise, product, substitute
 from streamsvm.model.kernels import RbfKernel
-from streamsvm.points import Points
+from streamsvm.points import Features, Points
 from streamsvm.svm.block.descent import BlockDescent
 from streamsvm.svm.fit_landmarks import REACH, RIDGE, spread_over
 from streamsvm.vector_math import fused, least, power_of_two, widest_vectors
@@ -140,7 +140,7 @@ def _fitted(
 ) -> tuple[Labels, Landmarks]:
     """Return the problems that are not crowded, and their machines."""
     some = _some(points, label)
-    svm, most = config.svm, config.coreset.landmarks or PILOT_POINTS
+    svm, most = config.svm, config.coreset.landmarks or LANDMARKS
     mean, inverse = scaling_of(seen, svm)
     Z = np.ascontiguousarray((some.X - mean) * inverse)
     own = label_index(some.y, len(factor))
@@ -161,29 +161,29 @@ def _fitted(
     chosen = [spread_over(support[y[support] == sign], share) for _, y, _, support in solved for sign in (-1, 1)]
     places = np.unique(np.concatenate([np.empty(0, np.int64), *chosen]))
     stretch = np.sqrt(2.0 * gamma * np.log2(np.e))
-    scaling, located = (
-        np.stack([mean, stretch * inverse]),
-        np.ascontiguousarray((Z[places] * stretch).T.astype(np.float32)),
-    )
-    values = np.ones((len(some), len(places) + 1))
-    _evaluate(some.X, scaling, located, values)
-    machines = np.array([_fit(values, y, decision) for _, y, decision, _ in solved]).reshape(-1, values.shape[1])
+    scaling = np.stack([mean, stretch * inverse])
+    located = np.ascontiguousarray((Z[places] * stretch).T.astype(np.float32))
+    machines = [_fit(some.X, scaling, located, y, decision) for _, y, decision, _ in solved]
+    both = np.array(machines).reshape(len(solved), len(places) + 1)
     side = np.array([side for side, *_ in solved], np.int64).reshape(-1, len(factor))
-    return side, Landmarks(scaling, located, np.ascontiguousarray(machines[:, :-1]), machines[:, -1].copy(), rows)
+    return side, Landmarks(scaling, located, np.ascontiguousarray(both[:, :-1]), both[:, -1].copy(), rows)
 
 
-def _fit(values: Float, y: NDArray[np.int8], decision: Float) -> Float:
-    """Return coefficients and intercept over kernel values, shape (n, k + 1), whose last column is 1.
+def _fit(X: Features, scaling: Float, places: NDArray[np.float32], y: NDArray[np.int8], decision: Float) -> Float:
+    """Return coefficients and intercept of a machine over places like that of the decision values.
 
     As `streamsvm.svm.fit_landmarks` does it, but with the same bits on every processor.
     """
-    near = 1.0 / (0.3 + np.maximum(0.0, np.abs(y * decision - 0.5) - 1.0))
-    matrix, found = np.eye(values.shape[1]) * (RIDGE * float(near.sum())), np.empty(values.shape[1])
-    add_gram(values, near, matrix)
-    right = product((near * np.clip(decision, -REACH, REACH))[None], values)[0]
-    if not factorise(matrix):
-        return np.zeros(len(found))
-    substitute(matrix, right, found)
+    near, k = 1.0 / (0.3 + np.maximum(0.0, np.abs(y * decision - 0.5) - 1.0)), places.shape[1] + 1
+    matrix, right, found = np.eye(k) * (RIDGE * float(near.sum())), np.zeros(k), np.zeros(k)
+    for start in range(0, len(X), PILOT_ROWS_AT_ONCE):
+        part = slice(start, start + PILOT_ROWS_AT_ONCE)
+        values = np.ones((len(near[part]), k))
+        _evaluate(X[part], scaling, places, values)
+        add_gram(values, near[part], matrix)
+        right += product((near[part] * np.clip(decision[part], -REACH, REACH))[None], values)[0]
+    if factorise(matrix):
+        substitute(matrix, right, found)
     return found
 
 

@@ -27,6 +27,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from streamsvm.config.sizes import MOST_TOTALS
 from streamsvm.coreset.buckets import Float, Labels, label_index
 from streamsvm.coreset.pilot import Measured, Pilot
 from streamsvm.linalg import add_gram, along, factorise, product, substitute
@@ -42,8 +43,6 @@ STRAINED: Final = 1e-3
 """Greatest relative error of a total that people are not told of."""
 POINTS_A_TOTAL: Final = 2
 """Fewest points for each total: fewer leave the weights no room."""
-MOST_TOTALS: Final = 1_024
-"""Totals beyond which gradients are not calibrated: the time of a calibration grows with their square."""
 
 
 class Purpose(IntEnum):

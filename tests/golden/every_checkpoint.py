@@ -16,12 +16,13 @@ import numpy as np
 from streamsvm.checkpoint import Snapshot
 from streamsvm.config import ModelConfig, PointsConfig
 from streamsvm.learning import Learner
-from streamsvm.model import PartitionCut
+from streamsvm.model import decode_head
 from streamsvm.points import Position
 from tests.config.sizes import sized
+from tests.golden import HERE
 from tests.golden.checkpoint import kept_snapshot
 from tests.plugged import of_branches
-from tests.streams import DIMENSION, gaussian, head_of, rows_of, snapshot_of
+from tests.streams import DIMENSION, gaussian, rows_of, snapshot_of
 
 
 def made(rows: int = 150, labels: int = 2, since: int | None = None, **coreset: Any) -> Snapshot:
@@ -48,7 +49,7 @@ def made(rows: int = 150, labels: int = 2, since: int | None = None, **coreset: 
         configuration=config.canonical(),
         configuration_sha256=config.sha256(),
         build={"numpy": "2"},
-        head=head_of(4, [PartitionCut(0, 5, 0, 1)], incarnation=2),
+        head=decode_head((HERE / "head.record").read_bytes()),
         pending=saved,
         read_to={0: rows + 2},
     )

@@ -92,6 +92,7 @@ def parts_of(arrays: Arrays) -> tuple[Arrays, Arrays]:
     return (X[train], y[train]), (X[test], y[test])
 
 
+@pytest.mark.filterwarnings("ignore::streamsvm.estimators.stream.CoresetWarning")  # 200 points are few
 @pytest.mark.parametrize("labels", ["two", "three"])
 def test_the_figures_are_those_computed_by_hand(arrays: Arrays, three: Arrays, labels: str) -> None:
     """The gap is that of the sum over the pairs, by LIBSVM's optima; the scores are scikit-learn's.

@@ -63,7 +63,7 @@ def oracle(config: ModelConfig, n: int) -> list[Seen]:
             cut = learner.cut()
             trained = train(cut.points, cut.moments, config.svm)
             audit = audited(trained, cut.audit)
-            found.append((cut.rows, coefficients(trained.model), cut.points.sha256(), audit))
+            found.append((cut.learned.rows, coefficients(trained.model), cut.points.sha256(), audit))
     return found
 
 

@@ -30,15 +30,15 @@ from typing import Final
 ROOT: Final = Path(__file__).parent.parent
 LIMITS: Final[Mapping[str, int]] = {
     "files": 559,  # scorers go on from records of their own; tables of strangers are never silently wrong
-    "functions": 5_338,  # readers of any language may come first, tell outages, and read what their language has
+    "functions": 5_345,  # readers of any language may come first, tell outages, and read what their language has
     "classes": 813,  # the same
     "carriers": 464,  # the same
     "Protocols": 31,
-    "tokens": 559_598,  # the same
-    "lines of Python": 87_030,  # the same
+    "tokens": 560_400,  # the same
+    "lines of Python": 87_150,  # the same
     "lines of other languages": 3_125,  # those readers
-    "lines of tests": 76_791,  # the same
-    "words of pages": 29_571,  # the same
+    "lines of tests": 77_050,  # the same
+    "words of pages": 29_650,  # the same
     "options": 75,  # the same
     "commands": 21,
     "metrics": 90,  # the same

@@ -19,18 +19,14 @@ from typing import TYPE_CHECKING
 from streamsvm.offered import on_first_use
 
 if TYPE_CHECKING:
+    from streamsvm.coreset import reduce as reduce
     from streamsvm.coreset.audit import Reservoir as Reservoir, Sampled as Sampled
     from streamsvm.coreset.buckets import Bucket as Bucket, Extent as Extent, Learned as Learned, Moments as Moments
     from streamsvm.coreset.drift import Drift as Drift, History as History
     from streamsvm.coreset.outliers import Outlier as Outlier, RowBound as RowBound, Tally as Tally
     from streamsvm.coreset.partition import PartitionState as PartitionState
     from streamsvm.coreset.pilot import dual_bound as dual_bound, measured as measured
-    from streamsvm.coreset.reduce import (
-        Observed as Observed,
-        Purpose as Purpose,
-        generator as generator,
-        reduce as reduce,
-    )
+    from streamsvm.coreset.reduce import Observed as Observed, Purpose as Purpose, generator as generator
     from streamsvm.coreset.state import (
         FORMAT as FORMAT,
         HEAD as HEAD,

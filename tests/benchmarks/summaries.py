@@ -16,7 +16,8 @@ from sklearn.linear_model import SGDClassifier
 
 from streamsvm.checkpoint import format as checkpoint
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
-from streamsvm.coreset import Moments, Observed, Purpose, generator, measured, reduce
+from streamsvm.coreset import Moments, Observed, Purpose, generator, measured
+from streamsvm.coreset.reduce import reduce
 from streamsvm.estimators import SGD_SETTINGS
 from streamsvm.learning import Learner
 from streamsvm.linalg import Float

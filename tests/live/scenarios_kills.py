@@ -41,7 +41,9 @@ AGAIN: Final = [f"{point}:2" for point in TRAINERS if point.startswith(OFTEN)]
 THIRD: Final = [f"{point}:3" for point in TRAINERS if point.startswith(("input.learned", "checkpoint."))]
 RENEWED: Final = ("renew.begun", "renew.fenced")
 """Points that a trainer passes once an answer to a commit was lost."""
-FORGOTTEN: Final = "not the models of a clean run|different training set"
+FORGOTTEN: Final = (
+    "not the models of a clean run|different training set|unexpected AssertionError"
+)
 WINDOW: Final = remembering("window")
 SCREENED_ROWS: Final = 400
 """After so many rows every leaf is screened."""
@@ -142,7 +144,7 @@ KILLS: Final = (
         steps=(feed(90), through(), feed(30, seed=1)),  # ten rows of an open leaf are in the checkpoint
         end=same(),
         planted=("forgets-the-leaf",),
-        found="not the models of a clean run",
+        found=FORGOTTEN,
         quick=True,
     ),
     *map(_forgetting, (SEVEN, remembering("adaptive"), EVENTS)),

@@ -41,9 +41,7 @@ AGAIN: Final = [f"{point}:2" for point in TRAINERS if point.startswith(OFTEN)]
 THIRD: Final = [f"{point}:3" for point in TRAINERS if point.startswith(("input.learned", "checkpoint."))]
 RENEWED: Final = ("renew.begun", "renew.fenced")
 """Points that a trainer passes once an answer to a commit was lost."""
-FORGOTTEN: Final = (
-    "not the models of a clean run|different training set|unexpected AssertionError"
-)
+FORGOTTEN: Final = "not the models of a clean run|different training set|unexpected AssertionError"
 WINDOW: Final = remembering("window")
 SCREENED_ROWS: Final = 400
 """After so many rows every leaf is screened."""

@@ -72,8 +72,8 @@ def decode(content: bytes) -> Snapshot:
     Raises
     ------
     CorruptCheckpoint
-        If a byte is damaged, the file is cut short, its format is another one, it has a part that is not known, or what
-        it holds is no state of a model of its configuration.
+        If a byte is damaged, the file is cut short, its format is another one, it has a part that is not known, or its
+        states do not fit its configuration.
     """
     names, snapshot = decode_state(content, Snapshot, "file", _ANEW)
     for name, part in snapshot.parts.items():

@@ -139,9 +139,9 @@ class PartitionState:
 
     def latest_ms(self, coreset: CoresetConfig) -> int:
         """Return the latest time of a span; -1 where none has one, or age is in rows."""
-        if self.memory is None or coreset.length_s is None:
-            return -1
-        return latest(self.memory.stretches(coreset, self.buckets, self.own))[-1]
+        if self.memory and coreset.length_s is not None:
+            return latest(self.memory.stretches(coreset, self.buckets, self.own))[-1]
+        return -1
 
     def factors(self, coreset: CoresetConfig, now_ms: int) -> list[float]:
         """Return by what each bucket and the open leaf count; `now_ms` is the latest time of all partitions."""
@@ -462,7 +462,7 @@ class Partition:
         sizes = [ends[group.stop] - ends[group.start] for group in groups]
         found = None
         if coreset.reducer != "uniform" and len(union) and (screens or max(sizes) > coreset.bucket_points):
-            kept = None if self._screen is None else self._screen.pilot
+            kept = self._screen.pilot if self._screen else None
             random = self._generator(Purpose.SKETCH)
             found = measured_by_kernel(union, whole.moments, whole.rows, self._config, random, kept)
         made = []

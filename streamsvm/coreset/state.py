@@ -199,8 +199,10 @@ class StateWriter:
         fields = list(_fields(kind))
         while fields:
             name, default = fields[-1]
-            own, left_out = getattr(value, name), None if default is None else default()
-            if default is None or type(own) is not type(left_out) or own != left_out:
+            if default is None:
+                break
+            own, left_out = getattr(value, name), default()
+            if type(own) is not type(left_out) or own != left_out:
                 break
             fields.pop()
         return [self._tree(getattr(value, name)) for name, _ in fields]

@@ -73,7 +73,8 @@ def _check_join(state: JoinState) -> None:
 
 def _check_joining(joining: Joining) -> None:
     for partition, rows in joining.waiting.items():
-        if rows.partition != partition or rows.beside_offset is None:
+        is_joined = rows.beside_offset is not None
+        if rows.partition != partition or not is_joined:
             raise CorruptCheckpoint(f"rows that wait in partition {partition} are described as {rows.partition}'s")
 
 

@@ -400,19 +400,26 @@ class PartitionLog:
         state = replace(self._value(own, manifest.rest, PartitionState), buckets=buckets)
         if state.position != manifest.at:
             raise CorruptCheckpoint(f"the parts of the manifest at {(*manifest.at,)} end at {(*state.position,)}")
-        if own.config is None or state.leaf.dimension != self._dimension:
+        config = own.config
+        if config is None:
+            raise CorruptCheckpoint("the opening has options that this build does not know")
+        if state.leaf.dimension != self._dimension:
             raise CorruptCheckpoint(
                 f"the manifest at {(*manifest.at,)} is of rows of {state.leaf.dimension} features, and not of this "
-                f"trainer's {self._dimension}, or its opening has options that this build does not know"
+                f"trainer's {self._dimension}"
             )
-        check_partition(state, own.config)
+        check_partition(state, config)
         if state.learned.rows != manifest.rows:
             raise CorruptCheckpoint(
                 f"the manifest at {(*manifest.at,)} is of {manifest.rows} rows, its parts of {state.learned.rows} rows"
             )
-        newest = None if manifest.newest is None else self._value(own, manifest.newest, Rows)
-        if newest is not None and (newest.partition != self._partition or newest.points.dimension != self._dimension):
-            raise CorruptCheckpoint(f"the newest rows of the manifest at {(*manifest.at,)} are of another partition")
+        newest = None
+        if manifest.newest is not None:
+            newest = self._value(own, manifest.newest, Rows)
+            if (newest.partition, newest.points.dimension) != (self._partition, self._dimension):
+                raise CorruptCheckpoint(
+                    f"the newest rows of the manifest at {(*manifest.at,)} are of another partition"
+                )
         return Complete(manifest, state, newest, stored.headers)
 
     def _missing(self, own: StoredIncarnation, manifest: Manifest) -> list[str]:

@@ -9,9 +9,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-import jsonschema
 import msgspec
 import numpy as np
 import pytest
@@ -21,22 +19,11 @@ from threadpoolctl import threadpool_info, threadpool_limits
 from consumers.settings import OutputConfig, Settings
 from consumers.verify.verify import verify
 from streamsvm.build import build
-from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
+from streamsvm.config import SvmConfig
 from streamsvm.errors import ConfigurationError
 from streamsvm.kafka import Cluster, Connection, Message, Publisher, TopicSpec
-from streamsvm.learning import Learner, Origin, make, version_of
-from streamsvm.model import (
-    Alias,
-    Ancestor,
-    LinearMachine,
-    Memory,
-    PartitionCut,
-    Version,
-    encode_alias,
-    message as model_codec,
-)
-from streamsvm.points import Points, Position, Rows
-from streamsvm.verification import EXIT_CLEAN, EXIT_DIFFERS, EXIT_INCOMPLETE, Outcome, Recomputation, missing_input
+from streamsvm.model import Alias, Ancestor, LinearMachine, PartitionCut, Version, encode_alias, message as model_codec
+from streamsvm.verification import EXIT_CLEAN, EXIT_DIFFERS, EXIT_INCOMPLETE, Outcome
 from streamsvm.verification.differences import differences
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.command import error_of, run
@@ -56,8 +43,6 @@ from tests.deadline import eventually
 from tests.golden.every_model import KINDS, handmade
 from tests.golden.model import path_of
 from tests.kafka.foreign import delete_records, set_option
-from tests.schemas import model_schema
-from tests.streams import DIMENSION, gaussian, rows_of
 
 pytestmark = pytest.mark.enough("embedded")
 
@@ -509,54 +494,6 @@ def test_a_trainer_and_its_auditor_give_linear_algebra_one_thread(settings: Sett
 
 def blas_threads() -> set[int]:
     return {pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"}
-
-
-MEMORIES: list[dict[str, Any]] = [
-    {"memory": "window", "window": 512},
-    {"memory": "window", "window": "1.3s"},
-    {"memory": "adaptive"},
-]
-
-
-def version_at(config: ModelConfig, rows: Rows) -> Version:
-    """Return the version of one partition's first rows."""
-    learner = Learner(config, {0: Position(0)}, 1 << 30)
-    learner.learn(rows)
-    origin = Origin(
-        name="m", number=1, parent=None, links=(), topic="in", topic_id="id", base={0: Position(0)}, build={}
-    )
-    return version_of(make(learner.cut(), config), config, origin)
-
-
-@pytest.mark.parametrize("memory", MEMORIES)
-def test_a_version_is_made_again_without_the_rows_it_forgot(memory: dict[str, Any]) -> None:
-    """From the oldest row that it names, to the byte; a later one from there, too. Shares need the whole log."""
-    points = gaussian(2_000)
-    turned = Points(points.X, np.where(np.arange(2_000) < 1_000, points.y, -points.y).astype(np.int8), points.weight)
-    coreset = CoresetConfig(points=1_000, train_points=400, **memory)
-    config = ModelConfig(points=PointsConfig(dimension=DIMENSION), coreset=coreset, seed=5)
-    config, rows = ModelConfig.of_canonical(config.canonical()), rows_of(turned)
-    version, later = version_at(config, rows.slice(0, 1_700)), version_at(config, rows)
-    value = model_codec.encode(version)
-    assert model_codec.encode(model_codec.decode(value)) == value
-    jsonschema.Draft202012Validator(model_schema()).validate(json.loads(value))
-    assert isinstance(version.lineage.memory, Memory)
-    (held,) = version.lineage.memory.partitions
-    assert version.stream.rows == 1_700
-    first = Position(*held.oldest).offset
-    if memory["memory"] == "adaptive":
-        assert first == 0
-        assert "were removed" in missing_input(version, "id", {0: (1, 2_000)})
-        return
-    assert first > 0
-    assert missing_input(version, "id", {0: (first, 2_000)}) == ""
-    assert "were removed" in missing_input(version, "id", {0: (first + 1, 2_000)})
-    again = Recomputation(version, "id", {0: (first, 2_000)})
-    assert again.positions == {0: Position(*held.oldest)}
-    for one in (version, later):
-        assert again.admits(one)
-        again.learn(rows.slice(again.positions[0].offset, 2_000), again.aim(one)[0])
-        assert again.encoded(again.made(one), one, one.lineage) == model_codec.encode(one)
 
 
 def test_a_name_without_versions_is_not_clean(trained: Settings, connection: Connection) -> None:

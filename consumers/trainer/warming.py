@@ -53,7 +53,7 @@ class WarmUp:
         self._stop = stop
         self._clock = clock
         self._since = clock.monotonic()
-        self._what, self._done = "", threading.Event()
+        self._what, self._done = "modules", threading.Event()
         self._compiled = kernels.CompilationCount()
 
     @property

@@ -211,7 +211,7 @@ def test_compiling_is_said_while_the_first_part_runs(monkeypatch: pytest.MonkeyP
     health, logs = Health(stuck_after_s=60.0), list[str]()
 
     def waits() -> bool:
-        return len(logs) > 2 and health.ready()[1]["waiting_for"] == {"start": warming.COMPILING}
+        return logs.count("compiling: the first part") > 2 and health.ready()[1]["waiting_for"] == {"start": warming.COMPILING}
 
     health.require("broker", "starting")
 
@@ -226,7 +226,8 @@ def test_compiling_is_said_while_the_first_part_runs(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(warming.log, "info", lambda event, **said: logs.append(f"{event}: {said['what']}"))
     monkeypatch.setattr(kernels, "prepare", compile_it)
     warming.WarmUp(ModelConfig(points=PointsConfig(dimension=2)), health, threading.Event(), Clock()).run()
-    assert set(logs) == ({"compiling: the first part"} if long_s < 1.0 else set())
+    # Until the first part has its turn, modules are imported: a slow machine may say that, too.
+    assert set(logs) - {"compiling: modules"} == ({"compiling: the first part"} if long_s < 1.0 else set())
 
 
 def rejected(n: int) -> list[bytes | None]:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, NamedTuple
+from hashlib import blake2b
+from typing import Final, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,8 @@ Signs = NDArray[np.int8]
 """Labels as -1 and +1, shape (n,); where more than two classes share a structure, the index of each point's class."""
 Weights = NDArray[np.float64]
 """Positive weights, shape (n,)."""
+Places = NDArray[np.int64]
+"""Where points came from, shape (n, 3); see `Points`."""
 
 
 class Position(NamedTuple):
@@ -78,11 +81,15 @@ class Points:
     y : ndarray of shape (n,), int8, each -1 or +1
         Where more than two classes share a structure, the index of the point's class; `against_the_rest` has signs.
     weight : ndarray of shape (n,), float64, each positive
+    place : ndarray of shape (n, 3), int64, or None
+        Where the point came from: the offset of its record, its row there, and the hash of its id (0: it has none), see
+        `IdHashes`. None of points that are in no coreset.
     """
 
     X: Features
     y: Signs
     weight: Weights
+    place: Places | None = None
 
     def __len__(self) -> int:
         return len(self.y)
@@ -94,20 +101,21 @@ class Points:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the three arrays."""
-        return self.X.nbytes + self.y.nbytes + self.weight.nbytes
+        """Bytes of the arrays."""
+        return sum(array.nbytes for array in (self.X, self.y, self.weight, self.place) if array is not None)
 
     def take(self, rows: NDArray[np.intp] | NDArray[np.bool_] | slice) -> Points:
         """Select rows, in the order given."""
+        place = None if self.place is None else self.place[rows]
         if type(rows) is slice:
-            return Points(self.X[rows], self.y[rows], self.weight[rows])
+            return Points(self.X[rows], self.y[rows], self.weight[rows], place)
         # Not by brackets, which copy a row of a matrix value by value.
         X = self.X.compress(rows, axis=0) if rows.dtype == np.bool_ else self.X.take(rows, axis=0)
-        return Points(X, self.y[rows], self.weight[rows])
+        return Points(X, self.y[rows], self.weight[rows], place)
 
     def reweighted(self, weight: Weights) -> Points:
         """Return the same points under other weights."""
-        return Points(self.X, self.y, weight)
+        return Points(self.X, self.y, weight, self.place)
 
     def scaled(self, factor: float) -> Points:
         """Return the same points, each of so many times its weight."""
@@ -125,7 +133,7 @@ class Points:
 
     def against_the_rest(self, label: int) -> Points:
         """Return the same points with signs: +1 where y is the index of this class, else -1."""
-        return Points(self.X, np.where(self.y == label, 1, -1).astype(np.int8), self.weight)
+        return Points(self.X, np.where(self.y == label, 1, -1).astype(np.int8), self.weight, self.place)
 
     def also_in(self, others: Points) -> NDArray[np.bool_]:
         """Return which points have the features, to the last bit, of one of others; whatever their labels are.
@@ -139,16 +147,29 @@ class Points:
         return np.array([x in held for x in own], np.bool_)
 
     def sha256(self) -> str:
-        """Hash shape, dtype and every byte of the points in their order (lower-case hexadecimal)."""
+        """Hash shape, dtype and every byte of the points in their order, but for their places, in hexadecimal."""
         digest = hashlib.sha256(f"{self.X.dtype.str} {self.X.shape}".encode())
         for array in (self.X, self.y, self.weight):
             digest.update(np.ascontiguousarray(array).tobytes())
         return digest.hexdigest()
 
     @staticmethod
-    def empty(dimension: int, dtype: np.dtype[np.floating]) -> Points:
-        """No points at all, of a given dimension."""
-        return Points(np.empty((0, dimension), dtype), np.empty(0, np.int8), np.empty(0, np.float64))
+    def empty(dimension: int, dtype: np.dtype[np.floating], room: int = 0) -> Points:
+        """Return memory for so many points with places, of a given dimension."""
+        y, weight = np.empty(room, np.int8), np.empty(room, np.float64)
+        return Points(np.empty((room, dimension), dtype), y, weight, np.empty((room, 3), np.int64))
+
+    @property
+    def places(self) -> Places:
+        """Where the points came from; only of points that have places."""
+        assert self.place is not None
+        return self.place
+
+    def write(self, begin: int, points: Points) -> None:
+        """Write other points in the place of those from `begin` on."""
+        part = slice(begin, begin + len(points))
+        self.X[part], self.y[part], self.weight[part] = points.X, points.y, points.weight
+        self.places[part] = points.places
 
     @staticmethod
     def union(parts: Sequence[Points]) -> Points:
@@ -157,20 +178,19 @@ class Points:
             np.concatenate([part.X for part in parts]),
             np.concatenate([part.y for part in parts]),
             np.concatenate([part.weight for part in parts]),
+            _concatenated([part.place for part in parts]),
         )
 
 
-class Times:
-    """The time of each row, in milliseconds since the epoch, looked up when it is asked for; -1 stands for no time.
-
-    To ask a consumed record for its time takes as long as to parse its numbers, and little needs the time of each row.
+class LookedUp:
+    """A column of rows, int64, that is looked up where it is asked for, because few rows need it.
 
     Parameters
     ----------
     look_up : callable
-        Returns the times of some records, given their indexes.
+        Returns the values of some indexes.
     at : ndarray of shape (n,), int64
-        The record of each row.
+        The index of each row.
     """
 
     __slots__ = ("_at", "_look_up")
@@ -178,23 +198,35 @@ class Times:
     def __init__(self, look_up: Callable[[NDArray[np.int64]], NDArray[np.int64]], at: NDArray[np.int64]) -> None:
         self._look_up, self._at = look_up, at
 
-    @staticmethod
-    def of(time_ms: NDArray[np.int64]) -> Times:
-        """Return times that are known."""
-        return Times(time_ms.__getitem__, np.arange(len(time_ms)))
+    @classmethod
+    def of(cls, values: NDArray[np.int64]) -> Self:
+        """Return values that are known."""
+        return cls(values.__getitem__, np.arange(len(values)))
 
-    @staticmethod
-    def union(parts: Sequence[Times]) -> Times:
-        """Concatenate times; they are looked up now."""
-        return Times.of(np.concatenate([part.known() for part in parts]))
+    @classmethod
+    def union(cls, parts: Sequence[Self]) -> Self:
+        """Concatenate columns; they are looked up now."""
+        return cls.of(np.concatenate([part.known() for part in parts]))
 
-    def take(self, which: slice | NDArray[np.int64]) -> Times:
-        """Return the times of some of the rows."""
-        return Times(self._look_up, self._at[which])
+    def __len__(self) -> int:
+        return len(self._at)
+
+    def take(self, which: slice | NDArray[np.int64]) -> Self:
+        """Return the values of some of the rows."""
+        return type(self)(self._look_up, self._at[which])
 
     def known(self) -> NDArray[np.int64]:
-        """Return all times, shape (n,)."""
+        """Return all values, shape (n,)."""
         return self._look_up(self._at)
+
+
+class Times(LookedUp):
+    """The time of each row, in milliseconds since the epoch; -1 stands for no time.
+
+    To ask a consumed record for its time takes as long as to parse its numbers.
+    """
+
+    __slots__ = ()
 
     def ends(self) -> tuple[int, int]:
         """Return the time of the first and of the last row, at least one, that has one; -1 if none has."""
@@ -203,6 +235,48 @@ class Times:
             time_ms = self.known()
             first, last = time_ms[time_ms >= 0][[0, -1]].tolist() if (time_ms >= 0).any() else (-1, -1)
         return first, last
+
+
+def key_of(id_: str | int | None) -> bytes | None:
+    """Return the key that an `id` is: the same for a number and its digits."""
+    return None if id_ is None else str(id_).encode(errors="surrogatepass")
+
+
+def hashed(keys: Sequence[bytes], name: str = "") -> NDArray[np.uint64]:
+    """Return 64 bits of BLAKE2b of each key, shape (n,); under the name of a model if one is given."""
+    salt = blake2b(name.encode(), digest_size=32).digest() if name else b""
+    return np.frombuffer(b"".join([blake2b(key, digest_size=8, key=salt).digest() for key in keys]), "<u8").astype(
+        np.uint64
+    )
+
+
+class IdHashes(LookedUp):
+    """The hash of each row's id, 0 where it has none: by it a point can be found, and not who it is of.
+
+    It is `hashed` twice, first alone, as joins find rows by it, and then under the model's name.
+    """
+
+    __slots__ = ()
+
+    @classmethod
+    def of_ids(cls, ids: Sequence[str | int | None], name: str) -> IdHashes:
+        """Return those of ids."""
+
+        def look_up(at: NDArray[np.int64]) -> NDArray[np.int64]:
+            keys = [key_of(ids[index]) for index in at.tolist()]
+            found = cls.of_keys(hashed([key or b"" for key in keys]), name)
+            return np.where([key is None for key in keys], 0, found.known())
+
+        return cls(look_up, np.arange(len(ids)))
+
+    @classmethod
+    def of_keys(cls, keys: NDArray[np.uint64], name: str) -> IdHashes:
+        """Return those of ids that are hashed once."""
+
+        def look_up(at: NDArray[np.int64]) -> NDArray[np.int64]:
+            return hashed([key.tobytes() for key in keys[at].astype("<u8")], name).view(np.int64)
+
+        return cls(look_up, np.arange(len(keys)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -236,6 +310,8 @@ class Rows:
         Where rows are joined from two logs: the offset after the newest record of the log beside the input that counted
         when the row was joined. Then `offset` is that of the newest record of the input merged, and `row` counts the
         points joined since; see `streamsvm.joining`.
+    id_hash : IdHashes or None
+        None if no row has an id.
     """
 
     partition: int
@@ -248,6 +324,7 @@ class Rows:
     leader_epoch: NDArray[np.int64]
     passed_over: NDArray[np.bool_] | None = None
     beside_offset: NDArray[np.int64] | None = None
+    id_hash: IdHashes | None = None
 
     def __len__(self) -> int:
         return len(self.offset)
@@ -268,9 +345,22 @@ class Rows:
         offset, row = int(self.offset[index]), int(self.row[index])
         return Position(offset + 1, 0) if self.last[index] else Position(offset, row + 1)
 
+    @property
+    def valid(self) -> Points:
+        """The accepted points."""
+        return self.points if self.accepted.all() else self.points.take(self.accepted)
+
+    @property
+    def placed(self) -> Points:
+        """The accepted points, with their places."""
+        hashes = np.zeros(len(self), np.int64) if self.id_hash is None else self.id_hash.known()
+        place = np.stack([self.offset, self.row, hashes], axis=1)
+        return replace(self, points=replace(self.points, place=place)).valid
+
     @staticmethod
     def union(parts: Sequence[Rows]) -> Rows:
         """Concatenate rows of one partition that follow each other (`parts` must not be empty)."""
+        hashes = [part.id_hash or IdHashes.of(np.zeros(len(part), np.int64)) for part in parts]
         return Rows(
             partition=parts[0].partition,
             offset=np.concatenate([part.offset for part in parts]),
@@ -282,6 +372,7 @@ class Rows:
             leader_epoch=np.concatenate([part.leader_epoch for part in parts]),
             passed_over=_joined([(part.passed_over, len(part)) for part in parts]),
             beside_offset=_concatenated([part.beside_offset for part in parts]),
+            id_hash=IdHashes.union(hashes) if any(part.id_hash for part in parts) else None,
         )
 
     def index_of(self, position: Position) -> int:
@@ -307,11 +398,13 @@ class Rows:
             leader_epoch=self.leader_epoch[part],
             passed_over=None if self.passed_over is None else self.passed_over[part],
             beside_offset=None if self.beside_offset is None else self.beside_offset[part],
+            id_hash=None if self.id_hash is None else self.id_hash.take(part),
         )
 
     def detached(self) -> Rows:
-        """Return the rows with their times looked up, for who keeps rows: else these keep the records they are of."""
-        return replace(self, times=Times.of(self.time_ms))
+        """Return the rows with everything looked up, for who keeps rows: else these keep the records they are of."""
+        id_hash = None if self.id_hash is None else IdHashes.of(self.id_hash.known())
+        return replace(self, times=Times.of(self.time_ms), id_hash=id_hash)
 
 
 def _joined(parts: Sequence[tuple[NDArray[np.bool_] | None, int]]) -> NDArray[np.bool_] | None:

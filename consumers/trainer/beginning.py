@@ -170,7 +170,7 @@ def _intake(taken: TakenOver, left_out: Places, components: Components, stack: E
         reader=reader,
         outbox=outbox,
         dead_letters=taken.dead_letters,
-        decoder=PointDecoder(config.points, schemas=taken.schemas, recipe=config.recipe),
+        decoder=PointDecoder(config.points, schemas=taken.schemas, recipe=config.recipe, name=settings.name),
         metrics=components.metrics,
         health=components.health,
         monotonic=components.clock.monotonic,

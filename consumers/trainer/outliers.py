@@ -11,7 +11,7 @@ from typing import Final
 
 import structlog
 
-from streamsvm.coreset.outliers import TELLING, Outlier, Tally
+from streamsvm.coreset.outliers import TELLING, Tally
 
 log = structlog.get_logger("streamsvm.trainer")
 
@@ -45,19 +45,10 @@ class OutlierLog:
             "outlier_drawn_in",
             rows=found.rows,
             weights=found.weights,
-            place=place(self._topic, worst),
+            place=f"{self._topic}[{worst.partition}]@{worst.place.offset} row {worst.place.row}",
             what="weight" if worst.feature is None else f"feature {worst.feature}",
             value=worst.value,
             counts_as=worst.bound,
             times_too_far=worst.excess,
             remedy="find out who wrote this record. A scale that has really changed is followed by itself",
         )
-
-
-def place(topic: str, outlier: Outlier) -> str:
-    """Return where an outlier stands, as topic[partition]@offset and the row in the record."""
-    begin, end = outlier.begin, outlier.end
-    where = f"{topic}[{outlier.partition}]@{begin.offset}"
-    if begin.offset == end.offset and end.row == begin.row + 1:
-        return f"{where} row {begin.row}"
-    return f"{where} to {end.offset}; the exact row is unknown, because the points were restored from a checkpoint"

@@ -143,7 +143,7 @@ class QualityWatch:
         self.note(rows)
         if again:
             return
-        self._waiting.append(rows.points if rows.accepted.all() else rows.points.take(rows.accepted))
+        self._waiting.append(rows.valid)
         if sum(map(len, self._waiting)) >= SCORED_TOGETHER:
             self._score_waiting()
 

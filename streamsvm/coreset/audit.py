@@ -136,8 +136,8 @@ class Reservoir:
         random = generator(config.seed, Purpose.AUDIT, (partition, 0, 0))
         self._key = np.uint64(random.integers(1 << 64, dtype=np.uint64))
         room = 2 * capacity
-        X = np.empty((room, points.dimension), points.numpy_dtype)
-        self._buffer, self._priority = Points(X, np.empty(room, np.int8), np.empty(room)), np.empty(room)
+        self._buffer = Points.empty(points.dimension, points.numpy_dtype, room)
+        self._priority = np.empty(room)
         self._count, self._threshold, self._class_weight = 0, 0.0, np.zeros(points.classes)
 
     def __len__(self) -> int:
@@ -155,19 +155,20 @@ class Reservoir:
     def sample(self, sample: Sampled) -> None:
         points, buffer = sample.points, self._buffer
         self._count, self._threshold, self._class_weight = len(points), sample.threshold, sample.class_weight.copy()
-        part = slice(0, self._count)
-        buffer.X[part], buffer.y[part], buffer.weight[part] = points.X, points.y, points.weight
-        self._priority[part] = sample.priority
+        buffer.write(0, points)
+        self._priority[: self._count] = sample.priority
 
     def add(self, rows: Rows) -> None:
         """Offer every accepted row; only rows above the threshold are copied."""
         points, buffer, done = rows.points, self._buffer, 0
         while done < len(rows):
-            done, self._count = _offer(
-                points.X, points.y, points.weight, rows.accepted, rows.offset, rows.row, self._label, self._key,
-                self._threshold, done, self._class_weight, buffer.X, buffer.y, buffer.weight, self._priority,
-                self._count,
+            before, (done, self._count) = self._count, _offer(
+                points.X, points.y, points.weight, rows.accepted, rows.offset, rows.row, self._label,
+                self._key, self._threshold, done, self._class_weight, buffer.X, buffer.y, buffer.weight, buffer.places,
+                self._priority, self._count,
             )  # fmt: skip
+            fresh = buffer.places[before : self._count, 2]
+            fresh[:] = 0 if rows.id_hash is None else rows.id_hash.take(fresh).known()
             if self._count == len(buffer):
                 self.sample = self.sample
 
@@ -259,10 +260,12 @@ def _threshold(priority: Float, threshold: float, capacity: int) -> float:
 
 @njit(cache=True, nogil=True)
 def _offer(  # type: ignore[no-untyped-def]
-    X, y, weight, accepted, offset, row, label, key, threshold, begin, class_weight, kept_X, kept_y, kept_weight,
-    priority, count,
+    X, y, weight, accepted, offset, row, label, key, threshold, begin, class_weight, kept_X, kept_y,
+    kept_weight, place, priority, count,
 ):  # fmt: skip
     """Write rows whose priority is above the threshold behind the first `count` kept ones, and add class weights.
+
+    In the place of the hash of an id stands the row's index.
 
     Takes rows from `begin` on until they end or the buffer is full; returns the next row, and how many are kept.
     """
@@ -278,6 +281,7 @@ def _offer(  # type: ignore[no-untyped-def]
             for j in range(X.shape[1]):
                 kept_X[count, j] = X[i, j]
             kept_y[count], kept_weight[count], priority[count] = y[i], weight[i], drawn
+            place[count, 0], place[count, 1], place[count, 2] = offset[i], row[i], i
             count += 1
             if count == len(priority):
                 return i + 1, count

@@ -28,14 +28,14 @@ Sources: Hoaglin and Welsch 1978 (leverage, here of one feature at a time); Samu
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from streamsvm.compiling import njit
-from streamsvm.coreset.buckets import Extent, Float, Moments
+from streamsvm.coreset.buckets import Float, Moments
 from streamsvm.points import Points, Position
 
 LEAST_SD: Final = 10.0
@@ -105,19 +105,18 @@ class RowBound:
         # Accepted rows are finite. Of others the mean stands for what is no number, and the bound for infinity.
         inside = self.mean + np.clip(np.nan_to_num(away, nan=0.0, posinf=np.inf, neginf=-np.inf), -reach, reach)
         X[beyond] = np.where(np.abs(away) <= reach, X[beyond], inside)
-        return Points(X, points.y, weight)
+        return replace(points, X=X, weight=weight)
 
 
 @dataclass(frozen=True, slots=True)
 class Outlier:
     """A value of a feature, or a weight (`feature` is None), as it came and as it is learned.
 
-    It stands at `begin`, or, of a restored first leaf, before `end`. `excess` is its distance over the permitted one.
+    `excess` is its distance over the permitted one.
     """
 
     partition: int
-    begin: Position
-    end: Position
+    place: Position
     feature: int | None
     value: float
     bound: float
@@ -132,10 +131,8 @@ class Tally:
     weights: int = 0
     worst: Outlier | None = None
 
-    def note(
-        self, came: Points, learned: Points, mean: Float, partition: int, places: NDArray[np.int64] | None, leaf: Extent
-    ) -> None:
-        """Count what differs. `mean` is that of the bound; `places`, shape (n, 2), None where only a leaf is known."""
+    def note(self, came: Points, learned: Points, mean: Float, partition: int) -> None:
+        """Count what differs of points with places; `mean` is that of the bound."""
         moved, lighter = learned.X != came.X, learned.weight < came.weight
         if not len(at := np.flatnonzero(moved.any(axis=1) | lighter)):
             return
@@ -144,11 +141,8 @@ class Tally:
         away, changed = np.abs(value - [*mean, 0.0]), np.column_stack([moved[at], lighter[at]])
         excess = np.divide(away, np.abs(bound - [*mean, 0.0]), out=np.zeros(value.shape), where=changed)
         i, j = (int(one) for one in np.unravel_index(np.nan_to_num(excess).argmax(), excess.shape))
-        begin, end = leaf.start, leaf.end
-        if places is not None:
-            begin, end = Position(*places[at[i]].tolist()), Position(*(places[at[i]] + [0, 1]).tolist())
-        feature = j if j < len(mean) else None
-        worst = Outlier(partition, begin, end, feature, float(value[i, j]), float(bound[i, j]), float(excess[i, j]))
+        place, feature = Position(*came.places[at[i], :2].tolist()), j if j < len(mean) else None
+        worst = Outlier(partition, place, feature, float(value[i, j]), float(bound[i, j]), float(excess[i, j]))
         self.add(Tally(int(np.count_nonzero(moved.any(axis=1))), int(np.count_nonzero(lighter)), worst))
 
     def add(self, other: Tally) -> None:

@@ -25,7 +25,6 @@ from itertools import pairwise
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from streamsvm.config import CoresetConfig, ModelConfig
 from streamsvm.coreset.audit import Sampled, merged, reservoirs, shares
@@ -210,7 +209,7 @@ class Partition:
         room = config.coreset.leaf_rows
         self._labels, self._room = points.classes, room
         self._blank = Moments.zero(points.dimension, points.classes)
-        self._buffer = _buffer(room, points.dimension, points.numpy_dtype)
+        self._buffer = Points.empty(points.dimension, points.numpy_dtype, room)
         self._kept, self._shared = 0, False
         self._extent = Extent(start=base, end=base, rows=0, first_time_ms=-1, last_time_ms=-1, moments=self._blank)
         self._screen: Screen | None = None
@@ -223,7 +222,6 @@ class Partition:
             assert not learned.rows % config.coreset.span_rows
             self._memory = Memory(learned=learned, times=np.empty(0, np.int64))
         self._bound: RowBound | None = None
-        self._places: list[NDArray[np.int64]] | None = []
         self._tally = Tally()
         self.audit = reservoirs(partition, config)
         self.history = History.zero(points.dimension, points.classes)
@@ -317,22 +315,20 @@ class Partition:
             self._beside_offset = int(rows.beside_offset[-1])
         rows, came = self._within(rows), rows
         if self.witness is not None and self._bound is not None:
-            self.witness(came.points.take(came.accepted), rows.points.take(rows.accepted))
+            self.witness(came.valid, rows.valid)
         for reservoir in self.audit:
             reservoir.add(rows)
-        points = rows.points if rows.accepted.all() else rows.points.take(rows.accepted)
+        points = rows.placed if self._screen is None else rows.valid
         if self._bound is not None:
             self.history = self.history.add(points)
         if self._screen is None:
             # Behind what `state` has handed out, which is never changed.
             end = self._kept + len(points)
-            _write(self._buffer, self._kept, points)
+            self._buffer.write(self._kept, points)
             self._kept, self._extent = end, replace(self._extent, moments=self._extent.moments.add(points))
         else:
             self._own(self._kept)  # thinning moves what is kept
-            self._screen, self._kept = screen(
-                self._screen, rows.points, rows.accepted, self._buffer, self._kept, self._name
-            )
+            self._screen, self._kept = screen(self._screen, rows, self._buffer, self._kept, self._name)
         if not self.missing:
             self._seal()
 
@@ -358,35 +354,28 @@ class Partition:
         self.sealed, self._leader_epoch, self.buckets = state.sealed, state.leader_epoch, state.buckets
         self._memory, self._beside_offset, self.history = state.memory, state.beside_offset, state.history
         self._own(0)
-        _write(self._buffer, 0, state.leaf)
+        self._buffer.write(0, state.leaf)
         self._kept, self._extent = len(state.leaf), state.extent
         self._screen = None if state.screen is None else state.screen.copy()
         self._set_samples(state)
         self._renew_bound()
         assert state.raw == (self._bound is None)
-        self._places = None if self._kept else []
 
     def _within(self, rows: Rows) -> Rows:
-        """Return rows drawn in; of those that nothing bounds yet, record where they are."""
+        """Return rows drawn in, where something bounds them yet."""
         if self._bound is None:
-            if self._places is not None:
-                self._places.append(np.stack([rows.offset, rows.row], axis=1)[rows.accepted])
             return rows
         points = self._bound.draw_in(rows.points, rows.accepted)
         if points is rows.points:
             return rows
-        places = np.stack([rows.offset, rows.row], axis=1)[rows.accepted]
-        came, learned = rows.points.take(rows.accepted), points.take(rows.accepted)
-        self._tally.note(came, learned, self._bound.mean, self._partition, places, self._extent)
+        self._tally.note(rows.placed, replace(rows, points=points).valid, self._bound.mean, self._partition)
         return replace(rows, points=points)
 
     def _drawn_in(self, state: PartitionState, tally: Tally) -> PartitionState:
         """Return the state drawn in; count the rows of its leaf that change by that."""
         drawn = state.drawn_in()
         if drawn.leaf is not state.leaf:
-            places = np.concatenate(self._places) if self._places else None
-            mean = RowBound.of_first_leaf(state.leaf).mean
-            tally.note(state.leaf, drawn.leaf, mean, self._partition, places, self._extent)
+            tally.note(state.leaf, drawn.leaf, RowBound.of_first_leaf(state.leaf).mean, self._partition)
         return drawn
 
     def _renew_bound(self) -> None:
@@ -402,8 +391,8 @@ class Partition:
         """Take new memory, with the first points of the old, where `state` returned views of the old."""
         if self._shared:
             old, X = self._buffer, self._buffer.X
-            self._buffer, self._shared = _buffer(len(old), X.shape[1], X.dtype), False
-            _write(self._buffer, 0, old.take(slice(0, kept)))
+            self._buffer, self._shared = Points.empty(X.shape[1], X.dtype, len(old)), False
+            self._buffer.write(0, old.take(slice(0, kept)))
 
     @property
     def _name(self) -> Name:
@@ -436,7 +425,6 @@ class Partition:
             whole, screening = joined(self.buckets), self.buckets[-1].extent
         self.sealed += 1
         self._renew_bound()
-        self._places = []
         self._screen = Screen.begin(found, screening, span, self._room, self._name) if found is not None else None
         self._own(0)
         end = self._extent.end
@@ -519,12 +507,3 @@ def known(buckets: tuple[Bucket, ...], memory: Memory | None, coreset: CoresetCo
     if memory is None:
         return buckets
     return buckets[-1:] if memory.learned.rows % coreset.span_rows else ()
-
-
-def _buffer(rows: int, dimension: int, dtype: np.dtype[np.floating]) -> Points:
-    return Points(np.empty((rows, dimension), dtype), np.empty(rows, np.int8), np.empty(rows))
-
-
-def _write(buffer: Points, begin: int, points: Points) -> None:
-    part = slice(begin, begin + len(points))
-    buffer.X[part], buffer.y[part], buffer.weight[part] = points.X, points.y, points.weight

@@ -20,13 +20,12 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from streamsvm.compiling import njit
 from streamsvm.coreset.buckets import Extent, Float, Labels, Moments, label_index
 from streamsvm.coreset.pilot import DELTA, EVEN, LARGEST_WORTH, Measured, Pilot, again, placed, slope
 from streamsvm.coreset.reduce import Observed, Purpose, Totals, by_margin, calibrated, generator
-from streamsvm.points import Points
+from streamsvm.points import Points, Rows
 
 BLOCK: Final = 128
 BINS: Final = 32
@@ -129,21 +128,20 @@ class Screen:
         return calibrated(points, rows, margin, totals, self.pilot, observed)
 
 
-def screen(
-    state: Screen, points: Points, accepted: NDArray[np.bool_], buffer: Points, kept: int, name: Name
-) -> tuple[Screen, int]:
+def screen(state: Screen, rows: Rows, buffer: Points, kept: int, name: Name) -> tuple[Screen, int]:
     """Take rows, and write those that are kept behind the first `kept` points of the buffer, which is never full after.
 
     Returns the state, whose arrays are those of before, and how many points the buffer holds.
     """
     pilot, labels = state.pilot, len(state.label)
-    n = min(len(points), ROWS_AT_ONCE)
+    n = min(len(rows), ROWS_AT_ONCE)
     margin, worth, which = np.empty(n), np.empty(n), np.empty(n, np.int64)
-    for start in range(0, len(points), ROWS_AT_ONCE):
-        part = points.take(slice(start, start + ROWS_AT_ONCE))
+    for start in range(0, len(rows), ROWS_AT_ONCE):
+        own = slice(start, start + ROWS_AT_ONCE)
+        part = rows.points.take(own)
         decided = np.empty((0, len(part))) if pilot.landmarks is None else pilot.landmarks.decide(part)
         label = label_index(part.y, labels)
-        label[~accepted[start : start + len(part)]] = -1
+        label[~rows.accepted[own]] = -1
         _evaluate(
             part.X, label, part.weight, pilot.loss, pilot.scaling, pilot.class_weight, pilot.side, decided, pilot.w,
             pilot.centre, pilot.terms, pilot.root, margin, worth, state.active, state.gradient, state.square,
@@ -153,11 +151,13 @@ def screen(
             rate = state.rate * 0.5**state.thinned
             done, fresh = _keep(
                 label, part.weight, margin, worth, rate, done, state.certain, state.sums, state.count, state.label,
-                which, buffer.weight[kept:],
+                which, buffer.weight[kept:], rows.offset[own], rows.row[own], buffer.places[kept:],
             )  # fmt: skip
             # Not by brackets, which copy a row value by value; with this mode nothing is copied twice.
             for values, room in ((part.X, buffer.X), (part.y, buffer.y)):
                 values.take(which[:fresh], axis=0, out=room[kept : kept + fresh], mode="clip")
+            if fresh and rows.id_hash is not None:
+                buffer.places[kept : kept + fresh, 2] = rows.id_hash.take(start + which[:fresh]).known()
             kept += fresh
             while kept == len(buffer):
                 # Counted and not multiplied: a power of two of the rate is the same bits after any restart.
@@ -179,7 +179,7 @@ def _thin(state: Screen, full: Points, name: Name) -> int:
     stay[order] |= np.diff(ends, prepend=0.0) > 0.0
     rows = np.flatnonzero(stay)
     full.X[: len(rows)], full.y[: len(rows)] = full.X[rows], full.y[rows]
-    full.weight[: len(rows)] = full.weight[rows] / pi[rows]
+    full.weight[: len(rows)], full.places[: len(rows)] = full.weight[rows] / pi[rows], full.places[rows]
     return len(rows)
 
 
@@ -294,11 +294,11 @@ def _evaluate(  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _keep(  # type: ignore[no-untyped-def]
-    label, u, margin, worth, rate, begin, certain, sums, count, total, which, weight
+    label, u, margin, worth, rate, begin, certain, sums, count, total, which, weight, offset, row, place
 ):
     """Take rows from `begin` on until they end or there is no room in `weight`; return the next row, and rows kept.
 
-    Fills `which` row is kept, and under which weight.
+    Fills `which` row is kept, under which weight, and its place.
     """
     kept = 0
     for i in range(begin, len(label)):
@@ -310,14 +310,15 @@ def _keep(  # type: ignore[no-untyped-def]
         count[own] += 1
         total[own] += v
         if pi < 1.0 and count[own] > certain[own]:
-            place = (margin[i] - 1.0) / BIN_WIDTH + BINS // 2
-            bin_ = 0 if not place > 0.0 else int(min(place, BINS - 1.0))
+            at = (margin[i] - 1.0) / BIN_WIDTH + BINS // 2
+            bin_ = 0 if not at > 0.0 else int(min(at, BINS - 1.0))
             risen = sums[own, bin_] + pi
             sums[own, bin_] = risen if risen < 1.0 else risen - 1.0
             if risen < 1.0:
                 continue
             v /= pi
         which[kept], weight[kept] = i, v
+        place[kept, 0], place[kept, 1], place[kept, 2] = offset[i], row[i], 0
         kept += 1
         if kept == len(weight):
             return i + 1, kept

@@ -23,6 +23,7 @@ import math
 import struct
 from collections.abc import Callable, Mapping
 from functools import cache
+from operator import lt
 from types import UnionType
 from typing import Any, Final, Literal, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -31,16 +32,16 @@ import numpy as np
 
 from streamsvm.config import ModelConfig
 from streamsvm.config.sizes import HISTORY_BLOCKS
-from streamsvm.coreset.audit import Sampled
+from streamsvm.coreset.audit import Sampled, shares
 from streamsvm.coreset.buckets import Bucket, Extent, Learned, Moments
 from streamsvm.coreset.drift import FIRST_ROWS, History
 from streamsvm.coreset.landmarks import Landmarks
 from streamsvm.coreset.memories import Horizons, Memory
-from streamsvm.coreset.partition import PartitionState
+from streamsvm.coreset.partition import PartitionState, known
 from streamsvm.coreset.pilot import Pilot
 from streamsvm.coreset.screen import BINS, Screen
 from streamsvm.errors import CorruptCheckpoint
-from streamsvm.points import Points, Position, Rows, Times
+from streamsvm.points import IdHashes, LookedUp, Points, Position, Rows, Times
 
 MAGIC: Final = b"ssvmstat"
 FORMAT: Final = 1
@@ -101,11 +102,15 @@ def _check_points(points: Points) -> None:
     if points.X.ndim != 2:
         raise CorruptCheckpoint(f"the features of points are described as {points.X.dtype} {points.X.shape}")
     require_lengths("points", len(points.X), y=points.y, weight=points.weight)
+    if points.place is not None and points.place.shape != (len(points.X), 3):
+        raise CorruptCheckpoint(f"the places of points are described as {points.place.dtype} {points.place.shape}")
 
 
 def _check_rows(rows: Rows) -> None:
     own = {name: getattr(rows, name) for name in ("offset", "row", "last", "time_ms", "accepted", "leader_epoch")}
-    require_lengths("rows", len(rows.points), **own, passed_over=rows.passed_over, beside_offset=rows.beside_offset)
+    own |= {"passed_over": rows.passed_over, "beside_offset": rows.beside_offset}
+    hashes = None if rows.id_hash is None else rows.id_hash.known()
+    require_lengths("rows", len(rows.points), **own, id_hash=hashes)
 
 
 def _check_sample(sample: Sampled) -> None:
@@ -124,7 +129,7 @@ def register(*kinds: Kind) -> None:
 
 register(Kind(Points, _check_points), Kind(Rows, _check_rows), Kind(Sampled, _check_sample), Kind(Times))
 register(*map(Kind, (Bucket, Extent, Horizons, Landmarks, Learned, Memory, Moments, PartitionState, Pilot, Position)))
-register(Kind(History), Kind(Screen))
+register(Kind(History), Kind(Screen), Kind(IdHashes))
 
 
 @cache
@@ -193,7 +198,7 @@ class StateWriter:
     def _of_kind(self, value: Any) -> Any:
         if isinstance(value, msgspec.Struct):
             return msgspec.to_builtins(value)
-        if isinstance(value, Times):
+        if isinstance(value, LookedUp):
             return [self._array(value.known())]
         kind: Any = type(value)
         fields = list(_fields(kind))
@@ -320,12 +325,12 @@ class _Reader:
         kind, check, _ = KINDS[name]
         if issubclass(kind, msgspec.Struct):
             return msgspec.convert(own, kind)
-        if kind is Times:
-            (time_ms,) = map(self.made, own)
-            require_lengths("times", len(time_ms), time_ms=time_ms)
-            if time_ms.dtype != np.int64:
-                raise CorruptCheckpoint(f"times are described as {time_ms.dtype}")
-            return Times.of(time_ms)
+        if issubclass(kind, LookedUp):
+            (values,) = map(self.made, own)
+            require_lengths("a column", len(values), values=values)
+            if values.dtype != np.int64:
+                raise CorruptCheckpoint(f"a column is described as {values.dtype}")
+            return kind.of(values)
         fields = _fields(kind)
         if len(own) > len(fields) or any(default is None for _, default in fields[len(own) :]):
             raise self._unknown(f"a part of the kind {name!r} with {len(own)} fields")
@@ -391,7 +396,7 @@ def check_partition(state: PartitionState, config: ModelConfig) -> None:
         if not holds:
             raise CorruptCheckpoint(f"the state of a partition is not that of this model: {what}")
 
-    def require_points(held: Points, most: int, what: str) -> None:
+    def require_points(held: Points, most: int, what: str, extent: Extent | None = None) -> None:
         n = len(held.y)
         require(held.X.shape == (n, d) and held.X.dtype == points.numpy_dtype, f"the features of {what}")
         require(held.weight.shape == (n,) and n <= most, f"the number of points of {what}")
@@ -399,6 +404,13 @@ def check_partition(state: PartitionState, config: ModelConfig) -> None:
         require(codes.all(), f"the labels of {what}")
         require(np.isfinite(held.X).all() and np.isfinite(held.weight).all(), f"the numbers of {what}")
         require((held.weight > 0.0).all(), f"the weights of {what}")
+        require(held.place is not None, f"the places of {what}")
+        places = [Position(*place) for place in held.places[:, :2].tolist()]
+        require(all(map(lt, places, places[1:])), f"the order of {what}")
+        require(
+            not places or extent is None or (extent.start <= places[0] and places[-1] < extent.end),
+            f"the places of {what}",
+        )
 
     def require_moments(moments: Moments, what: str) -> None:
         shapes = [moments.class_weight.shape, moments.mean.shape, moments.square.shape]
@@ -413,7 +425,7 @@ def check_partition(state: PartitionState, config: ModelConfig) -> None:
 
     def require_samples(audit: tuple[Sampled, ...]) -> None:
         most = coreset.bucket_audit_points if coreset.forgets else coreset.audit_points
-        require(len(audit) in {0, 1, labels}, "the number of its audit samples")
+        require(len(audit) == len(shares(most, labels)), "the number of its audit samples")
         for sample in audit:
             require_points(sample.points, most, "an audit sample")
             require(sample.priority.shape == sample.points.weight.shape, "the priorities of an audit sample")
@@ -437,13 +449,13 @@ def check_partition(state: PartitionState, config: ModelConfig) -> None:
     for bucket in state.buckets:
         require(bucket.extent.start == end, "the positions of its buckets")
         require_extent(bucket.extent, "a bucket")
-        require_points(bucket.points, most, "a bucket")
+        require_points(bucket.points, most, "a bucket", bucket.extent)
         if bucket.audit:
             require_samples(bucket.audit)
         end = bucket.extent.end
     require(state.extent.start == end and len(state.buckets) <= state.sealed, "the positions of its leaf")
     require_extent(state.extent, "the leaf")
-    require_points(state.leaf, coreset.leaf_rows, "the leaf")
+    require_points(state.leaf, coreset.leaf_rows, "the leaf", state.extent)
     require_samples(state.audit)
     history = state.history
     n, shapes = len(history.mean), [history.class_weight.shape, history.mean.shape, history.square.shape]
@@ -453,8 +465,8 @@ def check_partition(state: PartitionState, config: ModelConfig) -> None:
     numbers = (history.class_weight, history.mean, history.square)
     require(all(np.isfinite(one).all() for one in numbers), "the numbers of its history")
     require((history.weight > 0.0).all() and (history.square >= 0.0).all(), "the numbers of its history")
-    sealed = sum(bucket.extent.moments.count for bucket in state.buckets)
-    require(state.raw == (not sealed) or memory is not None, "whether its rows are as they came")
+    sealed = sum(bucket.extent.moments.count for bucket in known(state.buckets, memory, coreset))
+    require(state.raw == (not sealed), "whether its rows are as they came")
     screen = state.screen
     if screen is not None:
         pilot, rough = screen.pilot, screen.pilot.landmarks

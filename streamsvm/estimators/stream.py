@@ -179,14 +179,9 @@ class Stream:
             return
         self._warned = count
         what = "weight" if worst.feature is None else f"feature {worst.feature}"
-        offsets = (
-            f"{worst.begin.offset}"
-            if worst.end.offset <= worst.begin.offset + 1
-            else (f"{worst.begin.offset} to {worst.end.offset - 1}")
-        )
         warnings.warn(
             f"{found.rows} rows and {found.weights} weights are outliers, and were drawn in; the farthest is row "
-            f"{offsets} of all rows learned: {what} is {worst.value:g}, and counts as {worst.bound:g}",
+            f"{worst.place.offset} of all rows learned: {what} is {worst.value:g}, and counts as {worst.bound:g}",
             UserWarning,
             stacklevel=stacklevel,
         )

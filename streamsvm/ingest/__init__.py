@@ -39,7 +39,6 @@ if TYPE_CHECKING:
         WATERMARK_HEADER as WATERMARK_HEADER,
         LabelDecoder as LabelDecoder,
         is_watermark as is_watermark,
-        key_of as key_of,
     )
     from streamsvm.ingest.row import (
         LARGEST_FEATURE as LARGEST_FEATURE,

@@ -92,11 +92,11 @@ class ScannedAvro:
     ids: NDArray[np.int64]
     buffer: bytes
 
-    def ids_of(self, rows: slice) -> list[str | int | None]:
-        """Return the ids of some rows."""
+    def ids_of(self, rows: slice) -> list[str | int | None] | None:
+        """Return the ids of some rows; None if none has one."""
         found = self.ids[rows]
         if (found[:, 1] == NO_ID).all():
-            return [None] * len(found)
+            return None
         return [
             None if size == NO_ID else value if size == A_NUMBER else self.buffer[value : value + size].decode()
             for value, size in found.tolist()

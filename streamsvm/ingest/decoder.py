@@ -213,6 +213,8 @@ class PointDecoder:
         Source of schemas; without it every schema is unknown.
     recipe : object, optional
         What records become, if they are not points.
+    name : str
+        Of the model under which `Rows.id_hash` has ids; empty: it has none.
 
     Raises
     ------
@@ -227,8 +229,9 @@ class PointDecoder:
         labeled: bool = True,
         schemas: Schemas | None = None,
         recipe: object | None = None,
+        name: str = "",
     ) -> None:
-        self._config, self._schemas, self._recipe = config, schemas, recipe
+        self._config, self._schemas, self._recipe, self._name = config, schemas, recipe, name
         self._labeled = labeled
         self._avro = AvroReader(schemas, config, labeled=labeled)
         self._unread = UnreadFields()
@@ -259,7 +262,7 @@ class PointDecoder:
         self._avro.ask_again()
         if self._other is not None:
             self._other.ask_again()
-        builder = RowsBuilder(self._config, keeps_ids=not self._labeled)
+        builder = RowsBuilder(self._config, keeps_ids=not self._labeled, name=self._name)
         if len(records):
             self._decode_all(in_order(records), builder)
         decoded = Decoded(builder.rows(), builder.rejected, builder.ids if not self._labeled else [])
@@ -360,7 +363,7 @@ class PointDecoder:
         start = 0
         for bad in [*np.flatnonzero(~good).tolist(), len(run)]:
             if start < bad:
-                builder.add(run.slice(start, bad), None, points.take(slice(start, bad)), None)
+                builder.add(run.slice(start, bad), None, points.take(slice(start, bad)), found.ids_of(start, bad))
             if bad < len(run):
                 self._one("json", run, bad, builder)
             start = bad + 1
@@ -380,10 +383,12 @@ class PointDecoder:
             return False
         largest = LARGEST_FEATURE[config.dtype]
         found = json_scan.scan_array(value, config.dimension, largest, config.most_rows, config.numpy_dtype)
-        points, good = (None, None) if found is None else self._scanned_points(found)
-        if points is None or good is None or not good.all():
+        if found is None:
             return False
-        builder.add(run.slice(index, index + 1), len(points), points, None)
+        points, good = self._scanned_points(found)
+        if not good.all():
+            return False
+        builder.add(run.slice(index, index + 1), len(points), points, found.ids_of(0, len(points)))
         return True
 
     def _scanned_avro(self, run: Run, builder: RowsBuilder) -> None:
@@ -402,8 +407,7 @@ class PointDecoder:
                 counts = found.rows[start:index]
                 rows = slice(row, row := row + int(counts.sum()))
                 points = Points(found.X[rows], found.sign[rows], found.weight[rows])
-                ids = None if self._labeled else found.ids_of(rows)
-                builder.add_several(run.slice(start, index), counts, points, ids)
+                builder.add_several(run.slice(start, index), counts, points, found.ids_of(rows))
             if index < len(run):
                 self._one("avro", run, index, builder)
             start = index + 1

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,6 +56,9 @@ class Scanned:
         False where the record was declined; its values are then meaningless.
     size : ndarray of shape (n,), int64
         Bytes of each record.
+    ids : ndarray of shape (n, 2), int64
+        Where in `buffer` the text of each id, or its digits, begins, and its length; 0 without one.
+    buffer : ndarray of uint8
     """
 
     X: NDArray[np.floating]
@@ -63,6 +66,27 @@ class Scanned:
     weight: NDArray[np.float64]
     accepted: NDArray[np.bool_]
     size: NDArray[np.int64]
+    ids: NDArray[np.int64]
+    buffer: NDArray[np.uint8]
+
+    def ids_of(self, start: int, stop: int) -> ScannedIds | None:
+        """Return the ids of some records; None if none has one."""
+        ids = self.ids[start:stop]
+        return ScannedIds(self.buffer, ids) if ids[:, 1].any() else None
+
+
+class ScannedIds(Sequence[str | int | None]):
+    """Ids that are read from the records where they are asked for; a number is the text of its digits."""
+
+    def __init__(self, buffer: NDArray[np.uint8], ids: NDArray[np.int64]) -> None:
+        self._buffer, self._ids = buffer, ids
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    def __getitem__(self, index: Any) -> Any:
+        begin, size = self._ids[index].tolist()
+        return self._buffer[begin : begin + size].tobytes().decode() if size else None
 
 
 def scan(
@@ -87,8 +111,9 @@ def scan(
     """
     n = len(values)
     X, others, accepted = np.empty((n, dimension), dtype), np.empty((2, n)), np.empty(n, np.bool_)
-    _scan(_padded(values), size, X, others, accepted, largest)
-    return Scanned(X, others[0], others[1], accepted, size)
+    buffer, ids = _padded(values), np.empty((n, 2), np.int64)
+    _scan(buffer, size, X, others, ids, accepted, largest)
+    return Scanned(X, others[0], others[1], accepted, size, ids, buffer)
 
 
 def scan_array(
@@ -109,11 +134,12 @@ def scan_array(
     """
     n = min(value.count(b"{"), most_rows, len(value) // (2 * dimension))  # an entry takes two bytes at least
     X, others = np.empty((n, dimension), dtype), np.empty((2, n))
-    rows = _scan_array(_padded([value]), len(value), X, others, largest)
+    buffer, ids = _padded([value]), np.empty((n, 2), np.int64)
+    rows = _scan_array(buffer, len(value), X, others, ids, largest)
     if rows < 0:
         return None
     size = np.full(rows, len(value), np.int64)
-    return Scanned(X[:rows], others[0, :rows], others[1, :rows], np.ones(rows, np.bool_), size)
+    return Scanned(X[:rows], others[0, :rows], others[1, :rows], np.ones(rows, np.bool_), size, ids[:rows], buffer)
 
 
 def warm_up(dtype: np.dtype[np.floating]) -> None:
@@ -133,15 +159,18 @@ def _scan(
     size: NDArray[np.int64],
     X: NDArray[np.floating],
     others: NDArray[np.float64],
+    ids: NDArray[np.int64],
     accepted: NDArray[np.bool_],
     largest: float,
 ) -> None:
-    """Fill `X`, `others`, which are y and weight of each record, and `accepted`."""
+    """Fill `X`, `others`, which are y and weight of each record, `ids` and `accepted`."""
     at = np.uint64(buffer.ctypes.data)
+    begin = at
     for row in range(len(size)):
         end = at + np.uint64(size[row])
-        stop = _record(skip(at), X, others, row, largest)
+        stop = _record(skip(at), X, others, ids, row, largest)
         accepted[row] = stop != DECLINED and skip(stop) == end
+        ids[row, 0] -= np.int64(begin)
         at = end + ONE
 
 
@@ -151,18 +180,20 @@ def _scan_array(
     size: int,
     X: NDArray[np.floating],
     others: NDArray[np.float64],
+    ids: NDArray[np.int64],
     largest: float,
 ) -> int:
-    """Fill `X` and `others`, which are y and weight of each row; return the number of rows, or -1."""
+    """Fill `X`, `others`, which are y and weight of each row, and `ids`; return the number of rows, or -1."""
     start = np.uint64(buffer.ctypes.data)
     end = start + np.uint64(size)
     at = skip(start)
     if byte(at) != OPEN_LIST:
         return -1
     for row in range(len(X)):
-        at = _record(skip(at + ONE), X, others, row, largest)
+        at = _record(skip(at + ONE), X, others, ids, row, largest)
         if at == DECLINED:
             return -1
+        ids[row, 0] -= np.int64(start)
         at = skip(at)
         if byte(at) == CLOSE_LIST:
             return row + 1 if skip(at + ONE) == end else -1
@@ -172,9 +203,10 @@ def _scan_array(
 
 
 @inlined()
-def _record(at, X, others, row, largest):  # type: ignore[no-untyped-def]
+def _record(at, X, others, ids, row, largest):  # type: ignore[no-untyped-def]
     """Parse one point; return the address after it, or `DECLINED` if it has another shape."""
     others[1, row] = 1.0
+    ids[row, 0], ids[row, 1] = 0, 0
     if byte(at) != OPEN:
         return DECLINED
     seen = 0
@@ -201,7 +233,9 @@ def _record(at, X, others, row, largest):  # type: ignore[no-untyped-def]
                 X[row, index] = entry
             at += ONE
         elif field == ID_FIELD:
-            at = _identity(at)
+            text = np.uint64(byte(at) == QUOTE)
+            first, at = at + text, _identity(at)
+            ids[row, 0], ids[row, 1] = np.int64(first), np.int64(at - text - first)
         else:
             at, others[0 if field == Y_FIELD else 1, row] = number(at)
         if at == DECLINED:
@@ -228,7 +262,7 @@ def _field(at):  # type: ignore[no-untyped-def]
 
 @inlined()
 def _identity(at):  # type: ignore[no-untyped-def]
-    """Skip an id: text without escapes, or an integer of at most 18 digits, which fits into 64 bits."""
+    """Skip an id: text without escapes, or an integer of at most 18 digits, which fits into 64 bits, but for -0."""
     if byte(at) == QUOTE:
         at += ONE
         while FIRST_PLAIN <= byte(at) <= LAST_PLAIN and byte(at) != BACKSLASH:
@@ -238,6 +272,8 @@ def _identity(at):  # type: ignore[no-untyped-def]
         return DECLINED
     if byte(at) == MINUS:
         at += ONE
+        if byte(at) == ZERO:
+            return DECLINED
     first = at
     while ZERO <= byte(at) <= NINE:
         at += ONE

@@ -27,7 +27,7 @@ from streamsvm.ingest.json_rows import values_of
 from streamsvm.ingest.label_codes import LabelCodes
 from streamsvm.ingest.row import encodable, excerpt
 from streamsvm.joining.rows import sign_of
-from streamsvm.points import label_codes
+from streamsvm.points import key_of, label_codes
 
 WATERMARK_HEADER: Final = "streamsvm-watermark"
 """Header of a record that only tells the time of its log; its value is not looked at."""
@@ -80,11 +80,6 @@ class DecodedLabels:
 def is_watermark(record: RawRecord) -> bool:
     """Return whether a record is a watermark."""
     return any(name == WATERMARK_HEADER for name, _ in record.headers)
-
-
-def key_of(id_: str | int | None) -> bytes | None:
-    """Return the key that an `id` is: the same for a number and its digits."""
-    return None if id_ is None else str(id_).encode(errors="surrogatepass")
 
 
 class LabelDecoder:

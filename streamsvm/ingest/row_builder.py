@@ -5,6 +5,7 @@ Invariant: rows are added in the order of their partitions, those of each in the
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,7 +14,9 @@ from numpy.typing import NDArray
 from streamsvm.config import PointsConfig
 from streamsvm.ingest.columns import RawRecord, Run, or_unknown, stretches
 from streamsvm.ingest.row import Point
-from streamsvm.points import Points, Rows, Times
+from streamsvm.points import IdHashes, Points, Rows, Times
+
+Ids = Sequence[str | int | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +52,12 @@ class RowsBuilder:
     ----------
     config : PointsConfig
     keeps_ids : bool
+    name : str
+        Of the model under which ids are hashed; empty: they are not.
     """
 
-    def __init__(self, config: PointsConfig, *, keeps_ids: bool) -> None:
-        self._config, self._keeps_ids = config, keeps_ids
+    def __init__(self, config: PointsConfig, *, keeps_ids: bool, name: str = "") -> None:
+        self._config, self._keeps_ids, self._name = config, keeps_ids, name
         self._blocks: dict[int, list[Rows]] = {}
         self.ids: list[str | int | None] = []
         self.rejected: list[RejectedRecord] = []
@@ -62,6 +67,7 @@ class RowsBuilder:
         self._x: list[list[float]] = []
         self._sign: list[int] = []
         self._weight: list[float] = []
+        self._ids: list[str | int | None] = []
         self._accepted: list[bool] = []
         self._passed: list[bool] = []
         self._at: list[tuple[int, int, int, bool, int, int]] = []
@@ -71,7 +77,7 @@ class RowsBuilder:
         run: Run,
         rows: int | None,
         points: Points,
-        ids: list[str | int | None] | None,
+        ids: Ids | None,
         *,
         accepted: NDArray[np.bool_] | None = None,
         passed_over: NDArray[np.bool_] | None = None,
@@ -84,7 +90,7 @@ class RowsBuilder:
         run : Run
         rows : int or None
         points : Points
-        ids : list or None
+        ids : sequence of (str, int or None), or None
             None: no row has one.
         accepted : ndarray of shape (n,), bool, optional
             Default: all.
@@ -117,14 +123,13 @@ class RowsBuilder:
                 points=points,
                 leader_epoch=epoch,
                 passed_over=passed_over,
+                id_hash=self._hashes(ids),
             ),
         )
         if self._keeps_ids:
             self.ids.extend([None] * n if ids is None else ids)
 
-    def add_several(
-        self, run: Run, counts: NDArray[np.int64], points: Points, ids: list[str | int | None] | None
-    ) -> None:
+    def add_several(self, run: Run, counts: NDArray[np.int64], points: Points, ids: Ids | None) -> None:
         """Add records of so many rows each, at least one."""
         self._end_block()
         end = np.cumsum(counts)
@@ -142,6 +147,7 @@ class RowsBuilder:
                 accepted=np.ones(n, dtype=np.bool_),
                 points=points,
                 leader_epoch=np.repeat(run.leader_epoch, counts),
+                id_hash=self._hashes(ids),
             ),
         )
         if self._keeps_ids:
@@ -150,22 +156,23 @@ class RowsBuilder:
     def accept(self, record: RawRecord, row: int, point: Point, sign: int) -> None:
         """Add a valid row."""
         self._x.append(point.x)
-        self._append(record, row, sign, point.w, accepted=True)
-        self.ids.append(point.id)
+        self._append(record, row, sign, point.w, point.id, accepted=True)
 
     def reject(self, record: RawRecord, row: int) -> None:
         """Add a row that is not a valid point: it keeps its place."""
-        self._append(record, row, 1, 1.0, accepted=False)
-        self.ids.append(None)
+        self._append(record, row, 1, 1.0, None, accepted=False)
 
     def pass_over(self, record: RawRecord, row: int) -> None:
         """Add a row that is neither accepted nor rejected: it keeps its place."""
         self.reject(record, row)
         self._passed[-1] = True
 
-    def _append(self, record: RawRecord, row: int, sign: int, weight: float, *, accepted: bool) -> None:
+    def _append(
+        self, record: RawRecord, row: int, sign: int, weight: float, id_: str | int | None, *, accepted: bool
+    ) -> None:
         self._sign.append(sign)
         self._weight.append(weight)
+        self._ids.append(id_)
         self._accepted.append(accepted)
         self._passed.append(False)
         time_ms, epoch = or_unknown(record.timestamp_ms), or_unknown(record.leader_epoch)
@@ -185,6 +192,7 @@ class RowsBuilder:
             X[accepted] = np.array(self._x, dtype=np.float64)
         partition, offset, row, last, time_ms, epoch = np.array(self._at, dtype=np.int64).T
         points = Points(X, np.array(self._sign, dtype=np.int8), np.array(self._weight, np.float64))
+        self.ids.extend(self._ids)
         self._split(
             partition,
             Rows(
@@ -197,9 +205,15 @@ class RowsBuilder:
                 points=points,
                 leader_epoch=epoch,
                 passed_over=np.array(self._passed) if any(self._passed) else None,
+                id_hash=self._hashes(self._ids),
             ),
         )
         self._begin()
+
+    def _hashes(self, ids: Ids | None) -> IdHashes | None:
+        if not self._name or ids is None or (type(ids) is list and ids.count(None) == len(ids)):
+            return None
+        return IdHashes.of_ids(ids, self._name)
 
     def _split(self, partition: NDArray[np.int64], rows: Rows) -> None:
         """Keep a block, split by partition: nowhere else are rows of several partitions separated."""

@@ -9,11 +9,6 @@ from streamsvm.offered import on_first_use
 if TYPE_CHECKING:
     from streamsvm.joining.joiner import Joiner as Joiner
     from streamsvm.joining.log_time import CONFIRM as CONFIRM, ENOUGH as ENOUGH, OF as OF
-    from streamsvm.joining.rows import (
-        FeatureRows as FeatureRows,
-        JoinRules as JoinRules,
-        LabelRows as LabelRows,
-        hashed as hashed,
-    )
+    from streamsvm.joining.rows import FeatureRows as FeatureRows, JoinRules as JoinRules, LabelRows as LabelRows
 
 __getattr__ = on_first_use(__name__, __file__)

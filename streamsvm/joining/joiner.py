@@ -48,7 +48,7 @@ from streamsvm.joining import kernels, log_time
 from streamsvm.joining.log_time import Ahead
 from streamsvm.joining.read_log import ReadLog, part_of
 from streamsvm.joining.rows import LEFT_OUT, FeatureRows, JoinRules, JoinState, LabelRows, Letter
-from streamsvm.points import Points, Position, Rows, Times
+from streamsvm.points import IdHashes, Points, Position, Rows, Times
 
 ABSENT: Final[dict[str, int]] = {
     "drop": kernels.DROP,
@@ -107,7 +107,7 @@ class Joiner:
         self._why = kernels.EXHAUSTED
         most = (PORTION, dimension)
         self._points: tuple[NDArray[Any], ...] = (np.empty(most, dtype), np.empty(PORTION), np.empty(PORTION, np.int8))
-        self._places = tuple(np.empty(PORTION, np.int64) for _ in range(5))
+        self._places = tuple(np.empty(PORTION, np.int64) for _ in range(6))
         self._letters_out = (np.empty(PORTION, np.int8), np.empty(PORTION, np.int64), np.empty(PORTION, np.int64))
 
     def _ring(self, capacity: int) -> tuple[NDArray[Any], ...]:
@@ -286,7 +286,7 @@ class Joiner:
         if not n:
             return None
         X, weight, sign = (array[:n].copy() for array in self._points)
-        offset, row, time_ms, epoch, labels = (array[:n].copy() for array in self._places)
+        offset, row, time_ms, epoch, labels, key = (array[:n].copy() for array in self._places)
         return Rows(
             partition=self.partition,
             offset=offset,
@@ -297,6 +297,7 @@ class Joiner:
             points=Points(X, sign.astype(np.int8), weight.astype(np.float64)),
             leader_epoch=epoch,
             beside_offset=labels,
+            id_hash=IdHashes.of_keys(key.view(np.uint64), self._rules.name),
         )
 
     def _letters(self, n: int) -> list[Letter]:

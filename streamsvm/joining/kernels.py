@@ -154,6 +154,7 @@ def merge(  # type: ignore[no-untyped-def]
     o_time,
     o_epoch,
     o_labels,
+    o_key,
     x_kind,
     x_offset,
     x_row,
@@ -225,6 +226,7 @@ def merge(  # type: ignore[no-untyped-def]
                     o_time[out] = row_time[place]
                     o_epoch[out] = state[MERGED_EPOCH]
                     o_labels[out] = state[LABELS_OFFSET]
+                    o_key[out] = np.int64(row_key[place])
                     state[JOINED_SINCE] += 1
                     out += 1
                 elif absent == DEAD_LETTER:
@@ -349,6 +351,7 @@ def merge(  # type: ignore[no-untyped-def]
             o_time[out] = time
             o_epoch[out] = state[MERGED_EPOCH]
             o_labels[out] = state[LABELS_OFFSET]
+            o_key[out] = np.int64(row_key[place])
             state[JOINED_SINCE] += 1
             out += 1
     state[FEATURES_AT], state[LABELS_AT] = features_at, labels_at

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from hashlib import blake2b
 from typing import Final, Literal
 
 import numpy as np
@@ -40,12 +39,15 @@ class JoinRules:
         What becomes of a row without a label.
     most_rows : int
         Most rows within the horizon, in one partition.
+    name : str
+        Of the model under which ids of points are hashed.
     """
 
     horizon_ms: int
     early_ms: int
     absent: Absent
     most_rows: int
+    name: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,10 +150,3 @@ def sign_of(code: int, classes: int) -> int:
 def codes_of(signs: NDArray[np.int8], classes: int) -> NDArray[np.int8]:
     """Return the codes of joined labels, as points have them."""
     return signs if classes == 2 else (-1 - signs).astype(np.int8)
-
-
-def hashed(keys: list[bytes]) -> NDArray[np.uint64]:
-    """Return 64 bits of BLAKE2b of each key."""
-    return np.frombuffer(b"".join([blake2b(key, digest_size=8).digest() for key in keys]), dtype="<u8").astype(
-        np.uint64
-    )

@@ -19,8 +19,9 @@ from streamsvm.coreset.buckets import label_weights
 from streamsvm.coreset.outliers import RowBound
 from streamsvm.coreset.partition import Partition, lightest_neighbours
 from streamsvm.coreset.reduce import Observed
-from streamsvm.points import Points, Position, Rows
+from streamsvm.points import IdHashes, Points, Position, Rows
 from tests.coreset.streams import batches, config_of, flat, learned, mixture, rows_of
+from tests.streams import id_hash
 
 N = 3_600
 STREAMS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
@@ -101,6 +102,33 @@ def test_a_restored_partition_goes_on_to_the_same_bytes(name: str) -> None:
         assert flat(other.state()) == whole, stop
     for _, state, then in states:
         assert flat(state) == then
+
+
+@pytest.mark.parametrize("structure", ["tree", "counter"])
+@pytest.mark.parametrize("name", ["two labels", "four labels, weights, float64"])
+def test_every_point_that_is_held_knows_its_row(name: str, structure: str) -> None:
+    """After screens, thinning, reductions and a restart, in buckets, leaf and audit sample: place, id and features."""
+    rows, config = example(name, changes=True)
+    ids = [None if i % 5 == 0 else i if i % 2 else f"row {i}" for i in range(N)]
+    rows = replace(rows, id_hash=IdHashes.of_ids(ids, "m"))
+    config = config.model_copy(update={"coreset": config.coreset.model_copy(update={"structure": structure})})
+    half, partition = learned(rows.slice(0, N // 2), config), Partition(0, Position(0), config)
+    partition.restore(half.state())
+    for batch in batches(rows, partition, 97, N // 2):
+        partition.add(batch)
+    state, met = partition.state(), 0
+    held = [*(bucket.points for bucket in state.buckets), state.leaf, *(sample.points for sample in state.audit)]
+    for points in held:
+        at = points.places[:, 0] * 3 + points.places[:, 1]
+        assert (np.diff(at) > 0).all()
+        assert rows.accepted[at].all()
+        assert (points.y == rows.points.y[at]).all()
+        beyond = (at >= N // 2) & ((at - N // 2) % 3 == 0)  # those that are outliers at first
+        assert np.count_nonzero((rows.points.X[at] != points.X)[~beyond]) <= 0.01 * points.X.size
+        assert points.places[:, 2].tolist() == [id_hash(ids[i], "m") for i in at]
+        met += len(at)
+    assert met > 400
+    assert state.screen is not None or structure == "counter"
 
 
 def sealed_exactly(points: Points, config: ModelConfig, accepted: NDArray[np.bool_] | None = None) -> Partition:

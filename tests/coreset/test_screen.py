@@ -18,7 +18,7 @@ from streamsvm.coreset.pilot import LARGEST_WORTH, again
 from streamsvm.coreset.reduce import Observed, Totals
 from streamsvm.coreset.screen import BIN_WIDTH, BINS, TARGET, Screen, _evaluate, _keep, _rate, _starts, _thin, screen
 from streamsvm.points import Points, Position
-from tests.coreset.streams import Float, measure, mixture
+from tests.coreset.streams import Float, measure, mixture, rows_of
 
 ROOM = 300
 SPAN = 4_000
@@ -37,9 +37,8 @@ def screened(
 ) -> tuple[Screen, Points]:
     """Return the state after points, and what is kept; the strata start as in a partition of the seed."""
     sums = _starts((seed, 0, 0), len(state.label))
-    buffer = Points(np.empty((ROOM, points.dimension), points.X.dtype), np.empty(ROOM, np.int8), np.empty(ROOM))
-    accepted = np.ones(len(points), np.bool_) if accepted is None else accepted
-    state, kept = screen(replace(state.copy(), sums=sums), points, accepted, buffer, 0, (seed, 0, 0))
+    buffer = Points.empty(points.dimension, points.X.dtype, ROOM)
+    state, kept = screen(replace(state.copy(), sums=sums), rows_of(points, accepted), buffer, 0, (seed, 0, 0))
     return state, buffer.take(slice(0, kept))
 
 
@@ -143,7 +142,11 @@ def test_rows_are_kept_as_a_plain_loop_keeps_them(labels: int, room: int) -> Non
         label.tolist(), u.tolist(), margin.tolist(), worth.tolist(), rate, certain.tolist(), starts, room
     )
     which, weight, count, total = np.empty(n, np.int64), np.empty(room), np.zeros(labels, np.int64), np.zeros(labels)
-    next_, kept = _keep(label, u, margin, worth, rate, 0, certain, starts.copy(), count, total, which, weight)
+    offset, row, place = np.arange(n) // 3, np.arange(n) % 3, np.empty((room, 3), np.int64)
+    next_, kept = _keep(
+        label, u, margin, worth, rate, 0, certain, starts.copy(), count, total, which, weight, offset, row, place
+    )
+    assert (place[:kept] == np.stack([offset, row, 0 * row], axis=1)[which[:kept]]).all()
     assert (next_, which[:kept].tolist()) == (end, [row for row, _ in wanted])
     np.testing.assert_allclose(weight[:kept], [own for _, own in wanted], rtol=1e-14)
     taken = label[:end]
@@ -185,7 +188,7 @@ def test_thinning_is_unbiased_and_halves() -> None:
     assert not after.thinned
     full, found, sizes = kept, [], []
     for seed in range(400):
-        own = Points(full.X.copy(), full.y.copy(), full.weight.copy())
+        own = Points.union([full])
         left = own.take(slice(0, _thin(replace(after, thinned=1), own, (seed, 0, 0))))
         for label in (-1, 1):
             assert np.equal(left.X, full.X[full.y == label][0]).all(axis=1).any()

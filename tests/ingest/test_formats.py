@@ -14,8 +14,11 @@ from hypothesis import given, settings, strategies as st
 from streamsvm.config import PointsConfig
 from streamsvm.errors import TransientError
 from streamsvm.ingest import avro
+from streamsvm.ingest.arrow import encode
 from streamsvm.ingest.decoder import Decoded, PointDecoder
+from tests.ingest.general import GeneralDecoder
 from tests.ingest.rows import ARROW, AVRO, POINT, SHELF, Raw, Shelf, as_arrow, as_avro, as_json, few_rows
+from tests.streams import id_hash
 
 CONFIG = few_rows(5)(dimension=2, labels=(0, 1), max_record_bytes=4_000)
 X = np.array([[1.0, 2.0], [3.0, 4.0]])
@@ -70,6 +73,28 @@ def test_the_same_rows_come_out_of_every_format(rows: list[tuple[list[float], in
         assert found.rows[0].points.take(kept).sha256() == expected.rows[0].points.take(kept).sha256()
         told = [[(bad.row, bad.reason) for bad in one.rejections] for one in found.rejected]
         assert told == [[(bad.row, bad.reason) for bad in one.rejections] for one in expected.rejected]
+
+
+def test_every_decoder_hashes_the_same_ids() -> None:
+    """Compiled ones and general ones, one point a record and several, valid and beside a rejected row; 0 of no id."""
+    ids: list[Any] = ["a b", 17, None, -3, "17", "\u00e9", 2**62, "f"]
+    points = [{"x": [1.0, 2.0], "y": 1} | ({} if one is None else {"id": one}) for one in ids]
+    wanted = [id_hash(one, "m") for one in ids]
+    singles = [((), json.dumps(one).encode()) for one in points]
+    texts = [None if one is None else str(one) for one in ids]
+    arrow = encode(np.array([[1.0, 2.0]] * len(ids)), [1] * len(ids), ids=texts)
+    in_avro = [(AVRO, datum(point(id=one))) for one in texts]
+    bad = ((), b'{"x": [1.0, 2.0], "y": 7, "id": "bad"}')
+    config = few_rows(20)(dimension=2, labels=(0, 1))
+    for records in (singles, [((), json.dumps(points).encode())], [(ARROW, arrow)], in_avro, [*singles, bad]):
+        for kind in (PointDecoder, GeneralDecoder):
+            raw = [Raw(value, at, headers=h) for at, (h, value) in enumerate(records)]
+            (rows,) = kind(config, schemas=SHELF, name="m").decode(raw).rows
+            assert rows.id_hash is not None
+            assert rows.id_hash.known().tolist()[: len(ids)] == wanted
+    plain = PointDecoder(config, name="m").decode([Raw(b'{"x": [1.0, 2.0], "y": 1}')])
+    assert plain.rows[0].id_hash is None
+    assert PointDecoder(config).decode([Raw(singles[0][1])]).rows[0].id_hash is None
 
 
 def test_formats_mix_in_one_partition() -> None:

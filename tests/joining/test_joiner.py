@@ -13,16 +13,17 @@ from hypothesis import given, settings, strategies as st
 from streamsvm.errors import ConfigurationError
 from streamsvm.joining.joiner import Joiner
 from streamsvm.joining.log_time import ENOUGH
-from streamsvm.joining.rows import FeatureRows, JoinRules, LabelRows, Letter, hashed
-from streamsvm.points import Position
+from streamsvm.joining.rows import FeatureRows, JoinRules, LabelRows, Letter
+from streamsvm.points import Position, hashed
 from tests.joining.reference import Feature, Joined, Label, Told, join
+from tests.streams import id_hash
 
 FLOAT = np.dtype(np.float32)
 J = TypeVar("J", bound=Joiner)
 
 
 def rules(absent: Literal["negative", "drop", "dead_letter"] = "negative", horizon_ms: int = 10) -> JoinRules:
-    return JoinRules(horizon_ms=horizon_ms, early_ms=4, absent=absent, most_rows=1 << 20)
+    return JoinRules(horizon_ms=horizon_ms, early_ms=4, absent=absent, most_rows=1 << 20, name="m")
 
 
 def feature_rows(records: list[Feature]) -> FeatureRows:
@@ -64,6 +65,8 @@ def drained(joiner: Joiner) -> tuple[list[Joined], list[Letter]]:
         letters += told
         if rows is not None:
             keys = [str(int(x)) for x in rows.points.X[:, 0]]
+            assert rows.id_hash is not None
+            assert rows.id_hash.known().tolist() == [id_hash(key, "m") for key in keys]
             points += list(zip(rows.offset.tolist(), rows.row.tolist(), keys, rows.points.y.tolist(), strict=True))
 
 

@@ -93,6 +93,7 @@ class LateLabels(Attachment):
             group=f"streamsvm-{settings.name}",
             most_rows=constants.MOST_WAITING_ROWS,
             left_out=making.left_out,
+            name=settings.name,
         )
         intake = JoinedIntake(
             settings,

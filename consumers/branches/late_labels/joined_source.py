@@ -15,12 +15,12 @@ import numpy as np
 from consumers import constants
 from streamsvm.config import LabelRule, ModelConfig
 from streamsvm.ingest.decoder import PointDecoder, RejectedRecord, Rejection
-from streamsvm.ingest.label_records import LabelDecoder, is_watermark, key_of
+from streamsvm.ingest.label_records import LabelDecoder, is_watermark
 from streamsvm.joining.joiner import Joiner
-from streamsvm.joining.rows import LEFT_OUT, FeatureRows, JoinRules, JoinState, LabelRows, Letter, codes_of, hashed
+from streamsvm.joining.rows import LEFT_OUT, FeatureRows, JoinRules, JoinState, LabelRows, Letter, codes_of
 from streamsvm.kafka import Batch, Cluster, Record
 from streamsvm.model.left_out import Places, masked
-from streamsvm.points import Points, Position, Positions, Rows
+from streamsvm.points import Points, Position, Positions, Rows, hashed, key_of
 
 MOST_WAITING: Final = 20_000
 """Rows of one partition of one log that wait for the other log; beyond it that partition is not read. Changes speed and
@@ -29,13 +29,14 @@ memory only: pausing throws away what the client fetched ahead."""
 Log = Literal["features", "labels"]
 
 
-def rules_of(labels: LabelRule, most_rows: int) -> JoinRules:
+def rules_of(labels: LabelRule, most_rows: int, name: str) -> JoinRules:
     """Return the rule of a join as the configuration has it."""
     return JoinRules(
         horizon_ms=round(1_000 * labels.horizon),
         early_ms=round(1_000 * constants.LABEL_EARLY_S),
         absent=labels.absent,
         most_rows=most_rows,
+        name=name,
     )
 
 
@@ -65,6 +66,8 @@ class JoinedSource:
     left_out : mapping of partition to positions
         Rows of the features that are joined as ever, so that no other row's label or place changes, and then count as
         rejected ones; of their features nothing is kept.
+    name : str
+        Of the model under which ids are hashed; empty where no point is kept.
     """
 
     def __init__(
@@ -77,11 +80,12 @@ class JoinedSource:
         group: str | None,
         most_rows: int,
         left_out: Places,
+        name: str = "",
     ) -> None:
         assert config.label_rule is not None
         self.topics: Final[Mapping[Log, str]] = {"features": features, "labels": labels}
         self._config, self._join = config, config.label_rule
-        self._rules = rules_of(config.label_rule, most_rows)
+        self._rules = rules_of(config.label_rule, most_rows, name)
         self._left_out = left_out
         self.decoder = PointDecoder(config.points, labeled=False, recipe=config.recipe)
         self._labels = LabelDecoder(config.points, config.label_rule.key)

@@ -352,7 +352,9 @@ class GroupWorker:
             reader=self._reader,
             outbox=self._letters_outbox,
             dead_letters=self._letters,
-            decoder=PointDecoder(self._config.points, schemas=self._schemas, recipe=self._config.recipe),
+            decoder=PointDecoder(
+                self._config.points, schemas=self._schemas, recipe=self._config.recipe, name=self._settings.name
+            ),
             metrics=self._metrics,
             health=self._health,
             monotonic=self._monotonic,

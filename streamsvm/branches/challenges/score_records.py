@@ -23,9 +23,9 @@ from streamsvm.config import LabelKey, PointsConfig
 from streamsvm.errors import InvalidPoint
 from streamsvm.ingest.blaming import blaming_the_record
 from streamsvm.ingest.label_codes import LabelCodes
-from streamsvm.ingest.label_records import key_of
 from streamsvm.ingest.row import excerpt
 from streamsvm.places import SOURCE_HEADER, Place, Row, source_of
+from streamsvm.points import key_of
 
 LARGEST_WHOLE: Final = 1 << 53
 """A larger integer is not exact as float64."""

@@ -24,8 +24,8 @@ from numpy.typing import NDArray
 
 from streamsvm.joining import log_time
 from streamsvm.joining.joiner import Joiner
-from streamsvm.joining.rows import COUNTED, FeatureRows, JoinRules, LabelRows, hashed
-from streamsvm.points import Position
+from streamsvm.joining.rows import COUNTED, FeatureRows, JoinRules, LabelRows
+from streamsvm.points import Position, hashed
 
 COLUMNS: Final = (
     "offset",

@@ -90,7 +90,7 @@ class EventReader:
         self._codes: dict[Label, int] = {} if label is None else label.codes
         kind = type(next(iter(self._codes), None))
         self._label_types = {int, float} if kind is int else {kind}
-        others = (label.field if label and labeled else None, recipe.weight, None if labeled else recipe.id)
+        others = (label.field if label and labeled else None, recipe.weight, recipe.id)
         timed = None if recipe.time is None else recipe.time.field
         self.times = self._columns.texts_of_times
         if recipe.time is not None and recipe.time.format == "iso8601":
@@ -187,7 +187,7 @@ class EventReader:
 
     def _ids_of(self, fields: Mapping[Path, FieldValues], rows: int, faults: Faults) -> list[str | int | None]:
         path = self._recipe.id
-        if path is None or self._labeled:
+        if path is None:
             return [None] * rows
         values = list(listed(fields[path]))
         if set(map(type, values)) <= {str, type(None)}:
@@ -195,7 +195,8 @@ class EventReader:
         for row, value in enumerate(values):
             is_integer = isinstance(value, int) and not isinstance(value, bool) and abs(value) < LARGEST_ID
             if not (value is None or isinstance(value, str) or is_integer):
-                faults.wrong(row, path, value, "text or an integer of at most 63 bits")
+                if not self._labeled:  # where points are scored their ids go out; learned ones need none
+                    faults.wrong(row, path, value, "text or an integer of at most 63 bits")
                 values[row] = None
         return values
 

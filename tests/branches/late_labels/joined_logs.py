@@ -16,10 +16,10 @@ from typing import Final
 import numpy as np
 
 from streamsvm.config import ModelConfig
-from streamsvm.ingest import WATERMARK_HEADER, LabelDecoder, PointDecoder, is_watermark, key_of
-from streamsvm.joining import CONFIRM, OF, FeatureRows, Joiner, JoinRules, hashed
+from streamsvm.ingest import WATERMARK_HEADER, LabelDecoder, PointDecoder, is_watermark
+from streamsvm.joining import CONFIRM, OF, FeatureRows, Joiner, JoinRules
 from streamsvm.kafka import Record
-from streamsvm.points import Position, Rows
+from streamsvm.points import Position, Rows, hashed, key_of
 from tests.joining import reference
 from tests.joining.test_joiner import label_rows
 from tests.simulation.broker import Entry

@@ -167,9 +167,7 @@ def test_the_record_is_named(settings: Settings, connection: Connection, capsys:
 
 
 def outlier(excess: float, feature: int | None = 3) -> Outlier:
-    return Outlier(
-        partition=2, begin=Position(7, 1), end=Position(7, 2), feature=feature, value=1e9, bound=40.0, excess=excess
-    )
+    return Outlier(partition=2, place=Position(7, 1), feature=feature, value=1e9, bound=40.0, excess=excess)
 
 
 def test_the_log_stays_short(capsys: pytest.CaptureFixture[str]) -> None:

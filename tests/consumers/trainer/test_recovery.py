@@ -211,7 +211,9 @@ def test_compiling_is_said_while_the_first_part_runs(monkeypatch: pytest.MonkeyP
     health, logs = Health(stuck_after_s=60.0), list[str]()
 
     def waits() -> bool:
-        return logs.count("compiling: the first part") > 2 and health.ready()[1]["waiting_for"] == {"start": warming.COMPILING}
+        return logs.count("compiling: the first part") > 2 and health.ready()[1]["waiting_for"] == {
+            "start": warming.COMPILING
+        }
 
     health.require("broker", "starting")
 

@@ -38,7 +38,7 @@ def _group(help_all: AllCommands = False) -> None:
 
 
 @app.command("show", cls=OptionsOnDemand)
-@with_settings("output", common=CLIENT)
+@with_settings("output", "checkpoint", common=CLIENT)
 def show(
     settings: Settings,
     version: Annotated[str | None, typer.Option(help=NAMED)] = None,
@@ -46,11 +46,25 @@ def show(
         str | None, typer.Option(help="An alias of the version; default: the version that readers have.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the message itself.")] = False,
+    points: Annotated[
+        bool, typer.Option("--points", help="Print, as CSV, the rows of the input that stand for all it learned.")
+    ] = False,
 ) -> None:
-    """Show a published version: what it is, what it was made from, and how good the fit is."""
+    """Show a published version: what it is, what it was made from, and how good the fit is.
+
+    With --points the trainer's newest checkpoint is read, in checkpoint.directory: points of later rows may have taken
+    the place of some that the version was made from.
+    """
     from streamsvm.model import message as model_codec
 
     loaded, _ = load(settings, version, alias)
+    if points:
+        from consumers.models.kept_points import kept_points, newest_checkpoint
+
+        found = newest_checkpoint(settings.checkpoint.directory, settings.name)
+        for line in kept_points(found, loaded.version):
+            typer.echo(printable(line))
+        return
     if as_json:
         typer.echo(json_for(model_codec.encode(loaded.version).decode()))
         return

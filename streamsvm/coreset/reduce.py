@@ -7,7 +7,8 @@ r"""Reduction: from many weighted points to at most m, under a pilot.
 3. Calibration moves weights as little as possible (chi-square distance, each by a factor of 0.1 to 6) so that totals
    are exact: the weight of each label; of each problem the weight of the active points (m < 1) on either side; and the
    gradients of the K pilots, which are sums of y z over the active points. With fewer than two points a total the mean
-   of all takes the gradients' place; with fewer again the weights of the labels are all.
+   of all takes the gradients' place where K > 1; with fewer again the weights of the labels are all (with those of the
+   few active points the objective for w8a at 2,000 points was .0383 and not .0377, se .0005).
 
 Without a pilot points are drawn in proportion to their weight; the weight of each label is exact here, too.
 
@@ -226,8 +227,9 @@ def calibrated(kept: Points, rows: Float, margin: Float, totals: Totals, pilot: 
         wanted.append(totals.mean)
     else:
         observed.uncalibrated += 1
+        columns = []
     weight = kept.weight
-    if room >= 0:
+    if columns:
         weight, unmet = _moved(weight, np.ascontiguousarray(np.vstack(columns, dtype=np.float64)), np.hstack(wanted))
         observed.strained += unmet > STRAINED
     own = np.bincount(label, weight, labels)

@@ -20,10 +20,10 @@ Sources: Platt 1999; Lin, Lin and Weng 2007 (that the likelihood is convex).
 
 from __future__ import annotations
 
-import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, Final
 
 import numpy as np
@@ -89,11 +89,11 @@ class _WhereSilenced:
 
     def __init__(self, message: str) -> None:
         self._message = message
-        self.here = threading.local()
+        self.here = ContextVar(message, default=False)  # each thread has its own value
 
     def match(self, text: str) -> bool:
         """Return whether this thread silences a warning."""
-        return bool(getattr(self.here, "depth", 0)) and text.startswith(self._message)
+        return self.here.get() and text.startswith(self._message)
 
 
 _SILENCERS: dict[tuple[type[Warning], str], _WhereSilenced] = {}
@@ -111,9 +111,8 @@ def silenced(category: type[Warning], message: str = "") -> Iterator[None]:
     own = ("ignore", silencer, category, None, 0)
     if own not in filters:
         filters.insert(0, own)
-    depth = getattr(silencer.here, "depth", 0)
-    silencer.here.depth = depth + 1
+    before = silencer.here.set(True)
     try:
         yield
     finally:
-        silencer.here.depth = depth
+        silencer.here.reset(before)

@@ -19,7 +19,12 @@ LIBRARIES: Final = ("streamsvm", "numpy", "scipy", "scikit-learn", "numba", "llv
 
 @cache
 def build() -> dict[str, str]:
-    """Return the versions of what computes, the CPU that it computes for, and how numba makes code for it."""
+    """Return the versions of what computes, the CPU that it computes for, and how numba makes code for it.
+
+    Of each BLAS library: its name, version and kernels. numpy and scipy may each bring one.
+    """
+    import scipy.linalg  # noqa: F401 - loads scipy's BLAS, so that every process of a build names the same
+
     described = {library: version(library) for library in LIBRARIES}
     described["python"] = platform.python_version()
     described["machine"] = platform.machine()
@@ -27,12 +32,12 @@ def build() -> dict[str, str]:
         part for part in (_setting("CPU_NAME") or _host_cpu(), _setting("CPU_FEATURES")) if part
     )
     described["code"] = " ".join(f"{name}={value}" for name, value in code_generation().items())
-    blas = sorted(
-        f"{pool['prefix']} {pool['version']} {pool.get('architecture')}"
+    blas = {
+        " ".join(str(pool[part]) for part in ("internal_api", "version", "architecture") if pool.get(part))
         for pool in threadpool_info()
         if pool["user_api"] == "blas"
-    )
-    described["blas"] = ", ".join(dict.fromkeys(blas))
+    }
+    described["blas"] = ", ".join(sorted(blas))
     described["simd"] = " ".join(_simd())
     described["libc"] = " ".join(platform.libc_ver())
     return described

@@ -1,8 +1,8 @@
 """Dense linear algebra that gives the same bits whatever the number of threads: compiled loops, no BLAS.
 
-Pilots and reductions run beside a training that sets the number of BLAS's threads for the whole process; what they
-compute must not depend on it. Sizes are those of features. Every inner loop runs along contiguous memory, so that the
-compiler makes vectors of it; four rows or columns go together, so that what is loaded once serves four times.
+What pilots and reductions compute must depend neither on the BLAS library nor on its number of threads. Sizes are
+those of features. Every inner loop runs along contiguous memory, so that the compiler makes vectors of it; four rows or
+columns go together, so that what is loaded once serves four times.
 
 Sums of products are reordered (`REORDERED`) in one fixed way, which depends on lengths and on the build only, never on
 values or addresses.

@@ -102,7 +102,7 @@ def test_one_package_imports_the_client_library() -> None:
 
 
 def test_the_numerical_core_reads_no_clock_and_no_chance() -> None:
-    """It takes time, randomness and files as arguments."""
+    """It takes time, randomness and files as arguments. One lock counts the estimators' calls that run."""
     pure = set().union(*LAYERS) - IMPURE
     found = [
         f"{name} imports {each}"
@@ -111,7 +111,7 @@ def test_the_numerical_core_reads_no_clock_and_no_chance() -> None:
         for each in imports_of(path)
         if each.split(".")[0] in CLOCKS_AND_CHANCE
     ]
-    assert found == []
+    assert found == ["streamsvm.estimators.blas_threads imports threading"]
 
 
 def test_a_reader_of_models_loads_little() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_info
 
 from streamsvm.build import build
 
@@ -124,3 +126,15 @@ def generated(cache: Path, **environment: str) -> dict[str, Any]:
     """Return the build, and where it keeps compiled code, of a process with these settings."""
     found: dict[str, Any] = json.loads(printed(GENERATED, NUMBA_CACHE_DIR=str(cache), **environment)[-1])
     return found
+
+
+def test_a_build_names_each_blas_and_its_kernels() -> None:
+    """The same whether scipy was loaded before or not; other kernels are another build."""
+    program = "from streamsvm.build import build; print(build()['blas'])"
+    plain = printed(program)[-1]
+    assert plain == printed("import sklearn.svm, scipy.linalg; " + program)[-1]
+    own = [pool for pool in threadpool_info() if pool["user_api"] == "blas"]
+    for pool in own:
+        assert f"{pool['internal_api']} {pool['version']} {pool['architecture']}" in plain
+    if platform.machine() == "x86_64" and own[0]["internal_api"] == "openblas":
+        assert printed(program, OPENBLAS_CORETYPE="Prescott")[-1] != plain

@@ -125,8 +125,15 @@ for command in commands():
     command.register({"": app, **GROUPS})
 
 
+ONE_BLAS_THREAD: Final = dict.fromkeys(
+    ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS", "OMP_NUM_THREADS"), "1"
+)
+"""What BLAS libraries read when they are loaded. With more threads a model's sums have other last bits."""
+
+
 def main() -> None:
     """Run the command line. An error becomes one line and a documented exit status; a defect shows its traceback."""
+    os.environ.update(ONE_BLAS_THREAD)  # no module above imports numpy
     try:
         if crash_at := os.environ.get("STREAMSVM_TEST_CRASH_AT"):
             arm(crash_at)

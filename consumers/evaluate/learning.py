@@ -22,7 +22,6 @@ from streamsvm.model.classes import ClassModel
 from streamsvm.model.machine import Model
 from streamsvm.model.message import content_sha256
 from streamsvm.points import Points, Position, Rows, Times
-from streamsvm.process_wide import one_algebra_thread
 
 PORTION: Final = 1_000
 """Rows that a learner is given at once."""
@@ -117,11 +116,10 @@ def learn(
     learned, taken = 0, None
     for part in _dealt(points, found, partitions):
         done = 0
-        with one_algebra_thread():
-            while done < len(part):
-                done += learner.learn(part.slice(done, len(part)))
-                if learner.cut_due:
-                    taken = learner.take()
+        while done < len(part):
+            done += learner.learn(part.slice(done, len(part)))
+            if learner.cut_due:
+                taken = learner.take()
         learned += len(part)
         step(what, learned, len(found))
     cut = (taken or learner.take()).make()

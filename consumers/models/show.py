@@ -66,6 +66,7 @@ def describe(loaded: Loaded) -> Table:
         ("configuration", lineage.configuration_sha256),
         ("training set", lineage.training_set_sha256),
         ("content", content_sha256(version)),
+        ("build", ", ".join(f"{part} {value}" for part, value in sorted(lineage.build.items()))),
         ("record", f"offset {loaded.offset} of the models topic"),
     ):
         table.add_row(name, cell(value))

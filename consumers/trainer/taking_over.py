@@ -29,7 +29,6 @@ from streamsvm.delivery.decision import reset_token
 from streamsvm.delivery.machine import Delivery
 from streamsvm.delivery.pipeline import Pipeline
 from streamsvm.ingest.schemas import Schemas
-from streamsvm.process_wide import one_algebra_thread
 
 START_LOOKS_S: Final = 5.0
 """Pause between two looks of a start that waits for a transaction of another process to end."""
@@ -83,7 +82,6 @@ def take_over(
 ) -> TakenOver:
     """Refuse what must be refused, compile, and take the model over; see `consumers.trainer.beginning.begin`."""
     clock, metrics, cluster = components.clock, components.metrics, components.cluster
-    stack.enter_context(one_algebra_thread())  # for pilots too, whether or not a training runs beside them
     topic, letters = settings.input.topic, settings.input.dead_letters
     dead_letters = DeadLetters(settings.name, topic, letters, metrics, clock.monotonic)
     delivery = Delivery(settings.name, session)

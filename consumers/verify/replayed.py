@@ -7,7 +7,6 @@ for a certificate as many rows as who asks wants to keep.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import ExitStack
 
 import msgspec
 
@@ -19,7 +18,6 @@ from streamsvm.errors import LogGap, TopicMissing
 from streamsvm.kafka import Cluster, OffsetOutOfRange, SchemaRegistry
 from streamsvm.model.left_out import Places
 from streamsvm.model.version import Lineage, Version
-from streamsvm.process_wide import one_algebra_thread
 from streamsvm.verification.recomputation import NotRecomputable, OtherLog, Recomputation, missing_input
 
 
@@ -49,7 +47,6 @@ class Replayed:
         self._timeout_s = timeout_s
         self._recomputation: Recomputation | None = None
         self._source: ReplaySource | None = None
-        self._threads = ExitStack()
         self._learned_before = 0
         self._ids: dict[str, str | None] = {}
         self._logs: dict[str, dict[int, tuple[int, int]]] = {}
@@ -147,7 +144,6 @@ class Replayed:
         self._drop()
         self._without = without
         self._recomputation = Recomputation(version, self._ids[topic] or "", self._logs[topic], certifier, others)
-        self._threads.enter_context(one_algebra_thread())
         self._source = self._source_of(version, self._recomputation)
         return self._recomputation, self._source
 
@@ -195,5 +191,4 @@ class Replayed:
             self._learned_before += self._recomputation.input_rows
         if self._source is not None:
             self._source.close()
-        self._threads.close()
         self._recomputation = self._source = None

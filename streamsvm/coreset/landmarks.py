@@ -38,7 +38,6 @@ from streamsvm.coreset.pilot import (
     Pilot,
     again,
     class_weights,
-    measured,
     scaling_of,
 )
 from streamsvm.linalg import add_gram, factorise, product, substitute
@@ -83,20 +82,6 @@ class Landmarks:
         decision = np.empty((len(self.intercepts), len(points)))
         _decide(points.X, self.scaling, self.places, self.coefficients, self.intercepts, decision)
         return decision
-
-
-def measured_by_kernel(
-    points: Points,
-    seen: Moments,
-    rows: int,
-    config: ModelConfig,
-    random: np.random.Generator,
-    kept: Pilot | None = None,
-) -> Measured | None:
-    """Measure points that stand for all rows of some moments, under pilots of the kernel that is trained."""
-    if config.svm.kernel == "linear":
-        return measured(points, seen.weight, seen, config.svm, random)
-    return measured_by_landmarks(points, seen, rows, config, kept)
 
 
 def measured_by_landmarks(

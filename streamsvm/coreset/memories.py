@@ -48,7 +48,7 @@ from streamsvm.config import CoresetConfig, ModelConfig
 from streamsvm.config.sizes import GRAIN, MOST_HALF_LIVES
 from streamsvm.coreset.audit import merged, shares
 from streamsvm.coreset.buckets import NO_TIMES, Bucket, Extent, Float, Labels, Learned, Moments, joined, label_index
-from streamsvm.coreset.landmarks import measured_by_kernel
+from streamsvm.coreset.landmarks import measured_by_landmarks
 from streamsvm.coreset.pilot import Measured, class_weights, measured
 from streamsvm.coreset.reduce import Observed, Purpose, generator, reduce
 from streamsvm.linalg import along, product
@@ -264,8 +264,11 @@ class Memory:
             name = (partition, _before(whole).rows + whole.extent.rows, whole.extent.rows)
             seen, found = whole.extent.moments, None
             if coreset.reducer != "uniform" and len(whole.points) and (always or len(whole.points) > most):
-                random = generator(config.seed, Purpose.SKETCH, name)
-                found = measured_by_kernel(whole.points, seen, whole.extent.rows, config, random)
+                if config.svm.kernel == "linear":
+                    random = generator(config.seed, Purpose.SKETCH, name)
+                    found = measured(whole.points, seen.weight, seen, config.svm, random)
+                else:
+                    found = measured_by_landmarks(whole.points, seen, whole.extent.rows, config, None)
             random = generator(config.seed, Purpose.NODE, name)
             points = reduce(whole.points, most, found, random, config.points.classes, observed)
             return replace(whole, points=points), found

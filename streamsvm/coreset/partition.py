@@ -30,10 +30,10 @@ from streamsvm.config import CoresetConfig, ModelConfig
 from streamsvm.coreset.audit import Sampled, merged, reservoirs, shares
 from streamsvm.coreset.buckets import Bucket, Extent, Learned, Moments, joined, label_weights
 from streamsvm.coreset.drift import History
-from streamsvm.coreset.landmarks import measured_by_kernel
+from streamsvm.coreset.landmarks import measured_by_landmarks
 from streamsvm.coreset.memories import Memory, latest
 from streamsvm.coreset.outliers import RowBound, Tally
-from streamsvm.coreset.pilot import Measured
+from streamsvm.coreset.pilot import Measured, measured
 from streamsvm.coreset.reduce import Observed, Purpose, generator, reduce
 from streamsvm.coreset.screen import LEAST_ROOM, TARGET, Name, Screen, screen
 from streamsvm.points import Points, Position, Rows
@@ -450,9 +450,12 @@ class Partition:
         sizes = [ends[group.stop] - ends[group.start] for group in groups]
         found = None
         if coreset.reducer != "uniform" and len(union) and (screens or max(sizes) > coreset.bucket_points):
-            kept = self._screen.pilot if self._screen else None
-            random = self._generator(Purpose.SKETCH)
-            found = measured_by_kernel(union, whole.moments, whole.rows, self._config, random, kept)
+            if self._config.svm.kernel == "linear":
+                random = self._generator(Purpose.SKETCH)
+                found = measured(union, whole.moments.weight, whole.moments, self._config.svm, random)
+            else:
+                kept = self._screen.pilot if self._screen else None
+                found = measured_by_landmarks(union, whole.moments, whole.rows, self._config, kept)
         made = []
         for group, size in zip(groups, sizes, strict=True):
             members = buckets[group]

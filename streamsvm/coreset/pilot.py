@@ -197,7 +197,11 @@ def measured(
     mixture = np.eye(d + 1)
     if d > EXACT:
         mixture = np.where(random.random((d + 1, SKETCH)) < 0.5, -1.0, 1.0) / np.sqrt(SKETCH)
-    found = [(side, *one) for side in sides if (one := _problem(rows, side[label], v, penalty, mixture)) is not None]
+    found = []
+    for side in sides:
+        one = _problem(rows, side[label], v, penalty, mixture)
+        if one is not None:
+            found.append((side, *one))
     if not found:
         return None
     side, w, centre, terms, root, margin, parts = (np.array(each) for each in zip(*found, strict=True))

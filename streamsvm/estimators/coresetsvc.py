@@ -25,6 +25,7 @@ from streamsvm.certificate import KEEP, Certificate, Certifier
 from streamsvm.choices import ReducerName, StructureName
 from streamsvm.config import ModelConfig
 from streamsvm.errors import ConfigurationError
+from streamsvm.estimators.blas_threads import one_blas_thread
 from streamsvm.estimators.configuration import SPELLED, check_unchanged, configuration_of
 from streamsvm.estimators.given_rows import GivenRows, check_sizes
 from streamsvm.estimators.inputs import altered, check_labels, check_some_weight, checked_weight
@@ -268,7 +269,8 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             each class, with less than a third of one added by the sum of its values, as in scikit-learn's SVC.
         """
         features = self._features(X)
-        return self._stream.model().decision_function(features)
+        with one_blas_thread():
+            return self._stream.model().decision_function(features)
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the class of each point, shape (n,)."""
@@ -299,7 +301,8 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         for machine in machines:
             if machine.model.probability is None:
                 raise ValueError(f"this classifier has no probabilities: {machine.no_probability}")
-        return self._stream.model().predict_proba(features)
+        with one_blas_thread():
+            return self._stream.model().predict_proba(features)
 
     @property
     def model_config(self) -> ModelConfig:
@@ -311,7 +314,8 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def coreset_(self) -> tuple[NDArray[Any], NDArray[Any], Float]:
         """See the class."""
         self._check_fitted()
-        points = self._stream.learner.cut().points
+        with one_blas_thread():
+            points = self._stream.learner.cut().points
         place = points.y > 0 if len(self.classes_) == 2 else points.y
         return points.X, self.classes_[place.astype(np.intp)], points.weight
 

@@ -30,6 +30,7 @@ from sklearn.metrics import (
 
 from streamsvm.config import SvmConfig
 from streamsvm.coreset.buckets import Moments
+from streamsvm.estimators.blas_threads import one_blas_thread
 from streamsvm.learning.tasks import Task
 from streamsvm.learning.training import kernel_of, scaler_of, train, untrained
 from streamsvm.model.kernels import Float, Kernel, RbfKernel
@@ -115,6 +116,7 @@ class EmpiricalObjective:
         decision = model.decision_function(self.points.X)
         return primal_objective(decision, self.points.y, self.penalty * self.weight, self._squared_norm(model))
 
+    @one_blas_thread()
     def of_few(self, few: Points) -> Model:
         """Return the model of points that stand for all of them: under these moments, this C and this kernel."""
         return (train(few, self.moments, self.svm) if len(few) else untrained(self.moments, self.svm)).model
@@ -154,6 +156,7 @@ class Optimum:
         return max(0.0, objective / self.objective - 1.0)
 
 
+@one_blas_thread()
 def optimum(objective: EmpiricalObjective) -> Optimum:
     """Train on all points of an objective, in double precision and to `OPTIMUM_TOLERANCE`.
 
@@ -424,6 +427,7 @@ class _OnAllPoints(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self.model_.decision_function(X)
 
 
+@one_blas_thread()
 def cross_validated_probabilities(objective: EmpiricalObjective, X: Features) -> Float:
     """Return the probability of +1 of raw points, shape (n,), by scikit-learn's way where all points are at hand.
 

@@ -23,6 +23,7 @@ from sklearn.svm import SVC
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
+from streamsvm.estimators.blas_threads import one_blas_thread
 from streamsvm.estimators.inputs import (
     canonical_rows,
     check_every_class,
@@ -32,7 +33,6 @@ from streamsvm.estimators.inputs import (
     given_weight,
 )
 from streamsvm.model.kernels import Float, LinearKernel, RbfKernel
-from streamsvm.process_wide import one_algebra_thread
 from streamsvm.svm.problem import Problem
 from streamsvm.svm.solvers import StdaSolver
 
@@ -160,7 +160,7 @@ class STDASVC(SVC):  # type: ignore[misc]
         # a decision value is positive on the side of the pair's first class.
         dual = np.zeros((classes - 1, len(label)))
         intercepts, steps, gap, converged = [], [], 0.0, True
-        with one_algebra_thread():
+        with one_blas_thread():
             for i, j in combinations(range(classes), 2):
                 rows = np.flatnonzero((label == i) | (label == j))
                 solution = StdaSolver().solve(

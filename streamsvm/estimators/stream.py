@@ -15,6 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from streamsvm.config import ModelConfig
 from streamsvm.coreset.outliers import TELLING
+from streamsvm.estimators.blas_threads import one_blas_thread
 from streamsvm.estimators.persistence import Machines, Plain, from_plain, to_plain
 from streamsvm.learning.conditions import DRIFTS, MEANINGS, Seldom, moved
 from streamsvm.learning.learner import Horizon, Learner
@@ -24,7 +25,6 @@ from streamsvm.learning.training import with_rough_probability
 from streamsvm.model.classes import AnyModel
 from streamsvm.model.recipes import compiled
 from streamsvm.points import Points, Position, Rows, Times
-from streamsvm.process_wide import one_algebra_thread
 
 NO_CUT: Final = 1 << 30
 """Leaves after which a cut falls due by itself: never, predictions ask for theirs."""
@@ -100,7 +100,7 @@ class Stream:
             leader_epoch=np.full(n, -1, np.int64),
         )
         done = 0
-        with one_algebra_thread():  # pilots of RBF machines have other bits with another number
+        with one_blas_thread():
             while done < n:
                 done += self.learner.learn(rows.slice(done, n))
                 if self.learner.cut_due:
@@ -126,7 +126,8 @@ class Stream:
     def made(self) -> Machines:
         """Return the machines of everything learned so far."""
         if self._made is None:
-            self._made = self._make()
+            with one_blas_thread():
+                self._made = self._make()
         return self._made
 
     def model(self) -> AnyModel:

@@ -28,9 +28,10 @@ from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig
 from streamsvm.coreset.audit import Sampled
 from streamsvm.coreset.buckets import Bucket, Learned, Moments
 from streamsvm.coreset.drift import Drift, drift
-from streamsvm.coreset.landmarks import measured_by_kernel
+from streamsvm.coreset.landmarks import measured_by_landmarks
 from streamsvm.coreset.outliers import Tally
 from streamsvm.coreset.partition import OpenLeaf, Partition, PartitionState, Witness
+from streamsvm.coreset.pilot import measured
 from streamsvm.coreset.reduce import Observed, Purpose, generator, reduce
 from streamsvm.learning import training
 from streamsvm.points import Points, Position, Positions, Rows, Times
@@ -430,8 +431,11 @@ def training_set(
         return points
     found = None
     if config.coreset.reducer != "uniform":
-        sketch = generator(config.seed, Purpose.SKETCH, name)
-        found = measured_by_kernel(points, moments, moments.count, config, sketch)
+        if config.svm.kernel == "linear":
+            sketch = generator(config.seed, Purpose.SKETCH, name)
+            found = measured(points, moments.weight, moments, config.svm, sketch)
+        else:
+            found = measured_by_landmarks(points, moments, moments.count, config, None)
     return reduce(points, m, found, generator(config.seed, purpose, name), config.points.classes, observed)
 
 

@@ -45,7 +45,6 @@ from streamsvm.model.deciles import Deciles
 from streamsvm.model.fit import Audit, Fit, MachineFit, audit_of_machines, fit_of_machines
 from streamsvm.model.version import Lineage, Version, partition_cuts
 from streamsvm.points import Points, Positions
-from streamsvm.process_wide import one_algebra_thread
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,10 +177,8 @@ def make(
         Returns seconds.
     """
     task, begun = task or task_of(config), clock()
-    # Making the cut solves a pilot, whose bits depend on the number of BLAS threads, too.
     tuning, scores, tuning_seconds = in_force, tuple[Score, ...](), None
-    with one_algebra_thread():
-        cut = due.make()
+    cut = due.make()
     to_tune = clock()
     if is_due(cut.learned.rows, in_force.rows if in_force else None, config):
         tuned = tune(cut, config, task)

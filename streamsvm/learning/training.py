@@ -32,7 +32,6 @@ from streamsvm.model.kernels import Kernel, LinearKernel, RbfKernel
 from streamsvm.model.machine import KernelMachine, LinearMachine, Machine, Model, Packing, Scaler
 from streamsvm.model.packing import MOST_ENTRIES, Grid
 from streamsvm.points import Points
-from streamsvm.process_wide import one_algebra_thread
 from streamsvm.svm.block import descent as fast
 from streamsvm.svm.fit_landmarks import decisions, fewer_terms
 from streamsvm.svm.fit_probability import fit_probability, objection
@@ -89,29 +88,27 @@ def train(points: Points, moments: Moments, config: SvmConfig) -> Trained:
     -----
     With one label only, the optimum is w = 0 with the intercept at that label: every hinge loss is 0.
     """
-    # With another number of BLAS threads the sums have other bits.
-    with one_algebra_thread():
-        scaler = scaler_of(moments, config)
-        Z, kernel = scaler.transform(points.X), kernel_of(scaler, moments, config)
-        grid = Grid.of(Z, kernel.gamma) if config.packed and isinstance(kernel, RbfKernel) else None
-        if grid is not None:  # before training: the support vectors are then those that are published
-            Z = grid.rounded(Z)
-        penalty, class_weight = config.penalty(moments.weight), config.class_weights(moments.class_weight)
-        upper = penalty * points.class_weighted(class_weight).weight
-        problem = Problem(
-            Z=Z,
-            y=points.y,
-            upper=upper,
-            kernel=kernel,
-            tolerance=config.tolerance,
-            max_iterations=max(LEAST_ITERATIONS, ITERATIONS_A_POINT * len(points)),
-        )
-        solution = StdaSolver().solve(problem)
-        model = Model(scaler, _machine(problem, solution))
-        measured = _measure(problem, solution, model)
-        if isinstance(model.machine, KernelMachine):
-            machine, measured = _written_down(model.machine, problem, points, config, measured, grid)
-            model = Model(scaler, machine)
+    scaler = scaler_of(moments, config)
+    Z, kernel = scaler.transform(points.X), kernel_of(scaler, moments, config)
+    grid = Grid.of(Z, kernel.gamma) if config.packed and isinstance(kernel, RbfKernel) else None
+    if grid is not None:  # before training: the support vectors are then those that are published
+        Z = grid.rounded(Z)
+    penalty, class_weight = config.penalty(moments.weight), config.class_weights(moments.class_weight)
+    upper = penalty * points.class_weighted(class_weight).weight
+    problem = Problem(
+        Z=Z,
+        y=points.y,
+        upper=upper,
+        kernel=kernel,
+        tolerance=config.tolerance,
+        max_iterations=max(LEAST_ITERATIONS, ITERATIONS_A_POINT * len(points)),
+    )
+    solution = StdaSolver().solve(problem)
+    model = Model(scaler, _machine(problem, solution))
+    measured = _measure(problem, solution, model)
+    if isinstance(model.machine, KernelMachine):
+        machine, measured = _written_down(model.machine, problem, points, config, measured, grid)
+        model = Model(scaler, machine)
     return Trained(
         model,
         Fit(
@@ -197,8 +194,7 @@ def audit_scores(model: AnyModel, sample: Sequence[Sampled]) -> Deciles | None:
     if not any(len(part.points) for part in sample):
         return None
     points = Points.union([part.points for part in sample])
-    with one_algebra_thread():
-        decision = model.strength(model.decision_function(points.X))
+    decision = model.strength(model.decision_function(points.X))
     own = points.weight.astype(np.float64)
     rows = np.divide(represented(sample), own, out=np.zeros(len(own)), where=own > 0.0)
     return deciles_of(np.asarray(decision, np.float64), rows)
@@ -263,8 +259,7 @@ def held_out(
             weight[kept.y == code] *= points.weight[points.y == code].sum() / weight[kept.y == code].sum()
         model = train(kept.reweighted(weight), moments, config).model
         out = turn[row] == one
-        with one_algebra_thread():
-            decision[out] = model.decision_function(audited.X[out])
+        decision[out] = model.decision_function(audited.X[out])
     return decision
 
 
@@ -297,8 +292,7 @@ def with_probability(
     decision = own if decision is None else decision
     if reason := objection(decision, points.y):
         return replace(trained, no_probability=reason)
-    with one_algebra_thread():
-        probability = fit_probability(decision, points.y, represented(sample))
+    probability = fit_probability(decision, points.y, represented(sample))
     return replace(trained, model=replace(trained.model, probability=probability))
 
 
@@ -318,8 +312,7 @@ def with_rough_probability(trained: Trained, sample: Sequence[Sampled]) -> Train
     points, decision = _answered(trained, sample)
     if not -len(points) < int(points.y.sum(dtype=np.int64)) < len(points) or not np.isfinite(decision).all():
         return trained
-    with one_algebra_thread():
-        probability = fit_probability(decision, points.y, represented(sample))
+    probability = fit_probability(decision, points.y, represented(sample))
     return replace(trained, model=replace(trained.model, probability=probability))
 
 
@@ -357,8 +350,7 @@ def with_threshold(
 def _answered(trained: Trained, sample: Sequence[Sampled]) -> tuple[Points, NDArray[np.float64]]:
     """Return the points of a sample, partition after partition, and the decision value of each."""
     points = Points.union([part.points for part in sample])
-    with one_algebra_thread():
-        return points, trained.model.decision_function(points.X)
+    return points, trained.model.decision_function(points.X)
 
 
 def warm_up(config: SvmConfig, say: Callable[[str], None] = lambda _: None) -> None:

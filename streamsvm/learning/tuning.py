@@ -45,7 +45,6 @@ from streamsvm.learning.tasks import Task, task_of
 from streamsvm.model.kernels import Float, Kernel, LinearKernel, RbfKernel
 from streamsvm.model.machine import KernelMachine, LinearMachine, Machine, Scaler
 from streamsvm.points import Points, Position
-from streamsvm.process_wide import one_algebra_thread
 from streamsvm.svm.block import descent as fast
 from streamsvm.svm.block.descent import BlockDescent
 
@@ -168,20 +167,19 @@ def tune(cut: Cut, config: ModelConfig, task: Task | None = None) -> Tuned:
         What the labels are for; that of the configuration by default.
     """
     task, random = task or task_of(config), generator(config.seed, Purpose.TUNE, _counter(cut.points))
-    with one_algebra_thread():
-        searches, points = config.coreset.landmarks is not None, cut.points
-        if not searches:
-            name = _counter(cut.points)
-            points = training_set(points, MOST_POINTS, cut.moments, config, Purpose.CUT, name, Observed())
-        folds = Folds.of(points, cut, config.svm, task, random)
-        if not folds.possible:
-            scores: tuple[Score, ...] = ()
-        elif searches:
-            from streamsvm.learning import nested_grid  # it has its own files, which few models need
+    searches, points = config.coreset.landmarks is not None, cut.points
+    if not searches:
+        name = _counter(cut.points)
+        points = training_set(points, MOST_POINTS, cut.moments, config, Purpose.CUT, name, Observed())
+    folds = Folds.of(points, cut, config.svm, task, random)
+    if not folds.possible:
+        scores: tuple[Score, ...] = ()
+    elif searches:
+        from streamsvm.learning import nested_grid  # it has its own files, which few models need
 
-            scores = nested_grid.scores(folds, cut, config.svm, random)
-        else:
-            scores = tuple(folds.scores())
+        scores = nested_grid.scores(folds, cut, config.svm, random)
+    else:
+        scores = tuple(folds.scores())
     best = scores[0] if scores and searches else max(scores, key=lambda score: score.mean, default=None)
     fixed = config.svm.C is not None
     tuning = Tuning(

@@ -109,7 +109,8 @@ class LineageTrunk(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     tuned_at : tuple of PartitionCut or None
         The cut at which C and gamma were chosen; None if they are configured.
     build : mapping of str to str
-        Library versions and CPU target. Recomputing gives the same bytes only on the same build.
+        Library versions, each BLAS library with its kernels, and CPU target. Recomputing gives the same bytes only on
+        the same build.
     links : tuple of Ancestor
         The versions of `streamsvm.model.ancestry.linked` whose hashes were known.
     """

@@ -20,6 +20,10 @@ Sources: Platt 1999; Lin, Lin and Weng 2007 (that the likelihood is convex).
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, Final
 
 import numpy as np
@@ -27,7 +31,6 @@ from numpy.typing import NDArray
 
 from streamsvm.model.kernels import Float
 from streamsvm.model.probability import Sigmoid
-from streamsvm.process_wide import silenced
 
 LEAST_POINTS: Final = 10
 """Points of each label without which nothing is to be fitted: fewer say little about how often it is."""
@@ -74,3 +77,42 @@ def fit_probability(decision: Float, y: NDArray[np.int8], weight: Float) -> Sigm
         )
     slope, intercept = float(found.coef_[0, 0]) / spread, float(found.intercept_[0])
     return Sigmoid(-slope, slope * mean - intercept)
+
+
+class _WhereSilenced:
+    """Stands in a filter of warnings in place of a pattern: matches in those threads only that silence them.
+
+    Who copies the filter by its `pattern`, as scikit-learn does for its workers, gets one that matches nothing.
+    """
+
+    pattern = "(?!)"
+
+    def __init__(self, message: str) -> None:
+        self._message = message
+        self.here = ContextVar(message, default=False)  # each thread has its own value
+
+    def match(self, text: str) -> bool:
+        """Return whether this thread silences a warning."""
+        return self.here.get() and text.startswith(self._message)
+
+
+_SILENCERS: dict[tuple[type[Warning], str], _WhereSilenced] = {}
+
+
+@contextmanager
+def silenced(category: type[Warning], message: str = "") -> Iterator[None]:
+    """Ignore a category of warnings, or those of it that begin with a message, in this thread while the block runs.
+
+    One filter of each kind stays in the list for good, and asks for the thread. It is put back where somebody's
+    `catch_warnings` took it away.
+    """
+    silencer = _SILENCERS.setdefault((category, message), _WhereSilenced(message))
+    filters: Any = warnings.filters
+    own = ("ignore", silencer, category, None, 0)
+    if own not in filters:
+        filters.insert(0, own)
+    before = silencer.here.set(True)
+    try:
+        yield
+    finally:
+        silencer.here.reset(before)

@@ -289,7 +289,7 @@ def test_uniform_solves_no_pilot(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> None:
         raise AssertionError("a pilot was solved")
 
-    monkeypatch.setattr("streamsvm.coreset.landmarks.measured", fail)
+    monkeypatch.setattr("streamsvm.coreset.pilot.solved", fail)
     feed(learner(every=2, reducer="uniform", train_points=9), rows_of(gaussian(100)), [])
     with pytest.raises(AssertionError, match="a pilot was solved"):
         feed(learner(every=2, train_points=9), rows_of(gaussian(100)), [])

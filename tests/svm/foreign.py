@@ -17,8 +17,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import SVC, LinearSVC
 
 from streamsvm.model import LinearKernel, RbfKernel
-from streamsvm.process_wide import silenced
 from streamsvm.svm.bias import best_intercept
+from streamsvm.svm.fit_probability import silenced
 from streamsvm.svm.problem import CheckedSolver, Problem, Solution
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -10,10 +11,11 @@ from hypothesis import example, given, settings, strategies as st
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.calibration import CalibratedClassifierCV
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.frozen import FrozenEstimator
 
 from streamsvm.model import Sigmoid
-from streamsvm.svm.fit_probability import LEAST_POINTS, fit_probability, objection
+from streamsvm.svm.fit_probability import LEAST_POINTS, fit_probability, objection, silenced
 
 Float = NDArray[np.float64]
 
@@ -149,3 +151,21 @@ def test_every_fit_is_monotone_within_bounds_and_repeatable(
     steps = np.diff(values)
     last_bit = np.spacing(values[1:])  # numpy's exponentials and logarithms are right but for that
     assert (steps >= -last_bit).all() or (isinstance(found, Sigmoid) and found.a > 0.0 and (steps <= last_bit).all())
+
+
+def test_a_warning_is_silent_in_the_thread_that_silences_it_only() -> None:
+    """Another thread's warnings stay, and the filters of others too."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+
+        def elsewhere() -> None:
+            with pytest.raises(ConvergenceWarning):
+                warnings.warn("loud", ConvergenceWarning, stacklevel=1)
+
+        with silenced(ConvergenceWarning), ThreadPoolExecutor(1) as pool:
+            warnings.warn("quiet", ConvergenceWarning, stacklevel=1)
+            pool.submit(elsewhere).result()
+        elsewhere()
+        with silenced(ConvergenceWarning, "beginning"):
+            warnings.warn("beginning of a message", ConvergenceWarning, stacklevel=1)
+            elsewhere()

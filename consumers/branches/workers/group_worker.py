@@ -63,7 +63,6 @@ from streamsvm.kafka import Cluster, OffsetOutOfRange, TopicInfo, TopicSpec
 from streamsvm.learning.learner import Learner, LearnerState
 from streamsvm.model.comparison import configuration_differences
 from streamsvm.points import Position
-from streamsvm.process_wide import one_algebra_thread
 from streamsvm.sections import section
 
 log = structlog.get_logger("streamsvm.worker")
@@ -157,7 +156,6 @@ class GroupWorker:
 
     def _begin(self, stack: ExitStack) -> None:
         settings, cluster = self._settings, self._cluster
-        stack.enter_context(one_algebra_thread())
         source = heeding(self._stop, self._health.beat, lambda: cluster.describe(settings.input.topic))
         check_input(source)
         coresets, letters = self._made(coresets_topic(settings)), self._made(settings.input.dead_letters)

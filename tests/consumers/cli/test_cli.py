@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import itertools
 import json
+import os
 import re
 import socket
 import subprocess
@@ -32,6 +33,26 @@ def test_the_last_line_is_json_where_the_log_is() -> None:
     assert finished.returncode == 78, finished.stderr
     assert finished.stderr.splitlines()[-1].startswith('{"event": "fatal"')
     assert "points.dimension is not given" in error_of(finished)
+
+
+BLAS_THREADS = """
+import sys
+from consumers.cli.app import main
+sys.argv = ["streamsvm", "--version"]
+try:
+    main()
+finally:
+    import numpy, scipy.linalg
+    from threadpoolctl import threadpool_info
+    print({pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"})
+"""
+
+
+def test_a_command_gives_blas_one_thread() -> None:
+    """Whatever the environment says: a version's bits depend on the number."""
+    own = {**os.environ, "OPENBLAS_NUM_THREADS": "2", "OMP_NUM_THREADS": "2"}
+    finished = subprocess.run([sys.executable, "-c", BLAS_THREADS], env=own, capture_output=True, text=True, cwd=ROOT)
+    assert finished.stdout.splitlines()[1:] == ["{1}"], finished.stderr
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,8 @@ process, with `sys.setprofile` on in its main thread and in those that it starts
 Python functions, and the files that they stand in: from the typed command to the first poll, in the quietest turn of
 the loop, in the call of the learner that a leaf's seal adds to, and of a version both what the training thread makes
 and what the loop publishes. Counts, not seconds: nearly the same on a busy machine. Of versions the shortest counts, of
-leaves the longest walk but for the first, which loads what others find loaded.
+leaves the longest walk but for the first, which loads what others find loaded. Of the learner's call also how many
+functions stand above each other when the pilot's solver begins, the first and the last counted.
 """
 
 from __future__ import annotations
@@ -42,15 +43,17 @@ MAKE: Final = ("streamsvm/learning/recipe.py", "make")
 COLLECT: Final = ("consumers/trainer/trainer.py", "_collect")
 PUBLISH: Final = ("streamsvm/delivery/publication.py", "publication")
 ROOTS: Final = (TURN, LEARN, MAKE, COLLECT)
+SOLVER: Final = ("streamsvm/svm/block/", "streamsvm/papers/")
 
 
 @dataclass(slots=True)
 class Walk:
-    """One occurrence of a root: how many calls, in which files, and of which functions."""
+    """One occurrence of a root: how many calls, how deep down to a solver, in which files, and of which functions."""
 
     calls: int = 0
     files: set[str] = field(default_factory=set)
     functions: Counter[tuple[str, str]] = field(default_factory=Counter)
+    deep: int = 0
 
 
 class Tracer:
@@ -77,14 +80,26 @@ class Tracer:
             note(self.start, function)
         if function in self.found:
             walks.append((frame, Walk()))
-        for _, walk in walks:
+        for root, walk in walks:
             note(walk, function)
+            if function[0].startswith(SOLVER):
+                walk.deep = max(walk.deep, depth(frame, root))
 
 
 def note(walk: Walk, function: tuple[str, str]) -> None:
     walk.calls += 1
     walk.files.add(function[0])
     walk.functions[function] += 1
+
+
+def depth(frame: FrameType, root: FrameType) -> int:
+    """Return how many functions stand from a root down to a solver's first one, both counted."""
+    found, above = 1, frame
+    while above is not root and above.f_back is not None:
+        above = above.f_back
+        name = above.f_code.co_filename
+        found += name.startswith(OWN) and not name[len(ROOT) :].startswith(SOLVER)
+    return found
 
 
 def least(walks: list[Walk]) -> Walk:
@@ -124,6 +139,7 @@ def main() -> None:
         "a version made and published": Walk(made.calls + sent.calls, made.files | sent.files),
     }
     found = {f"{name}, calls": walk.calls for name, walk in walks.items()}
+    found["a full leaf, calls deep to the solver"] = leaf.deep
     print(json.dumps(found | {f"{name}, modules": len(walk.files) for name, walk in walks.items()}))
 
 

@@ -14,7 +14,6 @@ import msgspec
 import numpy as np
 import pytest
 from confluent_kafka import KafkaException
-from threadpoolctl import threadpool_info, threadpool_limits
 
 from consumers.settings import OutputConfig, Settings
 from consumers.verify.verify import verify
@@ -475,25 +474,6 @@ def test_a_running_trainer_is_no_fault(settings: Settings, connection: Connectio
             assert report.clean, list(report.lines())
             if report.rows[-1].number == 10:
                 break
-
-
-def test_a_trainer_and_its_auditor_give_linear_algebra_one_thread(settings: Settings, connection: Connection) -> None:
-    """All through their lives and not only while they train: pilots are solved beside the trainings."""
-    with threadpool_limits(3, user_api="blas"):
-        produce(connection, settings.input.topic, records(40))
-        with Running(settings, connection) as running:
-            running.wait_for_rows(40)
-            assert blas_threads() == {1}
-        assert blas_threads() == {3}
-        seen: list[set[int]] = []
-        report = verify(Cluster(connection), settings, progress=lambda done, total: seen.append(blas_threads()))
-        assert report.clean
-        assert seen == [{1}]
-        assert blas_threads() == {3}
-
-
-def blas_threads() -> set[int]:
-    return {pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"}
 
 
 def test_a_name_without_versions_is_not_clean(trained: Settings, connection: Connection) -> None:

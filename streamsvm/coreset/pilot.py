@@ -15,7 +15,7 @@ s bounds the sensitivity of the row (Lemma 5.3 of Tukan et al. 2020 with one clu
 
 r being the distance to the mean of its side, opt a certified lower bound of the optimum. A sensitivity v s is at most 1
 by definition, and that of a kept point is held to it: without, over 24 seeds, machines of w8a with 2,000 points had an
-objective over all rows of .0403 and not .0370. And a is its influence on the optimum,
+objective over all rows of .0403 and not .0371. And a is its influence on the optimum,
 
     a = |(z, 1)|_{H^-1} |slope(m)|^(1/2),   H = diag(1, ..., 1, 0) + C sum v curvature(m) (z, 1)(z, 1)'
 

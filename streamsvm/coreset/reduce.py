@@ -7,8 +7,7 @@ r"""Reduction: from many weighted points to at most m, under a pilot.
 3. Calibration moves weights as little as possible (chi-square distance, each by a factor of 0.1 to 6) so that totals
    are exact: the weight of each label; of each problem the weight of the active points (m < 1) on either side; and the
    gradients of the K pilots, which are sums of y z over the active points. With fewer than two points a total the mean
-   of all takes the gradients' place where K > 1; with fewer again the weights of the labels are all (with those of the
-   few active points the objective for w8a at 2,000 points was .0383 and not .0377, se .0005).
+   of all takes the gradients' place where K > 1; with fewer again the weights of the labels are all.
 
 Without a pilot points are drawn in proportion to their weight; the weight of each label is exact here, too.
 

@@ -83,7 +83,7 @@ class Points:
     weight : ndarray of shape (n,), float64, each positive
     place : ndarray of shape (n, 3), int64, or None
         Where the point came from: the offset of its record, its row there, and the hash of its id (0: it has none), see
-        `IdHashes`. None of points that are in no coreset.
+        `id_hashes`. None of points that are in no coreset.
     """
 
     X: Features
@@ -183,7 +183,9 @@ class Points:
 
 
 class LookedUp:
-    """A column of rows, int64, that is looked up where it is asked for, because few rows need it.
+    """A column of rows, int64, that is looked up where it is asked for: times, or hashes of ids.
+
+    To ask a consumed record for its time takes as long as to parse its numbers, and few rows need either.
 
     Parameters
     ----------
@@ -219,15 +221,6 @@ class LookedUp:
         """Return all values, shape (n,)."""
         return self._look_up(self._at)
 
-
-class Times(LookedUp):
-    """The time of each row, in milliseconds since the epoch; -1 stands for no time.
-
-    To ask a consumed record for its time takes as long as to parse its numbers.
-    """
-
-    __slots__ = ()
-
     def ends(self) -> tuple[int, int]:
         """Return the time of the first and of the last row, at least one, that has one; -1 if none has."""
         first, last = self._look_up(self._at[[0, -1]]).tolist()
@@ -250,33 +243,23 @@ def hashed(keys: Sequence[bytes], name: str = "") -> NDArray[np.uint64]:
     )
 
 
-class IdHashes(LookedUp):
-    """The hash of each row's id, 0 where it has none: by it a point can be found, and not who it is of.
+def id_hashes(ids: Sequence[str | int | None], name: str) -> LookedUp:
+    """Return the hash of each id, 0 where there is none: by it a point is found, and it does not say whose it is.
 
-    It is `hashed` twice, first alone, as joins find rows by it, and then under the model's name.
+    It is `hashed` twice: first alone, as joins find rows by it, and then under the model's name.
     """
 
-    __slots__ = ()
+    def look_up(at: NDArray[np.int64]) -> NDArray[np.int64]:
+        keys = [key_of(ids[index]) for index in at.tolist()]
+        found = hashed_again(hashed([key or b"" for key in keys]), name)
+        return np.where([key is None for key in keys], 0, found)
 
-    @classmethod
-    def of_ids(cls, ids: Sequence[str | int | None], name: str) -> IdHashes:
-        """Return those of ids."""
+    return LookedUp(look_up, np.arange(len(ids)))
 
-        def look_up(at: NDArray[np.int64]) -> NDArray[np.int64]:
-            keys = [key_of(ids[index]) for index in at.tolist()]
-            found = cls.of_keys(hashed([key or b"" for key in keys]), name)
-            return np.where([key is None for key in keys], 0, found.known())
 
-        return cls(look_up, np.arange(len(ids)))
-
-    @classmethod
-    def of_keys(cls, keys: NDArray[np.uint64], name: str) -> IdHashes:
-        """Return those of ids that are hashed once."""
-
-        def look_up(at: NDArray[np.int64]) -> NDArray[np.int64]:
-            return hashed([key.tobytes() for key in keys[at].astype("<u8")], name).view(np.int64)
-
-        return cls(look_up, np.arange(len(keys)))
+def hashed_again(keys: NDArray[np.uint64], name: str) -> NDArray[np.int64]:
+    """Return the hashes under a model's name of what is hashed once, shape (n,)."""
+    return hashed([key.tobytes() for key in keys.astype("<u8")], name).view(np.int64)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -295,7 +278,7 @@ class Rows:
         Index of the row inside its record.
     last : ndarray of shape (n,), bool
         Whether it is the last row of its record.
-    times : Times
+    times : LookedUp
         The record's timestamp in the log, milliseconds since the epoch; -1 where the log has none.
     accepted : ndarray of shape (n,), bool
         Whether the row is a valid point; `points` holds meaningless values where not.
@@ -310,7 +293,7 @@ class Rows:
         Where rows are joined from two logs: the offset after the newest record of the log beside the input that counted
         when the row was joined. Then `offset` is that of the newest record of the input merged, and `row` counts the
         points joined since; see `streamsvm.joining`.
-    id_hash : IdHashes or None
+    id_hash : LookedUp or None
         None if no row has an id.
     """
 
@@ -318,13 +301,13 @@ class Rows:
     offset: NDArray[np.int64]
     row: NDArray[np.int64]
     last: NDArray[np.bool_]
-    times: Times
+    times: LookedUp
     accepted: NDArray[np.bool_]
     points: Points
     leader_epoch: NDArray[np.int64]
     passed_over: NDArray[np.bool_] | None = None
     beside_offset: NDArray[np.int64] | None = None
-    id_hash: IdHashes | None = None
+    id_hash: LookedUp | None = None
 
     def __len__(self) -> int:
         return len(self.offset)
@@ -360,19 +343,19 @@ class Rows:
     @staticmethod
     def union(parts: Sequence[Rows]) -> Rows:
         """Concatenate rows of one partition that follow each other (`parts` must not be empty)."""
-        hashes = [part.id_hash or IdHashes.of(np.zeros(len(part), np.int64)) for part in parts]
+        hashes = [part.id_hash or LookedUp.of(np.zeros(len(part), np.int64)) for part in parts]
         return Rows(
             partition=parts[0].partition,
             offset=np.concatenate([part.offset for part in parts]),
             row=np.concatenate([part.row for part in parts]),
             last=np.concatenate([part.last for part in parts]),
-            times=Times.union([part.times for part in parts]),
+            times=LookedUp.union([part.times for part in parts]),
             accepted=np.concatenate([part.accepted for part in parts]),
             points=Points.union([part.points for part in parts]),
             leader_epoch=np.concatenate([part.leader_epoch for part in parts]),
             passed_over=_joined([(part.passed_over, len(part)) for part in parts]),
             beside_offset=_concatenated([part.beside_offset for part in parts]),
-            id_hash=IdHashes.union(hashes) if any(part.id_hash for part in parts) else None,
+            id_hash=LookedUp.union(hashes) if any(part.id_hash for part in parts) else None,
         )
 
     def index_of(self, position: Position) -> int:
@@ -403,8 +386,8 @@ class Rows:
 
     def detached(self) -> Rows:
         """Return the rows with everything looked up, for who keeps rows: else these keep the records they are of."""
-        id_hash = None if self.id_hash is None else IdHashes.of(self.id_hash.known())
-        return replace(self, times=Times.of(self.time_ms), id_hash=id_hash)
+        id_hash = None if self.id_hash is None else LookedUp.of(self.id_hash.known())
+        return replace(self, times=LookedUp.of(self.time_ms), id_hash=id_hash)
 
 
 def _joined(parts: Sequence[tuple[NDArray[np.bool_] | None, int]]) -> NDArray[np.bool_] | None:

@@ -15,7 +15,7 @@ from streamsvm.checkpoint import Snapshot
 from streamsvm.config import ModelConfig, PointsConfig, SvmConfig
 from streamsvm.learning import LearnerState
 from streamsvm.model import Head, PartitionCut
-from streamsvm.points import Points, Position, Rows, Times
+from streamsvm.points import LookedUp, Points, Position, Rows
 from tests.config.sizes import sized
 
 DIMENSION = 3
@@ -57,7 +57,7 @@ def rows_of(
         offset=offset,
         row=row.astype(np.int64),
         last=last,
-        times=Times.of(1_700_000_000_000 + offset * 10),
+        times=LookedUp.of(1_700_000_000_000 + offset * 10),
         accepted=np.ones(n, np.bool_) if accepted is None else accepted,
         points=points,
         leader_epoch=offset // 50,

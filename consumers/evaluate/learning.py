@@ -21,7 +21,7 @@ from streamsvm.learning.tasks import Task, task_of
 from streamsvm.model.classes import ClassModel
 from streamsvm.model.machine import Model
 from streamsvm.model.message import content_sha256
-from streamsvm.points import Points, Position, Rows, Times
+from streamsvm.points import LookedUp, Points, Position, Rows
 
 PORTION: Final = 1_000
 """Rows that a learner is given at once."""
@@ -139,7 +139,7 @@ def _dealt(points: Points, found: NDArray[np.int64], partitions: int) -> Iterato
                 offset=np.arange(start, start + len(some)),
                 row=np.zeros(len(some), np.int64),
                 last=np.ones(len(some), np.bool_),
-                times=Times.of(np.full(len(some), -1, np.int64)),
+                times=LookedUp.of(np.full(len(some), -1, np.int64)),
                 accepted=some != REJECTED,
                 points=points.take(np.maximum(some, 0)),
                 leader_epoch=np.full(len(some), -1, np.int64),

@@ -17,7 +17,7 @@ from streamsvm.learning.recipe import make
 from streamsvm.learning.tuning import Tuning
 from streamsvm.model.classes import AnyModel, ClassModel
 from streamsvm.model.kernels import Float
-from streamsvm.points import Points, Position, Rows, Times, label_codes
+from streamsvm.points import LookedUp, Points, Position, Rows, label_codes
 
 NO_CUT: Final = 1 << 30
 """Leaves after which a cut falls due by itself: never."""
@@ -157,7 +157,7 @@ class CoresetContender:
                 offset=np.arange(at, at + n),
                 row=np.zeros(n, np.int64),
                 last=np.ones(n, np.bool_),
-                times=Times.of(np.full(n, -1, np.int64)),
+                times=LookedUp.of(np.full(n, -1, np.int64)),
                 accepted=np.ones(n, np.bool_),
                 points=Points(X, points.y, points.weight.astype(np.float64)),
                 leader_epoch=np.full(n, -1, np.int64),

@@ -45,7 +45,7 @@ class CoresetConfig(Section):
         default=None,
         description="Most points kept for each partition: of a leaf, of the buckets, and of the audit sample by which "
         "versions estimate their objective, at most an eleventh and 1,000. A point takes 4 bytes a feature (8 for "
-        "float64) and 9 more. Default: 11,000; 20,000 for `rbf` of two labels, 5,500 of more; 48,000 if `memory` is "
+        "float64) and 33 more. Default: 11,000; 20,000 for `rbf` of two labels, 5,500 of more; 48,000 if `memory` is "
         "not `all`, 66,000 for a `counter`.",
     )
     memory: MemoryName = Field(

@@ -70,5 +70,5 @@ class PointsConfig(Section):
 
     @property
     def point_bytes(self) -> int:
-        """Bytes of memory per point: features, label and weight."""
-        return self.dimension * self.numpy_dtype.itemsize + 9
+        """Bytes of memory per point: features, label, weight and place."""
+        return self.dimension * self.numpy_dtype.itemsize + 33

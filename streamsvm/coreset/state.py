@@ -41,7 +41,7 @@ from streamsvm.coreset.partition import PartitionState, known
 from streamsvm.coreset.pilot import Pilot
 from streamsvm.coreset.screen import BINS, Screen
 from streamsvm.errors import CorruptCheckpoint
-from streamsvm.points import IdHashes, LookedUp, Points, Position, Rows, Times
+from streamsvm.points import LookedUp, Points, Position, Rows
 
 MAGIC: Final = b"ssvmstat"
 FORMAT: Final = 1
@@ -127,9 +127,9 @@ def register(*kinds: Kind) -> None:
         assert KINDS.setdefault(kind.of.__name__, kind).of is kind.of, f"there are two classes {kind.of.__name__}"
 
 
-register(Kind(Points, _check_points), Kind(Rows, _check_rows), Kind(Sampled, _check_sample), Kind(Times))
+register(Kind(Points, _check_points), Kind(Rows, _check_rows), Kind(Sampled, _check_sample), Kind(LookedUp))
 register(*map(Kind, (Bucket, Extent, Horizons, Landmarks, Learned, Memory, Moments, PartitionState, Pilot, Position)))
-register(Kind(History), Kind(Screen), Kind(IdHashes))
+register(Kind(History), Kind(Screen))
 
 
 @cache

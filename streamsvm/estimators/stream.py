@@ -24,7 +24,7 @@ from streamsvm.learning.tasks import Task, task_of
 from streamsvm.learning.training import with_rough_probability
 from streamsvm.model.classes import AnyModel
 from streamsvm.model.recipes import compiled
-from streamsvm.points import Points, Position, Rows, Times
+from streamsvm.points import LookedUp, Points, Position, Rows
 
 NO_CUT: Final = 1 << 30
 """Leaves after which a cut falls due by itself: never, predictions ask for theirs."""
@@ -94,7 +94,7 @@ class Stream:
             offset=np.arange(self.rows, self.rows + n),
             row=np.zeros(n, np.int64),
             last=np.ones(n, np.bool_),
-            times=Times.of(np.full(n, -1, np.int64)),
+            times=LookedUp.of(np.full(n, -1, np.int64)),
             accepted=np.ones(n, np.bool_),
             points=points,
             leader_epoch=np.full(n, -1, np.int64),

@@ -14,7 +14,7 @@ from typing import Protocol, cast, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from streamsvm.points import Times
+from streamsvm.points import LookedUp
 
 
 class RawRecord(Protocol):
@@ -86,7 +86,7 @@ class Run:
     size: NDArray[np.int64]
     partition: NDArray[np.int64]
     offset: NDArray[np.int64]
-    times: Times
+    times: LookedUp
     leader_epoch: NDArray[np.int64]
     plain: bool
 
@@ -115,7 +115,7 @@ class Run:
             size=np.array([len(value or b"") for value in values]),
             partition=partition,
             offset=offset,
-            times=Times.of(time_ms),
+            times=LookedUp.of(time_ms),
             leader_epoch=epoch,
             plain=plain,
         )
@@ -156,7 +156,7 @@ def in_order(records: Sequence[RawRecord]) -> Run:
         size=size,
         partition=partition,
         offset=offset,
-        times=Times(batch.times_ms, at),
+        times=LookedUp(batch.times_ms, at),
         leader_epoch=epoch,
         plain=batch.plain,
     )

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from streamsvm.config import PointsConfig
 from streamsvm.ingest.columns import RawRecord, Run, or_unknown, stretches
 from streamsvm.ingest.row import Point
-from streamsvm.points import IdHashes, Points, Rows, Times
+from streamsvm.points import LookedUp, Points, Rows, id_hashes
 
 Ids = Sequence[str | int | None]
 
@@ -104,10 +104,10 @@ class RowsBuilder:
         partition, offset, times, epoch = run.partition, run.offset, run.times, run.leader_epoch
         if several:
             offset, epoch = np.full(n, offset[0]), np.full(n, epoch[0])
-            times = Times.of(np.full(n, times.take(slice(0, 1)).known()))
+            times = LookedUp.of(np.full(n, times.take(slice(0, 1)).known()))
             partition = partition[:1]
         if event_ms is not None:
-            times = Times.of(np.where(event_ms < 0, times.known(), event_ms))
+            times = LookedUp.of(np.where(event_ms < 0, times.known(), event_ms))
         last = np.ones(n, dtype=np.bool_)
         last[: n - 1] = not several
         row = np.arange(n) if several else np.zeros(n, dtype=np.int64)
@@ -143,7 +143,7 @@ class RowsBuilder:
                 offset=np.repeat(run.offset, counts),
                 row=np.arange(n) - np.repeat(end - counts, counts),
                 last=last,
-                times=Times.of(np.repeat(run.times.known(), counts)),
+                times=LookedUp.of(np.repeat(run.times.known(), counts)),
                 accepted=np.ones(n, dtype=np.bool_),
                 points=points,
                 leader_epoch=np.repeat(run.leader_epoch, counts),
@@ -200,7 +200,7 @@ class RowsBuilder:
                 offset=offset,
                 row=row,
                 last=last.astype(np.bool_),
-                times=Times.of(time_ms),
+                times=LookedUp.of(time_ms),
                 accepted=accepted,
                 points=points,
                 leader_epoch=epoch,
@@ -210,10 +210,10 @@ class RowsBuilder:
         )
         self._begin()
 
-    def _hashes(self, ids: Ids | None) -> IdHashes | None:
+    def _hashes(self, ids: Ids | None) -> LookedUp | None:
         if not self._name or ids is None or (type(ids) is list and ids.count(None) == len(ids)):
             return None
-        return IdHashes.of_ids(ids, self._name)
+        return id_hashes(ids, self._name)
 
     def _split(self, partition: NDArray[np.int64], rows: Rows) -> None:
         """Keep a block, split by partition: nowhere else are rows of several partitions separated."""

@@ -34,7 +34,7 @@ from streamsvm.coreset.partition import OpenLeaf, Partition, PartitionState, Wit
 from streamsvm.coreset.pilot import measured
 from streamsvm.coreset.reduce import Observed, Purpose, generator, reduce
 from streamsvm.learning import training
-from streamsvm.points import Points, Position, Positions, Rows, Times
+from streamsvm.points import LookedUp, Points, Position, Positions, Rows
 from streamsvm.svm.block import interior_point, smoothed_newton
 
 SHORT: Final = 10
@@ -466,7 +466,7 @@ def warm_up(config: ModelConfig, say: Callable[[str], None] = lambda _: None) ->
         offset=np.arange(REHEARSED),
         row=np.zeros(REHEARSED, np.int64),
         last=np.ones(REHEARSED, np.bool_),
-        times=Times.of(np.full(REHEARSED, -1, np.int64)),
+        times=LookedUp.of(np.full(REHEARSED, -1, np.int64)),
         accepted=np.ones(REHEARSED, np.bool_),
         points=Points(X, y if len(labels) > 2 else 2 * y - 1, np.ones(REHEARSED)),
         leader_epoch=np.full(REHEARSED, -1, np.int64),

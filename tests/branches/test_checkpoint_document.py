@@ -7,7 +7,7 @@ import re
 from streamsvm.checkpoint import Snapshot, decode
 from streamsvm.coreset import KINDS, field_names
 from streamsvm.model import Alias, Gate, GatePart, GateRival, PartitionCut, TuningInForce
-from streamsvm.points import Times
+from streamsvm.points import LookedUp
 from tests.checkpoint.test_checkpoint import table
 from tests.golden import HERE
 from tests.golden.every_checkpoint import HANDMADE
@@ -28,7 +28,7 @@ def test_the_document_has_every_field_of_every_kind() -> None:
     assert Snapshot.__name__ in KINDS, f"{decode} registers them"
     objects = {name: list(kind.__struct_fields__) for name, kind in HEAD.items()}
     for name, kind in KINDS.items():
-        objects[name] = [] if kind.of is Times else field_names(kind.of)
+        objects[name] = [] if kind.of is LookedUp else field_names(kind.of)
     listed = {row[0]: [f for f in re.findall(r"`([^`]+)`", row[1]) if f.isidentifier()] for row in table("kind")}
     assert listed == objects
 

@@ -12,7 +12,7 @@ from streamsvm.config import ModelConfig, PointsConfig, SvmConfig
 from streamsvm.coreset.buckets import Moments
 from streamsvm.coreset.partition import Partition, PartitionState
 from streamsvm.coreset.pilot import Measured, measured
-from streamsvm.points import Points, Position, Rows, Times
+from streamsvm.points import LookedUp, Points, Position, Rows
 from tests.config.sizes import sized
 
 Float = NDArray[np.float64]
@@ -42,7 +42,7 @@ def rows_of(points: Points, accepted: NDArray[np.bool_] | None = None) -> Rows:
         offset=offset,
         row=np.arange(n) % 3,
         last=np.arange(n) % 3 == 2,
-        times=Times.of(times),
+        times=LookedUp.of(times),
         accepted=np.ones(n, np.bool_) if accepted is None else accepted,
         points=points,
         leader_epoch=offset // 50,

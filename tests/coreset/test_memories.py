@@ -16,7 +16,7 @@ from streamsvm.coreset.memories import SHARED, by_age, latest
 from streamsvm.coreset.partition import Partition, PartitionState
 from streamsvm.coreset.reduce import Observed
 from streamsvm.coreset.state import Names, check_partition, decode_state, encode_state
-from streamsvm.points import Points, Position, Rows, Times
+from streamsvm.points import LookedUp, Points, Position, Rows
 from tests.config.sizes import sized
 from tests.streams import DIMENSION, gaussian, rows_of
 
@@ -68,7 +68,7 @@ def unit(n: int, seed: int = 0) -> Points:
 
 
 def timed(points: Points, time_ms: Any) -> Rows:
-    return replace(rows_of(points), times=Times.of(np.asarray(time_ms, np.int64)))
+    return replace(rows_of(points), times=LookedUp.of(np.asarray(time_ms, np.int64)))
 
 
 def three_labels(n: int) -> Points:

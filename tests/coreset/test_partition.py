@@ -19,7 +19,7 @@ from streamsvm.coreset.buckets import label_weights
 from streamsvm.coreset.outliers import RowBound
 from streamsvm.coreset.partition import Partition, lightest_neighbours
 from streamsvm.coreset.reduce import Observed
-from streamsvm.points import IdHashes, Points, Position, Rows
+from streamsvm.points import Points, Position, Rows, id_hashes
 from tests.coreset.streams import batches, config_of, flat, learned, mixture, rows_of
 from tests.streams import id_hash
 
@@ -110,7 +110,7 @@ def test_every_point_that_is_held_knows_its_row(name: str, structure: str) -> No
     """After screens, thinning, reductions and a restart, in buckets, leaf and audit sample: place, id and features."""
     rows, config = example(name, changes=True)
     ids = [None if i % 5 == 0 else i if i % 2 else f"row {i}" for i in range(N)]
-    rows = replace(rows, id_hash=IdHashes.of_ids(ids, "m"))
+    rows = replace(rows, id_hash=id_hashes(ids, "m"))
     config = config.model_copy(update={"coreset": config.coreset.model_copy(update={"structure": structure})})
     half, partition = learned(rows.slice(0, N // 2), config), Partition(0, Position(0), config)
     partition.restore(half.state())

@@ -15,7 +15,7 @@ from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
 from streamsvm.coreset import Moments
 from streamsvm.learning import Learner, Origin, make, train, version_of
 from streamsvm.model import Memory, Version, message
-from streamsvm.points import Points, Position, Rows, Times
+from streamsvm.points import LookedUp, Points, Position, Rows
 from streamsvm.svm import primal_objective
 from streamsvm.verification import Recomputation, missing_input
 from tests.config.sizes import sized
@@ -190,7 +190,7 @@ def test_times_come_from_the_middle_row() -> None:
 
 
 def timed(rows: Rows, time_ms: Any) -> Rows:
-    return replace(rows, times=Times.of(np.asarray(time_ms, np.int64)))
+    return replace(rows, times=LookedUp.of(np.asarray(time_ms, np.int64)))
 
 
 @pytest.mark.parametrize("memory", MEMORIES)

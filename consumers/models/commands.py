@@ -59,11 +59,10 @@ def show(
 
     loaded, _ = load(settings, version, alias)
     if points:
-        from consumers.models.kept_points import kept_points, newest_checkpoint
+        from consumers.models.show import newest_checkpoint, write_kept_points
 
         found = newest_checkpoint(settings.checkpoint.directory, settings.name)
-        for line in kept_points(found, loaded.version):
-            typer.echo(printable(line))
+        write_kept_points(found, loaded.version, sys.stdout)
         return
     if as_json:
         typer.echo(json_for(model_codec.encode(loaded.version).decode()))

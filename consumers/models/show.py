@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import TextIO
 
 from rich.table import Table
 
-from consumers.host.untrusted_text import cell, moment
+from consumers.host.untrusted_text import cell, moment, printable
+from streamsvm.checkpoint.format import decode
+from streamsvm.checkpoint.snapshot import Snapshot
+from streamsvm.config import ModelConfig
+from streamsvm.coreset.reduce import Observed
+from streamsvm.errors import ConfigurationError, CorruptCheckpoint
+from streamsvm.learning.learner import latest_ms
 from streamsvm.model.class_skill import ClassSkill, class_summary
 from streamsvm.model.classes import AnyModel, ClassModel, KernelMachines
 from streamsvm.model.described import Label
@@ -20,6 +29,7 @@ from streamsvm.model.skill import spelt
 from streamsvm.model.skill_header import complaint_of, doubt_of
 from streamsvm.model.threshold import Threshold, described
 from streamsvm.model.version import PartitionCut, Version
+from streamsvm.points import Position, label_codes
 from streamsvm.registry.loading import Loaded
 from streamsvm.sockets import DAEMONS, plugged
 
@@ -193,3 +203,39 @@ def _written(loaded: Loaded) -> str:
     if made is None or stream.last_time_ms <= 1_000 * made + CLOCKS_APART_MS:
         return said
     return f"{said}; the version was made at {moment(round(1_000 * made))}, so some timestamps are wrong"
+
+
+def newest_checkpoint(directory: Path, name: str) -> Snapshot:
+    """Return the newest checkpoint of a model in a directory; a trainer may run meanwhile.
+
+    Raises
+    ------
+    ConfigurationError
+        If there is none.
+    """
+    for path in sorted(directory.glob("checkpoint-*.ssvm"), reverse=True):
+        try:
+            found = decode(path.read_bytes())
+        except (CorruptCheckpoint, FileNotFoundError):  # the trainer removes old ones
+            continue
+        if found.name == name:
+            return found
+    raise ConfigurationError(
+        f"{directory} holds no checkpoint of {name}", "Name the directory that is the trainer's checkpoint.directory."
+    )
+
+
+def write_kept_points(found: Snapshot, version: Version, out: TextIO) -> None:
+    """Write, as CSV, the points that a checkpoint holds of the rows that a version has learned, under their weights."""
+    config, states, write = ModelConfig.of_canonical(found.configuration), found.learner.partitions, csv.writer(out)
+    ends = {one.partition: Position(one.offset, one.row) for one in version.lineage.cut}
+    labels = dict(zip(label_codes(len(version.labels)), version.labels, strict=True))
+    now_ms = latest_ms(states, config.coreset)
+    write.writerow(("partition", "offset", "row", "label", "weight", "id_hash"))
+    for partition, state in states.items():
+        for points in state.parts(Observed(), state.factors(config.coreset, now_ms)):
+            columns = points.places.tolist(), points.y.tolist(), points.weight.tolist()
+            for (offset, row, hashed), code, weight in zip(*columns, strict=True):
+                if Position(offset, row) < ends.get(partition, Position(-1)):
+                    id_hash = f"{hashed % (1 << 64):016x}" if hashed else ""
+                    write.writerow((partition, offset, row, printable(str(labels[code])), repr(weight), id_hash))

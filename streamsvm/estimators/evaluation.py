@@ -465,7 +465,10 @@ def split(
     codes, counts = np.unique(points.y, return_counts=True)
     aside = order[: round(test_share * len(points))]
     if len(aside) and len(codes) > 1 and min(counts) * test_share < FEW_HELD_OUT:
-        aside = np.concatenate([_share_of(order[points.y[order] == code], test_share) for code in codes])
+        # Of each label a share: at least one row, and not all, where there are two.
+        shares = [min(max(round(test_share * count), 1), count - 1) for count in counts]
+        own = zip(codes, shares, strict=True)
+        aside = np.concatenate([order[points.y[order] == code][:share] for code, share in own])
     is_aside = np.zeros(len(points), np.bool_)
     is_aside[aside] = True
     if groups is not None:
@@ -473,8 +476,3 @@ def split(
         is_aside = is_aside[first][groups]
     chosen = is_aside[order]
     return points.take(order[~chosen]), points.take(order[chosen])
-
-
-def _share_of(rows: NDArray[np.intp], share: float) -> NDArray[np.intp]:
-    """Return the first rows, a share of them: at least one, and not all, where there are two."""
-    return rows[: min(max(round(share * len(rows)), 1), len(rows) - 1)]

@@ -226,7 +226,10 @@ class _Compiler(Writer):
         self._add(BEGIN)
         for name, kind in fields.items():
             if name == "x":
-                self._vector(self._name(kind))
+                items = self._name(kind)["items"]
+                entry = NUMERIC[items["type"] if isinstance(items, dict) else items]
+                self.least_of_x = 1 + self._config.dimension * LEAST_BYTES[entry]
+                self._add(VECTOR, entry)
             elif name in self._features:
                 self._value(kind, self._feature(self._features[name]))
             else:
@@ -238,12 +241,6 @@ class _Compiler(Writer):
                 }
                 self._value(kind, roles.get(name))
         self._add(ROW)
-
-    def _vector(self, kind: Any) -> None:
-        items = kind["items"]
-        entry = NUMERIC[items["type"] if isinstance(items, dict) else items]
-        self.least_of_x = 1 + self._config.dimension * LEAST_BYTES[entry]
-        self._add(VECTOR, entry)
 
     def _feature(self, index: int) -> Role:
         def role(kind: str, schema: Any) -> None:  # noqa: ARG001

@@ -534,7 +534,9 @@ class PointDecoder:
             )
         largest = LARGEST_FEATURE[self._config.dtype]
         if not (math.isfinite(sum(point.x)) and max(point.x) <= largest and min(point.x) >= -largest):
-            _refuse_outsized(point.x, largest)
+            for index, entry in enumerate(point.x):
+                if not -largest <= entry <= largest:
+                    raise InvalidPoint("not_finite", f"x[{index}] is {entry!r}, beyond the range of points.dtype")
         if not SMALLEST_WEIGHT <= point.w <= LARGEST_WEIGHT:
             raise InvalidPoint("invalid_weight", f"w is {point.w!r}")
         return self._codes.of(point.y) if self._labeled else 1
@@ -569,9 +571,3 @@ def _within(X: NDArray[np.floating], largest: float) -> bool:
     with np.errstate(over="ignore", invalid="ignore"):
         # As Python's numbers: numpy would round the bound to float32, where 1e100 is infinity, and let infinities pass.
         return float(flat @ flat) <= largest or (float(X.max()) <= largest and float(X.min()) >= -largest)
-
-
-def _refuse_outsized(x: Sequence[float], largest: float) -> None:
-    for index, entry in enumerate(x):
-        if not -largest <= entry <= largest:
-            raise InvalidPoint("not_finite", f"x[{index}] is {entry!r}, beyond the range of points.dtype")

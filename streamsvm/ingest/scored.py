@@ -284,7 +284,10 @@ class BatchScorer:
         for rows in decoded.rows:
             decided = decide(self._version, rows)
             beside = None if self._beside is None else self._beside.fields(rows)
-            why = None if self._explainer is None else _explain(self._explainer, rows, self._reasons)
+            why = None
+            if self._explainer is not None:
+                with np.errstate(all="ignore"):  # meaningless where the row was rejected
+                    why = self._explainer.reasons(np.asarray(rows.points.X), self._reasons)
             for start, end in _records(rows):
                 at = rows.partition, int(rows.offset[start])
                 ids = decoded.ids[base + start : base + end]
@@ -391,12 +394,6 @@ class BatchScorer:
             row=msgspec.UNSET if row is None else row,
             **beside,
         )
-
-
-def _explain(explainer: Explainer, rows: Rows, most: int) -> list[Reasons]:
-    """Return the reasons of each row; meaningless where the row was rejected."""
-    with np.errstate(all="ignore"):
-        return explainer.reasons(np.asarray(rows.points.X), most)
 
 
 def source_of(source: SourceRecord) -> bytes:

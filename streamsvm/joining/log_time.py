@@ -90,14 +90,11 @@ def decided(
     """
     times = np.maximum.accumulate(np.maximum(timestamp_ms, begun_ms))
     # As nearly always, no step is long: then the time is the greatest timestamp so far.
-    if not len(times) or int(times[-1]) - AHEAD_MS <= begun_ms or not _leaps(times, begun_ms):
+    steps = np.diff(times, prepend=begun_ms)
+    if not (steps > AHEAD_MS).any():
         return Decided(times, 0, -1)
     known, ahead, newest = _decide(timestamp_ms, last, begun_ms, closed, times)
     return Decided(times[:known], ahead, newest)
-
-
-def _leaps(times: NDArray[np.int64], begun_ms: int) -> bool:
-    return int(times[0]) - AHEAD_MS > begun_ms or bool((times[1:] - AHEAD_MS > times[:-1]).any())
 
 
 @njit(cache=True, nogil=True)

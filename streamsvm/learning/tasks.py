@@ -124,9 +124,6 @@ class OneVsRest:
 
     def problems(self, points: Points, seen: Moments) -> tuple[tuple[Points, Moments], ...]:
         """Return each class's problem, in the order of the classes, points weighed as the classes are."""
-        return self._against_the_rest(points, seen)
-
-    def _against_the_rest(self, points: Points, seen: Moments) -> tuple[tuple[Points, Moments], ...]:
         weighed = points.class_weighted(self.class_weights(seen.class_weight))
         return tuple((weighed.against_the_rest(label), seen.against_the_rest(label)) for label in range(self.classes))
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from consumers.models.kept_points import newest_checkpoint
+from consumers.models.show import newest_checkpoint
 from streamsvm.errors import ConfigurationError
 from streamsvm.kafka import Cluster, TopicSpec
 from tests.brokers.fixtures import TestBroker

@@ -69,6 +69,8 @@ POINTS_A_FEATURE: Final = 16
 """Newton's method is tried first up to so many features, or with so many dense points a feature."""
 TOLERANCE: Final = 0.1
 MOST_ITERATIONS: Final = 20_000
+LANES: Final = 64
+"""Points whose influence is computed together."""
 
 
 @njit(cache=True, nogil=True)
@@ -120,7 +122,9 @@ class Pilot:
 
     def own_margin(self, margin: Float, label: Labels) -> Float:
         """Return each point's margin in the problem of its own label, of margins of shape (p, n); 0 without one."""
-        own = margin[0].copy() if self.side.shape[1] == 2 and len(margin) else np.zeros(len(label))
+        if self.side.shape[1] == 2 and len(margin):
+            return margin[0]
+        own = np.zeros(len(label))
         for problem, side in enumerate(self.side):
             mine = side[label] == 1
             own[mine] = margin[problem][mine]
@@ -222,7 +226,7 @@ def again(points: Points, pilot: Pilot) -> Measured:
     worth = np.full(len(label), EVEN if len(margin) else 1.0)
     for problem, own in enumerate(pilot.side):
         part = _sensitivity(rows, own[label], pilot.centre[problem], pilot.terms[problem])
-        part += _influence(rows, margin[problem], pilot.root[problem].astype(np.float64))
+        part += _influence(rows, margin[problem], pilot.root[problem])
         worth = np.maximum(worth, EVEN + part)
     worth *= pilot.class_weight[label]
     return Measured(points, label, pilot, rows, margin, np.where(worth < LARGEST_WORTH, worth, LARGEST_WORTH))
@@ -250,7 +254,7 @@ def _problem(rows: Float, side: Labels, v: Float, penalty: float, mixture: Float
         return None
     # Of H = L L', the columns of L'^-1 give the norm: as many as there are features, or random mixtures of them.
     root = back_substituted(H, mixture)
-    influential = _influence(rows, margin, root)
+    influential = _influence(rows, margin, root.astype(np.float32))
     mean = (v * influential).sum() / own.sum()
     scale = INFLUENTIAL / mean if mean > 0.0 else 0.0
     root, parts = root * scale, sensitive * times + influential * scale
@@ -270,9 +274,42 @@ def _sensitivity(rows, side, centre, terms):  # type: ignore[no-untyped-def]
     return found
 
 
-def _influence(rows: Float, margin: Float, root: Float) -> Float:
-    active = np.clip((1.0 + DELTA - margin) / (2.0 * DELTA), 0.0, 1.0)
-    return np.asarray(np.sqrt(np.square(product(rows, root)).sum(axis=1) * active))
+@njit(cache=True, nogil=True)
+def _influence(rows, margin, root):  # type: ignore[no-untyped-def]
+    """Return a of each point, shape (n,); of `LANES` points at a time, and of those that have a slope only."""
+    order, k = root.shape
+    found, near, count = np.zeros(len(margin)), np.empty(LANES, np.int64), 0
+    packed = np.zeros((order, LANES), np.float32)
+    along, length = np.empty(LANES, np.float32), np.empty(LANES, np.float32)
+    for i in range(len(margin)):
+        near[count] = i
+        count += margin[i] < 1.0 + DELTA
+        if count < LANES and i + 1 < len(margin):
+            continue
+        for lane in range(count):
+            for j in range(order):
+                packed[j, lane] = rows[near[lane], j]
+        length[:] = 0.0
+        for c in range(k):
+            # A root of as many columns as rows is triangular.
+            end = c + 1 if k == order else order
+            along[:] = 0.0
+            for j in range(0, end - end % 4, 4):
+                f0, f1, f2, f3 = root[j, c], root[j + 1, c], root[j + 2, c], root[j + 3, c]
+                for lane in range(LANES):
+                    along[lane] = (
+                        ((along[lane] + f0 * packed[j, lane]) + f1 * packed[j + 1, lane]) + f2 * packed[j + 2, lane]
+                    ) + f3 * packed[j + 3, lane]
+            for j in range(end - end % 4, end):
+                f0 = root[j, c]
+                for lane in range(LANES):
+                    along[lane] += f0 * packed[j, lane]
+            for lane in range(LANES):
+                length[lane] += along[lane] * along[lane]
+        for lane in range(count):
+            found[near[lane]] = np.sqrt(length[lane] * slope(HINGE, margin[near[lane]]))
+        count = 0
+    return found
 
 
 def _decide(w: Float, rows: Float) -> Float:

@@ -95,7 +95,7 @@ def measured_by_kernel(
 ) -> Measured | None:
     """Measure points that stand for all rows of some moments, under pilots of the kernel that is trained."""
     if config.svm.kernel == "linear":
-        return measured(points, seen.weight, seen, config.svm, random)
+        return measured(points, seen.weight, seen, config.svm, random, kept)
     return measured_by_landmarks(points, seen, rows, config, kept)
 
 

@@ -130,6 +130,14 @@ class Pilot:
             own[mine] = margin[problem][mine]
         return own
 
+    def machine(self, side: Labels, scaling: Float) -> Float | None:
+        """Return coefficients and intercept of a problem under another scaling, shape (d + 1,); None without one."""
+        for own, w in zip(self.side, self.w, strict=True):
+            if (own == side).all():
+                raw = w[:-1] * self.scaling[1]
+                return np.append(raw / scaling[1], w[-1] + (raw * (scaling[0] - self.scaling[0])).sum())
+        return None
+
 
 @dataclass(frozen=True, slots=True)
 class Measured:
@@ -181,12 +189,17 @@ def class_weights(svm: SvmConfig, seen: Float) -> Float:
 
 
 def measured(
-    points: Points, weight: float, seen: Moments, svm: SvmConfig, random: np.random.Generator
+    points: Points,
+    weight: float,
+    seen: Moments,
+    svm: SvmConfig,
+    random: np.random.Generator,
+    kept: Pilot | None = None,
 ) -> Measured | None:
     """Solve the problems of points roughly, and measure the points; return None where no problem has a bound.
 
     `weight` is what the points stand for, `seen` is of all that the problem's penalty and scaler are of; `random` is
-    drawn from above `EXACT` features only.
+    drawn from above `EXACT` features only. Machines of a pilot before are where solving begins.
     """
     labels = len(seen.class_weight)
     label, factor = label_index(points.y, labels), class_weights(svm, seen.class_weight)
@@ -200,7 +213,12 @@ def measured(
     mixture = np.eye(d + 1)
     if d > EXACT:
         mixture = np.where(random.random((d + 1, SKETCH)) < 0.5, -1.0, 1.0) / np.sqrt(SKETCH)
-    found = [(side, *one) for side in sides if (one := _problem(rows, side[label], v, penalty, mixture)) is not None]
+    found = []
+    for side in sides:
+        near = None if kept is None else kept.machine(side, scaling)
+        one = _problem(rows, side[label], v, penalty, mixture, near)
+        if one is not None:
+            found.append((side, *one))
     if not found:
         return None
     side, w, centre, terms, root, margin, parts = (np.array(each) for each in zip(*found, strict=True))
@@ -232,10 +250,12 @@ def again(points: Points, pilot: Pilot) -> Measured:
     return Measured(points, label, pilot, rows, margin, np.where(worth < LARGEST_WORTH, worth, LARGEST_WORTH))
 
 
-def _problem(rows: Float, side: Labels, v: Float, penalty: float, mixture: Float) -> tuple[Float, ...] | None:
+def _problem(
+    rows: Float, side: Labels, v: Float, penalty: float, mixture: Float, near: Float | None
+) -> tuple[Float, ...] | None:
     """Return w, centres, terms and root of one problem, and its margins and parts of worth at the points."""
     Z, sign, upper = rows[:, :-1], np.where(side == 1, 1, -1).astype(np.int8), penalty * v
-    w, bound = solved(Z, sign, upper)
+    w, bound = solved(Z, sign, upper, near)
     if not (bound > 0.0 and np.isfinite(w).all()):
         return None
     own = np.bincount(side, v, 2)
@@ -247,9 +267,9 @@ def _problem(rows: Float, side: Labels, v: Float, penalty: float, mixture: Float
     times = SENSITIVE * own.sum() / (v * sensitive).sum()
     terms *= times
     bend = curvature(HINGE, margin) * upper
-    near = rows.compress(bend > 0.0, axis=0)
+    bent = rows.compress(bend > 0.0, axis=0)
     H = np.diag(np.append(np.ones(Z.shape[1]), 1e-9 * upper.sum()))
-    add_gram(near, bend[bend > 0.0], H)
+    add_gram(bent, bend[bend > 0.0], H)
     if not factorise(H):
         return None
     # Of H = L L', the columns of L'^-1 give the norm: as many as there are features, or random mixtures of them.
@@ -317,13 +337,16 @@ def _decide(w: Float, rows: Float) -> Float:
     return np.array([along(rows, one) for one in w]).reshape(len(w), len(rows))
 
 
-def solved(Z: Float, y: NDArray[np.int8], upper: Float) -> tuple[Float, float]:
-    """Solve a linear problem roughly: return coefficients and intercept, and a certified lower bound of the optimum."""
+def solved(Z: Float, y: NDArray[np.int8], upper: Float, near: Float | None = None) -> tuple[Float, float]:
+    """Solve a linear problem roughly, from a machine near its own where one is known.
+
+    Returns coefficients and intercept, and a certified lower bound of the optimum.
+    """
     n, d = Z.shape
     Z = np.ascontiguousarray(Z)
     sparse = sparse_rows(Z, y.astype(np.float64)) if d > FEW_FEATURES else None
     if d <= FEW_FEATURES or (sparse is None and n >= POINTS_A_FEATURE * d):
-        rough = rough_machine(Z, y, upper, GAP)
+        rough = rough_machine(Z, y, upper, GAP, near)
         if rough.met:
             return np.append(rough.coefficients, rough.intercept), rough.bound * (1.0 - 1e-9)
     if min(n, d) < MOST_FEATURES:

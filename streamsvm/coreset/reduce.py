@@ -148,8 +148,9 @@ def systematic(pi: Float, order: NDArray[np.intp], m: int, start: float) -> NDAr
     ends = np.cumsum(pi[order])
     # The sum is m up to rounding; scaled, so that the size is fixed.
     ends *= m / ends[-1]
-    at = np.searchsorted(ends, start + np.arange(m), side="right")
-    return np.sort(order[np.minimum(at, len(order) - 1)])
+    chosen = np.empty(len(pi), np.bool_)
+    chosen[order] = np.diff(np.minimum(np.floor(ends - start), m - 1.0), prepend=-1.0) > 0.0
+    return np.flatnonzero(chosen)
 
 
 def _every_label(size: Float, label: Labels, m: int) -> Float:

@@ -66,7 +66,8 @@ GAP: Final = 1e-3
 """Relative duality gap of a pilot: at 0.02 activities are blurred by the smoothing."""
 FEW_FEATURES: Final = 64
 POINTS_A_FEATURE: Final = 16
-"""Newton's method is tried first up to so many features, or with so many dense points a feature."""
+"""Newton's method is tried first up to so many features, or with so many points a feature that are dense, or whose
+machine is nearly known."""
 TOLERANCE: Final = 0.1
 MOST_ITERATIONS: Final = 20_000
 LANES: Final = 64
@@ -344,8 +345,10 @@ def solved(Z: Float, y: NDArray[np.int8], upper: Float, near: Float | None = Non
     """
     n, d = Z.shape
     Z = np.ascontiguousarray(Z)
-    sparse = sparse_rows(Z, y.astype(np.float64)) if d > FEW_FEATURES else None
-    if d <= FEW_FEATURES or (sparse is None and n >= POINTS_A_FEATURE * d):
+    many, sparse = n >= POINTS_A_FEATURE * d, None
+    if d > FEW_FEATURES and not (many and near is not None):
+        sparse = sparse_rows(Z, y.astype(np.float64))
+    if d <= FEW_FEATURES or (many and sparse is None):
         rough = rough_machine(Z, y, upper, GAP, near)
         if rough.met:
             return np.append(rough.coefficients, rough.intercept), rough.bound * (1.0 - 1e-9)

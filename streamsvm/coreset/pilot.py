@@ -124,7 +124,7 @@ class Pilot:
     def own_margin(self, margin: Float, label: Labels) -> Float:
         """Return each point's margin in the problem of its own label, of margins of shape (p, n); 0 without one."""
         if self.side.shape[1] == 2 and len(margin):
-            return margin[0]
+            return np.asarray(margin[0], np.float64)
         own = np.zeros(len(label))
         for problem, side in enumerate(self.side):
             mine = side[label] == 1

@@ -37,13 +37,17 @@ def dot(x, y):  # type: ignore[no-untyped-def]
 def product(A, B):  # type: ignore[no-untyped-def]
     """Return A B, of shapes (n, m) and (m, k), each sum in the order of m: the same bits on every machine."""
     n, m, k = A.shape[0], A.shape[1], B.shape[1]
-    found = np.zeros((n, k))
+    found, whole = np.zeros((n, k)), m - m % 4
     for i in range(n):
         line = found[i]
-        for j in range(m):
-            a = A[i, j]
+        for j in range(0, whole, 4):
+            p, q, r, s = A[i, j], A[i, j + 1], A[i, j + 2], A[i, j + 3]
             for c in range(k):
-                line[c] += a * B[j, c]
+                line[c] = (((line[c] + p * B[j, c]) + q * B[j + 1, c]) + r * B[j + 2, c]) + s * B[j + 3, c]
+        for j in range(whole, m):
+            p = A[i, j]
+            for c in range(k):
+                line[c] += p * B[j, c]
     return found
 
 

@@ -269,9 +269,12 @@ def _offer(  # type: ignore[no-untyped-def]
 
     Takes rows from `begin` on until they end or the buffer is full; returns the next row, and how many are kept.
     """
+    # Collected first: a processor guesses every second jump wrongly that depends on a label.
+    mine, found = np.empty(len(y) - begin, np.int64), 0
     for i in range(begin, len(y)):
-        if not accepted[i] or (label != NO_CODE and y[i] != label):
-            continue
+        mine[found] = i
+        found += accepted[i] & ((label == NO_CODE) | (y[i] == label))
+    for i in mine[:found]:
         class_weight[np.int64(y[i] > 0) if len(class_weight) == 2 else np.int64(y[i])] += weight[i]
         # Mixed twice: offset and row added in one step would let (offset + 1, row) meet (offset, row + 1).
         mixed = _mix(_mix(key + np.uint64(offset[i]) * GOLDEN) + np.uint64(row[i]) * GOLDEN)

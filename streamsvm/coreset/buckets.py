@@ -100,9 +100,10 @@ def add_in_order(X, label, weight, class_weight, mean, square):  # type: ignore[
         # Not a running total: it would begin at 0 in each call, and bits would depend on where a batch ends.
         for own in class_weight:
             total += own
+        share = u / total
         for j in range(len(mean)):
             shift = np.float64(X[i, j]) - mean[j]
-            mean[j] += (u / total) * shift
+            mean[j] += share * shift
             square[j] += u * shift * (np.float64(X[i, j]) - mean[j])
 
 

@@ -450,11 +450,11 @@ class Partition:
         sizes = [ends[group.stop] - ends[group.start] for group in groups]
         found = None
         if coreset.reducer != "uniform" and len(union) and (screens or max(sizes) > coreset.bucket_points):
+            kept = self._screen.pilot if self._screen else None
             if self._config.svm.kernel == "linear":
                 random = self._generator(Purpose.SKETCH)
-                found = measured(union, whole.moments.weight, whole.moments, self._config.svm, random)
+                found = measured(union, whole.moments.weight, whole.moments, self._config.svm, random, kept)
             else:
-                kept = self._screen.pilot if self._screen else None
                 found = measured_by_landmarks(union, whole.moments, whole.rows, self._config, kept)
         made = []
         for group, size in zip(groups, sizes, strict=True):

@@ -67,9 +67,12 @@ GAP: Final = 1e-3
 """Relative duality gap of a pilot: at 0.02 activities are blurred by the smoothing."""
 FEW_FEATURES: Final = 64
 POINTS_A_FEATURE: Final = 16
-"""Newton's method is tried first up to so many features, or with so many dense points a feature."""
+"""Newton's method is tried first up to so many features, or with so many points a feature that are dense, or whose
+machine is nearly known."""
 TOLERANCE: Final = 0.1
 MOST_ITERATIONS: Final = 20_000
+LANES: Final = 64
+"""Points whose influence is computed together."""
 
 
 @njit(cache=True, nogil=True)
@@ -121,11 +124,21 @@ class Pilot:
 
     def own_margin(self, margin: Float, label: Labels) -> Float:
         """Return each point's margin in the problem of its own label, of margins of shape (p, n); 0 without one."""
-        own = margin[0].copy() if self.side.shape[1] == 2 and len(margin) else np.zeros(len(label))
+        if self.side.shape[1] == 2 and len(margin):
+            return np.asarray(margin[0], np.float64)
+        own = np.zeros(len(label))
         for problem, side in enumerate(self.side):
             mine = side[label] == 1
             own[mine] = margin[problem][mine]
         return own
+
+    def machine(self, side: Labels, scaling: Float) -> Float | None:
+        """Return coefficients and intercept of a problem under another scaling, shape (d + 1,); None without one."""
+        for own, w in zip(self.side, self.w, strict=True):
+            if (own == side).all():
+                raw = w[:-1] * self.scaling[1]
+                return np.append(raw / scaling[1], w[-1] + (raw * (scaling[0] - self.scaling[0])).sum())
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,12 +191,17 @@ def class_weights(svm: SvmConfig, seen: Float) -> Float:
 
 
 def measured(
-    points: Points, weight: float, seen: Moments, svm: SvmConfig, random: np.random.Generator
+    points: Points,
+    weight: float,
+    seen: Moments,
+    svm: SvmConfig,
+    random: np.random.Generator,
+    kept: Pilot | None = None,
 ) -> Measured | None:
     """Solve the problems of points roughly, and measure the points; return None where no problem has a bound.
 
     `weight` is what the points stand for, `seen` is of all that the problem's penalty and scaler are of; `random` is
-    drawn from above `EXACT` features only.
+    drawn from above `EXACT` features only. Machines of a pilot before are where solving begins.
     """
     labels = len(seen.class_weight)
     label, factor = label_index(points.y, labels), class_weights(svm, seen.class_weight)
@@ -199,7 +217,8 @@ def measured(
         mixture = np.where(random.random((d + 1, SKETCH)) < 0.5, -1.0, 1.0) / np.sqrt(SKETCH)
     found = []
     for side in sides:
-        one = _problem(rows, side[label], v, penalty, mixture)
+        near = None if kept is None else kept.machine(side, scaling)
+        one = _problem(rows, side[label], v, penalty, mixture, near)
         if one is not None:
             found.append((side, *one))
     if not found:
@@ -227,16 +246,18 @@ def again(points: Points, pilot: Pilot) -> Measured:
     worth = np.full(len(label), EVEN if len(margin) else 1.0)
     for problem, own in enumerate(pilot.side):
         part = _sensitivity(rows, own[label], pilot.centre[problem], pilot.terms[problem])
-        part += _influence(rows, margin[problem], pilot.root[problem].astype(np.float64))
+        part += _influence(rows, margin[problem], pilot.root[problem])
         worth = np.maximum(worth, EVEN + part)
     worth *= pilot.class_weight[label]
     return Measured(points, label, pilot, rows, margin, np.where(worth < LARGEST_WORTH, worth, LARGEST_WORTH))
 
 
-def _problem(rows: Float, side: Labels, v: Float, penalty: float, mixture: Float) -> tuple[Float, ...] | None:
+def _problem(
+    rows: Float, side: Labels, v: Float, penalty: float, mixture: Float, near: Float | None
+) -> tuple[Float, ...] | None:
     """Return w, centres, terms and root of one problem, and its margins and parts of worth at the points."""
     Z, sign, upper = rows[:, :-1], np.where(side == 1, 1, -1).astype(np.int8), penalty * v
-    w, bound = solved(Z, sign, upper)
+    w, bound = solved(Z, sign, upper, near)
     if not (bound > 0.0 and np.isfinite(w).all()):
         return None
     own = np.bincount(side, v, 2)
@@ -248,14 +269,14 @@ def _problem(rows: Float, side: Labels, v: Float, penalty: float, mixture: Float
     terms *= SENSITIVE * own.sum() / share.sum()
     share = np.minimum(share, 1.0)
     bend = curvature(HINGE, margin) * upper
-    near = rows.compress(bend > 0.0, axis=0)
+    bent = rows.compress(bend > 0.0, axis=0)
     H = np.diag(np.append(np.ones(Z.shape[1]), 1e-9 * upper.sum()))
-    add_gram(near, bend[bend > 0.0], H)
+    add_gram(bent, bend[bend > 0.0], H)
     if not factorise(H):
         return None
     # Of H = L L', the columns of L'^-1 give the norm: as many as there are features, or random mixtures of them.
     root = back_substituted(H, mixture)
-    influential = _influence(rows, margin, root)
+    influential = _influence(rows, margin, root.astype(np.float32))
     mean = (v * influential).sum() / own.sum()
     scale = INFLUENTIAL / mean if mean > 0.0 else 0.0
     sensitive = share * (SENSITIVE * own.sum() / share.sum()) / v
@@ -275,9 +296,42 @@ def _sensitivity(rows, side, centre, terms):  # type: ignore[no-untyped-def]
     return found
 
 
-def _influence(rows: Float, margin: Float, root: Float) -> Float:
-    active = np.clip((1.0 + DELTA - margin) / (2.0 * DELTA), 0.0, 1.0)
-    return np.asarray(np.sqrt(np.square(product(rows, root)).sum(axis=1) * active))
+@njit(cache=True, nogil=True)
+def _influence(rows, margin, root):  # type: ignore[no-untyped-def]
+    """Return a of each point, shape (n,); of `LANES` points at a time, and of those that have a slope only."""
+    order, k = root.shape
+    found, near, count = np.zeros(len(margin)), np.empty(LANES, np.int64), 0
+    packed = np.zeros((order, LANES), np.float32)
+    along, length = np.empty(LANES, np.float32), np.empty(LANES, np.float32)
+    for i in range(len(margin)):
+        near[count] = i
+        count += margin[i] < 1.0 + DELTA
+        if count < LANES and i + 1 < len(margin):
+            continue
+        for lane in range(count):
+            for j in range(order):
+                packed[j, lane] = rows[near[lane], j]
+        length[:] = 0.0
+        for c in range(k):
+            # A root of as many columns as rows is triangular.
+            end = c + 1 if k == order else order
+            along[:] = 0.0
+            for j in range(0, end - end % 4, 4):
+                f0, f1, f2, f3 = root[j, c], root[j + 1, c], root[j + 2, c], root[j + 3, c]
+                for lane in range(LANES):
+                    along[lane] = (
+                        ((along[lane] + f0 * packed[j, lane]) + f1 * packed[j + 1, lane]) + f2 * packed[j + 2, lane]
+                    ) + f3 * packed[j + 3, lane]
+            for j in range(end - end % 4, end):
+                f0 = root[j, c]
+                for lane in range(LANES):
+                    along[lane] += f0 * packed[j, lane]
+            for lane in range(LANES):
+                length[lane] += along[lane] * along[lane]
+        for lane in range(count):
+            found[near[lane]] = np.sqrt(length[lane] * slope(HINGE, margin[near[lane]]))
+        count = 0
+    return found
 
 
 def _decide(w: Float, rows: Float) -> Float:
@@ -285,13 +339,18 @@ def _decide(w: Float, rows: Float) -> Float:
     return np.array([along(rows, one) for one in w]).reshape(len(w), len(rows))
 
 
-def solved(Z: Float, y: NDArray[np.int8], upper: Float) -> tuple[Float, float]:
-    """Solve a linear problem roughly: return coefficients and intercept, and a certified lower bound of the optimum."""
+def solved(Z: Float, y: NDArray[np.int8], upper: Float, near: Float | None = None) -> tuple[Float, float]:
+    """Solve a linear problem roughly, from a machine near its own where one is known.
+
+    Returns coefficients and intercept, and a certified lower bound of the optimum.
+    """
     n, d = Z.shape
     Z = np.ascontiguousarray(Z)
-    sparse = sparse_rows(Z, y.astype(np.float64)) if d > FEW_FEATURES else None
-    if d <= FEW_FEATURES or (sparse is None and n >= POINTS_A_FEATURE * d):
-        rough = rough_machine(Z, y, upper, GAP)
+    many, sparse = n >= POINTS_A_FEATURE * d, None
+    if d > FEW_FEATURES and not (many and near is not None):
+        sparse = sparse_rows(Z, y.astype(np.float64))
+    if d <= FEW_FEATURES or (many and sparse is None):
+        rough = rough_machine(Z, y, upper, GAP, near)
         if rough.met:
             return np.append(rough.coefficients, rough.intercept), rough.bound * (1.0 - 1e-9)
     if min(n, d) < MOST_FEATURES:

@@ -124,12 +124,10 @@ def reduce(
 
 
 def by_margin(margin: Float, label: Labels) -> NDArray[np.intp]:
-    """Return the order of labels, and of margins within one; what has the same margin stays in its order."""
-    order = np.argsort(margin)
-    ascending = margin[order]
-    if not (ascending[1:] > ascending[:-1]).all():
-        # The fast sort does not keep the order of equal ones.
-        order = np.argsort(margin, kind="stable")
+    """Return the order of labels, and of margins within one; what has nearly the same margin stays in its order."""
+    # Of 16 bits, which are sorted without comparing, and finest about 0: 1e-4 at a margin of 1.
+    near = (margin / (1.0 + np.abs(margin)) * np.iinfo(np.int16).max).astype(np.int16)
+    order = np.argsort(near, kind="stable")
     return order[np.argsort(label[order].astype(np.int8), kind="stable")]
 
 
@@ -150,8 +148,9 @@ def systematic(pi: Float, order: NDArray[np.intp], m: int, start: float) -> NDAr
     ends = np.cumsum(pi[order])
     # The sum is m up to rounding; scaled, so that the size is fixed.
     ends *= m / ends[-1]
-    at = np.searchsorted(ends, start + np.arange(m), side="right")
-    return np.sort(order[np.minimum(at, len(order) - 1)])
+    chosen = np.empty(len(pi), np.bool_)
+    chosen[order] = np.diff(np.minimum(np.floor(ends - start), m - 1.0), prepend=-1.0) > 0.0
+    return np.flatnonzero(chosen)
 
 
 def _every_label(size: Float, label: Labels, m: int) -> Float:

@@ -169,6 +169,7 @@ class Learner:
         self, config: ModelConfig, base: Positions, every_leaves: int, before: Mapping[int, Learned] | None = None
     ) -> None:
         self._config, self._every_leaves, self._of_cuts = config, every_leaves, Observed()
+        self._leaf_rows = config.coreset.leaf_rows
         self.leaves_since_cut = 0
         self._partitions: dict[int, Partition] = {}
         self.extend(base, before)
@@ -179,7 +180,7 @@ class Learner:
         Rows before the partition's position are passed over: they are learned already. Returns how many of `rows` are
         done with; the rest must be offered again.
         """
-        own, leaf_rows = self._partitions[rows.partition], self._config.coreset.leaf_rows
+        own, leaf_rows = self._partitions[rows.partition], self._leaf_rows
         done = rows.index_of(own.position)
         stop = len(rows) if until is None else rows.index_of(until)
         while done < stop and not self.cut_due:
@@ -187,8 +188,9 @@ class Learner:
             to_cut = (self._every_leaves - self.leaves_since_cut) * leaf_rows - seen % leaf_rows
             step = min(own.missing, to_cut, stop - done)
             own.add(rows if step == len(rows) else rows.slice(done, done + step))
-            if self._anything_sealed():
-                self.leaves_since_cut += (seen + step) // leaf_rows - seen // leaf_rows
+            completed = (seen + step) // leaf_rows - seen // leaf_rows
+            if completed and self._anything_sealed():
+                self.leaves_since_cut += completed
             done += step
         return done
 

@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 
 from streamsvm.checkpoint import Snapshot, format as codec
-from streamsvm.points import Rows
+from streamsvm.points import LookedUp
 from tests.golden import HERE
 
 
@@ -34,9 +34,8 @@ def _plain(found: Any) -> Any:
         return {"dtype": found.dtype.str, "shape": found.shape, "values": found.ravel().tolist()}
     if isinstance(found, dict):
         return {str(key): _plain(value) for key, value in found.items()}
-    if isinstance(found, Rows):  # in memory times may be looked up, in a file they are numbers
-        named = {field.name: getattr(found, field.name) for field in dataclasses.fields(found) if field.name != "times"}
-        return _plain({**named, "time_ms": found.time_ms})
+    if isinstance(found, LookedUp):
+        return _plain(found.known())
     if dataclasses.is_dataclass(found):
         return {field.name: _plain(getattr(found, field.name)) for field in dataclasses.fields(found) if field.init}
     if isinstance(found, msgspec.Struct):

@@ -17,7 +17,7 @@ from streamsvm.checkpoint import Snapshot
 from streamsvm.config import ModelConfig, PointsConfig
 from streamsvm.learning import Learner
 from streamsvm.model import decode_head
-from streamsvm.points import Position
+from streamsvm.points import Position, id_hashes
 from tests.config.sizes import sized
 from tests.golden import HERE
 from tests.golden.checkpoint import kept_snapshot
@@ -34,7 +34,8 @@ def made(rows: int = 150, labels: int = 2, since: int | None = None, **coreset: 
     held, points = Learner(config, base, 1 << 30), gaussian(rows)
     if labels > 2:
         points = replace(points, y=(abs(points.X[:, 0] * 9) % labels).astype(np.int8))
-    whole = rows_of(points)
+    ids = [None if row % 3 else f"row {row}" for row in range(rows)]
+    whole = replace(rows_of(points), id_hash=id_hashes(ids, "m"))
     cut = rows - (since or 20)
     held.learn(whole, until=Position(cut))
     pending = held.take()
@@ -59,7 +60,7 @@ MADE: Final[dict[str, Callable[[], Snapshot]]] = {
     "checkpoint-1": made,
     "checkpoint-1-taken": partial(made, since=3),
     "checkpoint-1-classes": partial(made, 560, labels=3),
-    "checkpoint-1-forgetful": partial(made, 150, memory="adaptive", span_rows=32, audit_points=20),
+    "checkpoint-1-forgetful": partial(made, 150, memory="adaptive", span_rows=32, audit_points=60),
 }
 for _own in of_branches("golden", "SNAPSHOTS"):
     MADE |= {name: lambda change=change: change(made()) for name, change in _own.items()}  # type: ignore[misc]

@@ -28,7 +28,7 @@ NAMES = Names(1, "t", "learned")
 
 
 def config_of(**coreset: Any) -> ModelConfig:
-    sizes = {"leaf_rows": 16, "bucket_points": 12, "audit_points": 20, "train_points": 90, **coreset}
+    sizes = {"leaf_rows": 16, "bucket_points": 12, "audit_points": 100, "train_points": 90, **coreset}
     return ModelConfig(points=PointsConfig(dimension=DIMENSION), coreset=sized(**sizes), svm=SvmConfig(), seed=5)
 
 

@@ -90,8 +90,8 @@ def decided(
     """
     times = np.maximum.accumulate(np.maximum(timestamp_ms, begun_ms))
     # As nearly always, no step is long: then the time is the greatest timestamp so far.
-    steps = np.diff(times, prepend=begun_ms)
-    if not (steps > AHEAD_MS).any():
+    begun = not len(times) or int(times[0]) - AHEAD_MS <= begun_ms
+    if begun and not (times[1:] - AHEAD_MS > times[:-1]).any():
         return Decided(times, 0, -1)
     known, ahead, newest = _decide(timestamp_ms, last, begun_ms, closed, times)
     return Decided(times[:known], ahead, newest)

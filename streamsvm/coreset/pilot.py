@@ -296,10 +296,35 @@ def _sensitivity(rows, side, centre, terms):  # type: ignore[no-untyped-def]
     return found
 
 
+@njit(cache=True, nogil=True, inline="always")
+def square_lengths(root, packed, count, along, length):  # type: ignore[no-untyped-def]
+    """Fill `length` with |row root|^2 of so many rows: the columns of `packed`, shape (d + 1, lanes)."""
+    order, k = root.shape
+    for i in range(count):
+        length[i] = 0.0
+    for c in range(k):
+        # A root of as many columns as rows is triangular. Four features a pass: the sum is that of single passes.
+        end = c + 1 if k == order else order
+        for i in range(count):
+            along[i] = 0.0
+        for j in range(0, end - end % 4, 4):
+            f0, f1, f2, f3 = root[j, c], root[j + 1, c], root[j + 2, c], root[j + 3, c]
+            for i in range(count):
+                along[i] = (((along[i] + f0 * packed[j, i]) + f1 * packed[j + 1, i]) + f2 * packed[j + 2, i]) + (
+                    f3 * packed[j + 3, i]
+                )
+        for j in range(end - end % 4, end):
+            f0 = root[j, c]
+            for i in range(count):
+                along[i] += f0 * packed[j, i]
+        for i in range(count):
+            length[i] += along[i] * along[i]
+
+
 @njit(cache=True, nogil=True)
 def _influence(rows, margin, root):  # type: ignore[no-untyped-def]
     """Return a of each point, shape (n,); of `LANES` points at a time, and of those that have a slope only."""
-    order, k = root.shape
+    order = len(root)
     found, near, count = np.zeros(len(margin)), np.empty(LANES, np.int64), 0
     packed = np.zeros((order, LANES), np.float32)
     along, length = np.empty(LANES, np.float32), np.empty(LANES, np.float32)
@@ -311,23 +336,7 @@ def _influence(rows, margin, root):  # type: ignore[no-untyped-def]
         for lane in range(count):
             for j in range(order):
                 packed[j, lane] = rows[near[lane], j]
-        length[:] = 0.0
-        for c in range(k):
-            # A root of as many columns as rows is triangular.
-            end = c + 1 if k == order else order
-            along[:] = 0.0
-            for j in range(0, end - end % 4, 4):
-                f0, f1, f2, f3 = root[j, c], root[j + 1, c], root[j + 2, c], root[j + 3, c]
-                for lane in range(LANES):
-                    along[lane] = (
-                        ((along[lane] + f0 * packed[j, lane]) + f1 * packed[j + 1, lane]) + f2 * packed[j + 2, lane]
-                    ) + f3 * packed[j + 3, lane]
-            for j in range(end - end % 4, end):
-                f0 = root[j, c]
-                for lane in range(LANES):
-                    along[lane] += f0 * packed[j, lane]
-            for lane in range(LANES):
-                length[lane] += along[lane] * along[lane]
+        square_lengths(root, packed, count, along, length)
         for lane in range(count):
             found[near[lane]] = np.sqrt(length[lane] * slope(HINGE, margin[near[lane]]))
         count = 0

@@ -23,7 +23,7 @@ import numpy as np
 
 from streamsvm.compiling import njit
 from streamsvm.coreset.buckets import Extent, Float, Labels, Moments, label_index
-from streamsvm.coreset.pilot import DELTA, EVEN, LARGEST_WORTH, Measured, Pilot, again, placed, slope
+from streamsvm.coreset.pilot import DELTA, EVEN, LARGEST_WORTH, Measured, Pilot, again, placed, slope, square_lengths
 from streamsvm.coreset.reduce import Observed, Purpose, Totals, by_margin, calibrated, generator
 from streamsvm.points import Points, Rows
 
@@ -208,8 +208,7 @@ def _evaluate(  # type: ignore[no-untyped-def]
 ):
     """Fill own margin and worth, shape (n,), of rows; add to active, gradient and square. Label -1: not accepted."""
     n, d = X.shape
-    labels, k = len(factor), root.shape[2]
-    triangular = k == d + 1
+    labels = len(factor)
     # A row of Z is longer than a block: at a power of two, rows that are written side by side share lines of the cache.
     R, Z = np.empty((BLOCK, d)), np.empty((d, BLOCK + 8))
     decision, apart, near, one = np.empty(BLOCK), np.empty(BLOCK), np.empty(BLOCK, np.int64), np.empty(BLOCK, np.int64)
@@ -255,28 +254,11 @@ def _evaluate(  # type: ignore[no-untyped-def]
                     margin[start + i] = own
                 near[nearby] = i
                 nearby += own < 1.0 + DELTA
-            for i in range(nearby):
-                length[i], packed[d, i] = 0.0, 1.0
+            packed[d, :nearby] = 1.0
             for j in range(d):
                 for i in range(nearby):
                     packed[j, i] = Z[j, near[i]]
-            for c in range(k):
-                for i in range(nearby):
-                    along[i] = 0.0
-                # Four features a pass over `along`, one after another: the sum is that of single passes.
-                end = c + 1 if triangular else d + 1
-                for j in range(0, end - end % 4, 4):
-                    f0, f1, f2, f3 = root[p, j, c], root[p, j + 1, c], root[p, j + 2, c], root[p, j + 3, c]
-                    for i in range(nearby):
-                        along[i] = (
-                            ((along[i] + f0 * packed[j, i]) + f1 * packed[j + 1, i]) + f2 * packed[j + 2, i]
-                        ) + f3 * packed[j + 3, i]
-                for j in range(end - end % 4, end):
-                    f0 = root[p, j, c]
-                    for i in range(nearby):
-                        along[i] += f0 * packed[j, i]
-                for i in range(nearby):
-                    length[i] += along[i] * along[i]
+            square_lengths(root[p], packed, nearby, along, length)
             for i in range(nearby):
                 at = near[i]
                 apart[at] += np.sqrt(length[i] * slope(loss, decision[at]))

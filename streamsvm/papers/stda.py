@@ -46,7 +46,7 @@ from numpy.typing import NDArray
 from streamsvm.compiling import njit
 from streamsvm.linalg import Index
 from streamsvm.model.kernels import Float, Kernel, LinearKernel
-from streamsvm.papers.kernel_columns import COMPUTED, HITS, USED, KernelColumns, fetch, make_columns
+from streamsvm.papers.kernel_columns import USED, KernelColumns, fetch, make_columns
 from streamsvm.papers.subproblem import minimise_in_box, minimise_with_equality, move_pair
 from streamsvm.points import Signs
 from streamsvm.svm.objective import scores_without_bias
@@ -164,16 +164,6 @@ class Descent:
         """KKT gap, from the running F; 0 if no pair can move."""
         F, (may_fall, may_rise) = self._state.F, self._movable()
         return max(0.0, float(np.max(F[may_fall], initial=-np.inf) - np.min(F[may_rise], initial=np.inf)))
-
-    @property
-    def cached_iterations(self) -> int:
-        """Iterations whose directions all came from the cache (the first level)."""
-        return int(self._state.counts[FIRST_LEVEL])
-
-    @property
-    def cache_counts(self) -> tuple[int, int]:
-        """Columns that were found in the cache, and columns computed."""
-        return int(self._columns.counts[HITS]), int(self._columns.counts[COMPUTED])
 
     @property
     def coefficients(self) -> Float:

@@ -75,11 +75,6 @@ class ClassPrequential:
         self._baseline = ClassBaseline(dimension, classes, baseline_every, class_weight=class_weight)
         self.scored = 0
 
-    @property
-    def stride(self) -> int:
-        """One point in so many is scored."""
-        return self._stride
-
     def serve(self, model: ClassModel) -> None:
         """Let this model answer from now on."""
         machine = model.machine

@@ -108,11 +108,6 @@ class Prequential:
         self._baseline = Baseline(dimension, baseline_every, class_weight=class_weight)
         self.scored = 0
 
-    @property
-    def stride(self) -> int:
-        """One point in so many is scored."""
-        return self._stride
-
     def serve(self, model: Model) -> None:
         """Let this model score from now on."""
         self._model = model

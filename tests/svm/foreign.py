@@ -17,7 +17,6 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import SVC, LinearSVC
 
 from streamsvm.model import LinearKernel, RbfKernel
-from streamsvm.svm.bias import best_intercept
 from streamsvm.svm.fit_probability import silenced
 from streamsvm.svm.problem import CheckedSolver, Problem, Solution
 
@@ -86,7 +85,11 @@ class LiblinearSolver(CheckedSolver):
         with silenced(ConvergenceWarning):
             machine.fit(problem.Z - centre, problem.y, sample_weight=problem.upper)
         w = np.asarray(machine.coef_[0], dtype=np.float64)
-        centred = best_intercept((problem.Z - centre) @ w, problem.y, problem.upper)
+        # The loss is least at a breakpoint.
+        scores = (problem.Z - centre) @ w
+        order = np.argsort(problem.y - scores)
+        slope = np.cumsum(problem.upper[order]) - problem.upper[problem.y > 0].sum()
+        centred = float((problem.y - scores)[order][np.argmax(slope >= 0.0)])
         return Solution(
             alpha=np.full(len(problem.y), np.nan),
             intercept=centred - float(w @ centre),

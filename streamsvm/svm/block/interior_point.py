@@ -28,11 +28,11 @@ from typing import Final
 
 import numpy as np
 
-from streamsvm.common_values import FEW
 from streamsvm.compiling import njit
 from streamsvm.linalg import REORDERED, dot, factorise, substitute
 from streamsvm.model.kernels import Float, LinearKernel
 from streamsvm.svm.block.signed_rows import (
+    FEW,
     SignedRows,
     coefficients_of,
     combine,

@@ -6,11 +6,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from streamsvm.common_values import FEW
 from streamsvm.compiling import njit
 from streamsvm.linalg import Index
 from streamsvm.model.kernels import Float
 from streamsvm.svm.block.signed_rows import (
+    FEW,
     SignedRows,
     rows_of_csr,
     signed_rows,

@@ -101,10 +101,6 @@ AllOptions = Annotated[
 """The option of a command whose help leaves some options to `--help-all`."""
 
 
-def _further(group: str, commands: int) -> str:
-    return f"{commands} more command{'s' * (commands > 1)}: see {group} {ALL_FLAG}."
-
-
 def _rest(command: str, left_out: list[Any]) -> str:
     said = f"{len(left_out)} more options: {command} {ALL_FLAG} shows them."
     if any("__" in str(one.name) for one in left_out):  # options of the settings
@@ -130,7 +126,9 @@ class PlainGroup(TyperGroup):
         """Print the help, with that of each command in the list."""
         rare = [command for command in self.commands.values() if getattr(command, "rare", False)]
         left_out = [] if ALL_FLAG in ctx.meta else rare
-        self.epilog = _further(ctx.command_path, len(left_out)) if left_out else None
+        more = len(left_out)
+        further = f"{more} more command{'s' * (more > 1)}: see {ctx.command_path} {ALL_FLAG}."
+        self.epilog = further if more else None
         with _escaped([self, *self.params, *self.commands.values()]), _hidden(left_out):
             super().format_help(ctx, formatter)
 

@@ -30,14 +30,6 @@ def _no_values(_: Whole) -> Mapping[str, Any]:
     return {}
 
 
-def _no_topic(_: Whole) -> str:
-    return ""
-
-
-def _no_topics(_: Whole) -> tuple[str, ...]:
-    return ()
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SettingsOptions(SectionOptions):
     """Options that a branch adds to the settings; each function takes the whole settings.
@@ -66,9 +58,9 @@ class SettingsOptions(SectionOptions):
     settle: Callable[[Whole], None] = _nothing
     axes: Callable[[Whole], Mapping[str, object]] = _no_values
     models: Callable[[Whole], Mapping[str, object]] = _no_values
-    labels_topic: Callable[[Whole], str] = _no_topic
+    labels_topic: Callable[[Whole], str] = lambda _: ""
     uses: Callable[[Whole], Mapping[str, str]] = _no_values
-    dead_letters: Callable[[Whole], tuple[str, ...]] = _no_topics
+    dead_letters: Callable[[Whole], tuple[str, ...]] = lambda _: ()
     short: Mapping[str, str] = field(default_factory=dict)
 
 

@@ -29,7 +29,7 @@ def build() -> dict[str, str]:
     described["python"] = platform.python_version()
     described["machine"] = platform.machine()
     described["cpu"] = " ".join(
-        part for part in (_setting("CPU_NAME") or _host_cpu(), _setting("CPU_FEATURES")) if part
+        filter(None, (_setting("CPU_NAME") or str(llvmlite.binding.get_host_cpu_name()), _setting("CPU_FEATURES")))
     )
     described["code"] = " ".join(f"{name}={value}" for name, value in code_generation().items())
     blas = {
@@ -55,7 +55,3 @@ def _simd() -> list[str]:
 def _setting(name: str) -> str:
     """Return what numba compiles for by the environment (NUMBA_CPU_NAME, NUMBA_CPU_FEATURES); empty: the host."""
     return getattr(numba.config, name) or ""
-
-
-def _host_cpu() -> str:
-    return str(llvmlite.binding.get_host_cpu_name())

@@ -210,9 +210,6 @@ class LookedUp:
         """Concatenate columns; they are looked up now."""
         return cls.of(np.concatenate([part.known() for part in parts]))
 
-    def __len__(self) -> int:
-        return len(self._at)
-
     def take(self, which: slice | NDArray[np.int64]) -> Self:
         """Return the values of some of the rows."""
         return type(self)(self._look_up, self._at[which])

@@ -142,7 +142,7 @@ def run(reducer: ReducerName, *, keep_open: bool = False) -> bool:
             finished = _reckon(console, split, stage, received)
             if keep_open:
                 console.print("Ctrl-C ends.")
-                _wait_for_interrupt()
+                stop_on_signals().wait()
     return finished
 
 
@@ -205,7 +205,7 @@ class _Stage:
         task = bar.add_task("", total=len(self._split.train))
         moved_at, learned = time.monotonic(), 0.0
         with Live(console=console, refresh_per_second=8, transient=True) as live:
-            while self._failure is None and not self._came(due, received):
+            while self._failure is None and (self._learned() < len(self._split.train) or len(received) < due):
                 for record in published.poll(100, 0.05):
                     received.append(check(record, NAME, len(received) + 1))
                     console.print(_line(received[-1]))
@@ -219,9 +219,6 @@ class _Stage:
 
     def _learned(self) -> float:
         return self.metric("streamsvm_input_rows_total", outcome="accepted")
-
-    def _came(self, due: int, received: list[Version]) -> bool:
-        return self._learned() >= len(self._split.train) and len(received) >= due
 
     def _levels(self) -> Text:
         """Show the points that are kept: of the open leaf, and of the buckets."""
@@ -328,8 +325,3 @@ def _scores(model: Model, split: Split) -> tuple[float, float]:
     return float(accuracy_score(split.held_out_signs, predicted)), float(
         balanced_accuracy_score(split.held_out_signs, predicted)
     )
-
-
-def _wait_for_interrupt() -> None:
-    stop = stop_on_signals()
-    stop.wait()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Final
@@ -244,7 +245,7 @@ class ScorerWatch:
     def committed(self, records: Sequence[Record], scored: Scored) -> None:
         """Count a batch whose scores and positions were committed."""
         metrics, now = self._metrics, self._clock()
-        for partition, count in _per_partition(records).items():
+        for partition, count in Counter(record.partition for record in records).items():
             metrics.increase("streamsvm_input_records", count, partition=str(partition))
         values = np.array(scored.values)
         positive = _positive(scored, values)
@@ -338,11 +339,6 @@ def _positive(scored: Scored, values: Float) -> int | None:
 
 def _bins(reference: Deciles | None) -> int:
     return 0 if reference is None else len(reference.shares)
-
-
-def _per_partition(records: Sequence[Record]) -> dict[int, int]:
-    partitions, counts = np.unique(np.array([record.partition for record in records], np.int64), return_counts=True)
-    return dict(zip(partitions.tolist(), counts.tolist(), strict=True))
 
 
 def _latencies(records: Sequence[Record], scored: Scored, now: float) -> Float:

@@ -329,15 +329,10 @@ def gate_of(
         unlearned,
         metrics,
         earlier=_before(settings, cluster, present, said, versions - 1),
-        scored=_was_scored(said),
+        scored=said is not None and said.outcome != "unscored" and said.against is not None,
         versions=versions,
         fetch=lambda alias: present_of(settings, cluster, alias),
     )
-
-
-def _was_scored(said: Gate | None) -> bool:
-    """Return whether a version was ever scored, by the verdict on the newest."""
-    return said is not None and said.outcome != "unscored" and said.against is not None
 
 
 def _before(

@@ -126,7 +126,7 @@ def reduce(
 def by_margin(margin: Float, label: Labels) -> NDArray[np.intp]:
     """Return the order of labels, and of margins within one; what has nearly the same margin stays in its order."""
     # Of 16 bits, which are sorted without comparing, and finest about 0: 1e-4 at a margin of 1.
-    near = (margin / (1.0 + np.abs(margin)) * np.iinfo(np.int16).max).astype(np.int16)
+    near = (margin / (1.0 + np.abs(margin)) * 32_767.0).astype(np.int16)
     order = np.argsort(near, kind="stable")
     return order[np.argsort(label[order].astype(np.int8), kind="stable")]
 

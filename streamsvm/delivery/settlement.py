@@ -210,7 +210,8 @@ def _fault(version: AttemptRecord | None, pointers: Iterable[AttemptRecord]) -> 
         return f"the version that {heads[0].where} names is no longer in the log" if heads else ""
     if not heads:
         return f"the head record of {version.where} is no longer in the log"
-    foreign = next((part for part in pointers if not _belongs(part, version)), None)
+    own = model_codec.sha256(version.value or b"")
+    foreign = next((part for part in pointers if _pointer(part).sha256 != own), None)
     return "" if foreign is None else f"{foreign.where} does not name the SHA-256 of {version.where}"
 
 
@@ -235,10 +236,6 @@ def _points(part: AttemptRecord) -> bool:
 def _pointer(part: AttemptRecord) -> Head | Alias:
     decode = decode_head if (part.key or b"").endswith(_HEAD.encode()) else decode_alias
     return decode(part.value or b"")
-
-
-def _belongs(part: AttemptRecord, version: AttemptRecord) -> bool:
-    return _pointer(part).sha256 == model_codec.sha256(version.value or b"")
 
 
 def redirected(pointers: Sequence[AttemptRecord], version_offset: int) -> list[AttemptRecord]:

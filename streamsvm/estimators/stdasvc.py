@@ -137,7 +137,8 @@ class STDASVC(SVC):  # type: ignore[misc]
     def _sparse_fit(self, X: Any, y: Float, sample_weight: Float, *_: Any, **unused: Any) -> None:  # noqa: ARG002
         small = X.shape[0] * X.shape[1] * X.dtype.itemsize <= DENSE_BYTES[self.kernel]
         self._train(X, X.toarray() if small else X, y.astype(np.intp), sample_weight)
-        kind = _sparse_kind()
+        # Which of scipy's two interfaces is scikit-learn's setting.
+        kind = sparse.csr_array if get_config().get("sparse_interface") == "sparray" else sparse.csr_matrix
         self.support_vectors_ = kind(self.support_vectors_)
         # Zeros are kept: LIBSVM's code for decisions reads no places of dual variables.
         pairs, count = self.dual_coef_.shape
@@ -199,8 +200,3 @@ class STDASVC(SVC):  # type: ignore[misc]
     def _most_steps(self, points: int) -> int:
         """Return how many steps a machine of so many points may make."""
         return max(LEAST_BOUND, STEPS_OF_POINT * points) if self.max_iter == -1 else int(self.max_iter)
-
-
-def _sparse_kind() -> Any:
-    """Return which of scipy's two interfaces is scikit-learn's setting."""
-    return sparse.csr_array if get_config().get("sparse_interface") == "sparray" else sparse.csr_matrix

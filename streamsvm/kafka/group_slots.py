@@ -174,13 +174,10 @@ class GroupSlots:
     def _lowest_free(self, members: Sequence[MemberDescription]) -> Slot:
         # A dead member keeps its partitions until its session expires; by its own slot they are taken over at once.
         taken = {member.group_instance_id for member in members if not self._is_dead(member)}
-        number = 0
-        while (slot := Slot(self._group, number)).instance_id in taken or self._is_ours(slot):
+        number, servers = 0, self._connection.servers
+        while (slot := Slot(self._group, number)).instance_id in taken or (servers, slot) in _slots_here:
             number += 1
         return slot
-
-    def _is_ours(self, slot: Slot) -> bool:
-        return (self._connection.servers, slot) in _slots_here
 
     def _is_dead(self, member: MemberDescription) -> bool:
         """Return whether a member is one that this process knows to be dead, and may replace."""

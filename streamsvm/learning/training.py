@@ -411,7 +411,9 @@ def _measure(problem: Problem, solution: Solution, model: Model) -> _Measured:
     found = solution.optimality or optimality(
         problem.Z, problem.y, problem.upper, alpha, solution.intercept, problem.kernel
     )
-    norm = _norm(machine) if isinstance(machine, LinearMachine) else 2.0 * (float(alpha.sum()) - found.dual)
+    norm = 2.0 * (float(alpha.sum()) - found.dual)
+    if isinstance(machine, LinearMachine):
+        norm = float(machine.coefficients @ machine.coefficients)
     return _Measured(int(np.count_nonzero(alpha)), found.primal, found.dual, found.kkt_gap, max(0.0, norm))
 
 
@@ -477,7 +479,3 @@ def _measured_again(machine: KernelMachine, problem: Problem, whole: _Measured) 
     primal = primal_objective(decision, problem.y, problem.upper, norm)
     gap = whole.kkt_gap if len(machine.dual) == whole.support_vectors else None
     return _Measured(len(machine.dual), primal, whole.dual, gap, norm, _error(decision, problem))
-
-
-def _norm(machine: LinearMachine) -> float:
-    return float(machine.coefficients @ machine.coefficients)

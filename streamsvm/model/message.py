@@ -216,7 +216,9 @@ def encode(version: Version) -> bytes:
         labels=version.labels,
         features=_Features(model.dimension, list(version.feature_names), scaler.mean.tolist(), scaler.scale.tolist()),
         model=_encode_machines(model),
-        training=_encode_training(version),
+        training=_Training(
+            duality_gap=_duality_gap(version.fit), **{name: getattr(version.fit, name) for name in _FIT}
+        ),
         stream=version.stream,
         lineage=LineageTrunk(**{name: getattr(version.lineage, name) for name in LineageTrunk.__struct_fields__}),
         probes=_encode_probes(probes_of(model)),
@@ -343,11 +345,6 @@ def _model_of(message: _Message, scaler: Scaler, draft: Draft) -> AnyModel:
 
 
 _FIT: Final = tuple(field.name for field in fields(Fit))
-
-
-def _encode_training(version: Version) -> _Training:
-    figures = {name: getattr(version.fit, name) for name in _FIT}
-    return _Training(duality_gap=_duality_gap(version.fit), **figures)
 
 
 def _decode_fit(training: _Training) -> Fit:

@@ -182,7 +182,8 @@ def _points(model: AnyModel) -> Float:
     with np.errstate(over="ignore", invalid="ignore"):
         X = mean + scale * Z
         X = np.where(np.isfinite(X), X, mean)
-    decimals = [_decimals(float(entry)) for entry in scale]
+    # Rounded to a hundredth to a tenth of the scale.
+    decimals = [1 - math.floor(math.log10(one)) if 0.0 < one < math.inf else 0 for one in scale.tolist()]
     return np.array([[_rounded(float(entry), decimals[j]) for j, entry in enumerate(row)] for row in X])
 
 
@@ -193,11 +194,6 @@ def _sequence(count: int, dimension: int) -> Float:
     """
     steps = np.arange(1, count * dimension + 1, dtype=np.float64) ** 2 * _GOLDEN
     return np.asarray(2 * _REACH * (steps % 1.0) - _REACH).reshape(count, dimension)
-
-
-def _decimals(scale: float) -> int:
-    """Return after how many decimals a number is rounded to a hundredth to a tenth of `scale`."""
-    return 1 - math.floor(math.log10(scale)) if 0.0 < scale < math.inf else 0
 
 
 def _rounded(entry: float, decimals: int) -> float:

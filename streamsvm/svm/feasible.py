@@ -31,7 +31,7 @@ def balanced(y: NDArray[np.int8], alpha: Float) -> Float:
     greatest = float(alpha.max(initial=0.0))
     if greatest == 0.0:
         return alpha
-    unit = _unit(greatest)
+    unit = 2.0 ** (math.frexp(greatest)[1] - 1) / MOST_MULTIPLES
     multiples = np.floor(alpha / unit).astype(np.int64)
     positive = y > 0
     sums = [_exact_sum(multiples[side]) for side in (positive, ~positive)]
@@ -57,7 +57,3 @@ def _exact_sum(multiples: NDArray[np.int64]) -> int:
     """Return the sum of numbers below 2^52, which may be beyond 2^63, in two halves that are not."""
     high = multiples >> HALF
     return (int(high.sum()) << HALF) + int((multiples - (high << HALF)).sum())
-
-
-def _unit(greatest: float) -> float:
-    return 2.0 ** (math.frexp(greatest)[1] - 1) / MOST_MULTIPLES

@@ -94,7 +94,9 @@ class ChainCheck:
             return []
         if tuned_at != own and not tuned_before(link.lineage):
             return ["the version names a cut of tuning that does not lie before its own cut"]
-        if before is None or before.incarnation != link.incarnation or self._any_retired(before.number, link.number):
+        first = link.number if before is None else before.number
+        between = any(first < number < link.number for number in self._survey.retired)
+        if before is None or before.incarnation != link.incarnation or between:
             return []
         in_force = f"the tuning in force was made at the cut of {self._key(before.number)}"
         if is_due(link.rows, before.rows, configuration_of(link.lineage)):
@@ -104,9 +106,6 @@ class ChainCheck:
                 else [f"{in_force}; this version should have been tuned at its own cut, and was not"]
             )
         return [] if tuned_at == before.lineage.cut else [f"{in_force}, but this version names another"]
-
-    def _any_retired(self, first: int, last: int) -> bool:
-        return any(first < number < last for number in self._survey.retired)
 
     def _missing(self, number: int) -> str:
         absent = [one for one in range(self._newest + 1, number) if not self._survey.is_retired(one)]

@@ -118,7 +118,7 @@ class JoinedIntake(OneProcess):
         self._valid = dict.fromkeys(source.topics, False)
         if settings.input.max_dead_letter_share:
             for log in source.topics:
-                letters[log].wait_for(partial(self._was_valid, log))
+                letters[log].wait_for(partial(self._valid.__getitem__, log))
         self._active: frozenset[int] = frozenset()
         self._begun = False
         self._pause = Pause(monotonic)
@@ -145,9 +145,6 @@ class JoinedIntake(OneProcess):
             hint=f"Or {option} = {topic} may be the wrong topic. The rejected records are in {letters}. The limit is "
             "input.max_dead_letter_share; 0 switches it off.",
         )
-
-    def _was_valid(self, log: Log) -> bool:
-        return self._valid[log]
 
     # ----------------------------------------------------------------- standing
 

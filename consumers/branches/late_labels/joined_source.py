@@ -197,7 +197,8 @@ class JoinedSource:
 
     def _add_features(self, records: Sequence[Record]) -> list[RejectedRecord]:
         decoded = self.decoder.decode(records)
-        watermarks = {(record.partition, record.offset) for record in _with_headers(records) if is_watermark(record)}
+        headed = () if isinstance(records, Batch) and records.plain else records
+        watermarks = {(record.partition, record.offset) for record in headed if is_watermark(record)}
         rejected = [one for one in decoded.rejected if (one.record.partition, one.record.offset) not in watermarks]
         keys = self._keys(records, decoded.rows, decoded.ids)
         keyless: list[tuple[int, int, int]] = []
@@ -292,17 +293,14 @@ class JoinedSource:
 
     def rejected_by(self, letter: Letter, record: Record) -> RejectedRecord:
         """Return a row that the join refused as a rejected record, for a dead letter."""
-        count = self._rows_of(record) if letter.reason in OF_FEATURES else self._labels_in(record)
+        of_features = letter.reason in OF_FEATURES
+        count = self._rows_of(record) if of_features else len(self._labels.decode([record])[0][0].sign)
         return RejectedRecord(record, count, (Rejection(letter.row, letter.reason, MEANINGS[letter.reason]),))
 
     def is_left_out(self, partition: int, letter: Letter) -> bool:
         """Return whether a letter is of a row of the features that nobody may keep."""
         at = Position(letter.offset, letter.row)
         return letter.reason in OF_FEATURES and at in self._left_out.get(partition, ())
-
-    def _labels_in(self, record: Record) -> int:
-        (labels,), _ = self._labels.decode([record])
-        return len(labels.sign)
 
     # ----------------------------------------------------------------- standing
 
@@ -344,7 +342,3 @@ MEANINGS: Final = {
     "changed_label": "the row has another label already",
     "unmatched_label": "no row has this key within the horizon before the label, or a minute after it",
 }
-
-
-def _with_headers(records: Sequence[Record]) -> Sequence[Record]:
-    return () if isinstance(records, Batch) and records.plain else records

@@ -16,10 +16,6 @@ adapt (aGRAPA, online Newton steps) do not: the bound is about the average up to
 depend on the order of the differences, so it does not matter which partition was read first; and the same wealths give
 an interval (`interval`). The price of the mixture is log(K) = 2.1 where log(1/alpha) is 5.6 and more.
 
-**For life.** The n-th challenge spends alpha_n = `ERROR` (g(n) - g(n+1)) with g(n) = 1 / log2(n + 1). Since g(1) = 1,
-the first n spend `ERROR` (1 - g(n+1)), and all together at most `ERROR`. log(1 / alpha_n) is 5.6 for the first, 12.7
-for the 100th and 15.7 for the 1000th, which so needs at most 2.9 times the labels of the first.
-
 Sources: Waudby-Smith and Ramdas 2024, Estimating means of bounded random variables by betting; Choe and Ramdas 2021,
 Comparing sequential forecasters (averages of conditional means); Ville 1939.
 """
@@ -44,11 +40,6 @@ BLOCK: Final = 8
 """Least rows of a block of `block_differences`. With 4 or 16 an AUC of 0.8725 instead of 0.85 needs a third more labels
 at 50 % positives: the differences of small blocks vary more, and of large ones there are few, each of which is one
 bet."""
-
-
-def alpha_of(number: int) -> float:
-    """Return what the challenge of this number, from 1, spends of `ERROR`."""
-    return ERROR * (1.0 / math.log2(number + 1) - 1.0 / math.log2(number + 2))
 
 
 def log_wealths(differences: Float) -> Float:

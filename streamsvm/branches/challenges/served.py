@@ -167,7 +167,9 @@ def served(
     said, signs = [np.empty((0, len(COLUMNS)))], [np.empty(0, np.int8)]
     for partition in sorted({*np.unique(scores.partition).tolist(), *labels}):
         own = _timed_scores(_in_order(scores, np.flatnonzero(scores.partition == partition)))
-        answers = _timed_labels(labels.get(partition, NO_LABELS))
+        answers = labels.get(partition, NO_LABELS)
+        times = log_time.decided(answers.time_ms, answers.last, -1, closed=True).time_ms
+        answers = replace(answers, time_ms=times)
         found, sign = _of_partition(own, answers, rules, counts)
         # In the order of the input: sums of what was joined are then the same bits whatever was read first.
         order = np.lexsort((found[:, 1], found[:, 0]))
@@ -181,11 +183,6 @@ def _timed_scores(scores: ServedScores) -> ServedScores:
     offset = scores.said[:, 0]
     times = log_time.decided(scores.time_ms, np.append(offset[1:] != offset[:-1], True), -1, closed=True)
     return replace(scores, time_ms=times.time_ms)
-
-
-def _timed_labels(labels: ServedLabels) -> ServedLabels:
-    """Return labels under the times of their log."""
-    return replace(labels, time_ms=log_time.decided(labels.time_ms, labels.last, -1, closed=True).time_ms)
 
 
 def _in_order(scores: ServedScores, own: NDArray[np.intp]) -> ServedScores:

@@ -78,13 +78,10 @@ def stray_texts(cells: Counter[str]) -> frozenset[str]:
     for texts in (unread, {cell for cell in unread if not re.search("[0-9]", cell)}):
         others = cells.keys() - texts
         is_few = 0 < len(texts) <= MOST_STRAY and len(others) >= max(FEW_VALUES + 1, REPEATED * len(texts))
-        if is_few and (not others & unread or as_text(others, many=False) is not None or _are_times(others)):
+        as_times = sum(time_of_text(cell) is not None for cell in others) >= MOSTLY * len(others)
+        if is_few and (not others & unread or as_text(others, many=False) is not None or as_times):
             return frozenset(texts)
     return frozenset()
-
-
-def _are_times(cells: Set[str]) -> bool:
-    return sum(time_of_text(cell) is not None for cell in cells) >= MOSTLY * len(cells)
 
 
 def marker_values(cells: Counter[str], markers: Mapping[str, int], rows: int) -> frozenset[str]:
@@ -192,7 +189,7 @@ class CsvColumns:
         return cls(
             _names(texts),
             codes,
-            _names(texts | _read_by(recipe)),
+            _names(texts | {path for one in recipe.of_fields for path in paths_of(one)} | set(_roles(recipe))),
             {name: found for name, found in readable.items() if name not in _names(set(kept))},
         )
 
@@ -205,11 +202,6 @@ class CsvColumns:
                 if holds_texts(Counter({cell: count for cell, count in cells.items() if not is_missing(cell)})):
                     found.add(name)
         return replace(self, texts=self.texts | found)
-
-
-def _read_by(recipe: Recipe) -> set[Path]:
-    """Return the fields that a recipe reads."""
-    return {path for one in recipe.of_fields for path in paths_of(one)} | set(_roles(recipe))
 
 
 def _roles(recipe: Recipe) -> list[Path]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from itertools import pairwise, product
+from itertools import product
 
 import numpy as np
 import pytest
@@ -13,9 +13,7 @@ from sklearn.metrics import roc_auc_score
 from streamsvm.branches.challenges.betting import (
     BETS,
     BLOCK,
-    ERROR,
     Float,
-    alpha_of,
     block_differences,
     interval,
     log_evidence,
@@ -64,15 +62,6 @@ def test_evidence_is_what_its_formula_says() -> None:
     for differences in ([], [-1.0], [1.0] * 30, [0.02, -1.0, 0.5, 0.0, 0.02], [-0.125] * 40):
         given = np.array(differences)
         assert evidence(given) == pytest.approx(float(exact(given)), rel=1e-12)
-
-
-def test_all_challenges_together_spend_at_most_the_error() -> None:
-    """Each spends something; the 1000th needs at most thrice the labels."""
-    alphas = [alpha_of(number) for number in range(1, 100_001)]
-    assert math.fsum(alphas) < ERROR == 0.01
-    assert all(later < alpha for alpha, later in pairwise(alphas))
-    assert min(alphas) > 0.0
-    assert math.log(alpha_of(1_000)) >= 3.0 * math.log(alpha_of(1))
 
 
 def test_the_interval_fails_at_any_time_with_chance_alpha_at_most() -> None:

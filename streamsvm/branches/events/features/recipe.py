@@ -324,16 +324,12 @@ def check(recipe: Recipe) -> None:
 
 
 def _check_name(name: str, before: Mapping[str, int]) -> None:
-    if not _is_shown(name):
+    if not (1 <= len(name) <= LONGEST_TEXT and name.isprintable() and name == name.strip()):
         raise ValueError(
             f"features has the name {name!r}: give 1 to {LONGEST_TEXT} characters without control characters"
         )
     if name in before:
         raise ValueError(f"features.{name} is declared twice: rename one of the two")
-
-
-def _is_shown(text: str) -> bool:
-    return 1 <= len(text) <= LONGEST_TEXT and text.isprintable() and text == text.strip()
 
 
 def _of_kind(feature: OfField, recipe: Recipe) -> None:

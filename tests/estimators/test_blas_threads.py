@@ -18,7 +18,7 @@ def blas_threads() -> set[int]:
 
 
 def test_a_call_that_ends_leaves_one_thread_to_another_that_runs() -> None:
-    """The last of them restores what was before the first."""
+    """The last one restores what was before."""
     with threadpool_limits(2, user_api="blas"):
         first, second = one_blas_thread(), one_blas_thread()
         first.__enter__()

@@ -32,7 +32,7 @@ import numpy as np
 
 from streamsvm.config import ModelConfig
 from streamsvm.config.sizes import HISTORY_BLOCKS
-from streamsvm.coreset.audit import Sampled, shares
+from streamsvm.coreset.audit import Sampled
 from streamsvm.coreset.buckets import Bucket, Extent, Learned, Moments
 from streamsvm.coreset.drift import FIRST_ROWS, History
 from streamsvm.coreset.landmarks import Landmarks
@@ -425,7 +425,7 @@ def check_partition(state: PartitionState, config: ModelConfig) -> None:
 
     def require_samples(audit: tuple[Sampled, ...]) -> None:
         most = coreset.bucket_audit_points if coreset.forgets else coreset.audit_points
-        require(len(audit) == len(shares(most, labels)), "the number of its audit samples")
+        require(len(audit) == len(state.audit) and len(audit) in {0, 1, labels}, "the number of its audit samples")
         for sample in audit:
             require_points(sample.points, most, "an audit sample")
             require(sample.priority.shape == sample.points.weight.shape, "the priorities of an audit sample")

@@ -14,7 +14,6 @@ from consumers.host.untrusted_text import cell, moment, printable
 from streamsvm.checkpoint.format import decode
 from streamsvm.checkpoint.snapshot import Snapshot
 from streamsvm.config import ModelConfig
-from streamsvm.coreset.reduce import Observed
 from streamsvm.errors import ConfigurationError, CorruptCheckpoint
 from streamsvm.learning.learner import latest_ms
 from streamsvm.model.class_skill import ClassSkill, class_summary
@@ -233,7 +232,7 @@ def write_kept_points(found: Snapshot, version: Version, out: TextIO) -> None:
     now_ms = latest_ms(states, config.coreset)
     write.writerow(("partition", "offset", "row", "label", "weight", "id_hash"))
     for partition, state in states.items():
-        for points in state.parts(Observed(), state.factors(config.coreset, now_ms)):
+        for points in state.parts(state.factors(config.coreset, now_ms)):
             columns = points.places.tolist(), points.y.tolist(), points.weight.tolist()
             for (offset, row, hashed), code, weight in zip(*columns, strict=True):
                 if Position(offset, row) < ends.get(partition, Position(-1)):

@@ -157,9 +157,10 @@ class PartitionState:
             Moments.zero(len(each[-1].mean), len(each[-1].class_weight)),
         )
 
-    def parts(self, observed: Observed, factors: Sequence[float] | None = None) -> list[Points]:
+    def parts(self, factors: Sequence[float] | None = None) -> list[Points]:
         """Return the points of each bucket and of the open leaf that count, under their weights in a cut."""
-        leaf = self.drawn_in().leaf if self.screen is None else self.screen.calibrated(self.leaf, observed)
+        # That a leaf which has just begun has few points is nothing to tell people of.
+        leaf = self.drawn_in().leaf if self.screen is None else self.screen.calibrated(self.leaf, Observed())
         each = [*(bucket.points for bucket in self.buckets), leaf]
         pairs = zip(each, factors or [1.0] * len(each), strict=True)
         return [points.scaled(factor) for points, factor in pairs if len(points) and factor > 0.0]

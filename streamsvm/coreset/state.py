@@ -37,7 +37,7 @@ from streamsvm.coreset.buckets import Bucket, Extent, Learned, Moments
 from streamsvm.coreset.drift import FIRST_ROWS, History
 from streamsvm.coreset.landmarks import Landmarks
 from streamsvm.coreset.memories import Horizons, Memory
-from streamsvm.coreset.partition import PartitionState, known
+from streamsvm.coreset.partition import PartitionState
 from streamsvm.coreset.pilot import Pilot
 from streamsvm.coreset.screen import BINS, Screen
 from streamsvm.errors import CorruptCheckpoint
@@ -465,8 +465,8 @@ def check_partition(state: PartitionState, config: ModelConfig) -> None:
     numbers = (history.class_weight, history.mean, history.square)
     require(all(np.isfinite(one).all() for one in numbers), "the numbers of its history")
     require((history.weight > 0.0).all() and (history.square >= 0.0).all(), "the numbers of its history")
-    sealed = sum(bucket.extent.moments.count for bucket in known(state.buckets, memory, coreset))
-    require(state.raw == (not sealed), "whether its rows are as they came")
+    sealed = sum(bucket.extent.moments.count for bucket in state.buckets)
+    require(state.raw == (not sealed) or memory is not None, "whether its rows are as they came")
     screen = state.screen
     if screen is not None:
         pilot, rough = screen.pilot, screen.pilot.landmarks

@@ -386,7 +386,7 @@ def _made(taken: Mapping[int, PartitionState], config: ModelConfig) -> Cut:
     moments = Moments.zero(config.points.dimension, config.points.classes)
     for partition, state in states.items():
         factors = state.factors(coreset, now_ms)
-        parts += state.parts(observed, factors)
+        parts += state.parts(factors)
         audit += state.samples(coreset, factors)
         moments = moments.merge(state.moments(factors))
         if state.memory is not None:

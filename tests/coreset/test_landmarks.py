@@ -11,7 +11,6 @@ from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
 from streamsvm.coreset.buckets import Moments, label_weights
 from streamsvm.coreset.landmarks import Landmarks, measured_by_landmarks
 from streamsvm.coreset.partition import Partition
-from streamsvm.coreset.reduce import Observed
 from streamsvm.points import Points, Position
 from tests.coreset.streams import batches, rows_of
 
@@ -106,7 +105,7 @@ def test_a_stream_is_screened_by_landmarks_and_its_weights_are_kept(labels: int)
         partition = Partition(0, Position(0), config)
         for batch in batches(rows, partition, size):
             partition.add(batch)
-        states.append(Points.union(partition.state().parts(Observed())))
+        states.append(Points.union(partition.state().parts()))
     assert states[0].sha256() == states[1].sha256()
     kept, new = states[0], rings(2_000, labels, seed=9)
     assert len(kept) < 1_000

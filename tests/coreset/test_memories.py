@@ -14,7 +14,6 @@ import pytest
 from streamsvm.config import ModelConfig, PointsConfig, SvmConfig
 from streamsvm.coreset.memories import SHARED, by_age, latest
 from streamsvm.coreset.partition import Partition, PartitionState
-from streamsvm.coreset.reduce import Observed
 from streamsvm.coreset.state import Names, check_partition, decode_state, encode_state
 from streamsvm.points import LookedUp, Points, Position, Rows
 from tests.config.sizes import sized
@@ -60,7 +59,7 @@ def now_of(state: PartitionState, config: ModelConfig) -> int:
 
 def counted(state: PartitionState, config: ModelConfig) -> Points:
     """Return what counts, under its weights in a cut."""
-    return Points.union(state.parts(Observed(), state.factors(config.coreset, now_of(state, config))))
+    return Points.union(state.parts(state.factors(config.coreset, now_of(state, config))))
 
 
 def unit(n: int, seed: int = 0) -> Points:
@@ -336,7 +335,7 @@ def test_a_sample_by_weight_keeps_the_weight_of_each_label(memory: dict[str, Any
     """Of `uniform`, where no pilot calibrates anything."""
     config, points = config_of(memory, reducer="uniform"), gaussian(900)
     state = learned(config, rows_of(points)).state()
-    own, found = state.whole.moments.class_weight, Points.union(state.parts(Observed()))
+    own, found = state.whole.moments.class_weight, Points.union(state.parts())
     np.testing.assert_allclose([found.weight[found.y == sign].sum() for sign in (-1, 1)], own, rtol=1e-9)
 
 

@@ -14,7 +14,6 @@ from streamsvm.config import ModelConfig, PointsConfig, SvmConfig
 from streamsvm.coreset.buckets import Moments
 from streamsvm.coreset.outliers import RowBound, bounded_weights
 from streamsvm.coreset.partition import Partition, PartitionState
-from streamsvm.coreset.reduce import Observed
 from streamsvm.coreset.state import Names, check_partition, decode_state, encode_state
 from streamsvm.points import Points, Position, Rows
 from tests.config.sizes import sized
@@ -73,7 +72,7 @@ def test_a_row_at_1e30_moves_the_moments_by_no_more_than_its_share(at: int, memo
             assert (np.abs(rows[at - begin] - clean.mean(axis=0)) < 15.0 * clean.std(axis=0)).all()
         np.testing.assert_allclose(moments.mean, rows.mean(axis=0), rtol=1e-5, atol=1e-6)
         np.testing.assert_allclose(moments.square, len(rows) * rows.var(axis=0), rtol=1e-5)
-        parts = [*state.parts(Observed()), *(sample.points for sample in state.samples(config.coreset))]
+        parts = [*state.parts(), *(sample.points for sample in state.samples(config.coreset))]
         assert np.abs(Points.union(parts).X).max() < 100.0
     assert partition.outliers.rows == 1
 
@@ -158,7 +157,7 @@ def test_what_is_no_number_never_comes_out(values: list[float], at: int, weight:
         assert (one.weight > 0.0).all()
     state = learned(points, config_of(leaf_rows=100)).state()
     assert np.isfinite(state.whole.moments.square).all()
-    assert np.isfinite(state.parts(Observed())[0].X).all()
+    assert np.isfinite(state.parts()[0].X).all()
 
 
 def test_rejected_rows_stay_as_they_are() -> None:

@@ -18,7 +18,6 @@ from streamsvm.coreset import partition as module
 from streamsvm.coreset.buckets import label_weights
 from streamsvm.coreset.outliers import RowBound
 from streamsvm.coreset.partition import Partition, lightest_neighbours
-from streamsvm.coreset.reduce import Observed
 from streamsvm.points import Points, Position, Rows, id_hashes
 from tests.coreset.streams import batches, config_of, flat, learned, mixture, rows_of
 from tests.streams import id_hash
@@ -157,7 +156,7 @@ def sealed_exactly(points: Points, config: ModelConfig, accepted: NDArray[np.boo
         assert max(len(bucket.points) for bucket in state.buckets) <= config.coreset.bucket_points
         assert len(state.buckets) <= config.coreset.sizes.buckets
     whole = partition.state().whole
-    parts = Points.union([points.take(slice(0, 0)), *partition.state().parts(Observed())])
+    parts = Points.union([points.take(slice(0, 0)), *partition.state().parts()])
     np.testing.assert_allclose(label_weights(parts, labels), whole.moments.class_weight, rtol=1e-9)
     assert (whole.rows, seals > 3) == (len(points), True)
     return partition

@@ -178,7 +178,7 @@ class Reference:
     def __init__(self, config: ModelConfig, reading: Reading | None = None) -> None:
         self.config = self._config = config
         self.reading = reading
-        self._decoder = PointDecoder(config.points, recipe=config.recipe)
+        self._decoder = PointDecoder(config.points, recipe=config.recipe, name=NAME)
         self._known: dict[object, object] = {}
 
     def expected(self, base: Positions, cut: Positions, editions: Editions) -> Expected:

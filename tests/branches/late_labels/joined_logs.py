@@ -26,7 +26,7 @@ from tests.simulation.broker import Entry
 
 LABELS, LABEL_LETTERS = "labels", "labels.dlq"
 HORIZON_MS, EARLY_MS = 500, 100
-RULES: Final = JoinRules(horizon_ms=HORIZON_MS, early_ms=EARLY_MS, absent="negative", most_rows=10_000)
+RULES: Final = JoinRules(horizon_ms=HORIZON_MS, early_ms=EARLY_MS, absent="negative", most_rows=10_000, name="m")
 ROW_MS: Final = 100
 WRONG_CLOCK: Final = 3
 """Place of the record in each log whose clock is `AHEAD_MS` ahead, where the log is long enough to tell."""

@@ -27,6 +27,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from streamsvm.compiling import njit
 from streamsvm.config.sizes import MOST_TOTALS
 from streamsvm.coreset.buckets import Float, Labels, label_index
 from streamsvm.coreset.pilot import Measured, Pilot
@@ -143,13 +144,15 @@ def inclusion(size: Float, m: int) -> Float:
         certain = fresh
 
 
-def systematic(pi: Float, order: NDArray[np.intp], m: int, start: float) -> NDArray[np.intp]:
+@njit(cache=True, nogil=True)
+def systematic(pi, order, m, start):  # type: ignore[no-untyped-def]
     """Return the m indices, ascending, whose interval of pi, cumulated in an order, holds start, start + 1, ..."""
-    ends = np.cumsum(pi[order])
+    ends, chosen, before = np.cumsum(pi[order]), np.empty(len(pi), np.bool_), -1.0
     # The sum is m up to rounding; scaled, so that the size is fixed.
-    ends *= m / ends[-1]
-    chosen = np.empty(len(pi), np.bool_)
-    chosen[order] = np.diff(np.minimum(np.floor(ends - start), m - 1.0), prepend=-1.0) > 0.0
+    scale = m / ends[-1]
+    for i in range(len(pi)):
+        end = min(np.floor(ends[i] * scale - start), m - 1.0)
+        chosen[order[i]], before = end > before, end
     return np.flatnonzero(chosen)
 
 
@@ -234,31 +237,38 @@ def calibrated(kept: Points, rows: Float, margin: Float, totals: Totals, pilot: 
     return kept.reweighted(weight * np.divide(totals.label, own, out=np.ones(labels), where=own > 0.0)[label])
 
 
-def _moved(weight: Float, A: Float, totals: Float) -> tuple[Float, float]:
+@njit(cache=True, nogil=True)
+def _moved(weight, A, totals):  # type: ignore[no-untyped-def]
     """Move weights as little as possible so that A weight meets totals; return also the greatest relative miss.
 
     Newton's method on the multipliers, where factors are clipped to `LEAST` and `MOST`.
     """
-    size = np.maximum(np.abs(totals), along(np.abs(A), weight))
+    size, (k, m) = np.maximum(np.abs(totals), along(np.abs(A), weight)), A.shape
     size[size == 0.0] = 1.0
-    A, totals = A / size[:, None], totals / size
-    factor, step, best = np.ones(len(weight)), np.zeros(len(A)), (np.inf, np.ones(len(weight)))
+    A, totals = A / size.reshape(k, 1), totals / size
+    factor, step, part, free = np.ones(m), np.zeros((1, k)), np.empty((m, k)), np.empty(m)
+    least, best = np.inf, factor
     for _ in range(STEPS + 1):
         missing = totals - along(A, weight * factor)
-        miss = float(np.abs(missing).max())
-        if miss < best[0]:
-            best = miss, factor
+        miss = np.abs(missing).max()
+        if miss < least:
+            least, best = miss, factor
         if miss <= MET:
             break
-        free = (factor > LEAST) & (factor < MOST)
-        part = np.ascontiguousarray(A.T[free])
-        H, further = np.zeros((len(step), len(step))), np.empty(len(step))
-        add_gram(part, weight[free], H)
-        diagonal = np.diagonal(H)
-        H.flat[:: len(H) + 1] += RIDGE * diagonal.mean() + (diagonal == 0.0)
+        count = 0
+        for i in range(m):
+            if LEAST < factor[i] < MOST:
+                part[count], free[count] = A[:, i], weight[i]
+                count += 1
+        H, further = np.zeros((k, k)), np.empty(k)
+        add_gram(part[:count], free[:count], H)
+        diagonal = np.diag(H)
+        ridge = RIDGE * diagonal.mean()
+        for j in range(k):
+            H[j, j] += ridge + (diagonal[j] == 0.0)
         if not factorise(H):
             break
         substitute(H, missing, further)
         step = step + further
-        factor = np.clip(1.0 + product(step[None], A)[0], LEAST, MOST)
-    return weight * best[1], best[0]
+        factor = np.minimum(np.maximum(1.0 + product(step, A)[0], LEAST), MOST)
+    return weight * best, least

@@ -439,8 +439,8 @@ class Partition:
         self._kept = 0
         self._extent = Extent(start=end, end=end, rows=0, first_time_ms=-1, last_time_ms=-1, moments=self._blank)
         # Nothing was lost: a wrong merge ends here, and publishes nothing.
-        now = whole if self._memory else self._sealed
-        assert now and (now.rows, now.start, now.end) == (whole.rows, whole.start, whole.end)
+        now = self._sealed if self._sealed and not self._memory else whole
+        assert (now.rows, now.start, now.end) == (whole.rows, whole.start, whole.end)
         held = sum(label_weights(bucket.points, self._labels) for bucket in self.buckets)
         seen = whole.moments.class_weight
         assert np.isfinite(held).all()

@@ -473,15 +473,14 @@ class Partition:
                 found = measured_by_landmarks(union, whole.moments, whole.rows, self._config, kept)
         made = []
         for group, size in zip(groups, sizes, strict=True):
-            members = buckets[group]
+            members, part = buckets[group], slice(ends[group.start], ends[group.stop])
+            own = union.take(part)
             if size > coreset.bucket_points:
-                part = slice(ends[group.start], ends[group.stop])
-                own, of_part = union.take(part), None if found is None else found.part(part)
-                random = self._generator(Purpose.NODE)
+                of_part, random = None if found is None else found.part(part), self._generator(Purpose.NODE)
                 own = reduce(own, coreset.bucket_points, of_part, random, self._labels, self.observed)
+                made.append(Bucket(own, joined(members)))
             else:
-                own = members[0].points if len(members) == 1 else Points.union([bucket.points for bucket in members])
-            made.append(Bucket(own, joined(members)))
+                made += members if len(members) == 1 else [Bucket(Points.union([own]), joined(members))]
         self.buckets = tuple(made)
         return found if screens else None
 

@@ -256,12 +256,11 @@ def _problem(
     rows: Float, side: Labels, v: Float, penalty: float, mixture: Float, near: Float | None
 ) -> tuple[Float, ...] | None:
     """Return w, centres, terms and root of one problem, and its margins and parts of worth at the points."""
-    Z, sign, upper = rows[:, :-1], np.where(side == 1, 1, -1).astype(np.int8), penalty * v
+    Z, sign, upper = rows[:, :-1], (2 * side - 1).astype(np.int8), penalty * v
     w, bound = solved(Z, sign, upper, near)
     if not (bound > 0.0 and np.isfinite(w).all()):
         return None
-    own = np.bincount(side, v, 2)
-    centre = product(np.stack([v * (side == 0), v * (side == 1)]), rows)[:, :-1] / own[:, None]
+    own, centre = _centres(rows, side, v)
     alpha = own[::-1] / (2.0 * penalty * own.sum() * own)
     terms = np.stack([1.0 / own, penalty / (4.0 * alpha * bound), np.full(2, penalty * np.sqrt(2.0 / bound))], axis=1)
     margin = sign * along(rows, w)
@@ -281,6 +280,17 @@ def _problem(
     scale = INFLUENTIAL / mean if mean > 0.0 else 0.0
     sensitive = share * (SENSITIVE * own.sum() / share.sum()) / v
     return w, centre, terms, root * scale, margin, sensitive + influential * scale
+
+
+@njit(cache=True, nogil=True)
+def _centres(rows, side, v):  # type: ignore[no-untyped-def]
+    """Return the weight of either side, shape (2,), and its mean of z."""
+    own, centre = np.zeros(2), np.zeros((2, rows.shape[1] - 1))
+    for i in range(len(side)):
+        own[side[i]] += v[i]
+        for j in range(centre.shape[1]):
+            centre[side[i], j] += v[i] * rows[i, j]
+    return own, centre / own.reshape(2, 1)
 
 
 @njit(cache=True, nogil=True)

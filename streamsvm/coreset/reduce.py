@@ -20,7 +20,7 @@ Sources: Madow 1949 (systematic sampling); Deville and Sarndal 1992 (calibration
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import Final
 
@@ -191,15 +191,27 @@ class Totals:
     @classmethod
     def of(cls, found: Measured) -> Totals:
         """Return those of points."""
-        u, pilot = found.points.weight, found.pilot
-        side = pilot.side[:, found.label]
-        v = np.where(found.margin < 1.0, u * pilot.class_weight[found.label], 0.0)
-        active = np.stack([(v * (side == one)).sum(axis=1) for one in (0, 1)], axis=1)
-        label = np.bincount(found.label, u, pilot.side.shape[1]).astype(np.float64)
-        pulled = product((2.0 * side - 1.0) * v, found.rows)
-        return cls(
-            label, active, pulled[:, : -1 if pilot.landmarks is None else 0], product(u[None], found.rows)[0, :-1]
-        )
+        u, pilot, (p, n), d = found.points.weight, found.pilot, found.margin.shape, found.rows.shape[1] - 1
+        made = cls(np.zeros(pilot.side.shape[1]), np.zeros((p, 2, n)), np.zeros((p, d)), np.zeros(d))
+        own = made.label, made.active, made.gradient, made.mean
+        _add(u, found.label, found.margin, found.rows, pilot.class_weight, pilot.side, *own)
+        return replace(made, active=made.active.sum(axis=2), gradient=made.gradient[:, : d * (pilot.landmarks is None)])
+
+
+@njit(cache=True, nogil=True)
+def _add(u, of, margin, rows, factor, side, label, active, gradient, mean):  # type: ignore[no-untyped-def]
+    """Add points to totals; `active` has a place for each."""
+    for i in range(len(u)):
+        label[of[i]] += u[i]
+        for j in range(len(mean)):
+            mean[j] += u[i] * rows[i, j]
+        for p in range(len(side)):
+            if margin[p, i] < 1.0:
+                one, v = side[p, of[i]], u[i] * factor[of[i]]
+                active[p, one, i] = v
+                v = v if one else -v
+                for j in range(len(mean)):
+                    gradient[p, j] += v * rows[i, j]
 
 
 def calibrated(kept: Points, rows: Float, margin: Float, totals: Totals, pilot: Pilot, observed: Observed) -> Points:

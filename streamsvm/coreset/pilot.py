@@ -237,7 +237,9 @@ def placed(points: Points, pilot: Pilot) -> tuple[Labels, Float, Float]:
     """Return labels, (z, 1) and margins of points under a pilot of others."""
     label, rows = label_index(points.y, len(pilot.class_weight)), scaled_rows(points, pilot.scaling)
     sign = 2.0 * pilot.side.take(label, axis=1) - 1.0
-    return label, rows, sign * (_decide(pilot.w, rows) if pilot.landmarks is None else pilot.landmarks.decide(points))
+    if pilot.landmarks is None:
+        return label, rows, sign * np.array([along(rows, w) for w in pilot.w]).reshape(sign.shape)
+    return label, rows, sign * pilot.landmarks.decide(points)
 
 
 def again(points: Points, pilot: Pilot) -> Measured:
@@ -353,11 +355,6 @@ def _influence(rows, margin, root):  # type: ignore[no-untyped-def]
     return found
 
 
-def _decide(w: Float, rows: Float) -> Float:
-    """Return the decision values of linear machines, shape (p, n)."""
-    return np.array([along(rows, one) for one in w]).reshape(len(w), len(rows))
-
-
 def solved(Z: Float, y: NDArray[np.int8], upper: Float, near: Float | None = None) -> tuple[Float, float]:
     """Solve a linear problem roughly, from a machine near its own where one is known.
 
@@ -372,17 +369,13 @@ def solved(Z: Float, y: NDArray[np.int8], upper: Float, near: Float | None = Non
         rough = rough_machine(Z, y, upper, GAP, near)
         if rough.met:
             return np.append(rough.coefficients, rough.intercept), rough.bound * (1.0 - 1e-9)
-    if min(n, d) < MOST_FEATURES:
-        solver = InteriorPointSolver()
-        problem = Problem(
-            Z=Z, y=y, upper=upper, kernel=LinearKernel(), tolerance=TOLERANCE, max_iterations=MOST_ITERATIONS
-        )
-        found = solver.solve(problem) if sparse is None else solver.solve_rows(sparse, upper, MOST_ITERATIONS)
+    if sparse is not None and min(n, d) < MOST_FEATURES:
+        found = InteriorPointSolver().solve_rows(sparse, upper, MOST_ITERATIONS)
     else:
         problem = Problem(
             Z=Z, y=y, upper=upper, kernel=LinearKernel(), tolerance=TOLERANCE, max_iterations=MOST_ITERATIONS
         )
-        found = StdaSolver().solve(problem)
+        found = (InteriorPointSolver() if min(n, d) < MOST_FEATURES else StdaSolver()).solve(problem)
     assert found.coefficients is not None
     return np.append(found.coefficients, found.intercept), dual_bound(Z, y, upper, found.alpha)
 

@@ -258,8 +258,8 @@ def _moved(weight, A, totals):  # type: ignore[no-untyped-def]
     size, (k, m) = np.maximum(np.abs(totals), along(np.abs(A), weight)), A.shape
     size[size == 0.0] = 1.0
     A, totals = A / size.reshape(k, 1), totals / size
-    factor, step, part, free = np.ones(m), np.zeros((1, k)), np.empty((m, k)), np.empty(m)
-    least, best = np.inf, factor
+    factor, step, least = np.ones(m), np.zeros((1, k)), np.inf
+    best = factor
     for _ in range(STEPS + 1):
         missing = totals - along(A, weight * factor)
         miss = np.abs(missing).max()
@@ -267,17 +267,10 @@ def _moved(weight, A, totals):  # type: ignore[no-untyped-def]
             least, best = miss, factor
         if miss <= MET:
             break
-        count = 0
-        for i in range(m):
-            if LEAST < factor[i] < MOST:
-                part[count], free[count] = A[:, i], weight[i]
-                count += 1
-        H, further = np.zeros((k, k)), np.empty(k)
-        add_gram(part[:count], free[:count], H)
+        free, H, further = (factor > LEAST) & (factor < MOST), np.zeros((k, k)), np.empty(k)
+        add_gram(A.T[free], weight[free], H)
         diagonal = np.diag(H)
-        ridge = RIDGE * diagonal.mean()
-        for j in range(k):
-            H[j, j] += ridge + (diagonal[j] == 0.0)
+        H += np.diag(RIDGE * diagonal.mean() + (diagonal == 0.0))
         if not factorise(H):
             break
         substitute(H, missing, further)

@@ -20,8 +20,6 @@ Index = NDArray[np.int64]
 
 REORDERED = {"reassoc", "contract", "nsz"}
 """What the compiler may do to a sum of products; NaN and infinity keep their meaning."""
-LANES = 32
-"""Rows whose norms are made together."""
 
 
 @njit(cache=True, nogil=True, fastmath=REORDERED)
@@ -178,33 +176,3 @@ def back_substituted(factor: Float, right: Float) -> Float:
             for c in range(right.shape[1]):
                 solution[m, c] -= factor[j, m] * solution[j, c]
     return solution
-
-
-@njit(cache=True, nogil=True, fastmath={"contract"}, error_model="numpy")
-def norms(factor: Float, rows: Float, out: Float) -> None:
-    """Fill |r_i| in the norm of the inverse of factor factor', that is |factor^-1 r_i|, shape (n,)."""
-    n, d = rows.shape
-    solved, total = np.zeros((d, LANES)), np.empty(LANES)
-    for first in range(0, n, LANES):
-        count = min(LANES, n - first)
-        squared = np.zeros(LANES)
-        for j in range(d):
-            for lane in range(count):
-                total[lane] = rows[first + lane, j]
-            line = factor[j]
-            whole = j - j % 4
-            for m in range(0, whole, 4):
-                c0, c1, c2, c3 = line[m], line[m + 1], line[m + 2], line[m + 3]
-                s0, s1, s2, s3 = solved[m], solved[m + 1], solved[m + 2], solved[m + 3]
-                for lane in range(LANES):
-                    total[lane] -= (c0 * s0[lane] + c1 * s1[lane]) + (c2 * s2[lane] + c3 * s3[lane])
-            for m in range(whole, j):
-                c0, s0 = line[m], solved[m]
-                for lane in range(LANES):
-                    total[lane] -= c0 * s0[lane]
-            own = solved[j]
-            for lane in range(LANES):
-                own[lane] = total[lane] / line[j]
-                squared[lane] += own[lane] * own[lane]
-        for lane in range(count):
-            out[first + lane] = np.sqrt(squared[lane])

@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce as folded
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Final
 
 import numpy as np
@@ -222,6 +222,7 @@ class Partition:
             learned = self._extent.learned if before is None else before
             assert not learned.rows % config.coreset.span_rows
             self._memory = Memory(learned=learned, times=np.empty(0, np.int64))
+        self._sealed: Extent | None = None
         self._bound: RowBound | None = None
         self._tally = Tally()
         self.audit = reservoirs(partition, config)
@@ -254,15 +255,20 @@ class Partition:
         """Valid points that were sealed."""
         if self._memory is not None:
             return self._memory.learned.count
-        return sum(bucket.extent.moments.count for bucket in self.buckets)
+        return self._sealed.moments.count if self._sealed else 0
 
     @property
     def learned(self) -> Learned:
         """Totals of everything that was learned."""
         if self._bound is None:
             return self.state().learned
-        own = self._extent if self._screen is None else replace(self._extent, moments=self._screen.moments)
-        return (joined(self.buckets).learned if self._memory is None else self._memory.learned).join(own.learned)
+        sealed = self._memory or self._sealed
+        assert sealed
+        return sealed.learned.join(self._own_extent.learned)
+
+    @property
+    def _own_extent(self) -> Extent:
+        return self._extent if self._screen is None else replace(self._extent, moments=self._screen.moments)
 
     def open_leaf(self) -> OpenLeaf:
         """Return how full the open leaf is."""
@@ -381,8 +387,8 @@ class Partition:
 
     def _renew_bound(self) -> None:
         held = known(self.buckets, self._memory, self._config.coreset)
-        sealed = joined(held).moments if held else self._blank
-        self._bound = RowBound.of(sealed) if sealed.count else None
+        self._sealed = joined(held) if held else None
+        self._bound = RowBound.of(self._sealed.moments) if self._sealed and self._sealed.moments.count else None
 
     def _set_samples(self, state: PartitionState) -> None:
         for reservoir, sample in zip(self.audit, state.audit, strict=True):
@@ -401,25 +407,27 @@ class Partition:
         return self._config.seed, self._partition, self._memory.learned.rows if self._memory else self.sealed
 
     def _seal(self) -> None:
-        came, state = self.state().leaf, self._drawn_in(self.state(), self._tally)
+        points, own = self._buffer.take(slice(0, self._kept)), self._own_extent
         if self._bound is None:
-            self.history = self.history.add(state.leaf)
+            came, state = points, self._drawn_in(self.state(), self._tally)
+            points, own = state.leaf, state.extent
+            self.history = self.history.add(points)
             if self.witness is not None:
-                self.witness(came, state.leaf)
-        self._set_samples(state)
-        points = Points.union(
-            [state.leaf if state.screen is None else state.screen.calibrated(state.leaf, self.observed)]
-        )
-        leaf = Bucket(points, state.own)
+                self.witness(came, points)
+            self._set_samples(state)
+        if self._screen is not None:
+            points = self._screen.calibrated(points, self.observed)
+        leaf = Bucket(Points.union([points]), own)
         if self._memory is None:
-            whole = screening = state.whole
+            whole = screening = own if self._sealed is None else self._sealed.join(own)
             span = self._span(whole.rows)
             found = self._merge([*self.buckets, leaf], whole, screens=span > 0)
         else:
             rows = self._memory.learned.rows % self._config.coreset.span_rows + leaf.extent.rows
             span = self._span(rows)
             if rows == self._config.coreset.span_rows:
-                leaf, self.audit = replace(leaf, audit=state.audit), reservoirs(self._partition, self._config)
+                samples = tuple(reservoir.sample for reservoir in self.audit)
+                leaf, self.audit = replace(leaf, audit=samples), reservoirs(self._partition, self._config)
             self.buckets, self._memory, found = self._memory.sealed(
                 self.buckets, leaf, self._partition, self._config, self.observed, screens=span > 0
             )
@@ -431,7 +439,14 @@ class Partition:
         end = self._extent.end
         self._kept = 0
         self._extent = Extent(start=end, end=end, rows=0, first_time_ms=-1, last_time_ms=-1, moments=self._blank)
-        self._check(whole)
+        # Nothing was lost: a wrong merge ends here, and publishes nothing.
+        now = self._sealed if self._sealed and not self._memory else whole
+        assert (now.rows, now.start, now.end) == (whole.rows, whole.start, whole.end)
+        held = sum(label_weights(bucket.points, self._labels) for bucket in self.buckets)
+        seen = whole.moments.class_weight
+        assert np.isfinite(held).all()
+        if self._config.coreset.bucket_points >= self._labels:  # fewer points cannot stand for each label
+            assert (np.abs(held - seen) <= CONSERVED * seen.max(initial=1.0)).all(), (held, seen)
 
     def _merge(self, buckets: list[Bucket], whole: Extent, *, screens: bool) -> Measured | None:
         """Make buckets of the present ones and a leaf; return what was measured of all their points, where it was."""
@@ -447,7 +462,7 @@ class Partition:
             at = lightest_neighbours([bucket.extent.moments.weight for bucket in buckets])
             groups[at : at + 2] = [slice(at, at + 2)]
         union = Points.union([bucket.points for bucket in buckets])
-        ends = [0, *np.cumsum([len(bucket.points) for bucket in buckets])]
+        ends = [0, *accumulate(len(bucket.points) for bucket in buckets)]
         sizes = [ends[group.stop] - ends[group.start] for group in groups]
         found = None
         if coreset.reducer != "uniform" and len(union) and (screens or max(sizes) > coreset.bucket_points):
@@ -459,13 +474,14 @@ class Partition:
                 found = measured_by_landmarks(union, whole.moments, whole.rows, self._config, kept)
         made = []
         for group, size in zip(groups, sizes, strict=True):
-            members = buckets[group]
-            own = members[0].points if len(members) == 1 else Points.union([bucket.points for bucket in members])
+            members, part = buckets[group], slice(ends[group.start], ends[group.stop])
+            own = union.take(part)
             if size > coreset.bucket_points:
-                of_part = None if found is None else found.part(slice(ends[group.start], ends[group.stop]))
-                random = self._generator(Purpose.NODE)
+                of_part, random = None if found is None else found.part(part), self._generator(Purpose.NODE)
                 own = reduce(own, coreset.bucket_points, of_part, random, self._labels, self.observed)
-            made.append(Bucket(own, joined(members)))
+                made.append(Bucket(own, joined(members)))
+            else:
+                made += members if len(members) == 1 else [Bucket(Points.union([own]), joined(members))]
         self.buckets = tuple(made)
         return found if screens else None
 
@@ -488,16 +504,6 @@ class Partition:
             share *= min(1.0, max(LEAST_SHARE, self._room / (POINTS_A_TOTAL * labels * (d + 3))))
         span = int(rows * share) // self._room * self._room
         return span if span >= least * self._room else 0
-
-    def _check(self, whole: Extent) -> None:
-        """Assert that nothing was lost: a wrong merge ends here, and publishes nothing."""
-        now = joined(self.buckets)
-        assert (now.rows, now.start, now.end) == (whole.rows, whole.start, whole.end)
-        held = sum(label_weights(bucket.points, self._labels) for bucket in self.buckets)
-        seen = whole.moments.class_weight
-        assert np.isfinite(held).all()
-        if self._config.coreset.bucket_points >= self._labels:  # fewer points cannot stand for each label
-            assert (np.abs(held - seen) <= CONSERVED * seen.max(initial=1.0)).all(), (held, seen)
 
 
 def lightest_neighbours(weights: Sequence[float]) -> int:

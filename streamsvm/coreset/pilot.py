@@ -237,7 +237,9 @@ def placed(points: Points, pilot: Pilot) -> tuple[Labels, Float, Float]:
     """Return labels, (z, 1) and margins of points under a pilot of others."""
     label, rows = label_index(points.y, len(pilot.class_weight)), scaled_rows(points, pilot.scaling)
     sign = 2.0 * pilot.side.take(label, axis=1) - 1.0
-    return label, rows, sign * (_decide(pilot.w, rows) if pilot.landmarks is None else pilot.landmarks.decide(points))
+    if pilot.landmarks is None:
+        return label, rows, sign * np.array([along(rows, w) for w in pilot.w]).reshape(sign.shape)
+    return label, rows, sign * pilot.landmarks.decide(points)
 
 
 def again(points: Points, pilot: Pilot) -> Measured:
@@ -256,12 +258,11 @@ def _problem(
     rows: Float, side: Labels, v: Float, penalty: float, mixture: Float, near: Float | None
 ) -> tuple[Float, ...] | None:
     """Return w, centres, terms and root of one problem, and its margins and parts of worth at the points."""
-    Z, sign, upper = rows[:, :-1], np.where(side == 1, 1, -1).astype(np.int8), penalty * v
+    Z, sign, upper = rows[:, :-1], (2 * side - 1).astype(np.int8), penalty * v
     w, bound = solved(Z, sign, upper, near)
     if not (bound > 0.0 and np.isfinite(w).all()):
         return None
-    own = np.bincount(side, v, 2)
-    centre = product(np.stack([v * (side == 0), v * (side == 1)]), rows)[:, :-1] / own[:, None]
+    own, centre = _centres(rows, side, v)
     alpha = own[::-1] / (2.0 * penalty * own.sum() * own)
     terms = np.stack([1.0 / own, penalty / (4.0 * alpha * bound), np.full(2, penalty * np.sqrt(2.0 / bound))], axis=1)
     margin = sign * along(rows, w)
@@ -281,6 +282,17 @@ def _problem(
     scale = INFLUENTIAL / mean if mean > 0.0 else 0.0
     sensitive = share * (SENSITIVE * own.sum() / share.sum()) / v
     return w, centre, terms, root * scale, margin, sensitive + influential * scale
+
+
+@njit(cache=True, nogil=True)
+def _centres(rows, side, v):  # type: ignore[no-untyped-def]
+    """Return the weight of either side, shape (2,), and its mean of z."""
+    own, centre = np.zeros(2), np.zeros((2, rows.shape[1] - 1))
+    for i in range(len(side)):
+        own[side[i]] += v[i]
+        for j in range(centre.shape[1]):
+            centre[side[i], j] += v[i] * rows[i, j]
+    return own, centre / own.reshape(2, 1)
 
 
 @njit(cache=True, nogil=True)
@@ -343,11 +355,6 @@ def _influence(rows, margin, root):  # type: ignore[no-untyped-def]
     return found
 
 
-def _decide(w: Float, rows: Float) -> Float:
-    """Return the decision values of linear machines, shape (p, n)."""
-    return np.array([along(rows, one) for one in w]).reshape(len(w), len(rows))
-
-
 def solved(Z: Float, y: NDArray[np.int8], upper: Float, near: Float | None = None) -> tuple[Float, float]:
     """Solve a linear problem roughly, from a machine near its own where one is known.
 
@@ -362,17 +369,13 @@ def solved(Z: Float, y: NDArray[np.int8], upper: Float, near: Float | None = Non
         rough = rough_machine(Z, y, upper, GAP, near)
         if rough.met:
             return np.append(rough.coefficients, rough.intercept), rough.bound * (1.0 - 1e-9)
-    if min(n, d) < MOST_FEATURES:
-        solver = InteriorPointSolver()
-        problem = Problem(
-            Z=Z, y=y, upper=upper, kernel=LinearKernel(), tolerance=TOLERANCE, max_iterations=MOST_ITERATIONS
-        )
-        found = solver.solve(problem) if sparse is None else solver.solve_rows(sparse, upper, MOST_ITERATIONS)
+    if sparse is not None and min(n, d) < MOST_FEATURES:
+        found = InteriorPointSolver().solve_rows(sparse, upper, MOST_ITERATIONS)
     else:
         problem = Problem(
             Z=Z, y=y, upper=upper, kernel=LinearKernel(), tolerance=TOLERANCE, max_iterations=MOST_ITERATIONS
         )
-        found = StdaSolver().solve(problem)
+        found = (InteriorPointSolver() if min(n, d) < MOST_FEATURES else StdaSolver()).solve(problem)
     assert found.coefficients is not None
     return np.append(found.coefficients, found.intercept), dual_bound(Z, y, upper, found.alpha)
 

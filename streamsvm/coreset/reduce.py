@@ -20,13 +20,14 @@ Sources: Madow 1949 (systematic sampling); Deville and Sarndal 1992 (calibration
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from streamsvm.compiling import njit
 from streamsvm.config.sizes import MOST_TOTALS
 from streamsvm.coreset.buckets import Float, Labels, label_index
 from streamsvm.coreset.pilot import Measured, Pilot
@@ -143,13 +144,15 @@ def inclusion(size: Float, m: int) -> Float:
         certain = fresh
 
 
-def systematic(pi: Float, order: NDArray[np.intp], m: int, start: float) -> NDArray[np.intp]:
+@njit(cache=True, nogil=True)
+def systematic(pi, order, m, start):  # type: ignore[no-untyped-def]
     """Return the m indices, ascending, whose interval of pi, cumulated in an order, holds start, start + 1, ..."""
-    ends = np.cumsum(pi[order])
+    ends, chosen, before = np.cumsum(pi[order]), np.empty(len(pi), np.bool_), -1.0
     # The sum is m up to rounding; scaled, so that the size is fixed.
-    ends *= m / ends[-1]
-    chosen = np.empty(len(pi), np.bool_)
-    chosen[order] = np.diff(np.minimum(np.floor(ends - start), m - 1.0), prepend=-1.0) > 0.0
+    scale = m / ends[-1]
+    for i in range(len(pi)):
+        end = min(np.floor(ends[i] * scale - start), m - 1.0)
+        chosen[order[i]], before = end > before, end
     return np.flatnonzero(chosen)
 
 
@@ -188,15 +191,27 @@ class Totals:
     @classmethod
     def of(cls, found: Measured) -> Totals:
         """Return those of points."""
-        u, pilot = found.points.weight, found.pilot
-        side = pilot.side[:, found.label]
-        v = np.where(found.margin < 1.0, u * pilot.class_weight[found.label], 0.0)
-        active = np.stack([(v * (side == one)).sum(axis=1) for one in (0, 1)], axis=1)
-        label = np.bincount(found.label, u, pilot.side.shape[1]).astype(np.float64)
-        pulled = product((2.0 * side - 1.0) * v, found.rows)
-        return cls(
-            label, active, pulled[:, : -1 if pilot.landmarks is None else 0], product(u[None], found.rows)[0, :-1]
-        )
+        u, pilot, (p, n), d = found.points.weight, found.pilot, found.margin.shape, found.rows.shape[1] - 1
+        made = cls(np.zeros(pilot.side.shape[1]), np.zeros((p, 2, n)), np.zeros((p, d)), np.zeros(d))
+        own = made.label, made.active, made.gradient, made.mean
+        _add(u, found.label, found.margin, found.rows, pilot.class_weight, pilot.side, *own)
+        return replace(made, active=made.active.sum(axis=2), gradient=made.gradient[:, : d * (pilot.landmarks is None)])
+
+
+@njit(cache=True, nogil=True)
+def _add(u, of, margin, rows, factor, side, label, active, gradient, mean):  # type: ignore[no-untyped-def]
+    """Add points to totals; `active` has a place for each."""
+    for i in range(len(u)):
+        label[of[i]] += u[i]
+        for j in range(len(mean)):
+            mean[j] += u[i] * rows[i, j]
+        for p in range(len(side)):
+            if margin[p, i] < 1.0:
+                one, v = side[p, of[i]], u[i] * factor[of[i]]
+                active[p, one, i] = v
+                v = v if one else -v
+                for j in range(len(mean)):
+                    gradient[p, j] += v * rows[i, j]
 
 
 def calibrated(kept: Points, rows: Float, margin: Float, totals: Totals, pilot: Pilot, observed: Observed) -> Points:
@@ -236,31 +251,31 @@ def calibrated(kept: Points, rows: Float, margin: Float, totals: Totals, pilot: 
     return kept.reweighted(weight * np.divide(totals.label, own, out=np.ones(labels), where=own > 0.0)[label])
 
 
-def _moved(weight: Float, A: Float, totals: Float) -> tuple[Float, float]:
+@njit(cache=True, nogil=True)
+def _moved(weight, A, totals):  # type: ignore[no-untyped-def]
     """Move weights as little as possible so that A weight meets totals; return also the greatest relative miss.
 
     Newton's method on the multipliers, where factors are clipped to `LEAST` and `MOST`.
     """
-    size = np.maximum(np.abs(totals), along(np.abs(A), weight))
+    size, (k, m) = np.maximum(np.abs(totals), along(np.abs(A), weight)), A.shape
     size[size == 0.0] = 1.0
-    A, totals = A / size[:, None], totals / size
-    factor, step, best = np.ones(len(weight)), np.zeros(len(A)), (np.inf, np.ones(len(weight)))
+    A, totals = A / size.reshape(k, 1), totals / size
+    factor, step, least = np.ones(m), np.zeros((1, k)), np.inf
+    best = factor
     for _ in range(STEPS + 1):
         missing = totals - along(A, weight * factor)
-        miss = float(np.abs(missing).max())
-        if miss < best[0]:
-            best = miss, factor
+        miss = np.abs(missing).max()
+        if miss < least:
+            least, best = miss, factor
         if miss <= MET:
             break
-        free = (factor > LEAST) & (factor < MOST)
-        part = np.ascontiguousarray(A.T[free])
-        H, further = np.zeros((len(step), len(step))), np.empty(len(step))
-        add_gram(part, weight[free], H)
-        diagonal = np.diagonal(H)
-        H.flat[:: len(H) + 1] += RIDGE * diagonal.mean() + (diagonal == 0.0)
+        free, H, further = (factor > LEAST) & (factor < MOST), np.zeros((k, k)), np.empty(k)
+        add_gram(A.T[free], weight[free], H)
+        diagonal = np.diag(H)
+        H += np.diag(RIDGE * diagonal.mean() + (diagonal == 0.0))
         if not factorise(H):
             break
         substitute(H, missing, further)
         step = step + further
-        factor = np.clip(1.0 + product(step[None], A)[0], LEAST, MOST)
-    return weight * best[1], best[0]
+        factor = np.minimum(np.maximum(1.0 + product(step, A)[0], LEAST), MOST)
+    return weight * best, least

@@ -1,7 +1,8 @@
 """Points, positions and decoded rows: the words every other module is written in.
 
 A *point* is (x in R^d, y, weight u). A *position* (offset, row) of a partition is the next row to learn; a record may
-hold many rows. Points are stored raw, never scaled: a scaler belongs to a model, and comes from its cut.
+hold many rows. A *place* (offset, row, hash of the id) is where a kept point came from. Points are stored raw, never
+scaled: a scaler belongs to a model, and comes from its cut.
 """
 
 from __future__ import annotations
@@ -83,7 +84,7 @@ class Points:
     weight : ndarray of shape (n,), float64, each positive
     place : ndarray of shape (n, 3), int64, or None
         Where the point came from: the offset of its record, its row there, and the hash of its id (0: it has none), see
-        `id_hashes`. None of points that are in no coreset.
+        `id_hashes`. None of points that no partition has kept.
     """
 
     X: Features
@@ -166,7 +167,7 @@ class Points:
         return self.place
 
     def write(self, begin: int, points: Points) -> None:
-        """Write other points in the place of those from `begin` on."""
+        """Write other points, which have places, over those from `begin` on."""
         part = slice(begin, begin + len(points))
         self.X[part], self.y[part], self.weight[part] = points.X, points.y, points.weight
         self.places[part] = points.places

@@ -225,11 +225,11 @@ def estimate(sample: Sequence[Sampled], loss: Float, boundary: float = 1.0) -> t
 
 def represented(sample: Sequence[Sampled]) -> Float:
     """Return the weight that each sampled point stands for, shape (n,): the total of `estimate` is by these weights."""
-    parts = [part.points.weight.copy() for part in sample]
-    for part, weight in zip(sample, parts, strict=True):
-        for stratum, sampled in part.strata():
-            weight[sampled] = stratum / max(int(np.count_nonzero(sampled)), 1)
-    return np.concatenate(parts)
+    weights = [part.points.weight.copy() for part in sample]
+    for part, weight in zip(sample, weights, strict=True):
+        for total, sampled in part.strata():
+            weight[sampled] = total / max(int(np.count_nonzero(sampled)), 1)
+    return np.concatenate(weights)
 
 
 def _gamma_quantile(z: float, mean: float, variance: float) -> float:

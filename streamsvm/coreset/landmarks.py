@@ -85,9 +85,9 @@ class Landmarks:
 
 
 def measured_by_landmarks(
-    points: Points, seen: Moments, rows: int, config: ModelConfig, kept: Pilot | None
+    points: Points, seen: Moments, rows: int, config: ModelConfig, before: Pilot | None
 ) -> Measured | None:
-    """Measure points under landmarks, those of a pilot before where the stream has not grown much since.
+    """Measure points under landmarks: those of the pilot `before` where the stream has not grown much since.
 
     Returns None where one label only is there. `seen` is of the `rows` that the points stand for.
     """
@@ -96,8 +96,8 @@ def measured_by_landmarks(
     own = np.bincount(label, minlength=labels)
     if np.count_nonzero(own) < 2:
         return None
-    if kept is not None and kept.landmarks is not None and rows < GROWTH * kept.landmarks.rows:
-        side, landmarks = kept.side, kept.landmarks
+    if before is not None and before.landmarks is not None and rows < GROWTH * before.landmarks.rows:
+        side, landmarks = before.side, before.landmarks
     else:
         problems = [1] if labels == 2 else range(labels)
         sides = [(np.arange(labels) == one).astype(np.int64) for one in problems if 0 < own[one] < len(label)]
@@ -123,35 +123,39 @@ def measured_by_landmarks(
 def _fitted(
     points: Points, label: Labels, sides: Labels, factor: Float, seen: Moments, rows: int, config: ModelConfig
 ) -> tuple[Labels, Landmarks]:
-    """Return the problems that are not crowded, and their machines."""
+    """Return those of some problems that are not crowded, shape (p, n_labels), and their machines.
+
+    `sides` is `Pilot.side` of all problems; `seen` is of the `rows` that the points stand for.
+    """
     some = _some(points, label)
     svm, most = config.svm, config.coreset.landmarks or LANDMARKS
     mean, inverse = scaling_of(seen, svm)
     Z = np.ascontiguousarray((some.X - mean) * inverse)
-    own = label_index(some.y, len(factor))
+    some_label = label_index(some.y, len(factor))
     gamma = svm.gamma
     if not isinstance(gamma, float):
         variance = float((seen.square / seen.weight * np.square(inverse)).mean()) if gamma == "scale" else 1.0
         gamma = 1.0 / (points.dimension * (variance or 1.0))
     kernel, solved = RbfKernel(gamma), []
-    upper = svm.penalty(seen.weight) * (seen.weight / some.weight.sum()) * some.weight * factor[own]
+    upper = svm.penalty(seen.weight) * (seen.weight / some.weight.sum()) * some.weight * factor[some_label]
     for side in sides:
-        y = np.where(side[own] == 1, 1, -1).astype(np.int8)
+        y = np.where(side[some_label] == 1, 1, -1).astype(np.int8)
         run = BlockDescent(Z, y, upper, kernel, TOLERANCE)
         run.advance(MOST_ITERATIONS)
         decision = run.F + y + run.centred_intercept
         if float(upper[y * decision < 1.0].sum()) <= CROWDED * float(upper.sum()):
             solved.append((side, y, decision, np.flatnonzero(run.b)))
+    # Landmarks are as many support vectors of each side of each problem.
     share = max(1, most // (2 * max(1, len(solved))))
     chosen = [spread_over(support[y[support] == sign], share) for _, y, _, support in solved for sign in (-1, 1)]
-    places = np.unique(np.concatenate([np.empty(0, np.int64), *chosen]))
+    landmarks = np.unique(np.concatenate([np.empty(0, np.int64), *chosen]))
     stretch = np.sqrt(2.0 * gamma * np.log2(np.e))
     scaling = np.stack([mean, stretch * inverse])
-    located = np.ascontiguousarray((Z[places] * stretch).T.astype(np.float32))
-    machines = [_fit(some.X, scaling, located, y, decision) for _, y, decision, _ in solved]
-    both = np.array(machines).reshape(len(solved), len(places) + 1)
+    places = np.ascontiguousarray((Z[landmarks] * stretch).T.astype(np.float32))
+    machines = [_fit(some.X, scaling, places, y, decision) for _, y, decision, _ in solved]
+    w = np.array(machines).reshape(len(solved), len(landmarks) + 1)
     side = np.array([side for side, *_ in solved], np.int64).reshape(-1, len(factor))
-    return side, Landmarks(scaling, located, np.ascontiguousarray(both[:, :-1]), both[:, -1].copy(), rows)
+    return side, Landmarks(scaling, places, np.ascontiguousarray(w[:, :-1]), w[:, -1].copy(), rows)
 
 
 def _fit(X: Features, scaling: Float, places: NDArray[np.float32], y: NDArray[np.int8], decision: Float) -> Float:

@@ -105,7 +105,7 @@ class Horizons:
         """Return the share of each border by lengths alone, where the stream ends after so many rows."""
         found = [0.0] * len(self.starts)
         for slot, share in enumerate(self.slots):
-            found[self._place(slot, end, span)] += share
+            found[self._border_of(slot, end, span)] += share
         return found
 
     def shares(self, end: int, span: int) -> list[float]:
@@ -131,7 +131,7 @@ class Horizons:
         errors = (
             seen.count * rate / u.sum() * product(u[None], (said != label[:, None]).astype(np.float64))[0]
         ).tolist()
-        of_slots = [errors[self._place(slot, end, span)] for slot in range(len(self.slots))]
+        of_slots = [errors[self._border_of(slot, end, span)] for slot in range(len(self.slots))]
         return replace(
             self,
             slots=fixed_share(self.slots, of_slots, SLOT_RATE),
@@ -150,8 +150,11 @@ class Horizons:
         found = [within[0] * total for total in accumulate(each)]
         return [*found, found[-1]]
 
-    def _place(self, slot: int, end: int, span: int) -> int:
-        """Return the place of a slot's border: of the shortest horizon that is long enough, else of the longest."""
+    def _border_of(self, slot: int, end: int, span: int) -> int:
+        """Return the index of a slot's border: of the shortest horizon of 2^slot spans or more, else of the longest.
+
+        `end` and `span` are in rows.
+        """
         return max(0, int(np.searchsorted(self.borders, end - (span << slot), side="right")) - 1)
 
 
@@ -324,7 +327,10 @@ class Memory:
     def oldest(
         self, coreset: CoresetConfig, buckets: Sequence[Bucket], leaf: Extent, now_ms: int
     ) -> tuple[Position, Learned]:
-        """Return where the oldest rows that count begin, where another may begin, and what was learned before."""
+        """Return the start of the oldest bucket, or leaf, that counts, and what was learned before it.
+
+        Another learner may begin there. `now_ms` is the latest time of all partitions.
+        """
         counted = by_age(coreset, self.stretches(coreset, buckets, leaf), now_ms)
         for bucket, factor in zip(buckets, counted, strict=False):
             if factor > 0.0:

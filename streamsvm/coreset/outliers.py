@@ -160,7 +160,7 @@ def bounded_weights(weight: Float) -> Float:
 
 
 def _last_usual(n: int) -> int:
-    """Return the place, by size, of the last of n values that is not set aside."""
+    """Return the index, in ascending order, of the greatest of n values that is not set aside."""
     return n - 1 - min(MOST_ASIDE, n // ASIDE_ONE_OF)
 
 

@@ -1,13 +1,15 @@
 """One partition of the input: its open leaf, the tree of its buckets, and its audit sample.
 
-A row is drawn in, if it is an outlier, by what is sealed; it may enter the audit sample; and it goes into the leaf. The
-rows of a leaf before which nothing is sealed are kept as they came, and drawn in when the leaf is sealed or cut.
+A row is drawn in, if it is an outlier, by what is sealed; it may enter the audit sample; and it goes into the leaf, of
+which a screened one keeps some rows. The rows of a leaf that nothing sealed bounds yet (the first one; where rows are
+forgotten, the first of each span) are kept as they came, and drawn in when the leaf is sealed or cut.
 
 A leaf is full after so many rows *seen*. Sealing does, in this order: the leaf becomes a bucket; of one bucket too many
 the two lightest neighbours become one, which gives up least, and keeps each bucket an unbroken range of the log (in a
 counter the last ones of as many rows do: Alg. 2 of Tukan et al. 2020); where a bucket has too many points, they are
 reduced; and what was measured of everything that is kept screens the next leaf.
-One pilot, of all that is kept, serves all of that: each reduction keeps the gradient at the optimum of all rows.
+One pilot, of all that is kept, serves all of that: each reduction keeps the gradient at the optimum of all rows. It is
+solved from the machine of the pilot that screened the leaf.
 Where rows are forgotten `memories` says what becomes of a full leaf.
 
 Conserved, and asserted at each seal: rows, positions, and the weight of each label.
@@ -110,11 +112,13 @@ class PartitionState:
 
     def drawn_in(self) -> PartitionState:
         """Return the state as a cut has it: a leaf whose rows are as they came, and their samples, are drawn in."""
-        leaf, bound = self.leaf, RowBound.of_first_leaf(self.leaf) if self.raw and len(self.leaf) else None
-        drawn = leaf if bound is None else bound.draw_in(leaf)
-        if bound is None or drawn is leaf:
+        if not self.raw or not len(self.leaf):
             return replace(self, raw=False)
-        moments = Moments.zero(leaf.dimension, len(self.extent.moments.class_weight)).add(drawn)
+        bound = RowBound.of_first_leaf(self.leaf)
+        drawn = bound.draw_in(self.leaf)
+        if drawn is self.leaf:
+            return replace(self, raw=False)
+        moments = Moments.zero(drawn.dimension, len(self.extent.moments.class_weight)).add(drawn)
         samples = [one.relearned(bound.draw_in(one.points), moments.class_weight) for one in self.audit]
         extent = replace(self.extent, moments=moments)
         return replace(self, raw=False, leaf=drawn, extent=extent, audit=tuple(samples))
@@ -369,7 +373,7 @@ class Partition:
         assert state.raw == (self._bound is None)
 
     def _within(self, rows: Rows) -> Rows:
-        """Return rows drawn in, where something bounds them yet."""
+        """Return rows drawn in by what is sealed, where that bounds them."""
         if self._bound is None:
             return rows
         points = self._bound.draw_in(rows.points, rows.accepted)
@@ -449,7 +453,7 @@ class Partition:
             assert (np.abs(held - seen) <= CONSERVED * seen.max(initial=1.0)).all(), (held, seen)
 
     def _merge(self, buckets: list[Bucket], whole: Extent, *, screens: bool) -> Measured | None:
-        """Make buckets of the present ones and a leaf; return what was measured of all their points, where it was."""
+        """Make buckets of the present ones and a leaf; return what was measured of all where it `screens` the next."""
         coreset = self._config.coreset
         most = 1 if coreset.structure == "chain" else coreset.sizes.buckets
         groups = [slice(at, at + 1) for at in range(len(buckets))]
@@ -466,12 +470,12 @@ class Partition:
         sizes = [ends[group.stop] - ends[group.start] for group in groups]
         found = None
         if coreset.reducer != "uniform" and len(union) and (screens or max(sizes) > coreset.bucket_points):
-            kept = self._screen.pilot if self._screen else None
+            before = self._screen.pilot if self._screen else None
             if self._config.svm.kernel == "linear":
                 random = self._generator(Purpose.SKETCH)
-                found = measured(union, whole.moments.weight, whole.moments, self._config.svm, random, kept)
+                found = measured(union, whole.moments.weight, whole.moments, self._config.svm, random, before)
             else:
-                found = measured_by_landmarks(union, whole.moments, whole.rows, self._config, kept)
+                found = measured_by_landmarks(union, whole.moments, whole.rows, self._config, before)
         made = []
         for group, size in zip(groups, sizes, strict=True):
             members, part = buckets[group], slice(ends[group.start], ends[group.stop])

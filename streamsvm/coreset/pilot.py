@@ -14,14 +14,17 @@ s bounds the sensitivity of the row (Lemma 5.3 of Tukan et al. 2020 with one clu
     s = 1 / V_side + C min(r^2 / (4 alpha opt), r sqrt(2 / opt)),   alpha = V_other / (2 C V V_side)
 
 r being the distance to the mean of its side, opt a certified lower bound of the optimum. A sensitivity v s is at most 1
-by definition, and that of a kept point is held to it: without, over 24 seeds, machines of w8a with 2,000 points had an
-objective over all rows of .0403 and not .0371. And a is its influence on the optimum,
+by definition, and that of a point of the pilot is held to it (of a row under a pilot of others it is not): without,
+over 24 seeds, machines of w8a with 2,000 points had an objective over all rows of .0403 and not .0371. And a is its
+influence on the optimum,
 
     a = |(z, 1)|_{H^-1} |slope(m)|^(1/2),   H = diag(1, ..., 1, 0) + C sum v curvature(m) (z, 1)(z, 1)'
 
 with slope and curvature of the loss, smoothed over 2 delta. The worth of a row is the greatest of its problems': no
 problem has less of what matters to it than in a sample of its own. Above `EXACT` features the norm is estimated by
 random projections (Johnson and Lindenstrauss 1984): this decides how well points are chosen, never an expectation.
+
+Where a pilot screened the newest points, Newton's method begins at its machines: one or two steps are left.
 
 No library's linear algebra is used: its bits depend on the processor, and states must not.
 """
@@ -196,12 +199,12 @@ def measured(
     seen: Moments,
     svm: SvmConfig,
     random: np.random.Generator,
-    kept: Pilot | None = None,
+    before: Pilot | None = None,
 ) -> Measured | None:
     """Solve the problems of points roughly, and measure the points; return None where no problem has a bound.
 
     `weight` is what the points stand for, `seen` is of all that the problem's penalty and scaler are of; `random` is
-    drawn from above `EXACT` features only. Machines of a pilot before are where solving begins.
+    drawn from above `EXACT` features only. Newton's method begins at the machines of the pilot `before`.
     """
     labels = len(seen.class_weight)
     label, factor = label_index(points.y, labels), class_weights(svm, seen.class_weight)
@@ -217,7 +220,7 @@ def measured(
         mixture = np.where(random.random((d + 1, SKETCH)) < 0.5, -1.0, 1.0) / np.sqrt(SKETCH)
     found = []
     for side in sides:
-        near = None if kept is None else kept.machine(side, scaling)
+        near = None if before is None else before.machine(side, scaling)
         one = _problem(rows, side[label], v, penalty, mixture, near)
         if one is not None:
             found.append((side, *one))

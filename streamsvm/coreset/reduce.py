@@ -2,12 +2,15 @@ r"""Reduction: from many weighted points to at most m, under a pilot.
 
 1. Inclusion probabilities are pi_i = min(1, c u_i worth_i) with sum m; every label that is there gets a point, where m
    is enough.
-2. m points are drawn systematically along the order (label, margin in the label's own problem), each with weight
-   u_i / pi_i. Every weighted sum is estimated without bias, and neighbours along the margin are seldom drawn together.
+2. m points are drawn systematically along the order (label, margin in the label's own problem, of 16 bits), each with
+   weight u_i / pi_i. Every weighted sum is estimated without bias, and neighbours along the margin are seldom drawn
+   together.
 3. Calibration moves weights as little as possible (chi-square distance, each by a factor of 0.1 to 6) so that totals
    are exact: the weight of each label; of each problem the weight of the active points (m < 1) on either side; and the
-   gradients of the K pilots, which are sums of y z over the active points. With fewer than two points a total the mean
-   of all takes the gradients' place where K > 1; with fewer again the weights of the labels are all.
+   gradients of the problems, which are sums of v y z over the active points. Two labels need two points for each total
+   of the gradient and two more: with fewer the weights of the labels are all. More labels need two points for each
+   total; with fewer the mean of all points takes the gradients' place, and with fewer again the weights of the labels
+   are all. Totals beyond `MOST_TOTALS` count as too few points.
 
 Without a pilot points are drawn in proportion to their weight; the weight of each label is exact here, too.
 
@@ -43,7 +46,7 @@ MET: Final = 1e-9
 STRAINED: Final = 1e-3
 """Greatest relative error of a total that people are not told of."""
 POINTS_A_TOTAL: Final = 2
-"""Fewest points for each total: fewer leave the weights no room."""
+"""Fewest points for each total that is counted: fewer leave the weights no room."""
 
 
 class Purpose(IntEnum):
@@ -77,7 +80,7 @@ class Observed:
     crowded : int
         With so much active weight that no point is worth more than another.
     uncalibrated : int
-        With too few points for the gradients.
+        With too few points for the gradients, and for the mean.
     strained : int
         Where a total was not met.
     """
@@ -230,7 +233,7 @@ def calibrated(kept: Points, rows: Float, margin: Float, totals: Totals, pilot: 
         if 0 < np.count_nonzero(cell) < np.count_nonzero(side[problem] == one):
             columns.append(cell * factor)
             wanted.append(totals.active[problem, one])
-    # Of two labels the gradients are counted alone: 46 points of 22 features do better with them.
+    # Of two labels all other totals count as one: 46 points of 22 features do better with the gradient.
     others = 1 if labels == 2 else len(columns)
     room, d = min(m // POINTS_A_TOTAL, MOST_TOTALS) - others, totals.gradient.shape[1]
     vectors = (2.0 * side - 1.0) * active * factor

@@ -1,11 +1,11 @@
 """Screening: which rows of a long leaf are kept, row by row, in one compiled pass, and what all of them add up to.
 
 A row of weight u is kept with probability pi = min(1, rate u worth), its worth being that of the pilot of everything
-that was sealed before. The rate is such that about `TARGET` of the leaf's room is used. Rows are sampled systematically
-in strata of label and margin: the row that lifts a stratum's sum of pi past 1 is kept, with weight u / pi. The first
-row of each label is kept for certain; of a label that nothing is known of, some more. If the room is used up, because
-the stream has changed, the rate is halved, and kept points stay with the probability of their rows at the new rate over
-that at the old.
+that was sealed before (where rows are forgotten, of its span only). The rate is such that about `TARGET` of the leaf's
+room is used. Rows are sampled systematically in strata of label and margin: the row that lifts a stratum's sum of pi to
+1 or past it is kept, with weight u / pi. The first row of each label is kept for certain; of a label that nothing is
+known of, some more. If the room is used up, because the stream has changed, the rate is halved, and kept points stay
+with the probability of their rows at the new rate over that at the old.
 
 Every row adds to exact totals, row after row, to which kept points are calibrated when the leaf is sealed or cut. Rows
 are taken `BLOCK` at a time, feature by feature, so that arithmetic runs across rows and no sum is reordered: nothing
@@ -50,6 +50,7 @@ class Screen:
     Attributes
     ----------
     pilot : Pilot
+        Also where solving of the next one begins.
     rate : float
         Before any thinning.
     span : int
@@ -129,9 +130,9 @@ class Screen:
 
 
 def screen(state: Screen, rows: Rows, buffer: Points, kept: int, name: Name) -> tuple[Screen, int]:
-    """Take rows, and write those that are kept behind the first `kept` points of the buffer, which is never full after.
+    """Write the rows that are kept, with their places, behind the first `kept` points of the buffer.
 
-    Returns the state, whose arrays are those of before, and how many points the buffer holds.
+    Returns the state, whose arrays are those of before, and how many points the buffer holds; it is never full then.
     """
     pilot, labels = state.pilot, len(state.label)
     n = min(len(rows), ROWS_AT_ONCE)
@@ -280,7 +281,7 @@ def _keep(  # type: ignore[no-untyped-def]
 ):
     """Take rows from `begin` on until they end or there is no room in `weight`; return the next row, and rows kept.
 
-    Fills `which` row is kept, under which weight, and its place.
+    Fills `which` row is kept, under which weight, and its place, but for the hash of its id.
     """
     kept = 0
     for i in range(begin, len(label)):

@@ -3,9 +3,9 @@
     magic | format | length of the head | head: MessagePack | arrays, little-endian, one after another | SHA-256
 
 The head holds the names of a state, the release that wrote it, and the state as a tree, in which an array is its dtype
-and shape: where it begins follows from those before it. An array that begins another one, or is the same, is only
-named: what two states share is stored once. Fields at the end of a class that have their default are left out, so a
-state that does not use what a later release adds stays readable.
+and shape: where it begins follows from those before it. An array that is the first rows of one before it, or all of
+them, is only named: what two states share is stored once. Fields at the end of a class that have their default are
+left out, so a state that does not use what a later release adds stays readable.
 
 Only the classes of `KINDS` can be made; every size is checked against the bytes that are there before anything is
 allocated, every field against its type, and every array is of the bytes that are there. The same state has the same
@@ -162,7 +162,9 @@ class StateWriter:
 
     def __init__(self) -> None:
         self._arrays: list[bytes] = []
+        # Numbers of the arrays that may begin with the same rows, by dtype, shape of a row and first bytes.
         self._alike: dict[tuple[object, ...], list[int]] = {}
+        # Trees of the parts written beforehand, in their order, by `id` of the object.
         self._parts: dict[int, list[Any]] = {}
 
     def part(self, value: object) -> None:
@@ -176,8 +178,9 @@ class StateWriter:
         return body + hashlib.sha256(body).digest()
 
     def _tree(self, value: Any) -> Any:
-        made = self._parts.get(id(value))
-        return made.pop(0) if made else self._plain(value)
+        """Return what stands for a value in the head: of a part that was written beforehand, what was made then."""
+        written = self._parts.get(id(value))
+        return written.pop(0) if written else self._plain(value)
 
     def _plain(self, value: Any) -> Any:
         kind = type(value)
@@ -196,6 +199,7 @@ class StateWriter:
         raise TypeError(f"{kind.__name__} is no part of a state")
 
     def _of_kind(self, value: Any) -> Any:
+        """Return the trees of an object's fields, without the last ones if they have their default."""
         if isinstance(value, msgspec.Struct):
             return msgspec.to_builtins(value)
         if isinstance(value, LookedUp):
@@ -203,25 +207,26 @@ class StateWriter:
         kind: Any = type(value)
         fields = list(_fields(kind))
         while fields:
-            name, default = fields[-1]
-            if default is None:
+            name, make_default = fields[-1]
+            if make_default is None:
                 break
-            own, left_out = getattr(value, name), default()
-            if type(own) is not type(left_out) or own != left_out:
+            own, default = getattr(value, name), make_default()
+            if type(own) is not type(default) or own != default:
                 break
             fields.pop()
         return [self._tree(getattr(value, name)) for name, _ in fields]
 
     def _array(self, value: np.ndarray[Any, Any]) -> Any:
+        """Return what stands for an array: dtype and shape, or the number of one before it and how many of its rows."""
         dtype = value.dtype.newbyteorder("<")
         if dtype.str not in DTYPES or not value.ndim:
             raise TypeError(f"an array of {dtype} and shape {value.shape} is no part of a state")
         content = np.ascontiguousarray(value, dtype).tobytes()
         if len(content) >= SHARED_BYTES:
             alike = self._alike.setdefault((dtype.str, value.shape[1:], content[:SHARED_BYTES]), [])
-            for place in alike:
-                if self._arrays[place].startswith(content):
-                    return ["=", place, len(value)]
+            for number in alike:
+                if self._arrays[number].startswith(content):
+                    return ["=", number, len(value)]
             alike.append(len(self._arrays))
         self._arrays.append(content)
         return ["#", dtype.str, list(value.shape)]
@@ -284,10 +289,13 @@ def decode_state(
 
 
 class _Reader:
-    """Makes a state of its tree; each array is the next one of the bytes, or named one of those before."""
+    """Makes a state of its tree; each array is the next one of the bytes, or named one of those before.
 
-    def __init__(self, rest: memoryview, what: str, remedy: str) -> None:
-        self._rest, self._what, self._remedy, self._at = rest, what, remedy, 0
+    `content` holds the bytes of all arrays; `what` and `remedy` are for errors: whose bytes they are, and what to do.
+    """
+
+    def __init__(self, content: memoryview, what: str, remedy: str) -> None:
+        self._content, self._what, self._remedy, self._at = content, what, remedy, 0
         self._arrays: list[np.ndarray[Any, Any]] = []
 
     def made(self, tree: Any) -> Any:
@@ -299,10 +307,10 @@ class _Reader:
         if tag == "#":
             return self._array(*of)
         if tag == "=":
-            place, n = of
-            if not 0 <= place < len(self._arrays) or not 0 <= n <= len(self._arrays[place]):
-                raise CorruptCheckpoint(f"{n} rows of array {place} are named, and {len(self._arrays)} came before")
-            return self._arrays[place][:n]
+            number, n = of
+            if not 0 <= number < len(self._arrays) or not 0 <= n <= len(self._arrays[number]):
+                raise CorruptCheckpoint(f"{n} rows of array {number} are named, and {len(self._arrays)} came before")
+            return self._arrays[number][:n]
         if tag == "t":
             return tuple(map(self.made, of))
         if tag == "l":
@@ -313,9 +321,9 @@ class _Reader:
 
     def end(self) -> None:
         """Require that every byte was read."""
-        if self._at != len(self._rest):
+        if self._at != len(self._content):
             raise CorruptCheckpoint(
-                f"the arrays end at byte {self._at}, but the {self._what} has {len(self._rest)} bytes of arrays"
+                f"the arrays end at byte {self._at}, but the {self._what} has {len(self._content)} bytes of arrays"
             )
 
     def _of_kind(self, name: str, own: list[Any]) -> Any:
@@ -350,11 +358,11 @@ class _Reader:
             raise CorruptCheckpoint(f"an array is described as {name} {tuple(shape)}")
         begin, dtype = self._at, np.dtype(name)
         self._at += math.prod(shape) * dtype.itemsize
-        if self._at > len(self._rest):
+        if self._at > len(self._content):
             raise CorruptCheckpoint(
-                f"an array ends at byte {self._at}, but the {self._what} has only {len(self._rest)} bytes of arrays"
+                f"an array ends at byte {self._at}, but the {self._what} has only {len(self._content)} bytes of arrays"
             )
-        flat = np.frombuffer(self._rest[begin : self._at], dtype)
+        flat = np.frombuffer(self._content[begin : self._at], dtype)
         self._arrays.append(flat.reshape(shape).astype(dtype.newbyteorder("=")))
         return self._arrays[-1]
 

@@ -137,6 +137,7 @@ class TakenCut:
 
     def saved(self) -> Cut | LearnerState:
         """Return what a checkpoint holds of it: the cut if it is made, else all that it is made from."""
+        # Before `_made`: see `make`.
         states = self._states
         return self._made or LearnerState(states, 0)
 
@@ -184,7 +185,7 @@ class Learner:
         done = rows.index_of(own.position)
         stop = len(rows) if until is None else rows.index_of(until)
         while done < stop and not self.cut_due:
-            seen = own.rows
+            seen = own.rows  # of the open leaf, which counts once for each `leaf_rows`
             to_cut = (self._every_leaves - self.leaves_since_cut) * leaf_rows - seen % leaf_rows
             step = min(own.missing, to_cut, stop - done)
             own.add(rows if step == len(rows) else rows.slice(done, done + step))
@@ -320,7 +321,7 @@ class Learner:
         return {partition: own.open_leaf() for partition, own in self._partitions.items()}
 
     def horizons(self) -> dict[int, tuple[Horizon, ...]]:
-        """Return what a cut would be of now, in each partition; empty where nothing is forgotten."""
+        """Return the horizons that a cut would have now, of each partition; none where nothing is forgotten."""
         if not self._config.coreset.forgets:
             return dict.fromkeys(self._partitions, ())
         states = self.state().partitions

@@ -357,7 +357,7 @@ def _cells(
     found.append(shown(sgd and sgd["cpu_us_per_point"] / one["cpu_us_per_point"], ".2f"))
     if one["contender"] != "streamsvm":
         return [*found, "-", "-", "-", "-"]
-    found += [f"{one['learned_per_s'] / 1e3:,.0f}", shown(decode[one["dimension"]].get(one["format"]), ".3f")]
+    found += [f"{one['learned_per_s'] / 1e3:,.0f}", shown(decode.get(one["dimension"], {}).get(one["format"]), ".3f")]
     return [*found, f"{one['versions'][0]}-{one['versions'][-1]}", f"{one['longest_turn_s'] * 1e3:,.0f}"]
 
 

@@ -234,30 +234,20 @@ def key_of(id_: str | int | None) -> bytes | None:
 
 
 def hashed(keys: Sequence[bytes], name: str = "") -> NDArray[np.uint64]:
-    """Return 64 bits of BLAKE2b of each key, shape (n,); under the name of a model if one is given."""
-    salt = blake2b(name.encode(), digest_size=32).digest() if name else b""
-    return np.frombuffer(b"".join([blake2b(key, digest_size=8, key=salt).digest() for key in keys]), "<u8").astype(
-        np.uint64
-    )
+    """Return 64 bits of BLAKE2b of each key, shape (n,); salted by the name of a model, if one is given."""
+    salt = blake2b(name.encode(), digest_size=16).digest() if name else b""
+    found = b"".join([blake2b(key, digest_size=8, salt=salt).digest() for key in keys])
+    return np.frombuffer(found, "<u8").astype(np.uint64)
 
 
 def id_hashes(ids: Sequence[str | int | None], name: str) -> LookedUp:
-    """Return the hash of each id, 0 where there is none: by it a point is found, and it does not say whose it is.
-
-    It is `hashed` twice: first alone, as joins find rows by it, and then under the model's name.
-    """
+    """Return the hash of each id, 0 where there is none: by it a point is found, and it does not say whose it is."""
 
     def look_up(at: NDArray[np.int64]) -> NDArray[np.int64]:
         keys = [key_of(ids[index]) for index in at.tolist()]
-        found = hashed_again(hashed([key or b"" for key in keys]), name)
-        return np.where([key is None for key in keys], 0, found)
+        return np.where([key is None for key in keys], 0, hashed([key or b"" for key in keys], name).view(np.int64))
 
     return LookedUp(look_up, np.arange(len(ids)))
-
-
-def hashed_again(keys: NDArray[np.uint64], name: str) -> NDArray[np.int64]:
-    """Return the hashes under a model's name of what is hashed once, shape (n,)."""
-    return hashed([key.tobytes() for key in keys.astype("<u8")], name).view(np.int64)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

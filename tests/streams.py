@@ -68,9 +68,8 @@ def id_hash(id_: str | int | None, name: str) -> int:
     """Return what a coreset of a model keeps of an id, by the letter of its description."""
     if id_ is None:
         return 0
-    once = hashlib.blake2b(str(id_).encode(), digest_size=8).digest()
-    key = hashlib.blake2b(name.encode(), digest_size=32).digest()
-    return int.from_bytes(hashlib.blake2b(once, digest_size=8, key=key).digest(), "little", signed=True)
+    salt = hashlib.blake2b(name.encode(), digest_size=16).digest()
+    return int.from_bytes(hashlib.blake2b(str(id_).encode(), digest_size=8, salt=salt).digest(), "little", signed=True)
 
 
 def head_of(number: int, cut: Sequence[PartitionCut] = (), **changes: Any) -> Head:

@@ -48,7 +48,7 @@ from streamsvm.joining import kernels, log_time
 from streamsvm.joining.log_time import Ahead
 from streamsvm.joining.read_log import ReadLog, part_of
 from streamsvm.joining.rows import LEFT_OUT, FeatureRows, JoinRules, JoinState, LabelRows, Letter
-from streamsvm.points import LookedUp, Points, Position, Rows, hashed_again
+from streamsvm.points import LookedUp, Points, Position, Rows
 
 ABSENT: Final[dict[str, int]] = {
     "drop": kernels.DROP,
@@ -297,7 +297,7 @@ class Joiner:
             points=Points(X, sign.astype(np.int8), weight.astype(np.float64)),
             leader_epoch=epoch,
             beside_offset=labels,
-            id_hash=LookedUp(lambda at: hashed_again(key[at].view(np.uint64), self._rules.name), np.arange(n)),
+            id_hash=LookedUp.of(key),
         )
 
     def _letters(self, n: int) -> list[Letter]:

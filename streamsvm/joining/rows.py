@@ -39,15 +39,12 @@ class JoinRules:
         What becomes of a row without a label.
     most_rows : int
         Most rows within the horizon, in one partition.
-    name : str
-        Of the model under which ids of points are hashed.
     """
 
     horizon_ms: int
     early_ms: int
     absent: Absent
     most_rows: int
-    name: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,7 +23,7 @@ J = TypeVar("J", bound=Joiner)
 
 
 def rules(absent: Literal["negative", "drop", "dead_letter"] = "negative", horizon_ms: int = 10) -> JoinRules:
-    return JoinRules(horizon_ms=horizon_ms, early_ms=4, absent=absent, most_rows=1 << 20, name="m")
+    return JoinRules(horizon_ms=horizon_ms, early_ms=4, absent=absent, most_rows=1 << 20)
 
 
 def feature_rows(records: list[Feature]) -> FeatureRows:
@@ -34,7 +34,7 @@ def feature_rows(records: list[Feature]) -> FeatureRows:
         row=np.zeros(n, np.int64),
         last=np.ones(n, np.bool_),
         time_ms=np.array([one.time_ms for one in records], np.int64),
-        key=hashed([(one.key or "").encode() for one in records]),
+        key=hashed([(one.key or "").encode() for one in records], "m"),
         ok=np.array([one.key is not None for one in records], np.bool_),
         X=np.array([[float(one.key or -1)] for one in records], np.float32).reshape(n, 1),
         weight=np.ones(n),
@@ -49,7 +49,7 @@ def label_rows(records: list[Label]) -> LabelRows:
         row=np.zeros(n, np.int64),
         last=np.ones(n, np.bool_),
         time_ms=np.array([one.time_ms for one in records], np.int64),
-        key=hashed([one.key.encode() for one in records]),
+        key=hashed([one.key.encode() for one in records], "m"),
         sign=np.array([one.sign for one in records], np.int8),
         leader_epoch=np.zeros(n, np.int64),
     )

@@ -29,14 +29,13 @@ memory only: pausing throws away what the client fetched ahead."""
 Log = Literal["features", "labels"]
 
 
-def rules_of(labels: LabelRule, most_rows: int, name: str) -> JoinRules:
+def rules_of(labels: LabelRule, most_rows: int) -> JoinRules:
     """Return the rule of a join as the configuration has it."""
     return JoinRules(
         horizon_ms=round(1_000 * labels.horizon),
         early_ms=round(1_000 * constants.LABEL_EARLY_S),
         absent=labels.absent,
         most_rows=most_rows,
-        name=name,
     )
 
 
@@ -67,7 +66,7 @@ class JoinedSource:
         Rows of the features that are joined as ever, so that no other row's label or place changes, and then count as
         rejected ones; of their features nothing is kept.
     name : str
-        Of the model under which ids are hashed; empty where no point is kept.
+        Of the model, by which keys are hashed; empty where no point is kept.
     """
 
     def __init__(
@@ -85,8 +84,8 @@ class JoinedSource:
         assert config.label_rule is not None
         self.topics: Final[Mapping[Log, str]] = {"features": features, "labels": labels}
         self._config, self._join = config, config.label_rule
-        self._rules = rules_of(config.label_rule, most_rows, name)
-        self._left_out = left_out
+        self._rules = rules_of(config.label_rule, most_rows)
+        self._left_out, self._name = left_out, name
         self.decoder = PointDecoder(config.points, labeled=False, recipe=config.recipe)
         self._labels = LabelDecoder(config.points, config.label_rule.key)
         self._inputs = {log: cluster.input(topic, group) for log, topic in self.topics.items()}
@@ -215,7 +214,7 @@ class JoinedSource:
                     row=rows.row,
                     last=rows.last,
                     time_ms=rows.time_ms,
-                    key=hashed([key or b"" for key in own]),
+                    key=hashed([key or b"" for key in own], self._name),
                     ok=ok,
                     X=np.ascontiguousarray(left.points.X),
                     weight=np.ascontiguousarray(weight, np.float64),
@@ -260,7 +259,7 @@ class JoinedSource:
                     row=labels.row,
                     last=labels.last,
                     time_ms=labels.time_ms,
-                    key=hashed(labels.keys),
+                    key=hashed(labels.keys, self._name),
                     sign=labels.sign,
                     leader_epoch=labels.leader_epoch,
                 )

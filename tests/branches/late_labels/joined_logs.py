@@ -26,7 +26,7 @@ from tests.simulation.broker import Entry
 
 LABELS, LABEL_LETTERS = "labels", "labels.dlq"
 HORIZON_MS, EARLY_MS = 500, 100
-RULES: Final = JoinRules(horizon_ms=HORIZON_MS, early_ms=EARLY_MS, absent="negative", most_rows=10_000, name="m")
+RULES: Final = JoinRules(horizon_ms=HORIZON_MS, early_ms=EARLY_MS, absent="negative", most_rows=10_000)
 ROW_MS: Final = 100
 WRONG_CLOCK: Final = 3
 """Place of the record in each log whose clock is `AHEAD_MS` ahead, where the log is long enough to tell."""
@@ -121,7 +121,7 @@ def joined(
             row=rows.row,
             last=rows.last,
             time_ms=rows.time_ms,
-            key=hashed([key_of(one) or b"" for one in decoded.ids]),
+            key=hashed([key_of(one) or b"" for one in decoded.ids], "m"),
             ok=rows.accepted,
             X=np.ascontiguousarray(rows.points.X),
             weight=np.ascontiguousarray(rows.points.weight, np.float64),

@@ -205,7 +205,10 @@ class _Stage:
         task = bar.add_task("", total=len(self._split.train))
         moved_at, learned = time.monotonic(), 0.0
         with Live(console=console, refresh_per_second=8, transient=True) as live:
-            while self._failure is None and (self._learned() < len(self._split.train) or len(received) < due):
+            while self._failure is None:
+                every_row = self._learned() >= len(self._split.train)
+                if every_row and len(received) >= due:
+                    break
                 for record in published.poll(100, 0.05):
                     received.append(check(record, NAME, len(received) + 1))
                     console.print(_line(received[-1]))

@@ -210,25 +210,39 @@ def newest_checkpoint(directory: Path, name: str) -> Snapshot:
     Raises
     ------
     ConfigurationError
-        If there is none.
+        If the directory holds no checkpoint of that model, or none that can be read.
     """
     for path in sorted(directory.glob("checkpoint-*.ssvm"), reverse=True):
         try:
             found = decode(path.read_bytes())
-        except (CorruptCheckpoint, FileNotFoundError):  # the trainer removes old ones
+        except (CorruptCheckpoint, OSError):  # the trainer removes old ones
             continue
         if found.name == name:
             return found
     raise ConfigurationError(
-        f"{directory} holds no checkpoint of {name}", "Name the directory that is the trainer's checkpoint.directory."
+        f"{directory} holds no checkpoint of {name} that can be read",
+        "Name the trainer's checkpoint.directory, and run this as a user who may read it.",
     )
 
 
 def write_kept_points(found: Snapshot, version: Version, out: TextIO) -> None:
-    """Write, as CSV, the points that a checkpoint holds of the rows that a version has learned, under their weights."""
-    config, states, write = ModelConfig.of_canonical(found.configuration), found.learner.partitions, csv.writer(out)
+    """Write, as CSV, the points that a checkpoint holds of the rows that a version has learned, under their weights.
+
+    Raises
+    ------
+    ConfigurationError
+        If the checkpoint is of another input: its offsets would name other records.
+    """
+    if (found.topic, found.topic_id) != (version.lineage.topic, version.lineage.topic_id):
+        raise ConfigurationError(
+            f"the newest checkpoint is of the input {found.topic} (id {found.topic_id}), and {version.key} was made "
+            f"from {version.lineage.topic} (id {version.lineage.topic_id})",
+            "Choose a version that was made since the model began anew.",
+        )
+    config, states = ModelConfig.of_canonical(found.configuration), found.learner.partitions
+    write = csv.writer(out, lineterminator="\n")
     ends = {one.partition: Position(one.offset, one.row) for one in version.lineage.cut}
-    labels = dict(zip(label_codes(len(version.labels)), version.labels, strict=True))
+    labels = dict(zip(label_codes(config.points.classes), config.points.labels, strict=True))
     now_ms = latest_ms(states, config.coreset)
     write.writerow(("partition", "offset", "row", "label", "weight", "id_hash"))
     for partition, state in states.items():

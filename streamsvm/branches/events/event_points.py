@@ -187,7 +187,7 @@ class EventReader:
 
     def _ids_of(self, fields: Mapping[Path, FieldValues], rows: int, faults: Faults) -> list[str | int | None]:
         path = self._recipe.id
-        if path is None:
+        if not path:
             return [None] * rows
         values = list(listed(fields[path]))
         if set(map(type, values)) <= {str, type(None)}:

@@ -401,7 +401,7 @@ class PartitionLog:
         if state.position != manifest.at:
             raise CorruptCheckpoint(f"the parts of the manifest at {(*manifest.at,)} end at {(*state.position,)}")
         config = own.config
-        if config is None:
+        if not config:
             raise CorruptCheckpoint("the opening has options that this build does not know")
         if state.leaf.dimension != self._dimension:
             raise CorruptCheckpoint(

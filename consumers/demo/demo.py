@@ -278,7 +278,11 @@ def _reckon(console: Console, split: Split, stage: _Stage, received: list[Versio
         table.add_column(heading, justify="left" if not heading else "right")
     table.add_row("points read", f"{newest.stream.points:,}", f"{len(split.train):,}")
     table.add_row("most points kept", f"{peak:,}", f"{len(split.train):,}")
-    table.add_row("bytes of points kept", f"{peak * raw_bytes // len(split.train):,}", f"{raw_bytes:,}")
+    table.add_row(
+        "bytes of points kept",
+        f"{peak * PointsConfig(dimension=split.train.dimension).point_bytes:,}",
+        f"{raw_bytes:,}",
+    )
     table.add_row("points trained on", f"{newest.fit.points:,}", f"{len(split.train):,}")
     table.add_row("versions published", f"{stage.metric('streamsvm_publishes_total', outcome='published'):.0f}", "-")
     table.add_row("versions received", f"{len(received)}", "-")

@@ -69,20 +69,21 @@ def along(A, x):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
-def add_gram(rows: Float, weight: Float, matrix: Float) -> None:
-    """Add sum_i weight_i r_i r_i' to the lower triangle of a matrix.
+def add_gram(rows: Float, which: Index, weight: Float, matrix: Float) -> None:
+    """Add sum_i weight_i r_i r_i', r_i being row which_i, to the lower triangle of a matrix.
 
     Parameters
     ----------
-    rows : ndarray of shape (n, d)
-    weight : ndarray of shape (n,)
+    rows : ndarray of shape (m, d)
+    which : ndarray of shape (n,)
+    weight : ndarray of shape (n,), or longer
     matrix : ndarray of shape (d, d)
         Only its lower triangle, the diagonal included, is touched.
     """
-    n, d = rows.shape
+    n, d = len(which), rows.shape[1]
     whole = n - n % 4
     for i in range(0, whole, 4):
-        r0, r1, r2, r3 = rows[i], rows[i + 1], rows[i + 2], rows[i + 3]
+        r0, r1, r2, r3 = rows[which[i]], rows[which[i + 1]], rows[which[i + 2]], rows[which[i + 3]]
         for j in range(d):
             c0, c1 = weight[i] * r0[j], weight[i + 1] * r1[j]
             c2, c3 = weight[i + 2] * r2[j], weight[i + 3] * r3[j]
@@ -90,10 +91,11 @@ def add_gram(rows: Float, weight: Float, matrix: Float) -> None:
             for k in range(j + 1):
                 line[k] += (c0 * r0[k] + c1 * r1[k]) + (c2 * r2[k] + c3 * r3[k])
     for i in range(whole, n):
+        row = rows[which[i]]
         for j in range(d):
-            scaled = weight[i] * rows[i, j]
+            scaled = weight[i] * row[j]
             for k in range(j + 1):
-                matrix[j, k] += scaled * rows[i, k]
+                matrix[j, k] += scaled * row[k]
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"})

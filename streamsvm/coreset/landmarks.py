@@ -169,7 +169,7 @@ def _fit(X: Features, scaling: Float, places: NDArray[np.float32], y: NDArray[np
         part = slice(start, start + PILOT_ROWS_AT_ONCE)
         values = np.ones((len(near[part]), k))
         _evaluate(X[part], scaling, places, values)
-        add_gram(values, near[part], matrix)
+        add_gram(values, np.arange(len(values)), near[part], matrix)
         right += product((near[part] * np.clip(decision[part], -REACH, REACH))[None], values)[0]
     if factorise(matrix):
         substitute(matrix, right, found)

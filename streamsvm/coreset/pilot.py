@@ -44,7 +44,7 @@ from streamsvm.linalg import add_gram, along, back_substituted, factorise, produ
 from streamsvm.model.kernels import LinearKernel
 from streamsvm.points import Points
 from streamsvm.svm.block.interior_point import MOST_FEATURES, InteriorPointSolver
-from streamsvm.svm.block.signed_rows import sparse_rows
+from streamsvm.svm.block.signed_rows import SignedRows, gram_as_came, sparse_rows
 from streamsvm.svm.block.smoothed_newton import rough_machine
 from streamsvm.svm.problem import Problem
 from streamsvm.svm.solvers import StdaSolver
@@ -70,8 +70,7 @@ GAP: Final = 1e-3
 """Relative duality gap of a pilot: at 0.02 activities are blurred by the smoothing."""
 FEW_FEATURES: Final = 64
 POINTS_A_FEATURE: Final = 16
-"""Newton's method is tried first up to so many features, or with so many points a feature that are dense, or whose
-machine is nearly known."""
+"""Newton's method is tried first up to so many features, or with so many points a feature that are dense."""
 TOLERANCE: Final = 0.1
 MOST_ITERATIONS: Final = 20_000
 LANES: Final = 64
@@ -261,8 +260,9 @@ def _problem(
     rows: Float, side: Labels, v: Float, penalty: float, mixture: Float, near: Float | None
 ) -> tuple[Float, ...] | None:
     """Return w, centres, terms and root of one problem, and its margins and parts of worth at the points."""
-    Z, sign, upper = rows[:, :-1], (2 * side - 1).astype(np.int8), penalty * v
-    w, bound = solved(Z, sign, upper, near)
+    sign, upper = (2 * side - 1).astype(np.int8), penalty * v
+    sparse = sparse_of(rows, sign)
+    w, bound = solved(rows, sign, upper, sparse, near)
     if not (bound > 0.0 and np.isfinite(w).all()):
         return None
     own, centre = _centres(rows, side, v)
@@ -273,9 +273,12 @@ def _problem(
     terms *= SENSITIVE * own.sum() / share.sum()
     share = np.minimum(share, 1.0)
     bend = curvature(HINGE, margin) * upper
-    bent = rows.compress(bend > 0.0, axis=0)
-    H = np.diag(np.append(np.ones(Z.shape[1]), 1e-9 * upper.sum()))
-    add_gram(bent, bend[bend > 0.0], H)
+    H = np.diag(np.append(np.ones(len(w) - 1), 1e-9 * upper.sum()))
+    if sparse is not None:
+        H += gram_as_came(sparse, bend)
+    else:
+        bent = np.flatnonzero(bend)
+        add_gram(rows, bent, bend[bent], H)
     if not factorise(H):
         return None
     # Of H = L L', the columns of L'^-1 give the norm: as many as there are features, or random mixtures of them.
@@ -358,29 +361,35 @@ def _influence(rows, margin, root):  # type: ignore[no-untyped-def]
     return found
 
 
-def solved(Z: Float, y: NDArray[np.int8], upper: Float, near: Float | None = None) -> tuple[Float, float]:
-    """Solve a linear problem roughly, from a machine near its own where one is known.
+def sparse_of(rows: Float, y: NDArray[np.int8]) -> SignedRows | None:
+    """Return z of many features, of rows (z, 1), as sparse rows; None if they are few, or dense."""
+    d = rows.shape[1] - 1
+    return sparse_rows(rows, y.astype(np.float64), d) if d > FEW_FEATURES else None
+
+
+def solved(
+    rows: Float, y: NDArray[np.int8], upper: Float, sparse: SignedRows | None, near: Float | None = None
+) -> tuple[Float, float]:
+    """Solve a linear problem of rows (z, 1) roughly, from a machine near its own where one is known.
 
     Returns coefficients and intercept, and a certified lower bound of the optimum.
     """
-    n, d = Z.shape
-    Z = np.ascontiguousarray(Z)
-    many, sparse = n >= POINTS_A_FEATURE * d, None
-    if d > FEW_FEATURES and not (many and near is not None):
-        sparse = sparse_rows(Z, y.astype(np.float64))
-    if d <= FEW_FEATURES or (many and sparse is None):
-        rough = rough_machine(Z, y, upper, GAP, near)
+    n, d = len(rows), rows.shape[1] - 1
+    if d <= FEW_FEATURES or (n >= POINTS_A_FEATURE * d and sparse is None):
+        rough = rough_machine(rows, y, upper, GAP, near)
         if rough.met:
             return np.append(rough.coefficients, rough.intercept), rough.bound * (1.0 - 1e-9)
     if sparse is not None and min(n, d) < MOST_FEATURES:
         found = InteriorPointSolver().solve_rows(sparse, upper, MOST_ITERATIONS)
     else:
         problem = Problem(
-            Z=Z, y=y, upper=upper, kernel=LinearKernel(), tolerance=TOLERANCE, max_iterations=MOST_ITERATIONS
-        )
+            Z=np.ascontiguousarray(rows[:, :-1]), y=y, upper=upper, kernel=LinearKernel(), tolerance=TOLERANCE,
+            max_iterations=MOST_ITERATIONS,
+        )  # fmt: skip
         found = (InteriorPointSolver() if min(n, d) < MOST_FEATURES else StdaSolver()).solve(problem)
     assert found.coefficients is not None
-    return np.append(found.coefficients, found.intercept), dual_bound(Z, y, upper, found.alpha)
+    # Balanced duals have no part along the column of ones.
+    return np.append(found.coefficients, found.intercept), dual_bound(rows, y, upper, found.alpha)
 
 
 def dual_bound(Z: Float, y: NDArray[np.int8], upper: Float, alpha: Float) -> float:

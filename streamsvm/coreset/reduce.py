@@ -45,6 +45,8 @@ MET: Final = 1e-9
 """Greatest relative error of a total that counts as none."""
 STRAINED: Final = 1e-3
 """Greatest relative error of a total that people are not told of."""
+STUCK: Final = 0.9
+"""A step that leaves more than this share of the miss is the last: what is left is beyond the factors' bounds."""
 POINTS_A_TOTAL: Final = 2
 """Fewest points for each total that is counted: fewer leave the weights no room."""
 
@@ -263,17 +265,18 @@ def _moved(weight, A, totals):  # type: ignore[no-untyped-def]
     size, (k, m) = np.maximum(np.abs(totals), along(np.abs(A), weight)), A.shape
     size[size == 0.0] = 1.0
     A, totals = A / size.reshape(k, 1), totals / size
-    factor, step, least = np.ones(m), np.zeros((1, k)), np.inf
+    rows, factor, step, least = np.ascontiguousarray(A.T), np.ones(m), np.zeros((1, k)), np.inf
     best = factor
     for _ in range(STEPS + 1):
         missing = totals - along(A, weight * factor)
         miss = np.abs(missing).max()
+        stuck = not miss < STUCK * least
         if miss < least:
             least, best = miss, factor
-        if miss <= MET:
+        if miss <= MET or stuck:
             break
-        free, H, further = (factor > LEAST) & (factor < MOST), np.zeros((k, k)), np.empty(k)
-        add_gram(A.T[free], weight[free], H)
+        free, H, further = np.flatnonzero((factor > LEAST) & (factor < MOST)), np.zeros((k, k)), np.empty(k)
+        add_gram(rows, free, weight[free], H)
         diagonal = np.diag(H)
         H += np.diag(RIDGE * diagonal.mean() + (diagonal == 0.0))
         if not factorise(H):

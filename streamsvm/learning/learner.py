@@ -31,7 +31,7 @@ from streamsvm.coreset.drift import Drift, drift
 from streamsvm.coreset.landmarks import measured_by_landmarks
 from streamsvm.coreset.outliers import Tally
 from streamsvm.coreset.partition import OpenLeaf, Partition, PartitionState, Witness
-from streamsvm.coreset.pilot import measured
+from streamsvm.coreset.pilot import Pilot, measured
 from streamsvm.coreset.reduce import Observed, Purpose, generator, reduce
 from streamsvm.learning import training
 from streamsvm.points import LookedUp, Points, Position, Positions, Rows
@@ -397,7 +397,8 @@ def _made(taken: Mapping[int, PartitionState], config: ModelConfig) -> Cut:
     points = Points.empty(config.points.dimension, config.points.numpy_dtype)
     if parts:
         union, name = Points.union(parts), cut_name(positions)
-        points = training_set(union, coreset.train_points, moments, config, Purpose.CUT, name, observed)
+        near = next((state.screen.pilot for state in states.values() if state.screen is not None), None)
+        points = training_set(union, coreset.train_points, moments, config, Purpose.CUT, name, observed, near)
     return Cut(
         positions=positions,
         leader_epochs={partition: state.leader_epoch for partition, state in states.items()},
@@ -428,15 +429,19 @@ def training_set(
     purpose: Purpose,
     name: tuple[int, int, int],
     observed: Observed,
+    near: Pilot | None = None,
 ) -> Points:
-    """Return points that stand for all rows of some moments, reduced to m where there are more."""
+    """Return points that stand for all rows of some moments, reduced to m where there are more.
+
+    Newton's method begins at the machines of the pilot `near`.
+    """
     if len(points) <= m:
         return points
     found = None
     if config.coreset.reducer != "uniform":
         if config.svm.kernel == "linear":
             sketch = generator(config.seed, Purpose.SKETCH, name)
-            found = measured(points, moments.weight, moments, config.svm, sketch)
+            found = measured(points, moments.weight, moments, config.svm, sketch, near)
         else:
             found = measured_by_landmarks(points, moments, moments.count, config, None)
     return reduce(points, m, found, generator(config.seed, purpose, name), config.points.classes, observed)

@@ -9,7 +9,7 @@ from sklearn.svm import SVC
 
 from streamsvm.config import SvmConfig
 from streamsvm.coreset.buckets import Moments
-from streamsvm.coreset.pilot import EXACT, again, class_weights, dual_bound, measured, scaled_rows, solved
+from streamsvm.coreset.pilot import EXACT, again, class_weights, dual_bound, measured, scaled_rows, solved, sparse_of
 from tests.coreset.streams import Float, measure, mixture
 
 
@@ -32,7 +32,7 @@ def test_no_bound_exceeds_the_optimum(seed: int) -> None:
     alpha = np.zeros(n)
     alpha[machine.support_] = np.abs(machine.dual_coef_[0])
     assert optimum * (1.0 - 1e-4) <= dual_bound(Z, y, upper, alpha) <= optimum
-    w, bound = solved(Z, y, upper)
+    w, bound = solved(np.c_[Z, np.ones(n)], y, upper, None)
     assert 0.98 * optimum <= bound <= optimum
     assert objective(Z, y, upper, w[:-1], w[-1]) <= 1.02 * optimum
 
@@ -46,7 +46,8 @@ def test_wide_problems_have_bounds_too(n: int, d: int) -> None:
         upper = random.uniform(0.1, 1.0, n)
         machine = SVC(kernel="linear", C=1.0, tol=1e-9).fit(Z, y, sample_weight=upper)
         optimum = objective(Z, y, upper, machine.coef_[0], machine.intercept_[0])
-        assert 0.8 * optimum <= solved(Z, y, upper)[1] <= optimum
+        rows = np.c_[Z, np.ones(n)]
+        assert 0.8 * optimum <= solved(rows, y, upper, sparse_of(rows, y))[1] <= optimum
 
 
 @pytest.mark.parametrize("labels", [2, 4])

@@ -33,7 +33,7 @@ def test_bound_and_objective_hold_the_optimum_between_them(n: int, C: float, apa
     """Beside the optimum of another method, to 1e-7; where the gap was met, it is recomputed here."""
     Z, y, weight = problem(n, 5, n, apart, spread)
     upper = C * weight
-    found = rough_machine(Z, y, upper, GAP)
+    found = rough_machine(np.c_[Z, np.ones(len(y))], y, upper, GAP)
     reached = objective(Z, y, upper, found.coefficients, found.intercept)
     posed = problem_of(Z, y, upper)
     optimum = primal(posed, InteriorPointSolver(gap=1e-7).solve(posed))
@@ -48,19 +48,19 @@ def test_a_part_with_one_label_is_not_asked() -> None:
     Z, y, upper = problem(2 * MANY, 3, 1, 1.0, 0.0)
     y[:] = -1
     y[1::8] = 1
-    assert rough_machine(Z, y, upper, GAP).met
+    assert rough_machine(np.c_[Z, np.ones(len(y))], y, upper, GAP).met
 
 
 def test_what_overflows_is_not_met() -> None:
     """Features at the end of the numbers end it, unmet and without a warning."""
     Z, y, upper = problem(100, 2, 2, 1.0, 0.0)
     Z[0] = 1e200
-    assert not rough_machine(Z, y, upper, GAP).met
+    assert not rough_machine(np.c_[Z, np.ones(len(y))], y, upper, GAP).met
 
 
 def test_equal_problems_have_equal_bits() -> None:
     """No number depends on memory or threads."""
     Z, y, upper = problem(3_000, 4, 3, 1.0, 1.0)
-    one, two = rough_machine(Z, y, upper, GAP), rough_machine(Z.copy(), y.copy(), upper.copy(), GAP)
+    one, two = (rough_machine(np.c_[Z, np.ones(len(y))], y.copy(), upper.copy(), GAP) for _ in range(2))
     assert one.coefficients.tobytes() == two.coefficients.tobytes()
     assert (one.intercept, one.bound, one.steps) == (two.intercept, two.bound, two.steps)

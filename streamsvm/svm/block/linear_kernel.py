@@ -53,7 +53,7 @@ class LinearBlocks:
     def __init__(self, Z: Any, y: Float) -> None:
         self._y = y
         self._all = np.arange(len(y))
-        self._sparse = sparse_rows(Z, y) if isinstance(Z, np.ndarray) else rows_of_csr(Z, y)
+        self._sparse = sparse_rows(Z, y, Z.shape[1]) if isinstance(Z, np.ndarray) else rows_of_csr(Z, y)
         self._wide = None if isinstance(Z, np.ndarray) or Z.shape[1] < WIDE else Z
         self.entries = float(Z.shape[1])
         if self._sparse is None:

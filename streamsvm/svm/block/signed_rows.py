@@ -81,7 +81,7 @@ def signed_rows(Z: Float, y: Float) -> SignedRows:
     y : ndarray of shape (n,), -1.0 or +1.0
     """
     Z = np.require(Z, np.float64, ["C", "W"])
-    rows = sparse_rows(Z, y)
+    rows = sparse_rows(Z, y, Z.shape[1])
     if rows is not None:
         return rows
     n, d = Z.shape
@@ -91,9 +91,9 @@ def signed_rows(Z: Float, y: Float) -> SignedRows:
     return SignedRows(y, centre, False, dense, *_no_entries())
 
 
-def sparse_rows(Z: Float, y: Float) -> SignedRows | None:
-    """Store sparse points, C-contiguous; None if they are dense."""
-    common = common_values(Z)
+def sparse_rows(Z: Float, y: Float, d: int) -> SignedRows | None:
+    """Store the first d features of sparse points, C-contiguous; None if they are dense."""
+    common = common_values(Z[:, :d])
     return _entries(Z, y, common, DENSE) if len(common) else None
 
 
@@ -120,7 +120,7 @@ def spanned(rows: SignedRows) -> SignedRows:
     """
     points = _densely(rows)
     products = np.zeros((points.shape[1], points.shape[1]))
-    add_gram(points, np.ones(len(points)), products)
+    add_gram(points, np.arange(len(points)), np.ones(len(points)), products)
     diagonal = products.diagonal()
     products[np.diag_indices(len(products))] += RIDGE * (float(diagonal.max()) or 1.0)
     assert factorise(products)
@@ -157,7 +157,7 @@ def _entries(Z: Float, y: Float, common: Float, most: float) -> SignedRows | Non
     start = np.zeros(len(Z) + 1, np.int64)
     _count(Z, common, start[1:])
     start = np.cumsum(start)
-    if start[-1] > most * Z.size:
+    if start[-1] > most * len(Z) * len(common):
         return None
     feature, value = np.empty(start[-1], np.uint32), np.empty(start[-1])
     _pick(Z, y, common, feature, value)
@@ -169,7 +169,7 @@ def _count(Z, common, entries):  # type: ignore[no-untyped-def]
     """Count the entries of each row, shape (n,)."""
     for i in range(len(Z)):
         line, count = Z[i], 0
-        for k in range(len(line)):
+        for k in range(len(common)):
             count += line[k] != common[k]
         entries[i] = count
 
@@ -289,11 +289,21 @@ def weighted_gram(rows, weight, matrix):  # type: ignore[no-untyped-def]
             _add_dense(rows.dense, rows.sign, weight, first, last, scaled[: last - first], matrix)
 
 
+def gram_as_came(rows: SignedRows, weight: Float) -> Float:
+    """Return sum_i weight_i (z_i, 1) (z_i, 1)', shape (d + 1, d + 1), of which the lower triangle holds."""
+    matrix = np.zeros((len(rows.common) + 1, len(rows.common) + 1))
+    weighted_gram(rows, weight, matrix)
+    line, total, common = matrix[-1, :-1].copy(), matrix[-1, -1], rows.common
+    matrix[:-1, :-1] += np.outer(common, line) + np.outer(line + total * common, common)
+    matrix[-1, :-1] += total * common
+    return matrix
+
+
 @njit(cache=True, nogil=True, fastmath={"contract"})
 def _add_sparse(start, feature, value, sign, weight, matrix):  # type: ignore[no-untyped-def]
     """Add entry by entry."""
     last = matrix[-1]
-    for i in range(len(weight)):
+    for i in np.flatnonzero(weight):
         for t in range(start[i], start[i + 1]):
             scaled = weight[i] * value[t]
             line = matrix[feature[t]]

@@ -28,7 +28,7 @@ from typing import Final
 import numpy as np
 
 from streamsvm.compiling import njit
-from streamsvm.linalg import REORDERED, Float, factorise, substitute
+from streamsvm.linalg import REORDERED, Float, add_gram, factorise, substitute
 from streamsvm.points import Signs
 
 MOST_STEPS: Final = 40
@@ -76,12 +76,13 @@ class Rough:
     met: bool
 
 
-def rough_machine(Z: Float, y: Signs, upper: Float, gap: float, near: Float | None = None) -> Rough:
+def rough_machine(rows: Float, y: Signs, upper: Float, gap: float, near: Float | None = None) -> Rough:
     """Solve a linear problem to a relative duality gap.
 
     Parameters
     ----------
-    Z : ndarray of shape (n, d), float64
+    rows : ndarray of shape (n, d + 1), float64, C-contiguous
+        (z, 1): no copy is made of what may be most of the memory.
     y : ndarray of shape (n,), -1 or +1, both present
     upper : ndarray of shape (n,), float64, positive
     gap : float
@@ -89,27 +90,27 @@ def rough_machine(Z: Float, y: Signs, upper: Float, gap: float, near: Float | No
     near : ndarray of shape (d + 1,), optional
         Coefficients and intercept from which to begin.
     """
-    Z, v, width = np.ascontiguousarray(Z), np.zeros(Z.shape[1] + 1), 1.0
+    v, width = np.zeros(rows.shape[1]), 1.0
     few = slice(None, None, ONE_OF)
     if near is not None:
         v, width = near.copy(), AFTER
     elif len(y) >= MANY and -1 in y[few] and 1 in y[few]:
-        part = np.ascontiguousarray(Z[few]), y[few].copy(), ONE_OF * upper[few]
+        part = np.ascontiguousarray(rows[few]), y[few].copy(), ONE_OF * upper[few]
         enough = ROUGHER * gap if len(part[0]) < MANY else gap
         _, _, _, width = _descend(*part, enough, MOST_STEPS, width, v)
         width = min(1.0, WIDER * width)
-    bound, steps, met, _ = _descend(Z, y, upper, gap, MOST_STEPS, width, v)
+    bound, steps, met, _ = _descend(rows, y, upper, gap, MOST_STEPS, width, v)
     return Rough(v[:-1], float(v[-1]), float(bound), int(steps), bool(met))
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _descend(Z, y, upper, gap, limit, delta, best):  # type: ignore[no-untyped-def]
+def _descend(rows, y, upper, gap, limit, delta, best):  # type: ignore[no-untyped-def]
     """Take steps from `best`, which becomes the v of least F; return D, steps, whether the gap was met, and delta."""
-    n, d = Z.shape
-    order = d + 1
+    n, order = rows.shape
+    d = order - 1
     v, dv, gradient = best.copy(), np.empty(order), np.empty(order)
     slack, along = np.empty(n), np.empty(n)
-    _scores(Z, y, v, slack)
+    _scores(rows, y, v, slack)
     for i in range(n):
         slack[i] = 1.0 - slack[i]
     pull = np.empty((2, order))
@@ -118,7 +119,7 @@ def _descend(Z, y, upper, gap, limit, delta, best):  # type: ignore[no-untyped-d
     total = upper.sum()
     primal, dual, settled = np.inf, 0.0, True
     for step in range(limit + 1):
-        loss, smoothing, kept = _gradients(Z, y, upper, slack, delta, pull, alive, near, near_curvature)
+        loss, smoothing, kept = _gradients(rows, y, upper, slack, delta, pull, alive, near, near_curvature)
         square = 0.0
         for j in range(d):
             square += v[j] * v[j]
@@ -137,7 +138,7 @@ def _descend(Z, y, upper, gap, limit, delta, best):  # type: ignore[no-untyped-d
             gradient[j] = pull[0, j] + pull[1, j] - v[j]
         gradient[d] = pull[1, d] - pull[0, d]
         matrix[:] = 0.0
-        _add_curvature(Z, near[:kept], near_curvature, matrix)
+        add_gram(rows, near[:kept], near_curvature, matrix)
         for j in range(d):
             matrix[j, j] += 1.0
         matrix[d, d] += FLAT * total / (2.0 * delta)
@@ -146,7 +147,7 @@ def _descend(Z, y, upper, gap, limit, delta, best):  # type: ignore[no-untyped-d
         substitute(matrix, gradient, dv)
         if settled and smoothing > SMOOTHED * gap * value:
             delta *= LOWERED
-        _scores(Z, y, dv, along)
+        _scores(rows, y, dv, along)
         length = _search(upper, slack, along, delta, v, dv)
         settled = length == 1.0
         for j in range(order):
@@ -157,13 +158,13 @@ def _descend(Z, y, upper, gap, limit, delta, best):  # type: ignore[no-untyped-d
 
 
 @njit(nogil=True, fastmath=REORDERED)
-def _gradients(Z, y, upper, slack, delta, pull, alive, near, curvature):  # type: ignore[no-untyped-def]
+def _gradients(rows, y, upper, slack, delta, pull, alive, near, curvature):  # type: ignore[no-untyped-def]
     """Fill sum a z and sum a of each label, -1 (z turned) and +1; collect the rows near, and their curvature.
 
     Returns the hinge loss, the part of the gap that is the smoothing's, and the number of rows near. Rows that count
     are collected first, and no jump depends on what a row is: a processor guesses every third of these wrongly.
     """
-    n, d = Z.shape
+    n, d = len(y), rows.shape[1] - 1
     pull[:] = 0.0
     loss, smoothing, kept, count = 0.0, 0.0, 0, 0
     for i in range(n):
@@ -179,39 +180,11 @@ def _gradients(Z, y, upper, slack, delta, pull, alive, near, curvature):  # type
         near[kept], curvature[kept] = i, own / (2.0 * delta)
         kept += 1 if is_near else 0
         own *= share
-        signed, sums, row = own * y[i], pull[(y[i] + 1) >> 1], Z[i]
+        signed, sums, row = own * y[i], pull[(y[i] + 1) >> 1], rows[i]
         for j in range(d):
             sums[j] += signed * row[j]
         sums[d] += own
     return loss, smoothing, kept
-
-
-@njit(nogil=True, fastmath={"contract"})
-def _add_curvature(Z, near, curvature, matrix):  # type: ignore[no-untyped-def]
-    """Add the sum of curvature (z, 1) (z, 1)' over the rows near to the lower triangle: `add_gram`, without a copy."""
-    n, d = len(near), Z.shape[1]
-    whole = n - n % 4
-    for i in range(0, whole, 4):
-        r0, r1, r2, r3 = Z[near[i]], Z[near[i + 1]], Z[near[i + 2]], Z[near[i + 3]]
-        u0, u1, u2, u3 = curvature[i], curvature[i + 1], curvature[i + 2], curvature[i + 3]
-        for j in range(d):
-            c0, c1, c2, c3 = u0 * r0[j], u1 * r1[j], u2 * r2[j], u3 * r3[j]
-            line = matrix[j]
-            for k in range(j + 1):
-                line[k] += (c0 * r0[k] + c1 * r1[k]) + (c2 * r2[k] + c3 * r3[k])
-        line = matrix[d]
-        for k in range(d):
-            line[k] += (u0 * r0[k] + u1 * r1[k]) + (u2 * r2[k] + u3 * r3[k])
-        line[d] += (u0 + u1) + (u2 + u3)
-    for i in range(whole, n):
-        row = Z[near[i]]
-        for j in range(d):
-            scaled = curvature[i] * row[j]
-            for k in range(j + 1):
-                matrix[j, k] += scaled * row[k]
-        for k in range(d):
-            matrix[d, k] += curvature[i] * row[k]
-        matrix[d, d] += curvature[i]
 
 
 @njit(nogil=True, error_model="numpy")
@@ -232,12 +205,12 @@ def _dual(pull):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, fastmath=REORDERED)
-def _scores(Z, y, v, out):  # type: ignore[no-untyped-def]
-    n, d = Z.shape
-    for i in range(n):
+def _scores(rows, y, v, out):  # type: ignore[no-untyped-def]
+    d = len(v) - 1
+    for i in range(len(y)):
         found = v[d]
         for j in range(d):
-            found += Z[i, j] * v[j]
+            found += rows[i, j] * v[j]
         out[i] = y[i] * found
 
 
@@ -275,4 +248,4 @@ def _slope(upper, slack, along, delta, length):  # type: ignore[no-untyped-def]
 def warm_up() -> None:
     """Compile, or load from numba's file cache."""
     y = np.array([1, -1] * 5, np.int8)
-    rough_machine(y[:, None].astype(np.float64), y, np.ones(len(y)), 0.5)
+    rough_machine(np.stack([y, np.abs(y)], axis=1, dtype=np.float64), y, np.ones(len(y)), 0.5)

@@ -107,12 +107,13 @@ class Points:
 
     def take(self, rows: NDArray[np.intp] | NDArray[np.bool_] | slice) -> Points:
         """Select rows, in the order given."""
-        place = None if self.place is None else self.place[rows]
         if type(rows) is slice:
+            place = None if self.place is None else self.place[rows]
             return Points(self.X[rows], self.y[rows], self.weight[rows], place)
         # Not by brackets, which copy a row of a matrix value by value.
-        X = self.X.compress(rows, axis=0) if rows.dtype == np.bool_ else self.X.take(rows, axis=0)
-        return Points(X, self.y[rows], self.weight[rows], place)
+        at = rows.nonzero()[0] if rows.dtype == np.bool_ else rows
+        place = None if self.place is None else self.place.take(at, axis=0)
+        return Points(self.X.take(at, axis=0), self.y.take(at), self.weight.take(at), place)
 
     def reweighted(self, weight: Weights) -> Points:
         """Return the same points under other weights."""

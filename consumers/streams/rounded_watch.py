@@ -57,7 +57,7 @@ class RoundedWatch:
         """
         if self._exact is None:
             return
-        found = [rows.points.X[rows.accepted] for rows in self._exact.decode(records).rows]
+        found = [rows.points.X[rows.accepted] for rows in self._exact.decode(records[: self._most_rows]).rows]
         self._X = np.concatenate([self._X, *found])[: self._most_rows]
         is_last = len(self._X) == self._most_rows
         if is_last or len(self._X) >= max(1, 2 * self._looked_at):

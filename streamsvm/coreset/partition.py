@@ -227,6 +227,7 @@ class Partition:
             assert not learned.rows % config.coreset.span_rows
             self._memory = Memory(learned=learned, times=np.empty(0, np.int64))
         self._sealed: Extent | None = None
+        self._now: PartitionState | None = None
         self._bound: RowBound | None = None
         self._tally = Tally()
         self.audit = reservoirs(partition, config)
@@ -291,6 +292,8 @@ class Partition:
 
     def lacks(self, then: PartitionState) -> int:
         """Return how many points are in memory only because of an earlier state."""
+        if then is self._now:
+            return sum(len(sample.points) for sample in then.audit)
         kept = {id(bucket) for bucket in self.buckets}
         found = sum(len(bucket.points) for bucket in then.buckets if id(bucket) not in kept)
         if not np.may_share_memory(then.leaf.weight, self._buffer.weight):
@@ -308,6 +311,7 @@ class Partition:
     def add(self, rows: Rows) -> None:
         """Learn rows, at most `missing`."""
         assert 0 < len(rows) <= self.missing
+        self._now = None
         if self._memory is not None:
             self._memory = self._memory.noted(rows, self._extent.rows, self._config.coreset)
         first, last = rows.times.ends()
@@ -344,25 +348,27 @@ class Partition:
             self._seal()
 
     def state(self) -> PartitionState:
-        """Return all that it is; later rows do not change it, and no points are copied."""
-        self._shared = True
-        return PartitionState(
-            sealed=self.sealed,
-            leader_epoch=self._leader_epoch,
-            buckets=self.buckets,
-            leaf=self._buffer.take(slice(0, self._kept)),
-            extent=self._extent,
-            screen=None if self._screen is None else self._screen.copy(),
-            raw=self._bound is None,
-            audit=tuple(reservoir.sample for reservoir in self.audit),
-            history=self.history,
-            memory=self._memory,
-            beside_offset=self._beside_offset,
-        )
+        """Return all that it is, the same until a row comes; later rows do not change it, and no points are copied."""
+        if self._now is None:
+            self._shared = True
+            self._now = PartitionState(
+                sealed=self.sealed,
+                leader_epoch=self._leader_epoch,
+                buckets=self.buckets,
+                leaf=self._buffer.take(slice(0, self._kept)),
+                extent=self._extent,
+                screen=None if self._screen is None else self._screen.copy(),
+                raw=self._bound is None,
+                audit=tuple(reservoir.sample for reservoir in self.audit),
+                history=self.history,
+                memory=self._memory,
+                beside_offset=self._beside_offset,
+            )
+        return self._now
 
     def restore(self, state: PartitionState) -> None:
         """Go on from a state."""
-        self.sealed, self._leader_epoch, self.buckets = state.sealed, state.leader_epoch, state.buckets
+        self.sealed, self._leader_epoch, self.buckets, self._now = state.sealed, state.leader_epoch, state.buckets, None
         self._memory, self._beside_offset, self.history = state.memory, state.beside_offset, state.history
         self._own(0)
         self._buffer.write(0, state.leaf)
@@ -441,7 +447,7 @@ class Partition:
         self._screen = Screen.begin(found, screening, span, self._room, self._name) if found is not None else None
         self._own(0)
         end = self._extent.end
-        self._kept = 0
+        self._kept, self._now = 0, None
         self._extent = Extent(start=end, end=end, rows=0, first_time_ms=-1, last_time_ms=-1, moments=self._blank)
         # Nothing was lost: a wrong merge ends here, and publishes nothing.
         now = self._sealed if self._sealed and not self._memory else whole
@@ -465,11 +471,11 @@ class Partition:
         elif len(buckets) > most:
             at = lightest_neighbours([bucket.extent.moments.weight for bucket in buckets])
             groups[at : at + 2] = [slice(at, at + 2)]
-        union = Points.union([bucket.points for bucket in buckets])
         ends = [0, *accumulate(len(bucket.points) for bucket in buckets)]
         sizes = [ends[group.stop] - ends[group.start] for group in groups]
         found = None
-        if coreset.reducer != "uniform" and len(union) and (screens or max(sizes) > coreset.bucket_points):
+        if coreset.reducer != "uniform" and ends[-1] and (screens or max(sizes) > coreset.bucket_points):
+            union = Points.union([bucket.points for bucket in buckets])
             before = self._screen.pilot if self._screen else None
             if self._config.svm.kernel == "linear":
                 random = self._generator(Purpose.SKETCH)
@@ -478,14 +484,17 @@ class Partition:
                 found = measured_by_landmarks(union, whole.moments, whole.rows, self._config, before)
         made = []
         for group, size in zip(groups, sizes, strict=True):
-            members, part = buckets[group], slice(ends[group.start], ends[group.stop])
-            own = union.take(part)
+            members = buckets[group]
+            if len(members) == 1 and size <= coreset.bucket_points:
+                made += members
+                continue
+            own = Points.union([bucket.points for bucket in members])
             if size > coreset.bucket_points:
-                of_part, random = None if found is None else found.part(part), self._generator(Purpose.NODE)
-                own = reduce(own, coreset.bucket_points, of_part, random, self._labels, self.observed)
-                made.append(Bucket(own, joined(members)))
-            else:
-                made += members if len(members) == 1 else [Bucket(Points.union([own]), joined(members))]
+                of_part = None if found is None else found.part(slice(ends[group.start], ends[group.stop]))
+                own = reduce(
+                    own, coreset.bucket_points, of_part, self._generator(Purpose.NODE), self._labels, self.observed
+                )
+            made.append(Bucket(own, joined(members)))
         self.buckets = tuple(made)
         return found if screens else None
 

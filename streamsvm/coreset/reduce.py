@@ -239,19 +239,19 @@ def calibrated(kept: Points, rows: Float, margin: Float, totals: Totals, pilot: 
     others = 1 if labels == 2 else len(columns)
     room, d = min(m // POINTS_A_TOTAL, MOST_TOTALS) - others, totals.gradient.shape[1]
     vectors = (2.0 * side - 1.0) * active * factor
-    if room >= len(vectors) * d:
-        columns += [(vector[:, None] * rows[:, :d]).T for vector in vectors]
-        wanted += [*totals.gradient]
-    elif room >= d and labels > 2:
-        columns.append(rows[:, :-1].T)
-        wanted.append(totals.mean)
+    more = totals.gradient
+    if room < len(vectors) * d:
+        vectors, more = np.ones((1, m)), totals.mean[None]
+    weight = kept.weight
+    if room >= len(vectors) * d and (labels > 2 or more is totals.gradient):
+        A = np.empty((len(columns) + len(vectors) * d, m))
+        A[: len(columns)] = columns
+        for at, vector in enumerate(vectors):
+            np.multiply(rows[:, :d].T, vector, out=A[len(columns) + at * d :][:d])
+        weight, unmet = _moved(weight, A, np.append(wanted, more))
+        observed.strained += unmet > STRAINED
     else:
         observed.uncalibrated += 1
-        columns = []
-    weight = kept.weight
-    if columns:
-        weight, unmet = _moved(weight, np.ascontiguousarray(np.vstack(columns, dtype=np.float64)), np.hstack(wanted))
-        observed.strained += unmet > STRAINED
     own = np.bincount(label, weight, labels)
     return kept.reweighted(weight * np.divide(totals.label, own, out=np.ones(labels), where=own > 0.0)[label])
 

@@ -26,7 +26,7 @@ import numpy as np
 
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig
 from streamsvm.coreset.audit import Sampled
-from streamsvm.coreset.buckets import Bucket, Learned, Moments
+from streamsvm.coreset.buckets import Bucket, Float, Learned, Moments
 from streamsvm.coreset.drift import Drift, drift
 from streamsvm.coreset.landmarks import measured_by_landmarks
 from streamsvm.coreset.outliers import Tally
@@ -173,6 +173,7 @@ class Learner:
         self._leaf_rows = config.coreset.leaf_rows
         self.leaves_since_cut = 0
         self._partitions: dict[int, Partition] = {}
+        self._drift: dict[int, tuple[Float, Drift | None]] = {}
         self.extend(base, before)
 
     def learn(self, rows: Rows, until: Position | None = None) -> int:
@@ -343,8 +344,11 @@ class Learner:
 
     def drift(self) -> dict[int, Drift]:
         """Return what moved most in each partition that drifts now."""
-        found = {partition: drift(own.history) for partition, own in self._partitions.items()}
-        return {partition: one for partition, one in found.items() if one is not None}
+        for partition, own in self._partitions.items():
+            blocks = own.history.mean  # new where a block ended
+            if self._drift.get(partition, (None, None))[0] is not blocks:
+                self._drift[partition] = blocks, drift(own.history)
+        return {partition: one for partition, (_, one) in self._drift.items() if one is not None}
 
     def observed(self) -> Observed:
         """Return what reductions met since this was made; of cuts, those that were noted."""

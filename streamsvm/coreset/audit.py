@@ -139,24 +139,21 @@ class Reservoir:
         self._buffer = Points.empty(points.dimension, points.numpy_dtype, room)
         self._priority = np.empty(room)
         self._count, self._threshold, self._class_weight = 0, 0.0, np.zeros(points.classes)
-        self._newest: Sampled | None = None
 
     def __len__(self) -> int:
         return min(self._count, self._capacity)
 
     @property
     def sample(self) -> Sampled:
-        """The sample of all rows so far, in memory that nothing changes; the same until a row enters it."""
-        if self._newest is None:
-            priority = self._priority[: self._count]
-            threshold = _threshold(priority, self._threshold, self._capacity)
-            kept = np.flatnonzero(priority > threshold)
-            self._newest = Sampled(self._buffer.take(kept), threshold, self._class_weight, priority[kept])
-        return replace(self._newest, class_weight=self._class_weight.copy())
+        """The sample of all rows so far, in memory of its own."""
+        priority = self._priority[: self._count]
+        threshold = _threshold(priority, self._threshold, self._capacity)
+        kept = np.flatnonzero(priority > threshold)
+        return Sampled(self._buffer.take(kept), threshold, self._class_weight.copy(), priority[kept])
 
     @sample.setter
     def sample(self, sample: Sampled) -> None:
-        points, buffer, self._newest = sample.points, self._buffer, None
+        points, buffer = sample.points, self._buffer
         self._count, self._threshold, self._class_weight = len(points), sample.threshold, sample.class_weight.copy()
         buffer.write(0, points)
         self._priority[: self._count] = sample.priority
@@ -170,8 +167,6 @@ class Reservoir:
                 self._key, self._threshold, done, self._class_weight, buffer.X, buffer.y, buffer.weight, buffer.places,
                 self._priority, self._count,
             )  # fmt: skip
-            if self._count > before:
-                self._newest = None
             fresh = buffer.places[before : self._count, 2]
             fresh[:] = 0 if rows.id_hash is None else rows.id_hash.take(fresh).known()
             if self._count == len(buffer):

@@ -277,8 +277,8 @@ def _moved(weight, A, totals):  # type: ignore[no-untyped-def]
             break
         free, H, further = np.flatnonzero((factor > LEAST) & (factor < MOST)), np.zeros((k, k)), np.empty(k)
         add_gram(rows, free, weight[free], H)
-        diagonal = np.diag(H)
-        H += np.diag(RIDGE * diagonal.mean() + (diagonal == 0.0))
+        for i in range(k):
+            H[i, i] += RIDGE * H[i, i] + (H[i, i] == 0.0)
         if not factorise(H):
             break
         substitute(H, missing, further)

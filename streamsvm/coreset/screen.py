@@ -236,8 +236,8 @@ def _evaluate(  # type: ignore[no-untyped-def]
             for i in range(m):
                 decision[i], apart[i] = w[p, d], 0.0
                 one[i] = side[p, label[start + i]] if label[start + i] >= 0 else 0
-            if len(decided):
-                decision[:m] = decided[p, start : start + m]
+            for i in range(m if len(decided) else 0):
+                decision[i] = decided[p, start + i]
             for j in range(0 if len(decided) else d):
                 c, low, high, z = w[p, j], centre[p, 0, j], centre[p, 1, j] - centre[p, 0, j], Z[j]
                 for i in range(m):

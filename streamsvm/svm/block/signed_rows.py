@@ -303,8 +303,8 @@ def gram_as_came(rows: SignedRows, weight: Float) -> Float:
 def _add_sparse(start, feature, value, sign, weight, matrix):  # type: ignore[no-untyped-def]
     """Add entry by entry."""
     last = matrix[-1]
-    for i in np.flatnonzero(weight):
-        for t in range(start[i], start[i + 1]):
+    for i in range(len(weight)):
+        for t in range(start[i], start[i + 1] if weight[i] else start[i]):
             scaled = weight[i] * value[t]
             line = matrix[feature[t]]
             for s in range(start[i], t + 1):

@@ -128,7 +128,8 @@ def _descend(rows, y, upper, gap, limit, delta, best):  # type: ignore[no-untype
             return dual, step, False, delta
         if value < primal:
             primal = value
-            best[:] = v
+            for j in range(order):
+                best[j] = v[j]
         dual = max(dual, _dual(pull))
         if primal - dual <= gap * primal:
             return dual, step, True, delta
